@@ -1,0 +1,107 @@
+"""The immutable facts of one job, as negotiated during start-up (IMPI 2.3.5): who takes part, and with what limits.
+
+Ranks in MPI_COMM_WORLD follow clients in ascending number, inside a client its hosts in order, inside a
+host its procs in order (IMPI 2.3.5); so the position of a proc in :attr:`Job.procs` *is* its rank.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Final
+
+__all__ = ["LONG8_VERSION", "STRICT_VERSION", "Host", "Job", "Proc"]
+
+STRICT_VERSION: Final = (0, 0)
+"""IMPI 0.0, which every client supports."""
+
+LONG8_VERSION: Final = (0x494C4142, 1)
+"""Our own version ("ILAB", 1): IMPI 0.0 with 8-byte longs. In force only when every client offers it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """An agent that owns the TCP channels of some procs (IMPI 1, 2.3.5)."""
+
+    index: int
+    """Global host rank: the order of the H labels, over all clients."""
+    client: int
+    ipv6: bytes
+    """The 16-byte address it listens on; IPv4 is embedded (IMPI 1.2.3)."""
+    port: int
+    procs: tuple[int, ...]
+    """The ranks in MPI_COMM_WORLD of its procs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proc:
+    """An MPI process; ``(ipv6, pid)`` names it on the wire (IMPI 3.2)."""
+
+    rank: int
+    client: int
+    host: int
+    """Global host rank of its host."""
+    ipv6: bytes
+    pid: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """All of it. Built by :mod:`impi.startup`; read by everybody else."""
+
+    version: tuple[int, int]
+    nclients: int
+    hosts: tuple[Host, ...]
+    procs: tuple[Proc, ...]
+    maxdatalen: int
+    """Most octets of user data in one packet: the minimum over the clients."""
+    tag_ub: int
+    xsize: int
+    """Octets from which a collective is "long" (IMPI 2.3.5)."""
+    maxlinear: int
+    """Most masters for which a collective is linear."""
+    ackmark: int
+    hiwater: int
+
+    @property
+    def long_size(self) -> int:
+        """Octets of MPI_LONG on the wire: 4 as external32 says, 8 where our own version is in force."""
+        return 8 if self.version == LONG8_VERSION else 4
+
+    def client_procs(self, client: int) -> tuple[int, ...]:
+        """Ranks in MPI_COMM_WORLD of one client's procs, ascending."""
+        return tuple(p.rank for p in self.procs if p.client == client)
+
+    def to_json(self) -> str:
+        """One line that :meth:`from_json` reads back; addresses as hex."""
+        value = asdict(self)
+        for item in (*value["hosts"], *value["procs"]):
+            item["ipv6"] = item["ipv6"].hex()
+        return json.dumps(value)
+
+    @classmethod
+    def from_json(cls, text: str) -> Job:
+        """The job that :meth:`to_json` wrote."""
+        value = json.loads(text)
+        hosts = tuple(
+            Host(
+                index=h["index"],
+                client=h["client"],
+                ipv6=bytes.fromhex(h["ipv6"]),
+                port=h["port"],
+                procs=tuple(h["procs"]),
+            )
+            for h in value.pop("hosts")
+        )
+        procs = tuple(
+            Proc(
+                rank=p["rank"],
+                client=p["client"],
+                host=p["host"],
+                ipv6=bytes.fromhex(p["ipv6"]),
+                pid=p["pid"],
+            )
+            for p in value.pop("procs")
+        )
+        version = tuple(value.pop("version"))
+        return cls(version=(version[0], version[1]), hosts=hosts, procs=procs, **value)

@@ -1,0 +1,159 @@
+"""What a backend gives the lab: nodes on which argument vectors run, and captures of what passes between them.
+
+A *node* is a machine or container (``server``, ``c1n0``); the protocol's *host* is something else.
+Everything below raises :class:`impi.errors.LabError` when the lab itself fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from impi.testbed.topology import Topology
+
+__all__ = ["Backend", "Capture", "Completed", "Lab", "Node", "Remote"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completed:
+    """How one command on a node ended; a value, never an exception."""
+
+    argv: tuple[str, ...]
+    code: int | None
+    """Exit status, ``-N`` for signal N, or None when the deadline ended it."""
+    stdout: bytes
+    stderr: bytes
+    leftovers: tuple[str, ...] = ()
+    """Command lines of processes of its session that were still alive at its end, and were ended."""
+
+
+class Remote(Protocol):
+    """A command under way on a node, in a session of its own under the lab's supervisor."""
+
+    def poll(self) -> Completed | None:
+        """The outcome, or None while it runs. Never blocks."""
+        ...
+
+    def wait(self, timeout_s: float) -> Completed:
+        """Wait for the outcome; at the deadline the whole session is ended and ``code`` is None."""
+        ...
+
+    def stdout(self) -> bytes:
+        """What it has printed so far."""
+        ...
+
+    def stop(self) -> Completed:
+        """End the whole session now (TERM, then KILL) and say how it ended."""
+        ...
+
+
+class Node(Protocol):
+    """One machine of the lab."""
+
+    name: str
+    address: str
+    """Its numeric address on the lab's network."""
+
+    def run(self, argv: Sequence[str], *, env: Mapping[str, str] = ..., timeout_s: float = ...) -> Completed:
+        """Start, wait, return the outcome."""
+        ...
+
+    def start(self, argv: Sequence[str], *, env: Mapping[str, str] = ...) -> Remote:
+        """Start and return at once."""
+        ...
+
+    def read(self, path: str) -> bytes | None:
+        """A file's content, or None if there is none."""
+        ...
+
+    def write(self, path: str, data: bytes, *, mode: int = ...) -> None:
+        """Put a file there, with the folders above it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capture:
+    """What one node's network interface carried during one cell (pcap octets), and how far it can be trusted."""
+
+    node: str
+    pcap: bytes
+    dropped: int
+    """Packets that the kernel dropped while capturing, by tcpdump's own account."""
+    canaries: tuple[bytes, bytes]
+    """The UDP payloads that must be the capture's first and last: sent before and after the cell."""
+
+
+class Lab(Protocol):
+    """Running nodes for one (vendors, topology); reused for many cells, discarded after a non-pass."""
+
+    vendors: tuple[str, ...]
+    topology: Topology
+    server: Node
+    clients: Sequence[Sequence[Node]]
+    """``clients[i][j]`` is node j of client i, named ``c{i}n{j}``."""
+    captures: bool
+    """Whether :meth:`end_capture` brings anything; only then can a cell *pass* with evidence."""
+    software: Mapping[str, str]
+    """Image ids and package versions, for the records."""
+
+    def environment(self, client: int) -> dict[str, str]:
+        """Variables that impirun needs on this client's first node (``PATH``, ``PYTHONPATH``, ``HOME``, ...)."""
+        ...
+
+    def python(self, client: int | None = None) -> str:
+        """The interpreter to use on that client's nodes (None: on the server's node)."""
+        ...
+
+    def begin_capture(self) -> None:
+        """Mark the beginning of a cell on every node's capture (canary sent and seen)."""
+        ...
+
+    def end_capture(self) -> list[Capture]:
+        """Mark the end and fetch what lies between; empty where the backend has no captures."""
+        ...
+
+    def sweep(self) -> list[str]:
+        """What is still there between two cells: processes, segments in /dev/shm, listening ports."""
+        ...
+
+    def close(self) -> None:
+        """Remove every node, network and folder of this lab. May be called twice."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One line of ``impilab doctor``: what was looked at, whether it is right, and the cure."""
+
+    subject: str
+    ok: bool
+    detail: str
+    cure: str = ""
+    fatal: bool = field(default=True)
+
+
+class Backend(Protocol):
+    """``docker`` or ``local``."""
+
+    name: str
+
+    def doctor(self) -> list[Finding]:
+        """Examine everything a run needs; changes nothing."""
+        ...
+
+    def prepare(self, vendors: Sequence[str]) -> None:
+        """Build what is missing (images, prefixes); says what it does on stderr."""
+        ...
+
+    def supports(self, topology: Topology) -> str:
+        """Empty when it can run this topology, else the reason why not."""
+        ...
+
+    def open(self, vendors: Sequence[str], topology: Topology, *, run: str) -> Lab:
+        """Start a lab; ``run`` is the run's name, for labels."""
+        ...
+
+    def clean(self, *, older_than_s: float = 0.0, everything: bool = False) -> list[str]:
+        """Remove what earlier runs of ours left behind; spares live runs. Returns what was removed."""
+        ...

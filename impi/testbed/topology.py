@@ -1,0 +1,59 @@
+"""Topologies: how many nodes each client has and how many procs run on each.
+
+One token says it all: ``2x2+1x4`` is client 0 with 2 nodes of 2 procs each and client 1 with one node of 4.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from impi.errors import UsageError
+
+__all__ = ["ClientShape", "Topology", "parse_topology"]
+
+_MAX_CLIENTS = 32
+_CLIENT = re.compile(r"([1-9][0-9]{0,2})x([1-9][0-9]{0,2})")
+
+
+@dataclass(frozen=True, slots=True)
+class ClientShape:
+    """One client: ``nodes`` machines with ``procs_per_node`` procs each."""
+
+    nodes: int
+    procs_per_node: int
+
+    @property
+    def np(self) -> int:
+        """Number of procs of the client."""
+        return self.nodes * self.procs_per_node
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """The shapes of all clients, in client order."""
+
+    clients: tuple[ClientShape, ...]
+
+    def __str__(self) -> str:
+        return "+".join(f"{c.nodes}x{c.procs_per_node}" for c in self.clients)
+
+    @property
+    def np(self) -> int:
+        """Size of MPI_COMM_WORLD."""
+        return sum(c.np for c in self.clients)
+
+
+def parse_topology(token: str) -> Topology:
+    """The topology that a token such as ``2x2+1x4`` names; UsageError says what is wrong with it."""
+    shapes = []
+    for part in token.split("+"):
+        match = _CLIENT.fullmatch(part)
+        if match is None:
+            raise UsageError(
+                f"topology {token!r}: {part!r} is not NODESxPROCS; write a client with 2 nodes of 4 procs as 2x4"
+            )
+        shapes.append(ClientShape(int(match[1]), int(match[2])))
+    if len(shapes) > _MAX_CLIENTS:
+        raise UsageError(f"topology {token!r} has {len(shapes)} clients; IMPI allows {_MAX_CLIENTS} (2.3.5)")
+    return Topology(tuple(shapes))

@@ -1,0 +1,95 @@
+"""What impi needs from an MPI library: to move octets between the procs of one client.
+
+A vendor never sees a type, an operation or a constant of ours, and none of its own reaches the wire
+or a pickle. Every implementation passes the same contract suite (``tests/vendors/test_contract.py``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NoReturn, Protocol
+
+__all__ = ["Arrival", "LocalComm", "Pending", "Vendor"]
+
+
+class Pending(Protocol):
+    """A local send or receive under way."""
+
+    def test(self) -> bool:
+        """Whether it is complete (also drives the vendor's progress). May be asked again afterwards."""
+        ...
+
+
+class Arrival(Protocol):
+    """A message taken off the vendor's queue; it must be received exactly once."""
+
+    source: int
+    """Rank of the sender in the :class:`LocalComm`."""
+    tag: int
+    nbytes: int
+
+    def receive(self, buffer: memoryview) -> Pending:
+        """Receive into ``buffer`` (at least ``nbytes`` writable octets); a synchronous send completes now."""
+        ...
+
+
+class LocalComm(Protocol):
+    """The native communicator of the procs of one client that belong to one IMPI communicator."""
+
+    rank: int
+    size: int
+
+    def isend(self, dest: int, tag: int, data: memoryview, *, sync: bool) -> Pending:
+        """Start sending; ``data`` must stay untouched until done. ``sync``: done only once received."""
+        ...
+
+    def improbe(self) -> Arrival | None:
+        """Take the next message off the queue, from any source with any tag, in the order of arrival."""
+        ...
+
+    def subset(self, ranks: Sequence[int], cid: int) -> LocalComm:
+        """A new communicator of the members ``ranks`` (in that order), called by these members only.
+
+        ``cid`` is the context id of the IMPI communicator it will shadow: unique among those of each member.
+        """
+        ...
+
+    def free(self) -> None:
+        """Give it back. All its messages have been received by then."""
+        ...
+
+
+class Vendor(Protocol):
+    """One proc's view of the MPI library that runs its client."""
+
+    name: str
+    world: LocalComm
+    """All procs of this client, in the vendor's rank order."""
+    tag_ub: int
+    """The largest tag that :meth:`LocalComm.isend` takes."""
+    messages: int
+    """How many messages this proc has sent through the library since the start."""
+
+    def allgather(self, data: bytes) -> list[bytes]:
+        """Everybody's ``data`` in rank order; blocking, used at start-up only. Lengths may differ."""
+        ...
+
+    def fileno(self) -> int | None:
+        """A descriptor that is readable when :meth:`progress` has work, or None: the library must be polled."""
+        ...
+
+    def progress(self) -> None:
+        """Move octets where that takes a call of its own. Never blocks."""
+        ...
+
+    def describe(self) -> dict[str, str]:
+        """Library name, version and file, for the records."""
+        ...
+
+    def abort(self, code: int) -> NoReturn:
+        """End every proc of this client at once."""
+        ...
+
+    def finalize(self) -> None:
+        """Collective: leave the library. Nothing else may be called afterwards."""
+        ...
