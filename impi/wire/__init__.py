@@ -1,1 +1,5 @@
-"""To be written."""
+"""Octets to typed values and back: the commands of start-up (IMPI 2.3), the packets of chapter 3, host identifiers."""
+
+from impi.wire.packets import HEADER_SIZE, Header, PacketType, pack_header, unpack_header
+
+__all__ = ["HEADER_SIZE", "Header", "PacketType", "pack_header", "unpack_header"]
