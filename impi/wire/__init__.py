@@ -1,5 +1,19 @@
 """Octets to typed values and back: the commands of start-up (IMPI 2.3), the packets of chapter 3, host identifiers."""
 
+from impi.wire import addresses
+from impi.wire.commands import MAX_PAYLOAD, Command, CommandReader, Label, encode_command
 from impi.wire.packets import HEADER_SIZE, Header, PacketType, pack_header, unpack_header
 
-__all__ = ["HEADER_SIZE", "Header", "PacketType", "pack_header", "unpack_header"]
+__all__ = [
+    "HEADER_SIZE",
+    "MAX_PAYLOAD",
+    "Command",
+    "CommandReader",
+    "Header",
+    "Label",
+    "PacketType",
+    "addresses",
+    "encode_command",
+    "pack_header",
+    "unpack_header",
+]

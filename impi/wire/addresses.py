@@ -1,0 +1,65 @@
+"""Host identifiers: 16 octets, an IPv6 address or an IPv4 address inside one (IMPI 1.2.3).
+
+An IPv4 address is written in the *compatible* form (12 zeros and the address), which is what existing implementations
+send; the *mapped* form (10 zeros, ff ff and the address) is understood as well. Identifiers are compared octet by octet.
+"""
+
+from __future__ import annotations
+
+from ipaddress import AddressValueError, IPv4Address, IPv6Address
+from typing import Final
+
+from impi.errors import LocalProtocolError, UsageError
+
+__all__ = ["ADDRESS_SIZE", "from_text", "to_text"]
+
+ADDRESS_SIZE: Final = 16
+"""Octets of a host identifier."""
+
+_COMPATIBLE: Final = bytes(12)
+_MAPPED: Final = bytes(10) + b"\xff\xff"
+# "::" and "::1" begin with the 12 zeros too, but are IPv6 addresses of their own: unspecified and loopback.
+_NEVER_IPV4: Final = frozenset({bytes(16), bytes(15) + b"\x01"})
+
+
+def from_text(text: str) -> bytes:
+    """The identifier of a numeric address, ``"10.0.0.1"`` or ``"fd00::1"``; IPv4 in the compatible form.
+
+    Raises:
+        UsageError: not a numeric address, or one that no identifier can carry (0.0.0.0, 0.0.0.1, or with a zone).
+    """
+    try:
+        four: IPv4Address | None = IPv4Address(text)
+    except AddressValueError:
+        six = _ipv6(text)
+        four = six.ipv4_mapped
+        if four is None:
+            return six.packed
+    octets = _COMPATIBLE + four.packed
+    if octets in _NEVER_IPV4:
+        raise UsageError(f"{text} is not the address of a host: give one at which others can reach it", clause="1.2.3")
+    return octets
+
+
+def to_text(identifier: bytes) -> str:
+    """The numeric address that ``identifier`` stands for, as ``connect`` takes it.
+
+    Raises:
+        LocalProtocolError: not 16 octets.
+    """
+    if len(identifier) != ADDRESS_SIZE:
+        raise LocalProtocolError("a host identifier is 16 octets", clause="1.2.3", octets=identifier)
+    if identifier[:12] in (_COMPATIBLE, _MAPPED) and identifier not in _NEVER_IPV4:
+        return str(IPv4Address(identifier[12:]))
+    return str(IPv6Address(identifier))
+
+
+def _ipv6(text: str) -> IPv6Address:
+    try:
+        address = IPv6Address(text)
+    except AddressValueError:
+        raise UsageError(f"{text!r} is not a numeric IPv4 or IPv6 address", clause="1.2.3") from None
+    if address.scope_id is not None:
+        # A zone names an interface of this machine and means nothing to another.
+        raise UsageError(f"{text} has a zone, which 16 octets cannot carry: give a global address", clause="1.2.3")
+    return address
