@@ -1,7 +1,7 @@
 """Host identifiers: 16 octets, an IPv6 address or an IPv4 address inside one (IMPI 1.2.3).
 
 An IPv4 address is written in the *compatible* form (12 zeros and the address), which is what existing implementations
-send; the *mapped* form (10 zeros, ff ff and the address) is understood as well. Identifiers are compared octet by octet.
+send; the *mapped* form (10 zeros, ff ff and the address) is understood too. Identifiers are compared octet by octet.
 """
 
 from __future__ import annotations
@@ -29,12 +29,9 @@ def from_text(text: str) -> bytes:
         UsageError: not a numeric address, or one that no identifier can carry (0.0.0.0, 0.0.0.1, or with a zone).
     """
     try:
-        four: IPv4Address | None = IPv4Address(text)
+        four = IPv4Address(text)
     except AddressValueError:
-        six = _ipv6(text)
-        four = six.ipv4_mapped
-        if four is None:
-            return six.packed
+        return _ipv6(text)
     octets = _COMPATIBLE + four.packed
     if octets in _NEVER_IPV4:
         raise UsageError(f"{text} is not the address of a host: give one at which others can reach it", clause="1.2.3")
@@ -49,12 +46,12 @@ def to_text(identifier: bytes) -> str:
     """
     if len(identifier) != ADDRESS_SIZE:
         raise LocalProtocolError("a host identifier is 16 octets", clause="1.2.3", octets=identifier)
-    if identifier[:12] in (_COMPATIBLE, _MAPPED) and identifier not in _NEVER_IPV4:
+    if identifier[:12] in (_COMPATIBLE, _MAPPED) and _COMPATIBLE + identifier[12:] not in _NEVER_IPV4:
         return str(IPv4Address(identifier[12:]))
     return str(IPv6Address(identifier))
 
 
-def _ipv6(text: str) -> IPv6Address:
+def _ipv6(text: str) -> bytes:
     try:
         address = IPv6Address(text)
     except AddressValueError:
@@ -62,4 +59,7 @@ def _ipv6(text: str) -> IPv6Address:
     if address.scope_id is not None:
         # A zone names an interface of this machine and means nothing to another.
         raise UsageError(f"{text} has a zone, which 16 octets cannot carry: give a global address", clause="1.2.3")
-    return address
+    four = address.ipv4_mapped
+    if four is None or _COMPATIBLE + four.packed in _NEVER_IPV4:
+        return address.packed
+    return _COMPATIBLE + four.packed

@@ -1,6 +1,6 @@
 """Commands between client and server: ``cmd:Int4 len:Int4 payload[len]``, big-endian, both ways (IMPI 2.3.2).
 
-The answer to AUTH, ``which:Int4 len:Int4`` and ``len`` octets, has the same shape, so :class:`CommandReader` reads it too.
+The answer to AUTH, ``which:Int4 len:Int4`` and ``len`` octets, has the same shape, so :class:`CommandReader` reads it.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class CommandReader:
     """Cuts a stream into commands; it knows no command and skips none.
 
     Put octets in with :meth:`receive_data`, then take commands out with :meth:`next_command` until it returns None.
-    One at a time, because a command may decide how to read what follows it (the key of AUTH is bare octets: :meth:`take`).
+    One at a time, because a command may decide how to read what follows it (a key is bare octets: :meth:`take`).
 
     It holds at most ``8 + limit`` octets besides the last chunk, if the caller takes out all that it can. ``limit`` may
     be changed between commands.

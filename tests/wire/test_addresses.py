@@ -30,7 +30,11 @@ def test_the_mapped_form_of_a_peer_is_ipv4() -> None:
     assert addresses.to_text(bytes(10) + b"\xff\xff\x0a\x00\x00\x01") == "10.0.0.1"
 
 
-@given(st.binary(min_size=16, max_size=16))
+TAILS = st.one_of(st.binary(min_size=4, max_size=4), st.integers(0, 3).map(lambda n: n.to_bytes(4, "big")))
+HEADS = st.sampled_from([bytes(12), bytes(10) + b"\xff\xff", b"\xfd" + bytes(11)])
+
+
+@given(st.one_of(st.binary(min_size=16, max_size=16), st.builds(bytes.__add__, HEADS, TAILS)))
 def test_every_identifier_has_a_text_that_leads_back(octets: bytes) -> None:
     text = addresses.to_text(octets)
     again = addresses.from_text(text)
