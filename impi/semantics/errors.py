@@ -1,0 +1,201 @@
+"""MPI's error classes and codes, and the exception that carries one.
+
+It is a :class:`RuntimeError` that compares as an integer, because programs written for mpi4py catch it so;
+it stands beside the tree of :mod:`impi.errors`, which is about the job and not about an MPI call.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from impi.semantics.constants import ERROR_CLASSES, SUCCESS
+
+__all__ = ["LAST_PREDEFINED", "MAX_ERROR_STRING", "ErrorTable", "MPIException", "error", "table"]
+
+LAST_PREDEFINED: Final = 0x3FFF
+"""MPI_ERR_LASTCODE: classes and codes that programs add lie above."""
+MAX_ERROR_STRING: Final = 512
+
+_UNKNOWN: Final = ERROR_CLASSES["ERR_UNKNOWN"][0]
+_ARG: Final = ERROR_CLASSES["ERR_ARG"][0]
+_OTHER: Final = ERROR_CLASSES["ERR_OTHER"][0]
+
+
+class ErrorTable:
+    """The known error classes and codes; programs may add more (MPI 4.1, 9.5).
+
+    Every method that takes a code raises :class:`MPIException` of class ``ERR_ARG`` for an unknown one.
+    """
+
+    def __init__(self) -> None:
+        self._class_of: dict[int, int] = {SUCCESS: SUCCESS, LAST_PREDEFINED: _UNKNOWN}
+        self._text: dict[int, str] = {SUCCESS: "MPI_SUCCESS: no error", LAST_PREDEFINED: "MPI_ERR_LASTCODE: last code"}
+        for name, (number, text) in ERROR_CLASSES.items():
+            self._class_of[number] = number
+            self._text[number] = f"MPI_{name}: {text}"
+        self._next = LAST_PREDEFINED + 1
+
+    @property
+    def last_used(self) -> int:
+        """The attribute MPI_LASTUSEDCODE: the largest class or code in use."""
+        return max(self._class_of)
+
+    def class_of(self, code: int) -> int:
+        """The error class of a code; a class is its own."""
+        self._check(code)
+        return self._class_of[code]
+
+    def text_of(self, code: int) -> str:
+        """The error string; empty for an added code without one."""
+        self._check(code)
+        return self._text.get(code, "")
+
+    def add_class(self) -> int:
+        """A new class, without a string."""
+        return self._add(None)
+
+    def add_code(self, errorclass: int) -> int:
+        """A new code of a class, without a string."""
+        self._check(errorclass)
+        if self._class_of[errorclass] != errorclass:
+            raise error("ERR_ARG", f"{errorclass} is an error code, not an error class")
+        return self._add(errorclass)
+
+    def set_text(self, code: int, text: str) -> None:
+        """Give an added class or code its string; it may replace an earlier one."""
+        self._check_added(code)
+        if len(text.encode()) > MAX_ERROR_STRING:
+            raise error("ERR_ARG", f"the error string is longer than {MAX_ERROR_STRING} octets")
+        self._text[code] = text
+
+    def remove_text(self, code: int) -> None:
+        """Take the string of an added class or code away."""
+        self._check_added(code)
+        if code not in self._text:
+            raise error("ERR_ARG", f"error code {code} has no string")
+        del self._text[code]
+
+    def remove_class(self, errorclass: int) -> None:
+        """Forget an added class; its codes must have been removed before."""
+        self._check_added(errorclass)
+        if self._class_of[errorclass] != errorclass:
+            raise error("ERR_ARG", f"{errorclass} is an error code, not an error class")
+        if sum(c == errorclass for c in self._class_of.values()) > 1:
+            raise error("ERR_OTHER", f"error class {errorclass} still has codes: remove them first")
+        self._forget(errorclass)
+
+    def remove_code(self, code: int) -> None:
+        """Forget an added code."""
+        self._check_added(code)
+        if self._class_of[code] == code:
+            raise error("ERR_ARG", f"{code} is an error class, not an error code")
+        self._forget(code)
+
+    def _add(self, errorclass: int | None) -> int:
+        code, self._next = self._next, self._next + 1
+        self._class_of[code] = code if errorclass is None else errorclass
+        return code
+
+    def _forget(self, code: int) -> None:
+        del self._class_of[code]
+        self._text.pop(code, None)
+
+    def _check(self, code: int) -> None:
+        if code not in self._class_of:
+            raise error("ERR_ARG", f"{code} is neither an error class nor an error code")
+
+    def _check_added(self, code: int) -> None:
+        self._check(code)
+        if code <= LAST_PREDEFINED:
+            raise error("ERR_ARG", f"error code {code} is predefined and cannot be changed")
+
+
+table: Final = ErrorTable()
+"""The table of this process."""
+
+
+class MPIException(RuntimeError):
+    """An MPI call failed; compares and hashes as its error code.
+
+    Args:
+        ierr: the error code; a negative one counts as ``ERR_UNKNOWN``.
+
+    Attributes:
+        detail: what went wrong in this call, in one sentence; may be empty.
+    """
+
+    detail: str = ""
+
+    def __init__(self, ierr: int = SUCCESS, /) -> None:
+        if not isinstance(ierr, int):
+            raise TypeError(f"an error code must be an integer, not {type(ierr).__name__}")
+        super().__init__(_UNKNOWN if ierr < SUCCESS else int(ierr))
+
+    def __int__(self) -> int:
+        code: int = self.args[0]
+        return code
+
+    def __bool__(self) -> bool:
+        return int(self) != SUCCESS
+
+    def __hash__(self) -> int:
+        return hash(int(self))
+
+    def __eq__(self, other: object, /) -> bool:
+        return int(self) == (int(other) if isinstance(other, MPIException) else other)
+
+    def __ne__(self, other: object, /) -> bool:
+        return not self == other
+
+    def __lt__(self, other: int | MPIException, /) -> bool:
+        return int(self) < int(other)
+
+    def __le__(self, other: int | MPIException, /) -> bool:
+        return int(self) <= int(other)
+
+    def __gt__(self, other: int | MPIException, /) -> bool:
+        return int(self) > int(other)
+
+    def __ge__(self, other: int | MPIException, /) -> bool:
+        return int(self) >= int(other)
+
+    def __repr__(self) -> str:
+        return f"MPI.Exception({int(self)})"
+
+    def __str__(self) -> str:
+        text = self.Get_error_string()
+        return f"{text}: {self.detail}" if self.detail else text
+
+    def Get_error_code(self) -> int:
+        """The error code."""
+        return int(self)
+
+    def Get_error_class(self) -> int:
+        """The error class of the code."""
+        return table.class_of(int(self))
+
+    def Get_error_string(self) -> str:
+        """What the code means, whatever the call."""
+        return table.text_of(int(self))
+
+    @property
+    def error_code(self) -> int:
+        """The error code."""
+        return self.Get_error_code()
+
+    @property
+    def error_class(self) -> int:
+        """The error class of the code."""
+        return self.Get_error_class()
+
+    @property
+    def error_string(self) -> str:
+        """What the code means, whatever the call."""
+        return self.Get_error_string()
+
+
+def error(code: int | str, detail: str = "") -> MPIException:
+    """The exception to raise: ``raise error("ERR_TRUNCATE", "...")``; by the name or the value of the code."""
+    exc = MPIException(ERROR_CLASSES[code][0] if isinstance(code, str) else code)
+    exc.detail = detail
+    return exc
