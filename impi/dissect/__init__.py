@@ -1,1 +1,39 @@
-"""To be written."""
+"""What went over the wire, told by a decoder that shares nothing with the implementation.
+
+Written from the clauses of IMPI 0.0 alone; imports only :mod:`impi.errors`, so that a mistake in the codec cannot
+hide itself here. :func:`dissect` takes the captures of a job (pcap octets) to a :class:`Dissection`;
+:func:`timeline` writes that as lines of text.
+"""
+
+from __future__ import annotations
+
+from impi.dissect.capture import Dissection, dissect
+from impi.dissect.channel import Channel, Crossed, Packet, decode_channel, messages
+from impi.dissect.layout import Layout, WireHost, WireProc
+from impi.dissect.pcap import Datagram, Segment, read_pcap
+from impi.dissect.startup import Conversation, Note, decode_startup
+from impi.dissect.tcp import Connection, Stream, reassemble
+from impi.dissect.timeline import timeline
+
+__all__ = [
+    "Channel",
+    "Connection",
+    "Conversation",
+    "Crossed",
+    "Datagram",
+    "Dissection",
+    "Layout",
+    "Note",
+    "Packet",
+    "Segment",
+    "Stream",
+    "WireHost",
+    "WireProc",
+    "decode_channel",
+    "decode_startup",
+    "dissect",
+    "messages",
+    "read_pcap",
+    "reassemble",
+    "timeline",
+]

@@ -1,0 +1,86 @@
+"""From the captures of several nodes to the conversations of one job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from impi.dissect.channel import Channel, Crossed, decode_channel, messages
+from impi.dissect.layout import Layout
+from impi.dissect.pcap import Segment, read_pcap
+from impi.dissect.startup import Conversation, decode_startup, learn_layout
+from impi.dissect.tcp import Connection, reassemble
+
+__all__ = ["Dissection", "dissect", "interpret"]
+
+
+@dataclass(slots=True)
+class Dissection:
+    """All that the captures tell about one job."""
+
+    conversations: list[Conversation] = field(default_factory=list)
+    channels: list[Channel] = field(default_factory=list)
+    layout: Layout | None = None
+    others: int = 0
+    """Connections that are none of the job's: remote shells, the vendors' own."""
+    problems: list[str] = field(default_factory=list)
+    """What is missing from the captures or breaks the protocol, over all conversations and channels."""
+
+    def messages(self) -> list[Crossed]:
+        """All messages that crossed between clients, in order of time."""
+        return messages(self.channels, self.layout) if self.layout is not None else []
+
+
+def dissect(captures: Iterable[bytes]) -> Dissection:
+    """Decode the pcap files of a job's nodes.
+
+    A connection that two nodes captured is taken from the more complete of both.
+
+    Raises:
+        LabError: a file cannot be read.
+    """
+    views: dict[tuple[object, ...], Connection] = {}
+    for octets in captures:
+        for connection in reassemble(s for s in read_pcap(octets) if isinstance(s, Segment)):
+            # The clock differs between views of one connection, so it is told apart by its first octets.
+            key: tuple[object, ...] = (connection.opener, connection.accepter)
+            index = sum(1 for k in views if k[:2] == key)
+            match = next((k for k in views if k[:2] == key and _same(views[k], connection)), None)
+            if match is None:
+                views[(*key, index)] = connection
+            elif len(connection.problems) < len(views[match].problems):
+                views[match] = connection
+    return interpret(sorted(views.values(), key=lambda c: c.opened))
+
+
+def _same(one: Connection, other: Connection) -> bool:
+    """Whether two captures show the same connection: one's octets begin with the other's."""
+    short, long = sorted((one.forth.data, other.forth.data), key=len)
+    if one.forth.problems or other.forth.problems:
+        return abs(one.opened - other.opened) < 1.0
+    return long.startswith(short)
+
+
+def interpret(connections: Iterable[Connection]) -> Dissection:
+    """Tell start-up conversations, host channels and the rest apart, and decode them."""
+    result = Dissection()
+    rest: list[Connection] = []
+    for connection in connections:
+        # IMPI 2.3.3: a client's first four octets are the command AUTH.
+        if connection.forth.data[:4] == b"AUTH":
+            result.conversations.append(decode_startup(connection))
+        else:
+            rest.append(connection)
+    result.layout = learn_layout(result.conversations)
+    for connection in rest:
+        host = result.layout.host_at(*connection.accepter) if result.layout is not None else None
+        if host is None:
+            result.others += 1
+        else:
+            result.channels.append(decode_channel(connection, host.index))
+    for conversation in result.conversations:
+        who = "?" if conversation.client is None else conversation.client
+        result.problems.extend(f"client {who} and the server: {p}" for p in conversation.problems)
+    for channel in result.channels:
+        result.problems.extend(f"hosts {channel.opener} and {channel.accepter}: {p}" for p in channel.problems)
+    return result

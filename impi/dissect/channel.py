@@ -1,0 +1,208 @@
+"""Decodes the TCP channel between two hosts: the host rank, then packets (IMPI 2.3.8, 3.5)."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from impi.dissect.layout import Layout, show_address
+from impi.dissect.tcp import Connection, Stream
+
+__all__ = ["PACKET_TYPES", "Channel", "Crossed", "Packet", "decode_channel", "messages"]
+
+PACKET_TYPES: Final = ("DATA", "DATASYNC", "PROTOACK", "SYNCACK", "CANCEL", "CANCELYES", "CANCELNO", "FINI")
+_HEADER: Final = struct.Struct(">II16sq16sqQQQiiQQqQQ")
+_CARRIERS: Final = ("DATA", "DATASYNC")
+_SHOWN: Final = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Packet:
+    """One packet; the fields are those of IMPI 3.5, in their order."""
+
+    time: float
+    from_host: int
+    to_host: int
+    kind: str
+    length: int
+    src: tuple[bytes, int]
+    dest: tuple[bytes, int]
+    srqid: int
+    drqid: int
+    msglen: int
+    lsrank: int
+    tag: int
+    cid: int
+    seqnum: int
+    count: int
+    dtype: int
+    reserved: int
+    payload: bytes
+
+    def describe(self, layout: Layout | None) -> str:
+        """One line; ranks of MPI_COMM_WORLD where the layout knows them."""
+        if self.kind == "FINI":
+            return "FINI"  # IMPI 3.8: only the type counts
+        ends = f"{_name(self.src, layout)} -> {_name(self.dest, layout)}"
+        text = f"{self.kind} {ends} srqid={self.srqid}"
+        if self.kind in _CARRIERS:
+            data = self.payload[:_SHOWN].hex() + ("..." if len(self.payload) > _SHOWN else "")
+            text += (
+                f" drqid={self.drqid} cid={self.cid} tag={self.tag} lsrank={self.lsrank}"
+                f" len={self.length}/{self.msglen} [{data}]"
+            )
+        elif self.kind == "SYNCACK":
+            text += f" drqid={self.drqid}"
+        return text
+
+
+def _name(proc: tuple[bytes, int], layout: Layout | None) -> str:
+    rank = layout.rank_of(*proc) if layout is not None else None
+    return f"rank {rank}" if rank is not None else f"{show_address(proc[0])}/{proc[1]}"
+
+
+@dataclass(slots=True)
+class Channel:
+    """All packets between two hosts, both ways."""
+
+    connection: Connection
+    opener: int
+    """Global rank of the host that connected, as it said itself; -1 if it said nothing."""
+    accepter: int
+    packets: list[Packet] = field(default_factory=list)
+    """In order of time; each direction in its own order."""
+    problems: list[str] = field(default_factory=list)
+
+    def finished(self, host: int) -> bool:
+        """Whether that host sent its FINI (IMPI 3.8)."""
+        return any(p.kind == "FINI" and p.from_host == host for p in self.packets)
+
+
+def decode_channel(connection: Connection, accepter: int) -> Channel:
+    """Everything a captured host channel carried; ``accepter`` is the host that listens there."""
+    channel = Channel(connection, -1, accepter, problems=list(connection.problems))
+    data = connection.forth.data
+    if len(data) < 4:
+        channel.problems.append("the connecting host did not send its rank (IMPI 2.3.8)")
+        return channel
+    channel.opener = int(struct.unpack_from(">i", data)[0])
+    forth = _packets(connection.forth, 4, channel.opener, accepter, channel.problems)
+    back = _packets(connection.back, 0, accepter, channel.opener, channel.problems)
+    channel.packets = sorted([*forth, *back], key=lambda p: p.time)
+    return channel
+
+
+def _packets(stream: Stream, at: int, from_host: int, to_host: int, problems: list[str]) -> Iterator[Packet]:
+    data = stream.data
+    where = f"host {from_host} to host {to_host}"
+    while at < len(data):
+        if at + _HEADER.size > len(data):
+            problems.append(f"{where}: {len(data) - at} octets at the end are no whole header (IMPI 3.5)")
+            return
+        kind, length, src, spid, dest, dpid, *rest = _HEADER.unpack_from(data, at)
+        if kind >= len(PACKET_TYPES):
+            problems.append(f"{where}: packet type {kind} at octet {at} does not exist (IMPI 3.5)")
+            return
+        # Only DATA and DATASYNC carry octets; in the others pk_len means nothing (IMPI 3.5, Table 3.1).
+        size = length if PACKET_TYPES[kind] in _CARRIERS else 0
+        start, end = at + _HEADER.size, at + _HEADER.size + size
+        if end > len(data):
+            problems.append(
+                f"{where}: a packet at octet {at} ends after {len(data) - start} of {size} octets (IMPI 3.5)"
+            )
+            return
+        srqid, drqid, msglen, lsrank, tag, cid, seqnum, count, dtype, reserved = rest
+        yield Packet(
+            time=stream.time_at(end - 1),
+            from_host=from_host,
+            to_host=to_host,
+            kind=PACKET_TYPES[kind],
+            length=length,
+            src=(src, spid),
+            dest=(dest, dpid),
+            srqid=srqid,
+            drqid=drqid,
+            msglen=msglen,
+            lsrank=lsrank,
+            tag=tag,
+            cid=cid,
+            seqnum=seqnum,
+            count=count,
+            dtype=dtype,
+            reserved=reserved,
+            payload=data[start:end],
+        )
+        at = end
+
+
+@dataclass(slots=True)
+class Crossed:
+    """One message as it crossed the wire (IMPI 3.7); ``src`` and ``dest`` are ranks of MPI_COMM_WORLD."""
+
+    time: float
+    src: int
+    dest: int
+    cid: int
+    tag: int
+    lsrank: int
+    nbytes: int
+    sync: bool
+    """Whether its first packet asked for an answer."""
+    payload: bytes
+    acknowledged: bool = False
+    """Whether a SYNCACK for it was seen."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether all its octets were seen."""
+        return len(self.payload) == self.nbytes
+
+
+def messages(channels: Iterable[Channel], layout: Layout) -> list[Crossed]:
+    """The messages of all channels, in order of their first packets."""
+    found: list[Crossed] = []
+    for channel in channels:
+        found.extend(_assemble(channel.packets, layout))
+    return sorted(found, key=lambda m: m.time)
+
+
+def _assemble(packets: Iterable[Packet], layout: Layout) -> list[Crossed]:
+    found: list[Crossed] = []
+    open_: dict[tuple[int, int, int], Crossed] = {}  # by source, destination, source request id
+    parts: dict[int, list[bytes]] = {}
+    for packet in packets:
+        src, dest = layout.rank_of(*packet.src), layout.rank_of(*packet.dest)
+        if src is None or dest is None:
+            continue  # FINI names nobody; the rest is reported by the caller's demands not being met
+        if packet.kind == "SYNCACK":
+            message = open_.get((dest, src, packet.srqid))
+            if message is not None:
+                message.acknowledged = True
+        elif packet.kind in _CARRIERS:
+            key = (src, dest, packet.srqid)
+            first = packet.kind == "DATASYNC" or packet.length == packet.msglen  # IMPI 3.7.1
+            if first:
+                message = Crossed(
+                    time=packet.time,
+                    src=src,
+                    dest=dest,
+                    cid=packet.cid,
+                    tag=packet.tag,
+                    lsrank=packet.lsrank,
+                    nbytes=packet.msglen,
+                    sync=packet.kind == "DATASYNC",
+                    payload=b"",
+                )
+                found.append(message)
+                open_[key] = message
+                parts[id(message)] = []
+            elif (known := open_.get(key)) is None:
+                continue
+            else:
+                message = known
+            parts[id(message)].append(packet.payload)
+    for message in found:
+        message.payload = b"".join(parts[id(message)])
+    return found

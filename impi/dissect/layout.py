@@ -1,0 +1,69 @@
+"""Who takes part in a job, learned from what the server broadcast (IMPI 2.3.5)."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass, field
+
+__all__ = ["Layout", "WireHost", "WireProc", "endpoint_address", "show_address"]
+
+
+@dataclass(frozen=True, slots=True)
+class WireHost:
+    """A host (agent) as its labels say."""
+
+    index: int
+    client: int
+    ipv6: bytes
+    port: int
+    nprocs: int
+
+
+@dataclass(frozen=True, slots=True)
+class WireProc:
+    """A proc as its labels say; ``(ipv6, pid)`` names it in packets (IMPI 3.2)."""
+
+    rank: int
+    client: int
+    host: int
+    ipv6: bytes
+    pid: int
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The job that the labels describe."""
+
+    nclients: int
+    hosts: tuple[WireHost, ...]
+    procs: tuple[WireProc, ...]
+    values: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    """The per-client numbers, by label name: ``C_DATALEN``, ``C_TAGUB``, ..."""
+
+    def rank_of(self, ipv6: bytes, pid: int) -> int | None:
+        """The rank in MPI_COMM_WORLD of the proc that a packet names, or None."""
+        for proc in self.procs:
+            if proc.pid == pid and proc.ipv6 == ipv6:
+                return proc.rank
+        return None
+
+    def host_at(self, address: bytes, port: int) -> WireHost | None:
+        """The host that listens there (``address`` of 4 or 16 octets), or None."""
+        for host in self.hosts:
+            if host.port == port and endpoint_address(host.ipv6) == endpoint_address(address):
+                return host
+        return None
+
+
+def endpoint_address(address: bytes) -> bytes:
+    """4 octets for IPv4 however embedded (IMPI 1.2.3), else the 16; ``::`` and ``::1`` stay IPv6."""
+    if len(address) == 16:
+        embedded = address[:12] in (bytes(12), bytes(10) + b"\xff\xff")
+        if embedded and not (address[:12] == bytes(12) and address[12:] in (bytes(4), b"\0\0\0\1")):
+            return address[12:]
+    return address
+
+
+def show_address(address: bytes) -> str:
+    """``127.0.0.1`` or ``fe80::1``."""
+    return str(ipaddress.ip_address(endpoint_address(address)))
