@@ -1,1 +1,58 @@
-"""To be written."""
+"""Chapter 4 as generators of steps: what every process of a communicator sends and receives, without doing it.
+
+Each operation is ``operation(layout, rank, [root,] value, ..., [maxlinear=])``, called by every process of the
+communicator in the same order; a driver runs the steps that it yields (:mod:`impi.collectives.steps`). What
+chapter 4 fixes for messages between clients is fixed here; between processes of one client the choice is ours,
+and such messages never reach the wire.
+"""
+
+from __future__ import annotations
+
+from impi.collectives.allgather import allgather
+from impi.collectives.allgatherv import allgatherv
+from impi.collectives.allreduce import allreduce
+from impi.collectives.alltoall import alltoall
+from impi.collectives.alltoallv import alltoallv
+from impi.collectives.barrier import barrier
+from impi.collectives.bcast import bcast
+from impi.collectives.gather import gather, is_short
+from impi.collectives.gatherv import gatherv
+from impi.collectives.layout import Layout
+from impi.collectives.packing import Fixed, Octets, Packing, Prefixed, Sized
+from impi.collectives.reduce import reduce
+from impi.collectives.reduce_scatter import reduce_scatter
+from impi.collectives.reduction import Reduction
+from impi.collectives.scan import exscan, scan
+from impi.collectives.scatter import scatter
+from impi.collectives.scatterv import scatterv
+from impi.collectives.steps import Algorithm, Recv, Send, Step
+
+__all__ = [
+    "Algorithm",
+    "Fixed",
+    "Layout",
+    "Octets",
+    "Packing",
+    "Prefixed",
+    "Recv",
+    "Reduction",
+    "Send",
+    "Sized",
+    "Step",
+    "allgather",
+    "allgatherv",
+    "allreduce",
+    "alltoall",
+    "alltoallv",
+    "barrier",
+    "bcast",
+    "exscan",
+    "gather",
+    "gatherv",
+    "is_short",
+    "reduce",
+    "reduce_scatter",
+    "scan",
+    "scatter",
+    "scatterv",
+]

@@ -1,17 +1,29 @@
 """What an algorithm of chapter 4 may ask for: the vocabulary of its generator.
 
-An algorithm yields a *list* of steps; they run concurrently, and the value of the ``yield`` is the list of what
-the receives among them brought, in their order. It knows no buffer, datatype, socket or library: a
-value is whatever the caller gave (octets for data movement, an array for reductions), and passes through unchanged.
+An algorithm yields a *list* of steps, never an empty one; they run concurrently, and the value of the ``yield``
+is the list of what the receives among them brought, in their order. The generator goes on when all of them are
+done, and what it returns is the result of the operation. It knows no buffer, datatype, socket or library: a
+value is whatever the caller gave (octets for data movement, an array for reductions), and passes through
+unchanged.
+
+What the driver must do:
+
+* put every step on the *collective* context of the communicator, with the tag of the step (IMPI 4.3, 4.25);
+* start the steps of one list in their order, and keep messages of one (source, destination, tag) in order;
+* hand a received value over for good: the algorithm may change it in place. A value to send is only lent.
+
+A step never names the process itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 __all__ = ["Algorithm", "Recv", "Send", "Step"]
+
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +32,7 @@ class Send:
 
     dest: int
     value: Any
+    tag: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +40,11 @@ class Recv:
     """Receive one value from rank ``source`` of the communicator."""
 
     source: int
+    tag: int
 
 
 Step: TypeAlias = Send | Recv
-Algorithm: TypeAlias = Generator[list[Step], list[Any], Any]
+
+# The values of the steps are the caller's business and differ between the parts of one operation: hence Any.
+Algorithm: TypeAlias = Generator[list[Step], list[Any], R]
+"""``Algorithm[R]``: an operation whose result is an ``R``."""

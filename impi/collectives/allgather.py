@@ -1,0 +1,32 @@
+"""Allgather (IMPI 4.19): gather to rank 0, short or long, then broadcast from it; the tags and costs of both."""
+
+from __future__ import annotations
+
+from impi.collectives.bcast import bcast
+from impi.collectives.gather import gather
+from impi.collectives.layout import Layout
+from impi.collectives.packing import Octets, Packing
+from impi.collectives.steps import Algorithm
+
+__all__ = ["allgather", "share"]
+
+
+def allgather(
+    layout: Layout, rank: int, piece: Octets, packing: Packing, *, maxlinear: int, short: bool
+) -> Algorithm[list[Octets]]:
+    """Every process returns the pieces of all ranks, in rank order; the arguments are those of :func:`gather`."""
+    pieces = yield from gather(layout, rank, 0, piece, packing, maxlinear=maxlinear, short=short)
+    return (yield from share(layout, rank, pieces, packing, maxlinear=maxlinear))
+
+
+def share(
+    layout: Layout, rank: int, pieces: list[Octets] | None, packing: Packing, *, maxlinear: int
+) -> Algorithm[list[Octets]]:
+    """Broadcast the pieces that rank 0 has gathered, in rank order, as one message."""
+    if layout.size == 1 and pieces is not None:
+        return pieces
+    ranks = range(layout.size)
+    joined: Octets | None = None if pieces is None else packing.join(pieces, ranks)
+    spread: Algorithm[Octets] = bcast(layout, rank, 0, joined, maxlinear=maxlinear)
+    octets = yield from spread
+    return packing.split(octets, ranks) if pieces is None else pieces

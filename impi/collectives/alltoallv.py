@@ -1,0 +1,24 @@
+"""Alltoallv (IMPI 4.23): one message for each pair, all at once, empty ones too: N(N-1) in one hop."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from impi.collectives.alltoall import alltoall_direct
+from impi.collectives.layout import Layout
+from impi.collectives.steps import Algorithm
+from impi.collectives.tags import ALLTOALLV_TAG
+
+__all__ = ["alltoallv"]
+
+V = TypeVar("V")
+
+
+def alltoallv(layout: Layout, rank: int, pieces: Sequence[V]) -> Algorithm[list[V]]:
+    """As :func:`alltoall` with pieces of any sizes; alltoallw is this too, as pieces are octets by now.
+
+    Raises:
+        LocalProtocolError: not one piece for each rank.
+    """
+    return (yield from alltoall_direct(layout, rank, pieces, ALLTOALLV_TAG))

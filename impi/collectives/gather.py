@@ -1,0 +1,94 @@
+"""Gather (IMPI 4.12).
+
+*Long*: every process sends its piece straight to the root: one message each. *Short*: each client's pieces
+travel as one message, over a star or over the low-bit tree: n-1 messages across clients in one or ceil(log2 n)
+hops; n = masters.
+
+The text of the short form is lost; what is ours is the order inside a message: the clients' pieces by master number,
+from the sender's own onwards and round, those of one client by rank.
+"""
+
+from __future__ import annotations
+
+from impi.collectives.layout import Layout
+from impi.collectives.packing import Octets, Packing, concatenate
+from impi.collectives.steps import Algorithm, Recv, Send
+from impi.collectives.tags import GATHER_TAG
+from impi.collectives.teams import Team, across, within
+
+__all__ = ["gather", "gather_direct", "is_short"]
+
+
+def is_short(nbytes: int, xsize: int) -> bool:
+    """Does a contribution of ``nbytes`` packed octets a process take the short form (IMPI 2.3.5, 4.12)?"""
+    return nbytes < xsize
+
+
+def gather(
+    layout: Layout, rank: int, root: int, piece: Octets, packing: Packing, *, maxlinear: int, short: bool
+) -> Algorithm[list[Octets] | None]:
+    """The root returns the pieces of all ranks, in rank order, its own as it was given; the others None.
+
+    Args:
+        layout: of the communicator.
+        rank: who calls.
+        root: who gets the pieces.
+        piece: what the caller contributes.
+        packing: how pieces travel together; the same everywhere. Not used by the long form.
+        maxlinear: the job's.
+        short: :func:`is_short` of the size of one piece; must be the same everywhere.
+
+    Raises:
+        LocalProtocolError: no such root.
+        PeerError: a piece has not the size that ``packing`` says.
+    """
+    layout.check(root, "root")
+    if not short:
+        return (yield from gather_direct(layout, rank, root, piece, GATHER_TAG))
+    return (yield from _gather_short(layout, rank, root, piece, packing, maxlinear=maxlinear))
+
+
+def gather_direct(layout: Layout, rank: int, root: int, piece: Octets, tag: int) -> Algorithm[list[Octets] | None]:
+    """Every process sends its piece straight to ``root``, which returns them in rank order; no masters, no packing."""
+    if rank != root:
+        yield [Send(root, piece, tag)]
+        return None
+    others = [r for r in range(layout.size) if r != root]
+    got = (yield [Recv(r, tag) for r in others]) if others else []
+    return [*got[:root], piece, *got[root:]]
+
+
+def _gather_short(
+    layout: Layout, rank: int, root: int, piece: Octets, packing: Packing, *, maxlinear: int
+) -> Algorithm[list[Octets] | None]:
+    near = within(layout, rank, root)
+    blocks = yield from _collect(near, rank, packing.join([piece], [rank]))
+    if blocks is None:
+        return None
+    wide = across(layout, root, maxlinear)
+    if rank != root:
+        # A master is the lowest of its client, so its blocks are in rank order here.
+        yield from _collect(wide, rank, concatenate(blocks))
+        return None
+    far = yield from _collect(wide, rank, b"")
+    pieces: list[Octets] = [piece] * layout.size
+    _place(pieces, blocks, [near.members[i] for i in near.order], packing)
+    _place(pieces, far, [r for i in wide.order[1:] for r in layout.locals_to_master(i)], packing)
+    pieces[root] = piece
+    return pieces
+
+
+def _collect(team: Team, rank: int, own: Octets) -> Algorithm[list[Octets] | None]:
+    """Blocks over the low-bit tree: the root gets its own and its children's, in the team's order; the others None."""
+    parent, children = team.low(rank)
+    got = (yield [Recv(child, GATHER_TAG) for child in children]) if children else []
+    blocks: list[Octets] = [own, *got]
+    if parent is None:
+        return blocks
+    yield [Send(parent, concatenate(blocks), GATHER_TAG)]
+    return None
+
+
+def _place(pieces: list[Octets], blocks: list[Octets] | None, ranks: list[int], packing: Packing) -> None:
+    for rank, piece in zip(ranks, packing.split(concatenate(blocks or [b""]), ranks), strict=True):
+        pieces[rank] = piece

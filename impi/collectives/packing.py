@@ -1,0 +1,133 @@
+"""How the pieces of several processes travel in one message, and how they are told apart again.
+
+All three obey one law: the join of two lists is the join of the one followed by the join of the other. So
+whoever only forwards pieces appends octets and needs no packing at all (IMPI 4.12, short form).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+from impi.errors import PeerError
+
+__all__ = ["Fixed", "Octets", "Packing", "Prefixed", "Sized", "concatenate"]
+
+Octets: TypeAlias = bytes | bytearray | memoryview
+"""The packed data of one process or more; never changed once given."""
+
+_LENGTH = struct.Struct(">Q")
+
+
+class Packing(Protocol):
+    """Joins pieces into one message and splits it again."""
+
+    def join(self, pieces: Sequence[Octets], ranks: Sequence[int]) -> Octets:
+        """One message of the pieces of ``ranks``, in this order; a single one may be returned as it is.
+
+        Raises PeerError if a piece has not the size that it should have.
+        """
+
+    def split(self, octets: Octets, ranks: Sequence[int]) -> list[Octets]:
+        """The pieces of ``ranks``, in this order, without copying. Raises PeerError if the message does not fit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """Every process contributes ``size`` octets: the packed phases of the specification (IMPI 4.1, 4.12)."""
+
+    size: int
+
+    def join(self, pieces: Sequence[Octets], ranks: Sequence[int]) -> Octets:
+        """The pieces one behind the other, with nothing between (IMPI 4.1)."""
+        return _join_sized(pieces, [self.size] * len(ranks), ranks)
+
+    def split(self, octets: Octets, ranks: Sequence[int]) -> list[Octets]:
+        """Cut every ``size`` octets."""
+        return _split_sized(octets, [self.size] * len(ranks))
+
+
+@dataclass(frozen=True, slots=True)
+class Sized:
+    """Process r contributes ``sizes[r]`` octets, as everybody knows: the v-operations."""
+
+    sizes: Sequence[int]
+
+    def join(self, pieces: Sequence[Octets], ranks: Sequence[int]) -> Octets:
+        """The pieces one behind the other, with nothing between (IMPI 4.1)."""
+        return _join_sized(pieces, [self.sizes[r] for r in ranks], ranks)
+
+    def split(self, octets: Octets, ranks: Sequence[int]) -> list[Octets]:
+        """Cut by the sizes of ``ranks``."""
+        return _split_sized(octets, [self.sizes[r] for r in ranks])
+
+
+@dataclass(frozen=True, slots=True)
+class Prefixed:
+    """Nobody knows the others' sizes, as with pickled objects: each piece follows its length, 8 octets, big-endian.
+
+    Ours, not the specification's: IMPI knows no such data, so both ends are ours.
+    """
+
+    def join(self, pieces: Sequence[Octets], ranks: Sequence[int]) -> Octets:
+        """Each piece behind its length."""
+        return b"".join(part for piece in pieces for part in (_LENGTH.pack(_nbytes(piece)), piece))
+
+    def split(self, octets: Octets, ranks: Sequence[int]) -> list[Octets]:
+        """Read the lengths."""
+        view = _flat(octets)
+        pieces: list[Octets] = []
+        position = 0
+        for _ in ranks:
+            start = position + _LENGTH.size
+            position = start + _LENGTH.unpack_from(view, position)[0] if start <= len(view) else len(view) + 1
+            if position > len(view):
+                raise PeerError(f"a collective message of {len(view)} octets ends before its {len(ranks)} pieces do")
+            pieces.append(view[start:position])
+        if position != len(view):
+            raise PeerError(f"a collective message has {len(view) - position} octets behind its {len(ranks)} pieces")
+        return pieces
+
+
+def concatenate(blocks: Sequence[Octets]) -> Octets:
+    """Joined blocks as one; a single one is not copied."""
+    return blocks[0] if len(blocks) == 1 else b"".join(blocks)
+
+
+def _join_sized(pieces: Sequence[Octets], sizes: Sequence[int], ranks: Sequence[int]) -> Octets:
+    for piece, size, rank in zip(pieces, sizes, ranks, strict=True):
+        if _nbytes(piece) != size:
+            raise PeerError(
+                f"the piece of rank {rank} has {_nbytes(piece)} octets where {size} were announced:"
+                " counts and types must agree on all ranks",
+                clause="4.1",
+            )
+    return concatenate(pieces)
+
+
+def _split_sized(octets: Octets, sizes: Sequence[int]) -> list[Octets]:
+    if _nbytes(octets) != sum(sizes):
+        raise PeerError(
+            f"a collective message has {_nbytes(octets)} octets where its {len(sizes)} pieces need {sum(sizes)}:"
+            " counts and types must agree on all ranks",
+            clause="4.1",
+        )
+    view = _flat(octets)
+    pieces: list[Octets] = []
+    position = 0
+    for size in sizes:
+        pieces.append(view[position : position + size])
+        position += size
+    return pieces
+
+
+def _flat(octets: Octets) -> memoryview:
+    view = memoryview(octets)
+    # An empty view cannot be cast when a dimension is 0, and need not be.
+    return view.cast("B") if view.nbytes else memoryview(b"")
+
+
+def _nbytes(octets: Octets) -> int:
+    return octets.nbytes if isinstance(octets, memoryview) else len(octets)

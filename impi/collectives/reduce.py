@@ -1,0 +1,78 @@
+"""Reduce (IMPI 4.16).
+
+*Commutative*: each client reduces to its master, or to the root; then star or low-bit tree: n-1 messages across
+clients, in one hop or ceil(log2 n) hops; n = masters. *Not commutative*: every process sends to the root, no
+masters, no tree: N-1 messages in one hop. The same for every size. The order in which values are combined, and
+with it the rounding, depends on the layout.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from impi.collectives.layout import Layout
+from impi.collectives.reduction import Reduction
+from impi.collectives.steps import Algorithm, Recv, Send
+from impi.collectives.tags import REDUCE_TAG
+from impi.collectives.teams import low_links
+
+__all__ = ["reduce"]
+
+V = TypeVar("V")
+
+_AT_ONCE = 8
+"""Values that a root without masters holds at once: enough to hide a hop, few enough for long vectors."""
+
+
+def reduce(
+    layout: Layout, rank: int, root: int, value: V, reduction: Reduction[V], *, maxlinear: int
+) -> Algorithm[V | None]:
+    """The root returns the reduction of all values, the others None.
+
+    ``value`` stays as it is; one process alone returns it itself.
+
+    Raises:
+        LocalProtocolError: no such root.
+    """
+    layout.check(root, "root")
+    if reduction.commutative:
+        return (yield from _over_masters(layout, rank, root, value, reduction, maxlinear=maxlinear))
+    return (yield from _in_rank_order(layout, rank, root, value, reduction))
+
+
+def _over_masters(
+    layout: Layout, rank: int, root: int, value: V, reduction: Reduction[V], *, maxlinear: int
+) -> Algorithm[V | None]:
+    parent, wide, near = low_links(layout, rank, root, maxlinear)
+    result = value
+    if near or wide:
+        # IMPI 4.16: once for each message, the local phase first, then ascending. The order shows in the rounding.
+        got = yield [Recv(child, REDUCE_TAG) for child in (*near, *wide)]
+        result = reduction.copy(value)
+        for other in got:
+            result = reduction.combine(other, result)
+    if parent is None:
+        return result
+    yield [Send(parent, result, REDUCE_TAG)]
+    return None
+
+
+def _in_rank_order(layout: Layout, rank: int, root: int, value: V, reduction: Reduction[V]) -> Algorithm[V | None]:
+    if rank != root:
+        yield [Send(root, value, REDUCE_TAG)]
+        return None
+    last = layout.size - 1
+    if last == 0:
+        return value
+    # IMPI 4.16: x0 op (x1 op (... op xN-1)), so from the last rank down.
+    result: V | None = None
+    for high in range(last, -1, -_AT_ONCE):
+        ranks = range(high, max(high - _AT_ONCE, -1), -1)
+        others = [r for r in ranks if r != root]
+        values = iter((yield [Recv(r, REDUCE_TAG) for r in others]) if others else [])
+        for r in ranks:
+            if r == last:
+                result = reduction.copy(value) if r == root else next(values)
+            else:
+                result = reduction.combine(value if r == root else next(values), result)  # type: ignore[arg-type]
+    return result

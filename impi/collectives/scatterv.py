@@ -1,0 +1,29 @@
+"""Scatterv (IMPI 4.15).
+
+One form for every size: one message for each other process, straight from the root, in rank order, empty ones
+too. [RECON] The original has a short form too, but its text and the rule that chooses are lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from impi.collectives.layout import Layout
+from impi.collectives.scatter import scatter_direct
+from impi.collectives.steps import Algorithm
+from impi.collectives.tags import SCATTERV_TAG
+
+__all__ = ["scatterv"]
+
+V = TypeVar("V")
+
+
+def scatterv(layout: Layout, rank: int, root: int, pieces: Sequence[V] | None = None) -> Algorithm[V]:
+    """Every process returns its piece of the root's ``pieces``, whatever its size; the others' are not looked at.
+
+    Raises:
+        LocalProtocolError: no such root, or the root has not one piece for each rank.
+    """
+    layout.check(root, "root")
+    return (yield from scatter_direct(layout, rank, root, pieces, SCATTERV_TAG))

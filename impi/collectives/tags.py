@@ -1,0 +1,43 @@
+"""The tags of chapter 4 (IMPI 4.25); a message carries one beside the collective context of its communicator.
+
+Allgather, allgatherv, allreduce and reduce_scatter have none of their own: they are compositions and use the
+tags of their parts. The operations that MPI added later are ours: exscan shares the tag of scan, as one
+communicator runs its collectives one after another.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = [
+    "ALLTOALLV_TAG",
+    "ALLTOALL_TAG",
+    "BARRIER_TAG",
+    "BCAST_TAG",
+    "COMM_FREE_TAG",
+    "DUP_TAG",
+    "GATHERV_TAG",
+    "GATHER_TAG",
+    "MERGE_TAG",
+    "REDUCE_TAG",
+    "SCAN_TAG",
+    "SCATTERV_TAG",
+    "SCATTER_TAG",
+]
+
+BARRIER_TAG: Final = 110
+BCAST_TAG: Final = 120
+GATHER_TAG: Final = 130
+GATHERV_TAG: Final = 140
+SCATTER_TAG: Final = 150
+SCATTERV_TAG: Final = 160
+ALLTOALL_TAG: Final = 170
+ALLTOALLV_TAG: Final = 180
+REDUCE_TAG: Final = 190
+SCAN_TAG: Final = 200
+DUP_TAG: Final = 210
+"""Between the two groups of an intercommunicator that is duplicated (IMPI 4.6)."""
+MERGE_TAG: Final = 220
+"""Between the two groups of an intercommunicator that is merged (IMPI 4.9)."""
+COMM_FREE_TAG: Final = 230
+"""Between the two groups of an intercommunicator that is freed (IMPI 4.5)."""

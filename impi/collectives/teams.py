@@ -1,0 +1,104 @@
+"""Who talks to whom: the participants of a phase, arranged as a star or as a tree around its root.
+
+An operation has two phases. *Across* the clients, one process stands in for each: the root for its own client,
+the master for any other (IMPI 4.11, 4.12, 4.16). *Within* a client all its processes talk to the one that
+stands in. Both are a :class:`Team`; the operations need only parents and children. Across clients the shape is
+the specification's: linear for at most ``maxlinear`` masters, else a tree (2.3.5 and 4.10 disagree about
+equality; we follow 4.10). Within a client it is ours: always a tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+from impi.collectives import trees
+from impi.collectives.layout import Layout
+
+__all__ = ["Links", "Team", "across", "high_links", "low_links", "within"]
+
+_Parent: TypeAlias = Callable[[int], int | None]
+_Children: TypeAlias = Callable[[int, int], tuple[int, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Team:
+    """The participants of one phase."""
+
+    members: tuple[int, ...]
+    """Their ranks, by master number across clients, ascending within one."""
+    first: int
+    """Where in ``members`` the root is; vertex v of a tree is member (v + first) mod n."""
+    linear: bool
+    """A star around the root instead of a tree."""
+
+    def high(self, rank: int) -> tuple[int | None, tuple[int, ...]]:
+        """Parent and children of ``rank`` in the high-bit tree, or star; neither if it takes no part."""
+        return self._around(rank, trees.high_parent, trees.high_children)
+
+    def low(self, rank: int) -> tuple[int | None, tuple[int, ...]]:
+        """Parent and children of ``rank`` in the low-bit tree, or star; neither if it takes no part."""
+        return self._around(rank, trees.low_parent, trees.low_children)
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """Positions in ``members`` in the order in which a gather over :meth:`low` brings them to the root."""
+        n = len(self.members)
+        if self.linear:
+            return (self.first, *(i for i in range(n) if i != self.first))
+        return tuple((self.first + v) % n for v in range(n))
+
+    def _around(self, rank: int, parent: _Parent, children: _Children) -> tuple[int | None, tuple[int, ...]]:
+        if rank not in self.members:
+            return None, ()
+        root = self.members[self.first]
+        if self.linear:
+            # By ascending master number, not by vertex: the order in which a linear root combines (IMPI 4.16).
+            return (root, ()) if rank != root else (None, tuple(m for m in self.members if m != root))
+        n = len(self.members)
+        v = (self.members.index(rank) - self.first) % n
+        above = parent(v)
+        below = tuple(self.members[(child + self.first) % n] for child in children(v, n))
+        return (None if above is None else self.members[(above + self.first) % n]), below
+
+
+def across(layout: Layout, root: int, maxlinear: int) -> Team:
+    """The team of the global phase: one process for each client, ``root`` for its own."""
+    masters = [layout.master_rank(n) for n in range(layout.num_masters())]
+    first = layout.local_master_num(root)
+    masters[first] = root
+    return Team(tuple(masters), first, linear=len(masters) <= maxlinear)
+
+
+def within(layout: Layout, rank: int, root: int) -> Team:
+    """The team of the local phase at the client of ``rank``, around the one that stands in for it."""
+    members = layout.locals_to_rank(rank)
+    stand_in = root if layout.are_local(rank, root) else layout.local_master_rank(rank)
+    return Team(members, members.index(stand_in), linear=False)
+
+
+class Links(NamedTuple):
+    """The neighbours of one process in both phases together."""
+
+    parent: int | None
+    """The other client's or the local one; None at the root."""
+    wide: tuple[int, ...]
+    """Children under other clients."""
+    near: tuple[int, ...]
+    """Children under the same client."""
+
+
+def high_links(layout: Layout, rank: int, root: int, maxlinear: int) -> Links:
+    """The neighbours of ``rank`` for a barrier or a broadcast (IMPI 4.10, 4.11)."""
+    return _join(across(layout, root, maxlinear).high(rank), within(layout, rank, root).high(rank))
+
+
+def low_links(layout: Layout, rank: int, root: int, maxlinear: int) -> Links:
+    """The neighbours of ``rank`` for a reduction (IMPI 4.16)."""
+    return _join(across(layout, root, maxlinear).low(rank), within(layout, rank, root).low(rank))
+
+
+def _join(wide: tuple[int | None, tuple[int, ...]], near: tuple[int | None, tuple[int, ...]]) -> Links:
+    # A process that stands in for its client has no local parent, any other no global one.
+    return Links(wide[0] if wide[0] is not None else near[0], wide[1], near[1])
