@@ -1,0 +1,241 @@
+"""A node behind SSH: commands under the supervisor, and files."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import shlex
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import paramiko
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from impi.errors import LaunchError
+from impi.remote.supervised import Outcome, Supervised, bootstrap
+
+__all__ = ["Connection", "Key", "new_key"]
+
+_KEEPALIVE_S: Final = 15
+_STEP_S: Final = 10.0  # for one answer of an sshd that is already connected
+_RETRY_S: Final = 0.02
+_CHUNK: Final = 1 << 18
+_NO_SUCH: Final = 44
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """An ed25519 key pair in OpenSSH's forms."""
+
+    private: str
+    public: str
+    """``ssh-ed25519 AAAA...``: a line of authorized_keys, and the end of one of known_hosts."""
+
+    def pkey(self) -> paramiko.PKey:
+        """The pair as paramiko wants it."""
+        return paramiko.Ed25519Key.from_private_key(io.StringIO(self.private))
+
+
+def new_key() -> Key:
+    """A new pair, for one lab."""
+    private = Ed25519PrivateKey.generate()
+    text = private.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption()
+    )
+    public = private.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
+    return Key(text.decode(), public.decode())
+
+
+class _Session:
+    """One SSH channel. Implements :class:`impi.remote.supervised.Channel`."""
+
+    def __init__(self, channel: paramiko.Channel, where: str) -> None:
+        self._channel = channel
+        self._where = where
+        self._writing = threading.Lock()
+
+    def read(self, size: int) -> bytes:
+        data = self._channel.recv(size)
+        if not data and self._channel.recv_stderr_ready():
+            said = self._channel.recv_stderr(2000).decode("utf-8", "replace").strip()
+            raise LaunchError(f"{self._where}: the supervisor did not start: {said}")
+        if not data and not self._channel.get_transport().is_active():
+            raise LaunchError(f"{self._where}: the SSH connection was lost")
+        return data
+
+    def write(self, data: bytes) -> None:
+        try:
+            with self._writing:
+                self._channel.sendall(data)
+        except OSError as error:
+            raise LaunchError(f"{self._where}: the SSH channel is closed: {error}") from error
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError, EOFError):
+            self._channel.shutdown_write()
+
+    def release(self) -> None:
+        self._channel.close()
+
+
+class Connection:
+    """An SSH connection to one node, for many commands at a time; made by :meth:`open`. All methods are thread-safe.
+
+    LaunchError: the connection, not the command, failed.
+    """
+
+    def __init__(self, client: paramiko.SSHClient, transport: paramiko.Transport, where: str, python: str) -> None:
+        self._client = client
+        self._transport = transport
+        self._where = where
+        self._python = python
+
+    @classmethod
+    def open(
+        cls,
+        address: str,
+        *,
+        port: int = 22,
+        user: str,
+        key: Key | None = None,
+        host_key: str | None = None,
+        python: str = "python3",
+        timeout_s: float = 30.0,
+    ) -> Connection:
+        """Log in, trying until the deadline while nothing listens there yet; never asks anybody anything.
+
+        Args:
+            address: a name or numeric address; `port` and `user` as for ssh.
+            key: ours; None: the user's agent and default keys.
+            host_key: the only one accepted, in OpenSSH's public form; None: as in the user's known_hosts.
+            python: the node's interpreter that runs the supervisor, 3.11 or newer.
+            timeout_s: seconds for all of it.
+
+        Raises:
+            LaunchError: no login before the deadline, or another host key than the expected one.
+        """
+        where = f"{user}@{address}:{port}"
+        deadline = time.monotonic() + timeout_s
+        pkey = None if key is None else key.pkey()
+        while True:
+            client = _client(address, port, host_key)
+            left_s = max(0.1, deadline - time.monotonic())
+            try:
+                client.connect(
+                    address,
+                    port,
+                    user,
+                    pkey=pkey,
+                    timeout=left_s,
+                    banner_timeout=left_s,
+                    auth_timeout=left_s,
+                    allow_agent=key is None,
+                    look_for_keys=key is None,
+                )
+                transport = client.get_transport()
+                if transport is None:
+                    raise EOFError("the connection was closed at once")
+            except (paramiko.BadHostKeyException, paramiko.AuthenticationException) as error:
+                client.close()
+                raise LaunchError(f"{where}: the login failed: {error}") from error
+            except (OSError, EOFError, paramiko.SSHException) as error:
+                client.close()
+                if time.monotonic() >= deadline:
+                    raise LaunchError(f"{where}: no SSH login within {timeout_s:g} s: {error}") from error
+                time.sleep(_RETRY_S)
+                continue
+            transport.set_keepalive(_KEEPALIVE_S)
+            return cls(client, transport, where, python)
+
+    def start(
+        self,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: str = "",
+        stdin: bytes | None = None,
+        grace_s: float = 2.0,
+        settle_s: float = 0.5,
+    ) -> Supervised:
+        """Run ``argv`` there under a supervisor of its own; ``env`` is laid over the login's variables."""
+        command, text = bootstrap(self._python)
+        session = _Session(self._channel(shlex.join(command)), self._where)
+        session.write(text)
+        return Supervised(session, argv, env=env or {}, cwd=cwd, stdin=stdin, grace_s=grace_s, settle_s=settle_s)
+
+    def run(self, argv: Sequence[str], *, env: Mapping[str, str] | None = None, timeout_s: float = 60.0) -> Outcome:
+        """:meth:`start` and wait."""
+        return self.start(argv, env=env).wait(timeout_s)
+
+    def execute(self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = _STEP_S) -> tuple[int, bytes]:
+        """A short, harmless command without a supervisor: its exit status and what it printed on standard output.
+
+        Raises:
+            LaunchError: it did not end in time.
+        """
+        deadline = time.monotonic() + timeout_s
+        channel = self._channel(shlex.join(argv))
+        output = []
+        try:
+            channel.settimeout(timeout_s)
+            channel.sendall(stdin)
+            channel.shutdown_write()
+            while data := channel.recv(_CHUNK):
+                output.append(data)
+                channel.settimeout(max(0.001, deadline - time.monotonic()))
+            # The status may come after the end of the stream.
+            if not channel.status_event.wait(max(0.0, deadline - time.monotonic())):
+                raise TimeoutError
+            return channel.recv_exit_status(), b"".join(output)
+        except OSError as error:
+            raise LaunchError(f"{self._where}: {argv[0]} did not end within {timeout_s:g} s") from error
+        finally:
+            channel.close()
+
+    def read(self, path: str, *, offset: int = 0, timeout_s: float = 60.0) -> bytes | None:
+        """A file's octets from ``offset`` on, or None if there is no such file; also of /proc, where sizes are 0."""
+        script = f'test -e "$1" || exit {_NO_SUCH}; exec tail -c "+$2" -- "$1"'
+        code, data = self.execute(["/bin/sh", "-c", script, "sh", path, str(offset + 1)], timeout_s=timeout_s)
+        if code == _NO_SUCH:
+            return None
+        if code != 0:
+            raise LaunchError(f"{self._where}: {path} cannot be read")
+        return data
+
+    def write(self, path: str, data: bytes, *, mode: int = 0o644, timeout_s: float = 60.0) -> None:
+        """Put a file there, with the folders above it."""
+        script = 'mkdir -p -- "$(dirname -- "$1")" && cat > "$1" && chmod "$2" -- "$1"'
+        code, _ = self.execute(["/bin/sh", "-c", script, "sh", path, f"{mode:o}"], stdin=data, timeout_s=timeout_s)
+        if code != 0:
+            raise LaunchError(f"{self._where}: {path} cannot be written")
+
+    def close(self) -> None:
+        """Close it; commands under way are ended by their supervisors. Any number of times."""
+        self._client.close()
+
+    def _channel(self, command: str) -> paramiko.Channel:
+        try:
+            channel = self._transport.open_session(timeout=_STEP_S)
+            channel.exec_command(command)
+        except (OSError, EOFError, paramiko.SSHException) as error:
+            raise LaunchError(f"{self._where}: no further SSH channel: {error}") from error
+        return channel
+
+
+def _client(address: str, port: int, host_key: str | None) -> paramiko.SSHClient:
+    """A client that knows the one host key it may accept."""
+    client = paramiko.SSHClient()
+    client.set_missing_host_key_policy(paramiko.RejectPolicy())
+    if host_key is None:
+        client.load_system_host_keys()
+        return client
+    name = address if port == 22 else f"[{address}]:{port}"
+    entry = paramiko.hostkeys.HostKeyEntry.from_line(f"{name} {host_key}")
+    if entry is None or entry.key is None:
+        raise LaunchError(f"{name}: {host_key!r} is not a public host key")
+    client.get_host_keys().add(name, entry.key.get_name(), entry.key)
+    return client
