@@ -1,0 +1,140 @@
+"""Attributes cached on communicators (MPI 7.7), and the predefined ones, among them the four of IMPI 2.5."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from impi.api import runtime
+from impi.api.constants import APPNUM, HOST, IO, KEYVAL_INVALID, LASTUSEDCODE, TAG_UB, UNIVERSE_SIZE, WTIME_IS_GLOBAL
+from impi.semantics.constants import PROC_NULL
+from impi.semantics.errors import error, table
+
+if TYPE_CHECKING:
+    from impi.api.comm import Comm
+
+__all__ = [
+    "IMPI_CLIENT_COLOR",
+    "IMPI_CLIENT_SIZE",
+    "IMPI_HOST_COLOR",
+    "IMPI_HOST_SIZE",
+    "Attributes",
+]
+
+# Keys of our own, below every other one of ours: mpi4py has no names for them.
+IMPI_CLIENT_SIZE = 0x494D5001
+"""Number of clients in the communicator."""
+IMPI_CLIENT_COLOR = 0x494D5002
+"""The caller's client, counted from 0 among those in the communicator."""
+IMPI_HOST_SIZE = 0x494D5003
+"""Number of hosts in the communicator."""
+IMPI_HOST_COLOR = 0x494D5004
+"""The caller's host, counted from 0 among those in the communicator."""
+
+_CopyFn = Callable[["Comm", int, Any], Any]
+_DeleteFn = Callable[["Comm", int, Any], None]
+
+_keyvals: dict[int, tuple[_CopyFn | None, _DeleteFn | None]] = {}
+_next_keyval = 0x494D6000
+
+
+class Attributes:
+    """What is cached on one communicator."""
+
+    def __init__(self) -> None:
+        self._values: dict[int, Any] = {}
+
+    @staticmethod
+    def create_keyval(copy_fn: _CopyFn | None, delete_fn: _DeleteFn | None) -> int:
+        """A new key."""
+        global _next_keyval
+        _next_keyval += 1
+        _keyvals[_next_keyval] = (copy_fn, delete_fn)
+        return _next_keyval
+
+    @staticmethod
+    def free_keyval(keyval: int) -> int:
+        """Forget a key; what is cached under it stays until it is deleted."""
+        if keyval not in _keyvals:
+            raise error("ERR_KEYVAL", f"{keyval} is not a key of an attribute")
+        return KEYVAL_INVALID
+
+    def get(self, comm: Comm, keyval: int) -> Any:
+        """The value, or None."""
+        predefined = _PREDEFINED.get(keyval)
+        if predefined is not None:
+            return predefined(comm)
+        _check(keyval)
+        return self._values.get(keyval)
+
+    def set(self, comm: Comm, keyval: int, value: Any) -> None:
+        """Cache a value; an old one is deleted first."""
+        _check(keyval)
+        if keyval in self._values:
+            self.delete(comm, keyval)
+        self._values[keyval] = value
+
+    def delete(self, comm: Comm, keyval: int) -> None:
+        """Delete a value, if there is one."""
+        _check(keyval)
+        if keyval in self._values:
+            value = self._values.pop(keyval)
+            delete_fn = _keyvals[keyval][1]
+            if delete_fn is not None:
+                delete_fn(comm, keyval, value)
+
+    def copy(self, comm: Comm) -> Attributes:
+        """What a duplicate of ``comm`` inherits, as each key's copy function decides."""
+        copied = Attributes()
+        for keyval, value in self._values.items():
+            copy_fn = _keyvals[keyval][0]
+            if copy_fn is None:
+                continue
+            answer = copy_fn(comm, keyval, value) if callable(copy_fn) else value
+            if answer is not NotImplemented:
+                copied._values[keyval] = answer
+        return copied
+
+    def clear(self, comm: Comm) -> None:
+        """Delete all values, newest first: the communicator is freed."""
+        for keyval in reversed(list(self._values)):
+            self.delete(comm, keyval)
+
+
+def _check(keyval: int) -> None:
+    if keyval in _PREDEFINED:
+        raise error("ERR_KEYVAL", f"attribute {keyval} is predefined and cannot be changed")
+    if keyval not in _keyvals:
+        raise error("ERR_KEYVAL", f"{keyval} is not a key of an attribute")
+
+
+def _index(comm: Comm, of_rank: Callable[[int], int]) -> tuple[int, int]:
+    """How many different values there are among the members, and where the caller's is in the order of MPI_COMM_WORLD."""
+    context = comm._live()
+    values = sorted({of_rank(world) for world in context.members})
+    return len(values), values.index(of_rank(runtime.engine().rank))
+
+
+def _clients(comm: Comm) -> tuple[int, int]:
+    procs = runtime.engine().job.procs
+    return _index(comm, lambda world: procs[world].client)
+
+
+def _hosts(comm: Comm) -> tuple[int, int]:
+    procs = runtime.engine().job.procs
+    return _index(comm, lambda world: procs[world].host)
+
+
+_PREDEFINED: dict[int, Callable[[Comm], Any]] = {
+    TAG_UB: lambda comm: runtime.engine().job.tag_ub,
+    HOST: lambda comm: PROC_NULL,
+    IO: lambda comm: comm.Get_rank(),
+    WTIME_IS_GLOBAL: lambda comm: 0,
+    UNIVERSE_SIZE: lambda comm: len(runtime.engine().job.procs),
+    APPNUM: lambda comm: runtime.engine().client,
+    LASTUSEDCODE: lambda comm: table.last_used,
+    IMPI_CLIENT_SIZE: lambda comm: _clients(comm)[0],
+    IMPI_CLIENT_COLOR: lambda comm: _clients(comm)[1],
+    IMPI_HOST_SIZE: lambda comm: _hosts(comm)[0],
+    IMPI_HOST_COLOR: lambda comm: _hosts(comm)[1],
+}

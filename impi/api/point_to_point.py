@@ -1,0 +1,321 @@
+"""Point-to-point communication of Comm: buffers (``Send``) and pickled objects (``send``), as in mpi4py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal
+
+from impi.api import bsend, runtime
+from impi.api.buffers import simple
+from impi.semantics.constants import ANY_SOURCE, ANY_TAG, PROC_NULL
+from impi.semantics.errors import error
+from impi.api.pickling import pickle
+from impi.api.request import MESSAGE_NO_PROC, Message, Prequest, Request, fill_status, null_receive, null_send
+from impi.engine.context import Context
+from impi.engine.operations import Message as Envelope
+from impi.engine.payload import OctetSource, OctetTarget, Source
+
+if TYPE_CHECKING:
+    from impi.api.status import Status
+
+__all__ = ["PointToPoint"]
+
+
+class PointToPoint:
+    """The methods; :class:`impi.api.comm.Comm` brings the context."""
+
+    _context: Context | None
+
+    # ---- buffers: sends --------------------------------------------------------------------------------
+
+    def Send(self, buf: Any, dest: int, tag: int = 0) -> None:
+        """Blocking send."""
+        self.Isend(buf, dest, tag).Wait()
+
+    def Ssend(self, buf: Any, dest: int, tag: int = 0) -> None:
+        """Blocking synchronous send: returns once the message is matched."""
+        self.Issend(buf, dest, tag).Wait()
+
+    def Rsend(self, buf: Any, dest: int, tag: int = 0) -> None:
+        """Blocking ready send."""
+        self.Isend(buf, dest, tag).Wait()
+
+    def Bsend(self, buf: Any, dest: int, tag: int = 0) -> None:
+        """Blocking buffered send: the message is copied into the attached buffer."""
+        self.Ibsend(buf, dest, tag).Wait()
+
+    def Isend(self, buf: Any, dest: int, tag: int = 0) -> Request:
+        """Start a send."""
+        return self._isend(buf, dest, tag)
+
+    def Irsend(self, buf: Any, dest: int, tag: int = 0) -> Request:
+        """Start a ready send."""
+        return self._isend(buf, dest, tag)
+
+    def Issend(self, buf: Any, dest: int, tag: int = 0) -> Request:
+        """Start a synchronous send."""
+        return self._isend(buf, dest, tag, synchronous=True)
+
+    def Ibsend(self, buf: Any, dest: int, tag: int = 0) -> Request:
+        """Start a buffered send."""
+        context = self._checked(dest, tag)
+        message = simple(buf, readonly=True)
+        if dest == PROC_NULL:
+            return null_send()
+        return bsend.start(context, dest, tag, runtime.source(message))
+
+    def Send_init(self, buf: Any, dest: int, tag: int = 0) -> Prequest:
+        """A persistent send."""
+        return self._persistent(lambda: self.Isend(buf, dest, tag), dest, tag)
+
+    def Bsend_init(self, buf: Any, dest: int, tag: int = 0) -> Request:
+        """A persistent buffered send."""
+        return self._persistent(lambda: self.Ibsend(buf, dest, tag), dest, tag)
+
+    def Ssend_init(self, buf: Any, dest: int, tag: int = 0) -> Request:
+        """A persistent synchronous send."""
+        return self._persistent(lambda: self.Issend(buf, dest, tag), dest, tag)
+
+    def Rsend_init(self, buf: Any, dest: int, tag: int = 0) -> Request:
+        """A persistent ready send."""
+        return self._persistent(lambda: self.Irsend(buf, dest, tag), dest, tag)
+
+    # ---- buffers: receives -----------------------------------------------------------------------------
+
+    def Recv(self, buf: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> None:
+        """Blocking receive."""
+        self.Irecv(buf, source, tag).Wait(status)
+
+    def Irecv(self, buf: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Request:
+        """Start a receive."""
+        context = self._checked_source(source, tag)
+        message = simple(buf, readonly=False)
+        if source == PROC_NULL:
+            return null_receive()
+        target = runtime.target(message)
+        return Request._of(runtime.engine().receive(context, source, tag, target), None, message)
+
+    def Recv_init(self, buf: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Prequest:
+        """A persistent receive."""
+        self._checked_source(source, tag)
+        return Prequest._persistent(lambda: self.Irecv(buf, source, tag))
+
+    def Sendrecv(
+        self,
+        sendbuf: Any,
+        dest: int,
+        sendtag: int = 0,
+        recvbuf: Any = None,
+        source: int = ANY_SOURCE,
+        recvtag: int = ANY_TAG,
+        status: Status | None = None,
+    ) -> None:
+        """Send and receive at once; the two cannot block each other."""
+        receiving = self.Irecv(recvbuf, source, recvtag)
+        sending = self.Isend(sendbuf, dest, sendtag)
+        receiving.Wait(status)
+        sending.Wait()
+
+    def Sendrecv_replace(
+        self,
+        buf: Any,
+        dest: int,
+        sendtag: int = 0,
+        source: int = ANY_SOURCE,
+        recvtag: int = ANY_TAG,
+        status: Status | None = None,
+    ) -> None:
+        """Send what is in the buffer, then receive into it."""
+        context = self._checked(dest, sendtag)
+        message = simple(buf, readonly=False)
+        copy = runtime.frozen(message)
+        receiving = self.Irecv(buf, source, recvtag)
+        if dest != PROC_NULL:
+            sending = runtime.engine().send(context, dest, sendtag, copy)
+            runtime.engine().wait(lambda: sending.done)
+        receiving.Wait(status)
+
+    # ---- probes ----------------------------------------------------------------------------------------
+
+    def Probe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Literal[True]:
+        """Wait until a message can be received, without receiving it."""
+        self._probed(source, tag, status, take=False)
+        return True
+
+    def Iprobe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> bool:
+        """Whether a message can be received."""
+        context = self._checked_source(source, tag)
+        if source == PROC_NULL:
+            fill_status(status, PROC_NULL, ANY_TAG, 0)
+            return True
+        envelope = runtime.engine().probe(context, source, tag)
+        if envelope is None:
+            return False
+        _describe(envelope, status)
+        return True
+
+    def Mprobe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Message:
+        """Wait until a message can be received and take it off the queue."""
+        envelope = self._probed(source, tag, status, take=True)
+        return MESSAGE_NO_PROC if envelope is None else Message._of(envelope, self._context)
+
+    def Improbe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Message | None:
+        """Take a message off the queue if one can be received."""
+        context = self._checked_source(source, tag)
+        if source == PROC_NULL:
+            fill_status(status, PROC_NULL, ANY_TAG, 0)
+            return MESSAGE_NO_PROC
+        envelope = runtime.engine().probe(context, source, tag, take=True)
+        if envelope is None:
+            return None
+        _describe(envelope, status)
+        return Message._of(envelope, context)
+
+    # ---- pickled objects -------------------------------------------------------------------------------
+
+    def send(self, obj: Any, dest: int, tag: int = 0) -> None:
+        """Blocking send of a pickled object."""
+        self.isend(obj, dest, tag).wait()
+
+    def bsend(self, obj: Any, dest: int, tag: int = 0) -> None:
+        """Blocking buffered send of a pickled object."""
+        self.ibsend(obj, dest, tag).wait()
+
+    def ssend(self, obj: Any, dest: int, tag: int = 0) -> None:
+        """Blocking synchronous send of a pickled object."""
+        self.issend(obj, dest, tag).wait()
+
+    def isend(self, obj: Any, dest: int, tag: int = 0) -> Request:
+        """Start to send a pickled object."""
+        return self._isend_object(obj, dest, tag)
+
+    def issend(self, obj: Any, dest: int, tag: int = 0) -> Request:
+        """Start a synchronous send of a pickled object."""
+        return self._isend_object(obj, dest, tag, synchronous=True)
+
+    def ibsend(self, obj: Any, dest: int, tag: int = 0) -> Request:
+        """Start a buffered send of a pickled object."""
+        context = self._checked(dest, tag)
+        if dest == PROC_NULL:
+            return null_send()
+        return bsend.start(context, dest, tag, OctetSource(pickle.dumps(obj)))
+
+    def recv(self, buf: Any = None, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Any:
+        """Blocking receive of a pickled object."""
+        return self.irecv(buf, source, tag).wait(status)
+
+    def irecv(self, buf: Any = None, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Request:
+        """Start to receive a pickled object. A buffer given for it only bounds its size, as in mpi4py."""
+        context = self._checked_source(source, tag)
+        if source == PROC_NULL:
+            return null_receive()
+        if buf is not None and not isinstance(buf, int):
+            message = simple([buf, runtime.BYTE], readonly=False)
+            bounded = runtime.target(message)
+            view = message.view
+            operation = runtime.engine().receive(context, source, tag, bounded)
+            return Request._of(operation, lambda: pickle.loads(view), message)
+        target = OctetTarget()
+        operation = runtime.engine().receive(context, source, tag, target)
+        return Request._of(operation, lambda: pickle.loads(target.data))
+
+    def sendrecv(
+        self,
+        sendobj: Any,
+        dest: int,
+        sendtag: int = 0,
+        recvbuf: Any = None,
+        source: int = ANY_SOURCE,
+        recvtag: int = ANY_TAG,
+        status: Status | None = None,
+    ) -> Any:
+        """Send one object and receive another at once."""
+        receiving = self.irecv(recvbuf, source, recvtag)
+        sending = self.isend(sendobj, dest, sendtag)
+        value = receiving.wait(status)
+        sending.wait()
+        return value
+
+    def probe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Literal[True]:
+        """Wait until a message can be received, without receiving it."""
+        return self.Probe(source, tag, status)
+
+    def iprobe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> bool:
+        """Whether a message can be received."""
+        return self.Iprobe(source, tag, status)
+
+    def mprobe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Message:
+        """Wait until a message can be received and take it off the queue."""
+        return self.Mprobe(source, tag, status)
+
+    def improbe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Message | None:
+        """Take a message off the queue if one can be received."""
+        return self.Improbe(source, tag, status)
+
+    # ---- inside ----------------------------------------------------------------------------------------
+
+    def _isend(self, buf: Any, dest: int, tag: int, *, synchronous: bool = False) -> Request:
+        context = self._checked(dest, tag)
+        message = simple(buf, readonly=True)
+        if dest == PROC_NULL:
+            return null_send()
+        operation = runtime.engine().send(context, dest, tag, runtime.source(message), synchronous=synchronous)
+        return Request._of(operation, None, message)
+
+    def _isend_object(self, obj: Any, dest: int, tag: int, *, synchronous: bool = False) -> Request:
+        context = self._checked(dest, tag)
+        if dest == PROC_NULL:
+            return null_send()
+        source: Source = OctetSource(pickle.dumps(obj))
+        return Request._of(runtime.engine().send(context, dest, tag, source, synchronous=synchronous))
+
+    def _persistent(self, start: Callable[[], Request], dest: int, tag: int) -> Prequest:
+        self._checked(dest, tag)
+        return Prequest._persistent(start)
+
+    def _probed(self, source: int, tag: int, status: Status | None, *, take: bool) -> Envelope | None:
+        context = self._checked_source(source, tag)
+        if source == PROC_NULL:
+            fill_status(status, PROC_NULL, ANY_TAG, 0)
+            return None
+        engine = runtime.engine()
+        found: list[Envelope] = []
+
+        def ready() -> bool:
+            envelope = engine.probe(context, source, tag, take=take)
+            if envelope is not None:
+                found.append(envelope)
+            return bool(found)
+
+        engine.wait(ready, polling=True)
+        _describe(found[0], status)
+        return found[0]
+
+    def _live(self) -> Context:
+        if self._context is None:
+            raise error("ERR_COMM", "null communicator")
+        runtime.engine()
+        return self._context
+
+    def _checked(self, dest: int, tag: int) -> Context:
+        context = self._live()
+        if dest != PROC_NULL and not 0 <= dest < len(context.peers):
+            raise error("ERR_RANK", f"destination rank {dest} is not in 0..{len(context.peers) - 1}")
+        if not 0 <= tag <= runtime.engine().job.tag_ub:
+            raise error("ERR_TAG", f"tag {tag} is not in 0..{runtime.engine().job.tag_ub}")
+        return context
+
+    def _checked_source(self, source: int, tag: int) -> Context:
+        context = self._live()
+        if source not in (ANY_SOURCE, PROC_NULL) and not 0 <= source < len(context.peers):
+            raise error("ERR_RANK", f"source rank {source} is not in 0..{len(context.peers) - 1}")
+        if tag != ANY_TAG and not 0 <= tag <= runtime.engine().job.tag_ub:
+            raise error("ERR_TAG", f"tag {tag} is not in 0..{runtime.engine().job.tag_ub}")
+        return context
+
+
+def _describe(envelope: Envelope, status: Status | None) -> None:
+    if status is not None:
+        status.fill(source=envelope.source, tag=envelope.tag, nbytes=envelope.nbytes, external=envelope.external)
+
+

@@ -1,0 +1,127 @@
+"""The state of this process as a member of a job: one engine, from the first import of MPI to Finalize."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import threading
+import traceback
+from types import TracebackType
+from typing import NoReturn
+
+from impi.api.buffers import Message
+from impi.semantics.errors import error
+from impi.engine.bootstrap import join_job
+from impi.engine.engine import Engine
+from impi.engine.payload import BufferSource, BufferTarget
+from impi.errors import ImpiError
+from impi.semantics.contexts import ContextIds
+
+__all__ = ["State", "abort", "contexts", "engine", "finalize", "finalized", "initialize", "source", "target"]
+
+
+class State:
+    """What there is one of."""
+
+    def __init__(self) -> None:
+        self.engine: Engine | None = None
+        self.contexts = ContextIds()
+        self.finalized = False
+        self.main_thread = threading.main_thread()
+
+
+_state = State()
+
+
+def initialize() -> None:
+    """MPI_Init: join the job, or be a job of one proc. Called by the first import of MPI; a second call does nothing.
+
+    A process that cannot join says why in one sentence and exits with status 1: there is no job to go on with.
+    """
+    if _state.engine is not None or _state.finalized:
+        return
+    try:
+        _state.engine = join_job()
+    except ImpiError as failure:
+        print(f"impi: {failure}", file=sys.stderr, flush=True)
+        os._exit(1)
+    atexit.register(finalize)
+    sys.excepthook = _abort_on_exception
+
+
+def engine() -> Engine:
+    """The engine; an Exception before initialisation and after Finalize."""
+    if _state.engine is None or _state.finalized:
+        raise error("ERR_OTHER", "MPI is not active: it was finalized" if _state.finalized else "MPI is not initialized")
+    return _state.engine
+
+
+def contexts() -> ContextIds:
+    """The context ids of this proc (IMPI 4.3.1)."""
+    return _state.contexts
+
+
+def finalized() -> bool:
+    """Whether Finalize has been called."""
+    return _state.finalized
+
+
+def finalize() -> None:
+    """MPI_Finalize (IMPI 2.4, 4.24): barrier on MPI_COMM_WORLD, FINI on every channel, then the vendor's own."""
+    if _state.finalized or _state.engine is None:
+        return
+    from impi.api.world import COMM_WORLD  # the barrier needs a communicator, which needs this module
+
+    running = _state.engine
+    try:
+        COMM_WORLD.Barrier()
+        running.shutdown()
+    except ImpiError as failure:
+        fail(failure)
+    _state.finalized = True
+    running.vendor.finalize()
+
+
+def abort(code: int) -> NoReturn:
+    """MPI_Abort: end every proc of this client at once; impirun and the server end the others."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if _state.engine is not None:
+        _state.engine.vendor.abort(code)
+    os._exit(code)
+
+
+def fail(failure: ImpiError) -> NoReturn:
+    """The job cannot go on: say why, end this client."""
+    rank = _state.engine.rank if _state.engine is not None else "?"
+    print(f"impi: rank {rank}: {failure}", file=sys.stderr, flush=True)
+    abort(1)
+
+
+def source(message: Message) -> BufferSource:
+    """A message specification as something to send."""
+    return BufferSource(message.wire_type(_strict()), message.view, message.offset, message.count, _long_size())
+
+
+def target(message: Message) -> BufferTarget:
+    """A message specification as a place to receive into."""
+    return BufferTarget(message.wire_type(_strict()), message.view, message.offset, message.count, _long_size())
+
+
+def _long_size() -> int:
+    return engine().job.long_size
+
+
+def _strict() -> bool:
+    return engine().job.long_size == 4
+
+
+def _abort_on_exception(kind: type[BaseException], value: BaseException, trace: TracebackType | None) -> None:
+    """An uncaught exception in one proc ends the job: the others would wait for it for ever."""
+    if isinstance(value, ImpiError):
+        fail(value)
+    traceback.print_exception(kind, value, trace)
+    if _state.finalized or _state.engine is None:
+        return
+    abort(130 if issubclass(kind, KeyboardInterrupt) else 1)

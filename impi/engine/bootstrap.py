@@ -1,0 +1,108 @@
+"""From a process to a proc of a job: vendor, listener, exchange with impirun, dance (DESIGN.md, "Start-up")."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from typing import Any
+
+from impi.engine.engine import Engine
+from impi.engine.join import claim
+from impi.engine.mesh import connect_hosts, listen
+from impi.errors import JobError, StartupError
+from impi.job import LONG8_VERSION, Host, Job, Proc
+from impi.vendors import load
+from impi.vendors.base import Vendor
+from impi.wire import addresses
+
+__all__ = ["join_job"]
+
+_TAG_UB = 2**31 - 1
+
+
+def join_job() -> Engine:
+    """Join the job that impirun invited this process to, or become a job of one proc.
+
+    Raises:
+        ImpiError: the job could not be joined; the sentence is for the user.
+    """
+    invitation = claim()
+    if invitation is None:
+        return Engine(_singleton(), 0, load({"vendor": "pure", "rank": 0, "size": 1}), {})
+    vendor = load(invitation)
+    address = str(invitation.get("interface") or "") or outgoing_address(str(invitation["server"]))
+    listener = listen(address)
+    me = {
+        "address": addresses.from_text(address).hex(),
+        "port": listener.getsockname()[1],
+        "pid": os.getpid(),
+    }
+    everybody = [json.loads(item) for item in vendor.allgather(json.dumps(me).encode())]
+    job = _negotiated(invitation, vendor, everybody)
+    # (P_IPV6, P_PID) is unique in the job (2.3.5), so it tells which proc we are.
+    names = {(proc.ipv6, proc.pid): proc.rank for proc in job.procs}
+    rank = names[addresses.from_text(address), os.getpid()]
+    return Engine(job, rank, vendor, connect_hosts(job, job.procs[rank].host, listener, address))
+
+
+def outgoing_address(server: str) -> str:
+    """The numeric address of this node that traffic to the server leaves from."""
+    family = socket.AF_INET6 if ":" in server else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect((server, 9))  # no packet is sent: the kernel only chooses the way
+        except OSError as error:
+            raise StartupError(f"there is no way from this node to the server {server}: {error.strerror}") from None
+        return str(probe.getsockname()[0])
+
+
+def _negotiated(invitation: dict[str, Any], vendor: Vendor, everybody: list[dict[str, Any]]) -> Job:
+    """Vendor rank 0 asks impirun for the job and spreads it."""
+    answer = b""
+    if vendor.world.rank == 0:
+        answer = _ask(invitation, {"procs": everybody, "tag_ub": vendor.tag_ub // 2, **vendor.describe()})
+    text = vendor.allgather(answer)[0].decode()
+    reply = json.loads(text)
+    if "error" in reply:
+        raise StartupError(str(reply["error"]))
+    return Job.from_json(json.dumps(reply["job"]))
+
+
+_control: list[socket.socket] = []
+"""Vendor rank 0's connection to impirun; open as long as the proc lives, so that impirun sees it end."""
+
+
+def _ask(invitation: dict[str, Any], facts: dict[str, Any]) -> bytes:
+    host, _, port = str(invitation["control"]).rpartition(":")
+    hello = {"token": invitation["token"], "role": "rank0", **facts}
+    try:
+        sock = socket.create_connection((host.strip("[]"), int(port)), timeout=60)
+        sock.sendall(json.dumps(hello).encode() + b"\n")
+        # The other clients may be started by hand, minutes later: the answer takes as long as it takes, and impirun ends us if
+        # the job fails.
+        sock.settimeout(None)
+        reply = sock.makefile("rb").readline()
+    except OSError as error:
+        raise JobError(f"lost impirun at {invitation['control']}: {error}") from None
+    if not reply.endswith(b"\n"):
+        raise JobError(f"impirun at {invitation['control']} closed the connection during start-up")
+    _control.append(sock)
+    return reply
+
+
+def _singleton() -> Job:
+    """The facts of a job of one proc that was started without impirun."""
+    loopback = addresses.from_text("127.0.0.1")
+    return Job(
+        version=LONG8_VERSION,
+        nclients=1,
+        hosts=(Host(index=0, client=0, ipv6=loopback, port=0, procs=(0,)),),
+        procs=(Proc(rank=0, client=0, host=0, ipv6=loopback, pid=os.getpid()),),
+        maxdatalen=1,
+        tag_ub=_TAG_UB // 2,
+        xsize=1024,
+        maxlinear=4,
+        ackmark=1,
+        hiwater=1,
+    )

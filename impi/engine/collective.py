@@ -1,0 +1,116 @@
+"""Runs an algorithm of chapter 4: turns its steps into sends and receives of the engine, and feeds back what came."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+
+from impi.collectives.steps import Algorithm, Recv, Send
+from impi.engine.context import Context
+from impi.engine.engine import Engine
+from impi.engine.operations import Operation
+from impi.engine.payload import BufferSource, OctetSource, OctetTarget, Source
+from impi.semantics.datatype import TypeMap
+
+__all__ = ["ArrayCodec", "Codec", "CollectiveOperation", "OctetCodec"]
+
+
+class Codec(Protocol):
+    """How an algorithm's values travel."""
+
+    def encode(self, value: Any) -> Source:
+        """The octets of a value."""
+        ...
+
+    def decode(self, data: bytearray, *, external: bool) -> Any:
+        """The value of octets that came in."""
+        ...
+
+
+class OctetCodec:
+    """Values are octets already: packed data and pickles."""
+
+    def encode(self, value: Any) -> Source:
+        """As they are."""
+        return OctetSource(value)
+
+    def decode(self, data: bytearray, *, external: bool) -> Any:
+        """As they are."""
+        return data
+
+
+class ArrayCodec:
+    """Values are one-dimensional arrays of native elements, for reductions."""
+
+    def __init__(self, datatype: TypeMap, dtype: np.dtype[Any], long_size: int) -> None:
+        self._datatype = datatype
+        self._dtype = dtype
+        self._long_size = long_size
+
+    def encode(self, value: Any) -> Source:
+        """external32 or native, as the way requires."""
+        octets = value.view(np.uint8).data if value.size else memoryview(b"")
+        return BufferSource(self._datatype, octets, 0, value.size, self._long_size)
+
+    def decode(self, data: bytearray, *, external: bool) -> Any:
+        """A fresh array."""
+        if not external:
+            return np.frombuffer(data, self._dtype)
+        one = self._datatype.packed_size(1, external=True, long_size=self._long_size)
+        count = len(data) // one
+        value = np.empty(count, self._dtype)
+        if count:
+            self._datatype.unpack(
+                memoryview(data), value.view(np.uint8).data, 0, count, external=True, long_size=self._long_size
+            )
+        return value
+
+
+class CollectiveOperation:
+    """A collective under way. The engine drives it like any other operation; :attr:`result` is what it returned."""
+
+    def __init__(self, engine: Engine, context: Context, algorithm: Algorithm, codec: Codec) -> None:
+        self._engine = engine
+        self._context = context
+        self._algorithm = algorithm
+        self._codec = codec
+        self._waiting: list[Operation] = []
+        self._targets: list[tuple[Any, OctetTarget]] = []
+        self.done = False
+        self.cancelled = False
+        self.result: Any = None
+        self._resume(None)
+
+    def advance(self) -> bool:
+        """Go on while the operations of the current step are complete."""
+        while not self.done and all(operation.done for operation in self._waiting):
+            values = [
+                self._codec.decode(target.data, external=operation.message.external)
+                for operation, target in self._targets
+            ]
+            self._resume(values)
+        return self.done
+
+    def _resume(self, values: list[Any] | None) -> None:
+        try:
+            steps = next(self._algorithm) if values is None else self._algorithm.send(values)
+        except StopIteration as stop:
+            self.result = stop.value
+            self.done = True
+            return
+        self._waiting = []
+        self._targets = []
+        for step in steps:
+            # Receives first: what is posted can be received in place.
+            if isinstance(step, Recv):
+                target = OctetTarget()
+                operation = self._engine.receive(self._context, step.source, step.tag, target, collective=True)
+                self._targets.append((operation, target))
+                self._waiting.append(operation)
+        for step in steps:
+            if isinstance(step, Send):
+                source = self._codec.encode(step.value)
+                self._waiting.append(
+                    self._engine.send(self._context, step.dest, step.tag, source, collective=True)
+                )

@@ -1,0 +1,322 @@
+"""The progress engine of a proc: the only place where a running job does I/O.
+
+One per proc, single-threaded, non-blocking sockets and epoll. Whoever waits calls :meth:`Engine.wait`, which drives *everything*
+of this proc, local and remote: while a packet of ours waits to be sent, a proc that blocks on a local message must not
+stop serving its channels, or jobs deadlock.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import time
+from collections.abc import Callable, Sequence
+
+from impi.engine.context import Context
+from impi.engine.operations import Message, Operation, ReceiveOperation, SendOperation
+from impi.engine.payload import Source, Target
+from impi.errors import JobError
+from impi.job import Job
+from impi.semantics.constants import ANY_SOURCE
+from impi.transfer import Arrived, Incoming, Transfer
+from impi.vendors.base import Vendor
+
+__all__ = ["Engine"]
+
+_SPINS = 200
+"""Turns without any progress before a wait on a vendor that must be polled begins to sleep."""
+_NAP_S = 20e-6
+_LONGEST_NAP_S = 1e-3
+_IDLE_S = 1.0
+"""Longest sleep where every event has a descriptor; only a bound on the effect of a lost wake-up."""
+_REMOTE_ONLY_S = 0.05
+"""Longest sleep while only channels matter: the vendor may still owe its peers a push of what it took over (eager sends)."""
+_READS = 16
+"""Most reads from one channel before the next gets its turn."""
+
+
+class Engine:
+    """Drives the channels and the vendor of one proc.
+
+    Args:
+        job: the negotiated facts.
+        rank: this proc's rank in MPI_COMM_WORLD.
+        vendor: the library behind the procs of this client.
+        sockets: a connected socket for each host of another client, by global host index.
+    """
+
+    def __init__(self, job: Job, rank: int, vendor: Vendor, sockets: dict[int, socket.socket]) -> None:
+        self.job = job
+        self.rank = rank
+        self.client = job.procs[rank].client
+        self.vendor = vendor
+        self.transfer = Transfer(job, rank)
+        self._sockets = sockets
+        self._hosts = {sock.fileno(): host for host, sock in sockets.items()}
+        self._writing: set[int] = set()
+        self._epoll = select.epoll()
+        for fd in self._hosts:
+            self._epoll.register(fd, select.EPOLLIN)
+        self._vendor_fd = vendor.fileno()
+        if self._vendor_fd is not None:
+            self._epoll.register(self._vendor_fd, select.EPOLLIN)
+        self._contexts: dict[int, Context] = {}
+        self._orphans: dict[int, list[Incoming]] = {}
+        self._active: list[Operation] = []
+
+    # ---- communicators -------------------------------------------------------------------------------
+
+    def open(self, context: Context) -> None:
+        """Make a communicator known; messages that came before it are matched now."""
+        self._contexts[context.cid] = context
+        for cid in (context.cid, context.cid + 1):
+            for incoming in self._orphans.pop(cid, ()):
+                self._remote_arrived(incoming)
+
+    def close(self, context: Context) -> None:
+        """Forget a communicator that was freed."""
+        self._contexts.pop(context.cid, None)
+        if context.shadow is not None:
+            context.shadow.free()
+
+    def make_context(self, cid: int, members: Sequence[int], peers: Sequence[int] | None = None) -> Context:
+        """A communicator's engine side. Called by every member, as the vendor's shadow is made collectively."""
+        union = list(members) if peers is None else [*members, *peers]
+        base = self.job.client_procs(self.client)[0]
+        local = [world for world in union if self.job.procs[world].client == self.client]
+        shadow = self.vendor.world.subset([world - base for world in local], cid)
+        context = Context(cid, members, list(members).index(self.rank), shadow, local, peers=peers)
+        self.open(context)
+        return context
+
+    # ---- messages ------------------------------------------------------------------------------------
+
+    def send(
+        self, context: Context, dest: int, tag: int, source: Source, *, synchronous: bool = False, collective: bool = False
+    ) -> SendOperation:
+        """Start sending to rank ``dest`` of the communicator; the octets stay in use until it is done."""
+        local = context.shadow_of.get(dest)
+        if local is not None and context.shadow is not None:
+            data = source.octets(external=False)
+            pending = context.shadow.isend(local, 2 * tag + collective, data, sync=synchronous)
+            operation = SendOperation(pending, None, source)
+        else:
+            world = context.peers[dest]
+            outgoing = self.transfer.send(
+                world,
+                cid=context.cid + collective,
+                tag=tag,
+                lsrank=context.rank,
+                views=[source.octets(external=True)],
+                synchronous=synchronous,
+                count=source.count,
+            )
+            self._flush(self.job.procs[world].host)
+            operation = SendOperation(None, outgoing, source)
+        if not operation.done:
+            self._active.append(operation)
+        return operation
+
+    def receive(
+        self, context: Context, source: int, tag: int, target: Target, *, collective: bool = False
+    ) -> ReceiveOperation:
+        """Post a receive from rank ``source`` (or ANY_SOURCE)."""
+        operation = ReceiveOperation(context, source, tag, target, collective=collective)
+        message = context.matchers[collective].post(source, tag, operation)
+        if message is None:
+            if self._maybe_local(context, source):
+                context.waiting += 1
+        else:
+            self._matched(operation, message)
+        return operation
+
+    def receive_message(self, context: Context, message: Message, target: Target) -> ReceiveOperation:
+        """Receive a message that a matched probe took off the queue."""
+        operation = ReceiveOperation(context, message.source, message.tag, target, collective=False)
+        self._matched(operation, message)
+        return operation
+
+    def withdraw(self, operation: ReceiveOperation) -> bool:
+        """Cancel a receive; False if it is matched already."""
+        if operation.message is not None or not operation.context.matchers[operation.collective].withdraw(operation):
+            return False
+        if self._maybe_local(operation.context, operation.source):
+            operation.context.waiting -= 1
+        operation.done = operation.cancelled = True
+        return True
+
+    def probe(self, context: Context, source: int, tag: int, *, take: bool = False) -> Message | None:
+        """The message that a receive would match now, or None; ``take`` removes it (matched probe)."""
+        matcher = context.matchers[0]
+        message = matcher.probe(source, tag)
+        if message is None:
+            self._drain(context)
+            self.progress(0)
+            message = matcher.probe(source, tag)
+        if message is not None and take:
+            message = matcher.take(source, tag)
+        return message
+
+    # ---- progress ------------------------------------------------------------------------------------
+
+    def wait(self, ready: Callable[[], bool], *, polling: bool = False) -> None:
+        """Drive everything until ``ready()``. ``polling``: a local message may come although none is posted for (probe)."""
+        idle = 0
+        while not ready():
+            timeout = 0.0
+            if self._vendor_fd is not None:
+                timeout = _IDLE_S if idle else 0.0
+            elif not (polling or self._local_interest()):
+                timeout = _REMOTE_ONLY_S if idle else 0.0
+            elif idle > _SPINS:
+                # epoll cannot sleep for less than a millisecond, and the vendor has no descriptor: a short nap leaves the
+                # core to the procs that we wait for.
+                time.sleep(min(_NAP_S * (1 + (idle - _SPINS) / 64), _LONGEST_NAP_S))
+            idle = 0 if self.progress(timeout) else idle + 1
+
+    def progress(self, timeout: float = 0.0) -> bool:
+        """One turn over vendor, channels and operations; sleeps at most ``timeout`` seconds. Whether anything moved."""
+        self.vendor.progress()
+        moved = False
+        for context in tuple(self._contexts.values()):
+            if context.waiting:
+                moved |= self._drain(context)
+        moved |= self._advance()
+        if moved:
+            timeout = 0.0
+        for fd, mask in self._epoll.poll(timeout):
+            moved = True
+            host = self._hosts.get(fd)
+            if host is None:
+                self.vendor.progress()
+                continue
+            if mask & ~select.EPOLLOUT:
+                self._read(host)
+            if mask & select.EPOLLOUT:
+                self._flush(host)
+        return self._advance() or moved
+
+    def track(self, operation: Operation) -> None:
+        """Let the engine drive an operation until it is done."""
+        self._active.append(operation)
+
+    @property
+    def quiet(self) -> bool:
+        """Whether nothing of ours is on its way: no operation, no packet not yet handed to TCP."""
+        return not self._active and self.transfer.idle
+
+    def shutdown(self) -> None:
+        """IMPI 3.8: FINI on every channel both ways, then close. The barrier of Finalize comes before."""
+        self.wait(lambda: self.quiet)
+        self.transfer.finish()
+        for host in self._sockets:
+            self._flush(host)
+        self.wait(lambda: self.transfer.finished and not self._writing)
+        self._epoll.close()
+        for sock in self._sockets.values():
+            sock.close()
+
+    # ---- inside --------------------------------------------------------------------------------------
+
+    def _maybe_local(self, context: Context, source: int) -> bool:
+        return source == ANY_SOURCE or source in context.shadow_of
+
+    def _local_interest(self) -> bool:
+        return any(context.waiting for context in self._contexts.values()) or any(
+            not (isinstance(op, SendOperation) and op.remote is not None) for op in self._active
+        )
+
+    def _advance(self) -> bool:
+        if not self._active:
+            return False
+        running = self._active
+        self._active = []  # advancing a collective starts further operations
+        unfinished = [op for op in running if not op.advance()]
+        self._active.extend(unfinished)
+        return len(unfinished) != len(running)
+
+    def _drain(self, context: Context) -> bool:
+        """Match the local messages of a communicator in the order of their arrival."""
+        if context.shadow is None:
+            return False
+        any_came = False
+        while (arrival := context.shadow.improbe()) is not None:
+            any_came = True
+            source = context.local_ranks[arrival.source]
+            tag, collective = divmod(arrival.tag, 2)
+            self._arrived(context, bool(collective), Message(source, tag, arrival.nbytes, 0, arrival, None))
+        return any_came
+
+    def _remote_arrived(self, incoming: Incoming) -> None:
+        context = self._contexts.get(incoming.cid & ~1)
+        if context is None:
+            # A peer may leave the creation of a communicator, and use it, before we do.
+            self._orphans.setdefault(incoming.cid, []).append(incoming)
+            return
+        source = context.rank_of.get(incoming.source)
+        if source is None:
+            raise JobError(
+                f"a message of rank {incoming.source} came in on context {incoming.cid}, of which it is no member", clause="3.3"
+            )
+        message = Message(source, incoming.tag, incoming.nbytes, incoming.count, None, incoming)
+        self._arrived(context, bool(incoming.cid & 1), message)
+
+    def _arrived(self, context: Context, collective: bool, message: Message) -> None:
+        operation = context.matchers[collective].arrive(message.source, message.tag, message)
+        if operation is not None:
+            if self._maybe_local(context, operation.source):
+                context.waiting -= 1
+            self._matched(operation, message)
+
+    def _matched(self, operation: ReceiveOperation, message: Message) -> None:
+        place = operation.place(message)
+        if message.local is not None:
+            operation.started(message.local.receive(place))
+        elif message.remote is not None:
+            self.transfer.accept(message.remote, place)
+            operation.started(None)
+            self._flush(self.job.procs[message.remote.source].host)
+        if not operation.advance():
+            self._active.append(operation)
+
+    def _read(self, host: int) -> None:
+        sock = self._sockets[host]
+        for _ in range(_READS):
+            try:
+                n = sock.recv_into(self.transfer.get_buffer(host))
+            except BlockingIOError:
+                break
+            except OSError as error:
+                self.transfer.eof(host)
+                raise JobError(f"the channel to host {host} broke: {error.strerror}", clause="3.8") from None
+            if n == 0:
+                self.transfer.eof(host)
+                self._epoll.unregister(sock.fileno())
+                self._writing.discard(host)
+                break
+            for event in self.transfer.received(host, n):
+                if isinstance(event, Arrived):
+                    self._remote_arrived(event.incoming)
+        self._flush(host)
+
+    def _flush(self, host: int) -> None:
+        sock = self._sockets[host]
+        if sock.fileno() < 0:
+            return
+        while views := self.transfer.data_to_send(host):
+            try:
+                n = sock.sendmsg(views)
+            except BlockingIOError:
+                self._want_write(host, True)
+                return
+            except OSError as error:
+                raise JobError(f"the channel to host {host} broke: {error.strerror}", clause="3.8") from None
+            self.transfer.sent(host, n)
+        self._want_write(host, False)
+
+    def _want_write(self, host: int, wanted: bool) -> None:
+        if wanted == (host in self._writing):
+            return
+        mask = select.EPOLLIN | select.EPOLLOUT if wanted else select.EPOLLIN
+        self._epoll.modify(self._sockets[host].fileno(), mask)
+        (self._writing.add if wanted else self._writing.discard)(host)

@@ -1,0 +1,138 @@
+"""The dance (IMPI 2.3.8) over sockets: connect the hosts of different clients with each other."""
+
+from __future__ import annotations
+
+import contextlib
+import selectors
+import socket
+import sys
+import time
+
+from impi.errors import JobError, PeerError
+from impi.job import Job
+from impi.startup.dance import RANK_SIZE, Accept, Connect, check_rank, dance_steps, encode_rank
+from impi.wire import addresses
+
+__all__ = ["connect_hosts", "listen"]
+
+_DEADLINE_S = 60.0
+_BACKLOG = 1024
+
+
+def listen(address: str) -> socket.socket:
+    """A listening socket on a free port of the address that will be advertised.
+
+    Raises:
+        JobError: it is not an address of this node.
+    """
+    sock = socket.socket(_family(address), socket.SOCK_STREAM)
+    try:
+        sock.bind((address, 0))
+    except OSError as error:
+        sock.close()
+        raise JobError(
+            f"cannot listen on {address}: {error.strerror}; name an address of this node with --interface"
+        ) from None
+    sock.listen(_BACKLOG)
+    return sock
+
+
+def connect_hosts(job: Job, me: int, listener: socket.socket, address: str) -> dict[int, socket.socket]:
+    """A connected, non-blocking socket for every host of another client, by global host index; closes the listener.
+
+    Raises:
+        JobError: a host could not be reached, or did not come, within a minute.
+    """
+    deadline = time.monotonic() + _DEADLINE_S
+    steps = dance_steps(job, me)
+    # All connects come before all accepts (lower hosts first), and every listener has existed since before the job was
+    # known, so its backlog takes the connections until its owner accepts: nobody waits in a circle.
+    sockets = {step.host: _connect(job, me, step.host, address, deadline) for step in steps if isinstance(step, Connect)}
+    expected = sum(isinstance(step, Accept) for step in steps)
+    with contextlib.closing(listener):
+        sockets.update(_accept(job, me, listener, expected, deadline))
+    for sock in sockets.values():
+        sock.setblocking(False)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return sockets
+
+
+def _family(address: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in address else socket.AF_INET
+
+
+def _connect(job: Job, me: int, host: int, address: str, deadline: float) -> socket.socket:
+    where = addresses.to_text(job.hosts[host].ipv6)
+    sock = socket.socket(_family(where), socket.SOCK_STREAM)
+    sock.settimeout(max(deadline - time.monotonic(), 0.001))
+    try:
+        if _family(address) == _family(where):
+            # Peers may know us by the address that we advertise.
+            sock.bind((address, 0))
+        sock.connect((where, job.hosts[host].port))
+        sock.sendall(encode_rank(me))
+    except OSError as error:
+        sock.close()
+        reason = error.strerror or "no answer"
+        raise JobError(
+            f"host {me} cannot connect to host {host} (client {job.hosts[host].client}) at {where}:{job.hosts[host].port}: "
+            f"{reason}",
+            clause="2.3.8",
+        ) from None
+    return sock
+
+
+def _accept(
+    job: Job, me: int, listener: socket.socket, expected: int, deadline: float
+) -> dict[int, socket.socket]:
+    """Accept until all higher hosts of other clients are there; whoever is none of them is reported and closed."""
+    accepted: dict[int, socket.socket] = {}
+    began: dict[socket.socket, bytes] = {}
+    listener.setblocking(False)
+    with selectors.DefaultSelector() as selector:
+        selector.register(listener, selectors.EVENT_READ)
+        while len(accepted) < expected:
+            ready = selector.select(max(deadline - time.monotonic(), 0))
+            if not ready and time.monotonic() >= deadline:
+                missing = [h.index for h in job.hosts[me + 1 :] if h.client != job.hosts[me].client]
+                names = ", ".join(str(h) for h in missing if h not in accepted)
+                raise JobError(f"host {me} waited {_DEADLINE_S:.0f} s for host {names} to connect", clause="2.3.8")
+            for key, _ in ready:
+                if key.fileobj is listener:
+                    with contextlib.suppress(OSError):
+                        sock, _peer = listener.accept()
+                        sock.setblocking(False)
+                        began[sock] = b""
+                        selector.register(sock, selectors.EVENT_READ)
+                    continue
+                sock = key.fileobj  # type: ignore[assignment]
+                if _introduce(job, me, sock, began, accepted):
+                    selector.unregister(sock)
+    for sock in began:
+        sock.close()
+    return accepted
+
+
+def _introduce(
+    job: Job, me: int, sock: socket.socket, began: dict[socket.socket, bytes], accepted: dict[int, socket.socket]
+) -> bool:
+    """Read the host rank of a new connection; whether it needs no more looking after."""
+    try:
+        chunk = sock.recv(RANK_SIZE - len(began[sock]))
+    except BlockingIOError:
+        return False
+    except OSError:
+        chunk = b""
+    began[sock] += chunk
+    if chunk and len(began[sock]) < RANK_SIZE:
+        return False
+    try:
+        host = check_rank(job, me, accepted, began.pop(sock))
+    except PeerError as error:
+        with contextlib.suppress(OSError):
+            error.peer = "{}:{}".format(*sock.getpeername()[:2])
+        print(f"impi: host {me}: connection refused: {error}", file=sys.stderr, flush=True)
+        sock.close()
+    else:
+        accepted[host] = sock
+    return True

@@ -1,0 +1,127 @@
+"""Sends and receives under way: what the engine drives and a request of the api looks at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from impi.transfer import Incoming, Outgoing
+from impi.vendors.base import Arrival, Pending
+
+if TYPE_CHECKING:
+    from impi.engine.context import Context
+    from impi.engine.payload import Source, Target
+
+__all__ = ["Message", "Operation", "ReceiveOperation", "SendOperation"]
+
+
+class Operation(Protocol):
+    """Something under way in the engine."""
+
+    done: bool
+
+    def advance(self) -> bool:
+        """Look whether it is complete, moving it on where it can; returns :attr:`done`."""
+        ...
+
+
+@dataclass(slots=True, eq=False)
+class Message:
+    """A message that has arrived (its first packet, or the vendor's envelope) but may not be matched yet."""
+
+    source: int
+    """Rank in the communicator."""
+    tag: int
+    nbytes: int
+    count: int
+    local: Arrival | None
+    remote: Incoming | None
+
+    @property
+    def external(self) -> bool:
+        """Whether its octets are external32."""
+        return self.remote is not None
+
+
+class SendOperation:
+    """A send; done when the buffer may be used again (and, if synchronous, the message is matched)."""
+
+    __slots__ = ("_keep", "_local", "_remote", "cancelled", "done")
+
+    def __init__(self, local: Pending | None, remote: Outgoing | None, keep: Source | None) -> None:
+        self._local = local
+        self._remote = remote
+        self._keep = keep
+        self.cancelled = False
+        self.done = local is None and remote is None
+        self.advance()
+
+    def advance(self) -> bool:
+        """Ask the vendor or the transfer machine."""
+        if not self.done:
+            if self._remote is not None:
+                self.done = self._remote.done
+            elif self._local is not None:
+                self.done = self._local.test()
+            if self.done:
+                self._keep = None
+        return self.done
+
+    @property
+    def remote(self) -> Outgoing | None:
+        """The transfer machine's side of it, where the destination is another client's proc."""
+        return self._remote
+
+
+class ReceiveOperation:
+    """A receive; matched at most once, then done when its octets are in place."""
+
+    __slots__ = (
+        "_message", "_pending", "_sink", "cancelled", "collective", "context", "done", "source", "tag", "target", "truncated",
+    )  # fmt: skip
+
+    def __init__(self, context: Context, source: int, tag: int, target: Target, *, collective: bool) -> None:
+        self.context = context
+        self.source = source
+        self.tag = tag
+        self.target = target
+        self.collective = collective
+        self.done = False
+        self.cancelled = False
+        self.truncated = False
+        self._message: Message | None = None
+        self._pending: Pending | None = None
+        self._sink = False
+
+    @property
+    def message(self) -> Message | None:
+        """What it was matched with; None before."""
+        return self._message
+
+    def place(self, message: Message) -> memoryview:
+        """It is matched with ``message``: where the octets go. Too long a message goes to memory of its own."""
+        self._message = message
+        capacity = self.target.capacity(external=message.external)
+        if capacity is not None and message.nbytes > capacity:
+            self.truncated = True
+            return memoryview(bytearray(message.nbytes))
+        return self.target.landing(message.nbytes, external=message.external)
+
+    def started(self, pending: Pending | None) -> None:
+        """The vendor has begun to receive it (None: the transfer machine has)."""
+        self._pending = pending
+
+    def advance(self) -> bool:
+        """Whether all octets are there; then converts them."""
+        message = self._message
+        if self.done or message is None:
+            return self.done
+        if message.remote is not None:
+            arrived = message.remote.done
+        else:
+            arrived = self._pending is not None and self._pending.test()
+        if arrived:
+            self.done = True
+            if not self.truncated:
+                self.target.finish(message.nbytes, message.count, external=message.external)
+        return self.done

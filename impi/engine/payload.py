@@ -1,0 +1,120 @@
+"""What a message carries, seen by the engine: octets to send, and places where received octets go.
+
+A message to a proc of the same client travels in native form, any other as external32; so a payload offers both and makes each
+only when it is asked for.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from impi.semantics.datatype import TypeMap
+
+__all__ = ["BufferSource", "BufferTarget", "OctetSource", "OctetTarget", "Source", "Target"]
+
+
+class Source(Protocol):
+    """Octets to send."""
+
+    count: int
+    """Number of elements, for pk_count; 0 where it says nothing."""
+
+    def octets(self, *, external: bool) -> memoryview:
+        """The message, as external32 or in native form. Stays valid as long as the source lives."""
+        ...
+
+
+class Target(Protocol):
+    """Where a message goes."""
+
+    def capacity(self, *, external: bool) -> int | None:
+        """Most octets it takes, or None for any number."""
+        ...
+
+    def landing(self, nbytes: int, *, external: bool) -> memoryview:
+        """A writable place for exactly ``nbytes`` octets."""
+        ...
+
+    def finish(self, nbytes: int, count: int, *, external: bool) -> None:
+        """All octets are in the landing: bring them to their final form and place."""
+        ...
+
+
+class OctetSource:
+    """Octets that are the same in every form: pickles, packed data."""
+
+    def __init__(self, data: bytes | bytearray | memoryview) -> None:
+        self._view = memoryview(data).cast("B")
+        self.count = 0
+
+    def octets(self, *, external: bool) -> memoryview:
+        """The octets themselves."""
+        return self._view
+
+
+class OctetTarget:
+    """Takes a message of any length into memory of its own: :attr:`data`."""
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+
+    def capacity(self, *, external: bool) -> int | None:
+        """Any number."""
+        return None
+
+    def landing(self, nbytes: int, *, external: bool) -> memoryview:
+        """Fresh memory."""
+        self.data = bytearray(nbytes)
+        return memoryview(self.data)
+
+    def finish(self, nbytes: int, count: int, *, external: bool) -> None:
+        """Nothing to do: octets need no conversion."""
+
+
+class BufferSource:
+    """``count`` elements of a datatype in a user's buffer."""
+
+    def __init__(self, datatype: TypeMap, view: memoryview, offset: int, count: int, long_size: int) -> None:
+        self._datatype = datatype
+        self._view = view
+        self._offset = offset
+        self._long_size = long_size
+        self.count = count
+
+    def octets(self, *, external: bool) -> memoryview:
+        """Packed; aliases the user's memory where nothing needs conversion."""
+        return self._datatype.pack(
+            self._view, self._offset, self.count, external=external, long_size=self._long_size
+        )
+
+
+class BufferTarget:
+    """Room for ``count`` elements of a datatype in a user's buffer."""
+
+    def __init__(self, datatype: TypeMap, view: memoryview, offset: int, count: int, long_size: int) -> None:
+        self._datatype = datatype
+        self._view = view
+        self._offset = offset
+        self._count = count
+        self._long_size = long_size
+        self._place: memoryview = memoryview(b"")
+
+    def capacity(self, *, external: bool) -> int | None:
+        """The packed size of the elements that fit."""
+        return self._datatype.packed_size(self._count, external=external, long_size=self._long_size)
+
+    def landing(self, nbytes: int, *, external: bool) -> memoryview:
+        """The user's own memory where the wire form fits in place, else fresh memory."""
+        place = self._datatype.landing(
+            self._view, self._offset, self._count, external=external, long_size=self._long_size
+        )
+        if place is None:
+            place = memoryview(bytearray(nbytes))
+        self._place = place[:nbytes]
+        return self._place
+
+    def finish(self, nbytes: int, count: int, *, external: bool) -> None:
+        """Unpack, converting in place where the octets already lie in the user's memory."""
+        self._datatype.unpack(
+            self._place, self._view, self._offset, self._count, external=external, long_size=self._long_size
+        )
