@@ -1,0 +1,130 @@
+"""Who may join: the methods of authentication and what makes them available (IMPI 2.3.3)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+from impi.errors import UsageError
+
+__all__ = [
+    "KEY_VARIABLE",
+    "NONE_VARIABLE",
+    "Credentials",
+    "Method",
+    "choose_method",
+    "decode_mask",
+    "encode_mask",
+    "find_credentials",
+    "none_warning",
+    "parse_key",
+    "parse_preference",
+]
+
+NONE_VARIABLE: Final = "IMPI_AUTH_NONE"
+KEY_VARIABLE: Final = "IMPI_AUTH_KEY"
+
+_RANGE: Final = re.compile(r"(\d+)(?:-(\d+))?", re.ASCII)
+_KEY: Final = re.compile(r"\d+|0[xX][0-9a-fA-F]+", re.ASCII)
+_MASK_WORD: Final = 4
+
+
+class Method(IntEnum):
+    """The methods that we know, by their bit in the client's mask (IMPI 2.3.3, table 2.1)."""
+
+    NONE = 0
+    KEY = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """What one side may negotiate with."""
+
+    methods: tuple[Method, ...]
+    """Available methods, the preferred one first; never empty when :func:`find_credentials` made it."""
+    key: int = 0
+    """The shared 64-bit key, where KEY is among them."""
+
+
+def find_credentials(environ: Mapping[str, str], preference: Sequence[Method] | None = None) -> Credentials:
+    """The methods that the user made available, in the order of ``preference`` (without one: the strongest first).
+
+    Raises:
+        UsageError: none is available (the words of IMPI 2.3.3), or the key is not a 64-bit number.
+    """
+    wanted = (Method.KEY, Method.NONE) if preference is None else preference
+    # 2.3.3: the *presence* of IMPI_AUTH_NONE counts, but of IMPI_AUTH_KEY the presence of a *value*.
+    available = {Method.NONE: NONE_VARIABLE in environ, Method.KEY: bool(environ.get(KEY_VARIABLE, "").strip())}
+    methods = tuple(method for method in wanted if available[method])
+    if not methods:
+        raise UsageError("No authentication methods available for negotiation. Aborting.")
+    return Credentials(methods, parse_key(environ[KEY_VARIABLE]) if Method.KEY in methods else 0)
+
+
+def parse_key(text: str) -> int:
+    """The key in ``text``: decimal, or hexadecimal after 0x, from 0 to 2^64-1.
+
+    Raises:
+        UsageError: anything else. The message does not show the text.
+    """
+    text = text.strip()
+    key = int(text, 16 if text[:2] in ("0x", "0X") else 10) if _KEY.fullmatch(text) and len(text) <= 100 else -1
+    if not 0 <= key < 1 << 64:
+        raise UsageError(
+            f"{KEY_VARIABLE} must be a number from 0 to 2^64-1, decimal or 0x and hexadecimal", clause="2.3.3"
+        )
+    return key
+
+
+def parse_preference(text: str) -> tuple[Method, ...]:
+    """The methods in the list of ``-auth``, such as ``3,1-0``: numbers or ranges, the best first.
+
+    What is not listed is off; numbers of methods that we do not know are skipped; the first mention counts.
+
+    Raises:
+        UsageError: not such a list.
+    """
+    methods: list[Method] = []
+    for item in text.split(","):
+        match = _RANGE.fullmatch(item.strip())
+        if match is None:
+            raise UsageError(
+                f"-auth {text}: {item!r} is neither a number nor a range; give a list such as 1,0 or 3,1-0",
+                clause="2.3.3",
+            )
+        first = int(match[1])
+        last = first if match[2] is None else int(match[2])
+        # Only known methods are looked at, so that a range of any size costs nothing.
+        known = [m for m in Method if min(first, last) <= m <= max(first, last)]
+        methods += sorted(known, reverse=first > last)
+    return tuple(dict.fromkeys(methods))
+
+
+def encode_mask(methods: Iterable[Method]) -> bytes:
+    """The payload of a client's AUTH command."""
+    return sum(1 << method for method in set(methods)).to_bytes(_MASK_WORD, "big")
+
+
+def decode_mask(payload: bytes) -> frozenset[int] | None:
+    """The numbers of the methods in a mask, or None if it is none.
+
+    It may have any number of 32-bit words: the first one is methods 0 to 31, the next 32 to 63 (IMPI 2.3.3).
+    """
+    if not payload or len(payload) % _MASK_WORD:
+        return None
+    words = [int.from_bytes(payload[i : i + _MASK_WORD], "big") for i in range(0, len(payload), _MASK_WORD)]
+    return frozenset(32 * i + bit for i, word in enumerate(words) for bit in range(32) if word >> bit & 1)
+
+
+def choose_method(preference: Iterable[Method], offered: Iterable[int]) -> Method | None:
+    """The most preferred method that both sides have, or None."""
+    common = set(offered)
+    return next((method for method in preference if method in common), None)
+
+
+def none_warning(name: str, address: str) -> str:
+    """What the server tells its user about a client without authentication (IMPI 2.3.3)."""
+    return f"Warning: {name} ({address}) has authenticated with {NONE_VARIABLE}."

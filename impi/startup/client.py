@@ -1,0 +1,232 @@
+"""A client's side of chapter 2, without sockets: from AUTH to the job, and FINI at its end.
+
+Each label waits for its broadcast before the next one goes out: existing servers have not seen it done otherwise.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import deque
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Final, TypeAlias
+
+from impi.errors import ImpiError, JobError, LocalProtocolError, PeerError, StartupError, UsageError
+from impi.job import LONG8_VERSION, STRICT_VERSION, Job
+from impi.startup.agree import agree_on_job, agree_on_version
+from impi.startup.auth import Credentials, Method, encode_mask
+from impi.startup.facts import ClientFacts, encode_facts, encode_versions
+from impi.startup.server import MAX_CLIENTS
+from impi.wire import MAX_PAYLOAD, Command, CommandReader, Label, encode_command
+
+__all__ = ["ALL_VERSIONS", "STRICT_VERSIONS", "ClientEvent", "ClientMachine", "Joined", "Negotiated"]
+
+ALL_VERSIONS: Final = (STRICT_VERSION, LONG8_VERSION)
+"""What a client offers unless its user asked for 0.0."""
+STRICT_VERSIONS: Final = (STRICT_VERSION,)
+
+_AUTH_LIMIT: Final = 1024
+_KNOWN_LABELS: Final = frozenset(int(label) for label in Label)
+_WRONG_KEY: Final = "Server disconnected (wrong authentication key?)"  # the words of 2.3.3
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """All clients have joined: call :meth:`ClientMachine.submit` when the processes are known."""
+
+    nclients: int
+
+
+@dataclass(frozen=True, slots=True)
+class Negotiated:
+    """Start-up is complete."""
+
+    job: Job
+
+
+ClientEvent: TypeAlias = Joined | Negotiated
+
+
+class _Phase(Enum):
+    AUTH = auto()
+    IMPI = auto()
+    JOINED = auto()
+    COLL = auto()
+    DONE = auto()
+    RUNNING = auto()
+    FINISHED = auto()
+
+
+class ClientMachine:
+    """One client's conversation with the server. Write :meth:`data_to_send` first, and again after every call.
+
+    Args:
+        rank: the number of this client in the job.
+        credentials: how it may authenticate.
+        versions: what it offers, ascending, with 0.0 first.
+
+    Raises:
+        UsageError: ``rank`` is that of no client.
+        LocalProtocolError: ``versions`` is no such list.
+    """
+
+    def __init__(
+        self, rank: int, credentials: Credentials, versions: tuple[tuple[int, int], ...] = ALL_VERSIONS
+    ) -> None:
+        if not 0 <= rank < MAX_CLIENTS:
+            raise UsageError(f"a client is numbered 0 to {MAX_CLIENTS - 1}, not {rank}", clause="2.2.2")
+        if versions[:1] != (STRICT_VERSION,) or list(versions) != sorted(set(versions)):
+            raise LocalProtocolError(f"versions must ascend from 0.0: {versions}", clause="2.3.5")
+        self._rank = rank
+        self._credentials = credentials
+        self._versions = versions
+        self._phase = _Phase.AUTH
+        self._method: Method | None = None
+        self._reader = CommandReader(_AUTH_LIMIT)
+        self._nclients = 0
+        self._labels: deque[tuple[Label, bytes]] = deque()
+        self._values: dict[int, bytes] = {}
+        self._out = bytearray(encode_command(Command.AUTH, encode_mask(credentials.methods)))
+
+    def submit(self, facts: ClientFacts) -> None:
+        """Begin the exchange of labels; :class:`Negotiated` follows.
+
+        Raises:
+            LocalProtocolError: before :class:`Joined`, or for the second time.
+        """
+        if self._phase is not _Phase.JOINED:
+            raise LocalProtocolError("facts are submitted once, after all clients have joined", clause="2.3.5")
+        self._labels = deque([(Label.C_VERSION, encode_versions(self._versions)), *encode_facts(facts)])
+        for label, data in self._labels:
+            if len(data) + 4 > MAX_PAYLOAD:
+                raise UsageError(f"{label.name} takes {len(data)} octets: this client has too many processes")
+        self._phase = _Phase.COLL
+        self._send_label()
+
+    def finish(self) -> None:
+        """Send FINI: all processes of this client have exited successfully (IMPI 2.3.7).
+
+        Raises:
+            LocalProtocolError: before :class:`Negotiated`, or for the second time.
+        """
+        if self._phase is not _Phase.RUNNING:
+            raise LocalProtocolError("FINI is sent once, after start-up", clause="2.3.7")
+        self._phase = _Phase.FINISHED
+        self._out += encode_command(Command.FINI)
+
+    def data_to_send(self) -> bytes:
+        """Take out the octets to be written."""
+        data = bytes(self._out)
+        self._out.clear()
+        return data
+
+    def receive_data(self, data: bytes) -> list[ClientEvent]:
+        """Octets have come from the server.
+
+        Raises:
+            PeerError: the server broke the protocol.
+            StartupError: what the clients contributed makes no job.
+        """
+        self._reader.receive_data(data)
+        events: list[ClientEvent] = []
+        while (command := self._reader.next_command()) is not None:
+            event = self._on_command(*command)
+            if event is not None:
+                events.append(event)
+        return events
+
+    def eof(self) -> ImpiError | None:
+        """The server has closed the connection, or it broke: the error to end with; None once FINI was sent."""
+        match self._phase:
+            case _Phase.FINISHED:
+                return None
+            case _Phase.RUNNING:
+                return JobError(
+                    "the server ended the job: a client was lost, its own messages say which", clause="2.3.7"
+                )
+            case _Phase.AUTH:
+                return StartupError(_WRONG_KEY)
+            case _Phase.IMPI if self._method is Method.KEY:
+                # A right key is answered by nothing (2.3.3), so this end cannot be told from that of a wrong one.
+                return StartupError(_WRONG_KEY)
+            case _Phase.IMPI:
+                why = f"client {self._rank} exists already or is out of range, or another client was lost"
+            case _:
+                why = "another client was lost"
+        return StartupError(f"the server ended the job: {why}; its own messages say which", clause="2.3")
+
+    def _on_command(self, cmd: int, payload: bytes) -> ClientEvent | None:
+        if self._phase is _Phase.AUTH:
+            # Not a command but {which, len}, which has the shape of one; its data is for methods that we do not have.
+            self._on_method(cmd)
+            return None
+        match cmd:
+            case Command.IMPI if self._phase is _Phase.IMPI:
+                return self._on_size(payload)
+            case Command.COLL if self._phase in (_Phase.JOINED, _Phase.COLL, _Phase.DONE):
+                self._on_broadcast(payload)
+            case Command.DONE if self._phase is _Phase.DONE:
+                self._phase = _Phase.RUNNING
+                return Negotiated(agree_on_job(self._nclients, self._values))
+            case Command.AUTH | Command.IMPI | Command.COLL | Command.DONE | Command.FINI:
+                raise self._fault(f"sent {Command(cmd).name} in the wrong place", "2.3.2", payload)
+        return None  # 2.3.5: commands that are not understood are ignored.
+
+    def _on_method(self, which: int) -> None:
+        if which not in self._credentials.methods:
+            raise self._fault(f"chose authentication method {which}, which was not offered", "2.3.3")
+        self._method = Method(which)
+        if self._method is Method.KEY:
+            self._out += self._credentials.key.to_bytes(8, "big")
+        self._out += encode_command(Command.IMPI, self._rank.to_bytes(4, "big"))
+        self._phase = _Phase.IMPI
+        self._reader.limit = MAX_CLIENTS * MAX_PAYLOAD
+
+    def _on_size(self, payload: bytes) -> Joined:
+        self._nclients = int.from_bytes(payload, "big", signed=True) if len(payload) == 4 else -1
+        if not self._rank < self._nclients <= MAX_CLIENTS:
+            raise self._fault(f"sent a number of clients that client {self._rank} cannot be one of", "2.3.4", payload)
+        self._phase = _Phase.JOINED
+        return Joined(self._nclients)
+
+    def _on_broadcast(self, payload: bytes) -> None:
+        if len(payload) < 8:
+            raise self._fault("sent COLL without label and client_mask", "2.3.5", payload)
+        label, mask = struct.unpack_from(">iI", payload)
+        if label not in _KNOWN_LABELS:
+            return  # 2.3.5: labels that are not understood are ignored.
+        if not self._labels or label != self._labels[0][0]:
+            raise self._fault(f"broadcast {Label(label).name}, which was not its turn", "2.3.5", payload)
+        self._check_mask(Label(label), mask)
+        self._values[label] = payload[8:]
+        if label == Label.C_VERSION:
+            # Decided here, and not with the rest, because it may decide which labels follow (2.3.5).
+            agree_on_version(payload[8:], self._nclients)
+        self._labels.popleft()
+        self._send_label()
+
+    def _send_label(self) -> None:
+        if self._labels:
+            label, data = self._labels[0]
+            self._out += encode_command(Command.COLL, struct.pack(">i", label) + data)
+        else:
+            self._phase = _Phase.DONE
+            self._out += encode_command(Command.DONE)
+
+    def _check_mask(self, label: Label, mask: int) -> None:
+        """All labels that we know are mandatory: every client must have contributed."""
+        everybody = (1 << self._nclients) - 1
+        if mask & ~everybody:
+            raise self._fault(f"broadcast {label.name} of clients that do not exist (client_mask {mask:#x})", "2.3.5")
+        missing = [str(client) for client in range(self._nclients) if not mask >> client & 1]
+        if str(self._rank) in missing:
+            raise self._fault(f"broadcast {label.name} without what this client submitted", "2.3.5")
+        if missing:
+            who = "client" if len(missing) == 1 else "clients"
+            raise StartupError(
+                f"did not contribute the mandatory {label.name}", clause="2.3.5", peer=f"{who} {', '.join(missing)}"
+            )
+
+    @staticmethod
+    def _fault(what: str, clause: str, octets: bytes = b"") -> PeerError:
+        return PeerError(what, clause=clause, peer="the server", octets=octets)

@@ -1,0 +1,121 @@
+"""What one client tells the others about itself, as the fourteen labels of IMPI 2.3.5."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from impi.errors import LocalProtocolError, UsageError
+from impi.wire import Label
+
+__all__ = [
+    "DEFAULT_ACKMARK",
+    "DEFAULT_DATALEN",
+    "DEFAULT_HIWATER",
+    "MAX_INT4",
+    "MAX_UINT4",
+    "MIN_TAG_UB",
+    "ClientFacts",
+    "HostFacts",
+    "ProcFacts",
+    "encode_facts",
+    "encode_versions",
+]
+
+DEFAULT_DATALEN: Final = 256 * 1024
+DEFAULT_ACKMARK: Final = 8
+DEFAULT_HIWATER: Final = 32
+
+MIN_TAG_UB: Final = 32767
+MAX_INT4: Final = 2**31 - 1
+MAX_UINT4: Final = 2**32 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class ProcFacts:
+    """One process: together, ``ipv6`` and ``pid`` are unique in the whole job."""
+
+    ipv6: bytes
+    pid: int
+
+
+@dataclass(frozen=True, slots=True)
+class HostFacts:
+    """One host: where it listens, and its processes in order of rank."""
+
+    ipv6: bytes
+    port: int
+    procs: tuple[ProcFacts, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientFacts:
+    """All that a client contributes, its hosts in order of rank; checked when made.
+
+    Raises:
+        UsageError: a value that the user can choose is out of its range.
+        LocalProtocolError: hosts or processes that no job could accept.
+    """
+
+    hosts: tuple[HostFacts, ...]
+    tag_ub: int = MAX_INT4
+    datalen: int = DEFAULT_DATALEN
+    """Most octets of user data in one packet."""
+    xsize: int = -1
+    """Octets from which a collective is "long"; -1 unless the user chose one."""
+    maxlinear: int = -1
+    """Most masters for which a collective is linear; -1 unless the user chose one."""
+    ackmark: int = DEFAULT_ACKMARK
+    hiwater: int = DEFAULT_HIWATER
+
+    def __post_init__(self) -> None:
+        _check("the packet length (datalen)", self.datalen, 1, MAX_UINT4, "2.3.5")
+        _check("the highest tag (tag_ub)", self.tag_ub, MIN_TAG_UB, MAX_INT4, "3.9")
+        _check("the length from which collectives are long (xsize)", self.xsize, -1, MAX_INT4, "2.3.5")
+        _check("the limit of linear collectives (maxlinear)", self.maxlinear, -1, MAX_INT4, "2.3.5")
+        _check("hiwater", self.hiwater, 1, MAX_UINT4, "3.9")
+        _check("ackmark", self.ackmark, 1, self.hiwater, "3.9")
+        if not self.hosts or not any(host.procs for host in self.hosts):
+            raise LocalProtocolError("a client has at least one host and one process", clause="2.3.5")
+        for host in self.hosts:
+            if len(host.ipv6) != 16 or any(len(proc.ipv6) != 16 for proc in host.procs):
+                raise LocalProtocolError(f"a host identifier is not 16 octets: {host}", clause="1.2.3")
+            if not 1 <= host.port <= 65535:
+                raise LocalProtocolError(f"a host cannot listen on port {host.port}", clause="2.3.5")
+
+
+def encode_versions(versions: Iterable[tuple[int, int]]) -> bytes:
+    """The data of C_VERSION: every version that a client supports, ascending (IMPI 2.3.5)."""
+    return b"".join(struct.pack(">II", *version) for version in versions)
+
+
+def encode_facts(facts: ClientFacts) -> list[tuple[Label, bytes]]:
+    """The thirteen labels after C_VERSION, ascending, each with its data."""
+    procs = [proc for host in facts.hosts for proc in host.procs]
+    nhosts = len(facts.hosts)
+    return [
+        (Label.C_NHOSTS, _uint4(nhosts)),
+        (Label.C_NPROCS, _uint4(len(procs))),
+        (Label.C_DATALEN, _uint4(facts.datalen)),
+        (Label.C_TAGUB, struct.pack(">i", facts.tag_ub)),
+        (Label.C_COLL_XSIZE, struct.pack(">i", facts.xsize)),
+        (Label.C_COLL_MAXLINEAR, struct.pack(">i", facts.maxlinear)),
+        (Label.H_IPV6, b"".join(host.ipv6 for host in facts.hosts)),
+        (Label.H_PORT, _uint4(*(host.port for host in facts.hosts))),
+        (Label.H_NPROCS, _uint4(*(len(host.procs) for host in facts.hosts))),
+        (Label.H_ACKMARK, _uint4(*[facts.ackmark] * nhosts)),
+        (Label.H_HIWATER, _uint4(*[facts.hiwater] * nhosts)),
+        (Label.P_IPV6, b"".join(proc.ipv6 for proc in procs)),
+        (Label.P_PID, struct.pack(f">{len(procs)}q", *(proc.pid for proc in procs))),
+    ]
+
+
+def _uint4(*values: int) -> bytes:
+    return struct.pack(f">{len(values)}I", *values)
+
+
+def _check(what: str, value: int, lowest: int, highest: int, clause: str) -> None:
+    if not lowest <= value <= highest:
+        raise UsageError(f"{what} is {value}, but must be {lowest} to {highest}", clause=clause)

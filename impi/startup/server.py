@@ -1,0 +1,353 @@
+"""The server's side of chapter 2 for a whole job, without sockets.
+
+It is meant to be as ignorant as possible (IMPI 2.3.1): it authenticates, counts the clients in, concatenates what they
+submit, and waits for their ends. A connection is a number that the caller chose.
+
+A connection that has not joined is a *stranger*: whatever it does wrong costs it the connection, never the job. From
+its accepted IMPI command on it *is* a client, and its loss or error ends the job.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import Enum, auto
+from hmac import compare_digest
+from typing import Final, TypeAlias
+
+from impi.errors import PeerError, UsageError
+from impi.startup.auth import Credentials, Method, choose_method, decode_mask
+from impi.startup.collect import Collector
+from impi.wire import MAX_PAYLOAD, Command, CommandReader, encode_command
+
+__all__ = [
+    "MAX_CLIENTS",
+    "AuthenticatedByNone",
+    "ClientFinished",
+    "ClientJoined",
+    "ConnectionRefused",
+    "JobFailed",
+    "JobOver",
+    "JobStarted",
+    "ServerEvent",
+    "ServerMachine",
+]
+
+MAX_CLIENTS: Final = 32
+"""A client has one bit of the 32 of client_mask (IMPI 2.3.5)."""
+
+_STRANGER_LIMIT: Final = 1024
+# Octets of payload before a client has joined: AUTH may grow (2.3.3), but not to more than 8192 methods.
+
+_MAX_UNREAD: Final = 1 << 28
+# Octets of broadcasts that a client may leave unread: two of the longest possible.
+
+_KEY_SIZE: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class AuthenticatedByNone:
+    """A connection is let in without authentication: warn the user (IMPI 2.3.3)."""
+
+    conn: int
+    peer: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClientJoined:
+    """A connection has become a client."""
+
+    conn: int
+    client: int
+    peer: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionRefused:
+    """Close this connection and tell the user why; the job goes on. The machine has forgotten it already."""
+
+    conn: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobStarted:
+    """Every client has its DONE: start-up is complete (IMPI 2.3.6)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientFinished:
+    """A client has sent FINI: close its connection (IMPI 2.3.7). The machine has forgotten it already."""
+
+    conn: int
+    client: int
+
+
+@dataclass(frozen=True, slots=True)
+class JobOver:
+    """Every client has sent FINI: the server ends in success (IMPI 2.3.7)."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobFailed:
+    """The job cannot go on: tell the user, close all connections. The machine takes no further input."""
+
+    client: int
+    reason: str
+    """One sentence that names the client and the clause."""
+
+
+ServerEvent: TypeAlias = (
+    AuthenticatedByNone | ClientJoined | ConnectionRefused | JobStarted | ClientFinished | JobOver | JobFailed
+)
+
+
+class _Phase(Enum):
+    AUTH = auto()
+    KEY = auto()
+    IMPI = auto()
+    COLL = auto()
+    DONE = auto()
+    RUNNING = auto()
+
+
+class _Connection:
+    """What is known of one connection."""
+
+    __slots__ = ("client", "number", "out", "peer", "phase", "reader")
+
+    def __init__(self, number: int, peer: str) -> None:
+        self.number = number
+        self.peer = peer
+        self.phase = _Phase.AUTH
+        self.client: int | None = None
+        self.reader = CommandReader(_STRANGER_LIMIT)
+        self.out = bytearray()
+
+    @property
+    def name(self) -> str:
+        return self.peer if self.client is None else f"client {self.client} ({self.peer})"
+
+
+class ServerMachine:
+    """One job's server.
+
+    The caller accepts connections and reports them by :meth:`connected`, feeds :meth:`receive_data` and :meth:`eof`,
+    handles the events these return *in order*, and then writes :meth:`data_to_send` of *every* connection, because a
+    broadcast is caused by one and goes to all.
+
+    Raises:
+        UsageError: ``nclients`` is not 1 to 32.
+    """
+
+    def __init__(self, nclients: int, credentials: Credentials) -> None:
+        if not 1 <= nclients <= MAX_CLIENTS:
+            raise UsageError(f"a job has 1 to {MAX_CLIENTS} clients, not {nclients}", clause="2.3.5")
+        self._nclients = nclients
+        self._credentials = credentials
+        self._connections: dict[int, _Connection] = {}
+        self._clients: dict[int, _Connection] = {}
+        self._unfinished = set(range(nclients))
+        self._collector = Collector(nclients)
+        self._ended = False
+
+    def connected(self, conn: int, peer: str) -> None:
+        """A connection was accepted; ``peer`` is its address in the user's words."""
+        self._connections[conn] = _Connection(conn, peer)
+
+    def receive_data(self, conn: int, data: bytes) -> list[ServerEvent]:
+        """Octets have come on ``conn``; those of a forgotten connection are ignored."""
+        connection = self._connections.get(conn)
+        if connection is None or self._ended:
+            return []
+        connection.reader.receive_data(data)
+        events: list[ServerEvent] = []
+        try:
+            while not self._ended and conn in self._connections:
+                step = self._step(connection)
+                if step is None:
+                    break
+                events += step
+        except PeerError as error:
+            events.append(self._lose(connection, str(error)))
+        return events
+
+    def eof(self, conn: int) -> list[ServerEvent]:
+        """The peer of ``conn`` has closed it, or it broke."""
+        connection = self._connections.get(conn)
+        if connection is None or self._ended:
+            return []
+        return [self._lose(connection, self._describe_eof(connection))]
+
+    def data_to_send(self, conn: int) -> bytes:
+        """Take out the octets to be written on ``conn``."""
+        connection = self._connections.get(conn)
+        if connection is None:
+            return b""
+        data = bytes(connection.out)
+        connection.out.clear()
+        return data
+
+    def is_stranger(self, conn: int) -> bool:
+        """Whether ``conn`` is known and has not joined: it may be dropped without harm to the job."""
+        connection = self._connections.get(conn)
+        return connection is not None and connection.client is None
+
+    def missing(self) -> list[int]:
+        """The clients that have not joined yet, ascending."""
+        return [client for client in range(self._nclients) if client not in self._clients]
+
+    # One turn: at most one command (or key) of one connection.
+
+    def _step(self, connection: _Connection) -> list[ServerEvent] | None:
+        """Handle the next item of ``connection``; None if it is not there yet."""
+        if connection.phase is _Phase.KEY:
+            key = connection.reader.take(_KEY_SIZE)
+            return None if key is None else list(self._on_key(connection, key))
+        command = connection.reader.next_command()
+        if command is None:
+            return None
+        cmd, payload = command
+        handler = _HANDLERS.get((connection.phase, cmd))
+        if handler is not None:
+            return list(handler(self, connection, payload))
+        if connection.phase is _Phase.AUTH:
+            octets = cmd.to_bytes(4, "big", signed=True)
+            raise PeerError("did not begin with AUTH", clause="2.3.3", octets=octets)
+        if cmd in _KNOWN:
+            raise PeerError(f"sent {Command(cmd).name} {_WHEN[connection.phase]}", clause="2.3")
+        return []  # 2.3.2: a command that is not understood is discarded.
+
+    def _on_auth(self, connection: _Connection, payload: bytes) -> Iterator[ServerEvent]:
+        offered = decode_mask(payload)
+        if offered is None:
+            raise PeerError("sent an AUTH mask that is not of 32-bit words", clause="2.3.3", octets=payload)
+        method = choose_method(self._credentials.methods, offered)
+        if method is None:
+            ours = ", ".join(f"{m.name} ({m})" for m in self._credentials.methods)
+            theirs = ", ".join(str(m) for m in sorted(offered)) or "none"
+            raise PeerError(
+                f"no common authentication method: it offers {theirs}, this server accepts {ours}", clause="2.3.3"
+            )
+        connection.out += encode_command(method)
+        if method is Method.KEY:
+            connection.phase = _Phase.KEY
+            return
+        connection.phase = _Phase.IMPI
+        yield AuthenticatedByNone(connection.number, connection.peer)
+
+    def _on_key(self, connection: _Connection, key: bytes) -> Iterator[ServerEvent]:
+        if not compare_digest(key, self._credentials.key.to_bytes(_KEY_SIZE, "big")):
+            raise PeerError("sent a wrong authentication key", clause="2.3.3")
+        connection.phase = _Phase.IMPI
+        yield from ()
+
+    def _on_impi(self, connection: _Connection, payload: bytes) -> Iterator[ServerEvent]:
+        if len(payload) != 4:
+            raise PeerError("sent an IMPI command that is not one rank", clause="2.3.4", octets=payload)
+        client = int.from_bytes(payload, "big", signed=True)
+        last = self._nclients - 1
+        missing = self.missing()
+        if not missing:
+            raise PeerError(f"is one client too many: all {self._nclients} have joined", clause="2.3.4")
+        if not 0 <= client <= last:
+            raise PeerError(f"wants to be client {client}, but this job has clients 0 to {last}", clause="2.3.4")
+        if client in self._clients:
+            other = self._clients[client].peer
+            free = ", ".join(map(str, missing))
+            raise PeerError(
+                f"wants to be client {client}, which {other} is already; still free: {free}", clause="2.3.4"
+            )
+        connection.client = client
+        connection.phase = _Phase.COLL
+        connection.reader.limit = MAX_PAYLOAD
+        self._clients[client] = connection
+        yield ClientJoined(connection.number, client, connection.peer)
+        if not self.missing():
+            self._broadcast(encode_command(Command.IMPI, self._nclients.to_bytes(4, "big")))
+            yield from self._relay()
+
+    def _on_coll(self, connection: _Connection, payload: bytes) -> Iterator[ServerEvent]:
+        if len(payload) < 4:
+            raise PeerError("sent a COLL command without a label", clause="2.3.5", octets=payload)
+        label = int.from_bytes(payload[:4], "big", signed=True)
+        self._collector.add(self._rank(connection), label, payload[4:])
+        yield from self._relay()
+
+    def _on_done(self, connection: _Connection, _payload: bytes) -> Iterator[ServerEvent]:
+        self._collector.finish(self._rank(connection))
+        connection.phase = _Phase.DONE
+        yield from self._relay()
+
+    def _on_fini(self, connection: _Connection, _payload: bytes) -> Iterator[ServerEvent]:
+        client = self._rank(connection)
+        self._unfinished.discard(client)
+        del self._connections[connection.number]
+        yield ClientFinished(connection.number, client)
+        if not self._unfinished:
+            self._ended = True
+            yield JobOver()
+
+    def _relay(self) -> Iterator[ServerEvent]:
+        """Broadcast what is complete; labels may come early, but nothing goes out before the IMPI command has."""
+        if self.missing():
+            return
+        for label, mask, data in self._collector.complete():
+            self._broadcast(encode_command(Command.COLL, _COLL_HEAD.pack(label, mask) + data))
+            for connection in self._clients.values():
+                if len(connection.out) > _MAX_UNREAD:
+                    yield self._lose(connection, f"leaves over {_MAX_UNREAD} octets of broadcasts unread")
+                    return
+        if self._collector.finished:
+            self._broadcast(encode_command(Command.DONE))
+            for connection in self._clients.values():
+                connection.phase = _Phase.RUNNING
+            yield JobStarted()
+
+    def _broadcast(self, octets: bytes) -> None:
+        for connection in self._clients.values():
+            connection.out += octets
+
+    def _rank(self, connection: _Connection) -> int:
+        if connection.client is None:
+            raise PeerError("sent a client's command before it joined", clause="2.3.4")
+        return connection.client
+
+    def _lose(self, connection: _Connection, reason: str) -> ServerEvent:
+        del self._connections[connection.number]
+        text = f"{connection.name}: {reason}"
+        if connection.client is None:
+            return ConnectionRefused(connection.number, text)
+        self._ended = True
+        return JobFailed(connection.client, text)
+
+    def _describe_eof(self, connection: _Connection) -> str:
+        inside = ", in the middle of a command," if len(connection.reader) else ""
+        if connection.phase is _Phase.RUNNING:
+            return f"its connection ended{inside} without FINI: it, or one of its processes, was lost (IMPI 2.3.7)"
+        return f"its connection ended{inside} {_WHEN[connection.phase]} (IMPI 2.3)"
+
+
+_Handler: TypeAlias = Callable[[ServerMachine, _Connection, bytes], Iterator[ServerEvent]]
+
+_COLL_HEAD: Final = struct.Struct(">iI")
+_KNOWN: Final = frozenset(int(command) for command in Command)
+
+_WHEN: Final = {
+    _Phase.AUTH: "before authentication",
+    _Phase.KEY: "before it sent its key",
+    _Phase.IMPI: "before it said which client it is",
+    _Phase.COLL: "before its start-up was complete",
+    _Phase.DONE: "before the start-up of all clients was complete",
+    _Phase.RUNNING: "while the job was running",
+}
+
+# What each phase understands; a known command elsewhere is an error, an unknown one is skipped.
+_HANDLERS: Final[dict[tuple[_Phase, int], _Handler]] = {
+    (_Phase.AUTH, Command.AUTH): ServerMachine._on_auth,
+    (_Phase.IMPI, Command.IMPI): ServerMachine._on_impi,
+    (_Phase.COLL, Command.COLL): ServerMachine._on_coll,
+    (_Phase.COLL, Command.DONE): ServerMachine._on_done,
+    (_Phase.RUNNING, Command.FINI): ServerMachine._on_fini,
+}
