@@ -1,1 +1,57 @@
-"""To be written."""
+"""What moves octets between the procs of one client: one module a vendor, loaded by name and only when asked for.
+
+:mod:`impi.vendors.base` is the contract. A vendor's module has one function ``connect(join) -> Vendor``; nothing here
+knows an engine, a communicator of IMPI's or a type.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import os
+import socket
+from collections.abc import Mapping
+from typing import Any, Final, cast
+
+from impi.errors import LaunchError, UsageError
+from impi.vendors.base import Vendor
+
+__all__ = ["VENDORS", "load"]
+
+VENDORS: Final = ("pure", "mpich", "openmpi")
+
+_ANNOUNCE_S = 10.0
+
+
+def load(join: Mapping[str, Any]) -> Vendor:
+    """Connect this proc to the others of its client, by the vendor that the invitation names.
+
+    Args:
+        join: the content of ``IMPI_JOIN`` (DESIGN.md, "Start-up").
+
+    Raises:
+        UsageError: there is no such vendor.
+        LaunchError: its library is missing, or is not the one that was asked for.
+    """
+    name = str(join.get("vendor"))
+    if name not in VENDORS:
+        raise UsageError(f"there is no vendor {name!r}; the vendors are {', '.join(VENDORS)}")
+    if name != "pure" and "control" in join:
+        _announce(join)
+    module = importlib.import_module(f"impi.vendors.{name}")
+    return cast(Vendor, module.connect(join))
+
+
+def _announce(join: Mapping[str, Any]) -> None:
+    """Tell impirun that this proc begins to initialise the library, which then waits for all others.
+
+    So impirun can name those that never do; nobody else can, as a library's start-up blocks without a deadline.
+    """
+    host, _, port = str(join["control"]).rpartition(":")
+    hello = {"token": join["token"], "role": "joining", "pid": os.getpid(), "node": socket.gethostname()}
+    try:
+        with contextlib.closing(socket.create_connection((host.strip("[]"), int(port)), timeout=_ANNOUNCE_S)) as sock:
+            sock.sendall(json.dumps(hello).encode() + b"\n")
+    except OSError as error:
+        raise LaunchError(f"impirun does not answer at {join['control']}: {error}") from None

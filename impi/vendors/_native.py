@@ -1,0 +1,292 @@
+"""A vendor over a real MPI library, as octets through mpi4py: all that the native vendors have in common.
+
+Only octets, ranks and tags are handed to the library; its types, operations and constants stay in here. Thread level is
+*serialized*: the engine never makes two calls at a time, and *multiple* costs a lock in every poll.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from types import ModuleType
+from typing import Any, NoReturn
+
+from impi.errors import JobError, LaunchError
+
+__all__ = ["NativeVendor", "real_mpi"]
+
+_NAME = "mpi4py.MPI"
+_INT_MAX = 2**31 - 1
+"""Most elements of one call where the library's counts are C ints (before MPI 4)."""
+_UNIT = 2**30
+"""Octets of one element of the type that carries longer messages."""
+
+_module: ModuleType | None = None
+
+
+def real_mpi() -> ModuleType:
+    """The library's own ``mpi4py.MPI``, although the hook may have given that name to ours; initialised, never finalised.
+
+    Raises:
+        LaunchError: mpi4py or the library is missing, or they do not fit together.
+    """
+    global _module
+    if _module is None:
+        with _name_returned(), _settings():
+            _module = _import()
+    return _module
+
+
+@contextlib.contextmanager
+def _name_returned() -> Iterator[None]:
+    """Take our module and the hook (anything with ``gives_mpi4py``) out of the way, and put them back."""
+    ours = sys.modules.pop(_NAME, None)
+    finders = list(sys.meta_path)
+    sys.meta_path[:] = [finder for finder in finders if not getattr(finder, "gives_mpi4py", False)]
+    try:
+        yield
+    finally:
+        # mpi4py puts a finder of its own there while it is imported; it must survive.
+        added = [finder for finder in sys.meta_path if finder not in finders]
+        sys.meta_path[:] = [*finders, *added]
+        sys.modules.pop(_NAME, None)
+        package = sys.modules.get("mpi4py")
+        if ours is not None:
+            sys.modules[_NAME] = ours
+            if package is not None:
+                package.MPI = ours  # type: ignore[attr-defined]
+        elif package is not None:
+            vars(package).pop("MPI", None)
+
+
+@contextlib.contextmanager
+def _settings() -> Iterator[None]:
+    """mpi4py as we need it during the import; what the program has chosen in ``mpi4py.rc`` concerns our own MPI."""
+    try:
+        rc = importlib.import_module("mpi4py").rc
+    except ModuleNotFoundError:
+        raise LaunchError(_no_mpi4py()) from None
+    wanted = {"initialize": True, "finalize": False, "threads": True, "thread_level": "serialized"}
+    before = {name: getattr(rc, name) for name in wanted if hasattr(rc, name)}
+    vars(rc).update(wanted)
+    try:
+        yield
+    finally:
+        for name in wanted:
+            vars(rc).pop(name, None)
+        vars(rc).update(before)
+
+
+def _import() -> ModuleType:
+    try:
+        return importlib.import_module(_NAME)
+    except ModuleNotFoundError:
+        raise LaunchError(_no_mpi4py()) from None
+    except (ImportError, RuntimeError) as error:
+        where = os.environ.get("MPI4PY_LIBMPI", "the system's library path")
+        text = " ".join(str(error).split())
+        raise LaunchError(
+            f"the MPI library in {where} cannot be loaded by mpi4py ({text}); name its prefix with --prefix"
+        ) from None
+
+
+def _no_mpi4py() -> str:
+    return (
+        f"{sys.executable} has no mpi4py, through which MPI libraries are used; install it there with "
+        f"'{sys.executable} -m pip install mpi4py', or use --vendor pure"
+    )
+
+
+class _Request:
+    """A request of the library; remembers its end, because the handle is gone afterwards."""
+
+    __slots__ = ("_datatype", "_done", "_request")
+
+    def __init__(self, request: Any, datatype: Any = None) -> None:
+        self._request = request
+        self._datatype = datatype
+        self._done = False
+
+    def test(self) -> bool:
+        if not self._done and self._request.Test():
+            self._done = True
+            self._request = None  # lets go of the buffer, too
+            if self._datatype is not None:
+                self._datatype.Free()
+        return self._done
+
+
+class _Arrival:
+    """A matched message of the library."""
+
+    __slots__ = ("_library", "_message", "nbytes", "source", "tag")
+
+    def __init__(self, library: _Library, message: Any, status: Any) -> None:
+        self._library = library
+        self._message = message
+        self.source: int = status.source
+        self.tag: int = status.tag
+        self.nbytes: int = status.Get_elements(library.byte)
+
+    def receive(self, buffer: memoryview) -> _Request:
+        if self.nbytes <= _INT_MAX:
+            return _Request(self._message.Irecv([buffer, self.nbytes, self._library.byte]))
+        datatype = self._library.long_type(self.nbytes)
+        return _Request(self._message.Irecv([buffer, 1, datatype]), datatype)
+
+
+class _Library:
+    """What every communicator of the library needs; counts the messages."""
+
+    def __init__(self, mpi: Any) -> None:
+        self.mpi = mpi
+        self.byte = mpi.BYTE
+        self.messages = 0
+
+    def long_type(self, nbytes: int) -> Any:
+        """One element of ``nbytes`` octets, because a count of octets may not fit the library's counts (C int)."""
+        units, rest = divmod(nbytes, _UNIT)
+        unit = self.byte.Create_contiguous(_UNIT)
+        # A struct's displacements are addresses, so the rest can begin beyond 2^31.
+        whole = self.mpi.Datatype.Create_struct([units, rest], [0, units * _UNIT], [unit, self.byte]).Commit()
+        unit.Free()
+        return whole
+
+
+class _Comm:
+    """A communicator of the library."""
+
+    __slots__ = ("_any_source", "_any_tag", "_comm", "_library", "_status", "rank", "size")
+
+    def __init__(self, library: _Library, comm: Any) -> None:
+        self._library = library
+        self._comm = comm
+        self._status = library.mpi.Status()
+        self._any_source = library.mpi.ANY_SOURCE
+        self._any_tag = library.mpi.ANY_TAG
+        self.rank: int = comm.Get_rank()
+        self.size: int = comm.Get_size()
+
+    def isend(self, dest: int, tag: int, data: memoryview, *, sync: bool) -> _Request:
+        library = self._library
+        start = self._comm.Issend if sync else self._comm.Isend
+        nbytes = data.nbytes
+        library.messages += 1
+        if nbytes <= _INT_MAX:
+            return _Request(start([data, nbytes, library.byte], dest, tag))
+        datatype = library.long_type(nbytes)
+        return _Request(start([data, 1, datatype], dest, tag), datatype)
+
+    def improbe(self) -> _Arrival | None:
+        message = self._comm.Improbe(self._any_source, self._any_tag, self._status)
+        return None if message is None else _Arrival(self._library, message, self._status)
+
+    def subset(self, ranks: Sequence[int], cid: int) -> _Comm:
+        library = self._library
+        everybody = self._comm.Get_group()
+        group = everybody.Incl(list(ranks))
+        # Two overlapping creations may be under way in different procs; the tag keeps them apart. Context ids come in pairs (4.3).
+        tag = (cid >> 1) % (_tag_ub(library.mpi, self._comm) + 1)
+        comm = self._comm.Create_group(group, tag)
+        group.Free()
+        everybody.Free()
+        return _Comm(library, comm)
+
+    def free(self) -> None:
+        self._comm.Free()
+
+
+def _tag_ub(mpi: Any, comm: Any) -> int:
+    value = comm.Get_attr(mpi.TAG_UB)
+    return int(value) if value is not None else 32767  # the least that MPI promises
+
+
+class NativeVendor:
+    """A vendor over the MPI library that mpi4py loads.
+
+    Args:
+        name: the vendor that was asked for.
+        library: what ``mpi4py.MPI.get_vendor()`` calls it.
+        size: how many procs the client has, 0 if unknown.
+
+    Raises:
+        LaunchError: another library was loaded, or it sees another number of procs.
+    """
+
+    def __init__(self, name: str, library: str, size: int = 0) -> None:
+        mpi: Any = real_mpi()
+        found = str(mpi.get_vendor()[0])
+        if found != library:
+            raise LaunchError(
+                f"vendor {name} needs {library}, but the MPI library that was loaded is {found} ({_library_file()}); "
+                "name the right prefix with --prefix"
+            )
+        self._library = _Library(mpi)
+        self.name = name
+        # A communicator of our own, so that nothing in the proc that uses the library itself can meet our messages.
+        self._own = mpi.COMM_WORLD.Dup()
+        self.world = _Comm(self._library, self._own)
+        if size and size != self.world.size:
+            raise LaunchError(
+                f"{library} sees {self.world.size} of the {size} procs: mpiexec and the library ({_library_file()}) do not "
+                "belong together; name the right prefix with --prefix"
+            )
+        self.tag_ub = _tag_ub(mpi, mpi.COMM_WORLD)
+
+    @property
+    def messages(self) -> int:
+        """Messages sent so far."""
+        return self._library.messages
+
+    def allgather(self, data: bytes) -> list[bytes]:
+        """Everybody's octets in rank order."""
+        pieces: list[bytes] = self._own.allgather(data)
+        return pieces
+
+    def fileno(self) -> int | None:
+        """None: these libraries must be polled."""
+        return None
+
+    def progress(self) -> None:
+        """Nothing: a probe or test moves the octets."""
+
+    def describe(self) -> dict[str, str]:
+        """Library, version and file."""
+        version = self._library.mpi.Get_library_version().strip("\0 \n")
+        import mpi4py
+
+        return {
+            "library": " ".join(version.split("\n", 1)[0].split()),
+            "version": ".".join(map(str, self._library.mpi.get_vendor()[1])),
+            "file": _library_file(),
+            "mpi4py": str(mpi4py.__version__),
+        }
+
+    def abort(self, code: int) -> NoReturn:
+        """End every proc of this client at once."""
+        sys.stdout.flush()
+        sys.stderr.flush()
+        self._library.mpi.COMM_WORLD.Abort(code)
+        os._exit(code or 1)
+
+    def finalize(self) -> None:
+        """Leave the library."""
+        mpi = self._library.mpi
+        try:
+            self._own.Free()
+            mpi.Finalize()
+        except mpi.Exception as error:
+            raise JobError(f"{self.name} cannot finalise: {error}") from None
+
+
+def _library_file() -> str:
+    """The file of the MPI library that this process has mapped."""
+    with contextlib.suppress(OSError), open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:  # noqa: PTH123
+        for line in maps:
+            path = line.rstrip("\n").partition("/")[2]
+            if path.rpartition("/")[2].startswith(("libmpi.so", "libmpich.so")):
+                return "/" + path
+    return "unknown file"
