@@ -14,8 +14,8 @@ __all__ = ["RankSet"]
 class RankSet:
     """An immutable group; members are named by their rank in MPI_COMM_WORLD, ranks are positions in it.
 
-    Methods raise :class:`MPIException`: ``ERR_RANK`` for a rank that is not in the group or comes twice, ``ERR_ARG`` for
-    a bad range.
+    Methods raise :class:`MPIException`: ``ERR_RANK`` for a rank that is not in the group or comes twice, ``ERR_ARG``
+    for a bad range.
     """
 
     def __init__(self, members: Iterable[int]) -> None:

@@ -1,0 +1,302 @@
+"""Datatypes as type maps, and the copies they stand for: memory to octets and back (MPI 4.1, 5.1).
+
+A type map is kept as *runs*: each is an n-dimensional array of one basic type with its strides in memory and in the
+packed message, so packing is one numpy copy a run, however many elements there are, and converts in the same copy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from impi.semantics.basic import BASICS, NATIVE, PAIRS, Basic, DType, form_of
+from impi.semantics.constants import UNDEFINED
+from impi.semantics.errors import error
+from impi.semantics.external32 import decode, encode, swap_in_place, swappable
+
+__all__ = ["NAMED", "Forms", "Run", "TypeMap"]
+
+Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
+Forms: TypeAlias = tuple[int, int, int]
+"""A number for each form: native, external32, external32 with 8-octet longs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """An array of one basic type inside one element of a datatype."""
+
+    basic: Basic
+    displacement: int
+    """Octets from the element's origin."""
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    packed: Forms
+    """Where it begins in the packed element."""
+    packed_strides: tuple[Forms, ...]
+    """For each dimension, by form."""
+
+
+class TypeMap:
+    """A datatype: what one element consists of, and where the next one begins.
+
+    All sizes and displacements are octets. ``external`` and ``long_size`` (4 or 8) name the form of the packed octets.
+    """
+
+    __slots__ = (
+        "_dense", "_landable", "_verbatim", "align", "basics", "extent", "lb", "marked", "name", "runs", "sizes",
+        "true_lb", "true_ub",
+    )  # fmt: skip
+
+    def __init__(
+        self, runs: tuple[Run, ...], *, lb: int, ub: int, sizes: Forms, marked: bool = False, name: str = ""
+    ) -> None:
+        self.runs = runs
+        self.lb = lb
+        self.extent = ub - lb
+        self.sizes = sizes
+        """Octets of one packed element, by form; the native one is MPI_Type_size."""
+        self.marked = marked
+        """Whether the bounds were set (MPI_Type_create_resized), not found."""
+        self.name = name
+        """Of a predefined type, as in MPI without the prefix; else empty."""
+        self.align = max((run.basic.align for run in runs), default=1)
+        self.basics = sum(_length(run) for run in runs)
+        """Basic elements in one element (MPI_Get_elements)."""
+        bounds = [_bounds(run) for run in runs]
+        self.true_lb = min((low for low, _ in bounds), default=0)
+        self.true_ub = max((high for _, high in bounds), default=0)
+        self._dense = all(_in_order(run, self.true_lb) for run in runs)
+        self._landable = tuple(self._dense and all(swappable(r.basic, f) for r in runs) for f in range(3))
+        self._verbatim = tuple(
+            self._dense and all(f == NATIVE or r.basic.wires[f].itemsize == 1 for r in runs) for f in range(3)
+        )
+
+    def __repr__(self) -> str:
+        return f"TypeMap({self.name or f'{len(self.runs)} runs'}, size={self.size}, extent={self.extent})"
+
+    @property
+    def size(self) -> int:
+        """Octets of data in one element, in memory (MPI_Type_size)."""
+        return self.sizes[NATIVE]
+
+    @property
+    def ub(self) -> int:
+        """The upper bound."""
+        return self.lb + self.extent
+
+    @property
+    def dtype(self) -> DType | None:
+        """numpy's type for an element with its gaps: of predefined types only; fields of pairs are value and index."""
+        if not self.name:
+            return None
+        if len(self.runs) == 1:
+            return self.runs[0].basic.native
+        layout: Any = {
+            "names": ["value", "index"],
+            "formats": [run.basic.native for run in self.runs],
+            "offsets": [run.displacement for run in self.runs],
+            "itemsize": self.extent,
+        }
+        pair: DType = np.dtype(layout)
+        return pair
+
+    def packed_size(self, count: int, *, external: bool, long_size: int = 4) -> int:
+        """Octets of ``count`` packed elements."""
+        return count * self.sizes[form_of(external=external, long_size=long_size)]
+
+    def span(self, offset: int, count: int) -> tuple[int, int]:
+        """First octet, and the octet after the last, of ``count`` elements whose origin is at ``offset``."""
+        if count == 0 or not self.runs:
+            return (offset, offset)
+        shift = (count - 1) * self.extent
+        return (offset + self.true_lb + min(0, shift), offset + self.true_ub + max(0, shift))
+
+    def pack(self, view: memoryview, offset: int, count: int, *, external: bool, long_size: int = 4) -> memoryview:
+        """The octets of ``count`` elements at ``offset`` of ``view``; an alias of ``view`` where nothing changes.
+
+        Raises:
+            MPIException: ``ERR_BUFFER``, the elements do not lie inside ``view``; ``ERR_VALUE_TOO_LARGE``, a value does
+                not fit into its external32 size.
+        """
+        form = form_of(external=external, long_size=long_size)
+        first, last = self._checked(view, offset, count)
+        if self._verbatim[form] and (count <= 1 or self.extent == self.size):
+            return view[first:last]
+        out = np.empty(count * self.sizes[form], np.uint8)
+        for run in self.runs:
+            encode(run.basic, form, self._memory(run, view, offset, count), self._wire(run, form, out, 0, count))
+        return out.data
+
+    def landing(
+        self, view: memoryview, offset: int, count: int, *, external: bool, long_size: int = 4
+    ) -> memoryview | None:
+        """Where in the user's memory the packed octets may be received, to be turned by :meth:`unpack`; else None."""
+        form = form_of(external=external, long_size=long_size)
+        first, last = self._checked(view, offset, count)
+        if self._landable[form] and (count <= 1 or self.extent == self.size):
+            return view[first:last]
+        return None
+
+    def unpack(
+        self,
+        data: bytes | bytearray | memoryview,
+        view: memoryview,
+        offset: int,
+        count: int,
+        *,
+        external: bool,
+        long_size: int = 4,
+    ) -> int:
+        """Put packed octets into up to ``count`` elements at ``offset`` of ``view``; returns the number of whole ones.
+
+        ``data`` may be the beginning of what :meth:`landing` gave: then the octets are turned where they are.
+
+        Raises:
+            MPIException: ``ERR_TRUNCATE``, there are more octets than elements for them; ``ERR_BUFFER``, the elements
+                do not lie inside ``view``.
+        """
+        form = form_of(external=external, long_size=long_size)
+        size = self.sizes[form]
+        nbytes = len(data)
+        if nbytes > count * size:
+            raise error("ERR_TRUNCATE", f"{nbytes} octets came for {count} elements of {size} octets each")
+        if nbytes == 0:
+            return 0
+        whole, rest = divmod(nbytes, size)
+        first, _ = self._checked(view, offset, whole + (rest > 0))
+        wire = np.frombuffer(data, np.uint8)
+        inplace = self._landable[form] and _address(wire) == _address(np.frombuffer(view, np.uint8)) + first
+        for run in self.runs if whole else ():
+            values = self._memory(run, view, offset, whole)
+            if inplace:
+                swap_in_place(run.basic, form, values)
+            else:
+                decode(run.basic, form, self._wire(run, form, wire, 0, whole), values)
+        if rest:
+            self._unpack_rest(wire[whole * size :], view, offset + whole * self.extent, form, inplace=inplace)
+        return whole
+
+    def count_of(self, nbytes: int, *, external: bool = False, long_size: int = 4) -> int:
+        """Whole elements in ``nbytes`` packed octets, or UNDEFINED if they are not whole (MPI_Get_count)."""
+        size = self.sizes[form_of(external=external, long_size=long_size)]
+        if size == 0:
+            return 0 if nbytes == 0 else UNDEFINED
+        return UNDEFINED if nbytes % size else nbytes // size
+
+    def elements_of(self, nbytes: int, *, external: bool = False, long_size: int = 4) -> int:
+        """Basic elements in ``nbytes`` packed octets, or UNDEFINED if the last is not whole (MPI_Get_elements)."""
+        form = form_of(external=external, long_size=long_size)
+        if self.sizes[form] == 0:
+            return 0 if nbytes == 0 else UNDEFINED
+        whole, rest = divmod(nbytes, self.sizes[form])
+        elements = whole * self.basics
+        for _, basic, _ in self._walk(form) if rest else ():
+            if rest < basic.sizes[form]:
+                break
+            rest -= basic.sizes[form]
+            elements += 1
+        return UNDEFINED if rest else elements
+
+    def native_size(self, nbytes: int, *, external: bool, long_size: int = 4) -> int:
+        """How many octets in native form ``nbytes`` packed ones are, read as this type: what a status keeps."""
+        form = form_of(external=external, long_size=long_size)
+        if form == NATIVE or self.sizes[form] == self.size or self.sizes[form] == 0:
+            return nbytes
+        whole, rest = divmod(nbytes, self.sizes[form])
+        native = whole * self.size
+        for _, basic, _ in self._walk(form) if rest else ():
+            if rest < basic.sizes[form]:
+                break
+            rest -= basic.sizes[form]
+            native += basic.sizes[NATIVE]
+        return native + rest
+
+    def _checked(self, view: memoryview, offset: int, count: int) -> tuple[int, int]:
+        first, last = self.span(offset, count)
+        if first < 0 or last > view.nbytes:
+            detail = f"{count} elements take octets {first} to {last} of a buffer of {view.nbytes}"
+            raise error("ERR_BUFFER", f"{detail}: give a larger buffer or a smaller count")
+        return first, last
+
+    def _memory(self, run: Run, view: memoryview, offset: int, count: int) -> Array:
+        begin = offset + run.displacement
+        shape, strides = (count, *run.shape), (self.extent, *run.strides)
+        return np.ndarray(shape, run.basic.carrier, view, begin, strides)
+
+    def _wire(self, run: Run, form: int, octets: Array, offset: int, count: int) -> Array:
+        shape, strides = (count, *run.shape), (self.sizes[form], *(s[form] for s in run.packed_strides))
+        return np.ndarray(shape, run.basic.wires[form], octets, offset + run.packed[form], strides)
+
+    def _walk(self, form: int) -> list[tuple[int, Basic, int]]:
+        """Every basic element of one element in packed order: where it is packed, what it is, where it is in memory."""
+        items: list[tuple[int, Basic, int]] = []
+        for run in self.runs:
+            for index in np.ndindex(*run.shape):
+                packed = run.packed[form] + sum(i * s[form] for i, s in zip(index, run.packed_strides, strict=True))
+                place = run.displacement + sum(i * s for i, s in zip(index, run.strides, strict=True))
+                items.append((packed, run.basic, place))
+        return sorted(items, key=lambda item: item[0])
+
+    def _unpack_rest(self, wire: Array, view: memoryview, origin: int, form: int, *, inplace: bool) -> None:
+        for packed, basic, place in self._walk(form):
+            if packed + basic.sizes[form] > len(wire):
+                break
+            value: Array = np.ndarray((1,), basic.carrier, view, origin + place)
+            if inplace:
+                swap_in_place(basic, form, value)
+            else:
+                source: Array = np.ndarray((1,), basic.wires[form], wire[packed:])
+                decode(basic, form, source, value)
+
+
+def _length(run: Run) -> int:
+    length = 1
+    for n in run.shape:
+        length *= n
+    return length
+
+
+def _bounds(run: Run) -> tuple[int, int]:
+    steps = [(n - 1) * stride for n, stride in zip(run.shape, run.strides, strict=True)]
+    low = run.displacement + sum(step for step in steps if step < 0)
+    high = run.displacement + sum(step for step in steps if step > 0) + run.basic.sizes[NATIVE]
+    return low, high
+
+
+def _in_order(run: Run, origin: int) -> bool:
+    return run.displacement - origin == run.packed[NATIVE] and all(
+        stride == packed[NATIVE] for stride, packed in zip(run.strides, run.packed_strides, strict=True)
+    )
+
+
+def _address(array: Array) -> int:
+    address: int = array.__array_interface__["data"][0]
+    return address
+
+
+def _basic(basic: Basic) -> TypeMap:
+    size = basic.sizes[NATIVE]
+    run = Run(basic, 0, (), (), (0, 0, 0), ())
+    return TypeMap((run,), lb=0, ub=size, sizes=basic.sizes, name=basic.name)
+
+
+def _pair(name: str, value: Basic, index: Basic) -> TypeMap:
+    begin = -(-value.sizes[NATIVE] // index.align) * index.align
+    align = max(value.align, index.align)
+    ub = -(-(begin + index.sizes[NATIVE]) // align) * align
+    sizes = (
+        value.sizes[0] + index.sizes[0],
+        value.sizes[1] + index.sizes[1],
+        value.sizes[2] + index.sizes[2],
+    )
+    runs = (Run(value, 0, (), (), (0, 0, 0), ()), Run(index, begin, (), (), value.sizes, ()))
+    return TypeMap(runs, lb=0, ub=ub, sizes=sizes, name=name)
+
+
+NAMED: Final[dict[str, TypeMap]] = {
+    **{name: _basic(basic) for name, basic in BASICS.items()},
+    **{name: _pair(name, BASICS[value], BASICS[index]) for name, (value, index) in PAIRS.items()},
+}
+"""The predefined datatypes by name."""

@@ -1,0 +1,94 @@
+"""The predefined reductions, on arrays (MPI 4.1, 6.9.2 and 6.9.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from impi.semantics.basic import Kind
+from impi.semantics.datatype import TypeMap
+from impi.semantics.errors import error
+
+__all__ = ["OPS", "apply", "check"]
+
+Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
+
+_ORDERED: Final = frozenset({Kind.C_INTEGER, Kind.FORTRAN_INTEGER, Kind.FLOATING, Kind.MULTI_LANGUAGE})
+_ARITHMETIC: Final = _ORDERED | {Kind.COMPLEX}
+_LOGICAL: Final = frozenset({Kind.C_INTEGER, Kind.LOGICAL, Kind.MULTI_LANGUAGE})
+_BITWISE: Final = frozenset({Kind.C_INTEGER, Kind.FORTRAN_INTEGER, Kind.BYTE, Kind.MULTI_LANGUAGE})
+_ANY: Final = frozenset(Kind)
+
+
+def _ufunc(function: np.ufunc) -> Callable[[Array, Array], None]:
+    def run(invec: Array, inoutvec: Array) -> None:
+        # Overflow wraps or gives infinity, as in C; it is no reason for a warning.
+        with np.errstate(all="ignore"):
+            function(invec, inoutvec, out=inoutvec, casting="unsafe")
+
+    return run
+
+
+def _location(better: np.ufunc) -> Callable[[Array, Array], None]:
+    def run(invec: Array, inoutvec: Array) -> None:
+        value, index = invec["value"], invec["index"]
+        take = better(value, inoutvec["value"])
+        take |= (value == inoutvec["value"]) & (index < inoutvec["index"])
+        np.copyto(inoutvec["value"], value, where=take)
+        np.copyto(inoutvec["index"], index, where=take)
+
+    return run
+
+
+def _replace(invec: Array, inoutvec: Array) -> None:
+    inoutvec[...] = invec
+
+
+def _nothing(invec: Array, inoutvec: Array) -> None:
+    pass
+
+
+OPS: Final[dict[str, tuple[Callable[[Array, Array], None], frozenset[Kind]]]] = {
+    "MAX": (_ufunc(np.maximum), _ORDERED),
+    "MIN": (_ufunc(np.minimum), _ORDERED),
+    "SUM": (_ufunc(np.add), _ARITHMETIC),
+    "PROD": (_ufunc(np.multiply), _ARITHMETIC),
+    "LAND": (_ufunc(np.logical_and), _LOGICAL),
+    "BAND": (_ufunc(np.bitwise_and), _BITWISE),
+    "LOR": (_ufunc(np.logical_or), _LOGICAL),
+    "BOR": (_ufunc(np.bitwise_or), _BITWISE),
+    "LXOR": (_ufunc(np.logical_xor), _LOGICAL),
+    "BXOR": (_ufunc(np.bitwise_xor), _BITWISE),
+    "MAXLOC": (_location(np.greater), frozenset()),
+    "MINLOC": (_location(np.less), frozenset()),
+    "REPLACE": (_replace, _ANY),
+    "NO_OP": (_nothing, _ANY),
+}
+"""By name: what it does, and the kinds of basic types for which the standard defines it (none: pairs only)."""
+
+
+def check(op: str, datatype: TypeMap) -> None:
+    """Raise :class:`MPIException` of class ``ERR_OP`` unless the operation is defined for the type."""
+    kinds = OPS[op][1]
+    if not datatype.name:
+        raise error("ERR_OP", f"MPI_{op} is defined for predefined datatypes only: use an operation of your own")
+    if len(datatype.runs) == 2:
+        defined = not kinds or kinds is _ANY
+        what = "value and index pairs"
+    else:
+        defined = datatype.runs[0].basic.kind in kinds
+        what = f"{datatype.runs[0].basic.kind.value} types"
+    if not defined:
+        raise error("ERR_OP", f"MPI_{op} is not defined for {what} such as MPI_{datatype.name}")
+
+
+def apply(op: str, invec: Array, inoutvec: Array, datatype: TypeMap) -> None:
+    """``inoutvec = invec op inoutvec``, element by element; both of dtype ``datatype.dtype``.
+
+    Raises:
+        MPIException: ``ERR_OP``, as :func:`check`.
+    """
+    check(op, datatype)
+    OPS[op][0](invec, inoutvec)
