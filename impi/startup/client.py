@@ -28,6 +28,7 @@ STRICT_VERSIONS: Final = (STRICT_VERSION,)
 _AUTH_LIMIT: Final = 1024
 _KNOWN_LABELS: Final = frozenset(int(label) for label in Label)
 _WRONG_KEY: Final = "Server disconnected (wrong authentication key?)"  # the words of 2.3.3
+_RIGHT_KEY: Final = "If the key is right, the server's own messages say why: client {} may exist already."
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +149,7 @@ class ClientMachine:
                 return StartupError(_WRONG_KEY)
             case _Phase.IMPI if self._method is Method.KEY:
                 # A right key is answered by nothing (2.3.3), so this end cannot be told from that of a wrong one.
-                return StartupError(_WRONG_KEY)
+                return StartupError(f"{_WRONG_KEY}\n{_RIGHT_KEY.format(self._rank)}")
             case _Phase.IMPI:
                 why = f"client {self._rank} exists already or is out of range, or another client was lost"
             case _:

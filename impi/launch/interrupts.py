@@ -1,0 +1,50 @@
+"""SIGINT and SIGTERM as something to select on, so that a program ends in order and without a traceback."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import threading
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+__all__ = ["Interrupts"]
+
+
+class Interrupts:
+    """Catches both signals while it is entered; readable (``fileno``) once one has come.
+
+    Python delivers signals to its main thread only: entered in another one, it stays silent.
+    """
+
+    def __init__(self) -> None:
+        self.signum: int | None = None
+        """The first signal that came; a program that ends by it exits with 128 + this."""
+        self._inside, self._outside = socket.socketpair()
+        self._outside.setblocking(False)
+        self._previous: dict[int, Callable[[int, FrameType | None], Any] | int | None] = {}
+
+    def fileno(self) -> int:
+        """For a selector."""
+        return self._inside.fileno()
+
+    def __enter__(self) -> Interrupts:
+        if threading.current_thread() is threading.main_thread():
+            for signum in (signal.SIGINT, signal.SIGTERM):
+                self._previous[signum] = signal.signal(signum, self._on_signal)
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        for signum, handler in self._previous.items():
+            signal.signal(signum, handler)
+        self._inside.close()
+        self._outside.close()
+
+    def _on_signal(self, signum: int, _frame: FrameType | None) -> None:
+        if self.signum is None:
+            self.signum = signum
+            try:
+                self._outside.send(b"\0")
+            except OSError:
+                pass

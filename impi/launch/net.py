@@ -1,0 +1,80 @@
+"""Small facts about sockets that server and clients share."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from typing import Final
+
+from impi.errors import UsageError
+
+__all__ = ["outgoing_address", "parse_endpoint", "peer_name", "set_options", "show_endpoint"]
+
+_LOOKUP_S: Final = 0.5
+_KEEPALIVE_IDLE_S: Final = 60
+_KEEPALIVE_INTERVAL_S: Final = 10
+_KEEPALIVE_COUNT: Final = 6
+
+
+def outgoing_address(towards: str = "192.0.2.1") -> str:
+    """The address of this machine that traffic to ``towards`` (numeric) leaves from; loopback if there is no route.
+
+    Nothing is sent. Without ``towards`` it is an address reserved for documentation, so it finds the default route.
+    """
+    family = socket.AF_INET6 if ":" in towards else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect((towards, 9))
+            address = str(probe.getsockname()[0])
+        except OSError:
+            address = ""
+    if address in ("", "0.0.0.0", "::"):
+        return "::1" if family is socket.AF_INET6 else "127.0.0.1"
+    return address
+
+
+def show_endpoint(address: str, port: int) -> str:
+    """``address:port`` as users type it; IPv6 in brackets."""
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+
+
+def parse_endpoint(text: str) -> tuple[str, int]:
+    """Host and port of ``HOST:PORT`` or ``[IPV6]:PORT``.
+
+    Raises:
+        UsageError: neither.
+    """
+    host, colon, port = text.strip().rpartition(":")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif ":" in host:
+        host = ""
+    if not colon or not host or not (port.isascii() and port.isdigit()) or not 1 <= int(port) <= 65535:
+        raise UsageError(f"{text!r} is not HOST:PORT; give the line that impirun -server prints", clause="2.2.2")
+    return host, int(port)
+
+
+def peer_name(address: str) -> str:
+    """The host name of a numeric address; the address itself if none is found within half a second."""
+    found: list[str] = []
+
+    def look_up() -> None:
+        try:
+            found.append(socket.getnameinfo((address, 0), socket.NI_NAMEREQD)[0])
+        except OSError:
+            pass
+
+    # A resolver may take long to give up, and nobody else is served meanwhile; so it is waited for in a thread.
+    thread = threading.Thread(target=look_up, daemon=True)
+    thread.start()
+    thread.join(_LOOKUP_S)
+    return found[0] if found else address
+
+
+def set_options(sock: socket.socket) -> None:
+    """What every connection of start-up needs: small commands at once, and notice of a machine that vanished."""
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _KEEPALIVE_IDLE_S)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _KEEPALIVE_INTERVAL_S)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, _KEEPALIVE_COUNT)

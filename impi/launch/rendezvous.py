@@ -1,0 +1,240 @@
+"""A client's connection to the server: the socket around :class:`~impi.startup.ClientMachine`.
+
+For a program with a selector of its own::
+
+    rendezvous.start()                       # connects; watch rendezvous.fileno() for reading
+    for event in rendezvous.on_readable():   # Joined: submit(facts) when they are known; Negotiated: the job
+        ...
+    rendezvous.lost()                        # while the job runs, when readable: why it is over, or None
+    rendezvous.finish()                      # after all processes have exited successfully
+
+:meth:`Rendezvous.join` and :meth:`Rendezvous.negotiate` are all of start-up for a program that has nothing else to
+watch.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import time
+from collections.abc import Mapping
+from typing import Final
+
+from impi.errors import ImpiError, JobError, LocalProtocolError, StartupError
+from impi.job import Job
+from impi.launch.net import set_options, show_endpoint
+from impi.startup import (
+    ALL_VERSIONS,
+    ClientEvent,
+    ClientFacts,
+    ClientMachine,
+    Joined,
+    Negotiated,
+    find_credentials,
+    parse_preference,
+)
+
+__all__ = ["Rendezvous"]
+
+_CHUNK: Final = 1 << 16
+_CONNECT_S: Final = 30.0
+_SEND_S: Final = 60.0
+
+
+class Rendezvous:
+    """The conversation of one client with the server at ``host:port``. Close it, or use it in a ``with``.
+
+    Args:
+        host: name or numeric address of the server.
+        port: its TCP port.
+        rank: the number of this client.
+        environ: where IMPI_AUTH_NONE and IMPI_AUTH_KEY are looked up (IMPI 2.3.3).
+        versions: what this client offers.
+        auth: a list as of ``-auth``, to restrict the methods; None for all that are available.
+
+    Raises:
+        UsageError: no authentication method is available, or ``rank`` is out of range.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        rank: int,
+        *,
+        environ: Mapping[str, str],
+        versions: tuple[tuple[int, int], ...] = ALL_VERSIONS,
+        auth: str | None = None,
+    ) -> None:
+        self._where = show_endpoint(host, port)
+        self._host = host
+        self._port = port
+        credentials = find_credentials(environ, None if auth is None else parse_preference(auth))
+        self._machine = ClientMachine(rank, credentials, versions)
+        self._sock: socket.socket | None = None
+        self._lost: str | None = None
+
+    def __enter__(self) -> Rendezvous:
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self.close()
+
+    def start(self, timeout_s: float = _CONNECT_S) -> None:
+        """Connect and begin to authenticate; from now on watch :meth:`fileno`.
+
+        Raises:
+            StartupError: no server answers there.
+        """
+        try:
+            sock = socket.create_connection((self._host, self._port), timeout_s)
+        except OSError as error:
+            raise StartupError(
+                f"no server answers at {self._where} ({error.strerror or error}): start 'impirun -server COUNT' first "
+                "and give its clients the line that it prints",
+                clause="2.2.2",
+            ) from None
+        self._sock = sock
+        sock.setblocking(False)
+        set_options(sock)
+        self._flush()
+
+    def fileno(self) -> int:
+        """For a selector; only reading is of interest."""
+        return self._socket.fileno()
+
+    @property
+    def local_address(self) -> str:
+        """The numeric address of this machine that the server sees: where other clients too can probably reach it."""
+        return str(self._socket.getsockname()[0])
+
+    def on_readable(self) -> list[ClientEvent]:
+        """Read what has come, without waiting, and answer it.
+
+        Raises:
+            StartupError, JobError: the server closed the connection, or the clients' facts make no job.
+            PeerError: the server broke the protocol.
+        """
+        try:
+            data = self._socket.recv(_CHUNK)
+        except (BlockingIOError, InterruptedError):
+            return []
+        except OSError:
+            data = b""  # reset: an end like any other
+        if not data:
+            self._end()
+            return []
+        events = self._machine.receive_data(data)
+        self._flush()
+        return events
+
+    def submit(self, facts: ClientFacts) -> None:
+        """After :class:`~impi.startup.Joined`: begin the exchange that ends with :class:`~impi.startup.Negotiated`.
+
+        Raises:
+            StartupError: the server closed the connection.
+        """
+        self._machine.submit(facts)
+        self._flush()
+
+    def join(self, timeout_s: float | None = None) -> int:
+        """Connect and wait until all clients have joined; by default as long as it takes.
+
+        Returns:
+            The number of clients.
+
+        Raises:
+            StartupError: no server, or it closed the connection, or the time is over.
+            PeerError: the server broke the protocol.
+        """
+        self.start()
+        event = self._wait(timeout_s, "not all clients have joined")
+        if not isinstance(event, Joined):
+            raise LocalProtocolError(f"expected all clients to have joined, but got {event}", clause="2.3.4")
+        return event.nclients
+
+    def negotiate(self, facts: ClientFacts, timeout_s: float | None = None) -> Job:
+        """Exchange all labels and wait for the job; by default as long as it takes.
+
+        Raises:
+            StartupError: as of :meth:`join`, or the clients' facts make no job.
+            PeerError: the server broke the protocol.
+        """
+        self.submit(facts)
+        event = self._wait(timeout_s, "not all clients have submitted their facts")
+        if not isinstance(event, Negotiated):
+            raise LocalProtocolError(f"expected the job, but got {event}", clause="2.3.6")
+        return event.job
+
+    def lost(self) -> str | None:
+        """Why the job is over, in one sentence, or None while the server is there. Never waits."""
+        if self._lost is None and self._sock is not None:
+            try:
+                self.on_readable()
+            except ImpiError as error:
+                self._lost = str(error)
+        return self._lost
+
+    def finish(self) -> None:
+        """Send FINI and close: all processes of this client have exited successfully (IMPI 2.3.7).
+
+        Raises:
+            JobError: the server is gone.
+        """
+        sock = self._socket
+        if self.lost() is not None:
+            raise JobError(f"{self._where}: {self._lost}")
+        self._machine.finish()
+        try:
+            self._send_all()
+            # lost() has read what had come, so that closing is orderly and no reset overtakes the FINI.
+            sock.shutdown(socket.SHUT_WR)
+        except OSError as error:
+            raise JobError(
+                f"the server at {self._where} was gone before FINI ({error.strerror or error})", clause="2.3.7"
+            ) from None
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Close the connection; without :meth:`finish` this ends the whole job. May be repeated."""
+        if self._sock is not None:
+            self._sock.close()
+            self._sock = None
+
+    @property
+    def _socket(self) -> socket.socket:
+        if self._sock is None:
+            raise LocalProtocolError("the connection to the server is not open: start() or join() first", clause="2.3")
+        return self._sock
+
+    def _wait(self, timeout_s: float | None, what: str) -> ClientEvent:
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        while True:
+            left = None if deadline is None else max(0.0, deadline - time.monotonic())
+            ready, _, _ = select.select([self._socket], [], [], left)
+            if not ready:
+                raise StartupError(f"{what} at {self._where} within {timeout_s} s", clause="2.3")
+            events = self.on_readable()
+            if events:
+                return events[0]
+
+    def _flush(self) -> None:
+        try:
+            self._send_all()
+        except OSError:
+            self._end()
+
+    def _send_all(self) -> None:
+        # The server always reads, so that this waits for the network only.
+        data = self._machine.data_to_send()
+        if data:
+            self._socket.settimeout(_SEND_S)
+            self._socket.sendall(data)
+            self._socket.setblocking(False)
+
+    def _end(self) -> None:
+        """The connection has ended: raise what that means."""
+        error = self._machine.eof()
+        if error is not None:
+            raise error

@@ -1,0 +1,252 @@
+"""``impirun -server``: the sockets around :class:`~impi.startup.ServerMachine`.
+
+One line on stdout, ``a.b.c.d:port``, before any client comes (IMPI 2.2.1); everything else goes to stderr, because a
+script may have closed stdout after that line.
+"""
+
+from __future__ import annotations
+
+import selectors
+import socket
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Final, TextIO
+
+from impi.errors import UsageError
+from impi.launch.interrupts import Interrupts
+from impi.launch.net import outgoing_address, peer_name, set_options, show_endpoint
+from impi.startup import (
+    AuthenticatedByNone,
+    ClientFinished,
+    ClientJoined,
+    ConnectionRefused,
+    JobFailed,
+    JobOver,
+    JobStarted,
+    ServerEvent,
+    ServerMachine,
+    find_credentials,
+    none_warning,
+    parse_preference,
+)
+
+__all__ = ["ServerOptions", "run_server"]
+
+_CHUNK: Final = 1 << 16
+_ANY: Final = ("0.0.0.0", "::")
+_MAX_STRANGERS: Final = 128
+# Connections that have not joined; silent ones must not use up the descriptors that clients need.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerOptions:
+    """What the command line of ``impirun -server`` says."""
+
+    count: int
+    """Clients in the job, 1 to 32."""
+    port: int = 0
+    """TCP port to listen on; 0 lets the system choose."""
+    auth: str | None = None
+    """The list of ``-auth``; None prefers the strongest method."""
+    interface: str = ""
+    """Numeric address to listen on and to print; without one, all interfaces, and the outgoing address is printed."""
+    verbose: bool = False
+    """Whether to tell on stderr who joins and ends."""
+
+
+def run_server(options: ServerOptions, *, environ: Mapping[str, str], stdout: TextIO, stderr: TextIO) -> int:
+    """Serve one job to its end.
+
+    SIGINT and SIGTERM end it too, if this is the main thread.
+
+    Returns:
+        The exit code: 0 once every client has sent FINI, 1 when the job failed, 2 if it could not even begin as asked
+        (stderr has one sentence each), 130 or 143 after a signal.
+    """
+    try:
+        preference = None if options.auth is None else parse_preference(options.auth)
+        machine = ServerMachine(options.count, find_credentials(environ, preference))
+        listener = _listen(options)
+    except UsageError as error:
+        _say(stderr, f"Error: {error}")
+        return 2
+    with ExitStack() as stack:
+        stack.enter_context(listener)
+        interrupts = stack.enter_context(Interrupts())
+        loop = stack.enter_context(_Loop(machine, listener, interrupts, stderr, options.verbose))
+        address, port = listener.getsockname()[:2]
+        shown = outgoing_address() if address in _ANY else address
+        _print_endpoint(show_endpoint(shown, port), stdout, stderr)
+        return loop.run()
+
+
+def _listen(options: ServerOptions) -> socket.socket:
+    """A listening socket.
+
+    Raises:
+        UsageError: the port or the interface cannot be had.
+    """
+    if not 0 <= options.port <= 65535:
+        raise UsageError(f"-port {options.port}: a TCP port is 1 to 65535")
+    family = socket.AF_INET6 if ":" in options.interface else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((options.interface, options.port))
+        listener.listen(128)
+    except OSError as error:
+        listener.close()
+        where = f"{options.interface or 'this machine'}, port {options.port or 'any'}"
+        raise UsageError(
+            f"cannot listen on {where}: {error.strerror or error}; choose another -port, or leave it to the system"
+        ) from None
+    listener.setblocking(False)
+    return listener
+
+
+def _print_endpoint(endpoint: str, stdout: TextIO, stderr: TextIO) -> None:
+    try:
+        print(endpoint, file=stdout, flush=True)
+    except (OSError, ValueError):
+        _say(stderr, f"impirun: stdout is closed; the server listens on {endpoint}")
+
+
+def _say(stderr: TextIO, text: str) -> None:
+    """Tell the user; a closed stderr is no reason to end a job."""
+    try:
+        print(text, file=stderr, flush=True)
+    except (OSError, ValueError):
+        pass
+
+
+class _Loop:
+    """Moves octets between the sockets and the machine until the job is over."""
+
+    def __init__(
+        self, machine: ServerMachine, listener: socket.socket, interrupts: Interrupts, stderr: TextIO, verbose: bool
+    ) -> None:
+        self._machine = machine
+        self._listener = listener
+        self._interrupts = interrupts
+        self._stderr = stderr
+        self._verbose = verbose
+        self._selector = selectors.DefaultSelector()
+        self._sockets: dict[int, socket.socket] = {}
+        self._addresses: dict[int, str] = {}
+        self._unsent: dict[int, bytes] = {}
+        self._next = 0
+        self._exit_code: int | None = None
+
+    def __enter__(self) -> _Loop:
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        for conn in list(self._sockets):
+            self._close(conn)
+        self._selector.close()
+
+    def run(self) -> int:
+        """Turn until there is an exit code."""
+        self._selector.register(self._listener, selectors.EVENT_READ, None)
+        self._selector.register(self._interrupts, selectors.EVENT_READ, None)
+        while self._exit_code is None:
+            for key, events in self._selector.select():
+                if self._interrupts.signum is not None:
+                    self._report("interrupted; closing all connections")
+                    return 128 + self._interrupts.signum
+                if key.fileobj is self._listener:
+                    self._accept()
+                elif key.data is not None and key.data in self._sockets and events & selectors.EVENT_READ:
+                    self._read(key.data)
+            self._write_all()
+        return self._exit_code
+
+    def _accept(self) -> None:
+        strangers = [conn for conn in self._sockets if self._machine.is_stranger(conn)]
+        try:
+            sock, address = self._listener.accept()
+        except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+            return
+        except OSError as error:  # out of descriptors: make room, or it would be reported for ever
+            self._report(f"cannot accept a connection: {error.strerror or error}")
+            self._evict(strangers)
+            return
+        if len(strangers) >= _MAX_STRANGERS:
+            self._evict(strangers)
+        sock.setblocking(False)
+        set_options(sock)
+        conn = self._next
+        self._next += 1
+        self._sockets[conn] = sock
+        self._addresses[conn] = address[0]
+        self._selector.register(sock, selectors.EVENT_READ, conn)
+        self._machine.connected(conn, show_endpoint(*address[:2]))
+
+    def _evict(self, strangers: list[int]) -> None:
+        if strangers:
+            oldest = min(strangers)
+            self._machine.eof(oldest)
+            self._report("closed the oldest connection that has not joined, to make room")
+            self._close(oldest)
+
+    def _read(self, conn: int) -> None:
+        try:
+            data = self._sockets[conn].recv(_CHUNK)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            data = b""  # reset: an end like any other
+        events = self._machine.receive_data(conn, data) if data else self._machine.eof(conn)
+        for event in events:
+            self._handle(event)
+        if not data and conn in self._sockets:
+            self._close(conn)
+
+    def _handle(self, event: ServerEvent) -> None:
+        match event:
+            case AuthenticatedByNone(conn):
+                address = self._addresses[conn]
+                _say(self._stderr, none_warning(peer_name(address), address))
+            case ClientJoined(_, client, peer) if self._verbose:
+                self._report(f"client {client} has joined from {peer}")
+            case ConnectionRefused(conn, reason):
+                self._report(f"closed the connection of {reason}")
+                self._close(conn)
+            case JobStarted() if self._verbose:
+                self._report("start-up is complete")
+            case ClientFinished(conn, client):
+                if self._verbose:
+                    self._report(f"client {client} has finished")
+                self._close(conn)
+            case JobOver():
+                self._exit_code = 0
+            case JobFailed(_, reason):
+                _say(self._stderr, f"Error: {reason}; closing all connections")
+                self._exit_code = 1
+
+    def _write_all(self) -> None:
+        for conn, sock in self._sockets.items():
+            unsent = self._unsent.pop(conn, b"") + self._machine.data_to_send(conn)
+            if unsent:
+                try:
+                    unsent = unsent[sock.send(unsent) :]
+                except (BlockingIOError, InterruptedError):
+                    pass
+                except OSError:
+                    continue  # reset: the read side reports it
+            if unsent:
+                self._unsent[conn] = unsent
+            wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if unsent else 0)
+            if self._selector.get_key(sock).events != wanted:
+                self._selector.modify(sock, wanted, conn)
+
+    def _close(self, conn: int) -> None:
+        sock = self._sockets.pop(conn)
+        del self._addresses[conn]
+        self._unsent.pop(conn, None)
+        self._selector.unregister(sock)
+        sock.close()
+
+    def _report(self, text: str) -> None:
+        _say(self._stderr, f"impirun: {text}")
