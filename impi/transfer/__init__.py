@@ -1,1 +1,10 @@
-"""To be written."""
+"""Chapter 3 as a state machine: messages between processes of different clients, in packets over channels."""
+
+from __future__ import annotations
+
+from impi.transfer.credit import AckCounter, CreditWindow
+from impi.transfer.inbound import Event
+from impi.transfer.machine import Transfer
+from impi.transfer.message import Arrived, Cancelled, Incoming, Outgoing
+
+__all__ = ["AckCounter", "Arrived", "Cancelled", "CreditWindow", "Event", "Incoming", "Outgoing", "Transfer"]

@@ -1,0 +1,182 @@
+"""One channel: what goes out over it and in which order, and where the two sides are in finalization."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from typing import Final
+
+from impi.errors import LocalProtocolError
+from impi.job import Host
+from impi.transfer.message import Outgoing
+from impi.transfer.path import Flight, Path
+from impi.transfer.reader import Reader
+from impi.wire.packets import Header, PacketType, pack_header
+
+__all__ = ["Channel", "host_name"]
+
+_MOST_VIEWS: Final = 64
+"""Views of one writing system call; every kernel takes more."""
+
+_ENOUGH: Final = 1 << 20
+"""Octets in flight that keep TCP busy; beyond that packets stay where order and fate can still change."""
+
+_FINI: Final = pack_header(Header(int(PacketType.FINI)))
+_MAPPED: Final = bytes(10) + b"\xff\xff"
+
+
+def host_name(host: Host) -> str:
+    """How messages name a host: ``host 3 of client 1 (10.0.0.2 port 4711)``."""
+    if host.ipv6[:12] in (bytes(12), _MAPPED):
+        address = ".".join(str(octet) for octet in host.ipv6[12:])
+    else:
+        address = ":".join(f"{host.ipv6[i] << 8 | host.ipv6[i + 1]:x}" for i in range(0, 16, 2))
+    return f"host {host.index} of client {host.client} ({address} port {host.port})"
+
+
+class Channel:
+    """The TCP connection with one remote host, seen from one local process."""
+
+    __slots__ = (
+        "_fini",
+        "_flights",
+        "_octets",
+        "_ready",
+        "_urgent",
+        "fini_received",
+        "fini_sent",
+        "finishing",
+        "host",
+        "name",
+        "paths",
+        "reader",
+        "work",
+    )
+
+    def __init__(self, host: Host, paths: Iterable[Path]) -> None:
+        self.host = host
+        self.name = host_name(host)
+        self.paths = tuple(paths)
+        self.reader = Reader()
+        self.work = 0
+        """What is queued and has not been handed to TCP: acknowledgements, messages, continuations."""
+        self.finishing = False
+        self.fini_sent = False
+        self.fini_received = False
+        self._fini: Flight | None = None
+        self._ready: deque[Path] = deque()
+        self._urgent: deque[bytes] = deque()
+        self._flights: deque[Flight] = deque()
+        self._octets = 0
+
+    @property
+    def closed(self) -> bool:
+        """Both sides have said FINI: the connection may be closed (IMPI 3.8)."""
+        return self.fini_sent and self.fini_received
+
+    @property
+    def only_acknowledges(self) -> bool:
+        """Our FINI is on its way: acknowledgements are all that may follow (IMPI 3.8)."""
+        return self._fini is not None
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is queued, held back or half sent, and no FINI is still to go."""
+        return self.work == 0 and (not self.finishing or self.fini_sent)
+
+    @property
+    def writable(self) -> bool:
+        """Whether :meth:`views` has anything now."""
+        return bool(self._flights or self._urgent or self._ready) or self._fini_due()
+
+    def wake(self, path: Path) -> None:
+        """Let ``path`` take part in the round, if it has anything to send and credit for it."""
+        if not path.awake and path.sendable and not self.closed:
+            path.awake = True
+            self._ready.append(path)
+
+    def expedite(self, header: bytes) -> None:
+        """Queue a PROTOACK: ahead of everything but a packet already begun (IMPI 3.6)."""
+        if not self.closed:
+            self.work += 1
+            self._urgent.append(header)
+
+    def close(self) -> None:
+        """Drop what nobody will read any more: the peer may close as soon as it has both FINIs."""
+        self._urgent.clear()
+        self._flights.clear()
+        self._ready.clear()
+        self._octets = 0
+        self.work = 0
+
+    def views(self) -> list[memoryview]:
+        """The next octets for TCP, at most 64 pieces."""
+        if self._urgent:
+            self._place_urgent()
+        if self._ready or self.finishing:
+            self._refill()
+        out: list[memoryview] = []
+        for flight in self._flights:
+            out += flight.views[: _MOST_VIEWS - len(out)]
+            if len(out) == _MOST_VIEWS:
+                break
+        return out
+
+    def sent(self, nbytes: int) -> None:
+        """Note that TCP took the first ``nbytes`` octets of :meth:`views`."""
+        if not 0 <= nbytes <= self._octets:
+            raise LocalProtocolError(f"{nbytes} octets cannot have been sent to {self.name}: {self._octets} were due")
+        self._octets -= nbytes
+        while nbytes:
+            flight = self._flights[0]
+            if nbytes < flight.left:
+                flight.consume(nbytes)
+                return
+            nbytes -= flight.left
+            self._flights.popleft()
+            self._landed(flight)
+
+    def _landed(self, flight: Flight) -> None:
+        if flight.ends_work:
+            self.work -= 1
+        owner = flight.owner
+        if owner is not None and flight.final:
+            owner.handed = True
+            owner.settle()
+        elif flight is self._fini:
+            self.fini_sent = True
+
+    def _place_urgent(self) -> None:
+        at = 1 if self._flights and self._flights[0].begun else 0
+        while self._urgent:
+            flight = Flight.of_header(self._urgent.pop())
+            self._octets += flight.left
+            self._flights.insert(at, flight)
+
+    def _refill(self) -> None:
+        while self._ready and self._octets < _ENOUGH and len(self._flights) < _MOST_VIEWS:
+            path = self._ready.popleft()
+            flight = path.next()
+            self._octets += flight.left
+            self._flights.append(flight)
+            # One packet each, then the next path: a round.
+            if path.sendable:
+                self._ready.append(path)
+            else:
+                path.awake = False
+        if self._fini_due():
+            self._fini = Flight.of_header(_FINI)
+            self.work += 1
+            self._octets += self._fini.left
+            self._flights.append(self._fini)
+
+    def _fini_due(self) -> bool:
+        return self.finishing and self._fini is None and not any(path.queued for path in self.paths)
+
+    def withdraw(self, path: Path, message: Outgoing) -> None:
+        """Take back a message of which nothing has left."""
+        path.firsts.remove(message)
+        self.work -= 1
+        if path.awake and not path.queued:
+            path.awake = False
+            self._ready.remove(path)

@@ -1,0 +1,90 @@
+"""Throttling of one ordered pair of processes (IMPI 3.6): counting only, no packets, no queues.
+
+The source counts what it sends and stops at *hiwater*; the destination answers every *ackmark*
+packets by a PROTOACK, which takes that many off the source's count:
+
+1. every packet counts except PROTOACK and FINI (3.6, 3.8), so acknowledgements of messages do too;
+2. the destination counts on arrival, matched or not, else unexpected messages would end all movement;
+3. because ackmark <= hiwater, a source that has reached hiwater is always owed a PROTOACK.
+"""
+
+from __future__ import annotations
+
+from impi.errors import LocalProtocolError, PeerError
+
+__all__ = ["AckCounter", "CreditWindow"]
+
+
+class CreditWindow:
+    """The source's packets-sent counter.
+
+    Args:
+        ackmark: packets that one PROTOACK stands for.
+        hiwater: most packets sent and not acknowledged; ``1 <= ackmark <= hiwater`` (IMPI 3.9).
+
+    Raises:
+        LocalProtocolError: the values break 3.9.
+    """
+
+    __slots__ = ("_ackmark", "_hiwater", "sent")
+
+    def __init__(self, ackmark: int, hiwater: int) -> None:
+        if not 1 <= ackmark <= hiwater:
+            raise LocalProtocolError(f"1 <= ackmark ({ackmark}) <= hiwater ({hiwater}) does not hold", clause="3.9")
+        self._ackmark = ackmark
+        self._hiwater = hiwater
+        self.sent = 0
+        """Packets sent and not acknowledged; 0 to hiwater."""
+
+    @property
+    def open(self) -> bool:
+        """Whether one more packet may be sent."""
+        return self.sent < self._hiwater
+
+    def take(self) -> None:
+        """Count one packet that is being sent.
+
+        Raises:
+            LocalProtocolError: the window is closed.
+        """
+        if self.sent >= self._hiwater:
+            raise LocalProtocolError(f"{self.sent} packets are unacknowledged, no more may be sent", clause="3.6")
+        self.sent += 1
+
+    def acknowledged(self) -> None:
+        """Take off what one PROTOACK acknowledges.
+
+        Raises:
+            PeerError: it acknowledges packets that were never sent.
+        """
+        if self.sent < self._ackmark:
+            raise PeerError(
+                f"a PROTOACK acknowledges {self._ackmark} packets, but only {self.sent} are unacknowledged",
+                clause="3.6",
+            )
+        self.sent -= self._ackmark
+
+
+class AckCounter:
+    """The destination's packets-received counter.
+
+    Raises:
+        LocalProtocolError: ackmark is less than 1 (IMPI 3.9).
+    """
+
+    __slots__ = ("_ackmark", "unacknowledged")
+
+    def __init__(self, ackmark: int) -> None:
+        if ackmark < 1:
+            raise LocalProtocolError(f"ackmark is {ackmark}, it must be at least 1", clause="3.9")
+        self._ackmark = ackmark
+        self.unacknowledged = 0
+        """Packets received since the last PROTOACK; 0 to ackmark - 1."""
+
+    def received(self) -> bool:
+        """Count one packet; whether a PROTOACK is due for it and those before it."""
+        self.unacknowledged += 1
+        if self.unacknowledged < self._ackmark:
+            return False
+        self.unacknowledged = 0
+        return True

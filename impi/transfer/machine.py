@@ -1,0 +1,265 @@
+"""Chapter 3 for one process: messages to packets and back, with credit, cancellation and finalization. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from impi.errors import JobError, LocalProtocolError, PeerError
+from impi.job import Job
+from impi.transfer.channel import Channel
+from impi.transfer.inbound import Event, Inbound
+from impi.transfer.message import Incoming, Outgoing
+from impi.transfer.path import Path
+from impi.wire.packets import PacketType
+
+__all__ = ["Transfer"]
+
+_FINALIZING: Final = "3.8"
+
+
+class Transfer:
+    """The transfer machine of the process ``rank`` of ``job``.
+
+    Channels are named by the global index of the remote host; there is one for each host of every other client.
+    Three sources drive it: the caller's messages (:meth:`send`, :meth:`accept`, :meth:`cancel`, :meth:`finish`),
+    octets that were read (:meth:`get_buffer`, then :meth:`received`, or :meth:`eof`), and octets that were
+    written (:meth:`data_to_send`, then :meth:`sent`). After any of them :meth:`wants_write` may have changed.
+
+    Every method raises LocalProtocolError for what the protocol or this contract forbids *us*. After any other
+    error the job cannot go on.
+    """
+
+    def __init__(self, job: Job, rank: int) -> None:
+        if not 0 <= rank < len(job.procs):
+            raise LocalProtocolError(f"there is no rank {rank} in a job of {len(job.procs)} processes")
+        self._job = job
+        self._me = job.procs[rank]
+        self._finishing = False
+        self._srqid = 0
+        self._paths: dict[int, Path] = {}
+        self._channels: dict[int, Channel] = {}
+        self.busy: set[int] = set()
+        """Hosts for which something is queued, be it held back for credit; read only."""
+        for host in job.hosts:
+            if host.client != self._me.client:
+                self._channels[host.index] = Channel(host, [self._new_path(peer) for peer in host.procs])
+        self._inbound = Inbound(job, self._me, self._channels, self._paths, self._queued)
+
+    def _new_path(self, rank: int) -> Path:
+        job = self._job
+        path = Path(self._me, job.procs[rank], maxdatalen=job.maxdatalen, ackmark=job.ackmark, hiwater=job.hiwater)
+        self._paths[rank] = path
+        return path
+
+    @property
+    def hosts(self) -> tuple[int, ...]:
+        """The hosts that there are channels with, ascending."""
+        return tuple(self._channels)
+
+    # Messages
+
+    def send(
+        self,
+        dest: int,
+        *,
+        cid: int,
+        tag: int,
+        lsrank: int,
+        views: Sequence[memoryview],
+        synchronous: bool = False,
+        count: int = 0,
+    ) -> Outgoing:
+        """Queue a message for rank ``dest`` in MPI_COMM_WORLD, a process of another client (IMPI 3.7).
+
+        Args:
+            dest: rank in MPI_COMM_WORLD.
+            cid: context id of the communicator.
+            tag: 0 to the job's tag_ub.
+            lsrank: our rank in the communicator.
+            views: the user data, C-contiguous views of octets (format ``B``); untouched until ``done``.
+            synchronous: done only when it has been matched.
+            count: elements in it, for the receiver's checks.
+        """
+        path = self._path(dest)
+        if self._finishing:
+            raise LocalProtocolError(f"a message for rank {dest} after the finalization packet", clause=_FINALIZING)
+        if not 0 <= tag <= self._job.tag_ub:
+            raise LocalProtocolError(f"tag {tag} is not within 0 to {self._job.tag_ub}", clause="3.4")
+        self._srqid += 1
+        message = Outgoing(
+            dest=dest,
+            cid=cid,
+            tag=tag,
+            lsrank=lsrank,
+            views=views,
+            synchronous=synchronous,
+            count=count,
+            srqid=self._srqid,
+        )
+        # 3.7.2: whatever its mode, a message that does not fit in one packet waits for a SYNCACK.
+        message.synchronous = synchronous or message.nbytes > self._job.maxdatalen
+        path.firsts.append(message)
+        self._queued(path)
+        return message
+
+    def accept(self, incoming: Incoming, view: memoryview) -> None:
+        """``incoming`` was matched: its octets go to ``view``, and the sender is told where it waits for that.
+
+        Args:
+            incoming: from an :class:`Arrived` event, not accepted or cancelled before.
+            view: writable octets (format ``B``), at least ``incoming.nbytes``; the machine's until ``done``.
+        """
+        if incoming.accepted or incoming.cancelled:
+            raise LocalProtocolError(f"a message was accepted after it had been accepted or cancelled: {incoming}")
+        if view.nbytes < incoming.nbytes or view.readonly or view.format != "B":
+            raise LocalProtocolError(
+                f"{incoming} cannot go into {view.nbytes} octets (format {view.format}, readonly {view.readonly})"
+            )
+        path = self._paths[incoming.source]
+        incoming.take_place(view)
+        if path.newest.get(incoming.srqid) is incoming:
+            del path.newest[incoming.srqid]
+        if incoming.synchronous:
+            path.acks.append(path.bare(PacketType.SYNCACK, incoming.srqid, self._inbound.handle(incoming)))
+            self._queued(path)
+        incoming.settle()
+
+    def cancel(self, message: Outgoing) -> None:
+        """Ask for ``message`` to be taken back; ``message.cancelled`` says whether it was, once ``done`` (IMPI 3.7.4).
+
+        The caller does not ask for a message whose request has been completed by MPI.
+        """
+        path = self._path(message.dest)
+        if message.asked or message.cancelled is not None:
+            return
+        if not message.started:
+            channel = self._channels[path.host]
+            channel.withdraw(path, message)
+            self._refresh(channel)
+            message.cancelled = True
+        elif message.acknowledged:
+            message.cancelled = False  # it was matched: decided here
+        else:
+            if self._finishing:
+                raise LocalProtocolError(f"a cancellation of {message} after finish()", clause=_FINALIZING)
+            message.asked = True
+            path.cancelling[message.srqid] = message
+            path.firsts.append(path.bare(PacketType.CANCEL, message.srqid))
+            self._queued(path)
+        message.settle()
+
+    def finish(self) -> None:
+        """Send FINI on every channel, behind what is queued; messages that come from here on are destroyed.
+
+        The caller has seen every message ``done``, or lets go of those nobody has matched (IMPI 3.8).
+        """
+        self._finishing = True
+        self._inbound.destroys = True
+        for index, channel in self._channels.items():
+            channel.finishing = True
+            self.busy.add(index)
+
+    @property
+    def finished(self) -> bool:
+        """Whether FINI has gone and come on every channel: the connections may be closed."""
+        return all(channel.closed for channel in self._channels.values())
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is queued anywhere: every octet has been given to TCP."""
+        return not self.busy
+
+    # Writing
+
+    def wants_write(self, host: int) -> bool:
+        """Whether :meth:`data_to_send` has anything for ``host`` now."""
+        return self._channel(host).writable
+
+    def data_to_send(self, host: int) -> list[memoryview]:
+        """The next octets for ``host``: at most 64 views, not joined. Then call :meth:`sent`, with 0 if none went."""
+        return self._channel(host).views()
+
+    def sent(self, host: int, nbytes: int) -> None:
+        """TCP took the first ``nbytes`` octets of :meth:`data_to_send`."""
+        channel = self._channel(host)
+        channel.sent(nbytes)
+        if channel.closed:
+            channel.close()
+        self._refresh(channel)
+
+    # Reading
+
+    def get_buffer(self, host: int) -> memoryview:
+        """Where the next octets from ``host`` are to be read to (``recv_into``); at least one octet.
+
+        Good until the next call for this host; then call :meth:`received` or :meth:`eof`, or read again later.
+        """
+        return self._channel(host).reader.buffer()
+
+    def received(self, host: int, nbytes: int) -> list[Event]:
+        """``nbytes`` (at least one) octets were read into :meth:`get_buffer`.
+
+        Returns:
+            what it means, in order. Messages accepted before the next :meth:`get_buffer` are copied once or never.
+
+        Raises:
+            PeerError: the host broke the protocol.
+        """
+        channel = self._channel(host)
+        events = self._inbound.received(channel, nbytes)
+        self._refresh(channel)
+        return events
+
+    def eof(self, host: int) -> None:
+        """The connection with ``host`` has ended, by its hand or by an error of the network.
+
+        Raises:
+            JobError: before its FINI: it was lost (IMPI 3.8).
+            PeerError: after its FINI, but before it can have ours.
+        """
+        channel = self._channel(host)
+        if not channel.fini_received:
+            where = "" if channel.reader.between_packets else ", in the middle of a packet"
+            raise JobError(
+                f"{channel.name} was lost: its connection ended without a finalization packet{where}; "
+                f"see what client {channel.host.client} reports",
+                clause=_FINALIZING,
+            )
+        if not channel.fini_sent:
+            raise PeerError(
+                "closed the connection without waiting for our finalization packet",
+                clause=_FINALIZING,
+                peer=channel.name,
+            )
+
+    # Within
+
+    def _channel(self, host: int) -> Channel:
+        try:
+            return self._channels[host]
+        except KeyError:
+            raise LocalProtocolError(f"there is no channel with host {host}: not a host of another client") from None
+
+    def _path(self, rank: int) -> Path:
+        try:
+            return self._paths[rank]
+        except KeyError:
+            raise LocalProtocolError(
+                f"rank {rank} is not a process of another client, so no packets go there"
+            ) from None
+
+    def _queued(self, path: Path) -> None:
+        channel = self._channels[path.host]
+        if channel.closed:  # an acknowledgement that nobody awaits any more
+            path.acks.clear()
+            return
+        channel.work += 1
+        channel.wake(path)
+        self.busy.add(path.host)
+
+    def _refresh(self, channel: Channel) -> None:
+        if channel.idle:
+            self.busy.discard(channel.host.index)
+        else:
+            self.busy.add(channel.host.index)

@@ -1,0 +1,227 @@
+"""The two ends of a message, as the caller of :class:`impi.transfer.Transfer` holds them, and the events about them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from impi.errors import LocalProtocolError
+
+__all__ = ["Arrived", "Cancelled", "Incoming", "Outgoing"]
+
+
+class Outgoing:
+    """A message being sent. The caller reads ``done``, ``handed`` and ``cancelled``; the rest is the machine's."""
+
+    __slots__ = (
+        "_at",
+        "_index",
+        "_views",
+        "acknowledged",
+        "asked",
+        "cancelled",
+        "cid",
+        "count",
+        "dest",
+        "done",
+        "drqid",
+        "handed",
+        "lsrank",
+        "nbytes",
+        "srqid",
+        "started",
+        "synchronous",
+        "tag",
+        "taken",
+    )
+
+    def __init__(
+        self,
+        *,
+        dest: int,
+        cid: int,
+        tag: int,
+        lsrank: int,
+        views: Sequence[memoryview],
+        synchronous: bool,
+        count: int,
+        srqid: int,
+    ) -> None:
+        self.dest = dest
+        self.cid = cid
+        self.tag = tag
+        self.lsrank = lsrank
+        self.synchronous = synchronous
+        """Whether a SYNCACK ends it: sent in synchronous mode, or longer than one packet (IMPI 3.7)."""
+        self.count = count
+        self.srqid = srqid
+        self.nbytes = 0
+        for view in views:
+            if view.nbytes != len(view):
+                raise LocalProtocolError(f"user data is given as octets, not as items of format {view.format!r}")
+            self.nbytes += view.nbytes
+        self.done = False
+        """The buffer may be used again, a SYNCACK that was due has come, no answer to a cancellation is due."""
+        self.handed = False
+        """Every octet has been given to TCP."""
+        self.cancelled: bool | None = None
+        """Result of a cancellation; None while there is none."""
+        self.started = False
+        """Its first packet is on its way: no longer ours alone to cancel (IMPI 3.7.4)."""
+        self.acknowledged = False
+        """Its SYNCACK has come."""
+        self.asked = False
+        """A CANCEL is queued or sent, and not answered."""
+        self.drqid = 0
+        self.taken = 0
+        """Octets put into packets so far."""
+        self._views = views
+        self._index = 0
+        self._at = 0
+
+    def settle(self) -> None:
+        """Work out ``done`` again, after anything it depends on has changed."""
+        ended = self.handed and (self.acknowledged or not self.synchronous)
+        self.done = not self.asked and (self.cancelled is True or ended)
+        if self.done:
+            self._views = ()  # the caller's buffers may be resized or closed from here on
+
+    def take(self, nbytes: int) -> Iterator[memoryview]:
+        """The next ``nbytes`` octets of user data, in pieces of the caller's views; never copied."""
+        self.taken += nbytes
+        while nbytes > 0:
+            view = self._views[self._index]
+            end = min(self._at + nbytes, view.nbytes)
+            if end > self._at:
+                yield view[self._at : end]
+                nbytes -= end - self._at
+            self._at = end
+            if end == view.nbytes:
+                self._index += 1
+                self._at = 0
+
+    def __repr__(self) -> str:
+        return f"<Outgoing to {self.dest}: cid {self.cid}, tag {self.tag}, {self.nbytes} octets, done {self.done}>"
+
+
+class Incoming:
+    """A message that arrives. Its first packet may still be on its way; see ``available``."""
+
+    __slots__ = (
+        "accepted",
+        "available",
+        "cancelled",
+        "cid",
+        "count",
+        "done",
+        "filled",
+        "first",
+        "lsrank",
+        "nbytes",
+        "source",
+        "srqid",
+        "stash",
+        "synchronous",
+        "tag",
+        "view",
+    )
+
+    def __init__(
+        self,
+        *,
+        source: int,
+        cid: int,
+        tag: int,
+        lsrank: int,
+        nbytes: int,
+        count: int,
+        srqid: int,
+        first: int,
+        synchronous: bool,
+    ) -> None:
+        self.source = source
+        """Rank in MPI_COMM_WORLD of the sender."""
+        self.cid = cid
+        self.tag = tag
+        self.lsrank = lsrank
+        """Rank of the sender in the communicator ``cid``."""
+        self.nbytes = nbytes
+        """Octets of the whole message."""
+        self.count = count
+        """Elements, as far as the sender says so, else 0."""
+        self.srqid = srqid
+        self.first = first
+        """Octets in the first packet."""
+        self.synchronous = synchronous
+        """A SYNCACK is due when it is matched (IMPI 3.7.1, 3.7.2)."""
+        self.available = False
+        """Its first packet has been read completely: from here on a probe may see it (IMPI 3.7.3)."""
+        self.accepted = False
+        """It was matched, and its octets have a place to go."""
+        self.done = False
+        """Accepted, and all octets are in the accepted view."""
+        self.cancelled = False
+        """Taken back by its sender before it was matched."""
+        self.filled = 0
+        """Octets arrived so far."""
+        self.view: memoryview | None = None
+        """Where the octets go, once accepted."""
+        self.stash: memoryview | None = None
+        """The octets arrived before it was accepted."""
+
+    def take_place(self, view: memoryview) -> None:
+        """Accept: what has arrived moves to ``view``, and the rest goes there directly."""
+        if self.stash is not None:
+            view[: self.filled] = self.stash[: self.filled]
+            self.stash = None
+        self.view = view
+        self.accepted = True
+
+    def store(self, piece: memoryview) -> bool:
+        """Take octets that were read ahead; True if they stay where they are because nobody has accepted them."""
+        start = self.filled
+        self.filled = start + piece.nbytes
+        if self.view is None:
+            self.stash = piece
+            return True
+        self.view[start : self.filled] = piece
+        return False
+
+    def own(self) -> None:
+        """Copy octets that lie in a read-ahead buffer into one of our own, if they have not been accepted since."""
+        if not self.accepted and not self.cancelled:
+            kept = memoryview(bytearray(self.first))
+            if self.stash is not None:
+                kept[: self.filled] = self.stash[: self.filled]
+            self.stash = kept
+
+    def room(self, nbytes: int) -> memoryview:
+        """Where the next ``nbytes`` octets are to be read to."""
+        if self.view is not None:
+            return self.view[self.filled : self.filled + nbytes]
+        if self.stash is None:
+            self.stash = memoryview(bytearray(self.first))
+        return self.stash[self.filled : self.filled + nbytes]
+
+    def settle(self) -> None:
+        """Work out ``done`` again; gives back the caller's view when it is."""
+        if self.accepted and self.filled == self.nbytes:
+            self.done = True
+            self.view = None
+
+    def __repr__(self) -> str:
+        return f"<Incoming from {self.source}: cid {self.cid}, tag {self.tag}, {self.filled} of {self.nbytes} octets>"
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """A first header was read. Accept the message before the next ``get_buffer``: its octets move once at most."""
+
+    incoming: Incoming
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """An unmatched message was taken back by its sender: forget it (IMPI 3.7.4)."""
+
+    incoming: Incoming
