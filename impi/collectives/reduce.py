@@ -65,14 +65,14 @@ def _in_rank_order(layout: Layout, rank: int, root: int, value: V, reduction: Re
     if last == 0:
         return value
     # IMPI 4.16: x0 op (x1 op (... op xN-1)), so from the last rank down.
-    result: V | None = None
+    held = {root: reduction.copy(value) if root == last else value}
+    result = value
     for high in range(last, -1, -_AT_ONCE):
         ranks = range(high, max(high - _AT_ONCE, -1), -1)
         others = [r for r in ranks if r != root]
-        values = iter((yield [Recv(r, REDUCE_TAG) for r in others]) if others else [])
+        if others:
+            held.update(zip(others, (yield [Recv(r, REDUCE_TAG) for r in others]), strict=True))
         for r in ranks:
-            if r == last:
-                result = reduction.copy(value) if r == root else next(values)
-            else:
-                result = reduction.combine(value if r == root else next(values), result)  # type: ignore[arg-type]
+            operand = held.pop(r)
+            result = operand if r == last else reduction.combine(operand, result)
     return result

@@ -1,0 +1,44 @@
+"""Barrier: nobody leaves before all have come, and what goes between clients (4.10)."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import chapter4
+import pytest
+from collective_simulator import Simulator, run
+
+from impi.collectives import Layout, barrier
+
+
+@pytest.mark.parametrize("size", range(1, 10))
+@pytest.mark.parametrize("limit", [1, 32])
+def test_between_clients(size: int, limit: int) -> None:
+    for seed, clients in enumerate(chapter4.layouts(size)):
+        layout = Layout(clients)
+        outcome = run([barrier(layout, r, maxlinear=limit) for r in range(size)], seed)
+        wire = Counter((m.source, m.dest, m.tag, tuple(m.value)) for m in outcome.between(clients))
+        assert wire == Counter(chapter4.barrier(clients, limit)), clients
+
+
+@pytest.mark.parametrize("size", range(2, 10))
+@pytest.mark.parametrize("limit", [1, 32])
+def test_nobody_leaves_before_the_last_has_come(size: int, limit: int) -> None:
+    for clients in chapter4.layouts(size):
+        for late in range(size):
+            layout = Layout(clients)
+            simulator = Simulator([barrier(layout, r, maxlinear=limit) for r in range(size)], late, synchronous=False)
+            simulator.procs[late].open_steps = 1  # it is still busy with something else
+            while moves := simulator._moves():
+                kind, what = moves[0]
+                simulator._resume(what) if kind == "resume" else simulator._deliver(what)
+            assert not any(p.finished for p in simulator.procs), (clients, late)
+            simulator.procs[late].open_steps = 0
+            simulator.run()
+
+
+def test_the_limit_itself_is_linear() -> None:
+    for nclients, linear in ((4, True), (5, False)):
+        layout = Layout(range(nclients))
+        outcome = run([barrier(layout, r, maxlinear=4) for r in range(nclients)], 0)
+        assert all(0 in (m.source, m.dest) for m in outcome.trace) is linear
