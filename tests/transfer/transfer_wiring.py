@@ -1,0 +1,197 @@
+"""Jobs, and machines wired back to back in memory."""
+
+from bisect import bisect_left, bisect_right
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator
+
+from impi.job import Host, Job, Proc
+from impi.transfer import Arrived, Cancelled, Event, Incoming, Outgoing, Transfer
+from impi.wire.packets import HEADER_SIZE, Header, PacketType, unpack_header
+
+
+def address(number: int) -> bytes:
+    return bytes(12) + bytes([10, 0, 0, number])
+
+
+def make_job(
+    clients: list[list[int]],
+    *,
+    maxdatalen: int = 16,
+    ackmark: int = 2,
+    hiwater: int = 4,
+    pids: list[int] | None = None,
+    addresses: list[bytes] | None = None,
+) -> Job:
+    """``clients`` says how many procs each host of each client has."""
+    hosts: list[Host] = []
+    procs: list[Proc] = []
+    for client, sizes in enumerate(clients):
+        for size in sizes:
+            index = len(hosts)
+            ipv6 = addresses[index] if addresses else address(index + 1)
+            ranks = tuple(range(len(procs), len(procs) + size))
+            for rank in ranks:
+                pid = pids[rank] if pids else 1000 + rank
+                procs.append(Proc(rank=rank, client=client, host=index, ipv6=ipv6, pid=pid))
+            hosts.append(Host(index=index, client=client, ipv6=ipv6, port=5000 + index, procs=ranks))
+    return Job(
+        version=(0, 0),
+        nclients=len(clients),
+        hosts=tuple(hosts),
+        procs=tuple(procs),
+        maxdatalen=maxdatalen,
+        tag_ub=32767,
+        xsize=1024,
+        maxlinear=4,
+        ackmark=ackmark,
+        hiwater=hiwater,
+    )
+
+
+def packets(octets: bytes) -> Iterator[tuple[Header, bytes]]:
+    """Every packet of a stream; fails on a rest."""
+    at = 0
+    while at < len(octets):
+        header = unpack_header(octets, at)
+        at += HEADER_SIZE
+        nbytes = header.pk_len if header.pk_type in (PacketType.DATA, PacketType.DATASYNC) else 0
+        yield header, octets[at : at + nbytes]
+        at += nbytes
+    assert at == len(octets), "the stream ends in the middle of a packet"
+
+
+def headers(octets: bytes) -> Iterator[tuple[int, Header]]:
+    """Where each packet of a stream begins, and its header."""
+    at = 0
+    for header, data in packets(octets):
+        yield at, header
+        at += HEADER_SIZE + len(data)
+
+
+def feed(machine: Transfer, host: int, octets: bytes, chunk: Callable[[], int] | None = None) -> list[Event]:
+    """Let ``machine`` read ``octets``, as much a turn as it and ``chunk`` take."""
+    events: list[Event] = []
+    at = 0
+    while at < len(octets):
+        room = machine.get_buffer(host)
+        assert len(room) > 0
+        nbytes = min(len(room), len(octets) - at, chunk() if chunk else 1 << 30)
+        room[:nbytes] = octets[at : at + nbytes]
+        at += nbytes
+        events += machine.received(host, nbytes)
+    return events
+
+
+def drain(machine: Transfer, host: int, limit: int = 1 << 30) -> bytes:
+    """What ``machine`` has for ``host`` now, up to ``limit`` octets."""
+    out = bytearray()
+    while machine.wants_write(host) and len(out) < limit:
+        views = machine.data_to_send(host)
+        assert 0 < len(views) <= 64
+        piece = b"".join(views)[: limit - len(out)]
+        machine.sent(host, len(piece))
+        out += piece
+    return bytes(out)
+
+
+class Side:
+    """A machine and a matcher that accepts at once, or when told to."""
+
+    def __init__(self, job: Job, rank: int, *, eager: bool = True) -> None:
+        self.machine = Transfer(job, rank)
+        self.rank = rank
+        self.host = job.procs[rank].host
+        self.eager = eager
+        self.got: list[tuple[Incoming, bytearray]] = []
+        self.waiting: deque[Incoming] = deque()
+        self.dropped: list[Incoming] = []
+
+    def handle(self, events: list[Event]) -> None:
+        for event in events:
+            if isinstance(event, Cancelled):
+                self.waiting.remove(event.incoming)
+                self.dropped.append(event.incoming)
+                continue
+            assert isinstance(event, Arrived)
+            self.waiting.append(event.incoming)
+            if self.eager:
+                self.accept()
+
+    def accept(self, at: int = 0) -> Incoming:
+        incoming = self.waiting[at]
+        del self.waiting[at]
+        room = bytearray(incoming.nbytes)
+        self.got.append((incoming, room))
+        self.machine.accept(incoming, memoryview(room))
+        return incoming
+
+    def send(self, dest: int, data: bytes, *, tag: int = 0, synchronous: bool = False, pieces: int = 1) -> Outgoing:
+        view = memoryview(data)
+        step = max(1, -(-len(data) // pieces))
+        views = [view[i : i + step] for i in range(0, len(data), step)] or [view]
+        return self.machine.send(dest, cid=0, tag=tag, lsrank=self.rank, views=views, synchronous=synchronous)
+
+
+class Wire:
+    """Carries octets between sides; keeps every stream for examination."""
+
+    def __init__(self, *sides: Side, chunk: Callable[[], int] | None = None) -> None:
+        self.sides = {side.host: side for side in sides}
+        self.chunk = chunk
+        self.streams: dict[tuple[int, int], bytearray] = defaultdict(bytearray)
+        self.log: list[tuple[bool, int, int, int]] = []
+        self.under_way: dict[tuple[int, int], bytearray] = defaultdict(bytearray)
+
+    def write(self, source: int, dest: int, limit: int = 1 << 30) -> int:
+        octets = drain(self.sides[source].machine, dest, limit)
+        self.streams[source, dest] += octets
+        self.under_way[source, dest] += octets
+        self.log.append((True, source, dest, len(self.streams[source, dest])))
+        return len(octets)
+
+    def read(self, source: int, dest: int, limit: int = 1 << 30) -> int:
+        pipe = self.under_way[source, dest]
+        octets = bytes(pipe[:limit])
+        del pipe[:limit]
+        self.log.append((False, source, dest, len(self.streams[source, dest]) - len(pipe)))
+        side = self.sides[dest]
+        at = 0
+        while at < len(octets):
+            room = side.machine.get_buffer(source)
+            nbytes = min(len(room), len(octets) - at, self.chunk() if self.chunk else 1 << 30)
+            room[:nbytes] = octets[at : at + nbytes]
+            at += nbytes
+            side.handle(side.machine.received(source, nbytes))
+        return len(octets)
+
+    def settle(self) -> None:
+        """Carry until nothing moves."""
+        moved = 1
+        while moved:
+            moved = 0
+            for source, side in self.sides.items():
+                for dest in side.machine.hosts:
+                    moved += self.write(source, dest) + self.read(source, dest)
+
+    def check_credit(self, ackmark: int, hiwater: int) -> None:
+        """IMPI 3.6 at every moment, from the octets alone: what was begun, less what was read to be acknowledged."""
+        begun: dict[tuple[int, int], int] = defaultdict(int)
+        acknowledged: dict[tuple[int, int], int] = defaultdict(int)
+        counted = {
+            way: [at for at, h in headers(stream) if h.pk_type not in (2, 7)] for way, stream in self.streams.items()
+        }
+        acks = {way: [at for at, h in headers(stream) if h.pk_type == 2] for way, stream in self.streams.items()}
+        for wrote, source, dest, offset in self.log:
+            if wrote:
+                begun[source, dest] = bisect_left(counted.get((source, dest), []), offset)
+            else:
+                acknowledged[dest, source] = bisect_right(acks.get((source, dest), []), offset - HEADER_SIZE)
+            for way in begun:
+                assert 0 <= begun[way] - ackmark * acknowledged[way] <= hiwater
+
+    def finish(self) -> None:
+        for side in self.sides.values():
+            side.machine.finish()
+        self.settle()
+        for side in self.sides.values():
+            assert side.machine.finished and side.machine.idle
