@@ -1,0 +1,22 @@
+"""A small job of our own, and what its clients contribute."""
+
+from collections.abc import Callable
+
+import pytest
+
+from impi.startup import ClientFacts, HostFacts, ProcFacts
+from impi.wire import addresses
+
+
+@pytest.fixture
+def facts_of() -> Callable[..., ClientFacts]:
+    """``facts_of(client, (procs of host 0, procs of host 1, ...), **others)``, with addresses 10.0.CLIENT.HOST."""
+
+    def make(client: int, shares: tuple[int, ...] = (1,), **others: int) -> ClientFacts:
+        hosts = []
+        for host, nprocs in enumerate(shares):
+            address = addresses.from_text(f"10.0.{client}.{host}")
+            hosts.append(HostFacts(address, 5000 + host, tuple(ProcFacts(address, 100 + i) for i in range(nprocs))))
+        return ClientFacts(hosts=tuple(hosts), **others)
+
+    return make
