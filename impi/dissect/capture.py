@@ -23,18 +23,21 @@ class Dissection:
     layout: Layout | None = None
     others: int = 0
     """Connections that are none of the job's: remote shells, the vendors' own."""
+    gaps: list[str] = field(default_factory=list)
+    """What the captures lack of the job's connections."""
     problems: list[str] = field(default_factory=list)
-    """What is missing from the captures or breaks the protocol, over all conversations and channels."""
+    """What breaks the protocol, over all conversations and channels that were captured whole."""
 
     def messages(self) -> list[Crossed]:
         """All messages that crossed between clients, in order of time."""
         return messages(self.channels, self.layout) if self.layout is not None else []
 
 
-def dissect(captures: Iterable[bytes]) -> Dissection:
+def dissect(captures: Iterable[bytes], server_port: int | None = None) -> Dissection:
     """Decode the pcap files of a job's nodes.
 
-    A connection that two nodes captured is taken from the more complete of both.
+    A connection that two nodes captured is taken from the more complete of both. With ``server_port``, connections to
+    it count as the job's even where their beginning is missing.
 
     Raises:
         LabError: a file cannot be read.
@@ -50,7 +53,7 @@ def dissect(captures: Iterable[bytes]) -> Dissection:
                 views[(*key, index)] = connection
             elif len(connection.problems) < len(views[match].problems):
                 views[match] = connection
-    return interpret(sorted(views.values(), key=lambda c: c.opened))
+    return interpret(sorted(views.values(), key=lambda c: c.opened), server_port)
 
 
 def _same(one: Connection, other: Connection) -> bool:
@@ -61,13 +64,13 @@ def _same(one: Connection, other: Connection) -> bool:
     return long.startswith(short)
 
 
-def interpret(connections: Iterable[Connection]) -> Dissection:
+def interpret(connections: Iterable[Connection], server_port: int | None = None) -> Dissection:
     """Tell start-up conversations, host channels and the rest apart, and decode them."""
     result = Dissection()
     rest: list[Connection] = []
     for connection in connections:
         # IMPI 2.3.3: a client's first four octets are the command AUTH.
-        if connection.forth.data[:4] == b"AUTH":
+        if connection.forth.data[:4] == b"AUTH" or connection.accepter[1] == server_port:
             result.conversations.append(decode_startup(connection))
         else:
             rest.append(connection)
@@ -80,7 +83,15 @@ def interpret(connections: Iterable[Connection]) -> Dissection:
             result.channels.append(decode_channel(connection, host.index))
     for conversation in result.conversations:
         who = "?" if conversation.client is None else conversation.client
-        result.problems.extend(f"client {who} and the server: {p}" for p in conversation.problems)
+        _sort_out(result, f"client {who} and the server", conversation)
     for channel in result.channels:
-        result.problems.extend(f"hosts {channel.opener} and {channel.accepter}: {p}" for p in channel.problems)
+        _sort_out(result, f"hosts {channel.opener} and {channel.accepter}", channel)
     return result
+
+
+def _sort_out(result: Dissection, who: str, decoded: Conversation | Channel) -> None:
+    """Holes of the capture make the rest of a stream look wrong: only whole streams accuse their sender."""
+    if decoded.connection.problems:
+        result.gaps.extend(f"{who}: {problem}" for problem in decoded.connection.problems)
+    else:
+        result.problems.extend(f"{who}: {problem}" for problem in decoded.problems)

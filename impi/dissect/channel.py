@@ -74,6 +74,7 @@ class Channel:
     packets: list[Packet] = field(default_factory=list)
     """In order of time; each direction in its own order."""
     problems: list[str] = field(default_factory=list)
+    """What breaks the protocol; follows from the capture's own holes where the connection has problems."""
 
     def finished(self, host: int) -> bool:
         """Whether that host sent its FINI (IMPI 3.8)."""
@@ -82,7 +83,7 @@ class Channel:
 
 def decode_channel(connection: Connection, accepter: int) -> Channel:
     """Everything a captured host channel carried; ``accepter`` is the host that listens there."""
-    channel = Channel(connection, -1, accepter, problems=list(connection.problems))
+    channel = Channel(connection, -1, accepter)
     data = connection.forth.data
     if len(data) < 4:
         channel.problems.append("the connecting host did not send its rank (IMPI 2.3.8)")

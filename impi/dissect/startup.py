@@ -85,7 +85,7 @@ class Conversation:
     notes: list[Note] = field(default_factory=list)
     """In order of time; each direction in its own order."""
     problems: list[str] = field(default_factory=list)
-    """What is missing from the capture or breaks the protocol."""
+    """What breaks the protocol; follows from the capture's own holes where the connection has problems."""
 
     @property
     def client(self) -> int | None:
@@ -102,7 +102,7 @@ class Conversation:
 
 def decode_startup(connection: Connection) -> Conversation:
     """Everything a captured start-up connection carried. Never raises for what the peers did: see ``problems``."""
-    conversation = Conversation(connection, problems=list(connection.problems))
+    conversation = Conversation(connection)
     server = list(_server_notes(connection.back, conversation.problems))
     method = next((n.values[0] for n in server if n.kind == "METHOD"), None)
     client = list(_client_notes(connection.forth, method == _KEY_METHOD, conversation.problems))

@@ -55,7 +55,7 @@ def dissection(case: str, mss: int = 1448) -> Dissection:
 @pytest.mark.parametrize("case", CASES)
 def test_every_octet_is_accounted_for(case):
     result = dissection(case)
-    assert result.problems == []
+    assert result.problems == result.gaps == []
     assert len(result.conversations) == 2
     for conversation in result.conversations:
         client = conversation.client
@@ -157,7 +157,7 @@ def test_two_views_of_one_connection_are_one():
     for order in ([maker, lossy], [lossy, maker]):
         result = dissect([m.bytes() for m in order])
         assert len(result.conversations) == 1
-        assert result.problems == []
+        assert result.problems == result.gaps == []
 
 
 @pytest.mark.parametrize("size", range(0, 400, 7))

@@ -1,0 +1,15 @@
+"""The cases of the matrix, each one a declaration beside a program of ``impi.testbed.programs``."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from impi.testbed.cases.base import Case, Crossing, Ends
+from impi.testbed.cases.collectives import COLLECTIVE_CASES
+from impi.testbed.cases.job import JOB_CASES
+from impi.testbed.cases.p2p import P2P_CASES
+
+__all__ = ["CASES", "Case", "Crossing", "Ends"]
+
+CASES: Final = {case.name: case for case in (*JOB_CASES, *P2P_CASES, *COLLECTIVE_CASES)}
+"""All cases by name, in the order in which they are shown and run."""

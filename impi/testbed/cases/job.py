@@ -1,0 +1,68 @@
+"""Start-up and shutdown (IMPI 2.3, 2.4, 3.8)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from impi.testbed.cases.base import WORLD, Case, Crossing, Ends, barrier
+from impi.testbed.programs.payload import octets
+from impi.testbed.roster import Roster
+
+__all__ = ["JOB_CASES"]
+
+
+def _nothing(_roster: Roster, _nonce: str) -> list[Crossing]:
+    return []
+
+
+def _unmatched(roster: Roster, nonce: str) -> list[Crossing]:
+    if not roster.remote(0, roster.size - 1):
+        return []
+    data = octets(nonce, "finalize/unmatched", 100)
+    return [Crossing(src=0, dest=roster.size - 1, cid=WORLD, tag=77, nbytes=100, payload=data)]
+
+
+def _last_rank_ends_with_3(roster: Roster) -> Ends:
+    last = roster.size - 1
+    return Ends({last: 3}, roster.client(last))
+
+
+JOB_CASES: Final = (
+    Case(
+        name="startup.hello",
+        description="every rank knows the job: size, own place, clients and hosts",
+        clauses=("2.3.4", "2.3.5", "2.3.8", "2.5"),
+        program="startup_hello.py",
+        checks=lambda _roster, _rank: 8,
+        crossings=_nothing,
+        smoke=True,
+        wide=True,
+    ),
+    Case(
+        name="startup.key",
+        description="clients that share a key authenticate with it",
+        clauses=("2.3.3",),
+        program="startup_key.py",
+        checks=lambda _roster, _rank: 1,
+        crossings=_nothing,
+        variants=("auth=key",),
+    ),
+    Case(
+        name="shutdown.finalize",
+        description="a message that nobody receives does not keep the job from ending",
+        clauses=("2.4", "3.8"),
+        program="shutdown_finalize.py",
+        checks=lambda _roster, _rank: 1,
+        crossings=lambda roster, nonce: [*_unmatched(roster, nonce), *barrier(roster, count=2)],
+        smoke=True,
+    ),
+    Case(
+        name="shutdown.exit-code",
+        description="a rank that ends with status 3 fails its client, and the server names it",
+        clauses=("2.3.7",),
+        program="shutdown_exit_code.py",
+        checks=lambda _roster, _rank: 1,
+        crossings=lambda roster, _nonce: barrier(roster),
+        ends=_last_rank_ends_with_3,
+    ),
+)

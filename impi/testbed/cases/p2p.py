@@ -1,0 +1,124 @@
+"""Point-to-point messages (IMPI chapter 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from impi.testbed.cases.base import WORLD, Case, Crossing, barrier
+from impi.testbed.programs.payload import external_doubles, external_ints, numbers, octets
+from impi.testbed.roster import Roster
+
+__all__ = ["P2P_CASES"]
+
+_DATALEN: Final = 262144
+"""The limit of a short message that our clients propose; the sizes below lie around it."""
+_SIZES: Final = (0, 1, _DATALEN - 1, _DATALEN, _DATALEN + 1, 1 << 20)
+
+_Payload = Callable[[int], bytes]
+
+
+def _around(roster: Roster, tag: int, payload: _Payload) -> Iterator[Crossing]:
+    """Everybody to the right neighbour."""
+    for src in range(roster.size):
+        dest, data = (src + 1) % roster.size, payload(src)
+        if roster.remote(src, dest):
+            yield Crossing(src=src, dest=dest, cid=WORLD, tag=tag, nbytes=len(data), payload=data)
+
+
+def _ring(roster: Roster, nonce: str) -> Iterator[Crossing]:
+    yield from _around(roster, 7, lambda r: octets(nonce, f"ring/{r}", 256))
+    yield from _around(roster, 8, lambda r: external_doubles(numbers(nonce, f"ring/double/{r}", 32)))
+    yield from _around(roster, 9, lambda r: external_ints(numbers(nonce, f"ring/int/{r}", 9)))
+
+
+def _across(roster: Roster) -> Iterator[tuple[int, int]]:
+    """Everybody to the rank half the job away, where that is another client's."""
+    for src in range(roster.size):
+        dest = (src + roster.size // 2) % roster.size
+        if roster.remote(src, dest):
+            yield src, dest
+
+
+def _sizes(roster: Roster, nonce: str) -> Iterator[Crossing]:
+    for src, dest in _across(roster):
+        for i, size in enumerate(_SIZES):
+            data = octets(nonce, f"sizes/{src}/{size}", size)
+            # Beyond the limit the first packet waits for its answer (IMPI 3.7.2).
+            long = size > _DATALEN
+            yield Crossing(src=src, dest=dest, cid=WORLD, tag=20 + i, nbytes=size, payload=data, sync=long)
+
+
+def _ssend(roster: Roster, nonce: str) -> Iterator[Crossing]:
+    for src, dest in _across(roster):
+        data = octets(nonce, f"ssend/{src}", 64)
+        for tag in (50, 51):
+            yield Crossing(src=src, dest=dest, cid=WORLD, tag=tag, nbytes=64, payload=data, sync=True)
+    yield from barrier(roster, count=3)
+
+
+def _any(roster: Roster, nonce: str) -> Iterator[Crossing]:
+    for rank in range(1, roster.size):
+        if roster.remote(rank, 0):
+            for tag in (30, 31):
+                data = octets(nonce, f"any/{rank}/{tag}", 10 + rank)
+                yield Crossing(src=rank, dest=0, cid=WORLD, tag=tag, nbytes=len(data), payload=data)
+            data = octets(nonce, f"any/reply/{rank}", 16)
+            yield Crossing(src=0, dest=rank, cid=WORLD, tag=40, nbytes=16, payload=data)
+
+
+def _objects(roster: Roster, nonce: str) -> Iterator[Crossing]:
+    for src, dest in _across(roster):
+        token = octets(nonce, f"objects/{src}", 48)
+        for tag in (60, 61):
+            yield Crossing(src=src, dest=dest, cid=WORLD, tag=tag, contains=token)
+        yield Crossing(src=src, dest=dest, cid=WORLD, tag=62, contains=octets(nonce, f"objects/large/{src}", 5000))
+
+
+P2P_CASES: Final = (
+    Case(
+        name="p2p.ring",
+        description="Sendrecv around: octets, doubles and ints, as external32 on the wire",
+        clauses=("1.2.2", "3.5", "3.7.1"),
+        program="p2p_ring.py",
+        checks=lambda _roster, _rank: 4,
+        crossings=_ring,
+        smoke=True,
+        wide=True,
+    ),
+    Case(
+        name="p2p.sizes",
+        description="messages around the limit between short and long",
+        clauses=("3.7.1", "3.7.2"),
+        program="p2p_sizes.py",
+        checks=lambda _roster, _rank: 2 * len(_SIZES),
+        crossings=_sizes,
+        params={"sizes": list(_SIZES)},
+        wide=True,
+    ),
+    Case(
+        name="p2p.ssend",
+        description="a synchronous send completes only when its receive has begun",
+        clauses=("3.7.1",),
+        program="p2p_ssend.py",
+        checks=lambda _roster, _rank: 3,
+        crossings=_ssend,
+    ),
+    Case(
+        name="p2p.any",
+        description="receives from any source with any tag, after MPI_Probe",
+        clauses=("3.7.3",),
+        program="p2p_any.py",
+        checks=lambda roster, rank: 2 * (roster.size - 1) + 2 if rank == 0 else 1,
+        crossings=_any,
+        wide=True,
+    ),
+    Case(
+        name="p2p.objects",
+        description="Python objects, both ways at once",
+        clauses=("3.7.1",),
+        program="p2p_objects.py",
+        checks=lambda _roster, _rank: 3,
+        crossings=_objects,
+    ),
+)

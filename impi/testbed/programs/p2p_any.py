@@ -1,0 +1,37 @@
+"""Receives from anybody with any tag, after MPI_Probe: source, tag and length say what came (IMPI 3.7.3)."""
+
+from __future__ import annotations
+
+import numpy as np
+from mpi4py import MPI
+from report import Report  # type: ignore[import-not-found]
+
+report = Report(MPI)
+comm = MPI.COMM_WORLD
+rank, size = report.rank, report.size
+
+if rank == 0:
+    seen = []
+    for _ in range(2 * (size - 1)):
+        status = MPI.Status()
+        comm.Probe(MPI.ANY_SOURCE, MPI.ANY_TAG, status)
+        source, tag, count = status.Get_source(), status.Get_tag(), status.Get_count(MPI.BYTE)
+        into = np.zeros(count, dtype=np.uint8)
+        comm.Recv(into, source, tag)
+        report.check("octets", into.tobytes(), report.octets(f"any/{source}/{tag}", count))
+        seen.append((source, tag, count))
+    report.check(
+        "who, which tag, how long", sorted(seen), sorted((r, tag, 10 + r) for r in range(1, size) for tag in (30, 31))
+    )
+    # Of one sender, messages do not overtake (MPI 3.5): tag 30 came before 31.
+    report.check("order", all(seen.index((r, 30, 10 + r)) < seen.index((r, 31, 10 + r)) for r in range(1, size)), True)
+    for r in range(1, size):
+        comm.Send(np.frombuffer(report.octets(f"any/reply/{r}", 16), dtype=np.uint8), r, 40)
+else:
+    for tag in (30, 31):
+        comm.Send(np.frombuffer(report.octets(f"any/{rank}/{tag}", 10 + rank), dtype=np.uint8), 0, tag)
+    into = np.zeros(16, dtype=np.uint8)
+    comm.Recv(into, MPI.ANY_SOURCE, MPI.ANY_TAG)
+    report.check("reply", into.tobytes(), report.octets(f"any/reply/{rank}", 16))
+
+report.done()

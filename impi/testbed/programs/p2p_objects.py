@@ -1,0 +1,27 @@
+"""Python objects: pickles of any length, both ways at once."""
+
+from __future__ import annotations
+
+from mpi4py import MPI
+from report import Report  # type: ignore[import-not-found]
+
+report = Report(MPI)
+comm = MPI.COMM_WORLD
+rank, size = report.rank, report.size
+
+to, source = (rank + size // 2) % size, (rank - size // 2) % size
+
+
+def thing(of: int) -> object:
+    """What rank ``of`` sends."""
+    return {"rank": of, "octets": report.octets(f"objects/{of}", 48), "list": list(range(of + 5)), "none": None}
+
+
+report.check("sendrecv", comm.sendrecv(thing(rank), to, 60, source=source, recvtag=60), thing(source))
+request = comm.isend(thing(rank), to, tag=61)
+report.check("recv", comm.recv(source=source, tag=61), thing(source))
+request.wait()
+large = comm.sendrecv(report.octets(f"objects/large/{rank}", 5000), to, 62, source=source, recvtag=62)
+report.check("large", large == report.octets(f"objects/large/{source}", 5000), True)
+
+report.done()

@@ -1,0 +1,26 @@
+"""Messages around the limit between short and long: none, one octet, the limit, its neighbours, more (IMPI 3.7)."""
+
+from __future__ import annotations
+
+import numpy as np
+from mpi4py import MPI
+from report import Report  # type: ignore[import-not-found]
+
+report = Report(MPI)
+comm = MPI.COMM_WORLD
+rank, size = report.rank, report.size
+
+to, source = (rank + size // 2) % size, (rank - size // 2) % size
+sizes = report.plan["params"]["sizes"]
+
+into = [np.zeros(n, dtype=np.uint8) for n in sizes]
+requests = [comm.Irecv(buffer, source, 20 + i) for i, buffer in enumerate(into)]
+out = [np.frombuffer(report.octets(f"sizes/{rank}/{n}", n), dtype=np.uint8) for n in sizes]
+requests += [comm.Isend(buffer, to, 20 + i) for i, buffer in enumerate(out)]
+statuses = [MPI.Status() for _ in requests]
+MPI.Request.Waitall(requests, statuses)
+for n, buffer, status in zip(sizes, into, statuses, strict=False):
+    report.check(f"{n} octets", buffer.tobytes() == report.octets(f"sizes/{source}/{n}", n), True)
+    report.check(f"count of {n} octets", status.Get_count(MPI.BYTE), n)
+
+report.done()

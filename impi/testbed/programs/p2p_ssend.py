@@ -1,0 +1,34 @@
+"""A synchronous send is complete only when its receive has begun (IMPI 3.7.1)."""
+
+from __future__ import annotations
+
+import numpy as np
+from mpi4py import MPI
+from report import Report  # type: ignore[import-not-found]
+
+report = Report(MPI)
+comm = MPI.COMM_WORLD
+rank, size = report.rank, report.size
+
+to, source = (rank + size // 2) % size, (rank - size // 2) % size
+
+out = np.frombuffer(report.octets(f"ssend/{rank}", 64), dtype=np.uint8)
+request = comm.Issend(out, to, 50)
+comm.Barrier()
+report.check("complete although nobody receives", request.Test(), False)
+comm.Barrier()
+into = np.zeros(64, dtype=np.uint8)
+comm.Recv(into, source, 50)
+request.Wait()
+report.check("octets", into.tobytes(), report.octets(f"ssend/{source}", 64))
+
+# The blocking form; the lower half sends first, so that nobody waits in a circle.
+again = np.zeros(64, dtype=np.uint8)
+for sends in (rank < size // 2, rank >= size // 2):
+    if sends:
+        comm.Ssend(out, to, 51)
+    else:
+        comm.Recv(again, source, 51)
+report.check("octets of Ssend", again.tobytes(), report.octets(f"ssend/{source}", 64))
+
+report.done()

@@ -1,0 +1,48 @@
+"""Starts a rank, waits for it, records its pid and how it ended, and ends the same way.
+
+``rankwrap.py CELL_FOLDER PROGRAM ARGUMENTS...``. Descriptors and environment are handed on untouched: an MPI launcher
+talks to its ranks through them. The record is the lab's own, so it holds whatever the launcher makes of the status.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from typing import NoReturn
+
+__all__: list[str] = []
+
+
+def _record(folder: str, value: dict[str, float | None]) -> None:
+    path = f"{folder}/wrap-{os.getpid()}.json"
+    with open(path + ".part", "w") as file:  # noqa: PTH123  (pathlib would cost every rank 10 ms)
+        json.dump(value, file)
+    os.replace(path + ".part", path)  # noqa: PTH105
+
+
+def _main(folder: str, argv: list[str]) -> NoReturn:
+    pid = os.fork()
+    if pid == 0:
+        os.environ["IMPILAB_CELL"] = folder
+        try:
+            os.execvp(argv[0], argv)
+        except OSError as error:
+            print(f"rankwrap: {argv[0]} cannot be started: {error}", file=sys.stderr, flush=True)
+            os._exit(127)
+    # The launcher ends its direct child: hand that on, and stay to record what comes of it.
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, lambda n, _frame: os.kill(pid, n))
+    _record(folder, {"pid": pid, "status": None})
+    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    _record(folder, {"pid": pid, "status": status, "ended": time.time()})
+    if status < 0:
+        signal.signal(-status, signal.SIG_DFL) if -status not in (signal.SIGKILL, signal.SIGSTOP) else None
+        os.kill(os.getpid(), -status)
+    os._exit(status if status >= 0 else 128 - status)
+
+
+if __name__ == "__main__":
+    _main(sys.argv[1], sys.argv[2:])

@@ -1,0 +1,93 @@
+"""What one rank has to say: who it thinks it is, what it checked, what was wrong.
+
+Two files in the cell's folder on this node: one after MPI_Init, one after the last check. Between the first one and the
+case the rank waits at a gate, so that the witness can look at the process while it surely lives.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from payload import numbers, octets  # type: ignore[import-not-found]
+
+__all__ = ["Report"]
+
+_GATE_S = 60.0
+_SHOWN = 200
+_NO_GATE = 97  # exit status of a rank that nobody let through
+
+
+class Report:
+    """One rank's report. ``plan`` is the cell's ``cell.json``; ``MPI`` is the module, already initialised."""
+
+    def __init__(self, MPI: Any) -> None:
+        self.folder = Path(os.environ["IMPILAB_CELL"])
+        self.plan: dict[str, Any] = json.loads((self.folder / "cell.json").read_text())
+        self.clients: list[list[int]] = self.plan["clients"]
+        self.rank: int = MPI.COMM_WORLD.Get_rank()
+        self.size: int = MPI.COMM_WORLD.Get_size()
+        self._mpi = MPI
+        self._performed = 0
+        self._failures: list[dict[str, str]] = []
+        self._write("init", {"library": MPI.Get_library_version()})
+        self._wait_at_gate()
+
+    @property
+    def client(self) -> int:
+        """The client that the plan gives this rank to."""
+        return next(i for i, ranks in enumerate(self.clients) if self.rank in ranks)
+
+    def octets(self, label: str, size: int) -> bytes:
+        """The cell's own octets under that label."""
+        return bytes(octets(self.plan["nonce"], label, size))
+
+    def numbers(self, label: str, count: int) -> list[int]:
+        """The cell's own small integers under that label."""
+        return list(numbers(self.plan["nonce"], label, count))
+
+    def check(self, what: str, actual: object, expected: object) -> None:
+        """One of the planned checks."""
+        self._performed += 1
+        if actual != expected:
+            self._failures.append({"check": what, "expected": _show(expected), "actual": _show(actual)})
+
+    def done(self) -> None:
+        """After the last check and before MPI_Finalize."""
+        self._write("done", {"performed": self._performed, "failures": self._failures})
+
+    def _write(self, kind: str, more: dict[str, Any]) -> None:
+        local = getattr(self._mpi, "_impi_local", None)
+        value = {
+            "pid": os.getpid(),
+            "rank": self.rank,
+            "size": self.size,
+            "nonce": self.plan["nonce"],
+            "node_nonce": self._node_nonce(),
+            "local": local() if local is not None else None,
+            **more,
+        }
+        path = self.folder / f"{kind}-{os.getpid()}.json"
+        path.with_suffix(".part").write_text(json.dumps(value))
+        path.with_suffix(".part").rename(path)
+
+    def _node_nonce(self) -> str:
+        # Placement: what stands on this node's disk, and on no other's.
+        return str(json.loads((self.folder.parent / "node.json").read_text())["nonce"])
+
+    def _wait_at_gate(self) -> None:
+        gate, deadline = self.folder / "gate", time.monotonic() + _GATE_S
+        while not gate.exists():
+            if time.monotonic() > deadline:
+                print(f"rank {self.rank}: the gate stayed shut for {_GATE_S:.0f} s", file=sys.stderr, flush=True)
+                os._exit(_NO_GATE)
+            time.sleep(0.003)
+
+
+def _show(value: object) -> str:
+    text = value.hex() if isinstance(value, bytes) else repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}... ({len(text)} characters)"

@@ -1,0 +1,18 @@
+"""A rank that ends with status 3 makes its whole client fail, and the server says which (IMPI 2.3.7)."""
+
+from __future__ import annotations
+
+import sys
+
+from mpi4py import MPI
+from report import Report  # type: ignore[import-not-found]
+
+report = Report(MPI)
+comm = MPI.COMM_WORLD
+rank, size = report.rank, report.size
+
+comm.Barrier()
+report.check("size of MPI_COMM_WORLD", size, sum(map(len, report.clients)))
+report.done()
+MPI.Finalize()
+sys.exit(3 if rank == size - 1 else 0)

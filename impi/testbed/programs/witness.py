@@ -1,0 +1,107 @@
+"""Looks at a node's ranks from outside; two JSON lines on standard output.
+
+``witness.py CELL_FOLDER COUNT TIMEOUT``. It waits until COUNT ranks have reported that MPI is initialised, reads from
+/proc which MPI library each has mapped, prints that and opens the gate; then it waits until COUNT ranks have ended, and
+prints all files of the cell. SIGTERM: it prints what there is and ends. ``witness.py --libraries PREFIX...`` prints the
+hashes of the MPI libraries in the prefixes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+__all__: list[str] = []
+
+_LIBRARY = re.compile(r"libmpi(ch|_abi)?\.so[.0-9]*$")
+_hashes: dict[str, str] = {}
+_told_to_end = False
+
+
+def _sha256(path: str) -> str:
+    if path not in _hashes:
+        try:
+            with open(path, "rb") as file:  # noqa: PTH123
+                _hashes[path] = hashlib.file_digest(file, "sha256").hexdigest()
+        except OSError as error:
+            _hashes[path] = f"unreadable: {error}"
+    return _hashes[path]
+
+
+def _libraries_in(prefixes: list[str]) -> dict[str, dict[str, str]]:
+    found: dict[str, dict[str, str]] = {}
+    for prefix in prefixes:
+        for path in sorted(Path(prefix).glob("lib*/libmpi*")):
+            if _LIBRARY.fullmatch(path.name):
+                found.setdefault(prefix, {})[str(path)] = _sha256(str(path))
+    return found
+
+
+def _mapped(pid: int) -> dict[str, Any]:
+    """The MPI libraries that a process has mapped, and whether it could be looked at at all."""
+    try:
+        maps = Path(f"/proc/{pid}/maps").read_text()
+    except OSError as error:
+        return {"pid": pid, "error": f"/proc/{pid}/maps: {error}", "libraries": {}}
+    paths = {line.split(maxsplit=5)[5] for line in maps.splitlines() if line.count("/")}
+    return {"pid": pid, "libraries": {p: _sha256(p) for p in sorted(paths) if _LIBRARY.fullmatch(Path(p).name)}}
+
+
+def _files(folder: Path) -> dict[str, Any]:
+    found = {}
+    for path in sorted(folder.glob("*-*.json")):
+        try:
+            found[path.stem] = json.loads(path.read_text())
+        except (OSError, ValueError) as error:
+            found[path.stem] = {"error": str(error)}
+    return found
+
+
+def _count(folder: Path, kind: str) -> int:
+    return len(list(folder.glob(f"{kind}-*.json")))
+
+
+def _ended(folder: Path) -> int:
+    return sum(
+        1 for name, value in _files(folder).items() if name.startswith("wrap-") and value.get("status") is not None
+    )
+
+
+def _say(kind: str, value: object) -> None:
+    print(json.dumps({"kind": kind, "value": value}), flush=True)
+
+
+def _identify(folder: Path) -> None:
+    _say("identity", [_mapped(int(path.stem.split("-")[1])) for path in sorted(folder.glob("init-*.json"))])
+
+
+def _watch(folder: Path, count: int, timeout: float) -> None:
+    deadline = time.monotonic() + timeout
+    while _count(folder, "init") < count and not _told_to_end and time.monotonic() < deadline:
+        time.sleep(0.005)
+    _identify(folder)
+    (folder / "gate").write_text("open")
+    while _ended(folder) < count and not _told_to_end and time.monotonic() < deadline:
+        time.sleep(0.01)
+    _say("files", _files(folder))
+
+
+def _end(_number: int, _frame: object) -> None:
+    global _told_to_end
+    _told_to_end = True
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "--libraries":
+        _say("libraries", _libraries_in(sys.argv[2:]))
+    else:
+        signal.signal(signal.SIGTERM, _end)
+        os.makedirs(sys.argv[1], exist_ok=True)  # noqa: PTH103
+        _watch(Path(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]))
