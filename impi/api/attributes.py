@@ -88,7 +88,7 @@ class Attributes:
         copied = Attributes()
         for keyval, value in self._values.items():
             copy_fn = _keyvals[keyval][0]
-            if copy_fn is None:
+            if not copy_fn:
                 continue
             answer = copy_fn(comm, keyval, value) if callable(copy_fn) else value
             if answer is not NotImplemented:

@@ -9,7 +9,7 @@ import numpy as np
 from impi.collectives.steps import Algorithm, Recv, Send
 from impi.engine.context import Context
 from impi.engine.engine import Engine
-from impi.engine.operations import Operation
+from impi.engine.operations import Operation, ReceiveOperation
 from impi.engine.payload import BufferSource, OctetSource, OctetTarget, Source
 from impi.semantics.datatype import TypeMap
 
@@ -55,28 +55,25 @@ class ArrayCodec:
 
     def decode(self, data: bytearray, *, external: bool) -> Any:
         """A fresh array."""
-        if not external:
-            return np.frombuffer(data, self._dtype)
-        one = self._datatype.packed_size(1, external=True, long_size=self._long_size)
+        one = self._datatype.packed_size(1, external=external, long_size=self._long_size)
         count = len(data) // one
         value = np.empty(count, self._dtype)
         if count:
-            self._datatype.unpack(
-                memoryview(data), value.view(np.uint8).data, 0, count, external=True, long_size=self._long_size
-            )
+            octets = value.view(np.uint8).data
+            self._datatype.unpack(memoryview(data), octets, 0, count, external=external, long_size=self._long_size)
         return value
 
 
 class CollectiveOperation:
     """A collective under way. The engine drives it like any other operation; :attr:`result` is what it returned."""
 
-    def __init__(self, engine: Engine, context: Context, algorithm: Algorithm, codec: Codec) -> None:
+    def __init__(self, engine: Engine, context: Context, algorithm: Algorithm[Any], codec: Codec) -> None:
         self._engine = engine
         self._context = context
         self._algorithm = algorithm
         self._codec = codec
         self._waiting: list[Operation] = []
-        self._targets: list[tuple[Any, OctetTarget]] = []
+        self._targets: list[tuple[ReceiveOperation, OctetTarget]] = []
         self.done = False
         self.cancelled = False
         self.result: Any = None
@@ -86,7 +83,7 @@ class CollectiveOperation:
         """Go on while the operations of the current step are complete."""
         while not self.done and all(operation.done for operation in self._waiting):
             values = [
-                self._codec.decode(target.data, external=operation.message.external)
+                self._codec.decode(target.data, external=operation.message is not None and operation.message.external)
                 for operation, target in self._targets
             ]
             self._resume(values)

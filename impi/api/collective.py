@@ -1,0 +1,221 @@
+"""Collectives of Comm on buffers (``Bcast``, ``Allreduce``), as in mpi4py, over the algorithms of IMPI chapter 4.
+
+Data movement packs once, moves external32 octets, and unpacks once: the typed and the packed phases of chapter 4 have the same octets
+on the wire (ambiguity: MPI_PACKED or MPI_BYTE is advisory). Reductions run on arrays of native elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from impi import collectives
+from impi.api import reductions, runtime
+from impi.api.buffers import Message, VectorMessage, simple, vector
+from impi.api.constants import IN_PLACE
+from impi.api.op import SUM, Op
+from impi.api.request import Request
+from impi.collectives import Fixed, Sized, is_short
+from impi.engine.collective import CollectiveOperation, Codec, OctetCodec
+from impi.semantics.errors import error
+
+if TYPE_CHECKING:
+    from impi.collectives import Layout
+    from impi.engine.context import Context
+
+__all__ = ["BufferCollectives"]
+
+
+class BufferCollectives:
+    """The methods; :class:`impi.api.comm.Comm` brings context and layout."""
+
+    _layout: Layout
+
+    if TYPE_CHECKING:
+
+        def _live(self) -> Context: ...
+        def _rooted(self, root: int) -> int: ...
+
+    def Barrier(self) -> None:
+        """Wait for all."""
+        self._begin(collectives.barrier(self._layout, self._live().rank, maxlinear=_maxlinear())).Wait()
+
+    # ---- data movement ---------------------------------------------------------------------------------
+
+    def Bcast(self, buf: Any, root: int = 0) -> None:
+        """The root's buffer, everywhere."""
+        rank = self._rooted(root)
+        message = simple(buf, readonly=rank == root)
+        octets = runtime.packed(message) if rank == root else None
+        algorithm = collectives.bcast(self._layout, rank, root, octets, maxlinear=_maxlinear())
+        self._begin(algorithm, lambda result: None if rank == root else runtime.unpack(message, result)).Wait()
+
+    def Gather(self, sendbuf: Any, recvbuf: Any, root: int = 0) -> None:
+        """Everybody's buffer, one after the other, at the root."""
+        rank = self._rooted(root)
+        size = self._layout.size
+        into = simple(recvbuf, readonly=False, blocks=size) if rank == root else None
+        piece = self._contribution(sendbuf, lambda: None if into is None else runtime.block(into, rank))
+        algorithm = collectives.gather(
+            self._layout,
+            rank,
+            root,
+            piece,
+            Fixed(len(piece)),
+            maxlinear=_maxlinear(),
+            short=is_short(len(piece), runtime.engine().job.xsize),
+        )
+        self._begin(algorithm, lambda pieces: _place(into, pieces, skip=rank if sendbuf is IN_PLACE else None)).Wait()
+
+    def Gatherv(self, sendbuf: Any, recvbuf: Any, root: int = 0) -> None:
+        """Everybody's buffer, each of its own length and at its own place, at the root."""
+        rank = self._rooted(root)
+        into = vector(recvbuf, readonly=False, blocks=self._layout.size) if rank == root else None
+        piece = self._contribution(sendbuf, lambda: None if into is None else runtime.part(into, rank))
+        algorithm = collectives.gatherv(self._layout, rank, root, piece)
+        self._begin(algorithm, lambda pieces: _place_parts(into, pieces, skip=rank if sendbuf is IN_PLACE else None)).Wait()
+
+    def Scatter(self, sendbuf: Any, recvbuf: Any, root: int = 0) -> None:
+        """One block of the root's buffer for everybody."""
+        rank = self._rooted(root)
+        pieces = None
+        if rank == root:
+            message = simple(sendbuf, readonly=True, blocks=self._layout.size)
+            pieces = [runtime.packed(runtime.block(message, r)) for r in range(self._layout.size)]
+        self._receive_piece(collectives.scatter(self._layout, rank, root, pieces), recvbuf)
+
+    def Scatterv(self, sendbuf: Any, recvbuf: Any, root: int = 0) -> None:
+        """One part of the root's buffer for everybody, each of its own length and from its own place."""
+        rank = self._rooted(root)
+        pieces = None
+        if rank == root:
+            message = vector(sendbuf, readonly=True, blocks=self._layout.size)
+            pieces = [runtime.packed(runtime.part(message, r)) for r in range(self._layout.size)]
+        self._receive_piece(collectives.scatterv(self._layout, rank, root, pieces), recvbuf)
+
+    def Allgather(self, sendbuf: Any, recvbuf: Any) -> None:
+        """Everybody's buffer, one after the other, everywhere."""
+        rank, size = self._live().rank, self._layout.size
+        into = simple(recvbuf, readonly=False, blocks=size)
+        piece = self._contribution(sendbuf, lambda: runtime.block(into, rank))
+        algorithm = collectives.allgather(
+            self._layout,
+            rank,
+            piece,
+            Fixed(len(piece)),
+            maxlinear=_maxlinear(),
+            short=is_short(len(piece), runtime.engine().job.xsize),
+        )
+        self._begin(algorithm, lambda pieces: _place(into, pieces, skip=rank if sendbuf is IN_PLACE else None)).Wait()
+
+    def Allgatherv(self, sendbuf: Any, recvbuf: Any) -> None:
+        """Everybody's buffer, each of its own length and at its own place, everywhere."""
+        rank, size = self._live().rank, self._layout.size
+        into = vector(recvbuf, readonly=False, blocks=size)
+        piece = self._contribution(sendbuf, lambda: runtime.part(into, rank))
+        sizes = [runtime.packed_size(runtime.part(into, r)) for r in range(size)]
+        algorithm = collectives.allgatherv(self._layout, rank, piece, Sized(sizes), maxlinear=_maxlinear())
+        self._begin(algorithm, lambda pieces: _place_parts(into, pieces, skip=rank if sendbuf is IN_PLACE else None)).Wait()
+
+    def Alltoall(self, sendbuf: Any, recvbuf: Any) -> None:
+        """One block from everybody for everybody."""
+        rank, size = self._live().rank, self._layout.size
+        into = simple(recvbuf, readonly=False, blocks=size)
+        message = into if sendbuf is IN_PLACE else simple(sendbuf, readonly=True, blocks=size)
+        pieces = [runtime.snapshot(runtime.block(message, r), into) for r in range(size)]
+        self._begin(collectives.alltoall(self._layout, rank, pieces), lambda result: _place(into, result)).Wait()
+
+    def Alltoallv(self, sendbuf: Any, recvbuf: Any) -> None:
+        """One part from everybody for everybody, each of its own length and place."""
+        rank, size = self._live().rank, self._layout.size
+        into = vector(recvbuf, readonly=False, blocks=size)
+        message = into if sendbuf is IN_PLACE else vector(sendbuf, readonly=True, blocks=size)
+        pieces = [runtime.snapshot(runtime.part(message, r), runtime.part(into, r)) for r in range(size)]
+        self._begin(collectives.alltoallv(self._layout, rank, pieces), lambda result: _place_parts(into, result)).Wait()
+
+    # ---- reductions ------------------------------------------------------------------------------------
+
+    def Reduce(self, sendbuf: Any, recvbuf: Any, op: Op = SUM, root: int = 0) -> None:
+        """All buffers combined element by element, at the root."""
+        rank = self._rooted(root)
+        into = simple(recvbuf, readonly=False) if rank == root else None
+        message = self._operand(sendbuf, into)
+        plan = reductions.plan(message, op)
+        algorithm = collectives.reduce(
+            self._layout, rank, root, plan.value, plan.reduction, maxlinear=_maxlinear()
+        )
+        self._begin(algorithm, lambda result: reductions.store(into, result), plan.codec).Wait()
+
+    def Allreduce(self, sendbuf: Any, recvbuf: Any, op: Op = SUM) -> None:
+        """All buffers combined element by element, everywhere."""
+        into = simple(recvbuf, readonly=False)
+        plan = reductions.plan(self._operand(sendbuf, into), op)
+        algorithm = collectives.allreduce(
+            self._layout, self._live().rank, plan.value, plan.reduction, maxlinear=_maxlinear()
+        )
+        self._begin(algorithm, lambda result: reductions.store(into, result), plan.codec).Wait()
+
+    def Scan(self, sendbuf: Any, recvbuf: Any, op: Op = SUM) -> None:
+        """The buffers of ranks 0 to the caller's, combined element by element."""
+        into = simple(recvbuf, readonly=False)
+        plan = reductions.plan(self._operand(sendbuf, into), op)
+        algorithm = collectives.scan(self._layout, self._live().rank, plan.value, plan.reduction)
+        self._begin(algorithm, lambda result: reductions.store(into, result), plan.codec).Wait()
+
+    def Exscan(self, sendbuf: Any, recvbuf: Any, op: Op = SUM) -> None:
+        """The buffers of the ranks below the caller's, combined element by element; nothing happens at rank 0."""
+        into = simple(recvbuf, readonly=False)
+        plan = reductions.plan(self._operand(sendbuf, into), op)
+        algorithm = collectives.exscan(self._layout, self._live().rank, plan.value, plan.reduction)
+        self._begin(algorithm, lambda result: reductions.store(into, result), plan.codec).Wait()
+
+    # ---- inside ----------------------------------------------------------------------------------------
+
+    def _begin(
+        self, algorithm: Any, finish: Callable[[Any], object] | None = None, codec: Codec | None = None
+    ) -> Request:
+        engine = runtime.engine()
+        operation = CollectiveOperation(engine, self._live(), algorithm, codec or OctetCodec())
+        if not operation.done:
+            engine.track(operation)
+        return Request._of(operation, None if finish is None else lambda: finish(operation.result))
+
+    def _contribution(self, sendbuf: Any, in_place: Callable[[], Message | None]) -> memoryview:
+        if sendbuf is not IN_PLACE:
+            return runtime.packed(simple(sendbuf, readonly=True))
+        message = in_place()
+        if message is None:
+            raise error("ERR_BUFFER", "IN_PLACE is allowed at the root only")
+        return runtime.packed(message)
+
+    def _operand(self, sendbuf: Any, into: Message | None) -> Message:
+        if sendbuf is not IN_PLACE:
+            return simple(sendbuf, readonly=True)
+        if into is None:
+            raise error("ERR_BUFFER", "IN_PLACE is allowed at the root only")
+        return into
+
+    def _receive_piece(self, algorithm: Any, recvbuf: Any) -> None:
+        if recvbuf is IN_PLACE:
+            self._begin(algorithm).Wait()
+        else:
+            into = simple(recvbuf, readonly=False)
+            self._begin(algorithm, lambda piece: runtime.unpack(into, piece)).Wait()
+
+
+def _maxlinear() -> int:
+    return runtime.engine().job.maxlinear
+
+
+def _place(into: Message | None, pieces: list[Any] | None, *, skip: int | None = None) -> None:
+    if into is not None and pieces is not None:
+        for rank, piece in enumerate(pieces):
+            if rank != skip:
+                runtime.unpack(runtime.block(into, rank), piece)
+
+
+def _place_parts(into: VectorMessage | None, pieces: list[Any] | None, *, skip: int | None = None) -> None:
+    if into is not None and pieces is not None:
+        for rank, piece in enumerate(pieces):
+            if rank != skip:
+                runtime.unpack(runtime.part(into, rank), piece)

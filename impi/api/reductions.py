@@ -1,0 +1,64 @@
+"""Reductions on buffers: the user's elements as an array, and the operation as something an algorithm can call."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from impi.api import runtime
+from impi.api.buffers import Message
+from impi.api.op import Op
+from impi.collectives import Reduction
+from impi.engine.collective import ArrayCodec
+from impi.semantics import op as predefined
+
+__all__ = ["Plan", "plan", "store"]
+
+Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a reduction algorithm needs."""
+
+    value: Array
+    """The caller's elements; a view of the user's memory, which no algorithm changes."""
+    reduction: Reduction[Array]
+    codec: ArrayCodec
+
+
+def plan(message: Message, op: Op) -> Plan:
+    """Make ready to combine the elements of ``message``.
+
+    Raises:
+        Exception: ERR_OP, the operation is not defined for the type.
+    """
+    typemap = runtime.wire_type(message)
+    name = op._predefined_name()
+    if name is not None:
+        predefined.check(name, typemap)
+    dtype = typemap.dtype or np.dtype((np.void, typemap.extent))
+    typemap.span(message.offset, message.count)
+    value: Array = np.ndarray((message.count,), dtype, message.view, message.offset)
+
+    def combine(invec: Array, inoutvec: Array) -> Array:
+        if name is not None:
+            predefined.apply(name, invec, inoutvec, typemap)
+        else:
+            op._call(invec.view(np.uint8).data, inoutvec.view(np.uint8).data, message.datatype)
+        return inoutvec
+
+    codec = ArrayCodec(typemap, dtype, runtime.long_size())
+    return Plan(value, Reduction(combine, op.Is_commutative(), np.copy), codec)
+
+
+def store(into: Message | None, result: Array | None) -> None:
+    """Put a result into the receive buffer."""
+    if into is None or result is None or not result.size:
+        return
+    typemap = runtime.wire_type(into)
+    octets = result.view(np.uint8).data
+    native = typemap.pack(octets, 0, result.size, external=False)
+    typemap.unpack(native, into.view, into.offset, into.count, external=False)

@@ -1,0 +1,146 @@
+"""A whole job inside one process, for tests of the engine: one thread a proc, socket pairs, and a vendor in memory."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from itertools import combinations
+from typing import Any, NoReturn
+
+from impi.engine.engine import Engine
+from impi.job import Host, Job, Proc
+from impi.wire import addresses
+
+
+class _Pending:
+    def __init__(self) -> None:
+        self.done = False
+
+    def test(self) -> bool:
+        return self.done
+
+
+class _Arrival:
+    def __init__(self, source: int, tag: int, data: bytes, pending: _Pending) -> None:
+        self.source, self.tag, self.nbytes = source, tag, len(data)
+        self._data, self._pending = data, pending
+
+    def receive(self, buffer: memoryview) -> _Pending:
+        buffer[: self.nbytes] = self._data
+        self._pending.done = True
+        return self._pending
+
+
+class MemoryComm:
+    """A native communicator whose queues are shared between the threads."""
+
+    def __init__(self, queues: dict[tuple[int, int], deque[_Arrival]], members: Sequence[int], me: int, cid: int) -> None:
+        self._queues, self._members, self._me, self._cid = queues, list(members), me, cid
+        self.rank, self.size = self._members.index(me), len(members)
+
+    def isend(self, dest: int, tag: int, data: memoryview, *, sync: bool) -> _Pending:
+        pending = _Pending()
+        self._queues.setdefault((self._members[dest], self._cid), deque()).append(
+            _Arrival(self.rank, tag, bytes(data), pending)
+        )
+        if not sync:
+            done = _Pending()
+            done.done = True
+            return done
+        return pending
+
+    def improbe(self) -> _Arrival | None:
+        queue = self._queues.get((self._me, self._cid))
+        return queue.popleft() if queue else None
+
+    def subset(self, ranks: Sequence[int], cid: int) -> MemoryComm:
+        return MemoryComm(self._queues, [self._members[r] for r in ranks], self._me, cid)
+
+    def free(self) -> None:
+        pass
+
+
+class MemoryVendor:
+    """A vendor for threads."""
+
+    name = "memory"
+    tag_ub = 2**31 - 1
+
+    def __init__(self, queues: dict[tuple[int, int], deque[_Arrival]], members: Sequence[int], me: int) -> None:
+        self.world = MemoryComm(queues, members, me, -1)
+        self.messages = 0
+
+    def fileno(self) -> int | None:
+        return None
+
+    def progress(self) -> None:
+        pass
+
+    def allgather(self, data: bytes) -> list[bytes]:
+        raise NotImplementedError
+
+    def describe(self) -> dict[str, str]:
+        return {}
+
+    def abort(self, code: int) -> NoReturn:
+        raise SystemExit(code)
+
+    def finalize(self) -> None:
+        pass
+
+
+def make_job(clients: Sequence[int], **facts: Any) -> Job:
+    """A job of ``clients[i]`` procs under client i, every proc its own host."""
+    procs = []
+    for client, n in enumerate(clients):
+        for _ in range(n):
+            rank = len(procs)
+            address = addresses.from_text(f"127.0.{client}.1")
+            procs.append(Proc(rank=rank, client=client, host=rank, ipv6=address, pid=1000 + rank))
+    hosts = tuple(Host(index=p.rank, client=p.client, ipv6=p.ipv6, port=1, procs=(p.rank,)) for p in procs)
+    known = {"maxdatalen": 1024, "tag_ub": 2**30, "xsize": 1024, "maxlinear": 4, "ackmark": 2, "hiwater": 4}
+    known.update(facts)
+    return Job(version=(0, 0), nclients=len(clients), hosts=hosts, procs=tuple(procs), **known)
+
+
+def make_engines(job: Job) -> list[Engine]:
+    """One engine a proc, connected."""
+    sockets: list[dict[int, socket.socket]] = [{} for _ in job.procs]
+    for a, b in combinations(job.procs, 2):
+        if a.client != b.client:
+            left, right = socket.socketpair()
+            left.setblocking(False)
+            right.setblocking(False)
+            sockets[a.rank][b.host], sockets[b.rank][a.host] = left, right
+    queues: dict[tuple[int, int], deque[_Arrival]] = {}
+    return [
+        Engine(job, p.rank, MemoryVendor(queues, job.client_procs(p.client), p.rank), sockets[p.rank])
+        for p in job.procs
+    ]
+
+
+def run_job(job: Job, program: Callable[[Engine], Any], *, timeout: float = 30.0) -> list[Any]:
+    """Run ``program`` on every proc, each in a thread, then shut down; the results in rank order."""
+    engines = make_engines(job)
+    results: list[Any] = [None] * len(engines)
+    failures: list[BaseException] = []
+
+    def proc(engine: Engine) -> None:
+        try:
+            results[engine.rank] = program(engine)
+            engine.shutdown()
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=proc, args=(engine,), daemon=True) for engine in engines]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout)
+    if failures:
+        raise failures[0]
+    hanging = [rank for rank, thread in enumerate(threads) if thread.is_alive()]
+    assert not hanging, f"ranks {hanging} did not end within {timeout} s"
+    return results
