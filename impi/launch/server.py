@@ -227,7 +227,8 @@ class _Loop:
 
     def _write_all(self) -> None:
         for conn, sock in self._sockets.items():
-            unsent = self._unsent.pop(conn, b"") + self._machine.data_to_send(conn)
+            # What is not on its way yet stays in the machine, which limits it.
+            unsent = self._unsent.pop(conn, b"") or self._machine.data_to_send(conn)
             if unsent:
                 try:
                     unsent = unsent[sock.send(unsent) :]

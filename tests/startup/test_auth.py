@@ -1,0 +1,111 @@
+"""Authentication of IMPI 2.3.3."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from impi.errors import UsageError
+from impi.startup import Credentials, Method, find_credentials, none_warning, parse_key, parse_preference
+from impi.startup.auth import choose_method, decode_mask, encode_mask
+
+NONE, KEY = Method.NONE, Method.KEY
+
+
+@pytest.mark.parametrize(
+    ("environ", "preference", "expected"),
+    [
+        ({"IMPI_AUTH_NONE": ""}, None, Credentials((NONE,))),
+        ({"IMPI_AUTH_NONE": "0"}, None, Credentials((NONE,))),
+        ({"IMPI_AUTH_KEY": "5678"}, None, Credentials((KEY,), 5678)),
+        ({"IMPI_AUTH_KEY": "0xFfffFFFFffffFFFF", "IMPI_AUTH_NONE": ""}, None, Credentials((KEY, NONE), 2**64 - 1)),
+        ({"IMPI_AUTH_KEY": "1", "IMPI_AUTH_NONE": ""}, (NONE, KEY), Credentials((NONE, KEY), 1)),
+        ({"IMPI_AUTH_KEY": "", "IMPI_AUTH_NONE": ""}, None, Credentials((NONE,))),
+        ({"IMPI_AUTH_KEY": "no number", "IMPI_AUTH_NONE": ""}, (NONE,), Credentials((NONE,))),
+    ],
+)
+def test_what_is_available(
+    environ: dict[str, str], preference: tuple[Method, ...] | None, expected: Credentials
+) -> None:
+    assert find_credentials(environ, preference) == expected
+
+
+@pytest.mark.parametrize(
+    ("environ", "preference"),
+    [({}, None), ({"IMPI_AUTH_KEY": " "}, None), ({"IMPI_AUTH_KEY": "1"}, (NONE,)), ({"IMPI_AUTH_NONE": ""}, ())],
+)
+def test_nothing_available(environ: dict[str, str], preference: tuple[Method, ...] | None) -> None:
+    with pytest.raises(UsageError) as caught:
+        find_credentials(environ, preference)
+    assert str(caught.value) == "No authentication methods available for negotiation. Aborting."
+
+
+@pytest.mark.parametrize(
+    ("text", "key"), [("0", 0), ("18446744073709551615", 2**64 - 1), (" 0x162E ", 5678), ("010", 10)]
+)
+def test_keys(text: str, key: int) -> None:
+    assert parse_key(text) == key
+
+
+@pytest.mark.parametrize(
+    "text", ["-1", "18446744073709551616", "0x", "1_0", "secret", "1.0", "٣", "9" * 5000, "0x1" + "0" * 16]
+)
+def test_keys_refused_without_showing_them(text: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        find_credentials({"IMPI_AUTH_KEY": text})
+    words = "IMPI_AUTH_KEY must be a number from 0 to 2^64-1, decimal or 0x and hexadecimal (IMPI 2.3.3)"
+    assert str(caught.value) == words
+
+
+@pytest.mark.parametrize(
+    ("text", "methods"),
+    [
+        ("1", (KEY,)),
+        ("0", (NONE,)),
+        ("3,1-0", (KEY, NONE)),
+        ("0-3", (NONE, KEY)),
+        ("99999999999-0", (KEY, NONE)),
+        ("0,1,0-1", (NONE, KEY)),
+        (" 1 , 0 ", (KEY, NONE)),
+        ("7", ()),
+    ],
+)
+def test_preference(text: str, methods: tuple[Method, ...]) -> None:
+    assert parse_preference(text) == methods
+
+
+@pytest.mark.parametrize("text", ["", ",", "1,", "a", "1-", "-1", "1-0-1", "1;0"])
+def test_preference_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="-auth"):
+        parse_preference(text)
+
+
+def test_masks_of_the_clause() -> None:
+    assert encode_mask([NONE]).hex() == "00000001"
+    assert encode_mask([KEY]).hex() == "00000002"
+    assert encode_mask([KEY, NONE, KEY]).hex() == "00000003"
+
+
+@given(st.sets(st.integers(0, 127)))
+def test_masks_of_many_words(methods: set[int]) -> None:
+    words = [sum(1 << (m - 32 * w) for m in methods if m // 32 == w).to_bytes(4, "big") for w in range(4)]
+    assert decode_mask(b"".join(words)) == methods
+
+
+@pytest.mark.parametrize("payload", [b"", b"\0\0\1", bytes(5)])
+def test_no_mask(payload: bytes) -> None:
+    assert decode_mask(payload) is None
+
+
+@pytest.mark.parametrize(
+    ("preference", "offered", "chosen"),
+    [((KEY, NONE), {0, 1}, KEY), ((NONE, KEY), {0, 1}, NONE), ((KEY, NONE), {0, 31}, NONE), ((KEY,), {0, 2}, None)],
+)
+def test_choice(preference: tuple[Method, ...], offered: set[int], chosen: Method | None) -> None:
+    assert choose_method(preference, offered) is chosen
+
+
+def test_warning_of_the_clause() -> None:
+    assert (
+        none_warning("client1.foo.com", "12.34.56.78")
+        == "Warning: client1.foo.com (12.34.56.78) has authenticated with IMPI_AUTH_NONE."
+    )

@@ -1,0 +1,301 @@
+"""A client's conversation, and what ends it (IMPI 2.3)."""
+
+import struct
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from impi.errors import ImpiError, JobError, LocalProtocolError, PeerError, StartupError, UsageError
+from impi.job import LONG8_VERSION, STRICT_VERSION
+from impi.startup import (
+    ALL_VERSIONS,
+    STRICT_VERSIONS,
+    ClientEvent,
+    ClientFacts,
+    ClientMachine,
+    Credentials,
+    HostFacts,
+    Joined,
+    Method,
+    Negotiated,
+    ProcFacts,
+    ServerMachine,
+)
+from impi.startup.facts import encode_facts, encode_versions
+from impi.wire import Command, Label, encode_command
+
+NONE = Credentials((Method.NONE,))
+KEY = Credentials((Method.KEY,), 5678)
+BOTH = Credentials((Method.KEY, Method.NONE), 5678)
+
+Maker = Callable[..., ClientFacts]
+
+DONE = encode_command(Command.DONE)
+CHOSE_NONE = bytes(8)
+
+
+def size(nclients: int) -> bytes:
+    return encode_command(Command.IMPI, nclients.to_bytes(4, "big", signed=True))
+
+
+def broadcast(label: int, mask: int, data: bytes = b"") -> bytes:
+    return encode_command(Command.COLL, struct.pack(">iI", label, mask) + data)
+
+
+def joined(rank: int = 0, nclients: int = 2, versions: tuple[tuple[int, int], ...] = ALL_VERSIONS) -> ClientMachine:
+    machine = ClientMachine(rank, NONE, versions)
+    assert machine.receive_data(CHOSE_NONE + size(nclients)) == [Joined(nclients)]
+    machine.data_to_send()
+    return machine
+
+
+def rendezvous(machines: list[ClientMachine], facts: list[ClientFacts], credentials: Credentials) -> list[Negotiated]:
+    """Our own server between our own clients, in memory."""
+    server = ServerMachine(len(machines), credentials)
+    jobs: dict[int, Negotiated] = {}
+    for conn in range(len(machines)):
+        server.connected(conn, f"peer{conn}")
+    for _ in range(100):
+        for conn, machine in enumerate(machines):
+            server.receive_data(conn, machine.data_to_send())
+            for event in machine.receive_data(server.data_to_send(conn)):
+                if isinstance(event, Joined):
+                    machine.submit(facts[conn])
+                else:
+                    jobs[conn] = event
+    return [jobs[conn] for conn in range(len(machines))]
+
+
+@pytest.mark.parametrize("credentials", [NONE, KEY, BOTH])
+@pytest.mark.parametrize("nclients", [1, 2, 5, 32])
+def test_all_come_to_the_same_job(facts_of: Maker, nclients: int, credentials: Credentials) -> None:
+    machines = [ClientMachine(rank, credentials) for rank in range(nclients)]
+    jobs = rendezvous(machines, [facts_of(c, (1, 2)) for c in range(nclients)], credentials)
+    assert len(jobs) == nclients
+    assert jobs == [jobs[0]] * nclients
+    job = jobs[0].job
+    assert (job.nclients, len(job.hosts), len(job.procs)) == (nclients, 2 * nclients, 3 * nclients)
+    assert (job.version, job.long_size) == (LONG8_VERSION, 8)
+
+
+def test_one_strict_client_makes_a_strict_job(facts_of: Maker) -> None:
+    machines = [ClientMachine(0, NONE), ClientMachine(1, NONE, STRICT_VERSIONS), ClientMachine(2, NONE)]
+    jobs = rendezvous(machines, [facts_of(c) for c in range(3)], NONE)
+    assert {(j.job.version, j.job.long_size) for j in jobs} == {(STRICT_VERSION, 4)}
+
+
+# Octets
+
+
+@pytest.mark.parametrize(("credentials", "mask"), [(NONE, 1), (KEY, 2), (BOTH, 3)])
+def test_it_begins_with_its_mask(credentials: Credentials, mask: int) -> None:
+    assert ClientMachine(0, credentials).data_to_send() == b"AUTH\0\0\0\4" + mask.to_bytes(4, "big")
+
+
+@pytest.mark.parametrize(("which", "answer"), [(0, b""), (1, (5678).to_bytes(8, "big"))])
+def test_it_follows_the_servers_choice(which: int, answer: bytes) -> None:
+    machine = ClientMachine(3, BOTH)
+    machine.data_to_send()
+    assert machine.receive_data(which.to_bytes(4, "big") + b"\0\0\0\3abc") == []
+    assert machine.data_to_send() == answer + b"IMPI\0\0\0\4\0\0\0\3"
+
+
+def test_one_label_at_a_time(facts_of: Maker) -> None:
+    machine = joined(nclients=1)
+    facts = facts_of(0, (1, 3))
+    machine.submit(facts)
+    for label, data in [(Label.C_VERSION, encode_versions(ALL_VERSIONS)), *encode_facts(facts)]:
+        assert machine.data_to_send() == encode_command(Command.COLL, label.to_bytes(4, "big") + data)
+        assert machine.data_to_send() == b""
+        assert machine.receive_data(broadcast(label, 1, data)) == []
+    assert machine.data_to_send() == DONE
+    (event,) = machine.receive_data(DONE)
+    assert isinstance(event, Negotiated)
+    machine.finish()
+    assert machine.data_to_send() == b"FINI" + bytes(4)
+    assert machine.eof() is None
+
+
+def test_unknown_commands_and_labels_are_skipped_in_every_phase(facts_of: Maker) -> None:
+    noise = encode_command(0x58585858, b"abc") + broadcast(0x1777, 2, b"theirs") + broadcast(0x7000, 0)
+    machine = joined(nclients=1)
+    assert machine.receive_data(noise) == []
+    machine.submit(facts_of(0))
+    for label, data in [(Label.C_VERSION, encode_versions(ALL_VERSIONS)), *encode_facts(facts_of(0))]:
+        assert machine.receive_data(broadcast(label, 1, data) + noise) == []
+    assert len(machine.receive_data(DONE)) == 1
+    assert machine.receive_data(encode_command(0x58585858, b"print this")) == []
+
+
+@given(st.lists(st.integers(0, 400), max_size=12))
+def test_any_split_gives_the_same_job(cuts: list[int]) -> None:
+    here = bytes(12) + b"\x0a\0\0\1"
+    facts = ClientFacts(hosts=(HostFacts(here, 1, (ProcFacts(here, 1),)),))
+    heard = CHOSE_NONE + size(1)
+    later = b"".join(
+        broadcast(label, 1, data)
+        for label, data in [(Label.C_VERSION, encode_versions(ALL_VERSIONS)), *encode_facts(facts)]
+    )
+    outcomes = []
+    for wanted in ([], cuts):
+        machine = ClientMachine(0, NONE)
+        events: list[ClientEvent] = []
+        said = b""
+        for part in (heard, later + DONE):
+            inside = sorted(cut for cut in wanted if cut < len(part))
+            for a, b in zip([0, *inside], [*inside, len(part)], strict=True):
+                events += machine.receive_data(part[a:b])
+                said += machine.data_to_send()
+            if part is heard:
+                machine.submit(facts)
+        outcomes.append((events, said))
+    assert outcomes[0] == outcomes[1]
+    assert len(outcomes[0][0]) == 2
+
+
+# What ends it
+
+
+@pytest.mark.parametrize("rank", [-1, 32])
+def test_no_client_has_this_number(rank: int) -> None:
+    with pytest.raises(UsageError, match=str(rank)):
+        ClientMachine(rank, NONE)
+
+
+@pytest.mark.parametrize("versions", [(), (LONG8_VERSION,), (STRICT_VERSION, STRICT_VERSION), ((0, 0), (2, 0), (1, 0))])
+def test_versions_that_cannot_be_offered(versions: tuple[tuple[int, int], ...]) -> None:
+    with pytest.raises(LocalProtocolError):
+        ClientMachine(0, NONE, versions)
+
+
+@pytest.mark.parametrize(
+    ("credentials", "answer"),
+    [
+        (KEY, CHOSE_NONE),
+        (NONE, b"\0\0\0\1" + bytes(4)),
+        (BOTH, b"\0\0\0\7" + bytes(4)),
+        (BOTH, b"\xff\xff\xff\xff" + bytes(4)),
+        (NONE, b"HTTP/1.1 400"),
+        (NONE, bytes(4) + b"\xff\xff\xff\xff"),
+        (NONE, bytes(4) + b"\0\0\xff\xff"),
+        (NONE, CHOSE_NONE + size(2) + size(2)),
+        (NONE, CHOSE_NONE + DONE),
+        (NONE, CHOSE_NONE + broadcast(0x1000, 3)),
+        (NONE, CHOSE_NONE + encode_command(Command.AUTH)),
+        (NONE, CHOSE_NONE + encode_command(Command.FINI)),
+        (NONE, CHOSE_NONE + size(0)),
+        (NONE, CHOSE_NONE + size(33)),
+        (NONE, CHOSE_NONE + size(-1)),
+        (NONE, CHOSE_NONE + encode_command(Command.IMPI)),
+        (NONE, CHOSE_NONE + size(2) + broadcast(0x1000, 3)),
+    ],
+)
+def test_servers_that_break_the_protocol(credentials: Credentials, answer: bytes) -> None:
+    with pytest.raises(PeerError):
+        ClientMachine(0, credentials).receive_data(answer)
+
+
+def test_a_job_too_small_for_this_client() -> None:
+    with pytest.raises(PeerError, match="client 2"):
+        ClientMachine(2, NONE).receive_data(CHOSE_NONE + size(2))
+
+
+VERSIONS_OF_TWO = encode_versions(STRICT_VERSIONS) * 2
+
+
+@pytest.mark.parametrize(
+    ("heard", "error", "message"),
+    [
+        (
+            broadcast(0x1000, 0b01, VERSIONS_OF_TWO),
+            StartupError,
+            "client 1: did not contribute the mandatory C_VERSION",
+        ),
+        (broadcast(0x1000, 0b10, VERSIONS_OF_TWO), PeerError, "without what this client submitted"),
+        (broadcast(0x1000, 0b111, VERSIONS_OF_TWO), PeerError, "do not exist"),
+        (broadcast(0x1000, 0b11, b""), StartupError, "0 of 2 clients"),
+        (broadcast(0x1100, 0b11, bytes(8)), PeerError, "not its turn"),
+        (broadcast(0x1000, 0b11, VERSIONS_OF_TWO) * 2, PeerError, "not its turn"),
+        (encode_command(Command.COLL, bytes(7)), PeerError, "without label"),
+        (DONE, PeerError, "wrong place"),
+    ],
+)
+def test_broadcasts_that_make_no_job(facts_of: Maker, heard: bytes, error: type[ImpiError], message: str) -> None:
+    machine = joined()
+    machine.submit(facts_of(0))
+    with pytest.raises(error, match=message):
+        machine.receive_data(heard)
+
+
+def test_three_missing_clients_are_all_named(facts_of: Maker) -> None:
+    machine = joined(rank=1, nclients=4)
+    machine.submit(facts_of(1))
+    with pytest.raises(StartupError, match="clients 0, 2, 3: did not"):
+        machine.receive_data(broadcast(0x1000, 0b0010, VERSIONS_OF_TWO))
+
+
+def test_contradictions_are_found_at_the_end(facts_of: Maker) -> None:
+    machines = [ClientMachine(rank, NONE) for rank in range(2)]
+    with pytest.raises(StartupError, match="client 0 has C_COLL_XSIZE 1024 and client 1 has 5"):
+        rendezvous(machines, [facts_of(0), facts_of(1, xsize=5)], NONE)
+
+
+def test_the_words_of_the_clause_for_a_wrong_key() -> None:
+    machine = ClientMachine(1, KEY)
+    assert str(machine.eof()) == "Server disconnected (wrong authentication key?)"
+    machine.receive_data(b"\0\0\0\1" + bytes(4))
+    first, second = str(machine.eof()).split("\n")
+    assert first == "Server disconnected (wrong authentication key?)"
+    assert "client 1 may exist already" in second
+
+
+def test_the_end_in_each_phase(facts_of: Maker) -> None:
+    machine = ClientMachine(1, NONE)
+    machine.receive_data(CHOSE_NONE)
+    assert "client 1 exists already" in str(machine.eof())
+    machine = joined()
+    for _ in range(2):
+        error = machine.eof()
+        assert isinstance(error, StartupError)
+        assert "another client was lost" in str(error)
+        if machine.data_to_send() == b"":
+            machine.submit(facts_of(0))
+
+
+def test_the_end_while_the_job_runs(facts_of: Maker) -> None:
+    machine = ClientMachine(0, NONE)
+    rendezvous([machine], [facts_of(0)], NONE)
+    error = machine.eof()
+    assert isinstance(error, JobError)
+    assert "a client was lost" in str(error)
+
+
+def test_calls_in_the_wrong_order(facts_of: Maker) -> None:
+    machine = ClientMachine(0, NONE)
+    with pytest.raises(LocalProtocolError):
+        machine.submit(facts_of(0))
+    with pytest.raises(LocalProtocolError):
+        machine.finish()
+    machine = joined()
+    machine.submit(facts_of(0))
+    with pytest.raises(LocalProtocolError):
+        machine.submit(facts_of(0))
+
+
+def test_too_many_processes_for_one_command() -> None:
+    here = bytes(12) + b"\x0a\0\0\1"
+    machine = joined()
+    with pytest.raises(UsageError, match="P_IPV6"):
+        machine.submit(ClientFacts(hosts=(HostFacts(here, 1, (ProcFacts(here, 1),) * 262144),)))
+
+
+@given(st.binary(max_size=80))
+def test_any_octets_are_understood_or_refused(data: bytes) -> None:
+    machine = ClientMachine(0, BOTH)
+    try:
+        machine.receive_data(data)
+    except (PeerError, StartupError):
+        return
+    assert machine.eof() is not None
