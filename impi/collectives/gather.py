@@ -72,14 +72,16 @@ def _gather_short(
         return None
     far = yield from _collect(wide, rank, b"")
     pieces: list[Octets] = [piece] * layout.size
-    _place(pieces, blocks, [near.members[i] for i in near.order], packing)
-    _place(pieces, far, [r for i in wide.order[1:] for r in layout.locals_to_master(i)], packing)
+    for octets, indexes in zip(blocks, near.blocks, strict=True):
+        _place(pieces, octets, [near.members[i] for i in indexes], packing)
+    for octets, masters in zip((far or [])[1:], wide.blocks[1:], strict=True):
+        _place(pieces, octets, [r for m in masters for r in layout.locals_to_master(m)], packing)
     pieces[root] = piece
     return pieces
 
 
 def _collect(team: Team, rank: int, own: Octets) -> Algorithm[list[Octets] | None]:
-    """Blocks over the low-bit tree: the root gets its own and its children's, in the team's order; the others None."""
+    """Blocks over the low-bit tree: the root gets its own and its children's, see ``Team.blocks``; the others None."""
     parent, children = team.low(rank)
     got = (yield [Recv(child, GATHER_TAG) for child in children]) if children else []
     blocks: list[Octets] = [own, *got]
@@ -89,6 +91,6 @@ def _collect(team: Team, rank: int, own: Octets) -> Algorithm[list[Octets] | Non
     return None
 
 
-def _place(pieces: list[Octets], blocks: list[Octets] | None, ranks: list[int], packing: Packing) -> None:
-    for rank, piece in zip(ranks, packing.split(concatenate(blocks or [b""]), ranks), strict=True):
+def _place(pieces: list[Octets], octets: Octets, ranks: list[int], packing: Packing) -> None:
+    for rank, piece in zip(ranks, packing.split(octets, ranks), strict=True):
         pieces[rank] = piece

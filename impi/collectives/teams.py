@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
 from impi.collectives import trees
@@ -42,12 +43,17 @@ class Team:
         return self._around(rank, trees.low_parent, trees.low_children)
 
     @property
-    def order(self) -> tuple[int, ...]:
-        """Positions in ``members`` in the order in which a gather over :meth:`low` brings them to the root."""
+    def blocks(self) -> tuple[tuple[int, ...], ...]:
+        """Positions in ``members`` of those whose data each message of a gather over :meth:`low` brings to the root.
+
+        The root's own comes first, then one for each of its children, in their order.
+        """
         n = len(self.members)
         if self.linear:
-            return (self.first, *(i for i in range(n) if i != self.first))
-        return tuple((self.first + v) % n for v in range(n))
+            return ((self.first,), *((i,) for i in range(n) if i != self.first))
+        # Below a vertex of the low-bit tree are its successors, up to the next child of the root.
+        bounds = pairwise((0, *trees.low_children(0, n), n))
+        return tuple(tuple((self.first + v) % n for v in range(start, end)) for start, end in bounds)
 
     def _around(self, rank: int, parent: _Parent, children: _Children) -> tuple[int | None, tuple[int, ...]]:
         if rank not in self.members:
