@@ -28,7 +28,7 @@ _module: ModuleType | None = None
 
 
 def real_mpi() -> ModuleType:
-    """The library's own ``mpi4py.MPI``, although the hook may have given that name to ours; initialised, never finalised.
+    """The library's own ``mpi4py.MPI``, although the hook may have given that name to ours; initialised.
 
     Raises:
         LaunchError: mpi4py or the library is missing, or they do not fit together.
@@ -188,7 +188,7 @@ class _Comm:
         library = self._library
         everybody = self._comm.Get_group()
         group = everybody.Incl(list(ranks))
-        # Two overlapping creations may be under way in different procs; the tag keeps them apart. Context ids come in pairs (4.3).
+        # Overlapping creations may be under way in different procs; the tag keeps them apart. Ids come in pairs (4.3).
         tag = (cid >> 1) % (_tag_ub(library.mpi, self._comm) + 1)
         comm = self._comm.Create_group(group, tag)
         group.Free()
@@ -231,8 +231,8 @@ class NativeVendor:
         self.world = _Comm(self._library, self._own)
         if size and size != self.world.size:
             raise LaunchError(
-                f"{library} sees {self.world.size} of the {size} procs: mpiexec and the library ({_library_file()}) do not "
-                "belong together; name the right prefix with --prefix"
+                f"{library} sees {self.world.size} of the {size} procs: mpiexec and the library ({_library_file()}) "
+                "do not belong together; name the right prefix with --prefix"
             )
         self.tag_ub = _tag_ub(mpi, mpi.COMM_WORLD)
 

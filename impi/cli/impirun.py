@@ -1,0 +1,166 @@
+"""``impirun``: start the server or one client of an IMPI job (IMPI 2.2)."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from impi import __version__
+from impi.launch.client import ClientOptions, run_client
+from impi.launch.server import ServerOptions, run_server
+from impi.startup import DEFAULT_ACKMARK, DEFAULT_DATALEN, DEFAULT_HIWATER
+from impi.vendors import VENDORS
+
+__all__ = ["main"]
+
+_USAGE = """\
+impirun -server COUNT [-port PORT] [-auth LIST] [--interface ADDRESS] [-v]
+       impirun -client RANK HOST:PORT [-np N] [--vendor NAME] [options] PROGRAM [ARGUMENTS...]"""
+
+_EXAMPLES = """\
+examples:
+  export IMPI_AUTH_KEY=12345             # the same on all machines; or IMPI_AUTH_NONE=1 inside a closed network
+  impirun -server 2                      # prints where it listens, such as 10.0.0.1:40123
+  impirun -client 0 10.0.0.1:40123 -np 4 --vendor mpich pi.py
+  impirun -client 1 10.0.0.1:40123 --vendor openmpi --nodes a:2,b:2 ./program --steps 100
+
+A PROGRAM that ends in .py is run by this Python; its "from mpi4py import MPI" then spans all clients.
+The exit code is the program's own; 1 when the job failed, 2 when something was asked wrongly, 128+N after signal N."""
+
+
+class _Parser(argparse.ArgumentParser):
+    """Mistakes are one sentence."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"impirun: {message}; see impirun --help\n")
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1")
+    return int(text)
+
+
+def _number(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0.0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
+    return value
+
+
+def _parser() -> _Parser:
+    parser = _Parser(
+        prog="impirun",
+        usage=_USAGE,
+        description="Start the server or one client of an IMPI job.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("--version", action="version", version=f"impirun {__version__}, IMPI 0.0")
+    add("--interface", metavar="ADDRESS", default="", help="address (client: or interface, or network) to listen on")
+    group = parser.add_argument_group("the server")
+    group.add_argument("-server", "--server", metavar="COUNT", type=_number, help="serve a job of COUNT clients")
+    group.add_argument("-port", "--port", metavar="PORT", type=_number, help="TCP port (default: any free one)")
+    group.add_argument("-auth", "--auth", metavar="LIST", help="authentication methods, best first, such as 1,0 or 1-0")
+    group.add_argument("-v", "--verbose", action="store_true", help="tell who joins and ends")
+    _add_client(parser)
+    return parser
+
+
+def _add_client(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("a client").add_argument
+    add("-client", "--client", nargs=2, metavar=("RANK", "HOST:PORT"), help="be client RANK of the server's job")
+    add("-np", "-n", "--np", dest="np", metavar="N", type=_count, help="number of procs (default: all slots, or 1)")
+    add(
+        "--vendor",
+        choices=VENDORS,
+        help="what moves messages inside the client (default: pure, which needs no library)",
+    )
+    add("--prefix", metavar="DIR", help="where that MPI library is installed")
+    add("--nodes", metavar="LIST", help="NODE:SLOTS,NODE:SLOTS,... (default: this machine)")
+    add("--impi-version", choices=("0.0",), help="offer this version only, even to clients that have ours")
+    add(
+        "--start-timeout", metavar="S", type=_seconds, help="seconds that procs may start after the first (default: 60)"
+    )
+    add = parser.add_argument_group("what the client offers to the job").add_argument
+    add("--datalen", metavar="OCTETS", type=_number, help=f"most user data in a packet (default: {DEFAULT_DATALEN})")
+    add("--ackmark", metavar="N", type=_number, help=f"packets per acknowledgement (default: {DEFAULT_ACKMARK})")
+    add("--hiwater", metavar="N", type=_number, help=f"most packets not acknowledged (default: {DEFAULT_HIWATER})")
+    add("--tag-ub", metavar="TAG", type=_number, help="highest tag (default: the vendor's)")
+    add(
+        "--xsize",
+        metavar="OCTETS",
+        type=_number,
+        help="from here a collective is long (default: 1024; all clients alike)",
+    )
+    add("--maxlinear", metavar="N", type=_number, help="most clients of a linear collective (default: 4; all alike)")
+    add("program", nargs=argparse.REMAINDER, metavar="PROGRAM [ARGUMENTS...]", help="what every proc runs")
+
+
+def _client_options(parser: _Parser, args: argparse.Namespace) -> ClientOptions:
+    rank, server = args.client
+    if not rank.isdecimal():
+        parser.error(f"-client takes the number of the client and HOST:PORT of the server, not {rank!r}")
+    program = args.program[1:] if args.program[:1] == ["--"] else args.program
+    if not program:
+        parser.error("no program was named; it stands after all options")
+    if program[0].startswith("-"):
+        parser.error(f"there is no option {program[0]}")
+    chosen = {
+        "procs": args.np,
+        "prefix": args.prefix,
+        "nodes": args.nodes,
+        "vendor": args.vendor,
+        "xsize": args.xsize,
+        "maxlinear": args.maxlinear,
+        "datalen": args.datalen,
+        "ackmark": args.ackmark,
+        "hiwater": args.hiwater,
+        "tag_ub": args.tag_ub,
+        "start_timeout_s": args.start_timeout,
+    }
+    return ClientOptions(
+        rank=int(rank),
+        server=server,
+        argv=tuple(program),
+        interface=args.interface,
+        strict=args.impi_version == "0.0",
+        **{name: value for name, value in chosen.items() if value is not None},
+    )
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit code."""
+    parser = _parser()
+    args = parser.parse_args(argv)
+    if (args.server is None) == (args.client is None):
+        parser.error("either -server COUNT or -client RANK HOST:PORT is needed")
+    if args.client is not None:
+        if args.port is not None or args.auth is not None:
+            parser.error("-port and -auth belong to -server")
+        return run_client(_client_options(parser, args), environ=os.environ, stderr=sys.stderr)
+    if args.program:
+        parser.error(f"a server runs no program, but {args.program[0]!r} was named")
+    options = ServerOptions(
+        count=args.server, port=args.port or 0, auth=args.auth, interface=args.interface, verbose=args.verbose
+    )
+    return run_server(options, environ=os.environ, stdout=sys.stdout, stderr=sys.stderr)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,368 @@
+"""``impirun -client``: one client of a job, from the start of its procs to FINI (DESIGN.md, "Start-up")."""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import shutil
+import socket
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TextIO
+
+from impi.errors import ImpiError, JobError, LaunchError, PeerError, StartupError, UsageError
+from impi.job import Job
+from impi.launch import nodes as placing
+from impi.launch.children import Children, exit_code
+from impi.launch.control import Control
+from impi.launch.interrupts import Interrupts
+from impi.launch.mpich import MpichLauncher
+from impi.launch.net import outgoing_address, parse_endpoint
+from impi.launch.openmpi import OpenmpiLauncher
+from impi.launch.prefix import find
+from impi.launch.program import Launcher, Program, base_environment
+from impi.launch.pure import PureLauncher
+from impi.launch.rendezvous import Rendezvous
+from impi.startup import (
+    ALL_VERSIONS,
+    DEFAULT_ACKMARK,
+    DEFAULT_DATALEN,
+    DEFAULT_HIWATER,
+    STRICT_VERSIONS,
+    ClientFacts,
+    HostFacts,
+    Joined,
+    Negotiated,
+    ProcFacts,
+)
+from impi.vendors import VENDORS, interfaces
+
+__all__ = ["ClientOptions", "run_client"]
+
+_TURN_S: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientOptions:
+    """What the command line of ``impirun -client`` says."""
+
+    rank: int
+    """The number of this client."""
+    server: str
+    """HOST:PORT, as ``impirun -server`` has printed it."""
+    argv: tuple[str, ...]
+    """The program and its arguments."""
+    procs: int | None = None
+    """How many procs; None: the slots of all nodes, or 1."""
+    vendor: str = "pure"
+    prefix: str = ""
+    """Folder of the MPI library; empty: look for it."""
+    nodes: str = ""
+    """NODE:SLOTS,...; empty: this machine."""
+    interface: str = ""
+    """Address, interface or network that the procs advertise; empty: where traffic to the server leaves."""
+    strict: bool = False
+    """Whether to offer IMPI 0.0 only."""
+    xsize: int = -1
+    maxlinear: int = -1
+    datalen: int = DEFAULT_DATALEN
+    ackmark: int = DEFAULT_ACKMARK
+    hiwater: int = DEFAULT_HIWATER
+    tag_ub: int | None = None
+    """The highest tag; None: the highest that the vendor has."""
+    start_timeout_s: float = 60.0
+    """How long procs may take to initialise MPI once the first has begun to."""
+
+
+def run_client(options: ClientOptions, *, environ: Mapping[str, str], stderr: TextIO) -> int:
+    """Run one client to its end; the process becomes the subreaper of what it starts, and ends it should anything fail.
+
+    Returns:
+        The exit code: 0 once all procs have ended with 0 and the server has our FINI; that of the program or mpiexec
+        if it failed (128 + N for signal N); 1 when the job failed; 2 for what cannot be asked; 130 or 143 when ended.
+    """
+
+    def warn(text: str) -> None:
+        print(f"impirun: client {options.rank}: {text}", file=stderr, flush=True)
+
+    try:
+        with ExitStack() as stack:
+            return _begin(options, environ, warn, stack)
+    except UsageError as error:
+        warn(str(error))
+        return 2
+    except ImpiError as error:
+        warn(str(error))
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def _begin(options: ClientOptions, environ: Mapping[str, str], warn: Any, stack: ExitStack) -> int:
+    """Check everything that can be wrong without a job, connect to the server, and only then start procs."""
+    nodes = placing.parse(options.nodes) if options.nodes else ()
+    size = options.procs or sum(node.slots for node in nodes) or 1
+    placed = placing.place(size, nodes)
+    launcher = _launcher(options, environ)
+    argv = _resolve(options.argv, any(placing.is_here(node.name) for node in placed))
+    _facts(options, [{"address": "00" * 16, "port": 1, "pid": 1}], 2**31 - 1)  # every number is in its range
+    host, port = parse_endpoint(options.server)
+    versions = STRICT_VERSIONS if options.strict else ALL_VERSIONS
+    one_node = len(placed) == 1 and placing.is_here(placed[0].name)
+    advertised = _advertised(options.interface, one_node)
+    rendezvous = stack.enter_context(Rendezvous(host, port, options.rank, environ=environ, versions=versions))
+    rendezvous.start()
+    session = stack.enter_context(
+        _Session(options, size, rendezvous, _control_address(placed, options.interface), warn)
+    )
+    join = {
+        "control": session.control.endpoint,
+        "token": session.control.token,
+        "vendor": options.vendor,
+        "server": _numeric(host, one_node),
+        "interface": advertised or (rendezvous.local_address if one_node else ""),
+    }
+    program = Program(
+        argv=argv, nodes=placed, environ=base_environment(environ), join=join, interface=options.interface
+    )
+    return session.run(launcher, program)
+
+
+class _Session:
+    """The loop of a running client."""
+
+    def __init__(self, options: ClientOptions, size: int, rendezvous: Rendezvous, address: str, warn: Any) -> None:
+        self._options = options
+        self._size = size
+        self._rendezvous = rendezvous
+        self._warn = warn
+        self._selector = selectors.DefaultSelector()
+        self._interrupts = Interrupts()
+        self.control = Control(address, size, self._selector, warn)
+        self._job: Job | None = None
+        self._all_clients = False
+        self._submitted = False
+        self._deadline: float | None = None
+
+    def __enter__(self) -> _Session:
+        self._interrupts.__enter__()
+        self._selector.register(self._interrupts, selectors.EVENT_READ, lambda: None)
+        self._selector.register(self._rendezvous, selectors.EVENT_READ, self._from_server)
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self.control.close()
+        self._selector.close()
+        self._interrupts.__exit__()
+
+    def run(self, launcher: Launcher, program: Program) -> int:
+        """Start, watch, end."""
+        children = Children(launcher.commands(program), self._selector)
+        done = False
+        try:
+            children.start()
+            while children.running and self._interrupts.signum is None:
+                self._turn(self._patience())
+                self._check(children, program)
+            code = self._outcome(children, program)
+            done = code == 0
+            return code
+        except ImpiError as error:
+            self.control.answer({"error": str(error)})
+            raise
+        finally:
+            # After success, what a program has left running on purpose is its own affair.
+            if not done:
+                self._leave_server()
+                children.end(self._turn)
+            children.sweep()
+
+    # ---- one turn
+
+    def _turn(self, seconds: float) -> None:
+        for key, _ in self._selector.select(seconds):
+            key.data()
+
+    def _patience(self) -> float:
+        if self._deadline is None:
+            return _TURN_S
+        return min(_TURN_S, max(0.0, self._deadline - time.monotonic()))
+
+    def _leave_server(self) -> None:
+        """Without FINI, at once, so that the other clients end while we end our procs."""
+        for key in list(self._selector.get_map().values()):
+            if key.fileobj in (self._rendezvous, self._interrupts):
+                self._selector.unregister(key.fileobj)
+        self._rendezvous.close()
+
+    def _from_server(self) -> None:
+        if self._job is not None:
+            why = self._rendezvous.lost()
+            if why is not None:
+                raise JobError(why)
+            return
+        for event in self._rendezvous.on_readable():
+            match event:
+                case Joined():
+                    self._all_clients = True
+                case Negotiated(job=job):
+                    self._job = job
+                    self.control.answer({"job": json.loads(job.to_json())})
+
+    def _check(self, children: Children, program: Program) -> None:
+        """Go one step further where something has come; raise what cannot go on."""
+        if children.error:
+            raise LaunchError(children.error)
+        if children.failure:
+            return
+        joined = self.control.joined
+        if self.control.rank0 is None:
+            if joined and self._deadline is None:
+                self._deadline = time.monotonic() + self._options.start_timeout_s
+            missing = children.ended_ranks - {rank for rank in joined if isinstance(rank, int)}
+            if self._options.vendor == "pure" and joined and missing:
+                raise StartupError(
+                    f"rank {min(missing)} of this client ended without initialising MPI, while others wait for it"
+                )
+            if self._deadline is not None and time.monotonic() >= self._deadline:
+                raise StartupError(self._too_late(len(joined)))
+        elif not self._submitted:
+            self._deadline = None
+            children.note_segments()
+            if self._all_clients:
+                self._submitted = True
+                rank0 = self.control.rank0
+                self._rendezvous.submit(_facts(self._options, rank0["procs"], int(rank0["tag_ub"])))
+
+    def _too_late(self, joined: int) -> str:
+        seconds = f"{self._options.start_timeout_s:g} s (--start-timeout)"
+        if joined < self._size:
+            return (
+                f"only {joined} of {self._size} procs have begun to initialise MPI within {seconds} of the first; "
+                "either all procs of a program must, or none"
+            )
+        return f"the procs did not reach each other by {self._options.vendor} within {seconds}; see --interface"
+
+    # ---- the end
+
+    def _outcome(self, children: Children, program: Program) -> int:
+        signum = self._interrupts.signum
+        if signum is not None:
+            self._warn(f"ended by signal {signum}; its procs are ended, too")
+            return 128 + signum
+        initialised = self.control.rank0 is not None
+        name = Path(program.argv[0]).name if len(program.argv) == 1 else " ".join(program.argv[:2])
+        if failure := children.failure:
+            self._warn(f"{failure}" + ("" if initialised else ", before the program had initialised MPI"))
+            return exit_code(failure.status)
+        if not initialised:
+            raise StartupError(
+                f"the program ended without initialising MPI; {name} must import mpi4py.MPI or impi.MPI, "
+                "in a Python that heeds PYTHONPATH and has numpy"
+            )
+        if self._job is None:
+            raise StartupError("the program ended before all clients had joined the job")
+        self._rendezvous.finish()
+        return 0
+
+
+def _launcher(options: ClientOptions, environ: Mapping[str, str]) -> Launcher:
+    match options.vendor:
+        case "pure":
+            return PureLauncher()
+        case "mpich":
+            return MpichLauncher(find("mpich", options.prefix, environ))
+        case "openmpi":
+            return OpenmpiLauncher(find("openmpi", options.prefix, environ))
+        case other:
+            raise UsageError(f"there is no vendor {other!r}; the vendors are {', '.join(VENDORS)}")
+
+
+def _resolve(argv: tuple[str, ...], here: bool) -> tuple[str, ...]:
+    """The program as it is started: a Python file by this Python, anything else by its full path."""
+    if not argv:
+        raise UsageError("no program was named; it stands after all options")
+    if argv[0].endswith(".py"):
+        if here and not Path(argv[0]).is_file():
+            raise UsageError(f"there is no program {argv[0]} in {Path.cwd()}")
+        return (sys.executable, *argv)
+    found = shutil.which(argv[0])
+    if found is None and here:
+        raise UsageError(f"there is no program {argv[0]!r} on the PATH, or it is not executable")
+    return (os.path.abspath(found) if found else argv[0], *argv[1:])  # noqa: PTH100  (resolving links would leave a venv)
+
+
+def _facts(options: ClientOptions, procs: list[dict[str, Any]], tag_ub: int) -> ClientFacts:
+    """What this client contributes: every proc is its own host.
+
+    Raises:
+        UsageError: a number is out of its range.
+        PeerError: our procs have said something that makes no sense.
+    """
+    try:
+        hosts = tuple(
+            HostFacts(address, int(item["port"]), (ProcFacts(address, int(item["pid"])),))
+            for item in procs
+            for address in [bytes.fromhex(item["address"])]
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise PeerError(f"the list of its procs that vendor rank 0 has sent is wrong: {error!r}") from None
+    highest = tag_ub if options.tag_ub is None else options.tag_ub
+    if highest > tag_ub:
+        raise UsageError(f"--tag-ub {highest} is more than the {tag_ub} that {options.vendor} has")
+    return ClientFacts(
+        hosts=hosts,
+        tag_ub=highest,
+        datalen=options.datalen,
+        xsize=options.xsize,
+        maxlinear=options.maxlinear,
+        ackmark=options.ackmark,
+        hiwater=options.hiwater,
+    )
+
+
+def _advertised(interface: str, one_node: bool) -> str:
+    """What procs take as ``--interface``: on one node its address; on several what each can look up for itself."""
+    if not interface:
+        return ""
+    if one_node:
+        return interfaces.address_of(interface)
+    if "/" in interface:
+        return interface
+    name = interfaces.name_of(interface)
+    if not name:
+        raise UsageError(
+            f"--interface {interface} is no interface of this machine; for several nodes name one that all have, "
+            "or their network"
+        )
+    return name
+
+
+def _control_address(placed: tuple[placing.Node, ...], interface: str) -> str:
+    """Where procs on all the nodes reach impirun; loopback if all are here."""
+    away = [node.name for node in placed if not placing.is_here(node.name)]
+    if not away:
+        return "127.0.0.1"
+    if interface:
+        return interfaces.address_of(interface)
+    return outgoing_address(_address(away[0]))
+
+
+def _numeric(host: str, one_node: bool) -> str:
+    """The server's numeric address, as seen from all nodes."""
+    address = _address(host)
+    if not one_node and (address == "::1" or address.startswith("127.")):
+        return outgoing_address()
+    return address
+
+
+def _address(name: str) -> str:
+    try:
+        return str(socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)[0][4][0])
+    except OSError as error:
+        raise UsageError(f"{name} has no address: {error.strerror}") from None

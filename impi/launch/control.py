@@ -1,0 +1,147 @@
+"""impirun's control socket, at which its procs introduce themselves (DESIGN.md, "The control connection")."""
+
+from __future__ import annotations
+
+import hmac
+import json
+import secrets
+import selectors
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from impi.launch.net import show_endpoint
+
+__all__ = ["Control"]
+
+_CHUNK: Final = 1 << 16
+_MAX_LINE: Final = 1 << 24
+"""Octets of a first line: the list of some 200 000 procs."""
+_SEND_S: Final = 10.0
+
+
+@dataclass(slots=True)
+class _Connection:
+    sock: socket.socket
+    peer: str
+    received: bytearray = field(default_factory=bytearray)
+    known: bool = False
+
+
+class Control:
+    """Accepts the procs of one client, and nobody else.
+
+    Args:
+        address: where to listen; all procs must reach it.
+        size: how many procs there are.
+        selector: where its sockets are registered, with a callable as data that the owner's loop calls.
+        warn: is told, in one sentence, of connections that were refused.
+    """
+
+    def __init__(self, address: str, size: int, selector: selectors.BaseSelector, warn: Callable[[str], None]) -> None:
+        self._size = size
+        self._selector = selector
+        self._warn = warn
+        self.token = secrets.token_hex(16)
+        self.joined: set[object] = set()
+        """Who has begun to initialise MPI: (node, pid) of procs under an MPI library, ranks of pure ones."""
+        self.rank0: dict[str, Any] | None = None
+        """What vendor rank 0 has handed over, once it has."""
+        self._rank0_connection: _Connection | None = None
+        self._pure: dict[int, tuple[_Connection, object]] = {}
+        self._connections: list[_Connection] = []
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        self._listener = socket.create_server((address, 0), family=family, backlog=1024)
+        self._listener.setblocking(False)
+        self.endpoint = show_endpoint(address, self._listener.getsockname()[1])
+        """``address:port``."""
+        selector.register(self._listener, selectors.EVENT_READ, self._accept)
+
+    def answer(self, reply: dict[str, object]) -> None:
+        """Answer vendor rank 0, with the job or an error."""
+        if self._rank0_connection is not None:
+            self._send(self._rank0_connection, reply)
+
+    def close(self) -> None:
+        """Close all its sockets."""
+        for connection in [*self._connections]:
+            self._drop(connection)
+        self._selector.unregister(self._listener)
+        self._listener.close()
+
+    def _accept(self) -> None:
+        try:
+            sock, address = self._listener.accept()
+        except OSError:
+            return
+        sock.setblocking(False)
+        connection = _Connection(sock, show_endpoint(*address[:2]))
+        self._connections.append(connection)
+        self._selector.register(sock, selectors.EVENT_READ, lambda: self._read(connection))
+
+    def _read(self, connection: _Connection) -> None:
+        try:
+            data = connection.sock.recv(_CHUNK)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self._drop(connection)
+        elif not connection.known:
+            connection.received += data
+            line, newline, _ = connection.received.partition(b"\n")
+            if newline:
+                self._introduce(connection, bytes(line))
+                connection.received = bytearray()
+            elif len(connection.received) > _MAX_LINE:
+                self._refuse(connection, "sent no end of line")
+
+    def _introduce(self, connection: _Connection, line: bytes) -> None:
+        try:
+            hello = json.loads(line)
+        except ValueError:
+            hello = None
+        if not isinstance(hello, dict) or not hmac.compare_digest(
+            str(hello.get("token")).encode("utf-8", "replace"), self.token.encode()
+        ):
+            self._refuse(connection, "does not know this job's token")
+            return
+        connection.known = True
+        match hello.get("role"):
+            case "joining":
+                self.joined.add((hello.get("node"), hello.get("pid")))
+            case "rank0" if self.rank0 is None:
+                self.rank0 = hello
+                self._rank0_connection = connection
+            case "pure" if hello.get("rank") in range(self._size) and hello["rank"] not in self._pure:
+                self._add_pure(connection, hello)
+            case role:
+                self._refuse(connection, f"came as {role!r}, rank {hello.get('rank')}, where none was awaited")
+
+    def _add_pure(self, connection: _Connection, hello: dict[str, Any]) -> None:
+        self.joined.add(hello["rank"])
+        self._pure[hello["rank"]] = (connection, hello.get("address"))
+        if len(self._pure) == self._size:
+            peers = [self._pure[rank][1] for rank in range(self._size)]
+            for other, _ in self._pure.values():
+                self._send(other, {"peers": peers})
+
+    def _send(self, connection: _Connection, reply: dict[str, object]) -> None:
+        try:
+            connection.sock.settimeout(_SEND_S)
+            connection.sock.sendall(json.dumps(reply).encode() + b"\n")
+            connection.sock.setblocking(False)
+        except OSError:
+            self._drop(connection)  # that proc has ended, which its launcher tells
+
+    def _refuse(self, connection: _Connection, why: str) -> None:
+        self._warn(f"closed a connection to {self.endpoint} from {connection.peer}, which {why}")
+        self._drop(connection)
+
+    def _drop(self, connection: _Connection) -> None:
+        if connection in self._connections:
+            self._connections.remove(connection)
+            self._selector.unregister(connection.sock)
+            connection.sock.close()

@@ -1,0 +1,1 @@
+"""The folder that impirun puts on the PYTHONPATH of its procs."""

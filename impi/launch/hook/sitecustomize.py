@@ -1,0 +1,89 @@
+"""The hook: in a proc of a job, ``from mpi4py import MPI`` gives :mod:`impi.MPI`, in every form of the statement.
+
+impirun puts this folder first on PYTHONPATH, and Python runs this file at every start. Without ``IMPI_JOIN`` it does
+nothing but let the ``sitecustomize`` run that it hides, if there is one. It also makes ``impi`` itself importable, as
+the very package that impirun runs, installed or not; and it stands in for the package ``mpi4py`` where none is.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import sys
+from collections.abc import Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from types import ModuleType
+from typing import Any
+
+_HERE = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120  (pathlib costs 10 ms of every start)
+_LAUNCH = os.path.dirname(_HERE)  # noqa: PTH120
+_PACKAGE = os.path.dirname(_LAUNCH)  # noqa: PTH120
+
+
+class Finder(MetaPathFinder, Loader):
+    """Answers for ``mpi4py.MPI``, for ``impi``, and for ``mpi4py`` where there is none."""
+
+    gives_mpi4py = True
+    """By this the native vendors know whom to put aside while they import the library's own module."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Part of the protocol of ``sys.meta_path``."""
+        if fullname == "mpi4py.MPI":
+            return ModuleSpec(fullname, self, origin="impi.MPI")
+        if fullname == "impi":
+            return _package(fullname, os.path.join(_PACKAGE, "__init__.py"), [_PACKAGE])  # noqa: PTH118
+        if fullname == "mpi4py" and PathFinder.find_spec(fullname) is None:
+            return _package(fullname, os.path.join(_LAUNCH, "standin.py"), [])  # noqa: PTH118
+        if fullname.startswith("mpi4py.") and not path:
+            raise ModuleNotFoundError(
+                f"{fullname} is a part of mpi4py itself, which {sys.executable} does not have; "
+                f"install it there with '{sys.executable} -m pip install mpi4py'",
+                name=fullname,
+            )
+        return None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        """The one and only :mod:`impi.MPI`, under a second name."""
+        module = importlib.import_module("impi.MPI")
+        spec.loader_state = module.__spec__  # the import system is about to replace it
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        """It has been executed; only its identity is put right."""
+        spec = module.__spec__
+        if spec is not None and spec.loader_state is not None:
+            module.__spec__ = spec.loader_state
+        vars(module).setdefault("__getattr__", _no_handles)
+
+
+def _package(name: str, file: str, locations: list[str]) -> ModuleSpec | None:
+    return importlib.util.spec_from_file_location(name, file, submodule_search_locations=locations)
+
+
+def _no_handles(name: str) -> Any:
+    """What compiled extensions look for in mpi4py.MPI, and all else that it does not have."""
+    if name in ("__pyx_capi__", "_addressof", "_sizeof", "_handleof"):
+        raise AttributeError(
+            f"mpi4py.MPI has no {name} in an IMPI job: its communicators span several MPI libraries, so there are "
+            "no C handles that a compiled extension could use"
+        )
+    raise AttributeError(f"module 'mpi4py.MPI' has no attribute {name!r}")
+
+
+def _run_hidden() -> None:
+    """Run the ``sitecustomize`` that would have run without this one."""
+    rest = [item for item in sys.path if os.path.abspath(item or ".") != _HERE]  # noqa: PTH100
+    spec = PathFinder.find_spec("sitecustomize", rest)
+    if spec is not None and spec.loader is not None:
+        module = importlib.util.module_from_spec(spec)
+        sys.modules["sitecustomize"] = module
+        spec.loader.exec_module(module)
+
+
+if "IMPI_JOIN" in os.environ:
+    sys.meta_path.insert(0, Finder())
+_run_hidden()

@@ -1,0 +1,43 @@
+"""Start procs under MPICH: one mpiexec (Hydra)."""
+
+from __future__ import annotations
+
+from impi.launch.prefix import Installation
+from impi.launch.program import SSH_OPTIONS, Command, Program, forwarded
+
+__all__ = ["MpichLauncher"]
+
+
+class MpichLauncher:
+    """``mpiexec -n N`` with what MPICH needs to run anywhere, containers included; the user's own settings win."""
+
+    def __init__(self, installation: Installation) -> None:
+        self._installation = installation
+
+    def commands(self, program: Program) -> list[Command]:
+        """One mpiexec."""
+        several = not program.one_node
+        environ = {**self._settings(program, several), **program.environ}
+        environ["IMPI_JOIN"] = program.invitation(size=program.size)
+        if self._installation.library:
+            environ["MPI4PY_LIBMPI"] = self._installation.library
+        argv = [self._installation.mpiexec, "-n", str(program.size), "-genvlist", ",".join(forwarded(environ))]
+        if several:
+            argv += ["-launcher", "ssh", "-hosts", ",".join(f"{node.name}:{node.slots}" for node in program.nodes)]
+            if name := program.interface_name():
+                argv += ["-iface", name]
+        return [Command(argv=(*argv, *program.argv), environ=environ, title="MPICH's mpiexec")]
+
+    @staticmethod
+    def _settings(program: Program, several: bool) -> dict[str, str]:
+        # process_vm_readv is forbidden in most containers, and MPICH aborts instead of doing without.
+        settings = {"MPIR_CVAR_CH4_CMA_ENABLE": "0"}
+        if program.crowded:
+            settings["MPIR_CVAR_POLLS_BEFORE_YIELD"] = "1"
+        if several:
+            # UCX, the default, tries shared memory between containers of one machine.
+            settings |= {"MPIR_CVAR_CH4_NETMOD": "ofi", "FI_PROVIDER": "tcp"}
+            settings["HYDRA_LAUNCHER_EXTRA_ARGS"] = " ".join(SSH_OPTIONS)
+            if name := program.interface_name():
+                settings["FI_TCP_IFACE"] = name
+        return settings

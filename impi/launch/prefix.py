@@ -1,0 +1,98 @@
+"""Where the installation of an MPI library is: its mpiexec, and the library that belongs to it."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from impi.errors import LaunchError, UsageError
+
+__all__ = ["Installation", "find"]
+
+_PROGRAMS: Final = {"mpich": ("mpiexec.hydra", "mpiexec.mpich"), "openmpi": ("mpiexec.openmpi",)}
+"""Names under which distributions keep the launchers of several vendors apart, tried before plain mpiexec."""
+_MARKS: Final = {"mpich": ("hydra",), "openmpi": ("open mpi", "openrte", "prrte")}
+"""What ``mpiexec --version`` says of itself, in lower case."""
+_LIBRARIES: Final = {"mpich": ("libmpi.so.12",), "openmpi": ("libmpi.so.40",)}
+_DEADLINE_S: Final = 20.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Installation:
+    """One installed MPI library."""
+
+    mpiexec: str
+    """Absolute path of the launcher."""
+    prefix: Path
+    """The folder that has ``bin/`` and ``lib/``."""
+    library: str
+    """Path of the library for ``MPI4PY_LIBMPI``; empty where mpi4py must find it by itself."""
+
+
+def find(vendor: str, prefix: str, environ: Mapping[str, str]) -> Installation:
+    """The installation of ``vendor``.
+
+    Looked for in this order: ``--prefix``, ``IMPI_PREFIX_<VENDOR>``, ``.mpi/<vendor>`` of a checkout, the PATH.
+
+    Raises:
+        UsageError: a folder that was named has no mpiexec in it.
+        LaunchError: nothing was found, or the mpiexec on the PATH is another vendor's.
+    """
+    variable = f"IMPI_PREFIX_{vendor.upper()}"
+    for origin, text in (("--prefix", prefix), (variable, environ.get(variable, ""))):
+        if text:
+            folder = Path(text).expanduser().absolute()
+            if not (mpiexec := folder / "bin" / "mpiexec").is_file():
+                raise UsageError(
+                    f"{origin} {text} has no bin/mpiexec; name the folder that {vendor} was installed into"
+                )
+            return _installation(vendor, mpiexec, folder)
+    folder = Path(__file__).absolute().parents[2] / ".mpi" / vendor
+    if (mpiexec := folder / "bin" / "mpiexec").is_file():
+        return _installation(vendor, mpiexec, folder)
+    return _on_path(vendor, environ, variable)
+
+
+def _on_path(vendor: str, environ: Mapping[str, str], variable: str) -> Installation:
+    others = []
+    for name in (*_PROGRAMS[vendor], "mpiexec"):
+        found = shutil.which(name, path=environ.get("PATH"))
+        if found is None:
+            continue
+        if any(mark in _version(found) for mark in _MARKS[vendor]):
+            mpiexec = Path(found).absolute()
+            return _installation(vendor, mpiexec, mpiexec.parents[1])
+        others.append(found)
+    detail = f" ({others[0]} on the PATH is not {vendor}'s)" if others else ""
+    raise LaunchError(
+        f"no mpiexec of {vendor} was found{detail}; name its folder with --prefix DIR or {variable}=DIR, "
+        "or use --vendor pure, which needs no MPI library"
+    )
+
+
+def _version(mpiexec: str) -> str:
+    try:
+        result = subprocess.run(
+            [mpiexec, "--version"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=_DEADLINE_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return result.stdout.decode("utf-8", "replace").lower()
+
+
+def _installation(vendor: str, mpiexec: Path, prefix: Path) -> Installation:
+    library = ""
+    for folder in ("lib", "lib64"):
+        for name in _LIBRARIES[vendor]:
+            if not library and (file := prefix / folder / name).exists():
+                library = str(file)
+    return Installation(mpiexec=str(mpiexec), prefix=prefix, library=library)

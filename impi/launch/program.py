@@ -1,0 +1,124 @@
+"""What a launcher is given, a program with its places and environment, and what it makes of it: commands."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol
+
+from impi.launch.nodes import Node, is_here
+from impi.vendors import interfaces
+
+__all__ = ["SSH_OPTIONS", "Command", "Launcher", "Program", "base_environment", "forwarded"]
+
+SSH_OPTIONS: Final = ("-o", "BatchMode=yes", "-o", "ConnectTimeout=20", "-o", "ConnectionAttempts=3")
+"""No question is ever asked: there is nobody to answer it."""
+
+_HOOK: Final = str(Path(__file__).absolute().parent / "hook")
+
+_OUTER: Final = (
+    "PMI_",
+    "PMIX_",
+    "PRTE_",
+    "OMPI_COMM_",
+    "OMPI_UNIVERSE",
+    "HYDI_",
+    "MPI_LOCALN",
+    "MPI_LOCALR",
+    "IMPI_AUTH_",
+)
+"""Variables that procs must not see: of an mpiexec that started impirun itself, and the key of the job."""
+_OUTER_KEPT: Final = ("PRTE_MCA_", "PMIX_MCA_")
+
+_FORWARDED: Final = (
+    "IMPI",
+    "PYTHON",
+    "MPI4PY_",
+    "MPIR_CVAR_",
+    "OMPI_MCA_",
+    "FI_",
+    "UCX_",
+    "OMP_",
+    "OPENBLAS_",
+    "MKL_",
+    "LD_LIBRARY_PATH",
+)
+"""Beginnings of the names that go to other nodes too, where SSH drops all others."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """One client's procs."""
+
+    argv: tuple[str, ...]
+    nodes: tuple[Node, ...]
+    """Where they run; ``slots`` is the number of procs on each."""
+    environ: Mapping[str, str]
+    """The whole environment of procs on this machine, without ``IMPI_JOIN``; see :func:`base_environment`."""
+    join: Mapping[str, object]
+    """The invitation, as all procs of the client get it."""
+    interface: str = ""
+    """Address or name of the network interface that was asked for."""
+
+    @property
+    def size(self) -> int:
+        """How many procs."""
+        return sum(node.slots for node in self.nodes)
+
+    @property
+    def one_node(self) -> bool:
+        """Whether all run on this machine."""
+        return len(self.nodes) == 1 and is_here(self.nodes[0].name)
+
+    @property
+    def crowded(self) -> bool:
+        """Whether procs of a node must share a core, as far as this machine is like the others."""
+        return max(node.slots for node in self.nodes) > len(os.sched_getaffinity(0))
+
+    def interface_name(self) -> str:
+        """The system's name of the interface that was asked for, such as eth0; empty if none was."""
+        return interfaces.name_of(self.interface) if self.interface else ""
+
+    def invitation(self, **more: object) -> str:
+        """The value of ``IMPI_JOIN``."""
+        return json.dumps({**self.join, **more})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """One process that impirun starts on its own machine."""
+
+    argv: tuple[str, ...]
+    environ: Mapping[str, str]
+    spec: Mapping[str, object] | None = None
+    """If there is one, the command is a node agent (:mod:`impi.launch.node`) that gets this on its input."""
+    title: str = ""
+    """Who it is, in the user's words."""
+
+
+class Launcher(Protocol):
+    """How one vendor's procs are started."""
+
+    def commands(self, program: Program) -> list[Command]:
+        """What to run so that every proc of the program runs."""
+        ...
+
+
+def base_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """impirun's environment for its procs: the hook first on PYTHONPATH, without what is none of their business."""
+    result = {
+        name: value
+        for name, value in environ.items()
+        if name != "IMPI_JOIN" and (not name.startswith(_OUTER) or name.startswith(_OUTER_KEPT))
+    }
+    rest = [item for item in result.get("PYTHONPATH", "").split(os.pathsep) if item and item != _HOOK]
+    result["PYTHONPATH"] = os.pathsep.join([_HOOK, *rest])
+    return result
+
+
+def forwarded(environ: Mapping[str, str]) -> list[str]:
+    """The names of an environment that go to other nodes as well."""
+    return sorted(name for name in environ if name.startswith(_FORWARDED))

@@ -1,0 +1,66 @@
+"""Network interfaces of this node: the address that ``--interface`` means here, and the system's name of it.
+
+It lies beside the vendors because all who need it, launchers and engine, lie above them.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import ipaddress
+import socket
+import struct
+from typing import Final
+
+from impi.errors import UsageError
+
+__all__ = ["address_of", "name_of"]
+
+_SIOCGIFADDR: Final = 0x8915
+_REQUEST: Final = struct.Struct("16sH2x4s8x")  # struct ifreq: the name, then a sockaddr_in
+
+
+def address_of(text: str) -> str:
+    """The numeric address of this node that ``text`` means: an address, an interface, or a network (``10.1.0.0/24``).
+
+    Raises:
+        UsageError: none of these, or this node has no IPv4 address there.
+    """
+    try:
+        return str(ipaddress.ip_address(text.strip("[]")))
+    except ValueError:
+        pass
+    addresses = _addresses()
+    if "/" in text:
+        try:
+            network = ipaddress.ip_network(text, strict=False)
+        except ValueError as error:
+            raise UsageError(f"--interface: {error}") from None
+        for address in addresses.values():
+            if ipaddress.ip_address(address) in network:
+                return address
+    elif text in addresses:
+        return addresses[text]
+    known = ", ".join(f"{name} {address}" for name, address in addresses.items())
+    raise UsageError(
+        f"--interface {text} is neither an address nor an interface or network of {socket.gethostname()} ({known})"
+    )
+
+
+def name_of(text: str) -> str:
+    """The name of the interface that ``text`` means, as for :func:`address_of`; empty if none has that address."""
+    address = address_of(text)
+    return next((name for name, known in _addresses().items() if known == address), "")
+
+
+def _addresses() -> dict[str, str]:
+    """The IPv4 address of each interface that has one."""
+    found = {}
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        for _, name in socket.if_nameindex():
+            request = _REQUEST.pack(name.encode()[:15], socket.AF_INET, bytes(4))
+            try:
+                reply = fcntl.ioctl(sock, _SIOCGIFADDR, request)
+            except OSError:
+                continue
+            found[name] = socket.inet_ntoa(reply[20:24])
+    return found
