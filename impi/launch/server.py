@@ -6,6 +6,7 @@ script may have closed stdout after that line.
 
 from __future__ import annotations
 
+import os
 import selectors
 import socket
 from collections.abc import Mapping
@@ -110,6 +111,17 @@ def _print_endpoint(endpoint: str, stdout: TextIO, stderr: TextIO) -> None:
         print(endpoint, file=stdout, flush=True)
     except (OSError, ValueError):
         _say(stderr, f"impirun: stdout is closed; the server listens on {endpoint}")
+        _discard(stdout)
+
+
+def _discard(stdout: TextIO) -> None:
+    """Lead ``stdout`` to nowhere, or the line that it could not write would spoil the exit code at the very end."""
+    try:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stdout.fileno())
+        os.close(nowhere)
+    except (OSError, ValueError):
+        pass
 
 
 def _say(stderr: TextIO, text: str) -> None:

@@ -1,0 +1,143 @@
+"""The client's connection to the server."""
+
+import select
+import socket
+import threading
+
+import pytest
+from server_thread import DEADLINE_S, NO_AUTH, ServerThread, facts_of, negotiate_all, step
+
+from impi.errors import JobError, LocalProtocolError, PeerError, StartupError, UsageError
+from impi.launch.rendezvous import Rendezvous
+from impi.startup import STRICT_VERSIONS, Joined, Negotiated
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def test_stepping_with_a_selector() -> None:
+    server = ServerThread(1)
+    with server.client(0, versions=STRICT_VERSIONS) as client:
+        client.start()
+        assert client.local_address == "127.0.0.1"
+        seen: list[object] = []
+        while not any(isinstance(e, Negotiated) for e in seen):
+            for event in step(client):
+                seen.append(event)
+                if event == Joined(1):
+                    client.submit(facts_of(0))
+        assert client.on_readable() == []
+        assert client.lost() is None
+        client.finish()
+        client.close()
+    assert server.join() == 0
+
+
+def test_no_server_there() -> None:
+    port = free_port()
+    client = Rendezvous("127.0.0.1", port, 0, environ=NO_AUTH)
+    with pytest.raises(StartupError) as caught:
+        client.join(DEADLINE_S)
+    assert f"no server answers at 127.0.0.1:{port}" in str(caught.value)
+    assert "impirun -server" in str(caught.value)
+    client.close()
+
+
+def test_no_such_name() -> None:
+    with pytest.raises(StartupError, match=r"no server answers at no-such-host\.invalid:1"):
+        Rendezvous("no-such-host.invalid", 1, 0, environ=NO_AUTH).start()
+
+
+def test_what_is_refused_before_connecting() -> None:
+    with pytest.raises(UsageError, match=r"^No authentication methods available for negotiation\. Aborting\.$"):
+        Rendezvous("127.0.0.1", 1, 0, environ={})
+    with pytest.raises(UsageError, match="No authentication"):
+        Rendezvous("127.0.0.1", 1, 0, environ=NO_AUTH, auth="1")
+    with pytest.raises(UsageError, match="numbered 0 to 31"):
+        Rendezvous("127.0.0.1", 1, 32, environ=NO_AUTH)
+
+
+def test_nothing_before_it_is_open() -> None:
+    client = Rendezvous("127.0.0.1", 1, 0, environ=NO_AUTH)
+    assert client.lost() is None
+    client.close()
+    for call in (client.fileno, client.on_readable, client.finish):
+        with pytest.raises(LocalProtocolError, match="not open"):
+            call()
+
+
+def test_the_wait_for_others_has_a_deadline() -> None:
+    server = ServerThread(2)
+    with (
+        server.client(0) as client,
+        pytest.raises(StartupError, match=r"not all clients have joined at .* within 0\.05 s"),
+    ):
+        client.join(0.05)
+    server.join()
+
+
+class FakeServer:
+    """Accepts one connection, says something, and closes once the test lets it."""
+
+    def __init__(self, says: bytes) -> None:
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._listener.settimeout(DEADLINE_S)
+        self.port = self._listener.getsockname()[1]
+        self.may_close = threading.Event()
+        self._says = says
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        sock, _ = self._listener.accept()
+        with sock:
+            sock.sendall(self._says)
+            self.may_close.wait(DEADLINE_S)
+
+    def close(self) -> None:
+        self.may_close.set()
+        self._thread.join(DEADLINE_S)
+        self._listener.close()
+
+
+def test_a_server_that_disconnects_at_once() -> None:
+    server = FakeServer(b"")
+    server.may_close.set()
+    with (
+        Rendezvous("127.0.0.1", server.port, 0, environ=NO_AUTH) as client,
+        pytest.raises(StartupError, match=r"^Server disconnected \(wrong authentication key\?\)$"),
+    ):
+        client.join(DEADLINE_S)
+    server.close()
+
+
+def test_something_else_that_listens_there() -> None:
+    server = FakeServer(b"SSH-2.0-Something\r\n")
+    with (
+        Rendezvous("127.0.0.1", server.port, 0, environ=NO_AUTH) as client,
+        pytest.raises(PeerError, match="announces"),
+    ):
+        client.join(DEADLINE_S)
+    server.close()
+
+
+def test_fini_to_a_server_that_is_gone() -> None:
+    server = ServerThread(2)
+    with server.client(0) as client, server.client(1) as other:
+        client.start()
+        assert step(client) == []
+        assert other.join(DEADLINE_S) == 2
+        assert step(client) == [Joined(2)]
+        negotiate_all([client, other])
+        other.close()
+        assert server.join() == 1
+        server_end = select.select([client], [], [], DEADLINE_S)[0]
+        assert server_end
+        first = client.lost()
+        assert first is not None
+        assert client.lost() == first
+        with pytest.raises(JobError, match="ended the job"):
+            client.finish()
