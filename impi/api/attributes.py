@@ -109,7 +109,9 @@ def _check(keyval: int) -> None:
 
 
 def _index(comm: Comm, of_rank: Callable[[int], int]) -> tuple[int, int]:
-    """How many different values there are among the members, and where the caller's is in the order of MPI_COMM_WORLD."""
+    """How many different values there are among the members, and where the caller's is in the order of
+    MPI_COMM_WORLD.
+    """
     context = comm._live()
     values = sorted({of_rank(world) for world in context.members})
     return len(values), values.index(of_rank(runtime.engine().rank))

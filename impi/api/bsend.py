@@ -1,12 +1,15 @@
-"""Buffered sends (MPI 3.6): the message is copied, so that the send is complete at once; the attached buffer bounds the copies."""
+"""Buffered sends (MPI 3.6): the message is copied, so that the send is complete at once; the attached buffer
+bounds the copies.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 from impi.api import runtime
-from impi.api.buffers import BUFFER_AUTOMATIC, simple
-from impi.api.constants import BSEND_OVERHEAD
+from impi.api.buffers import simple
+from impi.api.constants import BSEND_OVERHEAD, BUFFER_AUTOMATIC
+from impi.api.datatype import BYTE
 from impi.api.request import Request
 from impi.engine.context import Context
 from impi.engine.operations import SendOperation
@@ -37,7 +40,7 @@ def Attach_buffer(buf: Any) -> None:
     """Give memory for buffered sends; BUFFER_AUTOMATIC lets them take what they need."""
     if _attached.buffer is not None:
         raise error("ERR_BUFFER", "a buffer is attached already; detach it first")
-    _attached.size = None if buf is BUFFER_AUTOMATIC else simple([buf, runtime.BYTE], readonly=False).count
+    _attached.size = None if buf is BUFFER_AUTOMATIC else simple([buf, BYTE], readonly=False).count
     _attached.buffer = buf
 
 

@@ -1,7 +1,7 @@
 """Collectives of Comm on buffers (``Bcast``, ``Allreduce``), as in mpi4py, over the algorithms of IMPI chapter 4.
 
-Data movement packs once, moves external32 octets, and unpacks once: the typed and the packed phases of chapter 4 have the same octets
-on the wire (ambiguity: MPI_PACKED or MPI_BYTE is advisory). Reductions run on arrays of native elements.
+Data movement packs once, moves external32 octets, and unpacks once: the typed and the packed phases of chapter 4
+have the same octets on the wire (ambiguity: MPI_PACKED or MPI_BYTE is advisory). Reductions run on arrays of native elements.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from impi import collectives
-from impi.api import reductions, runtime
+from impi.api import reductions, runtime, transport
 from impi.api.buffers import Message, VectorMessage, simple, vector
 from impi.api.constants import IN_PLACE
 from impi.api.op import SUM, Op
 from impi.api.request import Request
 from impi.collectives import Fixed, Sized, is_short
-from impi.engine.collective import CollectiveOperation, Codec, OctetCodec
+from impi.engine.collective import Codec, CollectiveOperation, OctetCodec
 from impi.semantics.errors import error
 
 if TYPE_CHECKING:
@@ -46,16 +46,16 @@ class BufferCollectives:
         """The root's buffer, everywhere."""
         rank = self._rooted(root)
         message = simple(buf, readonly=rank == root)
-        octets = runtime.packed(message) if rank == root else None
+        octets = transport.packed(message) if rank == root else None
         algorithm = collectives.bcast(self._layout, rank, root, octets, maxlinear=_maxlinear())
-        self._begin(algorithm, lambda result: None if rank == root else runtime.unpack(message, result)).Wait()
+        self._begin(algorithm, lambda result: None if rank == root else transport.unpack(message, result)).Wait()
 
     def Gather(self, sendbuf: Any, recvbuf: Any, root: int = 0) -> None:
         """Everybody's buffer, one after the other, at the root."""
         rank = self._rooted(root)
         size = self._layout.size
         into = simple(recvbuf, readonly=False, blocks=size) if rank == root else None
-        piece = self._contribution(sendbuf, lambda: None if into is None else runtime.block(into, rank))
+        piece = self._contribution(sendbuf, lambda: None if into is None else transport.block(into, rank))
         algorithm = collectives.gather(
             self._layout,
             rank,
@@ -71,9 +71,11 @@ class BufferCollectives:
         """Everybody's buffer, each of its own length and at its own place, at the root."""
         rank = self._rooted(root)
         into = vector(recvbuf, readonly=False, blocks=self._layout.size) if rank == root else None
-        piece = self._contribution(sendbuf, lambda: None if into is None else runtime.part(into, rank))
+        piece = self._contribution(sendbuf, lambda: None if into is None else transport.part(into, rank))
         algorithm = collectives.gatherv(self._layout, rank, root, piece)
-        self._begin(algorithm, lambda pieces: _place_parts(into, pieces, skip=rank if sendbuf is IN_PLACE else None)).Wait()
+        self._begin(
+            algorithm, lambda pieces: _place_parts(into, pieces, skip=rank if sendbuf is IN_PLACE else None)
+        ).Wait()
 
     def Scatter(self, sendbuf: Any, recvbuf: Any, root: int = 0) -> None:
         """One block of the root's buffer for everybody."""
@@ -81,7 +83,7 @@ class BufferCollectives:
         pieces = None
         if rank == root:
             message = simple(sendbuf, readonly=True, blocks=self._layout.size)
-            pieces = [runtime.packed(runtime.block(message, r)) for r in range(self._layout.size)]
+            pieces = [transport.packed(transport.block(message, r)) for r in range(self._layout.size)]
         self._receive_piece(collectives.scatter(self._layout, rank, root, pieces), recvbuf)
 
     def Scatterv(self, sendbuf: Any, recvbuf: Any, root: int = 0) -> None:
@@ -90,14 +92,14 @@ class BufferCollectives:
         pieces = None
         if rank == root:
             message = vector(sendbuf, readonly=True, blocks=self._layout.size)
-            pieces = [runtime.packed(runtime.part(message, r)) for r in range(self._layout.size)]
+            pieces = [transport.packed(transport.part(message, r)) for r in range(self._layout.size)]
         self._receive_piece(collectives.scatterv(self._layout, rank, root, pieces), recvbuf)
 
     def Allgather(self, sendbuf: Any, recvbuf: Any) -> None:
         """Everybody's buffer, one after the other, everywhere."""
         rank, size = self._live().rank, self._layout.size
         into = simple(recvbuf, readonly=False, blocks=size)
-        piece = self._contribution(sendbuf, lambda: runtime.block(into, rank))
+        piece = self._contribution(sendbuf, lambda: transport.block(into, rank))
         algorithm = collectives.allgather(
             self._layout,
             rank,
@@ -112,17 +114,19 @@ class BufferCollectives:
         """Everybody's buffer, each of its own length and at its own place, everywhere."""
         rank, size = self._live().rank, self._layout.size
         into = vector(recvbuf, readonly=False, blocks=size)
-        piece = self._contribution(sendbuf, lambda: runtime.part(into, rank))
-        sizes = [runtime.packed_size(runtime.part(into, r)) for r in range(size)]
+        piece = self._contribution(sendbuf, lambda: transport.part(into, rank))
+        sizes = [transport.packed_size(transport.part(into, r)) for r in range(size)]
         algorithm = collectives.allgatherv(self._layout, rank, piece, Sized(sizes), maxlinear=_maxlinear())
-        self._begin(algorithm, lambda pieces: _place_parts(into, pieces, skip=rank if sendbuf is IN_PLACE else None)).Wait()
+        self._begin(
+            algorithm, lambda pieces: _place_parts(into, pieces, skip=rank if sendbuf is IN_PLACE else None)
+        ).Wait()
 
     def Alltoall(self, sendbuf: Any, recvbuf: Any) -> None:
         """One block from everybody for everybody."""
         rank, size = self._live().rank, self._layout.size
         into = simple(recvbuf, readonly=False, blocks=size)
         message = into if sendbuf is IN_PLACE else simple(sendbuf, readonly=True, blocks=size)
-        pieces = [runtime.snapshot(runtime.block(message, r), into) for r in range(size)]
+        pieces = [transport.snapshot(transport.block(message, r), into) for r in range(size)]
         self._begin(collectives.alltoall(self._layout, rank, pieces), lambda result: _place(into, result)).Wait()
 
     def Alltoallv(self, sendbuf: Any, recvbuf: Any) -> None:
@@ -130,7 +134,7 @@ class BufferCollectives:
         rank, size = self._live().rank, self._layout.size
         into = vector(recvbuf, readonly=False, blocks=size)
         message = into if sendbuf is IN_PLACE else vector(sendbuf, readonly=True, blocks=size)
-        pieces = [runtime.snapshot(runtime.part(message, r), runtime.part(into, r)) for r in range(size)]
+        pieces = [transport.snapshot(transport.part(message, r), transport.part(into, r)) for r in range(size)]
         self._begin(collectives.alltoallv(self._layout, rank, pieces), lambda result: _place_parts(into, result)).Wait()
 
     # ---- reductions ------------------------------------------------------------------------------------
@@ -141,9 +145,7 @@ class BufferCollectives:
         into = simple(recvbuf, readonly=False) if rank == root else None
         message = self._operand(sendbuf, into)
         plan = reductions.plan(message, op)
-        algorithm = collectives.reduce(
-            self._layout, rank, root, plan.value, plan.reduction, maxlinear=_maxlinear()
-        )
+        algorithm = collectives.reduce(self._layout, rank, root, plan.value, plan.reduction, maxlinear=_maxlinear())
         self._begin(algorithm, lambda result: reductions.store(into, result), plan.codec).Wait()
 
     def Allreduce(self, sendbuf: Any, recvbuf: Any, op: Op = SUM) -> None:
@@ -182,11 +184,11 @@ class BufferCollectives:
 
     def _contribution(self, sendbuf: Any, in_place: Callable[[], Message | None]) -> memoryview:
         if sendbuf is not IN_PLACE:
-            return runtime.packed(simple(sendbuf, readonly=True))
+            return transport.packed(simple(sendbuf, readonly=True))
         message = in_place()
         if message is None:
             raise error("ERR_BUFFER", "IN_PLACE is allowed at the root only")
-        return runtime.packed(message)
+        return transport.packed(message)
 
     def _operand(self, sendbuf: Any, into: Message | None) -> Message:
         if sendbuf is not IN_PLACE:
@@ -200,7 +202,7 @@ class BufferCollectives:
             self._begin(algorithm).Wait()
         else:
             into = simple(recvbuf, readonly=False)
-            self._begin(algorithm, lambda piece: runtime.unpack(into, piece)).Wait()
+            self._begin(algorithm, lambda piece: transport.unpack(into, piece)).Wait()
 
 
 def _maxlinear() -> int:
@@ -211,11 +213,11 @@ def _place(into: Message | None, pieces: list[Any] | None, *, skip: int | None =
     if into is not None and pieces is not None:
         for rank, piece in enumerate(pieces):
             if rank != skip:
-                runtime.unpack(runtime.block(into, rank), piece)
+                transport.unpack(transport.block(into, rank), piece)
 
 
 def _place_parts(into: VectorMessage | None, pieces: list[Any] | None, *, skip: int | None = None) -> None:
     if into is not None and pieces is not None:
         for rank, piece in enumerate(pieces):
             if rank != skip:
-                runtime.unpack(runtime.part(into, rank), piece)
+                transport.unpack(transport.part(into, rank), piece)

@@ -1,4 +1,6 @@
-"""Collectives of Comm on pickled objects (``bcast``, ``allreduce``), as in mpi4py, over the algorithms of IMPI chapter 4."""
+"""Collectives of Comm on pickled objects (``bcast``, ``allreduce``), as in mpi4py, over the algorithms of IMPI
+chapter 4.
+"""
 
 from __future__ import annotations
 
@@ -63,9 +65,7 @@ class ObjectCollectives:
         """Everybody's object, everywhere."""
         data = pickle.dumps(sendobj)
         pieces = self._complete(
-            collectives.allgather(
-                self._layout, self._live().rank, data, _PREFIXED, maxlinear=_maxlinear(), short=True
-            )
+            collectives.allgather(self._layout, self._live().rank, data, _PREFIXED, maxlinear=_maxlinear(), short=True)
         )
         return [pickle.loads(piece) for piece in pieces]
 
@@ -80,9 +80,7 @@ class ObjectCollectives:
         rank = self._rooted(root)
         reduction = _reduction(op)
         data = pickle.dumps(sendobj)
-        result = self._complete(
-            collectives.reduce(self._layout, rank, root, data, reduction, maxlinear=_maxlinear())
-        )
+        result = self._complete(collectives.reduce(self._layout, rank, root, data, reduction, maxlinear=_maxlinear()))
         return None if result is None else pickle.loads(result)
 
     def allreduce(self, sendobj: Any, op: Op | Callable[[Any, Any], Any] = SUM) -> Any:
@@ -124,7 +122,9 @@ def _maxlinear() -> int:
 
 
 def _reduction(op: Op | Callable[[Any, Any], Any]) -> Reduction[Any]:
-    """A reduction of pickles. Only a predefined operation is known to commute on objects as well (``+`` of lists does not)."""
+    """A reduction of pickles. Only a predefined operation is known to commute on objects as well (``+`` of lists
+    does not).
+    """
 
     def combine(invec: Any, inoutvec: Any) -> bytes:
         return pickle.dumps(op(pickle.loads(invec), pickle.loads(inoutvec)))

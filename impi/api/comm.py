@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import Any, NoReturn, Self
+from typing import Any, Final, NoReturn, Self
 
 from impi.api import runtime
 from impi.api.attributes import Attributes
@@ -13,6 +13,7 @@ from impi.api.collective_objects import ObjectCollectives
 from impi.api.constants import COMM_TYPE_SHARED, CONGRUENT, IDENT, SIMILAR, UNDEFINED, UNEQUAL
 from impi.api.errhandler import ERRORS_RETURN, Errhandler
 from impi.api.group import Group
+from impi.api.handle import Handle, State
 from impi.api.info import INFO_NULL, Info
 from impi.api.point_to_point import PointToPoint
 from impi.collectives import Fixed, Layout, Reduction, allgather, allreduce, is_short
@@ -26,10 +27,11 @@ _UINT8 = struct.Struct(">Q")
 _SPLIT = struct.Struct(">iii")
 
 
-class _Shared:
+class _Communicator(State):
     """What all handles of one communicator have in common."""
 
     def __init__(self, context: Context, layout: Layout) -> None:
+        super().__init__()
         self.context: Context | None = context
         self.layout = layout
         self.attributes = Attributes()
@@ -38,45 +40,27 @@ class _Shared:
         self.name = ""
 
 
-class Comm(PointToPoint, BufferCollectives, ObjectCollectives):
+class Comm(Handle, PointToPoint, BufferCollectives, ObjectCollectives):
     """A communicator; the null one if made without arguments."""
-
-    def __new__(cls, comm: Comm | None = None) -> Self:
-        """A null communicator, or another handle of ``comm``."""
-        self = super().__new__(cls)
-        self._shared = None if comm is None else comm._shared
-        return self
-
-    _shared: _Shared | None
 
     @classmethod
     def _of(cls, context: Context) -> Self:
-        self = cls()
         job = runtime.engine().job
-        self._shared = _Shared(context, Layout([job.procs[world].client for world in context.members]))
-        return self
+        return cls._wrap(_Communicator(context, Layout([job.procs[world].client for world in context.members])))
 
     @property
     def _context(self) -> Context | None:  # type: ignore[override]
-        return None if self._shared is None else self._shared.context
+        return self._state.context if isinstance(self._state, _Communicator) else None
 
     @property
-    def _layout(self) -> Layout:
-        return self._state().layout
+    def _layout(self) -> Layout:  # type: ignore[override]
+        return self._alive().layout
 
-    def _state(self) -> _Shared:
+    def _alive(self) -> _Communicator:
         self._live()
-        if self._shared is None:
+        if not isinstance(self._state, _Communicator):
             raise error("ERR_COMM", "null communicator")
-        return self._shared
-
-    def __eq__(self, other: object, /) -> bool:
-        if not isinstance(other, Comm):
-            return NotImplemented
-        return self._context is other._context
-
-    def __hash__(self) -> int:
-        return hash(id(self._shared))
+        return self._state
 
     def __bool__(self) -> bool:
         return self._context is not None
@@ -84,9 +68,10 @@ class Comm(PointToPoint, BufferCollectives, ObjectCollectives):
     def __reduce__(self) -> str | tuple[Any, ...]:
         from impi.api import world
 
-        for name in ("COMM_NULL", "COMM_WORLD", "COMM_SELF"):
-            predefined = COMM_NULL if name == "COMM_NULL" else getattr(world, name)
-            if self == predefined:
+        if not self:
+            return (_predefined, ("COMM_NULL",))
+        for name in ("COMM_WORLD", "COMM_SELF"):
+            if self == getattr(world, name):
                 return (_predefined, (name,))
         raise ValueError("cannot pickle this communicator: only COMM_NULL, COMM_SELF and COMM_WORLD exist elsewhere")
 
@@ -147,11 +132,11 @@ class Comm(PointToPoint, BufferCollectives, ObjectCollectives):
 
     def Dup(self, info: Info | None = None) -> Self:
         """A copy with its own contexts, and the attributes that their copy functions let through (IMPI 4.6)."""
-        state = self._state()
+        state = self._alive()
         duplicate = self._new(self._live().members)
-        duplicate._state().attributes = state.attributes.copy(self)
-        duplicate._state().errhandler = state.errhandler
-        duplicate._state().info = (info or state.info).Dup()
+        duplicate._alive().attributes = state.attributes.copy(self)
+        duplicate._alive().errhandler = state.errhandler
+        duplicate._alive().info = (info or state.info).Dup()
         return duplicate
 
     def Dup_with_info(self, info: Info) -> Self:
@@ -197,11 +182,12 @@ class Comm(PointToPoint, BufferCollectives, ObjectCollectives):
 
         if self == world.COMM_WORLD or self == world.COMM_SELF:
             raise error("ERR_COMM", "COMM_WORLD and COMM_SELF cannot be freed")
-        state, context = self._state(), self._live()
+        state, context = self._alive(), self._live()
         state.attributes.clear(self)
         self.Barrier()
         runtime.engine().close(context)
         state.context = None
+        self._state = None
 
     Disconnect = Free
 
@@ -216,15 +202,15 @@ class Comm(PointToPoint, BufferCollectives, ObjectCollectives):
 
     def Get_attr(self, keyval: int) -> int | Any | None:
         """The value cached under a key, or None; the predefined ones include the four IMPI_* (IMPI 2.5)."""
-        return self._state().attributes.get(self, keyval)
+        return self._alive().attributes.get(self, keyval)
 
     def Set_attr(self, keyval: int, attrval: Any) -> None:
         """Cache a value under a key."""
-        self._state().attributes.set(self, keyval, attrval)
+        self._alive().attributes.set(self, keyval, attrval)
 
     def Delete_attr(self, keyval: int) -> None:
         """Forget the value of a key."""
-        self._state().attributes.delete(self, keyval)
+        self._alive().attributes.delete(self, keyval)
 
     @classmethod
     def Create_keyval(
@@ -245,31 +231,31 @@ class Comm(PointToPoint, BufferCollectives, ObjectCollectives):
 
     def Get_name(self) -> str:
         """Its name, "" until it is given one."""
-        return self._state().name
+        return self._alive().name
 
     def Set_name(self, name: str) -> None:
         """Give it a name."""
-        self._state().name = name
+        self._alive().name = name
 
     name = property(Get_name, Set_name, doc="its name")
 
     def Get_info(self) -> Info:
         """A copy of its hints."""
-        return self._state().info.Dup()
+        return self._alive().info.Dup()
 
     def Set_info(self, info: Info) -> None:
         """Set hints; none changes what impi does."""
-        self._state().info.update(info)
+        self._alive().info.update(info)
 
     info = property(Get_info, Set_info, doc="its hints")
 
     def Get_errhandler(self) -> Errhandler:
         """What is done about errors; in Python they are exceptions (ERRORS_RETURN) by default."""
-        return self._state().errhandler
+        return self._alive().errhandler
 
     def Set_errhandler(self, errhandler: Errhandler) -> None:
         """Choose what is done about errors."""
-        self._state().errhandler = errhandler
+        self._alive().errhandler = errhandler
 
     def Abort(self, errorcode: int = 0) -> NoReturn:
         """End the whole job."""
@@ -292,9 +278,7 @@ class Comm(PointToPoint, BufferCollectives, ObjectCollectives):
         mine = _UINT8.pack(contexts.contribution())
         # Big-endian octets of equal length compare as the numbers they are.
         largest = Reduction(lambda a, b: max(bytes(a), bytes(b)))
-        algorithm = allreduce(
-            self._layout, self._live().rank, mine, largest, maxlinear=runtime.engine().job.maxlinear
-        )
+        algorithm = allreduce(self._layout, self._live().rank, mine, largest, maxlinear=runtime.engine().job.maxlinear)
         return contexts.take(_UINT8.unpack(self._complete(algorithm))[0])
 
     def _new(self, members: tuple[int, ...]) -> Self:
@@ -305,7 +289,7 @@ class Intracomm(Comm):
     """A communicator of one group."""
 
 
-COMM_NULL = Comm()
+COMM_NULL: Final = Comm._define("COMM_NULL", None)
 
 
 def _predefined(name: str) -> Comm:

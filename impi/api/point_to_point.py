@@ -5,15 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
-from impi.api import bsend, runtime
+from impi.api import bsend, runtime, transport
 from impi.api.buffers import simple
-from impi.semantics.constants import ANY_SOURCE, ANY_TAG, PROC_NULL
-from impi.semantics.errors import error
+from impi.api.datatype import BYTE
 from impi.api.pickling import pickle
-from impi.api.request import MESSAGE_NO_PROC, Message, Prequest, Request, fill_status, null_receive, null_send
+from impi.api.request import (
+    MESSAGE_NO_PROC,
+    Message,
+    Prequest,
+    Request,
+    describe_message,
+    fill_status,
+    null_receive,
+    null_send,
+)
 from impi.engine.context import Context
 from impi.engine.operations import Message as Envelope
 from impi.engine.payload import OctetSource, OctetTarget, Source
+from impi.semantics.constants import ANY_SOURCE, ANY_TAG, PROC_NULL
+from impi.semantics.errors import error
 
 if TYPE_CHECKING:
     from impi.api.status import Status
@@ -62,7 +72,7 @@ class PointToPoint:
         message = simple(buf, readonly=True)
         if dest == PROC_NULL:
             return null_send()
-        return bsend.start(context, dest, tag, runtime.source(message))
+        return bsend.start(context, dest, tag, transport.source(message))
 
     def Send_init(self, buf: Any, dest: int, tag: int = 0) -> Prequest:
         """A persistent send."""
@@ -92,7 +102,7 @@ class PointToPoint:
         message = simple(buf, readonly=False)
         if source == PROC_NULL:
             return null_receive()
-        target = runtime.target(message)
+        target = transport.target(message)
         return Request._of(runtime.engine().receive(context, source, tag, target), None, message)
 
     def Recv_init(self, buf: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Prequest:
@@ -128,7 +138,7 @@ class PointToPoint:
         """Send what is in the buffer, then receive into it."""
         context = self._checked(dest, sendtag)
         message = simple(buf, readonly=False)
-        copy = runtime.frozen(message)
+        copy = transport.frozen(message, external=dest not in context.shadow_of)
         receiving = self.Irecv(buf, source, recvtag)
         if dest != PROC_NULL:
             sending = runtime.engine().send(context, dest, sendtag, copy)
@@ -151,7 +161,7 @@ class PointToPoint:
         envelope = runtime.engine().probe(context, source, tag)
         if envelope is None:
             return False
-        _describe(envelope, status)
+        describe_message(envelope, status)
         return True
 
     def Mprobe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Message:
@@ -168,7 +178,7 @@ class PointToPoint:
         envelope = runtime.engine().probe(context, source, tag, take=True)
         if envelope is None:
             return None
-        _describe(envelope, status)
+        describe_message(envelope, status)
         return Message._of(envelope, context)
 
     # ---- pickled objects -------------------------------------------------------------------------------
@@ -210,8 +220,8 @@ class PointToPoint:
         if source == PROC_NULL:
             return null_receive()
         if buf is not None and not isinstance(buf, int):
-            message = simple([buf, runtime.BYTE], readonly=False)
-            bounded = runtime.target(message)
+            message = simple([buf, BYTE], readonly=False)
+            bounded = transport.target(message)
             view = message.view
             operation = runtime.engine().receive(context, source, tag, bounded)
             return Request._of(operation, lambda: pickle.loads(view), message)
@@ -259,7 +269,7 @@ class PointToPoint:
         message = simple(buf, readonly=True)
         if dest == PROC_NULL:
             return null_send()
-        operation = runtime.engine().send(context, dest, tag, runtime.source(message), synchronous=synchronous)
+        operation = runtime.engine().send(context, dest, tag, transport.source(message), synchronous=synchronous)
         return Request._of(operation, None, message)
 
     def _isend_object(self, obj: Any, dest: int, tag: int, *, synchronous: bool = False) -> Request:
@@ -288,7 +298,7 @@ class PointToPoint:
             return bool(found)
 
         engine.wait(ready, polling=True)
-        _describe(found[0], status)
+        describe_message(found[0], status)
         return found[0]
 
     def _live(self) -> Context:
@@ -312,10 +322,3 @@ class PointToPoint:
         if tag != ANY_TAG and not 0 <= tag <= runtime.engine().job.tag_ub:
             raise error("ERR_TAG", f"tag {tag} is not in 0..{runtime.engine().job.tag_ub}")
         return context
-
-
-def _describe(envelope: Envelope, status: Status | None) -> None:
-    if status is not None:
-        status.fill(source=envelope.source, tag=envelope.tag, nbytes=envelope.nbytes, external=envelope.external)
-
-

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from impi.api import runtime
+from impi.api import transport
 from impi.api.buffers import Message
 from impi.api.op import Op
 from impi.collectives import Reduction
@@ -35,7 +35,7 @@ def plan(message: Message, op: Op) -> Plan:
     Raises:
         Exception: ERR_OP, the operation is not defined for the type.
     """
-    typemap = runtime.wire_type(message)
+    typemap = transport.wire_type(message)
     name = op._predefined_name()
     if name is not None:
         predefined.check(name, typemap)
@@ -50,7 +50,7 @@ def plan(message: Message, op: Op) -> Plan:
             op._call(invec.view(np.uint8).data, inoutvec.view(np.uint8).data, message.datatype)
         return inoutvec
 
-    codec = ArrayCodec(typemap, dtype, runtime.long_size())
+    codec = ArrayCodec(typemap, dtype, transport.long_size())
     return Plan(value, Reduction(combine, op.Is_commutative(), np.copy), codec)
 
 
@@ -58,7 +58,7 @@ def store(into: Message | None, result: Array | None) -> None:
     """Put a result into the receive buffer."""
     if into is None or result is None or not result.size:
         return
-    typemap = runtime.wire_type(into)
+    typemap = transport.wire_type(into)
     octets = result.view(np.uint8).data
     native = typemap.pack(octets, 0, result.size, external=False)
     typemap.unpack(native, into.view, into.offset, into.count, external=False)

@@ -5,20 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, Self
 
-from impi.api import runtime
+from impi.api import runtime, transport
 from impi.api.buffers import simple
-from impi.semantics.constants import ANY_SOURCE, ANY_TAG, PROC_NULL, UNDEFINED
-from impi.semantics.errors import error
 from impi.api.pickling import pickle
 from impi.api.status import Status
-from impi.engine.operations import Operation, ReceiveOperation, SendOperation
 from impi.engine.operations import Message as Envelope
+from impi.engine.context import Context
+from impi.engine.operations import Operation, ReceiveOperation, SendOperation
 from impi.engine.payload import OctetTarget
+from impi.semantics.constants import ANY_SOURCE, ANY_TAG, PROC_NULL, UNDEFINED
+from impi.semantics.errors import error
 
-__all__ = ["MESSAGE_NO_PROC", "MESSAGE_NULL", "REQUEST_NULL", "Message", "Prequest", "Request", "fill_status"]
+__all__ = ["MESSAGE_NO_PROC", "MESSAGE_NULL", "REQUEST_NULL", "Message", "Prequest", "Request", "describe_message", "fill_status"]
 
 
-def fill_status(status: Status | None, source: int, tag: int, nbytes: int, *, count: int = 0, cancelled: bool = False) -> None:
+def fill_status(
+    status: Status | None, source: int, tag: int, nbytes: int, *, count: int = 0, cancelled: bool = False
+) -> None:
     """Write what is known of a message into the caller's status, if there is one."""
     if status is not None:
         status.fill(source=source, tag=tag, nbytes=nbytes, cancelled=cancelled)
@@ -27,12 +30,14 @@ def fill_status(status: Status | None, source: int, tag: int, nbytes: int, *, co
 class Request:
     """Something under way; inactive and null ones are complete at once with an empty status."""
 
+    _operation: Operation | None
+    _value: Callable[[], Any] | None
+    _keep: Any
+
     def __new__(cls, request: Request | None = None) -> Self:
         """A null request, or another handle of ``request``."""
         self = super().__new__(cls)
-        self._operation: Operation | None = None
-        self._value: Callable[[], Any] | None = None
-        self._keep: Any = None
+        self._operation = self._value = self._keep = None
         if request is not None:
             self._operation, self._value, self._keep = request._operation, request._value, request._keep
         return self
@@ -186,7 +191,9 @@ class Request:
         return cls._finish_all(requests, statuses)
 
     @classmethod
-    def testall(cls, requests: Sequence[Request], statuses: list[Status] | None = None) -> tuple[bool, list[Any] | None]:
+    def testall(
+        cls, requests: Sequence[Request], statuses: list[Status] | None = None
+    ) -> tuple[bool, list[Any] | None]:
         """Whether all are complete, and the objects received."""
         if not cls.Get_status_all(requests):
             return (False, None)
@@ -218,7 +225,9 @@ class Request:
         return cls.testsome(requests, statuses)[0]
 
     @classmethod
-    def waitsome(cls, requests: Sequence[Request], statuses: list[Status] | None = None) -> tuple[list[int] | None, list[Any] | None]:
+    def waitsome(
+        cls, requests: Sequence[Request], statuses: list[Status] | None = None
+    ) -> tuple[list[int] | None, list[Any] | None]:
         """Indices and objects of those that are complete, at least one."""
         running = [r for r in requests if r._pending]
         if not running:
@@ -227,7 +236,9 @@ class Request:
         return cls._finish_some(requests, statuses)
 
     @classmethod
-    def testsome(cls, requests: Sequence[Request], statuses: list[Status] | None = None) -> tuple[list[int] | None, list[Any] | None]:
+    def testsome(
+        cls, requests: Sequence[Request], statuses: list[Status] | None = None
+    ) -> tuple[list[int] | None, list[Any] | None]:
         """Indices and objects of those that are complete."""
         if not any(r._pending for r in requests):
             return (None, None)
@@ -309,11 +320,23 @@ def _describe(operation: Operation | None, status: Status | None) -> None:
         return
     if isinstance(operation, ReceiveOperation) and operation.message is not None:
         message = operation.message
-        status.fill(source=message.source, tag=message.tag, nbytes=operation.nbytes, external=message.external)
+        describe_message(message, status)
     elif isinstance(operation, ReceiveOperation | SendOperation) and operation.cancelled:
         status.fill(source=ANY_SOURCE, tag=ANY_TAG, nbytes=0, cancelled=True)
     else:
         fill_status(status, ANY_SOURCE, ANY_TAG, 0)
+
+
+def describe_message(message: Envelope, status: Status | None) -> None:
+    """Write source, tag and length of a message into the caller's status, if there is one."""
+    if status is not None:
+        status.fill(
+            source=message.source,
+            tag=message.tag,
+            nbytes=message.nbytes,
+            external=message.external,
+            long_size=transport.long_size(),
+        )
 
 
 def check(operation: Operation) -> None:
@@ -322,6 +345,8 @@ def check(operation: Operation) -> None:
     Raises:
         Exception: ERR_TRUNCATE when the message was longer than the buffer.
     """
+    if isinstance(operation, ReceiveOperation) and operation.failure is not None:
+        raise operation.failure
     if isinstance(operation, ReceiveOperation) and operation.truncated and operation.message is not None:
         message = operation.message
         raise error(
@@ -387,18 +412,22 @@ class Prequest(Request):
 class Message:
     """A message taken off the queue by a matched probe."""
 
+    _envelope: Envelope | None
+    _context: Context | None
+    _no_proc: bool
+
     def __new__(cls, message: Message | None = None) -> Self:
         """A null message, or another handle of ``message``."""
         self = super().__new__(cls)
-        self._envelope: Envelope | None = None
-        self._context: Any = None
+        self._envelope = None
+        self._context = None
         self._no_proc = False
         if message is not None:
             self._envelope, self._context, self._no_proc = message._envelope, message._context, message._no_proc
         return self
 
     @classmethod
-    def _of(cls, envelope: Envelope | None, context: Any) -> Self:
+    def _of(cls, envelope: Envelope | None, context: Context | None) -> Self:
         self = cls()
         self._envelope = envelope
         self._context = context
@@ -422,7 +451,9 @@ class Message:
         return cls(comm.Mprobe(source, tag, status))
 
     @classmethod
-    def Iprobe(cls, comm: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Self | None:
+    def Iprobe(
+        cls, comm: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None
+    ) -> Self | None:
         """Take a matching message off the queue if there is one."""
         message = comm.Improbe(source, tag, status)
         return None if message is None else cls(message)
@@ -439,7 +470,7 @@ class Message:
         if self._no_proc:
             return null_receive()
         message = simple(buf, readonly=False)
-        return self._receive(runtime.target(message), None, message)
+        return self._receive(transport.target(message), None, message)
 
     def recv(self, status: Status | None = None) -> Any:
         """Receive the object."""
@@ -454,7 +485,7 @@ class Message:
 
     def _receive(self, target: Any, value: Callable[[], Any] | None, keep: Any) -> Request:
         envelope = self._envelope
-        if envelope is None:
+        if envelope is None or self._context is None:
             raise error("ERR_REQUEST", "null message")
         self._envelope = None
         operation = runtime.engine().receive_message(self._context, envelope, target)
@@ -491,4 +522,3 @@ def null_send() -> Request:
 REQUEST_NULL = Request()
 MESSAGE_NULL = Message()
 MESSAGE_NO_PROC = Message._of(None, None)
-

@@ -10,15 +10,13 @@ import traceback
 from types import TracebackType
 from typing import NoReturn
 
-from impi.api.buffers import Message
-from impi.semantics.errors import error
 from impi.engine.bootstrap import join_job
 from impi.engine.engine import Engine
-from impi.engine.payload import BufferSource, BufferTarget
 from impi.errors import ImpiError
 from impi.semantics.contexts import ContextIds
+from impi.semantics.errors import error
 
-__all__ = ["State", "abort", "contexts", "engine", "finalize", "finalized", "initialize", "source", "target"]
+__all__ = ["State", "abort", "contexts", "engine", "fail", "finalize", "finalized", "initialize"]
 
 
 class State:
@@ -53,7 +51,9 @@ def initialize() -> None:
 def engine() -> Engine:
     """The engine; an Exception before initialisation and after Finalize."""
     if _state.engine is None or _state.finalized:
-        raise error("ERR_OTHER", "MPI is not active: it was finalized" if _state.finalized else "MPI is not initialized")
+        raise error(
+            "ERR_OTHER", "MPI is not active: it was finalized" if _state.finalized else "MPI is not initialized"
+        )
     return _state.engine
 
 
@@ -97,24 +97,6 @@ def fail(failure: ImpiError) -> NoReturn:
     rank = _state.engine.rank if _state.engine is not None else "?"
     print(f"impi: rank {rank}: {failure}", file=sys.stderr, flush=True)
     abort(1)
-
-
-def source(message: Message) -> BufferSource:
-    """A message specification as something to send."""
-    return BufferSource(message.wire_type(_strict()), message.view, message.offset, message.count, _long_size())
-
-
-def target(message: Message) -> BufferTarget:
-    """A message specification as a place to receive into."""
-    return BufferTarget(message.wire_type(_strict()), message.view, message.offset, message.count, _long_size())
-
-
-def _long_size() -> int:
-    return engine().job.long_size
-
-
-def _strict() -> bool:
-    return engine().job.long_size == 4
 
 
 def _abort_on_exception(kind: type[BaseException], value: BaseException, trace: TracebackType | None) -> None:

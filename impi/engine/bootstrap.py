@@ -79,8 +79,8 @@ def _ask(invitation: dict[str, Any], facts: dict[str, Any]) -> bytes:
     try:
         sock = socket.create_connection((host.strip("[]"), int(port)), timeout=60)
         sock.sendall(json.dumps(hello).encode() + b"\n")
-        # The other clients may be started by hand, minutes later: the answer takes as long as it takes, and impirun ends us if
-        # the job fails.
+        # The other clients may be started by hand, minutes later: the answer takes as long as it takes, and
+        # impirun ends us if the job fails.
         sock.settimeout(None)
         reply = sock.makefile("rb").readline()
     except OSError as error:

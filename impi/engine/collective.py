@@ -108,6 +108,4 @@ class CollectiveOperation:
         for step in steps:
             if isinstance(step, Send):
                 source = self._codec.encode(step.value)
-                self._waiting.append(
-                    self._engine.send(self._context, step.dest, step.tag, source, collective=True)
-                )
+                self._waiting.append(self._engine.send(self._context, step.dest, step.tag, source, collective=True))

@@ -17,8 +17,8 @@ __all__ = ["Context"]
 class Context:
     """One communicator: two context ids on the wire (IMPI 4.3), one shadow at the vendor.
 
-    ``members`` are the world ranks of the local group, ``peers`` those that a destination or source rank names: the same
-    for an intracommunicator, the remote group for an intercommunicator.
+    ``members`` are the world ranks of the local group, ``peers`` those that a destination or source rank names:
+    the same for an intracommunicator, the remote group for an intercommunicator.
     """
 
     def __init__(
@@ -48,4 +48,6 @@ class Context:
         )
         """Point-to-point and collective."""
         self.waiting = 0
-        """Receives and probes in progress that a local message could satisfy: while there are any, the shadow is drained."""
+        """Receives and probes in progress that a local message could satisfy: while there are any, the shadow is
+        drained.
+        """

@@ -1,7 +1,7 @@
 """The progress engine of a proc: the only place where a running job does I/O.
 
-One per proc, single-threaded, non-blocking sockets and epoll. Whoever waits calls :meth:`Engine.wait`, which drives *everything*
-of this proc, local and remote: while a packet of ours waits to be sent, a proc that blocks on a local message must not
+One per proc, single-threaded, non-blocking sockets and epoll. Whoever waits calls :meth:`Engine.wait`, which
+drives *everything* of this proc, local and remote: while a packet of ours waits to be sent, a proc that blocks on a local message must not
 stop serving its channels, or jobs deadlock.
 """
 
@@ -18,7 +18,7 @@ from impi.engine.payload import Source, Target
 from impi.errors import JobError
 from impi.job import Job
 from impi.semantics.constants import ANY_SOURCE
-from impi.transfer import Arrived, Incoming, Transfer
+from impi.transfer import Arrived, Cancelled, Incoming, Transfer
 from impi.vendors.base import Vendor
 
 __all__ = ["Engine"]
@@ -30,7 +30,9 @@ _LONGEST_NAP_S = 1e-3
 _IDLE_S = 1.0
 """Longest sleep where every event has a descriptor; only a bound on the effect of a lost wake-up."""
 _REMOTE_ONLY_S = 0.05
-"""Longest sleep while only channels matter: the vendor may still owe its peers a push of what it took over (eager sends)."""
+"""Longest sleep while only channels matter: the vendor may still owe its peers a push of what it took over (eager
+sends).
+"""
 _READS = 16
 """Most reads from one channel before the next gets its turn."""
 
@@ -62,6 +64,7 @@ class Engine:
             self._epoll.register(self._vendor_fd, select.EPOLLIN)
         self._contexts: dict[int, Context] = {}
         self._orphans: dict[int, list[Incoming]] = {}
+        self._unmatched: dict[Incoming, Message] = {}
         self._active: list[Operation] = []
 
     # ---- communicators -------------------------------------------------------------------------------
@@ -92,7 +95,14 @@ class Engine:
     # ---- messages ------------------------------------------------------------------------------------
 
     def send(
-        self, context: Context, dest: int, tag: int, source: Source, *, synchronous: bool = False, collective: bool = False
+        self,
+        context: Context,
+        dest: int,
+        tag: int,
+        source: Source,
+        *,
+        synchronous: bool = False,
+        collective: bool = False,
     ) -> SendOperation:
         """Start sending to rank ``dest`` of the communicator; the octets stay in use until it is done."""
         local = context.shadow_of.get(dest)
@@ -145,6 +155,12 @@ class Engine:
         operation.done = operation.cancelled = True
         return True
 
+    def cancel(self, operation: SendOperation) -> None:
+        """Ask for a send to be taken back (IMPI 3.7.4). A local one is never: its message is the vendor's already."""
+        if operation.remote is not None and not operation.done:
+            self.transfer.cancel(operation.remote)
+            self._flush(self.job.procs[operation.remote.dest].host)
+
     def probe(self, context: Context, source: int, tag: int, *, take: bool = False) -> Message | None:
         """The message that a receive would match now, or None; ``take`` removes it (matched probe)."""
         matcher = context.matchers[0]
@@ -160,7 +176,9 @@ class Engine:
     # ---- progress ------------------------------------------------------------------------------------
 
     def wait(self, ready: Callable[[], bool], *, polling: bool = False) -> None:
-        """Drive everything until ``ready()``. ``polling``: a local message may come although none is posted for (probe)."""
+        """Drive everything until ``ready()``. ``polling``: a local message may come although none is posted for
+        (probe).
+        """
         idle = 0
         while not ready():
             timeout = 0.0
@@ -169,8 +187,8 @@ class Engine:
             elif not (polling or self._local_interest()):
                 timeout = _REMOTE_ONLY_S if idle else 0.0
             elif idle > _SPINS:
-                # epoll cannot sleep for less than a millisecond, and the vendor has no descriptor: a short nap leaves the
-                # core to the procs that we wait for.
+                # epoll cannot sleep for less than a millisecond, and the vendor has no descriptor: a short nap
+                # leaves the core to the procs that we wait for.
                 time.sleep(min(_NAP_S * (1 + (idle - _SPINS) / 64), _LONGEST_NAP_S))
             idle = 0 if self.progress(timeout) else idle + 1
 
@@ -256,10 +274,19 @@ class Engine:
         source = context.rank_of.get(incoming.source)
         if source is None:
             raise JobError(
-                f"a message of rank {incoming.source} came in on context {incoming.cid}, of which it is no member", clause="3.3"
+                f"a message of rank {incoming.source} came in on context {incoming.cid}, of which it is no member",
+                clause="3.3",
             )
         message = Message(source, incoming.tag, incoming.nbytes, incoming.count, None, incoming)
         self._arrived(context, bool(incoming.cid & 1), message)
+
+    def _remote_cancelled(self, incoming: Incoming) -> None:
+        """IMPI 3.7.4: its sender took an unmatched message back."""
+        message = self._unmatched.pop(incoming, None)
+        if message is None:
+            self._orphans[incoming.cid].remove(incoming)
+        else:
+            self._contexts[incoming.cid & ~1].matchers[incoming.cid & 1].discard(message)
 
     def _arrived(self, context: Context, collective: bool, message: Message) -> None:
         operation = context.matchers[collective].arrive(message.source, message.tag, message)
@@ -267,12 +294,15 @@ class Engine:
             if self._maybe_local(context, operation.source):
                 context.waiting -= 1
             self._matched(operation, message)
+        elif message.remote is not None:
+            self._unmatched[message.remote] = message
 
     def _matched(self, operation: ReceiveOperation, message: Message) -> None:
         place = operation.place(message)
         if message.local is not None:
             operation.started(message.local.receive(place))
         elif message.remote is not None:
+            self._unmatched.pop(message.remote, None)
             self.transfer.accept(message.remote, place)
             operation.started(None)
             self._flush(self.job.procs[message.remote.source].host)
@@ -295,8 +325,11 @@ class Engine:
                 self._writing.discard(host)
                 break
             for event in self.transfer.received(host, n):
-                if isinstance(event, Arrived):
-                    self._remote_arrived(event.incoming)
+                match event:
+                    case Arrived(incoming):
+                        self._remote_arrived(incoming)
+                    case Cancelled(incoming):
+                        self._remote_cancelled(incoming)
         self._flush(host)
 
     def _flush(self, host: int) -> None:
@@ -307,6 +340,7 @@ class Engine:
             try:
                 n = sock.sendmsg(views)
             except BlockingIOError:
+                self.transfer.sent(host, 0)
                 self._want_write(host, True)
                 return
             except OSError as error:

@@ -1,7 +1,7 @@
 """How a process learns that it belongs to a job: the first import of MPI claims the invitation.
 
-impirun gives every proc one variable, ``IMPI_JOIN`` (JSON; DESIGN.md, "Start-up"). It is removed when claimed, so that a program
-that the proc starts later does not join by accident.
+impirun gives every proc one variable, ``IMPI_JOIN`` (JSON; DESIGN.md, "Start-up"). It is removed when claimed, so
+that a program that the proc starts later does not join by accident.
 """
 
 from __future__ import annotations

@@ -47,7 +47,9 @@ def connect_hosts(job: Job, me: int, listener: socket.socket, address: str) -> d
     steps = dance_steps(job, me)
     # All connects come before all accepts (lower hosts first), and every listener has existed since before the job was
     # known, so its backlog takes the connections until its owner accepts: nobody waits in a circle.
-    sockets = {step.host: _connect(job, me, step.host, address, deadline) for step in steps if isinstance(step, Connect)}
+    sockets = {
+        step.host: _connect(job, me, step.host, address, deadline) for step in steps if isinstance(step, Connect)
+    }
     expected = sum(isinstance(step, Accept) for step in steps)
     with contextlib.closing(listener):
         sockets.update(_accept(job, me, listener, expected, deadline))
@@ -74,17 +76,15 @@ def _connect(job: Job, me: int, host: int, address: str, deadline: float) -> soc
     except OSError as error:
         sock.close()
         reason = error.strerror or "no answer"
+        there = f"host {host} (client {job.hosts[host].client}) at {where}:{job.hosts[host].port}"
         raise JobError(
-            f"host {me} cannot connect to host {host} (client {job.hosts[host].client}) at {where}:{job.hosts[host].port}: "
-            f"{reason}",
+            f"host {me} cannot connect to {there}: {reason}",
             clause="2.3.8",
         ) from None
     return sock
 
 
-def _accept(
-    job: Job, me: int, listener: socket.socket, expected: int, deadline: float
-) -> dict[int, socket.socket]:
+def _accept(job: Job, me: int, listener: socket.socket, expected: int, deadline: float) -> dict[int, socket.socket]:
     """Accept until all higher hosts of other clients are there; whoever is none of them is reported and closed."""
     accepted: dict[int, socket.socket] = {}
     began: dict[socket.socket, bytes] = {}

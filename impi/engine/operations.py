@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from impi.semantics.errors import MPIException
 from impi.transfer import Incoming, Outgoing
 from impi.vendors.base import Arrival, Pending
 
@@ -19,6 +20,7 @@ class Operation(Protocol):
     """Something under way in the engine."""
 
     done: bool
+    cancelled: bool
 
     def advance(self) -> bool:
         """Look whether it is complete, moving it on where it can; returns :attr:`done`."""
@@ -61,6 +63,7 @@ class SendOperation:
         if not self.done:
             if self._remote is not None:
                 self.done = self._remote.done
+                self.cancelled = self._remote.cancelled is True
             elif self._local is not None:
                 self.done = self._local.test()
             if self.done:
@@ -77,8 +80,18 @@ class ReceiveOperation:
     """A receive; matched at most once, then done when its octets are in place."""
 
     __slots__ = (
-        "_message", "_pending", "_sink", "cancelled", "collective", "context", "done", "source", "tag", "target", "truncated",
-    )  # fmt: skip
+        "_message",
+        "_pending",
+        "cancelled",
+        "collective",
+        "context",
+        "done",
+        "failure",
+        "source",
+        "tag",
+        "target",
+        "truncated",
+    )
 
     def __init__(self, context: Context, source: int, tag: int, target: Target, *, collective: bool) -> None:
         self.context = context
@@ -89,9 +102,9 @@ class ReceiveOperation:
         self.done = False
         self.cancelled = False
         self.truncated = False
+        self.failure: MPIException | None = None
         self._message: Message | None = None
         self._pending: Pending | None = None
-        self._sink = False
 
     @property
     def message(self) -> Message | None:
@@ -123,5 +136,9 @@ class ReceiveOperation:
         if arrived:
             self.done = True
             if not self.truncated:
-                self.target.finish(message.nbytes, message.count, external=message.external)
+                try:
+                    self.target.finish(message.nbytes, message.count, external=message.external)
+                except MPIException as failure:
+                    # Whoever drives the engine just now is not who posted the receive: its completion raises.
+                    self.failure = failure
         return self.done

@@ -1,7 +1,7 @@
 """What a message carries, seen by the engine: octets to send, and places where received octets go.
 
-A message to a proc of the same client travels in native form, any other as external32; so a payload offers both and makes each
-only when it is asked for.
+A message to a proc of the same client travels in native form, any other as external32; so a payload offers both
+and makes each only when it is asked for.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from impi.semantics.datatype import TypeMap
+from impi.semantics.errors import error
 
 __all__ = ["BufferSource", "BufferTarget", "OctetSource", "OctetTarget", "Source", "Target"]
 
@@ -79,13 +80,12 @@ class BufferSource:
         self._view = view
         self._offset = offset
         self._long_size = long_size
-        self.count = count
+        self._elements = count
+        self.count = count if datatype.name else 0
 
     def octets(self, *, external: bool) -> memoryview:
         """Packed; aliases the user's memory where nothing needs conversion."""
-        return self._datatype.pack(
-            self._view, self._offset, self.count, external=external, long_size=self._long_size
-        )
+        return self._datatype.pack(self._view, self._offset, self._elements, external=external, long_size=self._long_size)
 
 
 class BufferTarget:
@@ -115,6 +115,22 @@ class BufferTarget:
 
     def finish(self, nbytes: int, count: int, *, external: bool) -> None:
         """Unpack, converting in place where the octets already lie in the user's memory."""
+        if external:
+            self._check(nbytes, count)
         self._datatype.unpack(
             self._place, self._view, self._offset, self._count, external=external, long_size=self._long_size
         )
+
+    def _check(self, nbytes: int, count: int) -> None:
+        """In an IMPI 0.0 job MPI_LONG has 4 octets and int64 has 8: mixing them must not bring nonsense."""
+        expected = self._datatype.packed_size(1, external=True, long_size=self._long_size)
+        sent, rest = divmod(nbytes, count) if count else (expected, 0)
+        if rest == 0 and self._datatype.name in _LONGS and {sent, expected} == {4, 8}:
+            raise error(
+                "ERR_TYPE",
+                f"{count} elements of {sent} bytes came for MPI_{self._datatype.name}, which has {expected} in this job: "
+                "IMPI 0.0 sends MPI_LONG as 4 bytes; use MPI.INT64_T on both sides",
+            )
+
+
+_LONGS = frozenset({"LONG", "UNSIGNED_LONG", "INT64_T", "UINT64_T", "LONG_LONG", "UNSIGNED_LONG_LONG"})

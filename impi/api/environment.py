@@ -1,0 +1,153 @@
+"""What MPI says about itself and the machine: initialisation, versions, names, time (MPI chapter 9 and 11)."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import impi
+from impi.api import runtime
+from impi.api.constants import MAX_PROCESSOR_NAME, THREAD_MULTIPLE, THREAD_SERIALIZED
+from impi.api.runtime import finalized
+from impi.semantics.errors import error
+
+__all__ = [
+    "Compute_dims",
+    "Finalize",
+    "Get_library_version",
+    "Get_processor_name",
+    "Get_version",
+    "Init",
+    "Init_thread",
+    "Is_finalized",
+    "Is_initialized",
+    "Is_thread_main",
+    "Pcontrol",
+    "Query_thread",
+    "Wtick",
+    "Wtime",
+    "get_vendor",
+]
+
+_VERSION = (1, 1)
+"""MPI-1: what IMPI 0.0 is about."""
+
+
+def Init() -> None:
+    """Nothing: importing MPI has initialised it, and it cannot be done again after Finalize."""
+    if finalized():
+        raise error("ERR_OTHER", "MPI was finalized and cannot be initialized again")
+    runtime.initialize()
+
+
+def Init_thread(required: int = THREAD_MULTIPLE) -> int:
+    """As :func:`Init`; the thread level provided."""
+    Init()
+    return Query_thread()
+
+
+def Finalize() -> None:
+    """Wait for all procs of the job, then leave it."""
+    if finalized():
+        raise error("ERR_OTHER", "MPI was finalized already")
+    runtime.finalize()
+
+
+def Is_initialized() -> bool:
+    """Whether MPI was initialised: always, once it is imported."""
+    return True
+
+
+def Is_finalized() -> bool:
+    """Whether MPI was finalised."""
+    return finalized()
+
+
+def Query_thread() -> int:
+    """THREAD_SERIALIZED: threads may call MPI, one at a time."""
+    return THREAD_SERIALIZED
+
+
+def Is_thread_main() -> bool:
+    """Whether this is the thread that initialised MPI."""
+    return threading.current_thread() is threading.main_thread()
+
+
+def Get_version() -> tuple[int, int]:
+    """The version of the MPI standard: 1.1, which IMPI 0.0 covers."""
+    return _VERSION
+
+
+def Get_library_version() -> str:
+    """What this is, and over which library this client runs."""
+    about = runtime.engine().vendor.describe() if not finalized() else {}
+    return f"impi {impi.__version__} (IMPI 0.0) over {about.get('library', 'nothing but Python')}"
+
+
+def get_vendor() -> tuple[str, tuple[int, int, int]]:
+    """Name and version. Not "impi", which means Intel MPI to mpi4py's programs."""
+    major, minor, micro = (int(part) for part in impi.__version__.split("."))
+    return ("IMPI", (major, minor, micro))
+
+
+def Get_processor_name() -> str:
+    """The name of this node."""
+    import platform
+
+    return platform.node()[: MAX_PROCESSOR_NAME - 1]
+
+
+def Wtime() -> float:
+    """Seconds since some moment in the past, on this node's clock."""
+    return time.perf_counter()
+
+
+def Wtick() -> float:
+    """Resolution of :func:`Wtime` in seconds."""
+    return time.get_clock_info("perf_counter").resolution
+
+
+def Pcontrol(level: int) -> None:
+    """Nothing: there is no profiling layer."""
+
+
+def Compute_dims(nnodes: int, dims: int | Sequence[int]) -> list[int]:
+    """Spread ``nnodes`` over a grid as evenly as possible; dimensions that are not 0 stay (MPI 8.5.2).
+
+    Raises:
+        Exception: ERR_DIMS, the fixed dimensions do not divide ``nnodes``.
+    """
+    sizes = [0] * dims if isinstance(dims, int) else [int(d) for d in dims]
+    fixed = 1
+    for size in sizes:
+        if size < 0:
+            raise error("ERR_DIMS", f"dimension {size} is negative")
+        fixed *= size or 1
+    free = [i for i, size in enumerate(sizes) if size == 0]
+    if nnodes < 1 or nnodes % fixed or (not free and fixed != nnodes):
+        raise error("ERR_DIMS", f"{nnodes} processes do not fill a grid of {sizes}")
+    for index, size in zip(free, _balanced(nnodes // fixed, len(free)), strict=True):
+        sizes[index] = size
+    return sizes
+
+
+def _balanced(n: int, ndims: int) -> list[int]:
+    """``ndims`` factors of ``n``, not increasing, the largest as small as possible, then the next, and so on."""
+    if ndims == 0:
+        return []
+    if ndims == 1:
+        return [n]
+    for largest in range(1, n + 1):
+        if n % largest == 0 and largest**ndims >= n:
+            rest = _balanced(n // largest, ndims - 1)
+            if rest[0] <= largest:
+                return [largest, *rest]
+    return [n] + [1] * (ndims - 1)
+
+
+def _impi_local() -> dict[str, Any]:
+    """What the testbed asks of a rank: its vendor, that library's own number of procs, and messages sent through it."""
+    vendor = runtime.engine().vendor
+    return {"vendor": vendor.name, "size": vendor.world.size, "messages": vendor.messages, **vendor.describe()}
