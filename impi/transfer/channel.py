@@ -11,6 +11,7 @@ from impi.job import Host
 from impi.transfer.message import Outgoing
 from impi.transfer.path import Flight, Path
 from impi.transfer.reader import Reader
+from impi.wire import addresses
 from impi.wire.packets import Header, PacketType, pack_header
 
 __all__ = ["Channel", "host_name"]
@@ -22,16 +23,11 @@ _ENOUGH: Final = 1 << 20
 """Octets in flight that keep TCP busy; beyond that packets stay where order and fate can still change."""
 
 _FINI: Final = pack_header(Header(int(PacketType.FINI)))
-_MAPPED: Final = bytes(10) + b"\xff\xff"
 
 
 def host_name(host: Host) -> str:
     """How messages name a host: ``host 3 of client 1 (10.0.0.2 port 4711)``."""
-    if host.ipv6[:12] in (bytes(12), _MAPPED):
-        address = ".".join(str(octet) for octet in host.ipv6[12:])
-    else:
-        address = ":".join(f"{host.ipv6[i] << 8 | host.ipv6[i + 1]:x}" for i in range(0, 16, 2))
-    return f"host {host.index} of client {host.client} ({address} port {host.port})"
+    return f"host {host.index} of client {host.client} ({addresses.to_text(host.ipv6)} port {host.port})"
 
 
 class Channel:

@@ -223,7 +223,7 @@ def test_misuse():
     ("ipv6", "text"),
     [
         (bytes(10) + b"\xff\xff\x7f\0\0\1", "127.0.0.1"),
-        (bytes.fromhex("fe800000000000000000000000000001"), "fe80:0:0:0:0:0:0:1"),
+        (bytes.fromhex("fe800000000000000000000000000001"), "fe80::1"),
     ],
 )
 def test_hosts_are_named_by_address(ipv6, text):

@@ -1,0 +1,270 @@
+"""How the procs of one client find each other when no MPI library does it: addresses through impirun, then a full mesh.
+
+Every proc listens on a Unix socket, for those on its node, and on TCP, for the others; the higher rank connects. Both
+ends of every connection prove that they know the client's token; who cannot is closed and ignored.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hmac
+import json
+import os
+import select
+import shutil
+import socket
+import struct
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from impi.errors import JobError, StartupError
+
+__all__ = ["Door", "exchange", "open_control"]
+
+_CONNECT_S: Final = 60.0
+_HELLO: Final = struct.Struct(">8sI32s")
+_MAGIC: Final = b"IMPIPURE"
+_PATH_MAX: Final = 100
+"""Octets of a Unix socket's path that every system takes."""
+
+
+def open_control(control: str) -> socket.socket:
+    """Connect to impirun at ``host:port``.
+
+    Raises:
+        JobError: it does not answer.
+    """
+    host, _, port = control.rpartition(":")
+    try:
+        return socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_S)
+    except (OSError, ValueError) as error:
+        raise JobError(f"impirun does not answer at {control!r}: {error}") from None
+
+
+def exchange(sock: socket.socket, hello: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Tell impirun this proc's address and wait for those of all, in order of rank.
+
+    Raises:
+        StartupError: impirun says why not.
+        JobError: impirun was lost.
+    """
+    try:
+        sock.settimeout(None)  # the others may start late; if they never do, impirun ends us
+        sock.sendall(json.dumps(hello).encode() + b"\n")
+        with sock.makefile("rb") as lines:
+            line = lines.readline()
+        reply = json.loads(line)
+    except OSError as error:
+        raise JobError(f"lost impirun during start-up: {error}") from None
+    except ValueError:
+        raise JobError("impirun closed the connection during start-up") from None
+    if "error" in reply:
+        raise StartupError(str(reply["error"]))
+    peers: list[dict[str, Any]] = reply["peers"]
+    return peers
+
+
+def _node() -> str:
+    """Equal in two procs that can reach each other's files: machine and mount namespace."""
+    parts = [socket.gethostname()]
+    with contextlib.suppress(OSError):
+        parts.append(Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip())
+    with contextlib.suppress(OSError):
+        parts.append(str(Path("/proc/self/ns/mnt").readlink()))
+    return " ".join(parts)
+
+
+class Door:
+    """The listeners of one proc; close it, or use it in a ``with``.
+
+    Args:
+        host: numeric address to listen on for procs of other nodes.
+        backlog: how many may knock at once.
+
+    Raises:
+        StartupError: no listener could be opened.
+    """
+
+    def __init__(self, host: str, backlog: int) -> None:
+        self._listeners: list[socket.socket] = []
+        self._folder = tempfile.mkdtemp(prefix="impi-")  # for this user only
+        path = str(Path(self._folder) / "door")
+        self.address: dict[str, Any] = {"node": _node(), "unix": None, "tcp": None}
+        """For the other procs; JSON."""
+        try:
+            if len(os.fsencode(path)) <= _PATH_MAX:
+                self._listen(socket.AF_UNIX, path, backlog)
+                self.address["unix"] = path
+            self._listen(socket.AF_INET6 if ":" in host else socket.AF_INET, (host, 0), backlog)
+        except OSError as error:
+            self.close()
+            raise StartupError(f"cannot listen for the other procs at {host}: {error}") from None
+        self.address["tcp"] = list(self._listeners[-1].getsockname()[:2])
+
+    def _listen(self, family: socket.AddressFamily, address: Any, backlog: int) -> None:
+        sock = socket.socket(family, socket.SOCK_STREAM)
+        self._listeners.append(sock)
+        sock.bind(address)
+        sock.listen(backlog)
+        sock.setblocking(False)
+
+    def __enter__(self) -> Door:
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the listeners; connections made stay."""
+        for sock in self._listeners:
+            sock.close()
+        self._listeners.clear()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def meet(
+        self, rank: int, peers: Sequence[Mapping[str, Any]], token: str, timeout_s: float = _CONNECT_S
+    ) -> dict[int, socket.socket]:
+        """Connect with every other proc: to those of lower rank, and be connected to by those of higher rank.
+
+        Args:
+            rank: of this proc.
+            peers: what each proc's ``address`` is, in order of rank.
+            token: hex; the secret of this client.
+            timeout_s: for all of it.
+
+        Returns:
+            The sockets by rank.
+
+        Raises:
+            StartupError: not all have met in time, or one of them does not know the token.
+        """
+        secret = bytes.fromhex(token)
+        deadline = time.monotonic() + timeout_s
+        links: dict[int, socket.socket] = {}
+        try:
+            for other in range(rank):
+                links[other] = self._knock(rank, other, peers[other], secret, deadline)
+            self._admit(rank, len(peers), secret, deadline, links)
+        except BaseException:
+            for sock in links.values():
+                sock.close()
+            raise
+        return links
+
+    def _knock(self, rank: int, other: int, peer: Mapping[str, Any], secret: bytes, deadline: float) -> socket.socket:
+        try:
+            sock = self._connect(peer, deadline)
+        except OSError as error:
+            raise StartupError(f"proc {rank} cannot connect to proc {other} of this client ({peer}): {error}") from None
+        try:
+            sock.settimeout(max(0.01, deadline - time.monotonic()))
+            sock.sendall(_hello(rank, other, secret))
+            answer = _receive(sock, _HELLO.size)
+        except OSError as error:
+            sock.close()
+            raise StartupError(f"proc {other} of this client did not answer proc {rank}: {error}") from None
+        if not hmac.compare_digest(answer, _hello(other, rank, secret)):
+            sock.close()
+            raise StartupError(f"what answers at {peer} is not proc {other} of this client: it does not know the token")
+        return sock
+
+    def _connect(self, peer: Mapping[str, Any], deadline: float) -> socket.socket:
+        if peer["unix"] and peer["node"] == self.address["node"]:
+            sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            try:
+                sock.settimeout(max(0.01, deadline - time.monotonic()))
+                sock.connect(peer["unix"])
+                return sock
+            except OSError:
+                sock.close()  # the same name, yet another file system: TCP reaches it
+        host, port = peer["tcp"]
+        sock = socket.create_connection((host, port), timeout=max(0.01, deadline - time.monotonic()))
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return sock
+
+    def _admit(self, rank: int, size: int, secret: bytes, deadline: float, links: dict[int, socket.socket]) -> None:
+        """Accept until all higher ranks are there. A stranger, or a silent one, keeps nobody else from coming in."""
+        strangers: dict[int, tuple[socket.socket, bytearray]] = {}
+        poll = select.poll()
+        listeners = {sock.fileno(): sock for sock in self._listeners}
+        for fd in listeners:
+            poll.register(fd, select.POLLIN)
+        try:
+            while len(links) < size - 1:
+                missing = [other for other in range(rank + 1, size) if other not in links]
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    raise StartupError(f"proc {rank} waited in vain for proc {missing[0]} of this client to connect")
+                for fd, _ in poll.poll(left * 1000 + 1):
+                    if fd in listeners:
+                        with contextlib.suppress(OSError):
+                            sock, _address = listeners[fd].accept()
+                            sock.setblocking(False)
+                            strangers[sock.fileno()] = sock, bytearray()
+                            poll.register(sock.fileno(), select.POLLIN)
+                        continue
+                    sock, heard = strangers[fd]
+                    if not _listen_to(sock, heard):
+                        continue
+                    poll.unregister(fd)
+                    del strangers[fd]
+                    other = _who(heard, rank, missing, secret)
+                    if other is None or not _answer(sock, _hello(rank, other, secret)):
+                        sock.close()
+                    else:
+                        links[other] = sock
+                        missing.remove(other)
+        finally:
+            for sock, _ in strangers.values():
+                sock.close()
+
+
+def _hello(mine: int, theirs: int, secret: bytes) -> bytes:
+    proof = hmac.digest(secret, _MAGIC + struct.pack(">II", mine, theirs), "sha256")
+    return _HELLO.pack(_MAGIC, mine, proof)
+
+
+def _listen_to(sock: socket.socket, heard: bytearray) -> bool:
+    """Read more of a hello; whether it is over, complete or not."""
+    try:
+        piece = sock.recv(_HELLO.size - len(heard))
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    heard += piece
+    return not piece or len(heard) == _HELLO.size
+
+
+def _who(heard: bytearray, rank: int, missing: Sequence[int], secret: bytes) -> int | None:
+    """Which of the missing it is, or None."""
+    if len(heard) != _HELLO.size:
+        return None
+    other: int = _HELLO.unpack(heard)[1]
+    known = other in missing and hmac.compare_digest(bytes(heard), _hello(other, rank, secret))
+    return other if known else None
+
+
+def _answer(sock: socket.socket, hello: bytes) -> bool:
+    try:
+        # A new connection has room for these few octets.
+        if sock.send(hello) != len(hello):
+            return False
+        if sock.family != socket.AF_UNIX:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    except OSError:
+        return False
+    return True
+
+
+def _receive(sock: socket.socket, nbytes: int) -> bytes:
+    data = bytearray()
+    while len(data) < nbytes:
+        piece = sock.recv(nbytes - len(data))
+        if not piece:
+            raise ConnectionError("it closed the connection")
+        data += piece
+    return bytes(data)

@@ -1,0 +1,220 @@
+"""Frames between procs of one client over stream sockets: octets only, no ranks of communicators, no matching."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections import deque
+from collections.abc import Callable
+from itertools import islice
+from typing import Final, NamedTuple, Protocol
+
+from impi.errors import JobError, LocalProtocolError
+
+__all__ = ["Completion", "Frame", "Link", "Sink"]
+
+_LAYOUT: Final = struct.Struct("<IiQQQ")
+_SIZE: Final = _LAYOUT.size
+_READ_AHEAD: Final = 64 * 1024
+_READS: Final = 8
+"""Reads of one link before the next has its turn."""
+_MOST_FRAMES: Final = 32
+"""Frames of one writing system call; each is a header and at most one body."""
+
+
+class Frame(NamedTuple):
+    """What stands before the octets of a body; the meaning is the caller's."""
+
+    kind: int
+    tag: int = 0
+    cid: int = 0
+    nbytes: int = 0
+    ident: int = 0
+
+
+class Completion:
+    """Something under way that will be done."""
+
+    __slots__ = ("_drive", "done")
+
+    def __init__(self, drive: Callable[[], object], *, done: bool = False) -> None:
+        self._drive = drive
+        self.done = done
+
+    def test(self) -> bool:
+        """Whether it is done; if not, does what can be done about it now."""
+        if not self.done:
+            self._drive()
+        return self.done
+
+
+class Sink(Protocol):
+    """Who takes what a link reads."""
+
+    def body_place(self, rank: int, frame: Frame) -> memoryview | None:
+        """Where the body of a frame that has just been read goes: exactly its size; None if it has no body."""
+        ...
+
+    def take_frame(self, rank: int, frame: Frame, body: memoryview | None) -> None:
+        """A frame and its body are complete."""
+        ...
+
+
+class Link:
+    """One connected stream with the proc ``rank``; from here on non-blocking.
+
+    Args:
+        rank: of the other proc, among those of the client.
+        sock: connected and authenticated.
+        changed: called when ``waits`` has changed.
+    """
+
+    __slots__ = (
+        "_ahead",
+        "_body",
+        "_changed",
+        "_end",
+        "_frame",
+        "_left",
+        "_out",
+        "_start",
+        "bye",
+        "rank",
+        "sock",
+        "waits",
+    )
+
+    def __init__(self, rank: int, sock: socket.socket, changed: Callable[[Link], None]) -> None:
+        sock.setblocking(False)
+        self.rank = rank
+        self.sock = sock
+        self.bye = False
+        """The other side has announced its end: nothing more will come."""
+        self._changed = changed
+        self.waits = False
+        """Writing has to wait until the socket is writable."""
+        self._ahead = memoryview(bytearray(_READ_AHEAD))
+        self._start = 0
+        self._end = 0
+        self._frame: Frame | None = None
+        self._body: memoryview | None = None
+        self._left = 0
+        self._out: deque[tuple[list[memoryview], Completion | None]] = deque()
+
+    @property
+    def drained(self) -> bool:
+        """Whether everything has been handed to the kernel."""
+        return not self._out
+
+    def send(self, frame: Frame, body: memoryview | None = None, completion: Completion | None = None) -> None:
+        """Queue a frame; ``completion`` is done when the kernel has all of it. The body is not copied."""
+        views = [memoryview(_LAYOUT.pack(*frame))]
+        if body is not None and body.nbytes:
+            views.append(body)
+        self._out.append((views, completion))
+        if not self.waits:
+            self.write()
+
+    def write(self) -> int:
+        """Hand over what the kernel takes; how many completions that made done.
+
+        Raises:
+            JobError: the other proc is gone.
+        """
+        completed = 0
+        while self._out:
+            views = [view for entry, _ in islice(self._out, _MOST_FRAMES) for view in entry]
+            try:
+                sent = self.sock.sendmsg(views)
+            except BlockingIOError:
+                self._wait(True)
+                return completed
+            except OSError as error:
+                raise self.lost(error.strerror) from None
+            completed += self._consume(sent)
+        self._wait(False)
+        return completed
+
+    def _consume(self, nbytes: int) -> int:
+        completed = 0
+        while nbytes:
+            views, completion = self._out[0]
+            while views and nbytes >= views[0].nbytes:
+                nbytes -= views[0].nbytes
+                del views[0]
+            if views:
+                views[0] = views[0][nbytes:]
+                return completed
+            self._out.popleft()
+            if completion is not None:
+                completion.done = True
+                completed += 1
+        return completed
+
+    def _wait(self, waits: bool) -> None:
+        if waits != self.waits:
+            self.waits = waits
+            self._changed(self)
+
+    def read(self, sink: Sink) -> None:
+        """Read what has come, but not for ever: the other links have their turn, too.
+
+        Raises:
+            JobError: the other proc is gone.
+        """
+        for _ in range(_READS):
+            room = self._body[-self._left :] if self._body is not None else self._space()
+            try:
+                nbytes = self.sock.recv_into(room)
+            except BlockingIOError:
+                return
+            except OSError as error:
+                raise self.lost(error.strerror) from None
+            if nbytes == 0:
+                if self.bye:
+                    return
+                raise self.lost("its connection ended")
+            if self._body is not None:
+                self._left -= nbytes
+                if not self._left:
+                    self._complete(sink)
+            else:
+                self._end += nbytes
+                self._cut(sink)
+            if nbytes < len(room):
+                return
+
+    def _space(self) -> memoryview:
+        part = self._end - self._start
+        self._ahead[:part] = self._ahead[self._start : self._end]
+        self._start, self._end = 0, part
+        return self._ahead[part:]
+
+    def _cut(self, sink: Sink) -> None:
+        while self._end - self._start >= _SIZE:
+            frame = Frame._make(_LAYOUT.unpack_from(self._ahead, self._start))
+            self._start += _SIZE
+            self._frame = frame
+            body = sink.body_place(self.rank, frame)
+            if body is None or not body.nbytes:
+                self._complete(sink, body)
+                continue
+            self._body = body
+            nbytes = min(body.nbytes, self._end - self._start)
+            body[:nbytes] = self._ahead[self._start : self._start + nbytes]
+            self._start += nbytes
+            self._left = body.nbytes - nbytes
+            if self._left:
+                return
+            self._complete(sink)
+
+    def _complete(self, sink: Sink, body: memoryview | None = None) -> None:
+        frame, body = self._frame, body if self._body is None else self._body
+        self._frame = self._body = None
+        if frame is None:
+            raise LocalProtocolError("octets of a body were read without a frame")
+        sink.take_frame(self.rank, frame, body)
+
+    def lost(self, reason: str | None) -> JobError:
+        """The error that says that the other proc is gone."""
+        return JobError(f"proc {self.rank} of this client was lost ({reason}); see what it reported")
