@@ -114,11 +114,11 @@ def _print_endpoint(endpoint: str, stdout: TextIO, stderr: TextIO) -> None:
         _discard(stdout)
 
 
-def _discard(stdout: TextIO) -> None:
-    """Lead ``stdout`` to nowhere, or the line that it could not write would spoil the exit code at the very end."""
+def _discard(stream: TextIO) -> None:
+    """Lead ``stream`` to nowhere, or the line that it could not write would spoil the exit code at the very end."""
     try:
         nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, stdout.fileno())
+        os.dup2(nowhere, stream.fileno())
         os.close(nowhere)
     except (OSError, ValueError):
         pass
@@ -129,7 +129,7 @@ def _say(stderr: TextIO, text: str) -> None:
     try:
         print(text, file=stderr, flush=True)
     except (OSError, ValueError):
-        pass
+        _discard(stderr)
 
 
 class _Loop:

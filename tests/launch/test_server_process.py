@@ -29,7 +29,11 @@ def start() -> Iterator[Start]:
     started: list[Process] = []
 
     def start_server(stdout: int, stderr: int | None) -> Process:
-        process = subprocess.Popen([sys.executable, "-c", PROGRAM], text=True, stdout=stdout, stderr=stderr)
+        # With this variable Python keeps nothing back, and so nothing is left to fail at exit.
+        environ = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+        process = subprocess.Popen(
+            [sys.executable, "-c", PROGRAM], text=True, stdout=stdout, stderr=stderr, env=environ
+        )
         started.append(process)
         return process
 
