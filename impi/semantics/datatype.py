@@ -199,6 +199,13 @@ class TypeMap:
             elements += 1
         return UNDEFINED if rest else elements
 
+    def size_of_elements(self, elements: int) -> int:
+        """Native octets of so many basic elements: the reverse of :meth:`elements_of`."""
+        if self.basics == 0:
+            return 0
+        whole, rest = divmod(elements, self.basics)
+        return whole * self.size + sum(basic.sizes[NATIVE] for _, basic, _ in self._walk(NATIVE)[:rest])
+
     def native_size(self, nbytes: int, *, external: bool, long_size: int = 4) -> int:
         """How many octets in native form ``nbytes`` packed ones are, read as this type: what a status keeps."""
         form = form_of(external=external, long_size=long_size)

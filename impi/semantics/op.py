@@ -17,7 +17,7 @@ Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 _ORDERED: Final = frozenset({Kind.C_INTEGER, Kind.FORTRAN_INTEGER, Kind.FLOATING, Kind.MULTI_LANGUAGE})
 _ARITHMETIC: Final = _ORDERED | {Kind.COMPLEX}
-_LOGICAL: Final = frozenset({Kind.C_INTEGER, Kind.LOGICAL, Kind.MULTI_LANGUAGE})
+_LOGICAL: Final = frozenset({Kind.C_INTEGER, Kind.LOGICAL})
 _BITWISE: Final = frozenset({Kind.C_INTEGER, Kind.FORTRAN_INTEGER, Kind.BYTE, Kind.MULTI_LANGUAGE})
 _ANY: Final = frozenset(Kind)
 

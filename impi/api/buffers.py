@@ -1,0 +1,294 @@
+"""Message specifications: ``buf``, ``[buf, type]``, ``[buf, count, type]`` and the other forms of mpi4py.
+
+Each is turned into octets of the user's memory, a count and a datatype; nothing is copied. A bad specification raises
+ValueError or TypeError, an unknown type code KeyError, memory that cannot be used BufferError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from impi.api.constants import BOTTOM, BUFFER_AUTOMATIC, IN_PLACE
+from impi.api.datatype import BYTE, Datatype, _typedict
+from impi.api.memory import at_address, buffer, octets_of
+from impi.semantics.datatype import NAMED, TypeMap
+
+__all__ = [
+    "BOTTOM",
+    "BUFFER_AUTOMATIC",
+    "IN_PLACE",
+    "Message",
+    "MessageW",
+    "VectorMessage",
+    "buffer",
+    "memory",
+    "simple",
+    "vector",
+    "vector_w",
+]
+
+memory = buffer
+
+_EXACT: Final = {"LONG": NAMED["INT64_T"], "UNSIGNED_LONG": NAMED["UINT64_T"]}
+"""What 8-octet longs are if nobody called them long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """``count`` elements of ``datatype``, the first at octet ``offset`` of ``view``."""
+
+    view: memoryview
+    offset: int
+    count: int
+    datatype: Datatype
+    discovered: bool
+    """Whether the datatype was inferred from the buffer: then numpy's int64 is meant, not C's long."""
+
+    def wire_type(self, strict: bool = False) -> TypeMap:
+        """The type map. ``strict``: a discovered long is INT64_T, because a long has 4 octets on the wire."""
+        typemap = self.datatype.typemap
+        return _EXACT.get(typemap.name, typemap) if strict and self.discovered and typemap.size == 8 else typemap
+
+    def block(self, index: int) -> Message:
+        """The same count, ``index`` blocks further on."""
+        offset = self.offset + index * self.count * self.datatype.extent
+        return Message(self.view, offset, self.count, self.datatype, self.discovered)
+
+
+@dataclass(frozen=True, slots=True)
+class VectorMessage:
+    """Several blocks of one datatype; displacements are in its extent."""
+
+    view: memoryview
+    offset: int
+    counts: list[int]
+    displs: list[int]
+    datatype: Datatype
+    discovered: bool
+
+    def block(self, index: int) -> Message:
+        """One block."""
+        offset = self.offset + self.displs[index] * self.datatype.extent
+        return Message(self.view, offset, self.counts[index], self.datatype, self.discovered)
+
+
+@dataclass(frozen=True, slots=True)
+class MessageW:
+    """Several blocks, each of its own datatype; displacements are octets."""
+
+    view: memoryview
+    offset: int
+    counts: list[int]
+    displs: list[int]
+    datatypes: list[Datatype]
+
+    def block(self, index: int) -> Message:
+        """One block."""
+        offset = self.offset + self.displs[index]
+        return Message(self.view, offset, self.counts[index], self.datatypes[index], False)
+
+
+def simple(spec: Any, *, readonly: bool, blocks: int = 1) -> Message:
+    """Read a specification with one count.
+
+    Args:
+        spec: ``buf``, ``[buf, type]``, ``[buf, count]``, ``[buf, (count, displ)]``, ``[buf, count, type]``,
+            ``[buf, (count, displ), type]`` or ``[buf, count, displ, type]``.
+        readonly: whether the memory is only read.
+        blocks: how many blocks the buffer has if the count must be inferred; the count is that of one block.
+    """
+    buf, counts, displ, datatype = _split(spec, (list, tuple))
+    count = _index(counts) if counts is not None else None
+    if count is not None and count < 0:
+        raise ValueError(f"message: negative count {count}")
+    start = _index(displ) if displ is not None else 0
+    if start < 0:
+        raise ValueError(f"message: negative displacement {start}")
+    if buf is None and count:
+        raise ValueError(f"message: buffer is None but count is {count}")
+    view, typ, discovered = _memory(buf, datatype, readonly=readonly)
+    offset = 0
+    if start:
+        extent = _extent(typ, "handle displacement")
+        offset = start * extent
+        if offset > view.nbytes:
+            raise ValueError(
+                f"message: displacement {start} out of bounds, the buffer has {view.nbytes // extent} entries"
+            )
+    if count is None:
+        count = _inferred(view.nbytes - offset, typ, blocks)
+    elif buf is BOTTOM and count:
+        view, offset = _absolute(typ.typemap, [(offset, count * max(blocks, 1))])
+    return Message(view, offset, count, typ, discovered)
+
+
+def vector(spec: Any, *, readonly: bool, blocks: int) -> VectorMessage:
+    """Read a specification with counts and displacements for ``blocks`` blocks.
+
+    ``buf``, ``[buf, type]``, ``[buf, counts]``, ``[buf, (counts, displs)]``, ``[buf, counts, type]``,
+    ``[buf, (counts, displs), type]`` or ``[buf, counts, displs, type]``. Without counts the buffer is shared out as
+            entries = view.nbytes // extent
+            raise ValueError(f"message: displacement {start} out of bounds, the buffer has {entries} entries")
+    """
+    buf, counts, displs, datatype = _split(spec, (tuple,))
+    view, typ, discovered = _memory(buf, datatype, readonly=readonly)
+    if counts is None:
+        total = _inferred(view.nbytes, typ, 1)
+        counts = [total // blocks + (total % blocks > i) for i in range(blocks)]
+    else:
+        counts = _row(counts, blocks, "counts")
+    if displs is None:
+        displs = [sum(counts[:i]) for i in range(blocks)]
+    elif _is_integer(displs):
+        displs = [_index(displs) * i for i in range(blocks)]
+    else:
+        displs = _row(displs, blocks, "displacements")
+    offset = 0
+    if buf is BOTTOM and any(counts):
+        extent = typ.extent
+        view, offset = _absolute(typ.typemap, [(d * extent, n) for d, n in zip(displs, counts, strict=True)])
+    return VectorMessage(view, offset, counts, displs, typ, discovered)
+
+
+def vector_w(spec: Any, *, readonly: bool, blocks: int) -> MessageW:
+    """Read ``[buf, types]``, ``[buf, (counts, displs), types]`` or ``[buf, counts, displs, types]``."""
+    if len(spec) == 2:
+        buf, types = spec
+        counts = displs = None
+    elif len(spec) == 3:
+        buf, (counts, displs), types = spec
+    elif len(spec) == 4:
+        buf, counts, displs, types = spec
+    else:
+        raise ValueError("message: expecting 2 to 4 items")
+    if (counts is None) != (displs is None) or (buf is BOTTOM and counts is None):
+        raise ValueError("message: expecting both counts and displacements")
+    counts = [1] * blocks if counts is None else _row(counts, blocks, "counts")
+    displs = [0] * blocks if displs is None else _row(displs, blocks, "displacements")
+    datatypes = [_datatype(item) for item in types]
+    if len(datatypes) != blocks:
+        raise ValueError(f"message: expecting {blocks} datatypes, got {len(datatypes)}")
+    if buf is None or buf is BOTTOM:
+        places = [
+            d + t.typemap.span(0, n)[i] for d, n, t in zip(displs, counts, datatypes, strict=True) if n for i in (0, 1)
+        ]
+        low, high = (min(places), max(places)) if buf is BOTTOM and places else (0, 0)
+        return MessageW(at_address(low, high - low), -low, counts, displs, datatypes)
+    view, _ = octets_of(buf, readonly=readonly)
+    return MessageW(view, 0, counts, displs, datatypes)
+
+
+def _split(spec: Any, nested: Any) -> tuple[Any, Any, Any, Any]:
+    """Buffer, counts, displacements and datatype; ``nested`` are the types that hold counts with displacements."""
+    if not isinstance(spec, (list, tuple)):
+        if spec is None or isinstance(spec, type):
+            raise TypeError("message: expecting buffer or list/tuple")
+        return spec, None, None, None
+    displs: Any = None
+    datatype: Any = None
+    if len(spec) == 2:
+        buf, counts = spec
+        if isinstance(counts, (Datatype, str)):
+            return buf, None, None, counts
+    elif len(spec) == 3:
+        buf, counts, datatype = spec
+    elif len(spec) == 4:
+        buf, counts, displs, datatype = spec
+        return buf, counts, displs, datatype
+    else:
+        raise ValueError("message: expecting 2 to 4 items")
+    if isinstance(counts, nested):
+        counts, displs = counts
+    return buf, counts, displs, datatype
+
+
+def _datatype(item: Any) -> Datatype:
+    if isinstance(item, Datatype):
+        return item
+    try:
+        return _typedict[item]
+    except (KeyError, TypeError):
+        raise KeyError(f"cannot map {item!r} to MPI datatype") from None
+
+
+def _memory(buf: Any, datatype: Any, *, readonly: bool) -> tuple[memoryview, Datatype, bool]:
+    if buf is None or buf is BOTTOM:
+        return memoryview(bytearray()), _datatype(datatype), False
+    try:
+        view, format = octets_of(buf, readonly=readonly)
+    except TypeError as failure:
+        raise TypeError(f"message: expecting buffer or list/tuple, got {type(buf).__name__}") from failure
+    if datatype is not None:
+        return view, _datatype(datatype), False
+    return view, _of_format(format), True
+
+
+_SWAPPED: Final = ">" if memoryview(b"\1\0").cast("H")[0] == 1 else "<"
+
+
+def _of_format(format: str) -> Datatype:
+    if format == "B":
+        return BYTE
+    order = format[:1]
+    if order == _SWAPPED or (order == "!" and _SWAPPED == ">"):
+        raise BufferError(f"format string {format!r} with non-native byte order")
+    return _datatype(format[1:] if order in "@<>=!" else format)
+
+
+def _extent(datatype: Datatype, purpose: str) -> int:
+    if not datatype:
+        raise ValueError(f"message: cannot {purpose}, datatype is null")
+    lb, extent = datatype.Get_extent()
+    if extent <= 0:
+        raise ValueError(f"message: cannot {purpose}, datatype extent {extent} (lb:{lb}, ub:{lb + extent})")
+    return extent
+
+
+def _inferred(nbytes: int, datatype: Datatype, blocks: int) -> int:
+    if nbytes <= 0:
+        return 0
+    extent = _extent(datatype, "infer count")
+    if nbytes % extent:
+        lb = datatype.lb
+        raise ValueError(
+            f"message: cannot infer count, buffer length {nbytes} is not a multiple of datatype extent {extent} "
+            f"(lb:{lb}, ub:{lb + extent})"
+        )
+    entries = nbytes // extent
+    if blocks < 2:
+        return entries
+    if entries % blocks:
+        raise ValueError(
+            f"message: cannot infer count, number of entries {entries} is not a multiple of required number of "
+            f"blocks {blocks}"
+        )
+    return entries // blocks
+
+
+def _absolute(typemap: TypeMap, blocks: Sequence[tuple[int, int]]) -> tuple[memoryview, int]:
+    """Memory that holds blocks of (address, count), and the octet of it that address 0 would be."""
+    spans = [typemap.span(offset, count) for offset, count in blocks if count]
+    low, high = min(first for first, _ in spans), max(last for _, last in spans)
+    return at_address(low, high - low), -low
+
+
+def _is_integer(value: Any) -> bool:
+    return hasattr(value, "__index__") and not hasattr(value, "__len__")
+
+
+def _index(value: Any) -> int:
+    try:
+        return int(value.__index__())
+    except AttributeError:
+        raise TypeError(f"message: expecting an integer, got {type(value).__name__}") from None
+
+
+def _row(values: Any, blocks: int, what: str) -> list[int]:
+    if _is_integer(values):
+        return [_index(values)] * blocks
+    row = [_index(value) for value in values]
+    if len(row) != blocks:
+        raise ValueError(f"message: expecting {blocks} {what}, got {len(row)}")
+    return row

@@ -1,0 +1,176 @@
+"""Memory offered by ``__dlpack__`` and ``__cuda_array_interface__`` to those without PEP 3118."""
+
+from __future__ import annotations
+
+import ctypes
+import warnings
+from collections.abc import Sequence
+from typing import Any, Final
+
+from impi.api.memory import at_address, within_reach
+
+__all__ = ["from_cuda", "from_dlpack"]
+
+_READ_ONLY: Final = 1
+_CPU: Final = 1
+_FLOAT: Final = 2
+_FORMATS: Final = {
+    0: {8: "b", 16: "h", 32: "i", 64: "l"},
+    1: {8: "B", 16: "H", 32: "I", 64: "L"},
+    _FLOAT: {16: "e", 32: "f", 64: "d", 128: "g"},
+    5: {32: "Ze", 64: "Zf", 128: "Zd", 256: "Zg"},
+    6: {8: "?"},
+}
+"""By DLPack's type code, then by bits."""
+_KINDS: Final = {"i": 0, "u": 1, "f": _FLOAT, "c": 5, "b": 6}
+"""The same codes for the kinds of an array interface."""
+
+
+class _Tensor(ctypes.Structure):
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    )
+
+
+class _Versioned(ctypes.Structure):
+    _fields_ = (
+        ("major", ctypes.c_uint32),
+        ("minor", ctypes.c_uint32),
+        ("manager_ctx", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+        ("flags", ctypes.c_uint64),
+        ("tensor", _Tensor),
+    )
+
+
+def from_dlpack(obj: Any, *, readonly: bool) -> tuple[memoryview, str] | None:
+    """An object's memory as octets and its format; None if it does not speak DLPack.
+
+    Raises:
+        BufferError: what it offers cannot be used; the text says why.
+    """
+    if isinstance(obj, type):
+        return None
+    try:
+        export, device = obj.__dlpack__, obj.__dlpack_device__()
+    except AttributeError:
+        return None
+    stream = {} if device[0] == _CPU else {"stream": -1}
+    try:
+        capsule, versioned = export(**stream, max_version=(1, 0), copy=False), True
+    except TypeError:  # before version 1
+        capsule, versioned = export(**stream), False
+    tensor, locked = _open(capsule, versioned=versioned)
+    if locked and not readonly:
+        raise BufferError("dlpack: the buffer is read-only and cannot be received into")
+    shape, strides = _shape(tensor)
+    if not _contiguous(shape, strides, 1):
+        raise BufferError("dlpack: the buffer is not contiguous")
+    size = (tensor.bits * tensor.lanes + 7) // 8
+    for n in shape:
+        size *= n
+    address = (tensor.data or 0) + tensor.byte_offset
+    if device[0] != _CPU:
+        _reachable("dlpack", address, size, readonly=readonly)
+    view = at_address(address, size, capsule)
+    return (view.toreadonly() if locked else view), _format(tensor)
+
+
+def from_cuda(obj: Any, *, readonly: bool) -> tuple[memoryview, str] | None:
+    """The same for an object with a CUDA array interface."""
+    if isinstance(obj, type):
+        return None
+    interface = getattr(obj, "__cuda_array_interface__", None)
+    if interface is None:
+        return None
+    what = "__cuda_array_interface__"
+    address, locked = interface["data"]
+    typestr, shape, strides = interface["typestr"], interface["shape"], interface.get("strides")
+    order, kind, itemsize = typestr[0], typestr[1], int(typestr[2:])
+    if order not in "<>|":
+        raise BufferError(f"{what}: typestr {typestr!r} with unrecognized byte order")
+    if order == (">" if memoryview(b"\1\0").cast("H")[0] == 1 else "<"):
+        raise BufferError(f"{what}: typestr {typestr!r} with non-native byte order")
+    if interface.get("mask") is not None:
+        raise BufferError(f"{what}: masked arrays cannot be sent")
+    if min(shape, default=0) < 0:
+        raise BufferError(f"{what}: negative size in shape {shape}")
+    if strides is not None and not _contiguous(shape, strides, itemsize):
+        raise BufferError(f"{what}: the buffer is not contiguous (shape {shape}, strides {strides})")
+    if locked and not readonly:
+        raise BufferError(f"{what}: the buffer is read-only and cannot be received into")
+    if interface.get("descr") not in (None, [("", typestr)]):
+        warnings.warn(f"{what}: ignoring 'descr' key", RuntimeWarning, stacklevel=4)
+    size = itemsize
+    for n in shape:
+        size *= n
+    _reachable(what, address or 0, size, readonly=readonly)
+    view = at_address(address or 0, size, obj)
+    return (view.toreadonly() if locked else view), _FORMATS.get(_KINDS.get(kind, -1), {}).get(8 * itemsize, "B")
+
+
+def _open(capsule: Any, *, versioned: bool) -> tuple[_Tensor, bool]:
+    name = b"dltensor_versioned" if versioned else b"dltensor"
+    api = ctypes.pythonapi
+    if not api.PyCapsule_IsValid(ctypes.py_object(capsule), name):
+        raise BufferError("dlpack: invalid capsule object")
+    get = api.PyCapsule_GetPointer
+    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    pointer = get(capsule, name)
+    if not versioned:
+        return _Tensor.from_address(pointer), False
+    managed = _Versioned.from_address(pointer)
+    if managed.major < 1:
+        raise BufferError("dlpack: unexpected version")
+    return managed.tensor, bool(managed.flags & _READ_ONLY)
+
+
+def _shape(tensor: _Tensor) -> tuple[list[int], list[int] | None]:
+    if tensor.ndim < 0:
+        raise BufferError("dlpack: number of dimensions is negative")
+    if tensor.ndim > 0 and not tensor.shape:
+        raise BufferError("dlpack: shape is NULL")
+    shape = [tensor.shape[i] for i in range(tensor.ndim)]
+    strides = [tensor.strides[i] for i in range(tensor.ndim)] if tensor.strides else None
+    if min(shape, default=0) < 0:
+        raise BufferError("dlpack: shape item is negative")
+    if min(strides or [0]) < 0:
+        raise BufferError("dlpack: strides item is negative")
+    return shape, strides
+
+
+def _contiguous(shape: Sequence[int], strides: Sequence[int] | None, itemsize: int) -> bool:
+    """In C or in Fortran order."""
+    if strides is None:
+        return True
+    dimensions = list(zip(shape, strides, strict=True))
+    for order in (reversed(dimensions), iter(dimensions)):
+        size = itemsize
+        for n, stride in order:
+            if n > 1 and stride != size:
+                break
+            size *= n
+        else:
+            return True
+    return False
+
+
+def _format(tensor: _Tensor) -> str:
+    if tensor.lanes != 1:  # two floating-point numbers side by side are a complex one
+        pair = _FORMATS[5].get(2 * tensor.bits) if tensor.code == _FLOAT and tensor.lanes == 2 else None
+        return pair if pair not in (None, "Ze") else "B"
+    return _FORMATS.get(tensor.code, {}).get(tensor.bits, "B")
+
+
+def _reachable(what: str, address: int, nbytes: int, *, readonly: bool) -> None:
+    if not within_reach(address, nbytes, writable=not readonly):
+        raise BufferError(f"{what}: the memory is out of the processor's reach: copy it from the device first")
