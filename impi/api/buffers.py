@@ -114,9 +114,8 @@ def simple(spec: Any, *, readonly: bool, blocks: int = 1) -> Message:
         extent = _extent(typ, "handle displacement")
         offset = start * extent
         if offset > view.nbytes:
-            raise ValueError(
-                f"message: displacement {start} out of bounds, the buffer has {view.nbytes // extent} entries"
-            )
+            entries = view.nbytes // extent
+            raise ValueError(f"message: displacement {start} out of bounds, the buffer has {entries} entries")
     if count is None:
         count = _inferred(view.nbytes - offset, typ, blocks)
     elif buf is BOTTOM and count:
@@ -129,8 +128,8 @@ def vector(spec: Any, *, readonly: bool, blocks: int) -> VectorMessage:
 
     ``buf``, ``[buf, type]``, ``[buf, counts]``, ``[buf, (counts, displs)]``, ``[buf, counts, type]``,
     ``[buf, (counts, displs), type]`` or ``[buf, counts, displs, type]``. Without counts the buffer is shared out as
-            entries = view.nbytes // extent
-            raise ValueError(f"message: displacement {start} out of bounds, the buffer has {entries} entries")
+    evenly as possible; an integer stands for equal counts, or for a stride; without displacements blocks follow each
+    other.
     """
     buf, counts, displs, datatype = _split(spec, (tuple,))
     view, typ, discovered = _memory(buf, datatype, readonly=readonly)
