@@ -1,4 +1,4 @@
-"""Examines the captures of a cell: can they be trusted, how far did each client come, did the demanded messages cross?"""
+"""Examines the captures of a cell: can they be trusted, how far came each client, did the demanded messages cross?"""
 
 from __future__ import annotations
 

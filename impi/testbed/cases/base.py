@@ -75,6 +75,10 @@ class Case:
     wide: bool = False
     """Whether it belongs to the selection for clients of several nodes and for three clients."""
 
+    def demands(self, roster: Roster, nonce: str) -> list[Crossing]:
+        """All that must cross: the case's own messages and the barrier of MPI_Finalize (IMPI 2.4, 4.24)."""
+        return [*self.crossings(roster, nonce), *barrier(roster)]
+
 
 def barrier(roster: Roster, *, cid: int = COLLECTIVE, count: int = 1) -> list[Crossing]:
     """A barrier among the masters, in and out (IMPI 4.10)."""

@@ -1,0 +1,168 @@
+"""Evidence of the case and of the end: checks, traffic, wait statuses, FINI, nothing left."""
+
+from __future__ import annotations
+
+from impi.testbed.facts import Facts, Failed, Item, ending, listed, performed, status_text, wire_of
+
+__all__ = ["capture", "checks", "counter", "crossing", "fini", "leftovers", "payload", "protocol", "status"]
+
+
+def checks(facts: Facts, name: str) -> Failed:
+    """Every rank performed its planned checks, and none failed."""
+    for planned in facts.roster.ranks:
+        seen = facts.rank(planned.rank)
+        if seen is not None and seen.failures:
+            worst = seen.failures[0]
+            expected, actual = f"{worst['check']}: {worst['expected']}", worst["actual"]
+            blame = facts.roster.label(planned.rank)
+            yield Item(name=name, ok=False, expected=expected, actual=actual, phase="case", blame=blame)
+    unfinished = [p.rank for p in facts.roster.ranks if performed(facts, p.rank) is None]
+    if unfinished:
+        culprit = _first_to_stop(facts, unfinished)
+        seen = facts.rank(culprit)
+        if seen is not None and seen.status is not None:
+            how = f"ended with {seen.status} before its last check"
+        else:
+            how = (
+                f"did not come to its last check (nor did {listed(r for r in unfinished if r != culprit) or 'others'})"
+            )
+        expected = f"{facts.case.checks(facts.roster, culprit)} checks of rank {culprit}"
+        blame = facts.roster.label(culprit)
+        yield Item(name=name, ok=False, expected=expected, actual=how, phase="case", blame=blame)
+    for planned in facts.roster.ranks:
+        wanted, count = facts.case.checks(facts.roster, planned.rank), performed(facts, planned.rank)
+        if count != wanted:
+            expected, actual = f"{wanted} checks of rank {planned.rank}", f"{count}"
+            blame = facts.roster.label(planned.rank)
+            yield Item(name=name, ok=False, expected=expected, actual=actual, phase="case", blame=blame)
+
+
+def _first_to_stop(facts: Facts, unfinished: list[int]) -> int:
+    """The rank to blame for a case that did not end: who ended first, else who was silent for longest."""
+    ended = [(seen.ended, r) for r in unfinished if (seen := facts.rank(r)) and seen.ended and seen.status is not None]
+    if ended and not facts.seen.timed_out:
+        return min(ended)[1]
+    last = facts.seen.wire.last_sent if facts.seen.wire else {}
+    return min(unfinished, key=lambda r: (last.get(r, 0.0), r))
+
+
+def counter(facts: Facts, name: str) -> Failed:
+    """In every client of several procs something went through the vendor's own transport."""
+    for client in range(facts.roster.nclients):
+        ranks = facts.roster.of_client(client)
+        if len(ranks) < 2:
+            continue
+        sent = 0
+        for rank in ranks:
+            seen = facts.rank(rank)
+            value = (seen.local or {}).get("messages", 0) if seen else 0
+            sent += value if isinstance(value, int) else 0
+        if not sent:
+            expected, actual = "messages through the vendor's own transport", "none"
+            blame = facts.client(client)
+            yield Item(name=name, ok=False, expected=expected, actual=actual, phase="case", blame=blame)
+
+
+def crossing(facts: Facts, name: str) -> Failed:
+    """The messages that the case demands crossed between the clients."""
+    for item in wire_of(facts, name):
+        if isinstance(item, Item):
+            yield item
+        elif item.missing:
+            expected, actual = item.missing[0].rsplit("; seen: ", 1)
+            more = f" (and {len(item.missing) - 1} more demands)" if len(item.missing) > 1 else ""
+            yield Item(
+                name=name, ok=False, expected=expected, actual=f"{actual} crossed{more}", phase="case", blame="wire"
+            )
+
+
+def payload(facts: Facts, name: str) -> Failed:
+    """Their octets are the ones that follow from the nonce, as external32."""
+    for item in wire_of(facts, name):
+        if isinstance(item, Item):
+            yield item
+        elif item.wrong:
+            expected, actual = item.wrong[0].rsplit(", seen ", 1)
+            yield Item(name=name, ok=False, expected=expected, actual=actual, phase="case", blame="wire")
+
+
+def protocol(facts: Facts, name: str) -> Failed:
+    """Everything on the channels and in start-up can be decoded by the clauses."""
+    for item in wire_of(facts, name):
+        if isinstance(item, Item):
+            yield item
+        elif item.violations:
+            expected, actual = "octets that IMPI 0.0 allows", item.violations[0]
+            yield Item(name=name, ok=False, expected=expected, actual=actual, phase="case", blame="wire")
+
+
+def status(facts: Facts, name: str) -> Failed:
+    """Every rank's wait status, every impirun and the server are as the case says."""
+    ends = facts.case.ends(facts.roster)
+    for planned in facts.roster.ranks:
+        seen = facts.rank(planned.rank)
+        wanted, status = ends.statuses.get(planned.rank, 0), seen.status if seen else None
+        # Where a client fails, the others may be taken down with it: any recorded end will do.
+        if status != wanted and (ends.failing_client is None or planned.rank in ends.statuses or status is None):
+            expected, actual = f"rank {planned.rank} ends with {wanted}", status_text(status)
+            blame = facts.roster.label(planned.rank)
+            yield Item(name=name, ok=False, expected=expected, actual=actual, phase="finalize", blame=blame)
+    yield from _commands(facts, name, ends.failing_client)
+
+
+def _commands(facts: Facts, name: str, failing: int | None) -> Failed:
+    """How impirun ended, as client and as server."""
+    for client, command in enumerate(facts.seen.clients):
+        must_fail = client == failing
+        good = command.code is not None and (failing is not None or command.code == 0)
+        if not good or (must_fail and command.code == 0):
+            expected = f"impirun of client {client} ends with {'an error' if must_fail else '0'}"
+            blame = facts.client(client)
+            yield Item(name=name, ok=False, expected=expected, actual=ending(command), phase="fini", blame=blame)
+    server = facts.seen.server
+    if server is None or server.code is None or (server.code == 0) != (failing is None):
+        expected = f"the server ends with {'0' if failing is None else 'an error'}"
+        actual = ending(server) if server else "it was not started"
+        yield Item(name=name, ok=False, expected=expected, actual=actual, phase="fini", blame="server")
+    elif failing is not None and f"client {failing}" not in server.stderr:
+        expected, actual = f"the server names client {failing}", server.stderr.strip()[-200:] or "it says nothing"
+        yield Item(name=name, ok=False, expected=expected, actual=actual, phase="fini", blame="server")
+
+
+def fini(facts: Facts, name: str) -> Failed:
+    """FINI on every channel both ways (IMPI 3.8), and from every client to the server (2.3.7)."""
+    failing = facts.case.ends(facts.roster).failing_client
+    for item in wire_of(facts, name):
+        if isinstance(item, Item):
+            yield item
+        elif item.unfinished:
+            expected, actual = "FINI on every channel, both ways", f"none from {item.unfinished[0]}"
+            yield Item(
+                name=name, ok=False, expected=expected, actual=actual, phase="finalize", blame=item.unfinished[0]
+            )
+        else:
+            for client in range(facts.roster.nclients):
+                said = item.reached.get(client) == "fini"
+                if (said and client == failing) or (not said and failing is None):
+                    expected = f"{'no ' if client == failing else ''}FINI of client {client} to the server"
+                    actual, blame = "it was sent" if said else "none", facts.client(client)
+                    yield Item(name=name, ok=False, expected=expected, actual=actual, phase="fini", blame=blame)
+
+
+def leftovers(facts: Facts, name: str) -> Failed:
+    """No process, segment or port is left."""
+    commands = [c for c in (*facts.seen.clients, facts.seen.server) if c is not None]
+    found = [f"{c.who}: {left}" for c in commands for left in c.leftovers] + list(facts.seen.leftovers)
+    if found:
+        blame = found[0].split(":", 1)[0]
+        yield Item(name=name, ok=False, expected="nothing left", actual=found[0], phase="down", blame=blame)
+
+
+def capture(facts: Facts, name: str) -> Failed:
+    """The captures have both canaries and no holes."""
+    for item in wire_of(facts, name):
+        if isinstance(item, Item):
+            yield item
+        elif item.untrusted:
+            expected, actual = "captures without holes", item.untrusted[0]
+            yield Item(name=name, ok=False, expected=expected, actual=actual, phase="down", blame="lab")

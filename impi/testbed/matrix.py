@@ -1,0 +1,99 @@
+"""Which cells a run consists of, and why the others are left out."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from impi.errors import UsageError
+from impi.testbed.cases import CASES, Case
+from impi.testbed.cell import VENDORS, Cell
+from impi.testbed.runner import Backend
+from impi.testbed.topology import Topology, parse_topology
+
+__all__ = ["TIERS", "Excluded", "Plan", "cells_of", "make_plan"]
+
+TIERS: Final = ("smoke", "pairs", "full")
+"""``smoke``: two mixed pairs, few cases; ``pairs``: the default; ``full``: all cases on all."""
+
+_PAIR: Final = parse_topology("1x2+1x2")
+_WIDE: Final = parse_topology("2x2+2x2")
+_TRIO: Final = parse_topology("1x2+1x2+1x2")
+_WIDE_PARTIES: Final = (("mpich", "openmpi"), ("openmpi", "pure"))
+_TRIO_PARTIES: Final = (VENDORS,)
+_SMOKE_PARTIES: Final = (("pure", "mpich"), ("mpich", "openmpi"))
+
+
+@dataclass(frozen=True, slots=True)
+class Excluded:
+    """A cell that the backend cannot run, with the reason; its outcome is ``unsupported``."""
+
+    cell: Cell
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a run would do."""
+
+    cells: tuple[Cell, ...]
+    excluded: tuple[Excluded, ...]
+
+
+def cells_of(tier: str, topologies: Sequence[Topology] = (), parties: Sequence[tuple[str, ...]] = ()) -> list[Cell]:
+    """The cells of a tier; with ``topologies`` or ``parties``, every case on exactly these instead.
+
+    Raises:
+        UsageError: the number of parties is not the topology's number of clients.
+    """
+    if topologies or parties:
+        return list(_chosen(topologies, parties))
+    if tier == "smoke":
+        return list(_cells([c for c in CASES.values() if c.smoke], _SMOKE_PARTIES, _PAIR))
+    wide = [c for c in CASES.values() if c.wide or tier == "full"]
+    pairs = list(itertools.product(VENDORS, repeat=2))
+    trios = list(itertools.permutations(VENDORS)) if tier == "full" else _TRIO_PARTIES
+    return [
+        *_cells(list(CASES.values()), pairs, _PAIR),
+        *_cells(wide, pairs if tier == "full" else _WIDE_PARTIES, _WIDE),
+        *_cells(wide, trios, _TRIO),
+    ]
+
+
+def _chosen(topologies: Sequence[Topology], parties: Sequence[tuple[str, ...]]) -> Iterator[Cell]:
+    cases = list(CASES.values())
+    if not topologies:
+        topologies = [parse_topology("+".join(["1x2"] * n)) for n in sorted({len(p) for p in parties})]
+    for topology in topologies:
+        n = len(topology.clients)
+        fitting = [p for p in parties if len(p) == n]
+        if parties and not fitting:
+            raise UsageError(
+                f"topology {topology} has {n} clients; name as many parties, such as {'+'.join(['pure'] * n)}"
+            )
+        if not fitting:
+            # All ordered tuples of a large topology would be thousands: there, one in which every vendor occurs.
+            fitting = (
+                list(itertools.product(VENDORS, repeat=n))
+                if n <= 2
+                else [tuple(itertools.islice(itertools.cycle(VENDORS), n))]
+            )
+        yield from _cells(cases, fitting, topology)
+
+
+def _cells(cases: Sequence[Case], parties: Sequence[tuple[str, ...]], topology: Topology) -> Iterator[Cell]:
+    for vendors in parties:
+        for case in cases:
+            for variant in case.variants:
+                yield Cell(case, vendors, topology, variant)
+
+
+def make_plan(cells: Sequence[Cell], backend: Backend) -> Plan:
+    """Part the cells that the backend can run from those that it cannot."""
+    reasons = {str(c.topology): backend.supports(c.topology) for c in cells}
+    return Plan(
+        tuple(c for c in cells if not reasons[str(c.topology)]),
+        tuple(Excluded(c, reasons[str(c.topology)]) for c in cells if reasons[str(c.topology)]),
+    )
