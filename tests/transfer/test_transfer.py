@@ -162,6 +162,33 @@ def test_short_messages_are_not_starved_by_a_long_one():
     assert done == {0: False, 1: True}
 
 
+def test_no_lane_starves_another():
+    """With credit for one packet at a time: acknowledgements, messages and a long message take turns."""
+    job = make_job([[1], [1]], ackmark=1, hiwater=1)
+    left, right = job.procs
+    side = Side(job, 0)
+
+    def from_peer(kind: int, srqid: int) -> bytes:
+        return pack_header(Header(kind, 0, right.ipv6, right.pid, left.ipv6, left.pid, srqid))
+
+    long = side.send(1, bytes(5 * LIMIT))
+    sent = drain(side.machine, 1)
+    feed(side.machine, 1, from_peer(PacketType.SYNCACK, long.srqid))
+    for i in range(9):
+        side.send(1, bytes([i]), tag=1)
+        side.handle(feed(side.machine, 1, from_peer(PacketType.DATASYNC, i)))  # accepted: a SYNCACK is due
+    for _ in range(12):
+        feed(side.machine, 1, from_peer(PacketType.PROTOACK, 0))
+        sent += drain(side.machine, 1)
+    lanes = [
+        "ack" if h.pk_type == PacketType.SYNCACK else "short" if h.tag == 1 else "long"
+        for h, _ in packets(sent)
+        if h.pk_type != PacketType.PROTOACK
+    ]
+    assert sorted(lanes[1:13]) == ["ack"] * 4 + ["long"] * 4 + ["short"] * 4
+    assert all(len(set(lanes[i : i + 3])) == 3 for i in range(1, 13, 3))
+
+
 def test_payload_goes_directly_to_the_accepted_view():
     """No read of user data of a long message goes anywhere but to its place."""
     left, right, wire = pair(maxdatalen=1 << 20, eager=False)
@@ -233,7 +260,6 @@ def test_buffers_are_let_go_when_done():
     out = left.machine.send(1, cid=0, tag=0, lsrank=0, views=[memoryview(data)])
     wire.settle()
     assert out.done
-    del out
     data.append(1)  # BufferError while a view of it lives
     right.got[0][1].append(1)
 
@@ -340,6 +366,21 @@ def test_fini_goes_behind_held_packets_and_ends_when_both_have_come():
     assert left.machine.finished and right.machine.finished
     left.machine.eof(1)
     right.machine.eof(0)
+
+
+def test_nothing_is_sent_any_more_after_both_finis():
+    """The peer may have closed by then; an acknowledgement would run into a reset."""
+    job = make_job([[1], [1]], ackmark=1, hiwater=1)
+    me, peer = job.procs
+    side = Side(job, 0, eager=False)
+    side.handle(feed(side.machine, 1, pack_header(Header(1, 0, peer.ipv6, peer.pid, me.ipv6, me.pid, 1))))
+    side.machine.finish()
+    assert kinds(drain(side.machine, 1)) == ["PROTOACK", "FINI"]
+    feed(side.machine, 1, pack_header(Header(1, 0, peer.ipv6, peer.pid, me.ipv6, me.pid, 2)) + pack_header(Header(7)))
+    side.accept()
+    assert side.machine.finished and side.machine.idle
+    assert not side.machine.wants_write(1) and side.machine.data_to_send(1) == []
+    side.machine.eof(1)
 
 
 def test_acknowledgements_go_on_after_our_fini():

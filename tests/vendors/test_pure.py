@@ -179,6 +179,18 @@ def test_synchronous_send_to_oneself():
     vendor.finalize()
 
 
+def test_message_to_oneself_wakes_the_sleeper():
+    (vendor,) = mesh(1)
+    poll = select.poll()
+    poll.register(vendor.fileno(), select.POLLIN)
+    assert not poll.poll(0)
+    vendor.world.isend(0, 1, memoryview(b"abc"), sync=False)
+    assert poll.poll(0)
+    vendor.progress()
+    assert not poll.poll(0) and vendor.world.improbe().nbytes == 3
+    vendor.finalize()
+
+
 def test_subset_has_its_own_ranks_and_messages():
     def body(vendor):
         comm = vendor.world
