@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
@@ -16,6 +17,9 @@ PACKET_TYPES: Final = ("DATA", "DATASYNC", "PROTOACK", "SYNCACK", "CANCEL", "CAN
 _HEADER: Final = struct.Struct(">II16sq16sqQQQiiQQqQQ")
 _CARRIERS: Final = ("DATA", "DATASYNC")
 _SHOWN: Final = 16
+
+_Key = tuple[int, int, int]
+"""Source, destination and source request id of a message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,6 +149,7 @@ class Crossed:
     time: float
     src: int
     dest: int
+    srqid: int
     cid: int
     tag: int
     lsrank: int
@@ -171,39 +176,43 @@ def messages(channels: Iterable[Channel], layout: Layout) -> list[Crossed]:
 
 def _assemble(packets: Iterable[Packet], layout: Layout) -> list[Crossed]:
     found: list[Crossed] = []
-    open_: dict[tuple[int, int, int], Crossed] = {}  # by source, destination, source request id
-    parts: dict[int, list[bytes]] = {}
+    parts: list[list[bytes]] = []
+    open_: dict[_Key, int] = {}
+    answers: Counter[_Key] = Counter()
     for packet in packets:
         src, dest = layout.rank_of(*packet.src), layout.rank_of(*packet.dest)
         if src is None or dest is None:
-            continue  # FINI names nobody; the rest is reported by the caller's demands not being met
+            continue  # FINI names nobody; what else does not will be missed by whoever demands it
+        key = (src, dest, packet.srqid)
         if packet.kind == "SYNCACK":
-            message = open_.get((dest, src, packet.srqid))
-            if message is not None:
-                message.acknowledged = True
+            answers[dest, src, packet.srqid] += 1
         elif packet.kind in _CARRIERS:
-            key = (src, dest, packet.srqid)
-            first = packet.kind == "DATASYNC" or packet.length == packet.msglen  # IMPI 3.7.1
-            if first:
-                message = Crossed(
-                    time=packet.time,
-                    src=src,
-                    dest=dest,
-                    cid=packet.cid,
-                    tag=packet.tag,
-                    lsrank=packet.lsrank,
-                    nbytes=packet.msglen,
-                    sync=packet.kind == "DATASYNC",
-                    payload=b"",
-                )
-                found.append(message)
-                open_[key] = message
-                parts[id(message)] = []
-            elif (known := open_.get(key)) is None:
-                continue
-            else:
-                message = known
-            parts[id(message)].append(packet.payload)
-    for message in found:
-        message.payload = b"".join(parts[id(message)])
+            if packet.kind == "DATASYNC" or packet.length == packet.msglen:  # IMPI 3.7.1: a message's first packet
+                open_[key] = len(found)
+                found.append(_first(packet, src, dest))
+                parts.append([])
+            if key in open_:
+                parts[open_[key]].append(packet.payload)
+    for message, pieces in zip(found, parts, strict=True):
+        message.payload = b"".join(pieces)
+        key = (message.src, message.dest, message.srqid)
+        # Counted, not ordered: the clock of a capture does not order its two directions.
+        if message.sync and answers[key]:
+            answers[key] -= 1
+            message.acknowledged = True
     return found
+
+
+def _first(packet: Packet, src: int, dest: int) -> Crossed:
+    return Crossed(
+        time=packet.time,
+        src=src,
+        dest=dest,
+        srqid=packet.srqid,
+        cid=packet.cid,
+        tag=packet.tag,
+        lsrank=packet.lsrank,
+        nbytes=packet.msglen,
+        sync=packet.kind == "DATASYNC",
+        payload=b"",
+    )

@@ -187,8 +187,10 @@ class _Attempt:
         while time.monotonic() < deadline and not self.stop_asked.is_set():
             line, newline, _ = self.remotes["server"].stdout().partition(b"\n")
             if newline:
-                self.hostport = line.decode("utf-8", "replace").strip()
-                return self._port() is not None
+                text = line.decode("utf-8", "replace").strip()
+                # One line a.b.c.d:port (IMPI 2.2.1); anything else is as good as silence.
+                self.hostport = text if text.rpartition(":")[2].isdecimal() else ""
+                return bool(self.hostport)
             if self._poll("server"):
                 return False
             time.sleep(_TURN_S)

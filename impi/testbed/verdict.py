@@ -29,11 +29,8 @@ class Verdict:
     items: tuple[Item, ...] = ()
     self_reported: bool = False
     """A pass without captures: nobody but the ranks says that anything crossed."""
-
-    @property
-    def culprit(self) -> Item | None:
-        """The first item that is not fulfilled."""
-        return next((item for item in self.items if not item.ok), None)
+    culprit: Item | None = None
+    """The item that decided, where one did."""
 
 
 def judge(facts: Facts) -> Verdict:
@@ -64,7 +61,7 @@ def judge(facts: Facts) -> Verdict:
 
 def _verdict(outcome: str, item: Item, items: tuple[Item, ...]) -> Verdict:
     reason = f"{item.name}: expected {item.expected}, but {item.actual}"
-    return Verdict(outcome=outcome, phase=item.phase, blame=item.blame, reason=reason, items=items)
+    return Verdict(outcome=outcome, phase=item.phase, blame=item.blame, reason=reason, items=items, culprit=item)
 
 
 def _limit(facts: Facts) -> str:
