@@ -146,7 +146,7 @@ class _Loop:
         self._selector = selectors.DefaultSelector()
         self._sockets: dict[int, socket.socket] = {}
         self._addresses: dict[int, str] = {}
-        self._unsent: dict[int, bytes] = {}
+        self._unsent: dict[int, memoryview] = {}
         self._next = 0
         self._exit_code: int | None = None
 
@@ -239,20 +239,23 @@ class _Loop:
 
     def _write_all(self) -> None:
         for conn, sock in self._sockets.items():
-            # What is not on its way yet stays in the machine, which limits it.
-            unsent = self._unsent.pop(conn, b"") or self._machine.data_to_send(conn)
-            if unsent:
-                try:
-                    unsent = unsent[sock.send(unsent) :]
-                except (BlockingIOError, InterruptedError):
-                    pass
-                except OSError:
-                    continue  # reset: the read side reports it
-            if unsent:
-                self._unsent[conn] = unsent
-            wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if unsent else 0)
+            self._write(conn, sock)
+            wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if conn in self._unsent else 0)
             if self._selector.get_key(sock).events != wanted:
                 self._selector.modify(sock, wanted, conn)
+
+    def _write(self, conn: int, sock: socket.socket) -> None:
+        """Write until there is nothing left or the socket is full; the rest stays in the machine, which limits it."""
+        while unsent := self._unsent.pop(conn, None) or memoryview(self._machine.data_to_send(conn)):
+            try:
+                rest = unsent[sock.send(unsent) :]
+            except (BlockingIOError, InterruptedError):
+                rest = unsent
+            except OSError:
+                return  # reset: the read side reports it
+            if rest:
+                self._unsent[conn] = rest
+                return
 
     def _close(self, conn: int) -> None:
         sock = self._sockets.pop(conn)

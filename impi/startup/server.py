@@ -290,9 +290,7 @@ class ServerMachine:
             yield JobOver()
 
     def _relay(self) -> Iterator[ServerEvent]:
-        """Broadcast what is complete; labels may come early, but nothing goes out before the IMPI command has."""
-        if self.missing():
-            return
+        """Broadcast what is complete; nothing is, as long as a client is missing that may still submit anything."""
         for label, mask, data in self._collector.complete():
             self._broadcast(encode_command(Command.COLL, _COLL_HEAD.pack(label, mask) + data))
             for connection in self._clients.values():

@@ -14,7 +14,7 @@ from impi.errors import StartupError
 from impi.job import Job
 from impi.launch.server import ServerOptions, run_server
 from impi.startup import Joined
-from impi.wire import Command, encode_command
+from impi.wire import MAX_PAYLOAD, Command, encode_command
 
 JOIN_NONE = encode_command(Command.AUTH, b"\0\0\0\1") + encode_command(Command.IMPI, bytes(4))
 
@@ -68,6 +68,32 @@ def test_a_job_with_a_key_and_broadcasts_larger_than_socket_buffers() -> None:
     assert "Warning" not in server.said
     for words in ("client 0 has joined", "client 1 has joined", "start-up is complete", "client 1 has finished"):
         assert words in server.said
+
+
+def test_a_client_that_reads_late_gets_every_octet() -> None:
+    """More is broadcast than any socket buffers: the server goes on reading, and sends the rest when it can."""
+    server = ServerThread(1)
+    payloads = [bytes([n]) * (MAX_PAYLOAD - 4) for n in range(8)]
+    with socket.socket() as sock:
+        sock.settimeout(DEADLINE_S)
+        sock.connect((server.host, server.port))
+        sock.sendall(JOIN_NONE)
+        for n, payload in enumerate(payloads):
+            sock.sendall(encode_command(Command.COLL, n.to_bytes(4, "big") + payload))
+        sock.sendall(encode_command(Command.DONE))
+        expected = bytes(8) + encode_command(Command.IMPI, b"\0\0\0\1")
+        for n, payload in enumerate(payloads):
+            expected += encode_command(Command.COLL, n.to_bytes(4, "big") + b"\0\0\0\1" + payload)
+        expected += encode_command(Command.DONE)
+        got = bytearray()
+        while len(got) < len(expected):
+            data = sock.recv(1 << 20)
+            assert data
+            got += data
+        sock.sendall(encode_command(Command.FINI))
+        assert got == expected
+        assert read_all(sock) == b""
+    assert server.join() == 0
 
 
 def test_32_clients() -> None:

@@ -60,6 +60,12 @@ def test_minima_and_defaults(facts_of: Maker) -> None:
     assert (job.xsize, job.maxlinear) == (1024, 4)
 
 
+def test_the_lowest_values_that_are_allowed(facts_of: Maker) -> None:
+    lowest = {"datalen": 1, "tag_ub": 32767, "ackmark": 1, "hiwater": 1}
+    job = agree_on_job(2, collate(facts_of(0, **lowest), facts_of(1)))
+    assert (job.maxdatalen, job.tag_ub, job.ackmark, job.hiwater) == (1, 32767, 1, 1)
+
+
 def test_chosen_values(facts_of: Maker) -> None:
     job = agree_on_job(2, collate(*(facts_of(c, xsize=0, maxlinear=2**31 - 1) for c in (0, 1))))
     assert (job.xsize, job.maxlinear) == (0, 2**31 - 1)
