@@ -274,7 +274,8 @@ def _absolute(typemap: TypeMap, blocks: Sequence[tuple[int, int]]) -> tuple[memo
 
 
 def _is_integer(value: Any) -> bool:
-    return hasattr(value, "__index__") and not hasattr(value, "__len__")
+    # numpy's arrays all have __index__; of those only the ones without dimensions are numbers.
+    return hasattr(value, "__index__") and getattr(value, "ndim", 0) == 0
 
 
 def _index(value: Any) -> int:

@@ -265,9 +265,7 @@ def _typecode(datatype: Datatype) -> str | None:
 
 
 def _typealign(datatype: Datatype) -> int | None:
-    if not datatype or not datatype.is_named:
-        return None
-    return datatype.typemap.align
+    return datatype.typemap.align if datatype and datatype._live().basic_name else None
 
 
 def Get_address(location: Any) -> int:

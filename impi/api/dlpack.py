@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import warnings
 from collections.abc import Sequence
+from operator import index
 from typing import Any, Final
 
 from impi.api.memory import at_address, within_reach
@@ -13,6 +14,8 @@ __all__ = ["from_cuda", "from_dlpack"]
 
 _READ_ONLY: Final = 1
 _CPU: Final = 1
+_HOST: Final = frozenset({_CPU, 3, 11, 13})
+"""Device types whose memory the processor reaches: its own, pinned by CUDA or ROCm, managed by CUDA."""
 _FLOAT: Final = 2
 _FORMATS: Final = {
     0: {8: "b", 16: "h", 32: "i", 64: "l"},
@@ -52,8 +55,8 @@ class _Versioned(ctypes.Structure):
     )
 
 
-def from_dlpack(obj: Any, *, readonly: bool) -> tuple[memoryview, str] | None:
-    """An object's memory as octets and its format; None if it does not speak DLPack.
+def from_dlpack(obj: Any, *, readonly: bool) -> tuple[memoryview, str, bool] | None:
+    """An object's memory as octets, its format, and whether a device has it; None if the object does not speak DLPack.
 
     Raises:
         BufferError: what it offers cannot be used; the text says why.
@@ -61,10 +64,11 @@ def from_dlpack(obj: Any, *, readonly: bool) -> tuple[memoryview, str] | None:
     if isinstance(obj, type):
         return None
     try:
-        export, device = obj.__dlpack__, obj.__dlpack_device__()
+        export, ask_device = obj.__dlpack__, obj.__dlpack_device__
     except AttributeError:
         return None
-    stream = {} if device[0] == _CPU else {"stream": -1}
+    device, _ = (index(number) for number in ask_device())
+    stream = {} if device == _CPU else {"stream": -1}
     try:
         capsule, versioned = export(**stream, max_version=(1, 0), copy=False), True
     except TypeError:  # before version 1
@@ -79,13 +83,13 @@ def from_dlpack(obj: Any, *, readonly: bool) -> tuple[memoryview, str] | None:
     for n in shape:
         size *= n
     address = (tensor.data or 0) + tensor.byte_offset
-    if device[0] != _CPU:
+    if device not in _HOST:
         _reachable("dlpack", address, size, readonly=readonly)
     view = at_address(address, size, capsule)
-    return (view.toreadonly() if locked else view), _format(tensor)
+    return (view.toreadonly() if locked else view), _format(tensor), device not in _HOST
 
 
-def from_cuda(obj: Any, *, readonly: bool) -> tuple[memoryview, str] | None:
+def from_cuda(obj: Any, *, readonly: bool) -> tuple[memoryview, str, bool] | None:
     """The same for an object with a CUDA array interface."""
     if isinstance(obj, type):
         return None
@@ -108,14 +112,16 @@ def from_cuda(obj: Any, *, readonly: bool) -> tuple[memoryview, str] | None:
         raise BufferError(f"{what}: the buffer is not contiguous (shape {shape}, strides {strides})")
     if locked and not readonly:
         raise BufferError(f"{what}: the buffer is read-only and cannot be received into")
-    if interface.get("descr") not in (None, [("", typestr)]):
+    descr = interface.get("descr")
+    if descr is not None and (len(descr) != 1 or descr[0] != ("", typestr)):
         warnings.warn(f"{what}: ignoring 'descr' key", RuntimeWarning, stacklevel=4)
     size = itemsize
     for n in shape:
         size *= n
     _reachable(what, address or 0, size, readonly=readonly)
     view = at_address(address or 0, size, obj)
-    return (view.toreadonly() if locked else view), _FORMATS.get(_KINDS.get(kind, -1), {}).get(8 * itemsize, "B")
+    format = _FORMATS.get(_KINDS.get(kind, -1), {}).get(8 * itemsize, "B")
+    return (view.toreadonly() if locked else view), format, True
 
 
 def _open(capsule: Any, *, versioned: bool) -> tuple[_Tensor, bool]:

@@ -19,14 +19,23 @@ class buffer(np.ndarray[Any, Any]):
 
     _released = False
     _owner: Any = None
+    _on_device = False
+    _at: int | None = None
 
-    def __new__(cls, buf: Any = None, /, *extra: Any) -> buffer:
-        """A view of the memory of ``buf``, or an empty one."""
-        if extra:
-            raise TypeError("buffer takes at most one argument")
-        if buf is None:
+    def __new__(cls, /, *buf: Any) -> buffer:
+        """A view of the memory of an object, or an empty one."""
+        if len(buf) > 1:
+            raise TypeError(f"buffer takes at most one argument, not {len(buf)}")
+        if not buf:
             return cls._view(memoryview(bytearray()), None)
-        return cls._view(octets_of(buf, readonly=True)[0], buf)
+        return cls._of(buf[0], readonly=True)
+
+    @classmethod
+    def _of(cls, obj: Any, *, readonly: bool) -> buffer:
+        view, _, on_device = _octets_of(obj, readonly=readonly)
+        self = cls._view(view, obj)
+        self._on_device = on_device
+        return self
 
     @classmethod
     def _view(cls, view: memoryview, owner: Any) -> buffer:
@@ -47,8 +56,10 @@ class buffer(np.ndarray[Any, Any]):
     @staticmethod
     def frombuffer(obj: Any, readonly: bool = False) -> buffer:
         """A view of the memory of an object."""
-        view, _ = octets_of(obj, readonly=readonly)
-        return buffer._view(view.toreadonly() if readonly else view, obj)
+        self = buffer._of(obj, readonly=readonly)
+        if readonly:
+            self.flags.writeable = False
+        return self
 
     @staticmethod
     def fromaddress(address: int, nbytes: int, readonly: bool = False) -> buffer:
@@ -61,8 +72,6 @@ class buffer(np.ndarray[Any, Any]):
         self = buffer._view(view.toreadonly() if readonly else view, None)
         self._at = address
         return self
-
-    _at: int | None = None
 
     @property
     def address(self) -> int:
@@ -105,13 +114,20 @@ class buffer(np.ndarray[Any, Any]):
     def __repr__(self) -> str:
         return f"<buffer of {self.nbytes} octets at {self.address:#x}>"
 
+    def _host_only(self) -> None:
+        # MPI may be given memory of a device that this process happens to reach; Python shall not read it by chance.
+        if self._on_device:
+            raise BufferError("buffer is not CPU-accessible")
+
     def __getitem__(self, item: Any, /) -> Any:
+        self._host_only()
         if isinstance(item, slice):
             start, stop = self._bounds(item)
             return buffer._view(self.data[start:stop], self)
         return int(np.ndarray.__getitem__(self, self._index(item)))
 
     def __setitem__(self, item: Any, value: Any, /) -> None:
+        self._host_only()
         if self.readonly:
             raise TypeError("buffer is read-only")
         if not isinstance(item, slice):
@@ -146,18 +162,20 @@ class buffer(np.ndarray[Any, Any]):
 
     def cast(self, format: str, shape: Any = ...) -> memoryview:
         """A memoryview of another format or shape."""
+        self._host_only()
         view: Any = self.data
         result: memoryview = view.cast(format) if shape is Ellipsis else view.cast(format, shape)
         return result
 
     def tobytes(self, order: str | None = None) -> bytes:
         """A copy of the octets."""
+        self._host_only()
         return self.data.tobytes()[: self.nbytes]
 
     def toreadonly(self) -> buffer:
         """A view that cannot be written."""
         view = buffer._view(self.data.toreadonly(), self._owner)
-        view._at = self._at
+        view._at, view._on_device = self._at, self._on_device
         return view
 
     def release(self) -> None:
@@ -174,8 +192,14 @@ def octets_of(obj: Any, *, readonly: bool) -> tuple[memoryview, str]:
         TypeError: the object offers no memory.
         BufferError: its memory is not contiguous, is read-only but must be written, or is out of the processor's reach.
     """
+    view, format, _ = _octets_of(obj, readonly=readonly)
+    return view, format
+
+
+def _octets_of(obj: Any, *, readonly: bool) -> tuple[memoryview, str, bool]:
+    """The same, and whether the memory is said to be a device's."""
     try:
-        return _from_buffer(obj, readonly=readonly)
+        return (*_from_buffer(obj, readonly=readonly), False)
     except (TypeError, ValueError, BufferError) as refusal:
         from impi.api import dlpack  # only those who need it pay for it
 

@@ -51,8 +51,20 @@ class Op(Handle):
     def __reduce__(self) -> str | tuple[Any, ...]:
         state = self._state
         if isinstance(state, _OpState) and not state.name:
+            if self._by_number:
+                raise ValueError("cannot pickle user-defined reduction operation")
             return (type(self).Create, (state.function, state.commute))
         return super().__reduce__()
+
+    _by_number = False
+    """Whether it was made from an integer handle: mpi4py knows no function of such a one, and programs may rely on it."""
+
+    @classmethod
+    def fromhandle(cls, handle: int) -> Self:
+        """An operation with that integer handle; one's own cannot be pickled by it."""
+        op = super().fromhandle(handle)
+        op._by_number = True
+        return op
 
     def _live(self) -> _OpState:
         if not isinstance(self._state, _OpState):

@@ -6,7 +6,7 @@ from typing import Final
 
 from impi.semantics.basic import BASICS, NATIVE, Kind
 
-__all__ = ["CODES", "alignment", "char_of", "code_of", "str_of"]
+__all__ = ["CODES", "char_of", "code_of", "str_of"]
 
 _ROWS: Final = (
     ("C_BOOL", "? b1"),
@@ -31,16 +31,16 @@ _ROWS: Final = (
     ("INT8_T", "i1"),
     ("INT16_T", "i2"),
     ("INT32_T", "i4"),
-    ("INT64_T", "i8"),
+    ("INT64_T", "i8 M M8 m m8"),
     ("INTEGER16", "i16"),
     ("UINT8_T", "u1"),
     ("UINT16_T", "u2 u 1u"),
-    ("UINT32_T", "u4 w 1w"),
+    ("UINT32_T", "u4"),
     ("UINT64_T", "u8"),
     ("COUNT", "n"),
     ("AINT", "p"),
     ("CHAR", "c a S S1 s 1s"),
-    ("WCHAR", "U U1"),
+    ("WCHAR", "U U1 w 1w"),
 )
 
 CODES: Final[dict[str, str]] = {code: name for name, codes in _ROWS for code in codes.split()}
@@ -103,9 +103,3 @@ def code_of(name: str) -> str | None:
     if sized or name == "C_BOOL" or name.startswith(("INT8", "INT16", "INT32", "INT64", "UINT")):
         return str_of(name)
     return char_of(name)
-
-
-def alignment(name: str) -> int | None:
-    """The alignment of a predefined basic datatype, or None."""
-    basic = BASICS.get(name)
-    return None if basic is None else basic.align

@@ -71,13 +71,15 @@ class TypeConstructors:
 
     def Create_indexed(self, blocklengths: Sequence[int], displacements: Sequence[int]) -> Self:
         """Blocks at displacements in elements."""
-        lengths, places = _integers(blocklengths), _integers(displacements)
+        lengths = _integers(blocklengths)
+        places = _integers(displacements, len(lengths))
         typemap = derive.indexed(lengths, places, self._live().typemap)
         return self._derived(typemap, "INDEXED", blocklengths=lengths, displacements=places)
 
     def Create_hindexed(self, blocklengths: Sequence[int], displacements: Sequence[int]) -> Self:
         """Blocks at displacements in octets."""
-        lengths, places = _integers(blocklengths), _integers(displacements)
+        lengths = _integers(blocklengths)
+        places = _integers(displacements, len(lengths))
         typemap = derive.hindexed(lengths, places, self._live().typemap)
         return self._derived(typemap, "HINDEXED", blocklengths=lengths, displacements=places)
 
@@ -98,8 +100,10 @@ class TypeConstructors:
         cls, blocklengths: Sequence[int], displacements: Sequence[int], datatypes: Sequence[Datatype]
     ) -> Self:
         """Blocks of several datatypes at displacements in octets."""
-        lengths, places = _integers(blocklengths), _integers(displacements)
+        lengths = _integers(blocklengths)
+        places = _integers(displacements, len(lengths))
         bases = tuple(datatype._live() for datatype in datatypes)
+        _integers(range(len(bases)), len(lengths))
         typemap = derive.struct(lengths, places, [base.typemap for base in bases])
         recipe = Recipe("STRUCT", {"blocklengths": lengths, "displacements": places}, bases)
         return cls._wrap(TypeState(typemap, recipe))
@@ -108,7 +112,8 @@ class TypeConstructors:
         self, sizes: Sequence[int], subsizes: Sequence[int], starts: Sequence[int], order: int = C.ORDER_C
     ) -> Self:
         """A block of an n-dimensional array."""
-        whole, part, first = _integers(sizes), _integers(subsizes), _integers(starts)
+        whole = _integers(sizes)
+        part, first = _integers(subsizes, len(whole)), _integers(starts, len(whole))
         typemap = derive.subarray(whole, part, first, self._live().typemap, fortran=_is_fortran(order))
         return self._derived(typemap, "SUBARRAY", sizes=whole, subsizes=part, starts=first, order=order)
 
@@ -123,8 +128,9 @@ class TypeConstructors:
         order: int = C.ORDER_C,
     ) -> Self:
         """The share of process ``rank`` in a distributed array."""
-        params = {"gsizes": _integers(gsizes), "distribs": _integers(distribs), "dargs": _integers(dargs)}
-        grid = _integers(psizes)
+        whole, n = _integers(gsizes), len(gsizes)
+        params = {"gsizes": whole, "distribs": _integers(distribs, n), "dargs": _integers(dargs, n)}
+        grid = _integers(psizes, n)
         if any(how not in _DISTRIBUTIONS for how in params["distribs"]):
             raise error("ERR_ARG", f"unknown distribution in {params['distribs']}")
         typemap = darray(
@@ -228,8 +234,11 @@ class TypeConstructors:
         return self._state is None or self._live().predefined
 
 
-def _integers(values: Sequence[int]) -> list[int]:
-    return [value.__index__() for value in values]
+def _integers(values: Sequence[int], length: int | None = None) -> list[int]:
+    row = [value.__index__() for value in values]
+    if length is not None and len(row) != length:
+        raise ValueError(f"expecting {length} items, got {len(row)}")
+    return row
 
 
 def _is_fortran(order: int) -> bool:
