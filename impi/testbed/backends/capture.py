@@ -1,0 +1,134 @@
+"""Captures by a sidecar: a container that shares a node's network, and nothing else, and runs tcpdump all lab long.
+
+A cell is marked by two UDP datagrams, the *canaries*, that the node itself sends and that must arrive in the
+file. The file lies in a volume that the node can read, over the SSH connection that is there anyway, and cannot write.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import time
+from typing import Final
+
+from docker.errors import DockerException
+from docker.models.containers import Container
+
+from impi.errors import LabError
+from impi.testbed.backends.nodes import SshNode, lab_fault
+from impi.testbed.backends.pcap import HEADER_OCTETS, between
+from impi.testbed.runner import Capture
+
+__all__ = ["CAPTURE_FOLDER", "CAPTURE_RIGHTS", "Tap", "tcpdump"]
+
+CAPTURE_FOLDER: Final = "/cap"
+CAPTURE_RIGHTS: Final = ("NET_RAW", "SETUID", "SETGID")
+_SEEN_S: Final = 10.0
+_TURN_S: Final = 0.01
+_DISCARD: Final = 9  # the port of a service that nobody runs; sent to the gateway, so that no other node sees it
+_STATISTICS: Final = re.compile(rb"tcpdump: \d+ packets? captured, .*?(\d+) packets? dropped by kernel")
+_MOST_BUFFER_KIB: Final = 131072
+_ALL_BUFFERS_KIB: Final = 1 << 20
+# Room for the longest packet a virtual interface hands over (65535 octets and the Ethernet header), and no more: the
+# kernel's buffer is divided into pieces of this size.
+_SNAPLEN: Final = 65550
+
+
+def tcpdump(node: str, nodes: int) -> list[str]:
+    """The argument vector of one node's capture, in a lab of so many.
+
+    Immediate mode: else a packet reaches the file up to a second later. The lab's own SSH is left out.
+    """
+    buffer = min(_MOST_BUFFER_KIB, _ALL_BUFFERS_KIB // nodes)
+    argv = ["tcpdump", "-Z", "root", "-i", "eth0", "--immediate-mode", "-B", str(buffer), "-U", "-s", str(_SNAPLEN)]
+    return [*argv, "-w", _path(node), "udp or (tcp and not port 2222)"]
+
+
+def _path(node: str) -> str:
+    return f"{CAPTURE_FOLDER}/{node}.pcap"
+
+
+class Tap:
+    """The capture of one node. LabError: it does not run, or a canary did not arrive."""
+
+    def __init__(self, node: SshNode, sidecar: Container, gateway: str) -> None:
+        self._node = node
+        self._sidecar = sidecar
+        self._gateway = gateway
+        self._offset = HEADER_OCTETS
+        self._header = b""
+        self._first = b""
+        self._dropped = 0
+
+    def wait_ready(self, timeout_s: float) -> None:
+        """Until the file has begun, which is when tcpdump listens."""
+        deadline = time.monotonic() + timeout_s
+        while len(self._header) < HEADER_OCTETS:
+            self._check_alive(deadline, "tcpdump did not begin its file")
+            time.sleep(_TURN_S)
+            self._header = self._read(0)[:HEADER_OCTETS]
+
+    def begin(self) -> None:
+        """Send the first canary and wait for it."""
+        self._first = self._canary("begin")
+        deadline = time.monotonic() + _SEEN_S
+        while self._first not in self._read(self._offset):
+            self._check_alive(deadline, "the first canary did not arrive")
+            time.sleep(_TURN_S)
+
+    def end(self) -> Capture:
+        """Send the last canary, wait for it, fetch what lies between."""
+        if not self._first:
+            raise LabError(f"{self._node.name}: no capture has been begun")
+        last = self._canary("end")
+        deadline = time.monotonic() + _SEEN_S
+        records = self._read(self._offset)
+        while (cut := between(self._header, records, self._first, last)) is None:
+            self._check_alive(deadline, "the last canary did not arrive")
+            time.sleep(_TURN_S)
+            records += self._read(self._offset + len(records))
+        pcap, used = cut
+        self._offset += used
+        dropped = self._statistics()
+        capture = Capture(
+            node=self._node.name, pcap=pcap, dropped=dropped - self._dropped, canaries=(self._first, last)
+        )
+        self._dropped, self._first = dropped, b""
+        return capture
+
+    def _read(self, offset: int) -> bytes:
+        with lab_fault(self._node.name):
+            data = self._node.connection.read(_path(self._node.name), offset=offset)
+        return data or b""
+
+    def _canary(self, what: str) -> bytes:
+        payload = f"impilab canary {what} {self._node.name} {secrets.token_hex(16)}"
+        script = 'printf %s "$1" > "/dev/udp/$2/$3"'  # one write, one datagram
+        with lab_fault(self._node.name):
+            argv = ["/bin/bash", "-c", script, "bash", payload, self._gateway, str(_DISCARD)]
+            code, _ = self._node.connection.execute(argv)
+        if code != 0:
+            raise LabError(f"{self._node.name}: the canary could not be sent")
+        return payload.encode()
+
+    def _statistics(self) -> int:
+        """Packets that the kernel dropped since the beginning of the lab, which tcpdump tells when it gets USR1."""
+        try:
+            told = len(_STATISTICS.findall(self._sidecar.logs()))
+            self._sidecar.kill("USR1")
+            deadline = time.monotonic() + _SEEN_S
+            while len(found := _STATISTICS.findall(self._sidecar.logs())) <= told:
+                self._check_alive(deadline, "tcpdump did not tell its statistics")
+                time.sleep(_TURN_S)
+        except (DockerException, OSError) as error:
+            raise LabError(f"{self._node.name}: tcpdump cannot be asked for its statistics: {error}") from error
+        return int(found[-1])
+
+    def _check_alive(self, deadline: float, what: str) -> None:
+        if time.monotonic() < deadline:
+            return
+        try:
+            said = self._sidecar.logs(tail=5).decode("utf-8", "replace").strip()
+        except (DockerException, OSError) as error:
+            said = str(error)
+        raise LabError(f"{self._node.name}: {what}; tcpdump said: {said}")

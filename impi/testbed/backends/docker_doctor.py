@@ -1,0 +1,132 @@
+"""What a run on the engine needs, examined without changing anything."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import Final
+
+import docker
+
+from impi.errors import ImpiError
+from impi.testbed.backends import owner
+from impi.testbed.backends.capture import CAPTURE_RIGHTS
+from impi.testbed.backends.docker_lab import LABEL, network_subnets
+from impi.testbed.backends.engine import engine_fault
+from impi.testbed.backends.images import VENDORS, Images
+from impi.testbed.backends.pool import free_subnets, host_routes, pool_from_environment
+from impi.testbed.runner import Finding
+
+__all__ = ["examine"]
+
+_OLDEST_API: Final = (1, 40)
+_MEMORY_GIB: Final = 2.0
+_DISK_GIB: Final = 2.0
+_PROBE_NODES: Final = 8
+
+
+def examine(client: docker.DockerClient, images: Images) -> list[Finding]:
+    """All findings; what cannot be examined is a finding too."""
+    checks = [_engine, _machine, _pool, _leftovers]
+    found: list[Finding] = []
+    for check in checks:
+        try:
+            with engine_fault("the examination"):
+                found += check(client)
+        except ImpiError as error:
+            found.append(Finding(subject=check.__name__.strip("_"), ok=False, detail=str(error)))
+    try:
+        found += _images_and_capture(client, images)
+    except ImpiError as error:
+        found.append(Finding(subject="images", ok=False, detail=str(error)))
+    return found
+
+
+def _engine(client: docker.DockerClient) -> list[Finding]:
+    version = client.version()
+    api = str(version["ApiVersion"])
+    new_enough = tuple(int(x) for x in api.split(".")) >= _OLDEST_API
+    return [
+        Finding(
+            subject="engine",
+            ok=new_enough,
+            detail=f"version {version['Version']}, API {api}, {version['Os']}/{version['Arch']}",
+            cure="" if new_enough else f"install an engine with API {'.'.join(map(str, _OLDEST_API))} or newer",
+        )
+    ]
+
+
+def _machine(client: docker.DockerClient) -> list[Finding]:
+    info = client.info()
+    gib = int(info["MemTotal"]) / (1 << 30)
+    found = [
+        Finding(subject="cores", ok=True, detail=f"{info['NCPU']} for {os.uname().nodename}", fatal=False),
+        Finding(
+            subject="memory",
+            ok=gib >= _MEMORY_GIB,
+            detail=f"{gib:.1f} GiB",
+            cure="" if gib >= _MEMORY_GIB else f"give the engine at least {_MEMORY_GIB:g} GiB",
+            fatal=False,
+        ),
+    ]
+    root = str(info.get("DockerRootDir", ""))
+    if os.path.isdir(root):  # noqa: PTH112  (not on this machine, or not ours to see: nothing to say)
+        free = shutil.disk_usage(root).free / (1 << 30)
+        cure = "" if free >= _DISK_GIB else "docker system prune"
+        found.append(Finding(subject="disk", ok=not cure, detail=f"{free:.1f} GiB free in {root}", cure=cure))
+    return found
+
+
+def _pool(client: docker.DockerClient) -> list[Finding]:
+    pool = pool_from_environment()
+    taken = [network for network in [*host_routes(), *network_subnets(client)] if network.overlaps(pool)]
+    free = next(free_subnets(pool, _PROBE_NODES, taken), None)
+    detail = f"{pool}, next {free}" if free else f"{pool} is full"
+    if taken:
+        detail += "; in use: " + ", ".join(sorted({str(network) for network in taken}))
+    cure = "" if free else "impilab clean, or set IMPILAB_POOL to a free private network"
+    return [Finding(subject="subnets", ok=free is not None, detail=detail, cure=cure)]
+
+
+def _leftovers(client: docker.DockerClient) -> list[Finding]:
+    mine: dict[str, str | list[str] | bool] = {"label": f"{LABEL}lab"}
+    labels = [c.labels for c in client.containers.list(all=True, filters=mine, ignore_removed=True)]
+    labels += [n.attrs.get("Labels") or {} for n in client.networks.list(filters=mine)]
+    dead = {x[f"{LABEL}lab"] for x in labels if not owner.is_live(x.get(f"{LABEL}owner", ""))}
+    live = {x[f"{LABEL}lab"] for x in labels} - dead
+    detail = f"{len(live)} labs of live runs, {len(dead)} of dead ones"
+    return [Finding(subject="leftovers", ok=not dead, detail=detail, cure="impilab clean" if dead else "", fatal=False)]
+
+
+def _images_and_capture(client: docker.DockerClient, images: Images) -> list[Finding]:
+    present = images.present()
+    missing = [name for name in ("base", *VENDORS) if name not in present]
+    found = [
+        Finding(
+            subject="images",
+            ok=not missing,
+            detail="all there" if not missing else f"to be built: {', '.join(missing)}",
+            cure="" if not missing else "none is needed: a run builds them",
+            fatal=False,
+        )
+    ]
+    if "base" not in present:
+        return found
+    # tcpdump on loopback for no packet at all: whether the kernel and the engine let it listen.
+    program = "tcpdump -Z root -i lo -w /dev/null & sleep 0.3; kill -INT $! && wait $!"
+    try:
+        with engine_fault("tcpdump does not work in a container"):
+            client.containers.run(
+                present["base"],
+                ["/bin/sh", "-c", program],
+                user="0",
+                network_mode="none",
+                cap_drop=["ALL"],
+                cap_add=[*CAPTURE_RIGHTS],
+                remove=True,
+                stderr=True,
+                labels={f"{LABEL}lab": "doctor", f"{LABEL}owner": owner.myself()},
+            )
+    except ImpiError as error:
+        return [*found, Finding(subject="captures", ok=False, detail=str(error), cure="allow containers NET_RAW")]
+    return [*found, Finding(subject="captures", ok=True, detail="tcpdump works in a container")]

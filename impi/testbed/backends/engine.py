@@ -1,0 +1,51 @@
+"""The container engine: one way to reach it, one way to say what is wrong with it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Final
+
+from impi.errors import LabError
+
+try:
+    import docker
+    from docker.errors import DockerException, NotFound
+except ModuleNotFoundError as missing:
+    raise LabError("the docker backend needs the packages docker and paramiko: pip install 'impilab[lab]'") from missing
+
+__all__ = ["connect", "engine_fault", "ignore_missing"]
+
+_TIMEOUT_S: Final = 60
+_THREADS: Final = 32
+
+
+@contextlib.contextmanager
+def engine_fault(what: str) -> Iterator[None]:
+    """The engine's refusals are the lab's faults."""
+    try:
+        yield
+    except (DockerException, OSError) as error:
+        raise LabError(f"{what}: the container engine says: {error}") from error
+
+
+@contextlib.contextmanager
+def ignore_missing() -> Iterator[None]:
+    """What is gone already need not be removed."""
+    try:
+        yield
+    except NotFound:
+        pass
+
+
+def connect() -> docker.DockerClient:
+    """A client of an engine that answers. LabError: none does; the message says what to do."""
+    try:
+        client = docker.DockerClient.from_env(timeout=_TIMEOUT_S, max_pool_size=_THREADS)
+        client.ping()
+    except (DockerException, OSError) as error:
+        raise LabError(
+            f"the container engine does not answer ({error}); start it and see that 'docker info' works for this user, "
+            "or choose the other backend with --backend local"
+        ) from error
+    return client

@@ -1,0 +1,105 @@
+"""Nodes and commands of :mod:`impi.testbed.runner`, made of :mod:`impi.remote`."""
+
+from __future__ import annotations
+
+import contextlib
+import posixpath
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from impi.errors import LabError, LaunchError
+from impi.remote.ssh import Connection
+from impi.remote.supervised import Outcome, Supervised
+from impi.testbed.runner import Completed, Remote
+
+__all__ = ["Command", "SshNode", "completed", "in_parallel", "lab_fault"]
+
+_T = TypeVar("_T")
+_R = TypeVar("_R")
+_MOST_THREADS = 16
+
+
+@contextlib.contextmanager
+def lab_fault(where: str) -> Iterator[None]:
+    """A connection that fails is the lab's fault, whatever the cell under test did."""
+    try:
+        yield
+    except LaunchError as error:
+        raise LabError(f"{where}: {error}") from error
+
+
+def in_parallel(work: Callable[[_T], _R], items: Sequence[_T]) -> list[_R]:
+    """``[work(x) for x in items]`` by threads; waits for all, then raises the first error."""
+    if len(items) < 2:
+        return [work(item) for item in items]
+    with ThreadPoolExecutor(min(_MOST_THREADS, len(items))) as pool:
+        return [future.result() for future in [pool.submit(work, item) for item in items]]
+
+
+def completed(outcome: Outcome) -> Completed:
+    """The same in the runner's terms."""
+    return Completed(
+        argv=outcome.argv,
+        code=outcome.code,
+        stdout=outcome.stdout,
+        stderr=outcome.stderr,
+        leftovers=outcome.leftovers,
+    )
+
+
+class Command:
+    """A command under way on a node; a :class:`impi.testbed.runner.Remote`."""
+
+    def __init__(self, supervised: Supervised, where: str) -> None:
+        self._supervised = supervised
+        self._where = where
+
+    def poll(self) -> Completed | None:
+        """The outcome, or None while it runs."""
+        with lab_fault(self._where):
+            outcome = self._supervised.poll()
+        return None if outcome is None else completed(outcome)
+
+    def wait(self, timeout_s: float) -> Completed:
+        """The outcome; at the deadline all of it is ended."""
+        with lab_fault(self._where):
+            return completed(self._supervised.wait(timeout_s))
+
+    def stdout(self) -> bytes:
+        """What it has printed so far."""
+        return self._supervised.stdout()
+
+    def stop(self) -> Completed:
+        """End all of it now."""
+        with lab_fault(self._where):
+            return completed(self._supervised.stop())
+
+
+class SshNode:
+    """A container behind SSH; a :class:`impi.testbed.runner.Node`. Relative paths are below ``home``."""
+
+    def __init__(self, name: str, address: str, connection: Connection, home: str) -> None:
+        self.name = name
+        self.address = address
+        self.connection = connection
+        self._home = home
+
+    def start(self, argv: Sequence[str], *, env: Mapping[str, str] | None = None) -> Remote:
+        """Start it under a supervisor, in the home folder."""
+        with lab_fault(self.name):
+            return Command(self.connection.start(argv, env=env, cwd=self._home), self.name)
+
+    def run(self, argv: Sequence[str], *, env: Mapping[str, str] | None = None, timeout_s: float = 60.0) -> Completed:
+        """Start it and wait."""
+        return self.start(argv, env=env).wait(timeout_s)
+
+    def read(self, path: str) -> bytes | None:
+        """A file's content, or None."""
+        with lab_fault(self.name):
+            return self.connection.read(posixpath.join(self._home, path))
+
+    def write(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
+        """Put a file there, with the folders above it."""
+        with lab_fault(self.name):
+            self.connection.write(posixpath.join(self._home, path), data, mode=mode)

@@ -1,0 +1,49 @@
+"""Whose lab is this, and does its owner still live?"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+__all__ = ["is_live", "myself"]
+
+
+def _start_time(pid: int) -> str | None:
+    """When that process started, in clock ticks since boot; None if there is none (or only its zombie)."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+    except OSError:
+        return None
+    return None if fields[0] == b"Z" else fields[19].decode()
+
+
+def _world() -> str:
+    """Names the set of process numbers that we see: this boot of this machine, and our place in it."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+        return f"{boot}/{os.stat('/proc/self/ns/pid').st_ino}"  # noqa: PTH116  (the link's target is no path)
+    except OSError:
+        return f"{os.uname().nodename}/0"
+
+
+def myself() -> str:
+    """A label that names this process for as long as the machine is up."""
+    return f"{_world()}/{os.getpid()}/{_start_time(os.getpid())}"
+
+
+def is_live(label: str) -> bool:
+    """Whether the process that :func:`myself` named there may still run.
+
+    Of another boot: no. In another process namespace of this boot, where we cannot look: yes, to be safe.
+    """
+    try:
+        boot, namespace, pid, started = label.split("/")
+        number = int(pid)
+    except ValueError:
+        return False
+    my_boot, _, my_namespace = _world().partition("/")
+    if boot != my_boot:
+        return False
+    if namespace != my_namespace:
+        return True
+    return _start_time(number) == started

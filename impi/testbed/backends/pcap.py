@@ -1,0 +1,56 @@
+"""Cut the part between two canaries out of a capture file that still grows."""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+from impi.errors import LabError
+
+__all__ = ["HEADER_OCTETS", "between"]
+
+HEADER_OCTETS: Final = 24
+_RECORD: Final = struct.Struct("<IIII")  # seconds, fraction, octets kept, octets on the wire
+_RECORD_BIG: Final = struct.Struct(">IIII")
+_LITTLE: Final = (b"\xd4\xc3\xb2\xa1", b"\x4d\x3c\xb2\xa1")  # microseconds, nanoseconds
+_BIG: Final = (b"\xa1\xb2\xc3\xd4", b"\xa1\xb2\x3c\x4d")
+
+
+def between(header: bytes, records: bytes, first: bytes, last: bytes) -> tuple[bytes, int] | None:
+    """A pcap of the packets from the one that holds ``first`` to the one that holds ``last``, both included.
+
+    Args:
+        header: the file's first :data:`HEADER_OCTETS`.
+        records: octets of the file from the beginning of some record on; its end may be half a record.
+        first: octets that occur in one packet only.
+        last: likewise; it is looked for after ``first``.
+
+    Returns:
+        The pcap and how many of ``records`` lie before its end, or None while ``last`` has not been seen in full.
+
+    Raises:
+        LabError: this is no pcap, or ``first`` does not come before ``last``.
+    """
+    if header[:4] in _LITTLE:
+        record = _RECORD
+    elif header[:4] in _BIG:
+        record = _RECORD_BIG
+    else:
+        raise LabError(f"a capture does not begin as a pcap file does but with {header[:4].hex()}")
+    begin = -1
+    at = 0
+    while at + record.size <= len(records):
+        end = at + record.size + record.unpack_from(records, at)[2]
+        if end > len(records):
+            break
+        # Only short packets are searched: a canary is one, and most octets are in long ones.
+        if end - at < 600:
+            packet = records[at:end]
+            if begin < 0 and first in packet:
+                begin = at
+            if last in packet:
+                if begin < 0:
+                    raise LabError("a capture lacks the canary of the cell's beginning")
+                return header + records[begin:end], end
+        at = end
+    return None
