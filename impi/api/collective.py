@@ -1,12 +1,13 @@
 """Collectives of Comm on buffers (``Bcast``, ``Allreduce``), as in mpi4py, over the algorithms of IMPI chapter 4.
 
 Data movement packs once, moves external32 octets, and unpacks once: the typed and the packed phases of chapter 4
-have the same octets on the wire (ambiguity: MPI_PACKED or MPI_BYTE is advisory). Reductions run on arrays of native elements.
+have the same octets on the wire. Reductions run on arrays of native elements.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from impi import collectives
@@ -35,6 +36,7 @@ class BufferCollectives:
 
         def _live(self) -> Context: ...
         def _rooted(self, root: int) -> int: ...
+        def _complete(self, algorithm: Any) -> Any: ...
 
     def Barrier(self) -> None:
         """Wait for all."""
@@ -65,7 +67,7 @@ class BufferCollectives:
             maxlinear=_maxlinear(),
             short=is_short(len(piece), runtime.engine().job.xsize),
         )
-        self._begin(algorithm, lambda pieces: _place(into, pieces, skip=rank if sendbuf is IN_PLACE else None)).Wait()
+        self._begin(algorithm, lambda pieces: _place(into, pieces, skip=rank if _in_place(sendbuf) else None)).Wait()
 
     def Gatherv(self, sendbuf: Any, recvbuf: Any, root: int = 0) -> None:
         """Everybody's buffer, each of its own length and at its own place, at the root."""
@@ -74,7 +76,7 @@ class BufferCollectives:
         piece = self._contribution(sendbuf, lambda: None if into is None else transport.part(into, rank))
         algorithm = collectives.gatherv(self._layout, rank, root, piece)
         self._begin(
-            algorithm, lambda pieces: _place_parts(into, pieces, skip=rank if sendbuf is IN_PLACE else None)
+            algorithm, lambda pieces: _place_parts(into, pieces, skip=rank if _in_place(sendbuf) else None)
         ).Wait()
 
     def Scatter(self, sendbuf: Any, recvbuf: Any, root: int = 0) -> None:
@@ -108,7 +110,7 @@ class BufferCollectives:
             maxlinear=_maxlinear(),
             short=is_short(len(piece), runtime.engine().job.xsize),
         )
-        self._begin(algorithm, lambda pieces: _place(into, pieces, skip=rank if sendbuf is IN_PLACE else None)).Wait()
+        self._begin(algorithm, lambda pieces: _place(into, pieces, skip=rank if _in_place(sendbuf) else None)).Wait()
 
     def Allgatherv(self, sendbuf: Any, recvbuf: Any) -> None:
         """Everybody's buffer, each of its own length and at its own place, everywhere."""
@@ -118,14 +120,14 @@ class BufferCollectives:
         sizes = [transport.packed_size(transport.part(into, r)) for r in range(size)]
         algorithm = collectives.allgatherv(self._layout, rank, piece, Sized(sizes), maxlinear=_maxlinear())
         self._begin(
-            algorithm, lambda pieces: _place_parts(into, pieces, skip=rank if sendbuf is IN_PLACE else None)
+            algorithm, lambda pieces: _place_parts(into, pieces, skip=rank if _in_place(sendbuf) else None)
         ).Wait()
 
     def Alltoall(self, sendbuf: Any, recvbuf: Any) -> None:
         """One block from everybody for everybody."""
         rank, size = self._live().rank, self._layout.size
         into = simple(recvbuf, readonly=False, blocks=size)
-        message = into if sendbuf is IN_PLACE else simple(sendbuf, readonly=True, blocks=size)
+        message = into if _in_place(sendbuf) else simple(sendbuf, readonly=True, blocks=size)
         pieces = [transport.snapshot(transport.block(message, r), into) for r in range(size)]
         self._begin(collectives.alltoall(self._layout, rank, pieces), lambda result: _place(into, result)).Wait()
 
@@ -133,7 +135,7 @@ class BufferCollectives:
         """One part from everybody for everybody, each of its own length and place."""
         rank, size = self._live().rank, self._layout.size
         into = vector(recvbuf, readonly=False, blocks=size)
-        message = into if sendbuf is IN_PLACE else vector(sendbuf, readonly=True, blocks=size)
+        message = into if _in_place(sendbuf) else vector(sendbuf, readonly=True, blocks=size)
         pieces = [transport.snapshot(transport.part(message, r), transport.part(into, r)) for r in range(size)]
         self._begin(collectives.alltoallv(self._layout, rank, pieces), lambda result: _place_parts(into, result)).Wait()
 
@@ -157,6 +159,34 @@ class BufferCollectives:
         )
         self._begin(algorithm, lambda result: reductions.store(into, result), plan.codec).Wait()
 
+    def Reduce_scatter_block(self, sendbuf: Any, recvbuf: Any, op: Op = SUM) -> None:
+        """All buffers combined element by element, then scattered in equal blocks."""
+        size = self._layout.size
+        if _in_place(sendbuf):
+            into = message = simple(recvbuf, readonly=False, blocks=size)
+        else:
+            into = simple(recvbuf, readonly=False)
+            message = simple(sendbuf, readonly=True, blocks=size)
+        whole = transport.resized(message, message.count * size)
+        self._reduce_scatter(whole, transport.resized(into, message.count), [message.count] * size, op)
+
+    def Reduce_scatter(self, sendbuf: Any, recvbuf: Any, recvcounts: Sequence[int] | None = None, op: Op = SUM) -> None:
+        """All buffers combined element by element, then scattered in blocks of ``recvcounts`` elements."""
+        rank, size = self._live().rank, self._layout.size
+        into = simple(recvbuf, readonly=False)
+        if recvcounts is None:
+            if _in_place(sendbuf):
+                raise ValueError("message: cannot infer recvcounts with IN_PLACE")
+            counts = self._allgather_int(into.count)
+        else:
+            counts = [int(count) for count in recvcounts]
+        if len(counts) != size:
+            raise ValueError(f"message: expecting {size} counts, got {len(counts)}")
+        message = into if _in_place(sendbuf) else simple(sendbuf, readonly=True)
+        if message.count < sum(counts):
+            raise ValueError(f"message: {message.count} elements are fewer than the sum of recvcounts, {sum(counts)}")
+        self._reduce_scatter(transport.resized(message, sum(counts)), transport.resized(into, counts[rank]), counts, op)
+
     def Scan(self, sendbuf: Any, recvbuf: Any, op: Op = SUM) -> None:
         """The buffers of ranks 0 to the caller's, combined element by element."""
         into = simple(recvbuf, readonly=False)
@@ -173,6 +203,27 @@ class BufferCollectives:
 
     # ---- inside ----------------------------------------------------------------------------------------
 
+    def _reduce_scatter(self, message: Message, into: Message, counts: list[int], op: Op) -> None:
+        plan = reductions.plan(message, op)
+        ends = list(accumulate(counts))
+
+        def divide(value: Any) -> list[Any]:
+            return [value[end - count : end] for end, count in zip(ends, counts, strict=True)]
+
+        algorithm = collectives.reduce_scatter(
+            self._layout, self._live().rank, plan.value, plan.reduction, divide, maxlinear=_maxlinear()
+        )
+        self._begin(algorithm, lambda result: reductions.store(into, result), plan.codec).Wait()
+
+    def _allgather_int(self, value: int) -> list[int]:
+        """Everybody's number, in rank order."""
+        mine = value.to_bytes(8, "big")
+        short = is_short(len(mine), runtime.engine().job.xsize)
+        algorithm = collectives.allgather(
+            self._layout, self._live().rank, mine, Fixed(len(mine)), maxlinear=_maxlinear(), short=short
+        )
+        return [int.from_bytes(piece, "big") for piece in self._complete(algorithm)]
+
     def _begin(
         self, algorithm: Any, finish: Callable[[Any], object] | None = None, codec: Codec | None = None
     ) -> Request:
@@ -183,7 +234,7 @@ class BufferCollectives:
         return Request._of(operation, None if finish is None else lambda: finish(operation.result))
 
     def _contribution(self, sendbuf: Any, in_place: Callable[[], Message | None]) -> memoryview:
-        if sendbuf is not IN_PLACE:
+        if not _in_place(sendbuf):
             return transport.packed(simple(sendbuf, readonly=True))
         message = in_place()
         if message is None:
@@ -191,18 +242,23 @@ class BufferCollectives:
         return transport.packed(message)
 
     def _operand(self, sendbuf: Any, into: Message | None) -> Message:
-        if sendbuf is not IN_PLACE:
+        if not _in_place(sendbuf):
             return simple(sendbuf, readonly=True)
         if into is None:
             raise error("ERR_BUFFER", "IN_PLACE is allowed at the root only")
         return into
 
     def _receive_piece(self, algorithm: Any, recvbuf: Any) -> None:
-        if recvbuf is IN_PLACE:
+        if _in_place(recvbuf):
             self._begin(algorithm).Wait()
         else:
             into = simple(recvbuf, readonly=False)
             self._begin(algorithm, lambda piece: transport.unpack(into, piece)).Wait()
+
+
+def _in_place(spec: Any) -> bool:
+    """mpi4py takes None for IN_PLACE in collectives."""
+    return spec is None or spec is IN_PLACE
 
 
 def _maxlinear() -> int:

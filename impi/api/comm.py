@@ -180,7 +180,7 @@ class Comm(Handle, PointToPoint, BufferCollectives, ObjectCollectives):
         """Give it back; collective (IMPI 4.5)."""
         from impi.api import world
 
-        if self == world.COMM_WORLD or self == world.COMM_SELF:
+        if self in (world.COMM_WORLD, world.COMM_SELF):
             raise error("ERR_COMM", "COMM_WORLD and COMM_SELF cannot be freed")
         state, context = self._alive(), self._live()
         state.attributes.clear(self)
@@ -295,4 +295,4 @@ COMM_NULL: Final = Comm._define("COMM_NULL", None)
 def _predefined(name: str) -> Comm:
     from impi.api import world
 
-    return COMM_NULL if name == "COMM_NULL" else getattr(world, name)  # type: ignore[no-any-return]
+    return COMM_NULL if name == "COMM_NULL" else getattr(world, name)

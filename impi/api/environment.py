@@ -10,12 +10,16 @@ from typing import Any
 import impi
 from impi.api import runtime
 from impi.api.constants import MAX_PROCESSOR_NAME, THREAD_MULTIPLE, THREAD_SERIALIZED
+from impi.api.info import INFO_NULL, Info
+from impi.api.memory import buffer
 from impi.api.runtime import finalized
 from impi.semantics.errors import error
 
 __all__ = [
+    "Alloc_mem",
     "Compute_dims",
     "Finalize",
+    "Free_mem",
     "Get_library_version",
     "Get_processor_name",
     "Get_version",
@@ -107,6 +111,16 @@ def Wtime() -> float:
 def Wtick() -> float:
     """Resolution of :func:`Wtime` in seconds."""
     return time.get_clock_info("perf_counter").resolution
+
+
+def Alloc_mem(size: int, info: Info = INFO_NULL) -> buffer:
+    """Memory of ``size`` octets."""
+    return buffer.allocate(size)
+
+
+def Free_mem(mem: buffer) -> None:
+    """Give the memory back."""
+    mem.release()
 
 
 def Pcontrol(level: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,8 +17,10 @@ from impi.api.request import (
     Request,
     describe_message,
     fill_status,
+    load,
     null_receive,
     null_send,
+    pair,
 )
 from impi.engine.context import Context
 from impi.engine.operations import Message as Envelope
@@ -69,9 +72,9 @@ class PointToPoint:
     def Ibsend(self, buf: Any, dest: int, tag: int = 0) -> Request:
         """Start a buffered send."""
         context = self._checked(dest, tag)
-        message = simple(buf, readonly=True)
         if dest == PROC_NULL:
             return null_send()
+        message = simple(buf, readonly=True)
         return bsend.start(context, dest, tag, transport.source(message))
 
     def Send_init(self, buf: Any, dest: int, tag: int = 0) -> Prequest:
@@ -99,9 +102,9 @@ class PointToPoint:
     def Irecv(self, buf: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Request:
         """Start a receive."""
         context = self._checked_source(source, tag)
-        message = simple(buf, readonly=False)
         if source == PROC_NULL:
             return null_receive()
+        message = simple(buf, readonly=False)
         target = transport.target(message)
         return Request._of(runtime.engine().receive(context, source, tag, target), None, message)
 
@@ -136,14 +139,36 @@ class PointToPoint:
         status: Status | None = None,
     ) -> None:
         """Send what is in the buffer, then receive into it."""
+        self.Isendrecv_replace(buf, dest, sendtag, source, recvtag).Wait(status)
+
+    def Isendrecv(
+        self,
+        sendbuf: Any,
+        dest: int,
+        sendtag: int = 0,
+        recvbuf: Any = None,
+        source: int = ANY_SOURCE,
+        recvtag: int = ANY_TAG,
+    ) -> Request:
+        """Start to send and receive at once."""
+        receiving = self.Irecv(recvbuf, source, recvtag)
+        return pair(receiving, self.Isend(sendbuf, dest, sendtag))
+
+    def Isendrecv_replace(
+        self, buf: Any, dest: int, sendtag: int = 0, source: int = ANY_SOURCE, recvtag: int = ANY_TAG
+    ) -> Request:
+        """Start to send what is in the buffer and to receive into it."""
         context = self._checked(dest, sendtag)
-        message = simple(buf, readonly=False)
-        copy = transport.frozen(message, external=dest not in context.shadow_of)
-        receiving = self.Irecv(buf, source, recvtag)
+        sending = null_send()
         if dest != PROC_NULL:
-            sending = runtime.engine().send(context, dest, sendtag, copy)
-            runtime.engine().wait(lambda: sending.done)
-        receiving.Wait(status)
+            message = simple(buf, readonly=False)
+            copy = transport.frozen(message, external=dest not in context.shadow_of)
+            # Posted before the send starts, or a message to oneself could be matched with something older.
+            receiving = self.Irecv(buf, source, recvtag)
+            sending = Request._of(runtime.engine().send(context, dest, sendtag, copy))
+        else:
+            receiving = self.Irecv(buf, source, recvtag)
+        return pair(receiving, sending)
 
     # ---- probes ----------------------------------------------------------------------------------------
 
@@ -212,6 +237,7 @@ class PointToPoint:
 
     def recv(self, buf: Any = None, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Any:
         """Blocking receive of a pickled object."""
+        _deprecated(buf)
         return self.irecv(buf, source, tag).wait(status)
 
     def irecv(self, buf: Any = None, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Request:
@@ -221,13 +247,11 @@ class PointToPoint:
             return null_receive()
         if buf is not None and not isinstance(buf, int):
             message = simple([buf, BYTE], readonly=False)
-            bounded = transport.target(message)
-            view = message.view
-            operation = runtime.engine().receive(context, source, tag, bounded)
-            return Request._of(operation, lambda: pickle.loads(view), message)
+            operation = runtime.engine().receive(context, source, tag, transport.target(message))
+            return Request._of(operation, lambda: load(message.view), message)
         target = OctetTarget()
         operation = runtime.engine().receive(context, source, tag, target)
-        return Request._of(operation, lambda: pickle.loads(target.data))
+        return Request._of(operation, lambda: load(target.data))
 
     def sendrecv(
         self,
@@ -240,6 +264,7 @@ class PointToPoint:
         status: Status | None = None,
     ) -> Any:
         """Send one object and receive another at once."""
+        _deprecated(recvbuf)
         receiving = self.irecv(recvbuf, source, recvtag)
         sending = self.isend(sendobj, dest, sendtag)
         value = receiving.wait(status)
@@ -266,9 +291,9 @@ class PointToPoint:
 
     def _isend(self, buf: Any, dest: int, tag: int, *, synchronous: bool = False) -> Request:
         context = self._checked(dest, tag)
-        message = simple(buf, readonly=True)
         if dest == PROC_NULL:
             return null_send()
+        message = simple(buf, readonly=True)
         operation = runtime.engine().send(context, dest, tag, transport.source(message), synchronous=synchronous)
         return Request._of(operation, None, message)
 
@@ -322,3 +347,8 @@ class PointToPoint:
         if tag != ANY_TAG and not 0 <= tag <= runtime.engine().job.tag_ub:
             raise error("ERR_TAG", f"tag {tag} is not in 0..{runtime.engine().job.tag_ub}")
         return context
+
+
+def _deprecated(buf: Any) -> None:
+    if buf is not None:
+        warnings.warn("the 'buf' argument is deprecated", UserWarning, stacklevel=3)

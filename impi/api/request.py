@@ -9,14 +9,24 @@ from impi.api import runtime, transport
 from impi.api.buffers import simple
 from impi.api.pickling import pickle
 from impi.api.status import Status
-from impi.engine.operations import Message as Envelope
 from impi.engine.context import Context
+from impi.engine.operations import Message as Envelope
 from impi.engine.operations import Operation, ReceiveOperation, SendOperation
 from impi.engine.payload import OctetTarget
 from impi.semantics.constants import ANY_SOURCE, ANY_TAG, PROC_NULL, UNDEFINED
 from impi.semantics.errors import error
 
-__all__ = ["MESSAGE_NO_PROC", "MESSAGE_NULL", "REQUEST_NULL", "Message", "Prequest", "Request", "describe_message", "fill_status"]
+__all__ = [
+    "MESSAGE_NO_PROC",
+    "MESSAGE_NULL",
+    "REQUEST_NULL",
+    "Message",
+    "Prequest",
+    "Request",
+    "describe_message",
+    "fill_status",
+    "load",
+]
 
 
 def fill_status(
@@ -307,17 +317,27 @@ class Request:
         return (indices, [requests[i]._finish(status) for i, status in zip(indices, rooms, strict=False)])
 
 
-def _room(statuses: list[Status] | None, n: int) -> Sequence[Status | None]:
+def load(data: bytearray | memoryview) -> Any:
+    """The object in a pickle; None in an empty message, as in mpi4py."""
+    return pickle.loads(data) if len(data) else None
+
+
+def _room(statuses: Sequence[Status] | None, n: int) -> Sequence[Status | None]:
     """One status for each of ``n``; the caller's list grows where it is too short, as in mpi4py."""
     if statuses is None:
         return [None] * n
-    statuses.extend(Status() for _ in range(n - len(statuses)))
-    return statuses
+    more = [Status() for _ in range(n - len(statuses))]
+    if isinstance(statuses, list):
+        statuses.extend(more)
+        return statuses
+    return [*statuses, *more]
 
 
 def _describe(operation: Operation | None, status: Status | None) -> None:
     if status is None:
         return
+    if isinstance(operation, _Pair):
+        operation = operation.receiving
     if isinstance(operation, ReceiveOperation) and operation.message is not None:
         message = operation.message
         describe_message(message, status)
@@ -345,6 +365,8 @@ def check(operation: Operation) -> None:
     Raises:
         Exception: ERR_TRUNCATE when the message was longer than the buffer.
     """
+    if isinstance(operation, _Pair):
+        operation = operation.receiving
     if isinstance(operation, ReceiveOperation) and operation.failure is not None:
         raise operation.failure
     if isinstance(operation, ReceiveOperation) and operation.truncated and operation.message is not None:
@@ -377,9 +399,9 @@ class Prequest(Request):
         return self._start is not None
 
     def __eq__(self, other: object, /) -> bool:
-        if isinstance(other, Prequest):
-            return self._start is other._start
-        return super().__eq__(other)
+        if not isinstance(other, Request):
+            return NotImplemented
+        return self._start is (other._start if isinstance(other, Prequest) else None)
 
     __hash__ = Request.__hash__
 
@@ -481,7 +503,7 @@ class Message:
         if self._no_proc:
             return null_receive()
         target = OctetTarget()
-        return self._receive(target, lambda: pickle.loads(target.data), None)
+        return self._receive(target, lambda: load(target.data), None)
 
     def _receive(self, target: Any, value: Callable[[], Any] | None, keep: Any) -> Request:
         envelope = self._envelope
@@ -517,6 +539,34 @@ def null_receive() -> Request:
 def null_send() -> Request:
     """A request for a send to PROC_NULL: complete."""
     return Request._of(_NoProc())
+
+
+class _Pair:
+    """A receive and a send as one operation: the receive's status, complete when both are."""
+
+    cancelled = False
+
+    def __init__(self, receiving: Operation, sending: Operation) -> None:
+        self.receiving = receiving
+        self._sending = sending
+        self.done = False
+        self.advance()
+
+    def advance(self) -> bool:
+        """Look at both."""
+        self.done = self.receiving.advance() and self._sending.advance()
+        return self.done
+
+
+def pair(receiving: Request, sending: Request) -> Request:
+    """One request of a receive and a send that was just started with it."""
+    first, second = receiving._operation, sending._operation
+    assert first is not None and second is not None
+    kind = _FromProcNull if isinstance(receiving, _FromProcNull) else Request
+    both = _Pair(first, second)
+    if not both.done:
+        runtime.engine().track(both)
+    return kind._of(both, None, (receiving._keep, sending._keep))
 
 
 REQUEST_NULL = Request()

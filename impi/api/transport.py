@@ -17,6 +17,7 @@ __all__ = [
     "packed",
     "packed_size",
     "part",
+    "resized",
     "snapshot",
     "source",
     "target",
@@ -84,6 +85,11 @@ def frozen(message: Message, *, external: bool) -> OctetSource:
     copy = OctetSource(bytes(source(message).octets(external=external)))
     copy.count = message.count
     return copy
+
+
+def resized(message: Message, count: int) -> Message:
+    """The first ``count`` elements of a buffer."""
+    return _at(message, message.offset, count)
 
 
 def block(message: Message, index: int) -> Message:
