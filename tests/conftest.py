@@ -1,0 +1,97 @@
+"""Fixtures that several folders of tests share."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+DEADLINE_S = 90.0
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How one process of a job ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+@dataclass(frozen=True)
+class JobResult:
+    """How a whole job ended."""
+
+    server: Ended
+    clients: tuple[Ended, ...]
+
+    @property
+    def codes(self) -> list[int]:
+        return [self.server.code, *(client.code for client in self.clients)]
+
+    @property
+    def out(self) -> str:
+        return "".join(client.out for client in self.clients)
+
+    def __str__(self) -> str:
+        parts = [("server", self.server), *((f"client {i}", c) for i, c in enumerate(self.clients))]
+        return "\n".join(f"--- {name}: exit {e.code}\n{e.out}{e.err}" for name, e in parts)
+
+
+def need_vendor(vendor: str) -> None:
+    """Skip, saying what is missing, unless the vendor's library is there."""
+    if vendor != "pure" and not (ROOT / ".mpi" / vendor / "bin" / "mpiexec").exists():
+        pytest.skip(f"{vendor} is not in .mpi/{vendor}: run ci/vendors.sh")
+
+
+def _impirun(arguments: Sequence[str], environ: dict[str, str]) -> subprocess.Popen[str]:
+    argv = [sys.executable, "-m", "impi.cli.impirun", *arguments]
+    return subprocess.Popen(
+        argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, env=environ, cwd=ROOT
+    )
+
+
+def _end(process: subprocess.Popen[str]) -> Ended:
+    try:
+        out, err = process.communicate(timeout=DEADLINE_S)
+    except subprocess.TimeoutExpired:
+        process.terminate()
+        out, err = process.communicate(timeout=30)
+        err += f"\n(ended by the test after {DEADLINE_S:.0f} s)"
+    return Ended(process.returncode, out, err)
+
+
+@pytest.fixture
+def run_job() -> Callable[..., JobResult]:
+    """``run_job(argv, ["mpich:2", "pure:2"], options={0: [...]})``: a real job over loopback, a server and its clients."""
+
+    def run(
+        argv: Sequence[str],
+        clients: Sequence[str],
+        *,
+        options: dict[int, Sequence[str]] | None = None,
+        environ: dict[str, str] | None = None,
+        argv_of: dict[int, Sequence[str]] | None = None,
+    ) -> JobResult:
+        for client in clients:
+            need_vendor(client.partition(":")[0])
+        env = {**os.environ, "IMPI_AUTH_NONE": "1", **(environ or {})}
+        server = _impirun(["-server", str(len(clients)), "--interface", "127.0.0.1"], env)
+        assert server.stdout is not None
+        where = server.stdout.readline().strip()
+        started = []
+        for rank, client in enumerate(clients):
+            vendor, _, np = client.partition(":")
+            more = [*(options or {}).get(rank, ())]
+            program = (argv_of or {}).get(rank, argv)
+            started.append(_impirun(["-client", str(rank), where, "-np", np, "--vendor", vendor, *more, *program], env))
+        ends = tuple(_end(process) for process in started)
+        return JobResult(_end(server), ends)
+
+    return run
