@@ -112,7 +112,8 @@ def matrix(results: Sequence[Done], console: Console) -> None:
 def _pairs(topology: str, results: Sequence[Done], console: Console) -> None:
     rows = list(dict.fromkeys(r.cell.vendors[0] for r in results))
     columns = list(dict.fromkeys(r.cell.vendors[1] for r in results))
-    table = Table(title=f"{topology}: client 0 down, client 1 across", title_justify="left")
+    console.print(f"{topology}: client 0 down, client 1 across", highlight=False)
+    table = Table()
     table.add_column("")
     for column in columns:
         table.add_column(column, justify="right")

@@ -114,17 +114,18 @@ def _last_sent(seen: Dissection) -> dict[int, float]:
 
 def _demands(crossed: list[Crossed], crossings: Iterable[Crossing]) -> tuple[list[str], list[str]]:
     """(messages that did not cross, messages with other octets); the counts of equal demands are the larger one's."""
-    index: dict[tuple[int, int, int, int], list[Crossed]] = {}
+    index: dict[tuple[int, int, int], list[Crossed]] = {}
     for message in crossed:
         if message.complete:
-            index.setdefault((message.src, message.dest, message.cid, message.tag), []).append(message)
+            index.setdefault((message.src, message.dest, message.tag), []).append(message)
     missing: list[str] = []
     wrong: list[str] = []
     for crossing in crossings:
         candidates = [
             m
-            for m in index.get((crossing.src, crossing.dest, crossing.cid, crossing.tag), [])
-            if (crossing.nbytes is None or m.nbytes == crossing.nbytes)
+            for m in index.get((crossing.src, crossing.dest, crossing.tag), [])
+            if crossing.fits(m.cid)
+            and (crossing.nbytes is None or m.nbytes == crossing.nbytes)
             and (not crossing.sync or (m.sync and m.acknowledged))
         ]
         if len(candidates) < crossing.count:

@@ -10,7 +10,7 @@ import json
 import struct
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from impi.errors import LabError
@@ -81,7 +81,7 @@ class Job:
         text = b"" if ends.failing_client is None else f"Error: client {ends.failing_client} was lost\n".encode()
         job.server = Completed(argv=(), code=1 if text else 0, stdout=b"", stderr=text)
         for crossing in case.demands(roster, nonce):
-            job.messages += [crossing] * crossing.count
+            job.messages += [replace(crossing, cid=6 if crossing.cid < 0 else crossing.cid)] * crossing.count
         return job
 
     # -- what the witnesses print

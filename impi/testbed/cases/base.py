@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 
 from impi.testbed.roster import Roster
 
-__all__ = ["COLLECTIVE", "WORLD", "Case", "Crossing", "Ends", "barrier", "bcast", "reduction"]
+__all__ = ["COLLECTIVE", "CREATED", "WORLD", "Case", "Crossing", "Ends", "barrier", "bcast", "reduction"]
 
 WORLD = 0
 """Context id of MPI_COMM_WORLD's point-to-point messages (IMPI 3.3); the next one is for its collectives (4.3)."""
 COLLECTIVE = 1
+CREATED = -1
+"""Stands for the point-to-point context of any communicator that the program made: an even one (IMPI 4.3.1)."""
 _BARRIER_TAG, _BCAST_TAG, _REDUCE_TAG = 110, 120, 190
 _LINEAR = 4  # most masters for which a collective is linear, unless the user says otherwise (IMPI 2.3.5, 4.25)
 
@@ -35,10 +37,15 @@ class Crossing:
     sync: bool = False
     """They asked for an answer and got it (DATASYNC, SYNCACK; IMPI 3.7)."""
 
+    def fits(self, cid: int) -> bool:
+        """Whether a message with this context id is meant."""
+        return cid == self.cid or (self.cid == CREATED and cid > COLLECTIVE and cid % 2 == 0)
+
     def __str__(self) -> str:
         size = "" if self.nbytes is None else f" of {self.nbytes} octets"
         kind = "synchronous " if self.sync else ""
-        where = f"from rank {self.src} to {self.dest}, context {self.cid}, tag {self.tag}"
+        context = "a new context" if self.cid == CREATED else f"context {self.cid}"
+        where = f"from rank {self.src} to {self.dest}, {context}, tag {self.tag}"
         return f"{self.count} {kind}message(s){size} {where}"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from impi.testbed.cases.base import COLLECTIVE, Case, Crossing, barrier, bcast, reduction
+from impi.testbed.cases.base import COLLECTIVE, CREATED, Case, Crossing, barrier, bcast, reduction
 from impi.testbed.programs.payload import external_doubles, external_ints, numbers, octets
 from impi.testbed.roster import Roster
 
@@ -14,7 +14,6 @@ __all__ = ["COLLECTIVE_CASES"]
 _GATHER_TAG, _SCATTER_TAG, _ALLTOALL_TAG = 130, 150, 170
 _BCAST_TAG = 120
 _XSIZE = 1024  # octets from which a collective is long (IMPI 2.3.5)
-_FIRST_CID = 2  # of the first communicator that a job makes (IMPI 4.3.1)
 
 
 def _bcast(roster: Roster, nonce: str) -> Iterator[Crossing]:
@@ -96,7 +95,7 @@ def _split(roster: Roster, nonce: str) -> Iterator[Crossing]:
         dest = (src + 1) % roster.size
         if roster.remote(src, dest):
             data = octets(nonce, f"dup/{src}", 24)
-            yield Crossing(src=src, dest=dest, cid=_FIRST_CID, tag=7, nbytes=24, payload=data)
+            yield Crossing(src=src, dest=dest, cid=CREATED, tag=7, nbytes=24, payload=data)
 
 
 COLLECTIVE_CASES: Final = (
