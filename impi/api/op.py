@@ -57,7 +57,7 @@ class Op(Handle):
         return super().__reduce__()
 
     _by_number = False
-    """Whether it was made from an integer handle: mpi4py knows no function of such a one, and programs may rely on it."""
+    """Whether it was made from an integer handle: mpi4py knows no function of such a one, and programs rely on it."""
 
     @classmethod
     def fromhandle(cls, handle: int) -> Self:

@@ -6,6 +6,7 @@ packed message, so packing is one numpy copy a run, however many elements there 
 
 from __future__ import annotations
 
+from ctypes import addressof, c_char
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -166,8 +167,10 @@ class TypeMap:
             return 0
         whole, rest = divmod(nbytes, size)
         first, _ = self._checked(view, offset, whole + (rest > 0))
+        inplace = self._landable[form] and _is_at(data, view, first)
+        if inplace and self._verbatim[form]:
+            return whole
         wire = np.frombuffer(data, np.uint8)
-        inplace = self._landable[form] and _address(wire) == _address(np.frombuffer(view, np.uint8)) + first
         for run in self.runs if whole else ():
             values = self._memory(run, view, offset, whole)
             if inplace:
@@ -278,9 +281,11 @@ def _in_order(run: Run, origin: int) -> bool:
     )
 
 
-def _address(array: Array) -> int:
-    address: int = array.__array_interface__["data"][0]
-    return address
+def _is_at(data: bytes | bytearray | memoryview, view: memoryview, first: int) -> bool:
+    """Whether octets lie at octet ``first`` of the view."""
+    if not isinstance(data, memoryview) or data.obj is not view.obj or data.readonly:
+        return False
+    return addressof(c_char.from_buffer(data)) == addressof(c_char.from_buffer(view)) + first
 
 
 def _basic(basic: Basic) -> TypeMap:
