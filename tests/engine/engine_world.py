@@ -36,7 +36,9 @@ class _Arrival:
 class MemoryComm:
     """A native communicator whose queues are shared between the threads."""
 
-    def __init__(self, queues: dict[tuple[int, int], deque[_Arrival]], members: Sequence[int], me: int, cid: int) -> None:
+    def __init__(
+        self, queues: dict[tuple[int, int], deque[_Arrival]], members: Sequence[int], me: int, cid: int
+    ) -> None:
         self._queues, self._members, self._me, self._cid = queues, list(members), me, cid
         self.rank, self.size = self._members.index(me), len(members)
 

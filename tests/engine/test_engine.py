@@ -34,7 +34,8 @@ def test_everybody_to_everybody(nbytes: int, synchronous: bool) -> None:
         context = world(engine)
         n = len(job.procs)
         sends = [
-            engine.send(context, d, 7, OctetSource(bytes([engine.rank]) * nbytes), synchronous=synchronous) for d in range(n)
+            engine.send(context, d, 7, OctetSource(bytes([engine.rank]) * nbytes), synchronous=synchronous)
+            for d in range(n)
         ]
         for s in range(n):
             assert receive(engine, context, s, 7) == bytes([s]) * nbytes
