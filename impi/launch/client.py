@@ -331,7 +331,10 @@ def _advertised(interface: str, one_node: bool) -> str:
     if not interface:
         return ""
     if one_node:
-        return interfaces.address_of(interface)
+        address = interfaces.address_of(interface)
+        if not placing.is_here(address):
+            raise UsageError(f"--interface {interface} is no address of this machine")
+        return address
     if "/" in interface:
         return interface
     name = interfaces.name_of(interface)
@@ -350,7 +353,10 @@ def _control_address(placed: tuple[placing.Node, ...], interface: str) -> str:
         return "127.0.0.1"
     if interface:
         return interfaces.address_of(interface)
-    return outgoing_address(_address(away[0]))
+    try:
+        return outgoing_address(_address(away[0]))
+    except UsageError:
+        return outgoing_address()  # a name that only SSH's configuration knows
 
 
 def _numeric(host: str, one_node: bool) -> str:

@@ -21,6 +21,9 @@ class MpichLauncher:
         environ["IMPI_JOIN"] = program.invitation(size=program.size)
         if self._installation.library:
             environ["MPI4PY_LIBMPI"] = self._installation.library
+        # Hydra never forwards the last variable of its environment, whichever it is; shells have "_" there.
+        environ.pop("_", None)
+        environ["_"] = self._installation.mpiexec
         argv = [self._installation.mpiexec, "-n", str(program.size), "-genvlist", ",".join(forwarded(environ))]
         if several:
             argv += ["-launcher", "ssh", "-hosts", ",".join(f"{node.name}:{node.slots}" for node in program.nodes)]
