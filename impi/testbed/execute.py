@@ -79,8 +79,8 @@ def prepare(lab: Lab, run: str) -> Prepared:
     """
     prepared = Prepared(lab, {}, {}, {})
     for client, nodes in enumerate(lab.clients):
-        # Clients may share a disk (on one machine), nodes of one client get the same arguments: so one root a client.
-        root = f"/tmp/impilab-{run}-{secrets.token_hex(3)}/c{client}"
+        # One path on all nodes of a client, for they get the same arguments; clients on one machine have a home each.
+        root = f"{lab.environment(client).get('HOME', '/tmp')}/impilab-{run}"
         for node in nodes:
             prepared.roots[node.name] = root
             prepared.node_nonces[node.name] = secrets.token_hex(16)
@@ -167,22 +167,25 @@ class _Attempt:
     def run(self) -> None:
         """Start everything and wait for the end."""
         plan = json.dumps(self._plan()).encode()
-        for node in self._nodes():
-            node.write(f"{self.prepared.roots[node.name]}/{self.folder}/cell.json", plan)
         # Captures begin before the server does, so that nothing can cross unseen.
         self.lab.begin_capture()
         self.capturing = True
-        if self._start_server():
-            for node in self._nodes():
-                self._start(f"witness {node.name}", node, self._witness_argv(node), {})
+        self._start_server()
+        for node in self._nodes():
+            node.write(f"{self.prepared.roots[node.name]}/{self.folder}/cell.json", plan)
+            self._start(f"witness {node.name}", node, self._witness_argv(node), {})
+        if self._server_is_up():
             for client in range(len(self.lab.clients)):
                 self._start_client(client)
             self._wait()
 
-    def _start_server(self) -> bool:
+    def _start_server(self) -> None:
         lab = self.lab
         argv = [lab.python(None), "-m", "impi.cli.impirun", "-server", str(len(lab.clients))]
         self._start("server", lab.server, argv, {**_server_environment(lab), **self._auth()})
+
+    def _server_is_up(self) -> bool:
+        """Wait for the server's line."""
         deadline = time.monotonic() + self.limits.server
         while time.monotonic() < deadline and not self.stop_asked.is_set():
             line, newline, _ = self.remotes["server"].stdout().partition(b"\n")

@@ -81,6 +81,7 @@ class Scheduler:
         jobs: int = 1,
         limits: Limits | None = None,
         keep: bool = False,
+        slots: int | None = None,
         mutation: Mutation | None = None,
     ) -> None:
         self._backend = backend
@@ -91,7 +92,8 @@ class Scheduler:
         self._mutation = mutation
         self._lock = threading.Condition()
         self._groups: list[list[Cell]] = []
-        self._slots = max(_PROCS_PER_CORE * len(os.sched_getaffinity(0)), 1)
+        # How many procs may run beside each other.
+        self._slots = slots or _PROCS_PER_CORE * len(os.sched_getaffinity(0))
         self._busy = 0
         self._failure: BaseException | None = None
         self.stop = threading.Event()

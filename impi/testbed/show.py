@@ -92,6 +92,7 @@ def failure_lines(result: Done, folder: Path) -> list[str]:
         lines.append(f"     {'wire      ' if i == 0 else '          '}{line.strip()}")
     lines.append(f"     files     {folder}/cells/{result.cell.hash}/")
     lines.append(f"     again     impilab run {result.cell.id}")
+    lines = ["".join(c if c.isprintable() else " " for c in line) for line in lines]
     return [line if len(line) <= _WIDTH else line[: _WIDTH - 3] + "..." for line in lines]
 
 

@@ -60,7 +60,7 @@ def judge(facts: Facts) -> Verdict:
 
 
 def _verdict(outcome: str, item: Item, items: tuple[Item, ...]) -> Verdict:
-    reason = f"{item.name}: expected {item.expected}, but {item.actual}"
+    reason = " ".join(f"{item.name}: expected {item.expected}, but {item.actual}".split())
     return Verdict(outcome=outcome, phase=item.phase, blame=item.blame, reason=reason, items=items, culprit=item)
 
 

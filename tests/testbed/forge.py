@@ -220,6 +220,32 @@ class FakeRemote:
         return self._done
 
 
+class FakeServer:
+    """Knows its end only once the cell's plan has been written."""
+
+    def __init__(self, lab: FakeLab) -> None:
+        self._lab = lab
+
+    def _done(self) -> Completed:
+        job = self._lab.job
+        assert job is not None
+        assert job.server is not None
+        return replace(job.server, stdout=job.server.stdout or b"10.9.0.250:4000\n")
+
+    def poll(self) -> Completed | None:
+        job = self._lab.job
+        return None if job is None or "server" in job.hangs else self._done()
+
+    def wait(self, timeout_s: float) -> Completed:
+        return self._done()
+
+    def stdout(self) -> bytes:
+        return self._done().stdout
+
+    def stop(self) -> Completed:
+        return self._done()
+
+
 class FakeNode:
     def __init__(self, lab: FakeLab, name: str) -> None:
         self.lab, self.name, self.address = lab, name, "10.9.0.1"
@@ -270,18 +296,16 @@ class FakeLab:
             self.nonces[node.name] = nonce
         elif path.endswith("cell.json"):
             plan = json.loads(data)
-            self.job = Job.good(plan["cell"], plan["nonce"], self.nonces)
+            if self.job is None or self.job.nonce != plan["nonce"]:
+                self.job = Job.good(plan["cell"], plan["nonce"], self.nonces)
+                self.backend.tweak(self.job)
 
     def start(self, node: FakeNode, argv: list[str]) -> FakeRemote:
+        if "-server" in argv:
+            self.job = None
+            return FakeServer(self)
         job = self.job
         assert job is not None
-        if "-server" in argv:
-            self.backend.tweak(job)
-            hangs = "server" in job.hangs
-            done = job.server or Completed(argv=(), code=1, stdout=b"", stderr=b"no")
-            if done.stdout == b"":
-                done = Completed(argv=(), code=done.code, stdout=b"10.9.0.250:4000\n", stderr=done.stderr)
-            return FakeRemote(done, hangs=hangs)
         if any("witness.py" in a for a in argv):
             out = job.witness(node.name)
             return FakeRemote(Completed(argv=(), code=0, stdout=out, stderr=b""))

@@ -59,7 +59,7 @@ class Ends:
     """This client's impirun must fail, and the server must fail and name it; the others may be taken down with it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Case:
     """One case; registered in :data:`impi.testbed.cases.CASES`."""
 
