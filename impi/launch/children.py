@@ -1,4 +1,4 @@
-"""The processes that impirun starts itself: mpiexec, or node agents; what they print, and how they end."""
+"""The node agents that impirun starts; what their processes print, and how they end."""
 
 from __future__ import annotations
 
@@ -6,12 +6,9 @@ import contextlib
 import json
 import os
 import selectors
-import shutil
 import signal
 import subprocess
-import tempfile
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 from impi.errors import LaunchError
@@ -21,7 +18,8 @@ from impi.launch.program import Command
 __all__ = ["Children", "Exit", "exit_code"]
 
 _CHUNK: Final = 1 << 16
-_GRACE_S: Final = 3.0
+_GRACE_S: Final = 6.0
+"""An agent needs some seconds itself, if its processes do not heed TERM."""
 _SSH_FAILED: Final = 255
 
 
@@ -32,11 +30,6 @@ class Exit:
         self.title = title
         self.status = status
         """Exit status, ``-N`` for signal N."""
-
-    @property
-    def failed(self) -> bool:
-        """Whether it is not 0."""
-        return self.status != 0
 
     def __str__(self) -> str:
         if self.status >= 0:
@@ -51,18 +44,18 @@ def exit_code(status: int) -> int:
     return status if status >= 0 else 128 - status
 
 
-class _Child:
+class _Agent:
     def __init__(self, command: Command, process: subprocess.Popen[bytes]) -> None:
         self.command = command
         self.process = process
         self.received = bytearray()
-        self.started = False
-        """Whether an agent has said anything."""
-        self.ranks = {item["rank"] for item in command.spec["procs"]} if command.spec else set()  # type: ignore[attr-defined]
+        self.waiting = set(command.titles)
+        """Numbers of processes whose end it has not reported."""
+        self.heard = False
 
 
 class Children:
-    """Starts commands, and leaves none of their processes behind.
+    """Starts agents, and leaves nothing of them behind.
 
     Args:
         commands: what to start.
@@ -71,15 +64,16 @@ class Children:
 
     def __init__(self, commands: Sequence[Command], selector: selectors.BaseSelector) -> None:
         self._selector = selector
-        self._children: list[_Child] = []
-        self._segments: set[Path] = set()
-        self.exits: list[Exit] = []
-        """In order of time: mpiexec, or single procs."""
+        self._commands = commands
+        self._agents: list[_Agent] = []
+        self.failure: Exit | None = None
+        """The first process that ended badly."""
         self.ended_ranks: set[int] = set()
-        """Ranks of pure procs that have ended with 0."""
+        """Ranks of procs that have ended with 0, where each is seen by itself (without an MPI library)."""
+        self.quiet = False
+        """Whether what is printed from now on is thrown away: an mpiexec comments at length on being ended."""
         self.error = ""
         """What an agent could not do."""
-        self._commands = commands
 
     def start(self) -> None:
         """Start them, in order.
@@ -94,76 +88,70 @@ class Children:
     @property
     def running(self) -> bool:
         """Whether any of them has not ended."""
-        return any(child.process.returncode is None for child in self._children)
+        return any(agent.process.returncode is None for agent in self._agents)
 
-    @property
-    def failure(self) -> Exit | None:
-        """The first that ended badly."""
-        return next((item for item in self.exits if item.failed), None)
-
-    def note_segments(self) -> None:
-        """Remember the shared memory of the procs, to remove it at the end should they not."""
-        self._segments |= tree.segments(tree.descendants())
+    def initialised(self) -> None:
+        """Tell the agents that their procs have initialised MPI."""
+        for agent in self._agents:
+            self._tell(agent, {})
 
     def end(self, turn: Callable[[float], object]) -> None:
         """End all of them and everything below; ``turn`` is the owner's loop for so many seconds."""
-        self.note_segments()
-        for child in self._children:
-            if child.process.stdin is not None:
-                with contextlib.suppress(OSError):
-                    child.process.stdin.close()  # an agent ends its procs then, on any node
-        running = [child.process.pid for child in self._children if child.process.returncode is None]
+        for agent in self._agents:
+            self._hang_up(agent)  # it ends its processes then, on any node
 
         def turn_and_reap(seconds: float) -> None:
             turn(seconds)
             self._reap_orphans()
 
-        tree.end(running, _GRACE_S, turn_and_reap)
+        tree.end((), _GRACE_S, turn_and_reap)
 
-    def sweep(self) -> None:
-        """After their end: remove shared memory and folders that they have left, and close the pipes."""
-        for path in self._segments:
-            with contextlib.suppress(OSError):
-                path.unlink()
-        for child in self._children:
-            for pipe in (child.process.stdin, child.process.stdout):
-                if pipe is not None:
-                    with contextlib.suppress(OSError):
-                        pipe.close()
-            # Open MPI's mpiexec keeps its sockets there, and leaves it when killed.
-            shutil.rmtree(Path(tempfile.gettempdir()) / f"ompi.{child.process.pid}", ignore_errors=True)
+    def close(self) -> None:
+        """Close the pipes, after the end."""
+        for agent in self._agents:
+            self._hang_up(agent)
+            if agent.process.stdout is not None:
+                agent.process.stdout.close()
 
-    # ---- one child
+    # ---- one agent
 
     def _start(self, command: Command) -> None:
-        agent = command.spec is not None
         try:
             process = subprocess.Popen(
                 command.argv,
-                env=dict(command.environ),
-                # An mpiexec reads all of its input, although only one of several programs in a script may have it.
-                stdin=subprocess.PIPE if agent else subprocess.DEVNULL,
-                stdout=subprocess.PIPE if agent else None,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
                 # The terminal's Ctrl-C must not reach it before impirun decides.
                 start_new_session=True,
-                preexec_fn=tree.die_with_parent,  # noqa: PLW1509  (there are no threads)
             )
         except OSError as error:
-            raise LaunchError(f"cannot start {command.argv[0]}: {error.strerror}") from None
-        child = _Child(command, process)
-        self._children.append(child)
+            raise LaunchError(f"cannot start {command.name} by {command.argv[0]}: {error.strerror}") from None
+        agent = _Agent(command, process)
+        self._agents.append(agent)
         descriptor = os.pidfd_open(process.pid)
-        self._selector.register(descriptor, selectors.EVENT_READ, lambda: self._ended(child, descriptor))
-        if process.stdout is not None and process.stdin is not None:
+        self._selector.register(descriptor, selectors.EVENT_READ, lambda: self._ended(agent, descriptor))
+        if process.stdout is not None:
             os.set_blocking(process.stdout.fileno(), False)
-            self._selector.register(process.stdout, selectors.EVENT_READ, lambda: self._read(child))
-            with contextlib.suppress(OSError):  # it has ended already, which is seen elsewhere
-                process.stdin.write(json.dumps(command.spec).encode() + b"\n")
-                process.stdin.flush()
+            self._selector.register(process.stdout, selectors.EVENT_READ, lambda: self._read(agent))
+        self._tell(agent, command.spec)
 
-    def _read(self, child: _Child) -> bool:
-        """Take an agent's reports; False at their end."""
-        pipe = child.process.stdout
+    @staticmethod
+    def _tell(agent: _Agent, line: object) -> None:
+        pipe = agent.process.stdin
+        if pipe is not None and not pipe.closed:
+            with contextlib.suppress(OSError):  # it has ended already, which is seen elsewhere
+                pipe.write(json.dumps(line).encode() + b"\n")
+                pipe.flush()
+
+    @staticmethod
+    def _hang_up(agent: _Agent) -> None:
+        if agent.process.stdin is not None:
+            with contextlib.suppress(OSError):
+                agent.process.stdin.close()
+
+    def _read(self, agent: _Agent) -> bool:
+        """Take an agent's reports; False if there are none for now."""
+        pipe = agent.process.stdout
         if pipe is None or pipe.closed:
             return False
         try:
@@ -174,50 +162,53 @@ class Children:
             self._selector.unregister(pipe)
             pipe.close()
             return False
-        child.received += data
-        *lines, rest = bytes(child.received).split(b"\n")
-        child.received = bytearray(rest)
+        agent.received += data
+        *lines, rest = bytes(agent.received).split(b"\n")
+        agent.received = bytearray(rest)
         for line in lines:
-            self._report(child, line)
+            self._report(agent, line)
         return True
 
-    def _report(self, child: _Child, line: bytes) -> None:
+    def _report(self, agent: _Agent, line: bytes) -> None:
         try:
-            report: dict[str, Any] = json.loads(line)
+            report = json.loads(line)
         except ValueError:
-            # A login script of the other node that prints something.
-            _emit(1, line + b"\n")
+            report = None
+        if not isinstance(report, dict):
+            _emit(1, line + b"\n")  # a login script of the other node that prints something
             return
-        child.started = True
+        agent.heard = True
         for name, descriptor in (("stdout", 1), ("stderr", 2)):
-            if name in report:
+            if name in report and not self.quiet:
                 _emit(descriptor, str(report[name]).encode("latin-1"))
         if "error" in report:
-            self.error = self.error or f"{child.command.title}: {report['error']}"
+            self.error = self.error or f"{agent.command.name}: {report['error']}"
         if "exit" in report:
-            rank = int(report["rank"])
-            child.ranks.discard(rank)
-            self.exits.append(Exit(f"rank {rank} of this client", int(report["exit"])))
-            if not report["exit"]:
-                self.ended_ranks.add(rank)
+            self._exited(agent, report)
 
-    def _ended(self, child: _Child, descriptor: int) -> None:
+    def _exited(self, agent: _Agent, report: dict[str, Any]) -> None:
+        number, status = int(report["rank"]), int(report["exit"])
+        agent.waiting.discard(number)
+        if status:
+            self.failure = self.failure or Exit(agent.command.titles[number], status)
+        elif agent.command.ranks:
+            self.ended_ranks.add(number)
+
+    def _ended(self, agent: _Agent, descriptor: int) -> None:
         self._selector.unregister(descriptor)
         os.close(descriptor)
-        status = child.process.wait()  # it has ended, so this does not wait
-        while self._read(child):
+        status = agent.process.wait()  # it has ended, so this does not wait
+        while self._read(agent):
             pass
-        if child.command.spec is None:
-            self.exits.append(Exit(child.command.title, status))
-        elif child.ranks and not self.error:
-            if status == _SSH_FAILED and not child.started:
-                self.error = f"{child.command.title} could not be started by ssh; see its message above"
+        if agent.waiting and not self.error and self.failure is None:
+            if status == _SSH_FAILED and not agent.heard:
+                self.error = f"{agent.command.name} could not be started by ssh; see its message above"
             else:
-                self.error = f"{Exit(child.command.title, status)} before its procs"
+                self.error = f"{Exit(agent.command.name, status)}, before its processes"
 
     def _reap_orphans(self) -> None:
-        """Orphans come to us, and stay as zombies unless waited for; the children themselves belong to Popen."""
-        ours = {child.process.pid for child in self._children}
+        """Orphans come to us, and stay as zombies unless waited for; the agents themselves belong to Popen."""
+        ours = {agent.process.pid for agent in self._agents}
         for pid in tree.zombies():
             if pid not in ours:
                 with contextlib.suppress(ChildProcessError):
@@ -225,7 +216,7 @@ class Children:
 
 
 def _emit(descriptor: int, data: bytes) -> None:
-    """Print what a proc has printed; nobody may be listening any more."""
+    """Print what a process has printed; nobody may be listening any more."""
     view = memoryview(data)
     try:
         while view:

@@ -6,6 +6,7 @@ import json
 import os
 import selectors
 import shutil
+import signal
 import socket
 import sys
 import time
@@ -180,7 +181,7 @@ class _Session:
             if not done:
                 self._leave_server()
                 children.end(self._turn)
-            children.sweep()
+            children.close()
 
     # ---- one turn
 
@@ -233,7 +234,7 @@ class _Session:
                 raise StartupError(self._too_late(len(joined)))
         elif not self._submitted:
             self._deadline = None
-            children.note_segments()
+            children.initialised()
             if self._all_clients:
                 self._submitted = True
                 rank0 = self.control.rank0
@@ -253,7 +254,8 @@ class _Session:
     def _outcome(self, children: Children, program: Program) -> int:
         signum = self._interrupts.signum
         if signum is not None:
-            self._warn(f"ended by signal {signum}; its procs are ended, too")
+            self._warn(f"ended by {signal.Signals(signum).name}; its procs are ended, too")
+            children.quiet = True
             return 128 + signum
         initialised = self.control.rank0 is not None
         name = Path(program.argv[0]).name if len(program.argv) == 1 else " ".join(program.argv[:2])

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from impi.launch.nodes import HERE
 from impi.launch.prefix import Installation
-from impi.launch.program import SSH_OPTIONS, Command, Program, forwarded
+from impi.launch.program import SSH_OPTIONS, Command, Program, agent, forwarded
 
 __all__ = ["MpichLauncher"]
 
@@ -15,7 +16,7 @@ class MpichLauncher:
         self._installation = installation
 
     def commands(self, program: Program) -> list[Command]:
-        """One mpiexec."""
+        """One agent, with one mpiexec."""
         several = not program.one_node
         environ = {**self._settings(program, several), **program.environ}
         environ["IMPI_JOIN"] = program.invitation(size=program.size)
@@ -23,13 +24,13 @@ class MpichLauncher:
             environ["MPI4PY_LIBMPI"] = self._installation.library
         # Hydra never forwards the last variable of its environment, whichever it is; shells have "_" there.
         environ.pop("_", None)
-        environ["_"] = self._installation.mpiexec
+        own = {0: {"_": self._installation.mpiexec}}
         argv = [self._installation.mpiexec, "-n", str(program.size), "-genvlist", ",".join(forwarded(environ))]
         if several:
             argv += ["-launcher", "ssh", "-hosts", ",".join(f"{node.name}:{node.slots}" for node in program.nodes)]
             if name := program.interface_name():
                 argv += ["-iface", name]
-        return [Command(argv=(*argv, *program.argv), environ=environ, title="MPICH's mpiexec")]
+        return [agent(HERE, (*argv, *program.argv), environ, own, {0: "MPICH's mpiexec"})]
 
     @staticmethod
     def _settings(program: Program, several: bool) -> dict[str, str]:

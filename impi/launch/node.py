@@ -1,4 +1,4 @@
-"""The agent of one node: starts some procs there, forwards what they print, and ends them when told to or abandoned.
+"""The agent of one node: starts processes there, forwards what they print, and ends them when told to or abandoned.
 
 ``python -m impi.launch.node`` reads one line of JSON from standard input::
 
@@ -6,8 +6,9 @@
 
 ``env`` is the whole environment of the procs (``only``), or is laid over the agent's own; each proc's own goes on top.
 Then it writes lines of JSON: ``{"rank": 3, "pid": 77}``, ``{"rank": 3, "stdout": "text"}`` (or ``stderr``; octets as
-Latin-1) and ``{"rank": 3, "exit": 0}`` (``-N`` for signal N), or ``{"error": "sentence"}``. The end of its input, and
-SIGTERM, end all its procs: TERM, then KILL.
+Latin-1) and ``{"rank": 3, "exit": 0}`` (``-N`` for signal N), or ``{"error": "sentence"}``. Any further line of input
+tells that MPI is initialised: the agent notes the shared memory of its processes, and removes it should they leave it.
+The end of its input, and SIGTERM, end all its processes, and everything that these have started: TERM, then KILL.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import selectors
 import signal
 import subprocess
 import sys
+from pathlib import Path
 from typing import IO, Any
 
 from impi.launch import tree
@@ -45,6 +47,7 @@ class _Agent:
     def __init__(self, spec: dict[str, Any]) -> None:
         self._selector = selectors.DefaultSelector()
         self._procs: list[_Proc] = []
+        self._segments: set[Path] = set()
         self._stop = False
         self._wake, self._wake_end = os.pipe()
         os.set_blocking(self._wake, False)
@@ -109,7 +112,9 @@ class _Agent:
         """Wait at most so long for something to happen, and see to it."""
         for key, _ in self._selector.select(seconds):
             if key.fd == 0:
-                if not os.read(0, _CHUNK):
+                if os.read(0, _CHUNK):
+                    self._segments |= tree.segments(tree.descendants())
+                else:
                     self._stop = True
                     self._selector.unregister(0)
             elif key.fd == self._wake:
@@ -141,6 +146,18 @@ class _Agent:
                 if text:
                     self._say(**{"rank": proc.rank, name: text.decode("latin-1")})
 
+    def _sweep(self) -> None:
+        """Remove what killed processes have left of their MPI library's."""
+        for path in self._segments:
+            path.unlink(missing_ok=True)
+        for proc in self._procs:
+            # Open MPI's mpiexec keeps its sockets there.
+            folder = Path(os.environ.get("TMPDIR", "/tmp")) / f"ompi.{proc.process.pid}"
+            if folder.is_dir():
+                import shutil
+
+                shutil.rmtree(folder, ignore_errors=True)
+
     def _report(self) -> None:
         for proc in self._procs:
             if proc.process.returncode is not None and not proc.exited:
@@ -156,9 +173,12 @@ class _Agent:
         else:
             self._stop = True
         if self._stop:
+            self._segments |= tree.segments(tree.descendants())
             running = [proc.process.pid for proc in self._procs if proc.process.returncode is None]
             tree.end(running, _GRACE_S, self.turn)
         self._drain()
+        if any(proc.process.returncode for proc in self._procs):
+            self._sweep()
         self._report()
 
 

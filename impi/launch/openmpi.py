@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 
+from impi.launch.nodes import HERE
 from impi.launch.prefix import Installation
-from impi.launch.program import SSH_OPTIONS, Command, Program, forwarded
+from impi.launch.program import SSH_OPTIONS, Command, Program, agent, forwarded
 
 __all__ = ["OpenmpiLauncher"]
 
@@ -17,7 +18,7 @@ class OpenmpiLauncher:
         self._installation = installation
 
     def commands(self, program: Program) -> list[Command]:
-        """One mpiexec."""
+        """One agent, with one mpiexec."""
         several = not program.one_node
         environ = {**self._settings(program, several), **program.environ}
         environ["IMPI_JOIN"] = program.invitation(size=program.size)
@@ -32,7 +33,7 @@ class OpenmpiLauncher:
         for name in forwarded(environ):
             if not name.startswith("OMPI_MCA_"):  # these it forwards by itself
                 argv += ["-x", name]
-        return [Command(argv=(*argv, *program.argv), environ=environ, title="Open MPI's mpiexec")]
+        return [agent(HERE, (*argv, *program.argv), environ, {0: {}}, {0: "Open MPI's mpiexec"})]
 
     @staticmethod
     def _settings(program: Program, several: bool) -> dict[str, str]:

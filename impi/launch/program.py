@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
@@ -12,11 +14,12 @@ from typing import Final, Protocol
 from impi.launch.nodes import Node, is_here
 from impi.vendors import interfaces
 
-__all__ = ["SSH_OPTIONS", "Command", "Launcher", "Program", "base_environment", "forwarded"]
+__all__ = ["SSH_OPTIONS", "Command", "Launcher", "Program", "agent", "base_environment", "forwarded"]
 
 SSH_OPTIONS: Final = ("-o", "BatchMode=yes", "-o", "ConnectTimeout=20", "-o", "ConnectionAttempts=3")
 """No question is ever asked: there is nobody to answer it."""
 
+_ROOT: Final = str(Path(__file__).absolute().parents[2])
 _HOOK: Final = str(Path(__file__).absolute().parent / "hook")
 
 _OUTER: Final = (
@@ -89,14 +92,46 @@ class Program:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """One process that impirun starts on its own machine."""
+    """One node agent (:mod:`impi.launch.node`), and what it is to start there."""
 
     argv: tuple[str, ...]
-    environ: Mapping[str, str]
-    spec: Mapping[str, object] | None = None
-    """If there is one, the command is a node agent (:mod:`impi.launch.node`) that gets this on its input."""
-    title: str = ""
-    """Who it is, in the user's words."""
+    """How the agent itself is started."""
+    spec: Mapping[str, object]
+    """Its first line of input."""
+    titles: Mapping[int, str]
+    """Who its processes are, in the user's words, by their numbers in ``spec``."""
+    name: str
+    """Who the agent is, in the user's words."""
+    ranks: bool = False
+    """Whether its processes are procs, numbered by rank."""
+
+
+def agent(
+    node: str,
+    argv: Sequence[str],
+    environ: Mapping[str, str],
+    own: Mapping[int, Mapping[str, str]],
+    titles: Mapping[int, str],
+    *,
+    ranks: bool = False,
+) -> Command:
+    """An agent on ``node`` that starts ``argv`` once for each number in ``own``, which has their own variables.
+
+    Here processes get just ``environ``, elsewhere what SSH gives and the variables that :func:`forwarded` names.
+    """
+    here = is_here(node)
+    names = sorted(environ) if here else forwarded(environ)
+    spec = {
+        "argv": list(argv),
+        "cwd": str(Path.cwd()),
+        "env": {name: environ[name] for name in names},
+        "only": here,
+        "procs": [{"rank": number, "env": dict(env)} for number, env in own.items()],
+    }
+    start = ["env", f"PYTHONPATH={_ROOT}", sys.executable, "-S", "-m", "impi.launch.node"]
+    if not here:
+        start = ["ssh", *SSH_OPTIONS, node, shlex.join(start)]
+    return Command(argv=tuple(start), spec=spec, titles=titles, name=f"the agent of node {node}", ranks=ranks)
 
 
 class Launcher(Protocol):

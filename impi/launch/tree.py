@@ -14,10 +14,10 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-__all__ = ["become_subreaper", "descendants", "die_with_parent", "end", "segments", "send", "zombies"]
+__all__ = ["become_subreaper", "descendants", "end", "segments", "send", "zombies"]
 
-_PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
+_ALL_AFTER_S = 0.5
 _GIVE_UP_S = 5.0  # what outlives KILL for so long is stuck in the kernel, or another user's
 
 
@@ -27,11 +27,6 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 def become_subreaper() -> None:
     """Make orphans of this process tree come to this process."""
     _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-
-
-def die_with_parent() -> None:
-    """For a child between fork and exec: get SIGTERM should its parent be killed."""
-    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
 
 
 def _table() -> dict[int, tuple[int, bool]]:
@@ -78,16 +73,20 @@ def send(pids: Iterable[int], number: int) -> None:
 
 
 def end(first: Iterable[int], grace_s: float, turn: Callable[[float], object]) -> None:
-    """End everything below this process: TERM to ``first``, after ``grace_s`` KILL to all, until none is left.
+    """End everything below this process: TERM to ``first``, soon to all, after ``grace_s`` KILL, until none is left.
 
     Args:
         first: those that end their own children when asked to, such as mpiexec.
-        grace_s: seconds between the two.
+        grace_s: seconds between the first signal and KILL.
         turn: is called again and again with a number of seconds to spend: reaps children and drains their pipes.
     """
     send(first, signal.SIGTERM)
-    deadline = time.monotonic() + grace_s
-    while descendants() and time.monotonic() < deadline:
+    begin = time.monotonic()
+    asked = False
+    while (left := descendants()) and time.monotonic() < begin + grace_s:
+        if not asked and time.monotonic() > begin + min(_ALL_AFTER_S, grace_s / 2):
+            asked = True
+            send(left, signal.SIGTERM)
         turn(0.02)
     give_up = time.monotonic() + _GIVE_UP_S
     while (left := descendants()) and time.monotonic() < give_up:
