@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import sys
-import threading
+import time
 import traceback
 from types import TracebackType
 from typing import NoReturn
@@ -26,10 +26,12 @@ class State:
         self.engine: Engine | None = None
         self.contexts = ContextIds()
         self.finalized = False
-        self.main_thread = threading.main_thread()
+        self.exit_code = 0
 
 
 _state = State()
+
+_GRACE_S = 3.0
 
 
 def initialize() -> None:
@@ -44,8 +46,9 @@ def initialize() -> None:
     except ImpiError as failure:
         print(f"impi: {failure}", file=sys.stderr, flush=True)
         os._exit(1)
-    atexit.register(finalize)
+    atexit.register(_at_exit)
     sys.excepthook = _abort_on_exception
+    sys.exit = _exit
 
 
 def engine() -> Engine:
@@ -83,6 +86,19 @@ def finalize() -> None:
     running.vendor.finalize()
 
 
+def _exit(status: object = None, /) -> NoReturn:
+    """``sys.exit``, remembering the status: an interpreter that ends tells its exit functions nothing about it."""
+    _state.exit_code = status if isinstance(status, int) else int(status is not None)
+    raise SystemExit(status)
+
+
+def _at_exit() -> None:
+    """The program ends without Finalize: do it now, unless it has failed; then the others must not wait for it."""
+    if _state.exit_code and not _state.finalized:
+        abort(_state.exit_code)
+    finalize()
+
+
 def abort(code: int) -> NoReturn:
     """MPI_Abort: end every proc of this client at once; impirun and the server end the others."""
     sys.stdout.flush()
@@ -96,6 +112,9 @@ def fail(failure: ImpiError) -> NoReturn:
     """The job cannot go on: say why, end this client."""
     rank = _state.engine.rank if _state.engine is not None else "?"
     print(f"impi: rank {rank}: {failure}", file=sys.stderr, flush=True)
+    # Whoever was lost is about to be noticed by its own impirun, which tells the server, which ends all clients: then
+    # the right one is named. Ending at once would make this client look like the one that was lost first.
+    time.sleep(_GRACE_S)
     abort(1)
 
 
