@@ -45,6 +45,9 @@ _MAX_UNREAD: Final = 1 << 28
 
 _KEY_SIZE: Final = 8
 
+_NOBODY: Final = -1
+# The client number of a stranger.
+
 
 @dataclass(frozen=True, slots=True)
 class AuthenticatedByNone:
@@ -121,13 +124,13 @@ class _Connection:
         self.number = number
         self.peer = peer
         self.phase = _Phase.AUTH
-        self.client: int | None = None
+        self.client = _NOBODY
         self.reader = CommandReader(_STRANGER_LIMIT)
         self.out = bytearray()
 
     @property
     def name(self) -> str:
-        return self.peer if self.client is None else f"client {self.client} ({self.peer})"
+        return self.peer if self.client == _NOBODY else f"client {self.client} ({self.peer})"
 
 
 class ServerMachine:
@@ -192,7 +195,7 @@ class ServerMachine:
     def is_stranger(self, conn: int) -> bool:
         """Whether ``conn`` is known and has not joined: it may be dropped without harm to the job."""
         connection = self._connections.get(conn)
-        return connection is not None and connection.client is None
+        return connection is not None and connection.client == _NOBODY
 
     def missing(self) -> list[int]:
         """The clients that have not joined yet, ascending."""
@@ -272,16 +275,16 @@ class ServerMachine:
         if len(payload) < 4:
             raise PeerError("sent a COLL command without a label", clause="2.3.5", octets=payload)
         label = int.from_bytes(payload[:4], "big", signed=True)
-        self._collector.add(self._rank(connection), label, payload[4:])
+        self._collector.add(connection.client, label, payload[4:])
         yield from self._relay()
 
     def _on_done(self, connection: _Connection, _payload: bytes) -> Iterator[ServerEvent]:
-        self._collector.finish(self._rank(connection))
+        self._collector.finish(connection.client)
         connection.phase = _Phase.DONE
         yield from self._relay()
 
     def _on_fini(self, connection: _Connection, _payload: bytes) -> Iterator[ServerEvent]:
-        client = self._rank(connection)
+        client = connection.client
         self._unfinished.discard(client)
         del self._connections[connection.number]
         yield ClientFinished(connection.number, client)
@@ -307,15 +310,10 @@ class ServerMachine:
         for connection in self._clients.values():
             connection.out += octets
 
-    def _rank(self, connection: _Connection) -> int:
-        if connection.client is None:
-            raise PeerError("sent a client's command before it joined", clause="2.3.4")
-        return connection.client
-
     def _lose(self, connection: _Connection, reason: str) -> ServerEvent:
         del self._connections[connection.number]
         text = f"{connection.name}: {reason}"
-        if connection.client is None:
+        if connection.client == _NOBODY:
             return ConnectionRefused(connection.number, text)
         self._ended = True
         return JobFailed(connection.client, text)

@@ -61,7 +61,7 @@ class Channel:
         self.fini_received = False
         self._fini: Flight | None = None
         self._ready: deque[Path] = deque()
-        self._urgent: deque[bytes] = deque()
+        self._urgent: deque[Path] = deque()
         self._flights: deque[Flight] = deque()
         self._octets = 0
 
@@ -91,11 +91,12 @@ class Channel:
             path.awake = True
             self._ready.append(path)
 
-    def expedite(self, header: bytes) -> None:
+    def acknowledge(self, path: Path) -> None:
         """Queue a PROTOACK: ahead of everything but a packet already begun (IMPI 3.6)."""
         if not self.closed:
             self.work += 1
-            self._urgent.append(header)
+            path.counter.held += 1
+            self._urgent.append(path)
 
     def close(self) -> None:
         """Drop what nobody will read any more: the peer may close as soon as it has both FINIs."""
@@ -139,13 +140,17 @@ class Channel:
         if owner is not None and flight.final:
             owner.handed = True
             owner.settle()
+        elif flight.acknowledges is not None:
+            flight.acknowledges.held -= 1
         elif flight is self._fini:
             self.fini_sent = True
 
     def _place_urgent(self) -> None:
         at = 1 if self._flights and self._flights[0].begun else 0
         while self._urgent:
-            flight = Flight.of_header(self._urgent.pop())
+            path = self._urgent.pop()
+            flight = Flight.of_header(path.bare(PacketType.PROTOACK))
+            flight.acknowledges = path.counter
             self._octets += flight.left
             self._flights.insert(at, flight)
 

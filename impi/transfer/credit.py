@@ -5,7 +5,10 @@ packets by a PROTOACK, which takes that many off the source's count:
 
 1. every packet counts except PROTOACK and FINI (3.6, 3.8), so acknowledgements of messages do too;
 2. the destination counts on arrival, matched or not, else unexpected messages would end all movement;
-3. because ackmark <= hiwater, a source that has reached hiwater is always owed a PROTOACK.
+3. because ackmark <= hiwater, a source that has reached hiwater is always owed a PROTOACK;
+4. so a source that goes on beyond hiwater cannot be told from one whose PROTOACK is on its way, except as long as
+   PROTOACKs for it have not even been given to TCP. Then it is an error: a source that does not wait, and does not read
+   either, would have them pile up without end.
 """
 
 from __future__ import annotations
@@ -29,8 +32,7 @@ class CreditWindow:
     __slots__ = ("_ackmark", "_hiwater", "sent")
 
     def __init__(self, ackmark: int, hiwater: int) -> None:
-        if not 1 <= ackmark <= hiwater:
-            raise LocalProtocolError(f"1 <= ackmark ({ackmark}) <= hiwater ({hiwater}) does not hold", clause="3.9")
+        _check_marks(ackmark, hiwater)
         self._ackmark = ackmark
         self._hiwater = hiwater
         self.sent = 0
@@ -68,23 +70,44 @@ class CreditWindow:
 class AckCounter:
     """The destination's packets-received counter.
 
+    Args:
+        ackmark: packets that one PROTOACK stands for.
+        hiwater: most packets that the source may send unacknowledged; ``1 <= ackmark <= hiwater`` (IMPI 3.9).
+
     Raises:
-        LocalProtocolError: ackmark is less than 1 (IMPI 3.9).
+        LocalProtocolError: the values break 3.9.
     """
 
-    __slots__ = ("_ackmark", "unacknowledged")
+    __slots__ = ("_ackmark", "_hiwater", "held", "unacknowledged")
 
-    def __init__(self, ackmark: int) -> None:
-        if ackmark < 1:
-            raise LocalProtocolError(f"ackmark is {ackmark}, it must be at least 1", clause="3.9")
+    def __init__(self, ackmark: int, hiwater: int) -> None:
+        _check_marks(ackmark, hiwater)
         self._ackmark = ackmark
+        self._hiwater = hiwater
         self.unacknowledged = 0
         """Packets received since the last PROTOACK; 0 to ackmark - 1."""
+        self.held = 0
+        """PROTOACKs that are due and have not been given to TCP; kept by who queues and writes them."""
 
     def received(self) -> bool:
-        """Count one packet; whether a PROTOACK is due for it and those before it."""
+        """Count one packet; whether a PROTOACK is due for it and those before it.
+
+        Raises:
+            PeerError: it was sent beyond hiwater, whatever PROTOACKs may be on their way.
+        """
+        certain = self.unacknowledged + self.held * self._ackmark
+        if certain >= self._hiwater:
+            raise PeerError(
+                f"sent a packet while {certain} were unacknowledged; it must wait at hiwater, {self._hiwater}",
+                clause="3.6",
+            )
         self.unacknowledged += 1
         if self.unacknowledged < self._ackmark:
             return False
         self.unacknowledged = 0
         return True
+
+
+def _check_marks(ackmark: int, hiwater: int) -> None:
+    if not 1 <= ackmark <= hiwater:
+        raise LocalProtocolError(f"1 <= ackmark ({ackmark}) <= hiwater ({hiwater}) does not hold", clause="3.9")

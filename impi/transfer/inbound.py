@@ -79,7 +79,7 @@ class Inbound:
         while True:
             body = reader.body()
             if body is not None:
-                if not reader.fill():
+                if not reader.fill(body):
                     return events
                 self._packet_read(channel, body)
             header = reader.header()
@@ -125,8 +125,12 @@ class Inbound:
 
     def _count(self, channel: Channel, path: Path) -> None:
         # 3.6: on arrival, matched or not; and the answer waits for nothing, least of all for credit.
-        if path.counter.received():
-            channel.expedite(path.bare(PacketType.PROTOACK))
+        try:
+            due = path.counter.received()
+        except PeerError as error:
+            raise _fault(channel, error.message, error.clause) from error
+        if due:
+            channel.acknowledge(path)
 
     def _packet_read(self, channel: Channel, incoming: Incoming) -> None:
         incoming.available = True
@@ -145,8 +149,6 @@ class Inbound:
             if header.pk_type == _DATA:
                 self._on_continuation(channel, path, header)
                 return None
-            if header.pk_len > header.msglen:
-                raise _fault(channel, f"sent {header.pk_len} octets of a message of {header.msglen}", "3.5")
         elif header.pk_len != header.msglen:
             raise _fault(
                 channel,

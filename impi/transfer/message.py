@@ -188,11 +188,10 @@ class Incoming:
         return False
 
     def own(self) -> None:
-        """Copy octets that lie in a read-ahead buffer into one of our own, if they have not been accepted since."""
-        if not self.accepted and not self.cancelled:
+        """Copy octets that lie in a read-ahead buffer into one of our own, unless they have moved or gone since."""
+        if self.stash is not None:
             kept = memoryview(bytearray(self.first))
-            if self.stash is not None:
-                kept[: self.filled] = self.stash[: self.filled]
+            kept[: self.filled] = self.stash[: self.filled]
             self.stash = kept
 
     def room(self, nbytes: int) -> memoryview:

@@ -19,7 +19,7 @@ _DATASYNC: Final = int(PacketType.DATASYNC)
 class Flight:
     """One packet on its way to TCP."""
 
-    __slots__ = ("begun", "ends_work", "final", "left", "owner", "views")
+    __slots__ = ("acknowledges", "begun", "ends_work", "final", "left", "owner", "views")
 
     def __init__(
         self, views: list[memoryview], left: int, owner: Outgoing | None = None, *, final: bool = False, ends_work: bool
@@ -34,6 +34,8 @@ class Flight:
         self.ends_work = ends_work
         """Nothing of what was queued remains after it."""
         self.begun = False
+        self.acknowledges: AckCounter | None = None
+        """It is a PROTOACK, and this counter waits for it to be on its way."""
 
     @classmethod
     def of_header(cls, header: bytes) -> Flight:
@@ -87,7 +89,7 @@ class Path:
         self._dest = (peer.ipv6, peer.pid)
         self._maxdatalen = maxdatalen
         self.window = CreditWindow(ackmark, hiwater)
-        self.counter = AckCounter(ackmark)
+        self.counter = AckCounter(ackmark, hiwater)
         self.acks: deque[bytes] = deque()
         self.firsts: deque[Outgoing | bytes] = deque()
         self.longs: deque[Outgoing] = deque()

@@ -90,11 +90,8 @@ class Reader:
         """The message whose user data is awaited."""
         return self._body
 
-    def fill(self) -> bool:
-        """Pass on user data that has been read ahead; whether the packet is complete."""
-        body = self._body
-        if body is None:
-            return True
+    def fill(self, body: Incoming) -> bool:
+        """Pass on user data of :meth:`body` that has been read ahead; whether the packet is complete."""
         nbytes = min(self._left, self._end - self._start)
         if nbytes:
             piece = self._ahead[self._start : self._start + nbytes]

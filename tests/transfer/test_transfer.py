@@ -174,9 +174,11 @@ def test_no_lane_starves_another():
     long = side.send(1, bytes(5 * LIMIT))
     sent = drain(side.machine, 1)
     feed(side.machine, 1, from_peer(PacketType.SYNCACK, long.srqid))
+    sent += drain(side.machine, 1)
     for i in range(9):
         side.send(1, bytes([i]), tag=1)
         side.handle(feed(side.machine, 1, from_peer(PacketType.DATASYNC, i)))  # accepted: a SYNCACK is due
+        sent += drain(side.machine, 1)  # its PROTOACK
     for _ in range(12):
         feed(side.machine, 1, from_peer(PacketType.PROTOACK, 0))
         sent += drain(side.machine, 1)

@@ -1,0 +1,108 @@
+"""Rare turns of the transfer machine: buffers lent across an accept, empty views, late acknowledgements."""
+
+import pytest
+from transfer_wiring import Side, drain, feed, make_job, packets
+
+from impi.errors import PeerError
+from impi.transfer import Transfer
+from impi.wire.packets import Header, PacketType, pack_header
+
+JOB = make_job([[1], [1]], maxdatalen=16, ackmark=2, hiwater=4)
+ME, PEER = JOB.procs
+
+
+def header(kind: int, **fields: object) -> bytes:
+    return pack_header(Header(int(kind), 0, PEER.ipv6, PEER.pid, ME.ipv6, ME.pid)._replace(**fields))
+
+
+def data(text: bytes, **fields: object) -> bytes:
+    return header(PacketType.DATA, pk_len=len(text), msglen=len(text), **fields) + text
+
+
+def kinds(stream: bytes) -> list[str]:
+    return [PacketType(h.pk_type).name for h, _ in packets(stream)]
+
+
+def test_empty_views_between_others():
+    side = Side(JOB, 0)
+    views = [memoryview(text) for text in (b"", b"ab", b"", b"", b"cde", b"")]
+    side.machine.send(1, cid=0, tag=0, lsrank=0, views=views)
+    assert [text for _, text in packets(drain(side.machine, 1))] == [b"abcde"]
+
+
+def test_a_continuation_read_ahead_into_a_buffer_lent_before_the_match():
+    side = Side(JOB, 0, eager=False)
+    side.handle(feed(side.machine, 1, header(PacketType.DATASYNC, pk_len=16, msglen=20, srqid=3) + bytes(range(16))))
+    room = side.machine.get_buffer(1)
+    side.accept()
+    ((ack, _),) = packets(drain(side.machine, 1))
+    rest = header(PacketType.DATA, pk_len=4, msglen=20, srqid=3, drqid=ack.drqid) + bytes(range(16, 20))
+    rest += data(b"next")
+    room[: len(rest)] = rest
+    side.handle(side.machine.received(1, len(rest)))
+    assert side.got[0][0].done and side.got[0][1] == bytes(range(20))
+    side.accept()
+    assert side.got[1][1] == b"next"
+
+
+def test_user_data_read_ahead_for_a_match_made_in_the_same_turn():
+    """The packet ends in the next read: what lay in the read-ahead buffer has gone to its place before."""
+    side = Side(JOB, 0)
+    whole = data(b"abcdefgh")
+    for piece in (whole[:130], whole[130:]):
+        side.handle(feed(side.machine, 1, piece))
+    assert side.got[0][0].done and side.got[0][1] == b"abcdefgh"
+
+
+def test_cancel_of_one_of_several_that_wait():
+    side = Side(JOB, 0)
+    outs = [side.send(1, bytes([i])) for i in range(6)]
+    side.machine.cancel(outs[1])  # the path stays in the round for the others
+    assert len(list(packets(drain(side.machine, 1)))) == 4
+    side.machine.cancel(outs[5])  # held at hiwater: not in the round
+    assert [out.cancelled for out in outs] == [None, True, None, None, None, True]
+    assert side.machine.idle
+
+
+def test_an_older_message_of_a_reused_id_is_matched():
+    side = Side(JOB, 0, eager=False)
+    side.handle(feed(side.machine, 1, data(b"old", srqid=7, tag=1) + data(b"new", srqid=7, tag=2)))
+    side.accept(0)
+    side.handle(feed(side.machine, 1, header(PacketType.CANCEL, srqid=7)))
+    assert [incoming.tag for incoming in side.dropped] == [2]
+    assert kinds(drain(side.machine, 1)) == ["PROTOACK", "CANCELYES"]
+
+
+def test_no_protoack_once_both_have_said_fini():
+    """Acknowledgements may follow a FINI and count; but then nobody is left to be acknowledged."""
+    side = Side(JOB, 0)
+    outs = [side.send(1, b"x", synchronous=True) for _ in range(2)]
+    drain(side.machine, 1)
+    side.machine.finish()
+    drain(side.machine, 1)
+    feed(side.machine, 1, header(PacketType.FINI))
+    for out in outs:
+        feed(side.machine, 1, header(PacketType.SYNCACK, srqid=out.srqid))
+    assert all(out.done for out in outs) and side.machine.finished
+    assert not side.machine.wants_write(1) and side.machine.idle
+
+
+def test_a_peer_that_overruns_hiwater_and_never_reads():
+    """The PROTOACKs for its first packets are still here, so it cannot have had one: what piles up is bounded."""
+    machine = Transfer(JOB, 0)
+    assert len(feed(machine, 1, data(b"x") * 4)) == 4
+    with pytest.raises(PeerError) as caught:
+        feed(machine, 1, data(b"y"))
+    error = caught.value
+    assert error.clause == "3.6" and error.peer == "host 1 of client 1 (10.0.0.2 port 5001)"
+    assert "sent a packet while 4 were unacknowledged; it must wait at hiwater, 4" in str(error)
+    assert error.octets == data(b"y")[:128]
+
+
+def test_a_peer_whose_protoacks_are_on_their_way_may_go_on():
+    machine = Transfer(JOB, 0)
+    feed(machine, 1, data(b"x") * 4)
+    machine.sent(1, len(b"".join(machine.data_to_send(1))) - 1)  # the second one not completely
+    feed(machine, 1, data(b"y") * 2)
+    with pytest.raises(PeerError, match="while 4 were unacknowledged"):
+        feed(machine, 1, data(b"z"))
