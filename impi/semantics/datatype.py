@@ -126,7 +126,7 @@ class TypeMap:
         if self._verbatim[form] and (count <= 1 or self.extent == self.size):
             return view[first:last]
         out = np.empty(count * self.sizes[form], np.uint8)
-        for run in self.runs:
+        for run in self.runs if count else ():
             encode(run.basic, form, self._memory(run, view, offset, count), self._wire(run, form, out, 0, count))
         return out.data
 

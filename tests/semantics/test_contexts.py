@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import pytest
+
+from impi.semantics.contexts import COMM_SELF_CID, COMM_WORLD_CID, MAX_CID, ContextIds
+from impi.semantics.errors import MPIException
+
+
+def test_world_and_self_are_taken_from_the_start() -> None:
+    assert (COMM_WORLD_CID, COMM_SELF_CID) == (0, 2)
+    assert ContextIds().maximum == 3
+
+
+def test_ids_are_even_and_leave_room_for_the_collective_one() -> None:
+    ids = ContextIds()
+    cid = ids.take(ids.contribution())
+    assert cid == 4
+    assert ids.maximum == 5
+    assert ids.take(ids.contribution()) == 6
+
+
+def test_an_even_maximum_is_made_odd_before_it_is_offered() -> None:
+    ids = ContextIds()
+    ids.take(4)  # a peer with another parity led the maximum
+    assert ids.maximum == 6
+    assert ids.contribution() == 7
+    assert ids.take(7) == 8
+
+
+def test_all_processes_agree_whatever_they_had() -> None:
+    one, two = ContextIds(), ContextIds()
+    for _ in range(3):
+        two.take(two.contribution())
+    maximum = max(one.contribution(), two.contribution())
+    assert one.take(maximum) == two.take(maximum) == 10
+    assert one.maximum == two.maximum
+
+
+def test_the_last_id_and_no_more() -> None:
+    ids = ContextIds()
+    assert ids.take(MAX_CID - 3) == MAX_CID - 2
+    with pytest.raises(MPIException, match="out of contexts"):
+        ids.take(MAX_CID - 1)
