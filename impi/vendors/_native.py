@@ -28,7 +28,7 @@ _module: ModuleType | None = None
 
 
 def real_mpi() -> ModuleType:
-    """The library's own ``mpi4py.MPI``, although the hook may have given that name to ours; initialised.
+    """The library's own ``mpi4py.MPI``, although the hook may have given that name to ours; not initialised.
 
     Raises:
         LaunchError: mpi4py or the library is missing, or they do not fit together.
@@ -69,7 +69,7 @@ def _settings() -> Iterator[None]:
         rc = importlib.import_module("mpi4py").rc
     except ModuleNotFoundError:
         raise LaunchError(_no_mpi4py()) from None
-    wanted = {"initialize": True, "finalize": False, "threads": True, "thread_level": "serialized"}
+    wanted = {"initialize": False, "finalize": False}
     before = {name: getattr(rc, name) for name in wanted if hasattr(rc, name)}
     vars(rc).update(wanted)
     try:
@@ -224,6 +224,9 @@ class NativeVendor:
                 f"vendor {name} needs {library}, but the MPI library that was loaded is {found} ({_library_file()}); "
                 "name the right prefix with --prefix"
             )
+        # Only now: a library that is initialised under another's mpiexec ends the process with a message of its own.
+        if not mpi.Is_initialized():
+            mpi.Init_thread(mpi.THREAD_SERIALIZED)
         self._library = _Library(mpi)
         self.name = name
         # A communicator of our own, so that nothing in the proc that uses the library itself can meet our messages.

@@ -1,0 +1,63 @@
+"""Start a program's procs by a vendor's real launcher, with the control connection but without a server.
+
+Arguments: VENDOR N PROGRAM...; the exit code is the program's.
+"""
+
+import os
+import selectors
+import sys
+import time
+
+from impi.launch.children import Children, exit_code
+from impi.launch.control import Control
+from impi.launch.mpich import MpichLauncher
+from impi.launch.nodes import Node
+from impi.launch.openmpi import OpenmpiLauncher
+from impi.launch.prefix import find
+from impi.launch.program import Program, base_environment
+from impi.launch.pure import PureLauncher
+
+DEADLINE_S = 100.0
+
+
+def main() -> int:
+    vendor, size, *argv = sys.argv[1:]
+    launchers = {"mpich": MpichLauncher, "openmpi": OpenmpiLauncher}
+    launcher = PureLauncher() if vendor == "pure" else launchers[vendor](find(vendor, "", os.environ))
+    selector = selectors.DefaultSelector()
+    control = Control("127.0.0.1", int(size), selector, lambda text: print(text, file=sys.stderr))
+    join = {
+        "control": control.endpoint,
+        "token": control.token,
+        "vendor": vendor,
+        "server": "127.0.0.1",
+        "interface": "127.0.0.1",
+    }
+    program = Program(
+        argv=(sys.executable, *argv),
+        nodes=(Node("localhost", int(size)),),
+        environ=base_environment(os.environ),
+        join=join,
+    )
+    children = Children(launcher.commands(program), selector)
+
+    def turn(seconds: float) -> None:
+        for key, _ in selector.select(seconds):
+            key.data()
+
+    deadline = time.monotonic() + DEADLINE_S
+    children.start()
+    while children.running and not children.failure and not children.error and time.monotonic() < deadline:
+        turn(1.0)
+    late = children.running and not children.failure
+    children.end(turn)
+    children.close()
+    control.close()
+    if children.error or late:
+        print(children.error or f"not ended within {DEADLINE_S} s", file=sys.stderr)
+        return 99
+    return exit_code(children.failure.status) if children.failure else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

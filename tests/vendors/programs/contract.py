@@ -1,0 +1,278 @@
+"""The contract of ``impi.vendors.base``, checked from inside the procs of one client: a line of JSON a check and rank.
+
+Every check runs on all procs; a check that fails on one of them may hang the others, so every wait has a deadline.
+"""
+
+import json
+import os
+import socket
+import time
+import traceback
+from pathlib import Path
+
+from impi.engine.join import claim
+from impi.vendors import load
+
+WAIT_S = 20.0
+join = claim()
+vendor = load(join)
+world = vendor.world
+rank, size = world.rank, world.size
+
+
+def until(condition, what):
+    deadline = time.monotonic() + WAIT_S
+    while True:
+        vendor.progress()
+        value = condition()
+        if value is not None and value is not False:
+            return value
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"rank {rank}: {what}")
+
+
+def next_arrival(comm=world):
+    return until(comm.improbe, "no message came")
+
+
+def take(arrival):
+    buffer = bytearray(arrival.nbytes)
+    pending = arrival.receive(memoryview(buffer))
+    until(pending.test, "a receive did not end")
+    return bytes(buffer)
+
+
+def send(dest, tag, data, comm=world, sync=False):
+    return comm.isend(dest, tag, memoryview(data), sync=sync)
+
+
+def done(*pendings):
+    for pending in pendings:
+        until(pending.test, "a send did not end")
+
+
+def meet():
+    vendor.allgather(b"")
+
+
+def the_world_is_the_client():
+    assert size == int(join["size"]) and rank in range(size)
+    assert len(set(vendor.allgather(f"{socket.gethostname()} {os.getpid()}".encode()))) == size
+
+
+def allgather_of_unequal_lengths():
+    for lengths in ([0] * size, [r * 1000 for r in range(size)], [5 - r for r in range(size)]):
+        assert vendor.allgather(bytes([rank]) * lengths[rank]) == [bytes([r]) * lengths[r] for r in range(size)]
+
+
+def allgather_does_not_meet_messages():
+    pending = send((rank + 1) % size, 7, b"before")
+    assert vendor.allgather(b"%d" % rank) == [b"%d" % r for r in range(size)]
+    arrival = next_arrival()
+    assert (arrival.source, arrival.tag, take(arrival)) == ((rank - 1) % size, 7, b"before")
+    done(pending)
+
+
+def order_of_each_source():
+    """Whatever the tags and lengths, a source's messages come in the order in which they were sent."""
+    count = 200
+    lengths = [0, 1, 100, 70_000, 3]
+    pendings = [
+        send(dest, i % 7, b"%06d" % i + bytes(lengths[i % 5]))
+        for i in range(count)
+        for dest in range(size)
+        if dest != rank
+    ]
+    expected = dict.fromkeys((r for r in range(size) if r != rank), 0)
+    for _ in range(count * (size - 1)):
+        arrival = next_arrival()
+        i = expected[arrival.source]
+        assert (arrival.tag, arrival.nbytes) == (i % 7, 6 + lengths[i % 5])
+        assert int(take(arrival)[:6]) == i
+        expected[arrival.source] += 1
+    done(*pendings)
+
+
+def receives_may_end_later():
+    """Several arrivals are taken off the queue before the first of them is received."""
+    pendings = [send((rank + 1) % size, tag, bytes([tag]) * n) for tag, n in ((1, 10), (2, 100_000), (3, 0))]
+    arrivals = [next_arrival() for _ in range(3)]
+    assert [a.tag for a in arrivals] == [1, 2, 3]
+    for arrival in reversed(arrivals):
+        assert take(arrival) == bytes([arrival.tag]) * arrival.nbytes
+    done(*pendings)
+
+
+def any_source_brings_all():
+    if rank == 0:
+        seen = [next_arrival() for _ in range(50 * (size - 1))]
+        assert sorted((a.source, a.tag) for a in seen) == sorted((r, t) for r in range(1, size) for t in range(50))
+        for arrival in seen:
+            assert take(arrival) == b"%d %d" % (arrival.source, arrival.tag)
+    else:
+        done(*[send(0, tag, b"%d %d" % (rank, tag)) for tag in range(50)])
+
+
+def nothing_is_invented():
+    meet()
+    for _ in range(1000):
+        vendor.progress()
+        assert world.improbe() is None
+    meet()
+
+
+def synchronous_means_received():
+    """A synchronous send ends only once the receiver has called receive(), and then it does, even of no octets."""
+    if size == 1:
+        return
+    for data in (b"", b"x", bytes(300_000)):
+        if rank == 0:
+            pending = send(1, 1, data, sync=True)
+            done(send(1, 2, b"later"))
+            answer = next_arrival()  # both are off rank 1's queue, none is received
+            assert answer.tag == 3 and not pending.test()
+            take(answer)
+            done(send(1, 4, b"go on"), pending)
+        elif rank == 1:
+            first, second = next_arrival(), next_arrival()
+            assert (first.tag, second.tag) == (1, 2)
+            done(send(0, 3, b"none received yet"))
+            assert take(next_arrival()) == b"go on"
+            assert (take(first), take(second)) == (data, b"later")
+        meet()
+
+
+def to_oneself():
+    for sync in (False, True):
+        for n in (0, 5, 200_000):
+            pending = send(rank, 9, bytes([rank]) * n, sync=sync)
+            arrival = next_arrival()
+            assert (arrival.source, arrival.tag, arrival.nbytes) == (rank, 9, n)
+            assert not (sync and pending.test())
+            assert take(arrival) == bytes([rank]) * n
+            done(pending)
+
+
+def eight_megabytes_both_ways():
+    n = 8 * 2**20
+    data = bytes([rank + 1]) * n
+    pendings = [send(dest, 0, data) for dest in range(size)]
+    for _ in range(size):
+        arrival = next_arrival()
+        assert arrival.nbytes == n and take(arrival) == bytes([arrival.source + 1]) * n
+    done(*pendings)
+
+
+def a_test_may_be_repeated():
+    pending = send(rank, 0, b"again")
+    arrival = next_arrival()
+    buffer = bytearray(8)  # longer than needed
+    receive = arrival.receive(memoryview(buffer))
+    for each in (pending, receive):
+        done(each)
+        assert all(each.test() is True for _ in range(3))
+    assert bytes(buffer) == b"again\0\0\0"
+
+
+def thousand_messages():
+    partner = (rank + 1) % size
+    pendings = []
+    got = 0
+    for i in range(1000):
+        pendings.append(send(partner, 0, b"%d" % i))
+        while (arrival := world.improbe()) is not None:
+            assert take(arrival) == b"%d" % got
+            got += 1
+    while got < 1000:
+        assert take(next_arrival()) == b"%d" % got
+        got += 1
+    done(*pendings)
+
+
+def tags_up_to_the_limit():
+    assert vendor.tag_ub // 2 >= 32767  # 3.9: a job's limit is half of it
+    pendings = [send(rank, tag, b"") for tag in (0, 32767, 2 * 32767 + 1, vendor.tag_ub)]
+    assert [next_arrival().tag for _ in pendings] == [0, 32767, 65535, vendor.tag_ub] or not pendings
+
+
+def subset_in_another_order():
+    reverse = world.subset(range(size)[::-1], 2)
+    assert (reverse.rank, reverse.size) == (size - 1 - rank, size)
+    a = send((rank + 1) % size, 5, b"world")
+    b = send((reverse.rank + 1) % size, 5, b"subset", reverse)
+    arrival = next_arrival(reverse)
+    assert (arrival.source, take(arrival)) == ((reverse.rank - 1) % size, b"subset")
+    arrival = next_arrival()
+    assert (arrival.source, take(arrival)) == ((rank - 1) % size, b"world")
+    done(a, b)
+    reverse.free()
+
+
+def subsets_that_overlap():
+    """Disjoint ones with the same context id; one that overlaps both; and a subset of a subset."""
+    half = world.subset(range(rank % 2, size, 2), 4)
+    whole = world.subset(range(size), 6)
+    alone = half.subset([half.rank], 8)
+    assert (half.rank, half.size) == (rank // 2, len(range(rank % 2, size, 2)))
+    assert (alone.rank, alone.size) == (0, 1)
+    for comm, text in ((half, b"half"), (whole, b"whole"), (alone, b"alone")):
+        pending = send((comm.rank + 1) % comm.size, 0, text, comm)
+        arrival = next_arrival(comm)
+        assert (arrival.source, take(arrival)) == ((comm.rank - 1) % comm.size, text)
+        done(pending)
+    meet()
+    for comm in (alone, whole, half):
+        comm.free()
+
+
+def large_context_ids():
+    for cid in (2**20, 2**40, 2**64 - 16):  # 4.3: the highest
+        comm = world.subset(range(size), cid)
+        pending = send((rank + 1) % size, 0, b"x", comm)
+        assert take(next_arrival(comm)) == b"x"
+        done(pending)
+        comm.free()
+
+
+def messages_are_counted():
+    before = vendor.messages
+    pendings = [
+        send(dest, 0, b"x" * n, sync=sync) for dest in range(size) for n in (0, 100_000) for sync in (False, True)
+    ]
+    assert vendor.messages - before == 4 * size
+    for _ in range(4 * size):
+        take(next_arrival())
+    done(*pendings)
+    assert vendor.messages - before == 4 * size
+
+
+def it_says_what_it_is():
+    assert vendor.name == join["vendor"]
+    told = vendor.describe()
+    assert all(isinstance(key, str) and isinstance(value, str) and value for key, value in told.items())
+    marks = {"pure": "impi", "mpich": "MPICH", "openmpi": "Open MPI"}
+    assert marks[vendor.name] in told["library"]
+    if vendor.name != "pure":
+        assert told["file"] in Path("/proc/self/maps").read_text()
+
+
+CHECKS = [value for value in list(globals().values()) if getattr(value, "__module__", "") == "__main__" and value not in
+          (until, next_arrival, take, send, done, meet)]  # fmt: skip
+
+
+def main():
+    for check in CHECKS:
+        meet()
+        try:
+            check()
+            wrong = ""
+        except BaseException:
+            wrong = traceback.format_exc()
+        print(json.dumps({"check": check.__name__, "rank": rank, "wrong": wrong}), flush=True)
+        if wrong:
+            vendor.abort(1)
+    vendor.finalize()
+    print(json.dumps({"check": "finalize", "rank": rank, "wrong": ""}), flush=True)
+
+
+main()

@@ -1,0 +1,16 @@
+"""Load another library than the launcher has told, and print what the vendor says."""
+
+import os
+
+os.environ["MPI4PY_LIBMPI"] = os.environ["WRONG"]
+
+from impi.engine.join import claim
+from impi.errors import LaunchError
+from impi.vendors import load
+
+join = claim()
+try:
+    load({**join, "vendor": os.environ.get("VENDOR", join["vendor"])})
+except LaunchError as error:
+    print(error, flush=True)
+os._exit(0)  # the library, initialised as it is, must not be asked to finalise
