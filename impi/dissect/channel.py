@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from impi.dissect.layout import Layout, show_address
+from impi.dissect.problem import Problem
 from impi.dissect.tcp import Connection, Stream
 
 __all__ = ["PACKET_TYPES", "Channel", "Crossed", "Packet", "decode_channel", "messages"]
@@ -44,6 +45,8 @@ class Packet:
     dtype: int
     reserved: int
     payload: bytes
+    offset: int = 0
+    """Where its header begins in its stream."""
 
     def describe(self, layout: Layout | None) -> str:
         """One line; ranks of MPI_COMM_WORLD where the layout knows them."""
@@ -77,7 +80,7 @@ class Channel:
     accepter: int
     packets: list[Packet] = field(default_factory=list)
     """In order of time; each direction in its own order."""
-    problems: list[str] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
     """What breaks the protocol; follows from the capture's own holes where the connection has problems."""
 
     def finished(self, host: int) -> bool:
@@ -90,34 +93,42 @@ def decode_channel(connection: Connection, accepter: int) -> Channel:
     channel = Channel(connection, -1, accepter)
     data = connection.forth.data
     if len(data) < 4:
-        channel.problems.append("the connecting host did not send its rank (IMPI 2.3.8)")
+        problem = Problem.at(
+            "the connecting host did not send its rank",
+            "2.3.8",
+            forth=True,
+            offset=0,
+            time=connection.opened,
+            data=data,
+        )
+        channel.problems.append(problem)
         return channel
     channel.opener = int(struct.unpack_from(">i", data)[0])
-    forth = _packets(connection.forth, 4, channel.opener, accepter, channel.problems)
-    back = _packets(connection.back, 0, accepter, channel.opener, channel.problems)
+    forth = _packets(connection.forth, True, channel.opener, accepter, channel.problems)
+    back = _packets(connection.back, False, accepter, channel.opener, channel.problems)
     channel.packets = sorted([*forth, *back], key=lambda p: p.time)
     return channel
 
 
-def _packets(stream: Stream, at: int, from_host: int, to_host: int, problems: list[str]) -> Iterator[Packet]:
+def _packets(stream: Stream, forth: bool, from_host: int, to_host: int, problems: list[Problem]) -> Iterator[Packet]:
     data = stream.data
-    where = f"host {from_host} to host {to_host}"
+    at = 4 if forth else 0  # the connecting side's host rank comes first (IMPI 2.3.8)
+
+    def wrong(text: str) -> None:
+        where = f"host {from_host} to host {to_host}: {text}"
+        problems.append(Problem.at(where, "3.5", forth=forth, offset=at, time=stream.time_at(at), data=data))
+
     while at < len(data):
         if at + _HEADER.size > len(data):
-            problems.append(f"{where}: {len(data) - at} octets at the end are no whole header (IMPI 3.5)")
-            return
+            return wrong(f"{len(data) - at} octets at the end are no whole header")
         kind, length, src, spid, dest, dpid, *rest = _HEADER.unpack_from(data, at)
         if kind >= len(PACKET_TYPES):
-            problems.append(f"{where}: packet type {kind} at octet {at} does not exist (IMPI 3.5)")
-            return
+            return wrong(f"packet type {kind} at octet {at} does not exist")
         # Only DATA and DATASYNC carry octets; in the others pk_len means nothing (IMPI 3.5, Table 3.1).
         size = length if PACKET_TYPES[kind] in _CARRIERS else 0
         start, end = at + _HEADER.size, at + _HEADER.size + size
         if end > len(data):
-            problems.append(
-                f"{where}: a packet at octet {at} ends after {len(data) - start} of {size} octets (IMPI 3.5)"
-            )
-            return
+            return wrong(f"a packet at octet {at} ends after {len(data) - start} of {size} octets")
         srqid, drqid, msglen, lsrank, tag, cid, seqnum, count, dtype, reserved = rest
         yield Packet(
             time=stream.time_at(end - 1),
@@ -138,6 +149,7 @@ def _packets(stream: Stream, at: int, from_host: int, to_host: int, problems: li
             dtype=dtype,
             reserved=reserved,
             payload=data[start:end],
+            offset=at,
         )
         at = end
 

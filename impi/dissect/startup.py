@@ -1,6 +1,7 @@
 """Decodes the start-up conversation between one client and the server (IMPI 2.3.2 to 2.3.7).
 
-The authentication key is never kept: a note says only that one was sent.
+The authentication key is never kept: a note says only that one was sent, and no octet that a client sends between AUTH
+and IMPI stands in a note or a problem.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from impi.dissect.layout import Layout, WireHost, WireProc
+from impi.dissect.problem import Problem
 from impi.dissect.tcp import Connection, Stream
 
 __all__ = ["LABELS", "Conversation", "Note", "decode_startup", "learn_layout"]
@@ -34,7 +36,8 @@ LABELS: Final = {
 _COMMANDS: Final = {
     int.from_bytes(word, "big"): word.decode() for word in (b"AUTH", b"IMPI", b"COLL", b"DONE", b"FINI")
 }
-_KEY_METHOD: Final = 1
+_NO_METHOD, _KEY_METHOD, _KEY_SIZE = 0, 1, 8
+_AFTER_AUTH: Final = b"IMPI\0\0\0\4"
 _SIGNED4: Final = ("C_TAGUB", "C_COLL_XSIZE", "C_COLL_MAXLINEAR")
 
 Value = int | bytes
@@ -49,11 +52,18 @@ class Note:
     kind: str
     """``AUTH``, ``METHOD`` (the server's choice), ``KEY``, ``IMPI``, ``COLL``, ``DONE``, ``FINI`` or ``0x...``."""
     length: int
-    """The length field; 8 for a key, which has none."""
+    """The length field; that of the octets for a key, which has none."""
     values: tuple[Value, ...] = ()
     label: int = 0
     mask: int = 0
     """Of the server's COLL messages: bit i says that client i contributed."""
+    offset: int = 0
+    """Where it begins in its stream."""
+
+    @property
+    def size(self) -> int:
+        """Octets of the stream that it takes."""
+        return self.length + (0 if self.kind == "KEY" else 8)
 
     @property
     def label_name(self) -> str:
@@ -84,7 +94,7 @@ class Conversation:
     connection: Connection
     notes: list[Note] = field(default_factory=list)
     """In order of time; each direction in its own order."""
-    problems: list[str] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
     """What breaks the protocol; follows from the capture's own holes where the connection has problems."""
 
     @property
@@ -105,28 +115,65 @@ def decode_startup(connection: Connection) -> Conversation:
     conversation = Conversation(connection)
     server = list(_server_notes(connection.back, conversation.problems))
     method = next((n.values[0] for n in server if n.kind == "METHOD"), None)
-    client = list(_client_notes(connection.forth, method == _KEY_METHOD, conversation.problems))
+    client = list(_client_notes(connection.forth, method, conversation.problems))
     conversation.notes = sorted(client + server, key=lambda n: n.time)
     return conversation
 
 
-def _client_notes(stream: Stream, with_key: bool, problems: list[str]) -> Iterator[Note]:
+def _client_notes(stream: Stream, method: Value | None, problems: list[Problem]) -> Iterator[Note]:
     data, at = stream.data, 0
     if len(data) >= 8:
         command, length = struct.unpack_from(">Ii", data)
         if _COMMANDS.get(command) != "AUTH":
-            problems.append(f"the client began with {data[:4]!r} instead of AUTH (IMPI 2.3.3)")
+            text = f"the client began with {data[:4]!r} instead of AUTH"
+            problems.append(Problem.at(text, "2.3.3", forth=True, offset=0, time=stream.time_at(0), data=data[:4]))
         elif 0 <= length <= len(data) - 8:
             words = struct.unpack_from(f">{length // 4}I", data, 8)
             yield Note(time=stream.time_at(7 + length), by_client=True, kind="AUTH", length=length, values=words)
             at = 8 + length
-            if with_key and len(data) >= at + 8:
-                yield Note(time=stream.time_at(at + 7), by_client=True, kind="KEY", length=8)
-                at += 8
+            secret, at = _secret(stream, at, method, problems)
+            if secret is not None:
+                yield secret
     yield from _messages(stream, at, True, problems)
 
 
-def _server_notes(stream: Stream, problems: list[str]) -> Iterator[Note]:
+def _secret(stream: Stream, at: int, method: Value | None, problems: list[Problem]) -> tuple[Note | None, int]:
+    """What the client sent to authenticate itself, and where its next command begins.
+
+    The server's choice may be missing (None): then whatever stands before the command IMPI is held to be a key.
+    """
+    data, start = stream.data, at
+    guessed = method is None and not _AFTER_AUTH.startswith(data[at : at + len(_AFTER_AUTH)])
+    if method == _KEY_METHOD or guessed:
+        at += _KEY_SIZE
+    elif method not in (None, _NO_METHOD):
+        found = data.find(_AFTER_AUTH, at)  # a method of others: its exchange is known by its end only
+        at = len(data) if found < 0 else found
+    if at > len(data):
+        _withhold(stream, start, "the client's key ends after {} of 8 octets", "2.3.3", problems)
+        return None, len(data)
+    note = None
+    if at > start:
+        time = stream.time_at(at - 1)
+        note = Note(time=time, by_client=True, kind="KEY", length=at - start, offset=start)
+    following = data[at : at + 4]
+    if following != _AFTER_AUTH[: len(following)]:
+        # IMPI 2.3.4: the client's rank is next. A key sent unasked must not be shown as a command.
+        text = "{} octets (not shown) from the client where its command IMPI should begin"
+        _withhold(stream, at, text, "2.3.4", problems)
+        found = data.find(_AFTER_AUTH, at)
+        at = len(data) if found < 0 else found
+    return note, at
+
+
+def _withhold(stream: Stream, at: int, text: str, clause: str, problems: list[Problem]) -> None:
+    """Report octets that may be a key: how many, never which."""
+    found = stream.data.find(_AFTER_AUTH, at)
+    count = (len(stream.data) if found < 0 else found) - at
+    problems.append(Problem.at(text.format(count), clause, forth=True, offset=at, time=stream.time_at(at)))
+
+
+def _server_notes(stream: Stream, problems: list[Problem]) -> Iterator[Note]:
     # IMPI 2.3.3: the server's answer has no command word, only the method and a length.
     data, at = stream.data, 0
     if len(data) >= 8:
@@ -137,21 +184,23 @@ def _server_notes(stream: Stream, problems: list[str]) -> Iterator[Note]:
     yield from _messages(stream, at, False, problems)
 
 
-def _messages(stream: Stream, at: int, by_client: bool, problems: list[str]) -> Iterator[Note]:
-    data, who = stream.data, "client" if by_client else "server"
-    while at + 8 <= len(data):
+def _messages(stream: Stream, at: int, by_client: bool, problems: list[Problem]) -> Iterator[Note]:
+    data, who, text = stream.data, "client" if by_client else "server", ""
+    while at + 8 <= len(data) and not text:
         command, length = struct.unpack_from(">Ii", data, at)
         end = at + 8 + length
         if length < 0 or end > len(data):
-            problems.append(f"the {who} ended in the middle of a message of {length} octets at octet {at} (IMPI 2.3.2)")
-            return
-        yield _note(command, data[at + 8 : end], stream.time_at(end - 1), by_client)
-        at = end
+            text = f"the {who} ended in the middle of a message of {length} octets at octet {at}"
+        else:
+            yield _note(command, data[at + 8 : end], stream.time_at(end - 1), by_client, at)
+            at = end
     if at < len(data):
-        problems.append(f"the {who} left {len(data) - at} octets that are no message, at octet {at} (IMPI 2.3.2)")
+        text = text or f"the {who} left {len(data) - at} octets that are no message, at octet {at}"
+        shown = data[:8] if by_client and at == 0 else data  # behind an AUTH that cannot be read a key may stand
+        problems.append(Problem.at(text, "2.3.2", forth=by_client, offset=at, time=stream.time_at(at), data=shown))
 
 
-def _note(command: int, payload: bytes, time: float, by_client: bool) -> Note:
+def _note(command: int, payload: bytes, time: float, by_client: bool, at: int) -> Note:
     kind, length = _COMMANDS.get(command, f"0x{command:08x}"), len(payload)
     values: tuple[Value, ...] = (payload,) if payload else ()
     label = mask = 0
@@ -163,7 +212,9 @@ def _note(command: int, payload: bytes, time: float, by_client: bool) -> Note:
         values = _elements(LABELS.get(label, ""), payload[4 if by_client else 8 :])
     elif kind == "AUTH":
         values = struct.unpack_from(f">{length // 4}I", payload)
-    return Note(time=time, by_client=by_client, kind=kind, length=length, values=values, label=label, mask=mask)
+    return Note(
+        time=time, by_client=by_client, kind=kind, length=length, values=values, label=label, mask=mask, offset=at
+    )
 
 
 def _elements(name: str, data: bytes) -> tuple[Value, ...]:

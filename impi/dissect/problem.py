@@ -1,0 +1,34 @@
+"""A breach of the protocol, where it stands in its stream."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["Problem"]
+
+_SHOWN = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """One sentence on what is wrong, with the clause that says so; ``str()`` gives both."""
+
+    text: str
+    clause: str
+    """The clause of IMPI 0.0 that is broken, such as ``"3.5"``."""
+    forth: bool
+    """Whether it stands in the stream of the side that connected."""
+    offset: int
+    """The octet of that stream at which it stands."""
+    time: float
+    octets: bytes = b""
+    """The octets in question, at most 32; empty where there are none or where they might be a key."""
+
+    def __str__(self) -> str:
+        return f"{self.text} (IMPI {self.clause})"
+
+    @classmethod
+    def at(cls, text: str, clause: str, *, forth: bool, offset: int, time: float, data: bytes = b"") -> Problem:
+        """A problem whose octets begin at ``offset`` of the stream ``data``."""
+        octets = data[offset : offset + _SHOWN]
+        return cls(text=text, clause=clause, forth=forth, offset=offset, time=time, octets=octets)
