@@ -51,6 +51,8 @@ class RankSeen:
     """Its wait status as its wrapper recorded it; None while it runs or when nobody saw it."""
     ended: float | None = None
     """When it ended (seconds since the epoch, by its node's clock)."""
+    stack: tuple[str, ...] = ()
+    """Where it stood when it was asked at the deadline, innermost frame first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

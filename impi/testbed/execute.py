@@ -27,6 +27,7 @@ __all__ = ["Limits", "Mutation", "Prepared", "Seen", "prepare", "run_cell"]
 
 _PROGRAMS: Final = Path(__file__).with_name("programs")
 _TURN_S: Final = 0.02
+_LAST_WORDS_S: Final = 2.0
 _AUTH_KEY: Final = "IMPI_AUTH_KEY"
 
 Mutation = Callable[[int, list[str], dict[str, str]], tuple[list[str], dict[str, str]]]
@@ -245,14 +246,14 @@ class _Attempt:
 
     def end(self) -> None:
         """End what still runs, fetch the captures, look for leftovers."""
-        waiting = {name for name in self.remotes if name.startswith("witness") and not self._all_over()}
-        deadline = time.monotonic() + 2.0
-        for name in list(self.remotes):
-            if name.startswith("witness") and name not in waiting:
-                while not self._poll(name) and time.monotonic() < deadline:
-                    time.sleep(_TURN_S)
-        order = sorted(self.remotes, key=lambda n: (n == "server", n.startswith("witness")))
-        for name in order:
+        witnesses = [name for name in self.remotes if name.startswith("witness")]
+        deadline = time.monotonic() + _LAST_WORDS_S
+        if self._all_over():
+            while not all(self._poll(name) for name in witnesses) and time.monotonic() < deadline:
+                time.sleep(_TURN_S)
+        # Of a hang the witnesses must tell before anything is ended, else after it.
+        clients = [name for name in self.remotes if name.startswith("client")]
+        for name in (*witnesses, *clients, "server") if self.timed_out else (*clients, *witnesses, "server"):
             self._guard(lambda name=name: self._stop(name))  # type: ignore[misc]
         if self.capturing:
             self._guard(lambda: self.captures.extend(self.lab.end_capture()))
@@ -265,7 +266,7 @@ class _Attempt:
             self.trouble = self.trouble or str(error)
 
     def _stop(self, name: str) -> None:
-        if not self._poll(name):
+        if name in self.remotes and not self._poll(name):
             done = replace(self.remotes[name].stop(), code=None)  # whatever it made of the signal: it was ended
             self.ended[name] = (done, time.monotonic())
 

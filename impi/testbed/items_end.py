@@ -19,16 +19,9 @@ def checks(facts: Facts, name: str) -> Failed:
     unfinished = [p.rank for p in facts.roster.ranks if performed(facts, p.rank) is None]
     if unfinished:
         culprit = _first_to_stop(facts, unfinished)
-        seen = facts.rank(culprit)
-        if seen is not None and seen.status is not None:
-            how = f"ended with {seen.status} before its last check"
-        else:
-            how = (
-                f"did not come to its last check (nor did {listed(r for r in unfinished if r != culprit) or 'others'})"
-            )
         expected = f"{facts.case.checks(facts.roster, culprit)} checks of rank {culprit}"
-        blame = facts.roster.label(culprit)
-        yield Item(name=name, ok=False, expected=expected, actual=how, phase="case", blame=blame)
+        actual, blame = _how_far(facts, culprit, unfinished), facts.roster.label(culprit)
+        yield Item(name=name, ok=False, expected=expected, actual=actual, phase="case", blame=blame)
     for planned in facts.roster.ranks:
         wanted, count = facts.case.checks(facts.roster, planned.rank), performed(facts, planned.rank)
         if count != wanted:
@@ -37,13 +30,32 @@ def checks(facts: Facts, name: str) -> Failed:
             yield Item(name=name, ok=False, expected=expected, actual=actual, phase="case", blame=blame)
 
 
+def _how_far(facts: Facts, rank: int, unfinished: list[int]) -> str:
+    seen = facts.rank(rank)
+    if seen is not None and seen.status is not None:
+        return f"it ended with {seen.status} before its last check"
+    others = listed(r for r in unfinished if r != rank)
+    where = f"; it stands in {_own_frame(seen.stack)}" if seen is not None and seen.stack else ""
+    return f"it did not come to its last check{f' (nor did {others})' if others else ''}{where}"
+
+
 def _first_to_stop(facts: Facts, unfinished: list[int]) -> int:
-    """The rank to blame for a case that did not end: who ended first, else who was silent for longest."""
-    ended = [(seen.ended, r) for r in unfinished if (seen := facts.rank(r)) and seen.ended and seen.status is not None]
-    if ended and not facts.seen.timed_out:
+    """The rank to blame for a case that did not end.
+
+    Who ended first; of a hang, who stands outside impi, for the others wait in it; else who was silent for longest.
+    """
+    seen = {r: facts.rank(r) for r in unfinished}
+    ended = [(s.ended, r) for r, s in seen.items() if s and s.ended and s.status is not None]
+    if ended:
         return min(ended)[1]
+    outside = [r for r, s in seen.items() if s and s.stack and "/impi/" not in s.stack[0]]
     last = facts.seen.wire.last_sent if facts.seen.wire else {}
-    return min(unfinished, key=lambda r: (last.get(r, 0.0), r))
+    return min(outside or unfinished, key=lambda r: (last.get(r, 0.0), r))
+
+
+def _own_frame(stack: tuple[str, ...]) -> str:
+    """The innermost frame of the program itself."""
+    return next((frame for frame in stack if "/impi/" not in frame), stack[0])
 
 
 def counter(facts: Facts, name: str) -> Failed:

@@ -42,6 +42,7 @@ def read_ranks(node: str, client: int, printed: bytes) -> list[RankSeen]:
                 failures=tuple(done.get("failures", ())),
                 status=wrap.get("status"),
                 ended=wrap.get("ended"),
+                stack=tuple(said.get("stacks", {}).get(f"stack-{pid}", ())),
             )
         )
     return found

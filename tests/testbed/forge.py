@@ -55,6 +55,7 @@ class Job:
     lost_frames: dict[str, int] = field(default_factory=dict)
     no_canary: set[str] = field(default_factory=set)
     hangs: set[str] = field(default_factory=set)
+    stacks: dict[int, list[str]] = field(default_factory=dict)
 
     @classmethod
     def good(cls, identifier: str, nonce: str, node_nonces: dict[str, str]) -> Job:
@@ -96,6 +97,8 @@ class Job:
                     files[f"{kind}-{pid}"] = table[rank]
         identity = [self.identity[r] for r in ranks if r in self.identity]
         lines = [{"kind": "identity", "value": identity}, {"kind": "files", "value": files}]
+        stacks = {f"stack-{self.pids_of[r]}": frames for r, frames in self.stacks.items() if r in ranks}
+        lines.append({"kind": "stacks", "value": stacks})
         return "\n".join(json.dumps(line) for line in lines).encode()
 
     @property

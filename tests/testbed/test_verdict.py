@@ -284,7 +284,15 @@ def test_a_hang_is_a_timeout_with_a_culprit():
 
     verdict = run(hang)
     assert (verdict.outcome, verdict.phase) == ("timeout", "case")
-    assert "rank 1" in verdict.blame
+    assert "rank 1" in verdict.blame  # of whom nothing came over the wire
+
+    def asked(job: Job) -> None:
+        hang(job)
+        job.stacks = {r: [f'File "/opt/{"x" if r == 3 else "src/impi"}/y.py", line {r} in f'] for r in range(4)}
+
+    verdict = run(asked)
+    assert "rank 3" in verdict.blame
+    assert 'it stands in File "/opt/x/y.py", line 3' in verdict.culprit.actual
     assert verdict.reason.startswith("not over after 0 s; ")
 
 

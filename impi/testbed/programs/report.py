@@ -6,8 +6,10 @@ case the rank waits at a gate, so that the witness can look at the process while
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -34,6 +36,9 @@ class Report:
         self._mpi = MPI
         self._performed = 0
         self._failures: list[dict[str, str]] = []
+        # Where it stands, when the witness asks a rank that does not end.
+        self._stack = (self.folder / f"stack-{os.getpid()}.txt").open("w")
+        faulthandler.register(signal.SIGUSR1, self._stack, all_threads=False)
         self._write("init", {"library": MPI.Get_library_version()})
         self._wait_at_gate()
 

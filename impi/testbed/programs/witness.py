@@ -1,9 +1,9 @@
-"""Looks at a node's ranks from outside; two JSON lines on standard output.
+"""Looks at a node's ranks from outside; JSON lines on standard output.
 
 ``witness.py CELL_FOLDER COUNT TIMEOUT``. It waits until COUNT ranks have reported that MPI is initialised, reads from
 /proc which MPI library each has mapped, prints that and opens the gate; then it waits until COUNT ranks have ended, and
-prints all files of the cell. SIGTERM: it prints what there is and ends. ``witness.py --libraries PREFIX...`` prints the
-hashes of the MPI libraries in the prefixes.
+prints all files of the cell. SIGTERM: it asks the ranks where they stand, prints what there is and ends.
+``witness.py --libraries PREFIX...`` prints the hashes of the MPI libraries in the prefixes.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import Any
 __all__: list[str] = []
 
 _LIBRARY = re.compile(r"libmpi(ch|_abi)?\.so[.0-9]*$")
+_STACK_S = 0.5
 _hashes: dict[str, str] = {}
 _told_to_end = False
 
@@ -90,7 +91,25 @@ def _watch(folder: Path, count: int, timeout: float) -> None:
     (folder / "gate").write_text("open")
     while _ended(folder) < count and not _told_to_end and time.monotonic() < deadline:
         time.sleep(0.01)
+    if _told_to_end:
+        _say("stacks", _stacks(folder))
     _say("files", _files(folder))
+
+
+def _stacks(folder: Path) -> dict[str, list[str]]:
+    """Where the ranks stand that have not ended, innermost frame first."""
+    asked = []
+    for path in folder.glob("stack-*.txt"):
+        try:
+            os.kill(int(path.stem.split("-")[1]), signal.SIGUSR1)
+            asked.append(path)
+        except OSError:
+            continue  # it is gone
+    deadline = time.monotonic() + _STACK_S
+    while time.monotonic() < deadline and any(not path.stat().st_size for path in asked):
+        time.sleep(0.01)
+    frames = {path.stem: [line.strip() for line in path.read_text().splitlines()[1:]] for path in asked}
+    return {name: lines for name, lines in frames.items() if lines}
 
 
 def _end(_number: int, _frame: object) -> None:
