@@ -25,6 +25,7 @@ _STEP_S: Final = 10.0  # for one answer of an sshd that is already connected
 _RETRY_S: Final = 0.02
 _CHUNK: Final = 1 << 18
 _NO_SUCH: Final = 44
+_LOST: Final = (OSError, EOFError, paramiko.SSHException)  # what paramiko raises when the other side is gone
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,15 +72,16 @@ class _Session:
         try:
             with self._writing:
                 self._channel.sendall(data)
-        except OSError as error:
+        except _LOST as error:
             raise LaunchError(f"{self._where}: the SSH channel is closed: {error}") from error
 
     def close(self) -> None:
-        with contextlib.suppress(OSError, EOFError):
+        with contextlib.suppress(*_LOST):
             self._channel.shutdown_write()
 
     def release(self) -> None:
-        self._channel.close()
+        with contextlib.suppress(*_LOST):
+            self._channel.close()
 
 
 class Connection:
@@ -142,7 +144,7 @@ class Connection:
             except (paramiko.BadHostKeyException, paramiko.AuthenticationException) as error:
                 client.close()
                 raise LaunchError(f"{where}: the login failed: {error}") from error
-            except (OSError, EOFError, paramiko.SSHException) as error:
+            except _LOST as error:
                 client.close()
                 if time.monotonic() >= deadline:
                     raise LaunchError(f"{where}: no SSH login within {timeout_s:g} s: {error}") from error
@@ -191,10 +193,13 @@ class Connection:
             if not channel.status_event.wait(max(0.0, deadline - time.monotonic())):
                 raise TimeoutError
             return channel.recv_exit_status(), b"".join(output)
-        except OSError as error:
+        except TimeoutError as error:
             raise LaunchError(f"{self._where}: {argv[0]} did not end within {timeout_s:g} s") from error
+        except _LOST as error:
+            raise LaunchError(f"{self._where}: the SSH connection was lost under {argv[0]}: {error}") from error
         finally:
-            channel.close()
+            with contextlib.suppress(*_LOST):
+                channel.close()
 
     def read(self, path: str, *, offset: int = 0, timeout_s: float = 60.0) -> bytes | None:
         """A file's octets from ``offset`` on, or None if there is no such file; also of /proc, where sizes are 0."""
@@ -221,7 +226,7 @@ class Connection:
         try:
             channel = self._transport.open_session(timeout=_STEP_S)
             channel.exec_command(command)
-        except (OSError, EOFError, paramiko.SSHException) as error:
+        except _LOST as error:
             raise LaunchError(f"{self._where}: no further SSH channel: {error}") from error
         return channel
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import socket
 from collections.abc import Iterator
 from typing import Final
 
@@ -38,9 +40,23 @@ def ignore_missing() -> Iterator[None]:
         pass
 
 
+def _knock() -> None:
+    """Connect to the engine's socket once by ourselves: the reason of a refusal is clearer so."""
+    url = os.environ.get("DOCKER_HOST") or "unix:///var/run/docker.sock"
+    if url.startswith("unix://"):
+        path = url.removeprefix("unix://")
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+            probe.settimeout(_TIMEOUT_S)
+            try:
+                probe.connect(path)
+            except OSError as error:
+                raise OSError(f"{path}: {error.strerror or error}") from error
+
+
 def connect() -> docker.DockerClient:
     """A client of an engine that answers. LabError: none does; the message says what to do."""
     try:
+        _knock()
         client = docker.DockerClient.from_env(timeout=_TIMEOUT_S, max_pool_size=_THREADS)
         client.ping()
     except (DockerException, OSError) as error:

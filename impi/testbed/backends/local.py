@@ -29,7 +29,7 @@ from impi.testbed.topology import Topology
 __all__ = ["LocalBackend"]
 
 _CHECKOUT: Final = Path(__file__).resolve().parents[3]
-_OCTETS: Final = range(77, 128)  # the second one of 127.x; a lab each
+_OCTETS: Final = range(77, 120)  # the second one of 127.x; a lab each
 _VENDORS: Final = ("mpich", "openmpi")
 _INSTALL_S: Final = 900
 _FOLDERS: Final = "impilab-lab-"
