@@ -176,8 +176,9 @@ class _Agent:
             self._segments |= tree.segments(tree.descendants())
             running = [proc.process.pid for proc in self._procs if proc.process.returncode is None]
             tree.end(running, _GRACE_S, self.turn)
+            self._reap()
         self._drain()
-        if any(proc.process.returncode for proc in self._procs):
+        if self._stop or any(proc.process.returncode for proc in self._procs):
             self._sweep()
         self._report()
 

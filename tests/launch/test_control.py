@@ -1,0 +1,164 @@
+"""The control socket: who is let in, and what is answered."""
+
+from __future__ import annotations
+
+import json
+import selectors
+import socket
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from impi.launch import control as module
+from impi.launch.control import Control
+
+WAIT_S = 10.0
+
+
+class World:
+    def __init__(self, size: int) -> None:
+        self.selector = selectors.DefaultSelector()
+        self.warnings: list[str] = []
+        self.control = Control("127.0.0.1", size, self.selector, self.warnings.append)
+        self.socks: list[socket.socket] = []
+
+    def connect(self) -> socket.socket:
+        host, _, port = self.control.endpoint.rpartition(":")
+        sock = socket.create_connection((host, int(port)), timeout=WAIT_S)
+        self.socks.append(sock)
+        return sock
+
+    def say(self, token: str | None = None, **fields: object) -> socket.socket:
+        sock = self.connect()
+        sock.sendall(json.dumps({"token": token or self.control.token, **fields}).encode() + b"\n")
+        return sock
+
+    def until(self, condition: Callable[[], object]) -> None:
+        deadline = time.monotonic() + WAIT_S
+        while not condition():
+            assert time.monotonic() < deadline
+            for key, _ in self.selector.select(0.05):
+                key.data()
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    world = World(3)
+    yield world
+    world.control.close()
+    world.selector.close()
+    for sock in world.socks:
+        sock.close()
+
+
+def test_rank0_is_answered_on_its_connection(world: World) -> None:
+    sock = world.say(role="rank0", procs=[{"pid": 1}], tag_ub=7)
+    world.until(lambda: world.control.rank0)
+    assert world.control.rank0 is not None
+    assert world.control.rank0["procs"] == [{"pid": 1}]
+    world.control.answer({"job": {"x": 1}})
+    assert json.loads(sock.makefile("rb").readline()) == {"job": {"x": 1}}
+
+
+def test_pure_procs_learn_of_each_other_once_all_are_there(world: World) -> None:
+    socks = {rank: world.say(role="pure", rank=rank, address=["a", rank]) for rank in (2, 0)}
+    world.until(lambda: world.control.joined == {0, 2})
+    socks[0].settimeout(0.1)
+    with pytest.raises(TimeoutError):
+        socks[0].recv(1)
+    socks[0].settimeout(WAIT_S)
+    socks[1] = world.say(role="pure", rank=1, address=["a", 1])
+    world.until(lambda: len(world.control.joined) == 3)
+    for sock in socks.values():
+        assert json.loads(sock.makefile("rb").readline()) == {"peers": [["a", 0], ["a", 1], ["a", 2]]}
+
+
+def test_joining_procs_are_counted_by_name(world: World) -> None:
+    for pid in (1, 2, 2):
+        world.say(role="joining", pid=pid, node="n")
+    world.until(lambda: len(world.control.joined) == 2)
+    assert world.warnings == []
+
+
+def test_a_line_may_come_in_pieces(world: World) -> None:
+    sock = world.connect()
+    for octet in json.dumps({"token": world.control.token, "role": "joining", "pid": 1}).encode() + b"\n":
+        sock.sendall(bytes([octet]))
+    world.until(lambda: world.control.joined)
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        (b"GET / HTTP/1.0\r\n", "does not know this job's token"),
+        (b'{"role": "rank0"}\n', "does not know this job's token"),
+        (b'{"token": "\xc3\xa4", "role": "rank0"}\n', "does not know this job's token"),
+        (b"[]\n", "does not know this job's token"),
+        (b"\xff\xfe\n", "does not know this job's token"),
+    ],
+)
+def test_strangers_are_closed_and_reported(line: bytes, why: str, world: World) -> None:
+    sock = world.connect()
+    sock.sendall(line)
+    world.until(lambda: world.warnings)
+    assert sock.recv(1) == b""
+    [warning] = world.warnings
+    assert why in warning
+    assert "127.0.0.1:" in warning
+    assert world.control.rank0 is None
+    assert not world.control.joined
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"role": "other"},
+        {"role": "pure", "rank": 3, "address": 1},
+        {"role": "pure", "rank": -1, "address": 1},
+        {"role": "pure", "rank": "0", "address": 1},
+        {},
+    ],
+)
+def test_a_role_that_is_not_awaited(fields: dict[str, object], world: World) -> None:
+    sock = world.say(**fields)
+    world.until(lambda: world.warnings)
+    assert sock.recv(1) == b""
+    assert "where none was awaited" in world.warnings[0]
+
+
+@pytest.mark.parametrize("fields", [{"role": "rank0", "procs": [], "tag_ub": 1}, {"role": "pure", "rank": 0}])
+def test_nobody_comes_twice(fields: dict[str, object], world: World) -> None:
+    world.say(**fields)
+    world.until(lambda: world.control.rank0 or world.control.joined)
+    again = world.say(**fields)
+    world.until(lambda: world.warnings)
+    assert again.recv(1) == b""
+
+
+def test_an_endless_line_is_refused(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_MAX_LINE", 1000)
+    world.connect().sendall(b"x" * 2000)
+    world.until(lambda: world.warnings)
+    assert "no end of line" in world.warnings[0]
+
+
+def test_a_proc_that_ends_is_no_stranger(world: World) -> None:
+    world.say(role="joining", pid=1).close()
+    world.connect().close()
+    world.until(lambda: world.control.joined)
+    other = world.say(role="joining", pid=2)
+    world.until(lambda: len(world.control.joined) == 2)
+    assert world.warnings == []
+    other.close()
+
+
+def test_ipv6() -> None:
+    selector = selectors.DefaultSelector()
+    try:
+        control = Control("::1", 1, selector, lambda _: None)
+    except OSError:
+        pytest.skip("this machine has no IPv6 loopback")
+    assert control.endpoint.startswith("[::1]:")
+    control.close()
+    selector.close()

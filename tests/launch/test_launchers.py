@@ -1,0 +1,144 @@
+"""What each launcher makes of a program: arguments, settings, environment."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from impi.launch.mpich import MpichLauncher
+from impi.launch.nodes import parse
+from impi.launch.openmpi import OpenmpiLauncher
+from impi.launch.prefix import Installation
+from impi.launch.program import Command, Program, base_environment
+from impi.launch.pure import PureLauncher
+
+MPICH = Installation(mpiexec="/m/bin/mpiexec", prefix=Path("/m"), library="/m/lib/libmpi.so.12")
+OPENMPI = Installation(mpiexec="/o/bin/mpiexec", prefix=Path("/o"), library="/o/lib/libmpi.so.40")
+JOIN = {"control": "127.0.0.1:1", "token": "ab", "vendor": "x", "server": "127.0.0.1", "interface": ""}
+
+
+def program(nodes: str = "localhost:2", interface: str = "", **environ: str) -> Program:
+    return Program(
+        argv=("/bin/prog", "--nodes", "x y"),
+        nodes=parse(nodes),
+        environ=base_environment(environ),
+        join=JOIN,
+        interface=interface,
+    )
+
+
+def only(commands: list[Command]) -> tuple[list[str], dict[str, Any]]:
+    """The one mpiexec that is started: its arguments and its environment."""
+    [command] = commands
+    [proc] = command.spec["procs"]  # type: ignore[misc]
+    return command.spec["argv"], {**command.spec["env"], **proc["env"]}  # type: ignore[dict-item, return-value]
+
+
+def test_mpich_on_one_node() -> None:
+    argv, env = only(MpichLauncher(MPICH).commands(program()))
+    assert argv[:3] == ["/m/bin/mpiexec", "-n", "2"]
+    assert argv[-3:] == ["/bin/prog", "--nodes", "x y"]
+    assert "-hosts" not in argv
+    assert env["MPIR_CVAR_CH4_CMA_ENABLE"] == "0"
+    assert "MPIR_CVAR_CH4_NETMOD" not in env
+    assert env["MPI4PY_LIBMPI"] == MPICH.library
+    assert json.loads(env["IMPI_JOIN"]) == {**JOIN, "size": 2}
+    assert {"IMPI_JOIN", "MPI4PY_LIBMPI", "PYTHONPATH"} <= set(argv[argv.index("-genvlist") + 1].split(","))
+
+
+def test_mpich_on_several_nodes() -> None:
+    argv, env = only(MpichLauncher(MPICH).commands(program("far1:2,far2:1", interface="lo")))
+    assert argv[1:3] == ["-n", "3"]
+    assert argv[argv.index("-hosts") + 1] == "far1:2,far2:1"
+    assert argv[argv.index("-launcher") + 1] == "ssh"
+    assert argv[argv.index("-iface") + 1] == "lo"
+    assert (env["MPIR_CVAR_CH4_NETMOD"], env["FI_PROVIDER"], env["FI_TCP_IFACE"]) == ("ofi", "tcp", "lo")
+    assert "BatchMode=yes" in env["HYDRA_LAUNCHER_EXTRA_ARGS"]
+
+
+def test_the_last_variable_of_mpich_is_one_that_may_be_lost() -> None:
+    """Hydra does not forward the last variable of its environment."""
+    _, env = only(MpichLauncher(MPICH).commands(program(_="x", zzz="y")))
+    assert list(env)[-1] == "_"
+
+
+def test_open_mpi_on_one_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    argv, env = only(OpenmpiLauncher(OPENMPI).commands(program()))
+    assert argv[:5] == ["/o/bin/mpiexec", "-n", "2", "--bind-to", "none"]
+    assert argv[-3:] == ["/bin/prog", "--nodes", "x y"]
+    assert "--host" not in argv
+    assert env["OMPI_MCA_btl"] == "^ofi"
+    assert env["PRTE_MCA_rmaps_default_mapping_policy"] == ":oversubscribe"
+    assert "OMPI_ALLOW_RUN_AS_ROOT" not in env
+    assert {argv[i + 1] for i, word in enumerate(argv) if word == "-x"} >= {"IMPI_JOIN", "MPI4PY_LIBMPI", "PYTHONPATH"}
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    _, env = only(OpenmpiLauncher(OPENMPI).commands(program()))
+    assert env["OMPI_ALLOW_RUN_AS_ROOT"] == env["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] == "1"
+
+
+def test_open_mpi_on_several_nodes() -> None:
+    argv, env = only(OpenmpiLauncher(OPENMPI).commands(program("far1:2,far2:1", interface="lo")))
+    assert argv[argv.index("--host") + 1] == "far1:2,far2:1"
+    assert argv[argv.index("--prefix") + 1] == "/o"
+    assert env["OMPI_MCA_btl_tcp_if_include"] == "lo"
+    assert "BatchMode=yes" in env["PRTE_MCA_plm_ssh_args"]
+
+
+@pytest.mark.parametrize("launcher", [MpichLauncher(MPICH), OpenmpiLauncher(OPENMPI)])
+def test_the_users_settings_win(launcher: MpichLauncher | OpenmpiLauncher) -> None:
+    mine = {"MPIR_CVAR_CH4_CMA_ENABLE": "1", "OMPI_MCA_btl": "tcp,self", "FI_PROVIDER": "sockets"}
+    _, env = only(launcher.commands(program("far1:2,far2:1", **mine)))
+    assert {name: env[name] for name in mine} == mine
+
+
+@pytest.mark.parametrize("crowd", [False, True])
+def test_waiting_gives_way_only_where_cores_are_shared(crowd: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: set(range(1 if crowd else 2)))
+    _, env = only(OpenmpiLauncher(OPENMPI).commands(program()))
+    assert ("OMPI_MCA_mpi_yield_when_idle" in env) is crowd
+    _, env = only(MpichLauncher(MPICH).commands(program()))
+    assert ("MPIR_CVAR_POLLS_BEFORE_YIELD" in env) is crowd
+
+
+def test_pure_here_and_elsewhere() -> None:
+    here, there = PureLauncher().commands(program("localhost:2,far-away:1", MINE="1", OMP_NUM_THREADS="3"))
+    assert [proc["rank"] for proc in here.spec["procs"]] == [0, 1]  # type: ignore[attr-defined]
+    assert [proc["rank"] for proc in there.spec["procs"]] == [2]  # type: ignore[attr-defined]
+    for command in (here, there):
+        for proc in command.spec["procs"]:  # type: ignore[attr-defined]
+            assert json.loads(proc["env"]["IMPI_JOIN"]) == {**JOIN, "rank": proc["rank"], "size": 3}
+    assert here.argv[0] == "env"
+    assert there.argv[0] == "ssh"
+    assert "far-away" in there.argv
+    assert "BatchMode=yes" in there.argv
+    # SSH hands one string to a shell; nothing secret may be in it.
+    assert JOIN["token"] not in " ".join(there.argv)
+    assert here.spec["env"]["MINE"] == "1"  # type: ignore[index]
+    assert "MINE" not in there.spec["env"]  # type: ignore[operator]
+    assert there.spec["env"]["OMP_NUM_THREADS"] == "3"  # type: ignore[index]
+
+
+def test_environment_of_procs() -> None:
+    outer = {
+        "PATH": "/bin",
+        "IMPI_AUTH_KEY": "secret",
+        "IMPI_AUTH_NONE": "",
+        "IMPI_JOIN": "{}",
+        "PMI_RANK": "3",
+        "PMIX_RANK": "1",
+        "OMPI_COMM_WORLD_RANK": "1",
+        "PRTE_MCA_x": "kept",
+        "IMPILAB_RUN": "kept",
+        "PYTHONPATH": "/mine",
+    }
+    env = base_environment(outer)
+    assert set(env) == {"PATH", "PRTE_MCA_x", "IMPILAB_RUN", "PYTHONPATH"}
+    first, *rest = env["PYTHONPATH"].split(":")
+    assert (Path(first) / "sitecustomize.py").is_file()
+    assert rest == ["/mine"]
+    assert base_environment(env) == env
