@@ -9,7 +9,7 @@ from typing import Any
 
 import impi
 from impi.api import runtime
-from impi.api.constants import MAX_PROCESSOR_NAME, THREAD_MULTIPLE, THREAD_SERIALIZED
+from impi.api.constants import MAX_PROCESSOR_NAME, SUBVERSION, THREAD_MULTIPLE, THREAD_SERIALIZED, VERSION
 from impi.api.info import INFO_NULL, Info
 from impi.api.memory import buffer
 from impi.api.runtime import finalized
@@ -34,9 +34,6 @@ __all__ = [
     "Wtime",
     "get_vendor",
 ]
-
-_VERSION = (1, 1)
-"""MPI-1: what IMPI 0.0 is about."""
 
 
 def Init() -> None:
@@ -80,8 +77,8 @@ def Is_thread_main() -> bool:
 
 
 def Get_version() -> tuple[int, int]:
-    """The version of the MPI standard: 1.1, which IMPI 0.0 covers."""
-    return _VERSION
+    """The version of the MPI standard: MPI-1, which IMPI 0.0 covers."""
+    return (VERSION, SUBVERSION)
 
 
 def Get_library_version() -> str:

@@ -340,7 +340,8 @@ def _describe(operation: Operation | None, status: Status | None) -> None:
         operation = operation.receiving
     if isinstance(operation, ReceiveOperation) and operation.message is not None:
         message = operation.message
-        describe_message(message, status)
+        nbytes = operation.target.native_size(message.nbytes, external=message.external)
+        status.fill(source=message.source, tag=message.tag, nbytes=nbytes)
     elif isinstance(operation, ReceiveOperation | SendOperation) and operation.cancelled:
         status.fill(source=ANY_SOURCE, tag=ANY_TAG, nbytes=0, cancelled=True)
     else:

@@ -1,8 +1,8 @@
 """The progress engine of a proc: the only place where a running job does I/O.
 
-One per proc, single-threaded, non-blocking sockets and epoll. Whoever waits calls :meth:`Engine.wait`, which
-drives *everything* of this proc, local and remote: while a packet of ours waits to be sent, a proc that blocks on a local message must not
-stop serving its channels, or jobs deadlock.
+One per proc, single-threaded, non-blocking sockets and epoll. Whoever waits calls :meth:`Engine.wait`, which drives
+*everything* of this proc, local and remote: while a packet of ours waits to be sent, a proc that blocks on a local
+message must not stop serving its channels, or jobs deadlock.
 """
 
 from __future__ import annotations

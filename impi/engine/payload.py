@@ -40,6 +40,10 @@ class Target(Protocol):
         """All octets are in the landing: bring them to their final form and place."""
         ...
 
+    def native_size(self, nbytes: int, *, external: bool) -> int:
+        """How many octets in native form ``nbytes`` of the message are: what a status counts."""
+        ...
+
 
 class OctetSource:
     """Octets that are the same in every form: pickles, packed data."""
@@ -71,6 +75,10 @@ class OctetTarget:
     def finish(self, nbytes: int, count: int, *, external: bool) -> None:
         """Nothing to do: octets need no conversion."""
 
+    def native_size(self, nbytes: int, *, external: bool) -> int:
+        """As many."""
+        return nbytes
+
 
 class BufferSource:
     """``count`` elements of a datatype in a user's buffer."""
@@ -85,7 +93,9 @@ class BufferSource:
 
     def octets(self, *, external: bool) -> memoryview:
         """Packed; aliases the user's memory where nothing needs conversion."""
-        return self._datatype.pack(self._view, self._offset, self._elements, external=external, long_size=self._long_size)
+        return self._datatype.pack(
+            self._view, self._offset, self._elements, external=external, long_size=self._long_size
+        )
 
 
 class BufferTarget:
@@ -121,6 +131,10 @@ class BufferTarget:
             self._place, self._view, self._offset, self._count, external=external, long_size=self._long_size
         )
 
+    def native_size(self, nbytes: int, *, external: bool) -> int:
+        """Read as elements of the datatype."""
+        return self._datatype.native_size(nbytes, external=external, long_size=self._long_size)
+
     def _check(self, nbytes: int, count: int) -> None:
         """In an IMPI 0.0 job MPI_LONG has 4 octets and int64 has 8: mixing them must not bring nonsense."""
         expected = self._datatype.packed_size(1, external=True, long_size=self._long_size)
@@ -128,7 +142,7 @@ class BufferTarget:
         if rest == 0 and self._datatype.name in _LONGS and {sent, expected} == {4, 8}:
             raise error(
                 "ERR_TYPE",
-                f"{count} elements of {sent} bytes came for MPI_{self._datatype.name}, which has {expected} in this job: "
+                f"{count} elements of {sent} bytes came for MPI_{self._datatype.name}, which has {expected} here: "
                 "IMPI 0.0 sends MPI_LONG as 4 bytes; use MPI.INT64_T on both sides",
             )
 
