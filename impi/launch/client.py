@@ -205,7 +205,7 @@ class _Session:
         if self._job is not None:
             why = self._rendezvous.lost()
             if why is not None:
-                raise JobError(why)
+                raise JobError(why, peer=f"server {self._options.server}")
             return
         for event in self._rendezvous.on_readable():
             match event:

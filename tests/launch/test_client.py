@@ -1,0 +1,418 @@
+"""impirun -client as a process: every ending, its exit code, its one sentence, and that nothing is left."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PROGRAMS = Path(__file__).parent / "programs"
+HOLD, HELLO, ODD = (str(PROGRAMS / name) for name in ("hold.py", "hello.py", "odd_ranks_only.py"))
+VENDORS = ["pure", "mpich", "openmpi"]
+WAIT_S = 60.0
+
+
+def need(vendor: str) -> None:
+    if vendor != "pure" and not (ROOT / ".mpi" / vendor / "bin" / "mpiexec").exists():
+        pytest.skip(f"{vendor} is not in .mpi/{vendor}: run ci/vendors.sh")
+
+
+class Impirun:
+    """One impirun, whose output is read while it runs."""
+
+    def __init__(self, *arguments: str, **environ: str) -> None:
+        env = {**os.environ, "IMPI_AUTH_NONE": "1", **environ}
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "impi.cli.impirun", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+            env={name: value for name, value in env.items() if value},
+        )
+        self.lines: queue.Queue[str] = queue.Queue()
+        self.out: list[str] = []
+        self._err: list[str] = []
+        self._threads = [threading.Thread(target=self._read_out), threading.Thread(target=self._read_err)]
+        for thread in self._threads:
+            thread.start()
+
+    def _read_out(self) -> None:
+        assert self.process.stdout is not None
+        with self.process.stdout as pipe:
+            for line in pipe:
+                self.out.append(line)
+                self.lines.put(line)
+
+    def _read_err(self) -> None:
+        assert self.process.stderr is not None
+        with self.process.stderr as pipe:
+            self._err.extend(pipe)
+
+    def line(self) -> str:
+        try:
+            return self.lines.get(timeout=WAIT_S)
+        except queue.Empty:
+            raise AssertionError(f"no further line of output:\n{''.join(self._err)}") from None
+
+    def end(self) -> int:
+        code = self.process.wait(WAIT_S)
+        for thread in self._threads:
+            thread.join(WAIT_S)
+        return code
+
+    @property
+    def err(self) -> str:
+        """What it said of itself; complete after :meth:`end`."""
+        assert not any("Traceback" in line for line in self._err), "".join(self._err)
+        return "".join(line for line in self._err if not line.startswith("Warning: "))
+
+    def stop(self) -> None:
+        if self.process.poll() is None:
+            self.process.terminate()
+        self.end()
+
+
+@pytest.fixture
+def impirun() -> Iterator[type[Impirun]]:
+    """The class; all of its instances are ended after the test."""
+    started: list[Impirun] = []
+
+    class Noted(Impirun):
+        def __init__(self, *arguments: str, **environ: str) -> None:
+            super().__init__(*arguments, **environ)
+            started.append(self)
+
+    yield Noted
+    for one in started:
+        one.stop()
+
+
+class Job:
+    """A server, and clients that hold."""
+
+    def __init__(self, impirun: type[Impirun], count: int = 1, **environ: str) -> None:
+        self._impirun = impirun
+        self.server = impirun("-server", str(count), "--interface", "127.0.0.1", **environ)
+        self.where = self.server.line().strip()
+
+    def client(self, *arguments: str, rank: int = 0, **environ: str) -> Impirun:
+        return self._impirun("-client", str(rank), self.where, *arguments, **environ)
+
+
+def children_of(pid: int) -> set[int]:
+    found = {pid}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+                if parent == pid:
+                    found |= children_of(int(entry.name))
+    return found
+
+
+def holding(client: Impirun, count: int) -> tuple[set[int], set[Path]]:
+    """All processes of a client once its procs hold, and its shared memory."""
+    files: set[Path] = set()
+    pids = set()
+    for _ in range(count):
+        word, _, _, child, *paths = client.line().split()
+        assert word == "holding"
+        pids.add(int(child))
+        files |= {Path(path) for path in paths}
+    return pids | (children_of(client.process.pid) - {client.process.pid}), files
+
+
+def all_gone(pids: set[int], files: set[Path]) -> bool:
+    deadline = time.monotonic() + 15
+    while time.monotonic() < deadline:
+        left = set()
+        for pid in pids:
+            with contextlib.suppress(OSError):
+                if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX":
+                    left.add(pid)
+        if not left and not any(path.exists() for path in files):
+            return True
+        time.sleep(0.02)
+    return False
+
+
+@pytest.mark.parametrize("vendor", VENDORS)
+def test_success(vendor: str, impirun: type[Impirun]) -> None:
+    need(vendor)
+    job = Job(impirun)
+    client = job.client("-np", "2", "--vendor", vendor, HELLO)
+    assert client.end() == 0, client.err
+    assert sorted(client.out) == ["hello from 0 of 2, 1\n", "hello from 1 of 2, 1\n"]
+    assert client.err == ""
+    assert job.server.end() == 0
+
+
+@pytest.mark.parametrize("vendor", VENDORS)
+def test_the_programs_exit_code_is_passed_on(vendor: str, impirun: type[Impirun]) -> None:
+    need(vendor)
+    job = Job(impirun)
+    client = job.client("-np", "2", "--vendor", vendor, "sh", "-c", "exit 3")
+    assert client.end() == 3
+    assert "ended with exit code 3, before the program had initialised MPI" in client.err
+    assert job.server.end() == 1
+
+
+def test_the_exit_code_after_mpi(impirun: type[Impirun]) -> None:
+    job = Job(impirun)
+    client = job.client("-np", "2", HELLO, "fail")
+    assert client.end() == 3
+    assert "ended with exit code 3\n" in client.err
+    assert job.server.end() == 1
+
+
+def test_a_proc_that_is_killed(impirun: type[Impirun]) -> None:
+    job = Job(impirun)
+    client = job.client("-np", "2", "sh", "-c", "kill -9 $$")
+    assert client.end() == 137
+    assert "was ended by SIGKILL" in client.err
+
+
+@pytest.mark.parametrize("vendor", VENDORS)
+def test_a_program_without_mpi(vendor: str, impirun: type[Impirun]) -> None:
+    need(vendor)
+    job = Job(impirun)
+    client = job.client("-np", "2", "--vendor", vendor, "true")
+    assert client.end() == 1
+    assert client.err.startswith("impirun: client 0: the program ended without initialising MPI; ")
+    assert len(client.err.splitlines()) == 1
+    assert job.server.end() == 1
+
+
+def test_a_proc_that_ends_while_others_wait_for_it(impirun: type[Impirun]) -> None:
+    client = Job(impirun).client("-np", "2", ODD)
+    assert client.end() == 1
+    assert "rank 0 of this client ended without initialising MPI" in client.err
+
+
+@pytest.mark.parametrize("vendor", VENDORS)
+def test_procs_that_never_use_mpi_while_others_do(vendor: str, impirun: type[Impirun]) -> None:
+    need(vendor)
+    client = Job(impirun).client("-np", "4", "--vendor", vendor, "--start-timeout", "2", ODD, STAY="1")
+    assert client.end() == 1
+    assert "only 2 of 4 procs have begun to initialise MPI within 2 s" in client.err
+
+
+def test_no_server(impirun: type[Impirun]) -> None:
+    client = impirun("-client", "0", "127.0.0.1:1", "true")
+    assert client.end() == 1
+    assert "no server answers at 127.0.0.1:1" in client.err
+    assert len(client.err.splitlines()) == 1
+
+
+def test_wrong_key(impirun: type[Impirun]) -> None:
+    job = Job(impirun, IMPI_AUTH_KEY="1", IMPI_AUTH_NONE="")
+    client = job.client(HOLD, IMPI_AUTH_KEY="2", IMPI_AUTH_NONE="")
+    assert client.end() == 1
+    assert "Server disconnected (wrong authentication key?)" in client.err
+
+
+@pytest.mark.parametrize("vendor", VENDORS)
+def test_the_server_is_lost(vendor: str, impirun: type[Impirun]) -> None:
+    need(vendor)
+    job = Job(impirun)
+    client = job.client("-np", "2", "--vendor", vendor, HOLD)
+    left = holding(client, 2)
+    job.server.process.kill()
+    assert client.end() == 1
+    assert "server" in client.err
+    assert job.where in client.err
+    assert all_gone(*left)
+
+
+def test_the_server_is_lost_before_all_clients_have_come(impirun: type[Impirun]) -> None:
+    job = Job(impirun, 2)
+    client = job.client("-np", "1", "sh", "-c", "echo up; sleep 600")
+    assert client.line() == "up\n"
+    pids = children_of(client.process.pid) - {client.process.pid}
+    job.server.process.kill()
+    assert client.end() == 1
+    assert "erver" in client.err
+    assert all_gone(pids, set())
+
+
+def test_another_client_is_lost(impirun: type[Impirun]) -> None:
+    job = Job(impirun, 2)
+    clients = [job.client("-np", "1", HOLD, rank=rank) for rank in (0, 1)]
+    left = holding(clients[0], 1)
+    holding(clients[1], 1)
+    clients[1].process.kill()
+    assert clients[0].end() != 0
+    assert all_gone(*left)
+    assert job.server.end() == 1
+    assert "client 1" in job.server.err
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("vendor", VENDORS)
+def test_ended_by_the_user(vendor: str, number: signal.Signals, impirun: type[Impirun]) -> None:
+    need(vendor)
+    job = Job(impirun)
+    client = job.client("-np", "2", "--vendor", vendor, HOLD)
+    left = holding(client, 2)
+    client.process.send_signal(number)
+    assert client.end() == 128 + number
+    assert client.err == f"impirun: client 0: ended by {number.name}; its procs are ended, too\n"
+    assert all_gone(*left)
+    assert job.server.end() == 1
+
+
+@pytest.mark.parametrize("vendor", VENDORS)
+def test_impirun_is_killed(vendor: str, impirun: type[Impirun]) -> None:
+    need(vendor)
+    job = Job(impirun)
+    client = job.client("-np", "2", "--vendor", vendor, HOLD)
+    left = holding(client, 2)
+    client.process.kill()
+    assert all_gone(*left)
+    assert job.server.end() == 1
+
+
+@pytest.mark.parametrize("vendor", ["mpich", "openmpi"])
+def test_mpiexec_is_killed(vendor: str, impirun: type[Impirun]) -> None:
+    need(vendor)
+    job = Job(impirun)
+    client = job.client("-np", "2", "--vendor", vendor, HOLD)
+    left = holding(client, 2)
+    [mpiexec] = [
+        pid
+        for pid in left[0]
+        if Path(f"/proc/{pid}/comm").read_text().strip() in ("mpiexec", "mpiexec.hydra", "prterun")
+    ]
+    os.kill(mpiexec, signal.SIGKILL)
+    assert client.end() == 137
+    assert "mpiexec was ended by SIGKILL" in client.err
+    assert all_gone(*left)
+
+
+@pytest.mark.parametrize("np", [1, 2])
+def test_the_agent_is_killed(np: int, impirun: type[Impirun]) -> None:
+    job = Job(impirun)
+    client = job.client("-np", str(np), HOLD)
+    left = holding(client, np)
+    agents = [pid for pid in left[0] if b"impi.launch.node" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    for agent in agents:
+        os.kill(agent, signal.SIGKILL)
+    assert client.end() == 1
+    assert "the agent of node localhost was ended by SIGKILL" in client.err
+    assert all_gone(*left)
+
+
+def test_closed_output(impirun: type[Impirun]) -> None:
+    job = Job(impirun)
+    client = subprocess.Popen(
+        [sys.executable, "-m", "impi.cli.impirun", "-client", "0", job.where, HELLO],
+        stdout=subprocess.PIPE,
+        cwd=ROOT,
+        env={**os.environ, "IMPI_AUTH_NONE": "1"},
+    )
+    assert client.stdout is not None
+    client.stdout.close()
+    assert client.wait(WAIT_S) == 0
+    assert job.server.end() == 0
+
+
+# ---- several nodes, by a stand-in for ssh that runs the command on this machine
+
+
+@pytest.fixture
+def ssh(tmp_path: Path) -> dict[str, str]:
+    """An environment whose ssh gives, as a real one, next to no variables; PATH and a log."""
+    program = tmp_path / "ssh"
+    program.write_text(
+        "#!/bin/sh\n"
+        f'echo "$*" >> {tmp_path}/log\n'
+        'while :; do case "$1" in -o) shift 2;; -*) shift;; *) break;; esac; done\n'
+        "shift\n"
+        'exec env -i HOME="$HOME" PATH=/usr/bin:/bin sh -c "$*"\n'
+    )
+    program.chmod(0o755)
+    return {"PATH": f"{tmp_path}:{os.environ['PATH']}", "LOG": str(tmp_path / "log")}
+
+
+@pytest.mark.parametrize(
+    ("vendor", "nodes"),
+    [
+        ("pure", "node-a:1,node-b:2"),
+        # Open MPI is not here: two nodes with one and the same address are more than it can tell apart.
+        ("mpich", "node-a:1,node-b:2"),
+    ],
+)
+def test_other_nodes(vendor: str, nodes: str, ssh: dict[str, str], impirun: type[Impirun]) -> None:
+    need(vendor)
+    job = Job(impirun)
+    client = job.client("--vendor", vendor, "--nodes", nodes, HELLO, IMPILAB_X="1", **ssh)
+    assert client.end() == 0, client.err
+    assert sorted(client.out) == [f"hello from {rank} of 3, 3\n" for rank in range(3)]
+    log = Path(ssh["LOG"]).read_text()
+    assert log.count("BatchMode=yes") >= len(nodes.split(","))
+    assert "token" not in log
+    assert job.server.end() == 0
+
+
+@pytest.mark.parametrize("vendor", ["pure", "mpich"])
+def test_other_nodes_are_ended(vendor: str, ssh: dict[str, str], impirun: type[Impirun]) -> None:
+    need(vendor)
+    client = Job(impirun).client("--vendor", vendor, "--nodes", "node-a:1,node-b:1", HOLD, **ssh)
+    left = holding(client, 2)
+    client.process.terminate()
+    assert client.end() == 143
+    assert all_gone(*left)
+
+
+def test_a_node_that_ssh_does_not_reach(tmp_path: Path, impirun: type[Impirun]) -> None:
+    program = tmp_path / "ssh"
+    program.write_text("#!/bin/sh\necho 'ssh: no such node' >&2\nexit 255\n")
+    program.chmod(0o755)
+    client = Job(impirun).client("--nodes", "node-a:1", HELLO, PATH=f"{tmp_path}:{os.environ['PATH']}")
+    assert client.end() == 1
+    assert "ssh: no such node" in client.err
+    assert "the agent of node node-a could not be started by ssh" in client.err
+
+
+# ---- what is asked wrongly, found before anything is started
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["no-such-program"], "there is no program 'no-such-program' on the PATH"),
+        (["no-such-program.py"], "there is no program no-such-program.py in "),
+        (["--nodes", "localhost:2", "-np", "3", "true"], "-np 3 is more than the 2 slots"),
+        (["--nodes", "a:x", "true"], "--nodes takes NODE:SLOTS"),
+        (["--vendor", "mpich", "--prefix", "/usr/share", "true"], "--prefix /usr/share has no bin/mpiexec"),
+        (["--hiwater", "2", "--ackmark", "5", "true"], "ackmark is 5, but must be 1 to 2"),
+        (["--datalen", "0", "true"], "the packet length (datalen) is 0"),
+        (["--tag-ub", "100", "true"], "the highest tag (tag_ub) is 100"),
+        (["--interface", "192.0.2.77", "true"], "--interface 192.0.2.77 is no address of this machine"),
+        (["--interface", "nosuch0", "true"], "--interface nosuch0 is neither an address nor an interface"),
+    ],
+)
+def test_usage(arguments: list[str], sentence: str, impirun: type[Impirun]) -> None:
+    client = impirun("-client", "0", "127.0.0.1:1", *arguments)
+    assert client.end() == 2
+    assert sentence in client.err
+    assert len(client.err.splitlines()) == 1
+
+
+def test_a_tag_that_the_vendor_does_not_have(impirun: type[Impirun]) -> None:
+    need("mpich")
+    client = Job(impirun).client("--vendor", "mpich", "--tag-ub", "2000000000", HELLO)
+    assert client.end() == 2
+    assert "--tag-ub 2000000000 is more than the" in client.err
