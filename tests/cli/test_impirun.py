@@ -1,0 +1,147 @@
+"""The command line of impirun: what it takes, and one sentence for what it does not."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+
+from impi import __version__
+from impi.cli import impirun
+from impi.launch.client import ClientOptions
+from impi.launch.server import ServerOptions
+
+
+@pytest.fixture
+def called(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What the server or client would have been run with."""
+    calls: list[Any] = []
+
+    def fake(options: Any, **_: object) -> int:
+        calls.append(options)
+        return 77
+
+    monkeypatch.setattr(impirun, "run_client", fake)
+    monkeypatch.setattr(impirun, "run_server", fake)
+    return calls
+
+
+@pytest.mark.parametrize("server", ["-server", "--server"])
+def test_server(server: str, called: list[Any]) -> None:
+    assert impirun.main([server, "2"]) == 77
+    assert impirun.main([server, "3", "-port", "4000", "-auth", "3,1-0", "--interface", "10.0.0.1", "-v"]) == 77
+    assert called == [
+        ServerOptions(count=2),
+        ServerOptions(count=3, port=4000, auth="3,1-0", interface="10.0.0.1", verbose=True),
+    ]
+
+
+def test_client_with_nothing_chosen(called: list[Any]) -> None:
+    assert impirun.main(["-client", "1", "10.0.0.1:99", "a.out"]) == 77
+    assert called == [ClientOptions(rank=1, server="10.0.0.1:99", argv=("a.out",))]
+
+
+def test_client_with_everything_chosen(called: list[Any]) -> None:
+    line = (
+        "-client 0 h:1 -np 4 --vendor mpich --prefix /m --nodes a:2,b:2 --interface eth0 --impi-version 0.0 --xsize 5 "
+        "--maxlinear 6 --datalen 7 --ackmark 8 --hiwater 9 --tag-ub 40000 --start-timeout 1.5 p.py"
+    )
+    impirun.main(line.split())
+    assert called == [
+        ClientOptions(
+            rank=0,
+            server="h:1",
+            argv=("p.py",),
+            procs=4,
+            vendor="mpich",
+            prefix="/m",
+            nodes="a:2,b:2",
+            interface="eth0",
+            strict=True,
+            xsize=5,
+            maxlinear=6,
+            datalen=7,
+            ackmark=8,
+            hiwater=9,
+            tag_ub=40000,
+            start_timeout_s=1.5,
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("rest", "argv"),
+    [
+        ("prog -np 3 --vendor x -server 1", ("prog", "-np", "3", "--vendor", "x", "-server", "1")),
+        ("prog --help -v --", ("prog", "--help", "-v", "--")),
+        ("-- prog -x", ("prog", "-x")),
+        ("-np 2 python -m mod --opt=1 -", ("python", "-m", "mod", "--opt=1", "-")),
+    ],
+)
+def test_all_that_follows_the_program_is_the_programs(rest: str, argv: tuple[str, ...], called: list[Any]) -> None:
+    impirun.main(["-client", "0", "h:1", *rest.split()])
+    assert called[0].argv == argv
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("", "either -server COUNT or -client RANK HOST:PORT is needed"),
+        ("-server 2 -client 0 h:1 p", "either -server COUNT or -client RANK HOST:PORT is needed"),
+        ("-server two", "'two' is not a number"),
+        ("-server", "expected one argument"),
+        ("-server 2 prog", "a server runs no program, but 'prog' was named"),
+        ("-client 0 h:1", "no program was named"),
+        ("-client 0", "expected 2 arguments"),
+        ("-client x h:1 p", "not 'x'"),
+        ("-client -1 h:1 p", "not '-1'"),
+        ("-client 0 h:1 -port 3 p", "-port and -auth belong to -server"),
+        ("-client 0 h:1 -np 0 p", "'0' is not a number from 1"),
+        ("-client 0 h:1 -np x p", "'x' is not a number from 1"),
+        ("-client 0 h:1 --vendor lam p", "choose from"),
+        ("-client 0 h:1 --impi-version 1.0 p", "choose from"),
+        ("-client 0 h:1 --start-timeout 0 p", "'0' is not a number of seconds"),
+        ("-client 0 h:1 --start-timeout nan p", "'nan' is not a number of seconds"),
+        ("-client 0 h:1 --datalen x p", "'x' is not a number"),
+        ("-client 0 h:1 --nosuch p", "--nosuch"),
+        ("-client 0 h:1 --vend mpich p", "--vend"),
+    ],
+)
+def test_mistakes(line: str, sentence: str, called: list[Any], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        impirun.main(line.split())
+    assert ended.value.code == 2
+    err = capsys.readouterr().err
+    assert sentence in err
+    assert err.startswith("impirun: ")
+    assert err.count("\n") == 1
+    assert called == []
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        impirun.main(["--version"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out == f"impirun {__version__}, IMPI 0.0\n"
+
+
+def test_help_has_examples_that_parse(called: list[Any], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        impirun.main(["--help"])
+    assert ended.value.code == 0
+    examples = [
+        line.split("#")[0].split()[1:]
+        for line in capsys.readouterr().out.splitlines()
+        if line.startswith("  impirun -")
+    ]
+    assert len(examples) == 3
+    for example in examples:
+        assert impirun.main(example) == 77
+
+
+def test_the_environment_is_the_processs(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = {}
+    monkeypatch.setattr(impirun, "run_client", lambda _options, **more: seen.update(more) or 0)
+    impirun.main(["-client", "0", "h:1", "p"])
+    assert seen["environ"] is os.environ
