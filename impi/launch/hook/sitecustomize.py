@@ -61,7 +61,7 @@ class Finder(MetaPathFinder, Loader):
 
 
 def _package(name: str, file: str, locations: list[str]) -> ModuleSpec | None:
-    spec = importlib.util.spec_from_file_location(name, file, submodule_search_locations=locations)
+    spec = importlib.util.spec_from_file_location(name, file, submodule_search_locations=list(locations))
     if spec is not None:
         spec.submodule_search_locations = locations  # an empty list would have been filled with the file's folder
     return spec
