@@ -114,8 +114,8 @@ def status(facts: Facts, name: str) -> Failed:
     for planned in facts.roster.ranks:
         seen = facts.rank(planned.rank)
         wanted, status = ends.statuses.get(planned.rank, 0), seen.status if seen else None
-        # Where a client fails, the others may be taken down with it: any recorded end will do.
-        if status != wanted and (ends.failing_client is None or planned.rank in ends.statuses or status is None):
+        # Where a client fails, the others may be taken down with it, wrappers and all: none is left, as the sweep sees.
+        if status != wanted and (ends.failing_client is None or planned.rank in ends.statuses):
             expected, actual = f"rank {planned.rank} ends with {wanted}", status_text(status)
             blame = facts.roster.label(planned.rank)
             yield Item(name=name, ok=False, expected=expected, actual=actual, phase="finalize", blame=blame)

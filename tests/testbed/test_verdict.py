@@ -314,6 +314,13 @@ def test_what_must_fail_must_fail():
     def silent_server(job: Job) -> None:
         job.server = replace(job.server, stderr=b"Error: somebody was lost\n")
 
+    def taken_down(job: Job) -> None:
+        job.wraps[0]["status"], job.wraps[1]["status"] = None, -15
+        job.clients[0] = replace(job.clients[0], code=1)
+        job.startup_said[0] = ["DONE"]
+
+    assert run(taken_down, cell=exit_code).outcome == "pass"
+
     def said_fini(job: Job) -> None:
         job.startup_said[1] = ["DONE", "FINI"]
 

@@ -27,6 +27,8 @@ def _main(folder: str, argv: list[str]) -> NoReturn:
     pid = os.fork()
     if pid == 0:
         os.environ["IMPILAB_CELL"] = folder
+        # A rank that hangs before it can report says where, when it is ended by SIGABRT.
+        os.environ["PYTHONFAULTHANDLER"] = "1"
         try:
             os.execvp(argv[0], argv)
         except OSError as error:

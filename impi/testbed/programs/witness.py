@@ -93,6 +93,7 @@ def _watch(folder: Path, count: int, timeout: float) -> None:
         time.sleep(0.01)
     if _told_to_end:
         _say("stacks", _stacks(folder))
+        _abort_mute(folder)
     _say("files", _files(folder))
 
 
@@ -110,6 +111,17 @@ def _stacks(folder: Path) -> dict[str, list[str]]:
         time.sleep(0.01)
     frames = {path.stem: [line.strip() for line in path.read_text().splitlines()[1:]] for path in asked}
     return {name: lines for name, lines in frames.items() if lines}
+
+
+def _abort_mute(folder: Path) -> None:
+    """End the ranks that hang before their first report; Python then writes their stack to their standard error."""
+    for name, value in _files(folder).items():
+        pid = value.get("pid")
+        if name.startswith("wrap-") and value.get("status") is None and not (folder / f"init-{pid}.json").exists():
+            try:
+                os.kill(int(pid), signal.SIGABRT)
+            except (OSError, TypeError, ValueError):
+                continue
 
 
 def _end(_number: int, _frame: object) -> None:
