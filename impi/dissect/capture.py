@@ -11,7 +11,7 @@ from impi.dissect.pcap import Segment, read_pcap
 from impi.dissect.startup import Conversation, decode_startup, learn_layout
 from impi.dissect.tcp import Connection, reassemble
 
-__all__ = ["Dissection", "dissect", "interpret"]
+__all__ = ["Dissection", "dissect", "interpret", "merge_views"]
 
 
 @dataclass(slots=True)
@@ -42,9 +42,15 @@ def dissect(captures: Iterable[bytes], server_port: int | None = None) -> Dissec
     Raises:
         LabError: a file cannot be read.
     """
+    segments = ((s for s in read_pcap(octets) if isinstance(s, Segment)) for octets in captures)
+    return interpret(merge_views(reassemble(found) for found in segments), server_port)
+
+
+def merge_views(captures: Iterable[Iterable[Connection]]) -> list[Connection]:
+    """The connections of several captures in order of opening; of two views of one, the more complete."""
     views: dict[tuple[object, ...], Connection] = {}
-    for octets in captures:
-        for connection in reassemble(s for s in read_pcap(octets) if isinstance(s, Segment)):
+    for capture in captures:
+        for connection in capture:
             # The clock differs between views of one connection, so it is told apart by its first octets.
             key: tuple[object, ...] = (connection.opener, connection.accepter)
             index = sum(1 for k in views if k[:2] == key)
@@ -53,7 +59,7 @@ def dissect(captures: Iterable[bytes], server_port: int | None = None) -> Dissec
                 views[(*key, index)] = connection
             elif len(connection.problems) < len(views[match].problems):
                 views[match] = connection
-    return interpret(sorted(views.values(), key=lambda c: c.opened), server_port)
+    return sorted(views.values(), key=lambda c: c.opened)
 
 
 def _same(one: Connection, other: Connection) -> bool:

@@ -47,6 +47,8 @@ class Packet:
     payload: bytes
     offset: int = 0
     """Where its header begins in its stream."""
+    forth: bool = True
+    """Whether it comes from the host that connected."""
 
     def describe(self, layout: Layout | None) -> str:
         """One line; ranks of MPI_COMM_WORLD where the layout knows them."""
@@ -92,18 +94,12 @@ def decode_channel(connection: Connection, accepter: int) -> Channel:
     """Everything a captured host channel carried; ``accepter`` is the host that listens there."""
     channel = Channel(connection, -1, accepter)
     data = connection.forth.data
-    if len(data) < 4:
-        problem = Problem.at(
-            "the connecting host did not send its rank",
-            "2.3.8",
-            forth=True,
-            offset=0,
-            time=connection.opened,
-            data=data,
-        )
+    if len(data) >= 4:
+        channel.opener = int(struct.unpack_from(">i", data)[0])
+    else:
+        text = "the connecting host did not send its rank"
+        problem = Problem.at(text, "2.3.8", forth=True, offset=0, time=connection.opened, data=data)
         channel.problems.append(problem)
-        return channel
-    channel.opener = int(struct.unpack_from(">i", data)[0])
     forth = _packets(connection.forth, True, channel.opener, accepter, channel.problems)
     back = _packets(connection.back, False, accepter, channel.opener, channel.problems)
     channel.packets = sorted([*forth, *back], key=lambda p: p.time)
@@ -150,6 +146,7 @@ def _packets(stream: Stream, forth: bool, from_host: int, to_host: int, problems
             reserved=reserved,
             payload=data[start:end],
             offset=at,
+            forth=forth,
         )
         at = end
 
