@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final, TypeAlias
 
-from impi.errors import ImpiError, JobError, LocalProtocolError, PeerError, StartupError, UsageError
+from impi.errors import ImpiError, JobError, LocalProtocolError, PeerError, StartupError, Truncated, UsageError
 from impi.job import LONG8_VERSION, STRICT_VERSION, Job
 from impi.startup.agree import agree_on_job, agree_on_version
 from impi.startup.auth import Credentials, Method, encode_mask
@@ -130,14 +130,27 @@ class ClientMachine:
         """
         self._reader.receive_data(data)
         events: list[ClientEvent] = []
-        while (command := self._reader.next_command()) is not None:
+        while (command := self._next_command()) is not None:
             event = self._on_command(*command)
             if event is not None:
                 events.append(event)
         return events
 
+    def _next_command(self) -> tuple[int, bytes] | None:
+        try:
+            return self._reader.next_command()
+        except PeerError as error:
+            raise self._fault(error.message, error.clause, error.octets) from None
+
     def eof(self) -> ImpiError | None:
         """The server has closed the connection, or it broke: the error to end with; None once FINI was sent."""
+        if len(self._reader) and self._phase is not _Phase.FINISHED:
+            return Truncated(
+                "closed the connection in the middle of a command",
+                clause="2.3.2",
+                peer="the server",
+                octets=self._reader.held,
+            )
         match self._phase:
             case _Phase.FINISHED:
                 return None

@@ -319,10 +319,14 @@ class ServerMachine:
         return JobFailed(connection.client, text)
 
     def _describe_eof(self, connection: _Connection) -> str:
+        # A stranger's octets may be part of a key, and are not shown.
+        held = b"" if connection.client == _NOBODY else connection.reader.held
         inside = ", in the middle of a command," if len(connection.reader) else ""
         if connection.phase is _Phase.RUNNING:
-            return f"its connection ended{inside} without FINI: it, or one of its processes, was lost (IMPI 2.3.7)"
-        return f"its connection ended{inside} {_WHEN[connection.phase]} (IMPI 2.3)"
+            what, clause = "without FINI: it, or one of its processes, was lost", "2.3.7"
+        else:
+            what, clause = _WHEN[connection.phase], "2.3"
+        return str(PeerError(f"its connection ended{inside} {what}", clause=clause, octets=held))
 
 
 _Handler: TypeAlias = Callable[[ServerMachine, _Connection, bytes], Iterator[ServerEvent]]

@@ -220,11 +220,13 @@ class Transfer:
         """
         channel = self._channel(host)
         if not channel.fini_received:
-            where = "" if channel.reader.between_packets else ", in the middle of a packet"
+            part = channel.reader.unfinished
+            where = ", in the middle of a packet" if part else ""
             raise JobError(
                 f"{channel.name} was lost: its connection ended without a finalization packet{where}; "
                 f"see what client {channel.host.client} reports",
                 clause=_FINALIZING,
+                octets=part,
             )
         if not channel.fini_sent:
             raise PeerError(

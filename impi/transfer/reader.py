@@ -38,9 +38,9 @@ class Reader:
         """Long messages accepted and not complete; kept by the machine."""
 
     @property
-    def between_packets(self) -> bool:
-        """Whether the stream may end here."""
-        return self._body is None and self._start == self._end
+    def unfinished(self) -> bytes:
+        """The header, as far as it has come, of the packet that is not complete; empty where the stream may end."""
+        return self.raw if self._body is not None else self._ahead[self._start : self._end].tobytes()
 
     def buffer(self) -> memoryview:
         """Where the next octets are to be read to; never empty."""

@@ -79,6 +79,11 @@ class CommandReader:
         """Octets held: of a command that is not complete, once all others have been taken out."""
         return len(self._buffer)
 
+    @property
+    def held(self) -> bytes:
+        """The first of these octets, for reports; never a whole payload."""
+        return bytes(self._buffer[: 2 * _HEAD.size])
+
     def receive_data(self, data: bytes) -> None:
         """Append octets of the stream."""
         self._buffer += data

@@ -27,7 +27,7 @@ from impi.startup.auth import encode_mask
 from impi.wire import CommandReader, Label, addresses, encode_command
 
 VECTORS = Path(__file__).parent.parent / "vectors"
-CASES = sorted(p.name for p in VECTORS.iterdir() if p.is_dir())
+CASES = sorted(p.parent.name for p in VECTORS.glob("*/decoded.txt"))
 KEY = Credentials((Method.KEY,), 5678)
 NONE = Credentials((Method.NONE,))
 

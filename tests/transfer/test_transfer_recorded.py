@@ -18,7 +18,7 @@ from impi.transfer import Arrived, Incoming, Transfer
 from impi.wire.packets import Header, PacketType, pack_header
 
 VECTORS = Path(__file__).parent.parent / "vectors"
-CASES = sorted(path.name for path in VECTORS.iterdir() if path.is_dir())
+CASES = sorted(path.parent.name for path in VECTORS.glob("*/decoded.txt"))
 DATA = (PacketType.DATA, PacketType.DATASYNC)
 Packet = tuple[Header, bytes]
 
