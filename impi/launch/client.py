@@ -167,9 +167,11 @@ class _Session:
         done = False
         try:
             children.start()
-            while children.running and self._interrupts.signum is None:
+            while children.running and not children.failure and self._interrupts.signum is None:
                 self._turn(self._patience())
                 self._check(children, program)
+            if children.failure or self._interrupts.signum is not None:
+                self._end(children)  # first, so that our sentence is the last
             code = self._outcome(children, program)
             done = code == 0
             return code
@@ -179,8 +181,7 @@ class _Session:
         finally:
             # After success, what a program has left running on purpose is its own affair.
             if not done:
-                self._leave_server()
-                children.end(self._turn)
+                self._end(children)
             children.close()
 
     # ---- one turn
@@ -194,12 +195,15 @@ class _Session:
             return _TURN_S
         return min(_TURN_S, max(0.0, self._deadline - time.monotonic()))
 
-    def _leave_server(self) -> None:
-        """Without FINI, at once, so that the other clients end while we end our procs."""
+    def _end(self, children: Children) -> None:
+        """End what is left, and leave the server without FINI at once, so that the other clients end meanwhile."""
+        # An mpiexec comments at length on being ended.
+        children.quiet = self._interrupts.signum is not None
         for key in list(self._selector.get_map().values()):
             if key.fileobj in (self._rendezvous, self._interrupts):
                 self._selector.unregister(key.fileobj)
         self._rendezvous.close()
+        children.end(self._turn)
 
     def _from_server(self) -> None:
         if self._job is not None:
@@ -255,7 +259,6 @@ class _Session:
         signum = self._interrupts.signum
         if signum is not None:
             self._warn(f"ended by {signal.Signals(signum).name}; its procs are ended, too")
-            children.quiet = True
             return 128 + signum
         initialised = self.control.rank0 is not None
         name = Path(program.argv[0]).name if len(program.argv) == 1 else " ".join(program.argv[:2])

@@ -177,6 +177,18 @@ def test_the_exit_code_after_mpi(impirun: type[Impirun]) -> None:
     assert job.server.end() == 1
 
 
+def test_one_failure_ends_the_others_at_once(impirun: type[Impirun]) -> None:
+    job = Job(impirun)
+    script = 'case "$IMPI_JOIN" in *\'"rank": 1\'*) echo grief >&2; exit 5;; esac; sleep 600'
+    begin = time.monotonic()
+    client = job.client("-np", "3", "sh", "-c", script)
+    assert client.end() == 5
+    assert time.monotonic() - begin < 30
+    grief, sentence = client.err.splitlines()
+    assert grief == "grief"
+    assert "rank 1 of this client ended with exit code 5" in sentence
+
+
 def test_a_proc_that_is_killed(impirun: type[Impirun]) -> None:
     job = Job(impirun)
     client = job.client("-np", "2", "sh", "-c", "kill -9 $$")

@@ -1,0 +1,54 @@
+"""What ``--interface`` may say."""
+
+from __future__ import annotations
+
+import pytest
+
+from impi.errors import UsageError
+from impi.vendors import interfaces
+from impi.vendors.interfaces import address_of, name_of
+
+
+@pytest.fixture
+def two_interfaces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interfaces, "_addresses", lambda: {"lo": "127.0.0.1", "eth0": "10.1.2.3", "eth1": "10.2.2.3"})
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("10.9.9.9", "10.9.9.9"),
+        ("fd00::1", "fd00::1"),
+        ("[fd00::1]", "fd00::1"),
+        ("eth1", "10.2.2.3"),
+        ("10.1.0.0/16", "10.1.2.3"),
+        ("10.2.2.99/24", "10.2.2.3"),
+    ],
+)
+@pytest.mark.usefixtures("two_interfaces")
+def test_address(text: str, address: str) -> None:
+    assert address_of(text) == address
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("eth7", r"neither an address nor an interface or network of .*\(lo 127.0.0.1, eth0 10.1.2.3, eth1 10.2.2.3\)"),
+        ("10.3.0.0/16", "neither an address nor"),
+        ("10.3.0.0/99", "--interface: '10.3.0.0/99'"),
+    ],
+)
+@pytest.mark.usefixtures("two_interfaces")
+def test_neither(text: str, sentence: str) -> None:
+    with pytest.raises(UsageError, match=sentence):
+        address_of(text)
+
+
+@pytest.mark.usefixtures("two_interfaces")
+def test_name() -> None:
+    assert [name_of(text) for text in ("eth0", "10.1.2.3", "10.2.0.0/16", "10.9.9.9")] == ["eth0", "eth0", "eth1", ""]
+
+
+def test_the_loopback_interface_of_this_machine() -> None:
+    assert address_of("lo") == "127.0.0.1"
+    assert name_of("127.0.0.1") == "lo"
