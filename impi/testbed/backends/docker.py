@@ -26,7 +26,10 @@ _MOST_NODES: Final = 200
 
 
 class DockerBackend:
-    """A :class:`impi.testbed.runner.Backend`. LabError where no engine answers."""
+    """A :class:`impi.testbed.runner.Backend`. LabError where no engine answers.
+
+    Labs that are still referred to are closed at the interpreter's end; one that its user has let go of stays.
+    """
 
     name = "docker"
 

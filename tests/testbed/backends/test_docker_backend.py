@@ -244,6 +244,21 @@ def test_a_lab_that_cannot_start_leaves_nothing(backend: DockerBackend, lab: Lab
     assert ours(backend, broken.name) == []
 
 
+def test_another_labs_subnet_is_passed_over_even_when_it_came_unseen(
+    backend: DockerBackend, lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As if the other lab had been made between the look and our own try.
+    monkeypatch.setattr("impi.testbed.backends.docker_lab.network_subnets", lambda client: [])
+    monkeypatch.setattr("impi.testbed.backends.docker_lab.host_routes", list)
+    taken = {lab.server.address.rpartition(".")[0], lab.server.address}
+    other = backend.open(["pure", "pure"], parse_topology("1x1+1x1"), run="test")
+    try:
+        assert other.server.address not in taken
+        assert other.server.run(["hostname"], timeout_s=DEADLINE_S).code == 0
+    finally:
+        other.close()
+
+
 def test_through_published_ports(backend: DockerBackend) -> None:
     other = DockerBackend(publish=True)
     lab = other.open(["pure", "pure"], parse_topology("1x1+1x1"), run="test")
