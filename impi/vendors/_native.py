@@ -233,6 +233,7 @@ class NativeVendor:
         self._own = mpi.COMM_WORLD.Dup()
         self.world = _Comm(self._library, self._own)
         if size and size != self.world.size:
+            self.finalize()  # else its shared memory would stay behind
             raise LaunchError(
                 f"{library} sees {self.world.size} of the {size} procs: mpiexec and the library ({_library_file()}) "
                 "do not belong together; name the right prefix with --prefix"

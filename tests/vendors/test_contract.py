@@ -92,7 +92,8 @@ def test_procs_that_do_not_see_each_other_are_refused() -> None:
     """A proc of one MPI under another's mpiexec is rank 0 of 1, without an error of its own."""
     need("openmpi")
     wrong = str(ROOT / ".mpi" / "openmpi" / "lib")
-    result = launch("mpich", 2, str(HERE / "programs" / "wrong_library.py"), WRONG=wrong, VENDOR="openmpi")
+    environ = {"WRONG": wrong, "VENDOR": "openmpi", "OMPI_MCA_btl": "self"}  # else a singleton leaves shared memory
+    result = launch("mpich", 2, str(HERE / "programs" / "wrong_library.py"), **environ)
     assert result.returncode == 0, result.stderr
     assert result.stdout.count("Open MPI sees 1 of the 2 procs") == 2
 

@@ -13,4 +13,3 @@ try:
     load({**join, "vendor": os.environ.get("VENDOR", join["vendor"])})
 except LaunchError as error:
     print(error, flush=True)
-os._exit(0)  # the library, initialised as it is, must not be asked to finalise
