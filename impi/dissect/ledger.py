@@ -46,8 +46,15 @@ class PairAccount:
     """DATASYNC packets."""
     syncacks: int = 0
     """SYNCACKs for them."""
+    cancelled: int = 0
+    """Those that a CANCELYES took back."""
     stray_syncacks: int = 0
     """SYNCACKs that no DATASYNC asked for."""
+
+    @property
+    def unacknowledged(self) -> int:
+        """DATASYNC packets that nothing answered."""
+        return self.syncs - self.syncacks - self.cancelled
 
 
 class Ledger:
@@ -177,6 +184,7 @@ class Ledger:
             self._cancels[request] -= 1
             if packet.kind == "CANCELYES" and waiting:
                 waiting.pop()  # IMPI 3.7.4: of several with the same request id the newest is meant
+                self.pair(packet.dest, packet.src).cancelled += 1
 
 
 def _limit(layout: Layout | None, label: str) -> int | None:

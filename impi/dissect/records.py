@@ -170,8 +170,8 @@ class _Startup(_Teller):
         yield from self.opening()
         last = 0
         for note in self.conversation.notes:
-            where = {"offset": note.offset, "size": note.size}
-            yield self.tell(note.by_client, note.kind, note.time, fields=_note_fields(note), **where)
+            told = _note_fields(note)
+            yield self.tell(note.by_client, note.kind, note.time, offset=note.offset, size=note.size, fields=told)
             if note.by_client and note.kind == "COLL" and not self.connection.problems:
                 if note.label <= last:
                     text = f"label {note.label_name} after label {LABELS.get(last, hex(last))}, which is not lower"

@@ -1,0 +1,186 @@
+"""``impi decode``: what captures and saved streams of IMPI jobs say, as text or JSON."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import impi.dissect
+from impi.dissect.capture import merge_views
+from impi.dissect.jobs import ObservedJob, observe
+from impi.dissect.pcap import Segment, read_pcap
+from impi.dissect.pcapng import MAGIC, split_pcapng
+from impi.dissect.raw import StreamName, name_stream, observe_streams
+from impi.dissect.records import Record, records, wrong
+from impi.dissect.selection import Condition, parse_conditions, satisfies
+from impi.dissect.summary import summarize
+from impi.dissect.tcp import Connection, reassemble
+from impi.dissect.text import as_line, as_object
+from impi.errors import LabError, UsageError
+
+__all__ = ["LUA", "add_decode", "decode"]
+
+LUA: Final = Path(impi.dissect.__file__).with_name("impi.lua")
+"""The dissector for Wireshark and tshark."""
+
+_PCAP: Final = (b"\xa1\xb2\xc3\xd4", b"\xd4\xc3\xb2\xa1", b"\xa1\xb2\x3c\x4d", b"\x4d\x3c\xb2\xa1")
+_CAPTURES: Final = (".pcap", ".pcapng", ".cap")
+_STREAM_FILE: Final = re.compile(r"(client\d+_to_server|server_to_client\d+|host\d+_to_host\d+)\.bin")
+
+_HELP: Final = """\
+A FILE is a capture (pcap or pcapng) with any number of connections and jobs, or one octet stream; a folder is its
+captures and streams (client0_to_server.bin, server_to_client0.bin, host1_to_host0.bin, ...); - is standard input.
+Streams have no clock: their records are numbered in an order in which they can have been sent.
+
+examples:
+  impi decode job.pcap
+  impi decode --only 'type=DATA|DATASYNC,tag=7' --data job.pcap
+  tcpdump -w - -i any tcp | impi decode --json -
+  tshark -X lua_script:"$(impi decode --lua)" -r job.pcap -Y impi
+
+The exit code is 0, or 1 when anything was wrong or missing (ERROR and GAP, shown in their places whatever --only says),
+or 2 when something was asked wrongly. Authentication keys are never shown."""
+
+
+@dataclass(slots=True)
+class _Input:
+    """What was read, sorted by what it is."""
+
+    captures: list[list[Connection]] = field(default_factory=list)
+    streams: dict[str, dict[StreamName, bytes]] = field(default_factory=dict)
+    """By folder: the streams of one folder are those of one job."""
+    complaints: list[str] = field(default_factory=list)
+
+
+def add_decode(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the verb to the command line of ``impi``."""
+    parser = verbs.add_parser(
+        "decode",
+        help="show what captures and saved streams say",
+        description="Show what captures and saved streams of IMPI jobs say, merged by time.",
+        epilog=_HELP,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("files", nargs="*", metavar="FILE", help="captures, streams, folders of them, or -")
+    parser.add_argument("--data", action="store_true", help="show all user data, not its first 16 octets")
+    parser.add_argument("--json", action="store_true", help="one JSON object a line")
+    parser.add_argument("--only", metavar="LIST", default=[], type=_conditions, help="records with these values")
+    parser.add_argument("--summary", action="store_true", help="counts by type and pair instead of the records")
+    parser.add_argument("--lua", action="store_true", help="print where the Wireshark dissector is")
+    parser.set_defaults(handler=decode)
+
+
+def _conditions(text: str) -> list[Condition]:
+    try:
+        return parse_conditions(text)
+    except UsageError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def decode(options: argparse.Namespace) -> int:
+    """Run the verb; the exit code is returned.
+
+    Raises:
+        UsageError: nothing was named, or it cannot be read, or it is neither a capture nor a stream.
+    """
+    if options.lua:
+        print(LUA)
+        return 0
+    if not options.files:
+        raise UsageError("nothing to decode; name captures, streams or folders, or - for standard input")
+    given = _Input()
+    for name, octets in _read(options.files):
+        _sort_in(given, name, octets)
+    seen = observe(merge_views(given.captures))
+    jobs = [*seen.jobs, *(observe_streams(streams) for streams in given.streams.values())]
+    every = records(jobs)
+    if options.summary:
+        _print_summary(jobs, every, seen.others, options)
+    else:
+        _print_records(jobs, every, options)
+    sys.stdout.flush()
+    if not jobs:
+        given.complaints.append(f"no IMPI among {seen.others} connections")
+    for complaint in given.complaints:
+        print(f"impi: {complaint}", file=sys.stderr)
+    return 1 if given.complaints or any(map(wrong, every)) else 0
+
+
+def _read(names: Sequence[str]) -> Iterator[tuple[Path, bytes]]:
+    for name in names:
+        if name == "-":
+            yield Path("-"), sys.stdin.buffer.read()
+            continue
+        path = Path(name)
+        try:
+            for file in sorted(filter(_decodable, path.iterdir())) if path.is_dir() else [path]:
+                yield file, file.read_bytes()
+        except OSError as error:
+            raise UsageError(f"{error.filename} cannot be read: {error.strerror}") from error
+        if path.is_dir() and not any(map(_decodable, path.iterdir())):
+            raise UsageError(f"the folder {path} has no captures and no streams; these are named host1_to_host0.bin")
+
+
+def _decodable(path: Path) -> bool:
+    return path.is_file() and (path.suffix in _CAPTURES or _STREAM_FILE.fullmatch(path.name) is not None)
+
+
+def _sort_in(given: _Input, path: Path, octets: bytes) -> None:
+    if octets[:4] in _PCAP:
+        given.captures.append(_connections(given, path, [octets]))
+    elif octets[:4] == MAGIC:
+        parts, error = split_pcapng(octets)
+        if error is not None:
+            given.complaints.append(f"{path}: {error}")
+        given.captures.append(_connections(given, path, parts))
+    else:
+        stream = name_stream(path.name, octets)
+        if stream is None:
+            raise UsageError(f"{path} is neither a capture (pcap, pcapng) nor a stream of IMPI", octets=octets[:16])
+        folder = given.streams.setdefault(str(path.parent), {})
+        if stream in folder:
+            raise UsageError(f"{path} is the second stream of its kind; name such files host1_to_host0.bin and so on")
+        folder[stream] = octets
+
+
+def _connections(given: _Input, path: Path, parts: Iterable[bytes]) -> list[Connection]:
+    """The connections of one capture; what is damaged is complained of, and what stands before it is used."""
+    segments: list[Segment] = []
+    for part in parts:
+        try:
+            for item in read_pcap(part):
+                if isinstance(item, Segment):
+                    segments.append(item)
+        except LabError as error:
+            given.complaints.append(f"{path}: {error}")
+    return reassemble(sorted(segments, key=lambda s: s.time))
+
+
+def _print_records(jobs: Sequence[ObservedJob], every: Sequence[Record], options: argparse.Namespace) -> None:
+    start = min((r.time for r in every if jobs[r.job].clocked), default=0.0)
+    for record in every:
+        # What is wrong is shown whatever was asked for, so that a selection cannot hide it.
+        if options.only and not wrong(record) and not satisfies(as_object(record, whole=True), options.only):
+            continue
+        if options.json:
+            print(json.dumps(as_object(record, whole=options.data)))
+        else:
+            clocked = jobs[record.job].clocked
+            print(as_line(record, start=start, clocked=clocked, several=len(jobs) > 1, whole=options.data))
+
+
+def _print_summary(
+    jobs: Sequence[ObservedJob], every: Sequence[Record], others: int, options: argparse.Namespace
+) -> None:
+    for number, job in enumerate(jobs):
+        summary = summarize(number, job, every)
+        print(json.dumps(summary.as_object()) if options.json else "\n".join(summary.as_lines()))
+    if others and not options.json:
+        print(f"{others} connections are no IMPI")
