@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import time
 from typing import Any
 
 from impi.engine.engine import Engine
@@ -59,15 +60,44 @@ def outgoing_address(server: str) -> str:
 
 def _negotiated(invitation: dict[str, Any], vendor: Vendor, everybody: list[dict[str, Any]]) -> Job:
     """Vendor rank 0 asks impirun for the job and spreads it."""
-    answer = b""
     if vendor.world.rank == 0:
         answer = _ask(invitation, {"procs": everybody, "tag_ub": vendor.tag_ub // 2, **vendor.describe()})
-    text = vendor.allgather(answer)[0].decode()
-    reply = json.loads(text)
+        _spread(vendor, answer)
+    else:
+        answer = _await(vendor)
+    reply = json.loads(answer)
     if "error" in reply:
         raise StartupError(str(reply["error"]))
     return Job.from_json(json.dumps(reply["job"]))
 
+
+def _spread(vendor: Vendor, answer: bytes) -> None:
+    sends = [
+        vendor.world.isend(rank, 0, memoryview(answer), sync=False) for rank in range(vendor.world.size) if rank != 0
+    ]
+    while not all(send.test() for send in sends):
+        vendor.progress()
+        time.sleep(_NAP_S)
+
+
+def _await(vendor: Vendor) -> bytes:
+    """Vendor rank 0's message.
+
+    Other clients may take long to start, and a blocked call of a library burns a core that they may need for it: so
+    look and sleep.
+    """
+    while (arrival := vendor.world.improbe()) is None:
+        vendor.progress()
+        time.sleep(_NAP_S)
+    buffer = bytearray(arrival.nbytes)
+    receiving = arrival.receive(memoryview(buffer))
+    while not receiving.test():
+        vendor.progress()
+        time.sleep(_NAP_S)
+    return bytes(buffer)
+
+
+_NAP_S = 2e-3
 
 _control: list[socket.socket] = []
 """Vendor rank 0's connection to impirun; open as long as the proc lives, so that impirun sees it end."""
