@@ -9,14 +9,18 @@ from __future__ import annotations
 import os
 import selectors
 import socket
+import time
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Final, TextIO
 
-from impi.errors import UsageError
+from impi.errors import LaunchError, UsageError
+from impi.launch.appfile import make_commands, read_appfile
+from impi.launch.children import Children
 from impi.launch.interrupts import Interrupts
 from impi.launch.net import outgoing_address, peer_name, set_options, show_endpoint
+from impi.launch.program import Command
 from impi.startup import (
     AuthenticatedByNone,
     ClientFinished,
@@ -39,6 +43,9 @@ _ANY: Final = ("0.0.0.0", "::")
 _MAX_STRANGERS: Final = 128
 # Connections that have not joined; silent ones must not use up the descriptors that clients need.
 
+_CLIENTS_END_S: Final = 20.0
+# How long clients that this server has started may take to end once the job is over, before they are ended.
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerOptions:
@@ -54,12 +61,15 @@ class ServerOptions:
     """Numeric address to listen on and to print; without one, all interfaces, and the outgoing address is printed."""
     verbose: bool = False
     """Whether to tell on stderr who joins and ends."""
+    file: str = ""
+    """The appfile of ``-file``, of clients that the server is to start (IMPI 2.2.3); see :mod:`impi.launch.appfile`."""
 
 
 def run_server(options: ServerOptions, *, environ: Mapping[str, str], stdout: TextIO, stderr: TextIO) -> int:
     """Serve one job to its end.
 
-    SIGINT and SIGTERM end it too, if this is the main thread.
+    SIGINT and SIGTERM end it too, if this is the main thread. With ``file`` this process must have no children of
+    others: at the end everything below it is ended.
 
     Returns:
         The exit code: 0 once every client has sent FINI, 1 when the job failed, 2 if it could not even begin as asked
@@ -68,6 +78,7 @@ def run_server(options: ServerOptions, *, environ: Mapping[str, str], stdout: Te
     try:
         preference = None if options.auth is None else parse_preference(options.auth)
         machine = ServerMachine(options.count, find_credentials(environ, preference))
+        lines = read_appfile(options.file, options.count) if options.file else ()
         listener = _listen(options)
     except UsageError as error:
         _say(stderr, f"Error: {error}")
@@ -79,7 +90,12 @@ def run_server(options: ServerOptions, *, environ: Mapping[str, str], stdout: Te
         address, port = listener.getsockname()[:2]
         shown = outgoing_address() if address in _ANY else address
         _print_endpoint(show_endpoint(shown, port), stdout, stderr)
-        return loop.run()
+        try:
+            loop.start(make_commands(lines, show_endpoint(shown, port), environ))
+            return loop.run()
+        except LaunchError as error:
+            _say(stderr, f"Error: {error}")
+            return 1
 
 
 def _listen(options: ServerOptions) -> socket.socket:
@@ -148,31 +164,87 @@ class _Loop:
         self._addresses: dict[int, str] = {}
         self._unsent: dict[int, memoryview] = {}
         self._next = 0
+        self._children: Children | None = None
         self._exit_code: int | None = None
 
     def __enter__(self) -> _Loop:
         return self
 
     def __exit__(self, *_exc: object) -> None:
-        for conn in list(self._sockets):
-            self._close(conn)
+        self._close_all()
+        if self._children is not None:
+            self._children.end(self._turn_children)
+            self._children.close()
         self._selector.close()
 
+    def start(self, commands: list[Command]) -> None:
+        """Start clients of our own.
+
+        Raises:
+            LaunchError: one could not be started.
+        """
+        self._selector.register(self._interrupts, selectors.EVENT_READ, self._interrupted)
+        if commands:
+            self._children = Children(commands, self._selector)
+            self._children.start()
+
     def run(self) -> int:
-        """Turn until there is an exit code."""
-        self._selector.register(self._listener, selectors.EVENT_READ, None)
-        self._selector.register(self._interrupts, selectors.EVENT_READ, None)
+        """Turn until there is an exit code, and until clients of our own have ended."""
+        self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
         while self._exit_code is None:
             for key, events in self._selector.select():
-                if self._interrupts.signum is not None:
-                    self._report("interrupted; closing all connections")
-                    return 128 + self._interrupts.signum
-                if key.fileobj is self._listener:
-                    self._accept()
-                elif key.data is not None and key.data in self._sockets and events & selectors.EVENT_READ:
+                if callable(key.data):
+                    key.data()
+                elif key.data in self._sockets and events & selectors.EVENT_READ:
                     self._read(key.data)
             self._write_all()
-        return self._exit_code
+            if self._exit_code is None:
+                self._check_children()
+        return self._see_off(self._exit_code)
+
+    def _interrupted(self) -> None:
+        if self._interrupts.signum is not None and self._exit_code is None:
+            self._report("interrupted; closing all connections")
+            self._exit_code = 128 + self._interrupts.signum
+
+    # Clients of our own
+
+    def _check_children(self) -> None:
+        """A client that ends badly before it has a connection would be awaited for ever."""
+        why = "" if self._children is None else self._children.error or self._children.failure
+        if why:
+            _say(self._stderr, f"Error: {why}; closing all connections")
+            self._exit_code = 1
+
+    def _see_off(self, code: int) -> int:
+        """Let clients of our own say their last words; the exit code with theirs taken into account."""
+        self._close_all()
+        children = self._children
+        if children is None:
+            return code
+        self._selector.unregister(self._interrupts)
+        self._selector.unregister(self._listener)
+        # Or a client that is only now starting would be let into its queue, and wait there.
+        self._listener.close()
+        # At a failed start or a signal they hear it from their lost connection, as clients of others do.
+        give_up = time.monotonic() + _CLIENTS_END_S
+        while children.running and time.monotonic() < give_up and self._interrupts.signum is None:
+            self._turn_children(0.1)
+        late = "a client that it started has not ended after the job" if children.running else ""
+        why = children.error or children.failure or late
+        if code == 0 and why:
+            _say(self._stderr, f"Error: {why}")
+            return 1
+        return code
+
+    def _turn_children(self, seconds: float) -> None:
+        for key, _ in self._selector.select(seconds):
+            if callable(key.data):
+                key.data()
+
+    def _close_all(self) -> None:
+        for conn in list(self._sockets):
+            self._close(conn)
 
     def _accept(self) -> None:
         strangers = [conn for conn in self._sockets if self._machine.is_stranger(conn)]
