@@ -369,7 +369,7 @@ def ssh(tmp_path: Path) -> dict[str, str]:
 def test_other_nodes(vendor: str, nodes: str, ssh: dict[str, str], impirun: type[Impirun]) -> None:
     need(vendor)
     job = Job(impirun)
-    client = job.client("--vendor", vendor, "--nodes", nodes, HELLO, IMPILAB_X="1", **ssh)
+    client = job.client("--vendor", vendor, "--nodes", nodes, HELLO, FI_TCP_IFACE="lo", **ssh)
     assert client.end() == 0, client.err
     assert sorted(client.out) == [f"hello from {rank} of 3, 3\n" for rank in range(3)]
     log = Path(ssh["LOG"]).read_text()
@@ -381,7 +381,7 @@ def test_other_nodes(vendor: str, nodes: str, ssh: dict[str, str], impirun: type
 @pytest.mark.parametrize("vendor", ["pure", "mpich"])
 def test_other_nodes_are_ended(vendor: str, ssh: dict[str, str], impirun: type[Impirun]) -> None:
     need(vendor)
-    client = Job(impirun).client("--vendor", vendor, "--nodes", "node-a:1,node-b:1", HOLD, **ssh)
+    client = Job(impirun).client("--vendor", vendor, "--nodes", "node-a:1,node-b:1", HOLD, FI_TCP_IFACE="lo", **ssh)
     left = holding(client, 2)
     client.process.terminate()
     assert client.end() == 143
