@@ -13,7 +13,7 @@ from impi.engine.join import claim
 from impi.engine.mesh import connect_hosts, listen
 from impi.errors import JobError, StartupError
 from impi.job import LONG8_VERSION, Host, Job, Proc
-from impi.vendors import load
+from impi.vendors import interfaces, load
 from impi.vendors.base import Vendor
 from impi.wire import addresses
 
@@ -32,7 +32,9 @@ def join_job() -> Engine:
     if invitation is None:
         return Engine(_singleton(), 0, load({"vendor": "pure", "rank": 0, "size": 1}), {})
     vendor = load(invitation)
-    address = str(invitation.get("interface") or "") or outgoing_address(str(invitation["server"]))
+    # With several nodes it is the name of an interface, or a network: one address cannot fit all of them.
+    chosen = str(invitation.get("interface") or "")
+    address = interfaces.address_of(chosen) if chosen else outgoing_address(str(invitation["server"]))
     listener = listen(address)
     me = {
         "address": addresses.from_text(address).hex(),
