@@ -27,6 +27,12 @@ __all__ = ["Limits", "Mutation", "Prepared", "Seen", "prepare", "run_cell"]
 
 _PROGRAMS: Final = Path(__file__).with_name("programs")
 _TURN_S: Final = 0.02
+_CROWDED: Final = {
+    "OMPI_MCA_mpi_yield_when_idle": "1",
+    "MPIR_CVAR_POLLS_BEFORE_YIELD": "1",
+    "OPENBLAS_NUM_THREADS": "1",  # half of what importing numpy costs
+}
+"""A lab's nodes share one machine's cores, which no launcher can know: without it, procs spin each other down."""
 _LAST_WORDS_S: Final = 2.0
 _AUTH_KEY: Final = "IMPI_AUTH_KEY"
 
@@ -213,7 +219,7 @@ class _Attempt:
             argv += ["--interface", node.address]
         argv += [lab.python(client), "-S", "-E", f"{root}/programs/rankwrap.py", f"{root}/{self.folder}"]
         argv += [lab.python(client), f"{root}/programs/{self.cell.case.program}"]
-        env = {**lab.environment(client), **self._auth()}
+        env = {**_CROWDED, **lab.environment(client), **self._auth()}
         if self.mutation is not None:
             argv, env = self.mutation(client, argv, env)
         self._start(f"client {client}", node, argv, env)

@@ -22,7 +22,7 @@ from impi.testbed.verdict import Verdict, judge
 
 __all__ = ["Done", "Scheduler", "default_jobs", "judge_cell"]
 
-_PROCS_PER_CORE: Final = 4
+_PROCS_PER_CORE: Final = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,7 +42,7 @@ def test_an_id_reads_well():
         (["p2p.ring/mpich+openmpi"], 2),
         (["p2p.ring/mpich+openmpi/1x2+1x2"], 1),
         (["p2p.ring/mpich+openmpi/**"], 2),
-        (["*/*/1x2+1x2+1x2"], 8),
+        (["*/*/1x2+1x2+1x2"], 5),
         (["*/*/*/auth=key"], 9),
         (["nothing.*"], 0),
         (["p2p.ring", "p2p.ring/mpich+*"], 12),

@@ -28,7 +28,7 @@ def run(backend, what, **more):
 
 def test_a_lab_is_reused_and_closed():
     backend = FakeBackend()
-    results = run(backend, cells("p2p.ring", "coll.bcast", "p2p.any"))
+    results = run(backend, cells("p2p.ring", "coll.all", "p2p.any"))
     assert [r.verdict.outcome for r in results] == ["pass"] * 3
     assert backend.log == ["open", *["begin", "end"] * 3, "close"]
 
@@ -39,7 +39,7 @@ def test_a_lab_is_discarded_after_a_non_pass():
             job.wraps[0]["status"] = 1
 
     backend = FakeBackend(tweak=fault)
-    results = run(backend, cells("p2p.ring", "coll.bcast", "p2p.any"))
+    results = run(backend, cells("p2p.ring", "coll.all", "p2p.any"))
     assert [r.verdict.outcome for r in results] == ["fail", "pass", "pass"]
     assert backend.log == ["open", "begin", "end", "close", "open", *["begin", "end"] * 2, "close"]
     assert backend.open_labs == 0
@@ -97,7 +97,7 @@ def test_stop_ends_the_run_and_closes_the_labs():
         results.append(result)
         scheduler.stop.set()
 
-    scheduler.run(cells("p2p.ring", "coll.bcast", "p2p.any"), lambda cell: None, done)
+    scheduler.run(cells("p2p.ring", "coll.all", "p2p.any"), lambda cell: None, done)
     assert len(results) == 1
     assert backend.open_labs == 0
 

@@ -67,14 +67,6 @@ def _any(roster: Roster, nonce: str) -> Iterator[Crossing]:
             yield Crossing(src=0, dest=rank, cid=WORLD, tag=40, nbytes=16, payload=data)
 
 
-def _objects(roster: Roster, nonce: str) -> Iterator[Crossing]:
-    for src, dest in _across(roster):
-        token = octets(nonce, f"objects/{src}", 48)
-        for tag in (60, 61):
-            yield Crossing(src=src, dest=dest, cid=WORLD, tag=tag, contains=token)
-        yield Crossing(src=src, dest=dest, cid=WORLD, tag=62, contains=octets(nonce, f"objects/large/{src}", 5000))
-
-
 P2P_CASES: Final = (
     Case(
         name="p2p.ring",
@@ -111,14 +103,5 @@ P2P_CASES: Final = (
         program="p2p_any.py",
         checks=lambda roster, rank: 2 * (roster.size - 1) + 2 if rank == 0 else 1,
         crossings=_any,
-        wide=True,
-    ),
-    Case(
-        name="p2p.objects",
-        description="Python objects, both ways at once",
-        clauses=("3.7.1",),
-        program="p2p_objects.py",
-        checks=lambda _roster, _rank: 3,
-        crossings=_objects,
     ),
 )
