@@ -9,6 +9,8 @@ from impi.errors import UsageError
 from impi.launch.net import outgoing_address, parse_endpoint, peer_name, show_endpoint
 
 
+@pytest.mark.clause("2.1")
+@pytest.mark.clause("2.2.1")
 @pytest.mark.parametrize(
     ("text", "endpoint"),
     [
@@ -22,6 +24,7 @@ def test_endpoints(text: str, endpoint: tuple[str, int]) -> None:
     assert show_endpoint(*endpoint) == text.strip()
 
 
+@pytest.mark.clause("2.2.2")
 @pytest.mark.parametrize(
     "text", ["", "host", "host:", ":5", "host:0", "host:65536", "host:x", "fd00::1:5", "[]:5", "h:٣"]
 )

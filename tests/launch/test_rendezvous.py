@@ -36,6 +36,7 @@ def test_stepping_with_a_selector() -> None:
     assert server.join() == 0
 
 
+@pytest.mark.clause("2.2.2")
 def test_no_server_there() -> None:
     port = free_port()
     client = Rendezvous("127.0.0.1", port, 0, environ=NO_AUTH)

@@ -47,6 +47,8 @@ def read_all(sock: socket.socket) -> bytes:
     return got
 
 
+@pytest.mark.clause("2.2")
+@pytest.mark.clause("2.3")
 @pytest.mark.parametrize("nclients", [1, 2, 5])
 def test_a_whole_job(nclients: int) -> None:
     server = ServerThread(nclients)
@@ -109,6 +111,7 @@ def test_an_interface_is_what_is_printed() -> None:
     assert server.join() == 0
 
 
+@pytest.mark.clause("2.1")
 def test_ipv6() -> None:
     try:
         socket.socket(socket.AF_INET6, socket.SOCK_STREAM).close()
@@ -123,6 +126,7 @@ def test_ipv6() -> None:
     assert server.join() == 0
 
 
+@pytest.mark.clause("2.2.1")
 def test_without_an_interface_it_prints_an_address_at_which_it_answers() -> None:
     server = ServerThread(1, interface="")
     assert re.fullmatch(r"\d+\.\d+\.\d+\.\d+:\d+\n", server.line)
@@ -134,6 +138,7 @@ def test_without_an_interface_it_prints_an_address_at_which_it_answers() -> None
 # Strangers
 
 
+@pytest.mark.clause("2.2.4")
 def test_strangers_are_closed_and_reported_and_the_job_goes_on() -> None:
     server = ServerThread(2, environ={"IMPI_AUTH_KEY": "5678"})
     silent = server.connect()
@@ -275,6 +280,7 @@ def test_no_authentication_method(environ: dict[str, str], auth: str | None) -> 
     )
 
 
+@pytest.mark.clause("2.2.1")
 def test_a_port_that_is_taken() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -286,6 +292,7 @@ def test_a_port_that_is_taken() -> None:
     assert err.count("\n") == 1
 
 
+@pytest.mark.clause("2.2.1")
 def test_a_port_can_be_chosen() -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -296,6 +303,7 @@ def test_a_port_can_be_chosen() -> None:
     assert server.join() == 0
 
 
+@pytest.mark.clause("2.3.3")
 def test_authentication_in_the_order_of_the_list() -> None:
     both = {"IMPI_AUTH_NONE": "", "IMPI_AUTH_KEY": "7"}
     for auth, warned in ((None, False), ("0,1", True), ("1-0", False), ("0", True)):

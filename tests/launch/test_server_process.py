@@ -67,6 +67,7 @@ def test_signals_end_it_in_order(start: Start, signum: int, code: int) -> None:
     assert err.splitlines()[-1] == "impirun: interrupted; closing all connections"
 
 
+@pytest.mark.clause("2.2.3")
 @pytest.mark.parametrize("stderr", [None, subprocess.STDOUT])
 def test_pipes_closed_after_the_first_line_do_not_matter(start: Start, stderr: int | None) -> None:
     """As under ``impirun -server 1 | head -1``, with and without ``2>&1``."""
@@ -81,6 +82,7 @@ def test_pipes_closed_after_the_first_line_do_not_matter(start: Start, stderr: i
     assert process.wait(DEADLINE_S) == 0
 
 
+@pytest.mark.clause("2.2.3")
 def test_a_pipe_closed_before_the_first_line(start: Start) -> None:
     reading, writing = os.pipe()
     os.close(reading)

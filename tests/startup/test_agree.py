@@ -35,6 +35,7 @@ def test_labels_ascend_and_are_all_there(facts_of: Maker) -> None:
     assert [Label.C_VERSION, *labels] == sorted(Label)
 
 
+@pytest.mark.clause("2.3.5")
 def test_the_example_of_2_3_4(facts_of: Maker) -> None:
     """Three clients of 3, 2, 2 hosts with 2, 3, 4 processes each."""
     clients = [facts_of(0, (2, 2, 2)), facts_of(1, (3, 3)), facts_of(2, (4, 4))]
@@ -52,6 +53,7 @@ def test_the_example_of_2_3_4(facts_of: Maker) -> None:
     assert job.from_json(job.to_json()) == job
 
 
+@pytest.mark.clause("2.3.5")
 def test_minima_and_defaults(facts_of: Maker) -> None:
     a = facts_of(0, (1, 1), datalen=8000, tag_ub=40000, ackmark=9, hiwater=10)
     b = facts_of(1, (1,), datalen=4000, tag_ub=2**31 - 1, ackmark=2, hiwater=50, xsize=1024, maxlinear=4)
@@ -60,6 +62,7 @@ def test_minima_and_defaults(facts_of: Maker) -> None:
     assert (job.xsize, job.maxlinear) == (1024, 4)
 
 
+@pytest.mark.clause("3.9")
 def test_the_lowest_values_that_are_allowed(facts_of: Maker) -> None:
     lowest = {"datalen": 1, "tag_ub": 32767, "ackmark": 1, "hiwater": 1}
     job = agree_on_job(2, collate(facts_of(0, **lowest), facts_of(1)))
@@ -113,6 +116,7 @@ BROKEN = [
 ]
 
 
+@pytest.mark.clause("2.3.5")
 @pytest.mark.parametrize(("values", "message"), BROKEN)
 def test_what_makes_no_job(facts_of: Maker, values: dict[int, bytes], message: str) -> None:
     """Client 0 has hosts of 1 and 2 processes, client 1 one of 1; then some labels are replaced."""
@@ -122,6 +126,7 @@ def test_what_makes_no_job(facts_of: Maker, values: dict[int, bytes], message: s
         agree_on_job(2, good | values)
 
 
+@pytest.mark.clause("2.3.5")
 @pytest.mark.parametrize("label", list(Label))
 def test_every_label_is_mandatory(facts_of: Maker, label: Label) -> None:
     values = collate(facts_of(0))
@@ -130,6 +135,7 @@ def test_every_label_is_mandatory(facts_of: Maker, label: Label) -> None:
         agree_on_job(1, values)
 
 
+@pytest.mark.clause("3.2")
 def test_equal_names_of_processes_tell_both_clients(facts_of: Maker) -> None:
     values = collate(facts_of(0, (2,)), facts_of(1, (2,)))
     values[Label.P_IPV6] = addresses.from_text("192.168.0.1") * 4
@@ -149,6 +155,7 @@ def test_the_versions_of_the_clauses_example() -> None:
     assert agree_on_version(data, 3) == (0, 1)
 
 
+@pytest.mark.clause("2.3.5")
 @pytest.mark.parametrize(
     ("data", "nclients", "version"),
     [
@@ -163,6 +170,7 @@ def test_highest_common_version(data: bytes, nclients: int, version: tuple[int, 
     assert agree_on_version(data, nclients) == version
 
 
+@pytest.mark.clause("2.3.5")
 @pytest.mark.parametrize(
     ("data", "nclients", "message"),
     [
@@ -180,6 +188,7 @@ def test_broken_versions(data: bytes, nclients: int, message: str) -> None:
         agree_on_version(data, nclients)
 
 
+@pytest.mark.clause("3.9")
 @pytest.mark.parametrize(
     "values",
     [

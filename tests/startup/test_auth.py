@@ -11,6 +11,8 @@ from impi.startup.auth import choose_method, decode_mask, encode_mask
 NONE, KEY = Method.NONE, Method.KEY
 
 
+@pytest.mark.clause("2.3.3")
+@pytest.mark.clause("2.2.4")
 @pytest.mark.parametrize(
     ("environ", "preference", "expected"),
     [
@@ -29,6 +31,7 @@ def test_what_is_available(
     assert find_credentials(environ, preference) == expected
 
 
+@pytest.mark.clause("2.3.3")
 @pytest.mark.parametrize(
     ("environ", "preference"),
     [({}, None), ({"IMPI_AUTH_KEY": " "}, None), ({"IMPI_AUTH_KEY": "1"}, (NONE,)), ({"IMPI_AUTH_NONE": ""}, ())],
@@ -39,6 +42,7 @@ def test_nothing_available(environ: dict[str, str], preference: tuple[Method, ..
     assert str(caught.value) == "No authentication methods available for negotiation. Aborting."
 
 
+@pytest.mark.clause("2.3.3")
 @pytest.mark.parametrize(
     ("text", "key"), [("0", 0), ("18446744073709551615", 2**64 - 1), (" 0x162E ", 5678), ("010", 10)]
 )

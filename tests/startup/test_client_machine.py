@@ -89,11 +89,14 @@ def test_one_strict_client_makes_a_strict_job(facts_of: Maker) -> None:
 # Octets
 
 
+@pytest.mark.clause("2.3.3")
 @pytest.mark.parametrize(("credentials", "mask"), [(NONE, 1), (KEY, 2), (BOTH, 3)])
 def test_it_begins_with_its_mask(credentials: Credentials, mask: int) -> None:
     assert ClientMachine(0, credentials).data_to_send() == b"AUTH\0\0\0\4" + mask.to_bytes(4, "big")
 
 
+@pytest.mark.clause("2.3.3")
+@pytest.mark.clause("2.3.4")
 @pytest.mark.parametrize(("which", "answer"), [(0, b""), (1, (5678).to_bytes(8, "big"))])
 def test_it_follows_the_servers_choice(which: int, answer: bytes) -> None:
     machine = ClientMachine(3, BOTH)
@@ -102,6 +105,8 @@ def test_it_follows_the_servers_choice(which: int, answer: bytes) -> None:
     assert machine.data_to_send() == answer + b"IMPI\0\0\0\4\0\0\0\3"
 
 
+@pytest.mark.clause("2.3.5")
+@pytest.mark.clause("2.3.6")
 def test_one_label_at_a_time(facts_of: Maker) -> None:
     machine = joined(nclients=1)
     facts = facts_of(0, (1, 3))
@@ -118,6 +123,8 @@ def test_one_label_at_a_time(facts_of: Maker) -> None:
     assert machine.eof() is None
 
 
+@pytest.mark.clause("2.3.2")
+@pytest.mark.clause("2.3.5")
 def test_unknown_commands_and_labels_are_skipped_in_every_phase(facts_of: Maker) -> None:
     noise = encode_command(0x58585858, b"abc") + broadcast(0x1777, 2, b"theirs") + broadcast(0x7000, 0)
     machine = joined(nclients=1)
@@ -158,6 +165,7 @@ def test_any_split_gives_the_same_job(cuts: list[int]) -> None:
 # What ends it
 
 
+@pytest.mark.clause("2.2.2")
 @pytest.mark.parametrize("rank", [-1, 32])
 def test_no_client_has_this_number(rank: int) -> None:
     with pytest.raises(UsageError, match=str(rank)):
@@ -242,6 +250,7 @@ def test_contradictions_are_found_at_the_end(facts_of: Maker) -> None:
         rendezvous(machines, [facts_of(0), facts_of(1, xsize=5)], NONE)
 
 
+@pytest.mark.clause("2.3.3")
 def test_the_words_of_the_clause_for_a_wrong_key() -> None:
     machine = ClientMachine(1, KEY)
     assert str(machine.eof()) == "Server disconnected (wrong authentication key?)"
@@ -272,6 +281,7 @@ def test_the_end_while_the_job_runs(facts_of: Maker) -> None:
     assert "a client was lost" in str(error)
 
 
+@pytest.mark.clause("2.3.7")
 def test_calls_in_the_wrong_order(facts_of: Maker) -> None:
     machine = ClientMachine(0, NONE)
     with pytest.raises(LocalProtocolError):

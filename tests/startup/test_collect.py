@@ -8,6 +8,7 @@ from impi.errors import PeerError
 from impi.startup.collect import MAX_WAITING, Broadcast, Collector
 
 
+@pytest.mark.clause("2.3.5")
 def test_the_example_of_the_clause() -> None:
     """Client 1 skips C_DATALEN: its bit is zero, and the others' values are concatenated."""
     collector = Collector(3)
@@ -20,6 +21,7 @@ def test_the_example_of_the_clause() -> None:
     assert list(collector.complete()) == []
 
 
+@pytest.mark.clause("2.3.6")
 def test_done_tells_too() -> None:
     collector = Collector(2)
     collector.finish(1)
@@ -72,6 +74,7 @@ def test_any_interleaving_gives_the_same_broadcasts(contributions: list[dict[int
     assert collector.finished
 
 
+@pytest.mark.clause("2.3.5")
 @pytest.mark.parametrize("second", [7, 6, -1])
 def test_labels_ascend(second: int) -> None:
     collector = Collector(1)
@@ -80,6 +83,7 @@ def test_labels_ascend(second: int) -> None:
         collector.add(0, second, b"")
 
 
+@pytest.mark.clause("2.3.6")
 def test_nothing_after_done() -> None:
     collector = Collector(1)
     collector.finish(0)

@@ -27,6 +27,7 @@ def job_of(shape: list[int]) -> Job:
     )
 
 
+@pytest.mark.clause("2.3.8")
 def test_three_clients_of_one_two_and_one_hosts() -> None:
     job = job_of([1, 2, 1])
     assert dance_steps(job, 0) == [Accept(), Accept(), Accept()]
@@ -35,6 +36,7 @@ def test_three_clients_of_one_two_and_one_hosts() -> None:
     assert dance_steps(job, 3) == [Connect(0), Connect(1), Connect(2)]
 
 
+@pytest.mark.clause("2.3.8")
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=5))
 def test_every_pair_of_clients_hosts_meets_once_and_nobody_waits_for_ever(shape: list[int]) -> None:
     job = job_of(shape)
@@ -61,6 +63,7 @@ def test_every_pair_of_clients_hosts_meets_once_and_nobody_waits_for_ever(shape:
     assert set(pairs) == everybody
 
 
+@pytest.mark.clause("2.3.8")
 @pytest.mark.parametrize(
     ("rank", "why"),
     [

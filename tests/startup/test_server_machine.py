@@ -90,12 +90,14 @@ def failure(events: list[ServerEvent]) -> JobFailed:
     return events[0]
 
 
+@pytest.mark.clause("2.2.1")
 @pytest.mark.parametrize("count", [0, 33, -1])
 def test_numbers_of_clients(count: int) -> None:
     with pytest.raises(UsageError, match="1 to 32"):
         ServerMachine(count, NONE)
 
 
+@pytest.mark.clause("2.3.5")
 def test_32_clients_and_one_too_many() -> None:
     machine = server(32, connections=33)
     for conn in range(32):
@@ -111,6 +113,7 @@ def test_32_clients_and_one_too_many() -> None:
 # Authentication
 
 
+@pytest.mark.clause("2.3.3")
 @pytest.mark.parametrize(
     ("credentials", "mask", "answer"),
     [
@@ -130,6 +133,7 @@ def test_negotiation_of_the_method(credentials: Credentials, mask: int, answer: 
     assert machine.data_to_send(0) == answer
 
 
+@pytest.mark.clause("2.3.3")
 def test_masks_longer_than_32_bits() -> None:
     machine = server(credentials=KEY)
     assert machine.receive_data(0, encode_command(Command.AUTH, bytes.fromhex("00000002 ffffffff"))) == []
@@ -140,6 +144,7 @@ def test_masks_longer_than_32_bits() -> None:
     )
 
 
+@pytest.mark.clause("2.3.3")
 def test_a_right_key_is_answered_by_nothing() -> None:
     machine = server(credentials=KEY)
     assert machine.receive_data(0, auth(2)) == []
@@ -173,6 +178,8 @@ STRANGERS = [
 ]
 
 
+@pytest.mark.clause("2.2.4")
+@pytest.mark.clause("2.3.3")
 @pytest.mark.parametrize(("credentials", "data", "reason"), STRANGERS)
 def test_what_costs_a_stranger_its_connection_and_nobody_else(
     credentials: Credentials, data: bytes, reason: str
@@ -198,6 +205,7 @@ def test_the_end_of_a_stranger(data: bytes) -> None:
     assert machine.missing() == [0, 1]
 
 
+@pytest.mark.clause("2.2.2")
 def test_a_duplicate_rank_names_both_and_costs_only_the_second() -> None:
     machine = server(3)
     machine.receive_data(0, auth(1) + impi(1))
@@ -218,6 +226,7 @@ def test_one_client_too_many_while_the_job_runs() -> None:
 # Labels
 
 
+@pytest.mark.clause("2.3.4")
 def test_size_only_when_all_have_joined() -> None:
     machine = server()
     machine.receive_data(1, auth(1) + impi(1))
@@ -236,6 +245,8 @@ def test_labels_that_come_before_the_size_wait_for_it() -> None:
     assert machine.data_to_send(0) == SIZE_2 + broadcast(1, 3, b"ab") + DONE
 
 
+@pytest.mark.clause("2.3.1")
+@pytest.mark.clause("2.3.5")
 def test_unknown_labels_are_relayed_and_skipped_ones_have_no_bit() -> None:
     machine = joined(3)
     machine.receive_data(0, coll(0x1000, b"a"))
@@ -251,6 +262,7 @@ def test_unknown_labels_are_relayed_and_skipped_ones_have_no_bit() -> None:
     assert machine.data_to_send(1) == DONE
 
 
+@pytest.mark.clause("2.3.2")
 def test_unknown_commands_are_skipped_in_every_phase() -> None:
     unknown = encode_command(0x58585858, b"payload")
     machine = server(1)
@@ -275,6 +287,8 @@ CLIENT_FAULTS = [
 ]
 
 
+@pytest.mark.clause("2.3.5")
+@pytest.mark.clause("2.3.6")
 @pytest.mark.parametrize(("data", "reason", "clause"), CLIENT_FAULTS)
 def test_a_client_that_breaks_the_protocol_costs_the_job(data: bytes, reason: str, clause: str) -> None:
     machine = joined()
@@ -315,6 +329,7 @@ def test_a_client_lost_while_others_are_awaited() -> None:
     assert failure(machine.eof(0)).client == 0
 
 
+@pytest.mark.clause("2.3.7")
 @pytest.mark.parametrize("sent", [b"", FINI[:7]])
 def test_a_client_lost_without_fini(sent: bytes) -> None:
     machine = running()
@@ -325,6 +340,7 @@ def test_a_client_lost_without_fini(sent: bytes) -> None:
     assert "2.3.7" in failed.reason
 
 
+@pytest.mark.clause("2.3.7")
 def test_the_end_in_any_order() -> None:
     machine = running(3)
     assert machine.receive_data(2, FINI) == [ClientFinished(2, 2)]

@@ -8,6 +8,7 @@ from impi.errors import LocalProtocolError, PeerError
 from impi.transfer import AckCounter, CreditWindow
 
 
+@pytest.mark.clause("3.6")
 def test_window_stops_at_hiwater_and_opens_by_ackmark():
     window = CreditWindow(ackmark=2, hiwater=3)
     for _ in range(3):
@@ -20,6 +21,7 @@ def test_window_stops_at_hiwater_and_opens_by_ackmark():
     assert window.sent == 1 and window.open
 
 
+@pytest.mark.clause("3.6")
 def test_acknowledging_more_than_was_sent_is_the_peers_fault():
     window = CreditWindow(ackmark=2, hiwater=3)
     window.take()
@@ -28,6 +30,7 @@ def test_acknowledging_more_than_was_sent_is_the_peers_fault():
     assert window.sent == 1
 
 
+@pytest.mark.clause("3.9")
 @pytest.mark.parametrize(("ackmark", "hiwater"), [(0, 1), (2, 1), (-1, 5)])
 def test_both_refuse_what_3_9_forbids(ackmark, hiwater):
     for refuses in (CreditWindow, AckCounter):
@@ -46,6 +49,7 @@ def test_a_packet_beyond_hiwater_is_an_error_only_while_it_is_certain():
     assert not counter.received()
 
 
+@pytest.mark.clause("3.6")
 @given(ackmark=st.integers(1, 9), packets=st.integers(0, 100))
 def test_one_acknowledgement_every_ackmark(ackmark, packets):
     counter = AckCounter(ackmark, ackmark)
@@ -54,6 +58,7 @@ def test_one_acknowledgement_every_ackmark(ackmark, packets):
     assert counter.unacknowledged == packets % ackmark
 
 
+@pytest.mark.clause("3.6")
 @given(ackmark=st.integers(1, 9), more=st.integers(0, 9), order=st.lists(st.booleans(), max_size=200))
 def test_a_full_window_is_always_owed_an_acknowledgement(ackmark, more, order):
     window, counter, acks, in_pipe = CreditWindow(ackmark, ackmark + more), AckCounter(ackmark, ackmark + more), 0, 0

@@ -27,6 +27,8 @@ def octets(length: int, seed: int = 0) -> bytes:
     return bytes((i * 7 + seed) & 255 for i in range(length))
 
 
+@pytest.mark.clause("3.7")
+@pytest.mark.clause("3.7.1")
 @pytest.mark.parametrize("length", [0, 1, LIMIT - 1, LIMIT])
 @pytest.mark.parametrize("synchronous", [False, True])
 def test_short_message_is_one_packet(length, synchronous):
@@ -45,6 +47,8 @@ def test_short_message_is_one_packet(length, synchronous):
     assert kinds(bytes(wire.streams[1, 0])) == (["SYNCACK"] if synchronous else [])
 
 
+@pytest.mark.clause("3.7")
+@pytest.mark.clause("3.7.2")
 @pytest.mark.parametrize("length", [LIMIT + 1, 2 * LIMIT, 3 * LIMIT + 5])
 @pytest.mark.parametrize("synchronous", [False, True])
 def test_long_message_waits_after_its_first_packet(length, synchronous):
@@ -64,6 +68,7 @@ def test_long_message_waits_after_its_first_packet(length, synchronous):
     assert out.done and right.got[0][0].done and right.got[0][1] == octets(length)
 
 
+@pytest.mark.clause("3.5")
 def test_header_only_packets_are_zero_where_table_3_1_is_silent():
     left, right, wire = pair(ackmark=1, hiwater=1)
     left.send(1, b"abc", synchronous=True, tag=9)
@@ -83,6 +88,7 @@ def test_header_only_packets_are_zero_where_table_3_1_is_silent():
     assert right.machine.finished
 
 
+@pytest.mark.clause("3.9")
 def test_maxdatalen_one():
     left, right, wire = pair(maxdatalen=1, ackmark=1, hiwater=1)
     outs = [left.send(1, octets(length, length)) for length in (0, 1, 2, 7)]
@@ -91,6 +97,7 @@ def test_maxdatalen_one():
     assert all(out.done for out in outs)
 
 
+@pytest.mark.clause("3.6")
 def test_sender_stops_at_hiwater_and_goes_on_by_ackmark():
     left, right, wire = pair(ackmark=2, hiwater=4)
     outs = [left.send(1, bytes([i])) for i in range(7)]
@@ -111,6 +118,7 @@ def test_sender_stops_at_hiwater_and_goes_on_by_ackmark():
     assert left.machine.idle
 
 
+@pytest.mark.clause("3.6")
 def test_protoack_is_not_held_back_by_a_closed_window_and_overtakes_what_has_not_begun():
     left, right, _ = pair(ackmark=1, hiwater=2)
     for i in range(6):
@@ -128,6 +136,7 @@ def test_protoack_is_not_held_back_by_a_closed_window_and_overtakes_what_has_not
     assert kinds(drain(right.machine, 0)) == ["PROTOACK"]
 
 
+@pytest.mark.clause("3.1")
 def test_long_messages_to_one_and_to_several_processes_take_turns():
     job = make_job([[1], [2]], ackmark=10, hiwater=1000)
     machine = Transfer(job, 0)
@@ -236,6 +245,7 @@ def test_accepted_in_the_middle_of_its_first_packet():
     assert event.incoming.done and event.incoming.available and place == data
 
 
+@pytest.mark.clause("3.6")
 def test_unexpected_messages_are_kept_and_acknowledged_on_arrival():
     left, right, wire = pair(ackmark=2, hiwater=2, eager=False)
     for i in range(9):
@@ -269,6 +279,7 @@ def test_buffers_are_let_go_when_done():
 # Cancellation, 3.7.4
 
 
+@pytest.mark.clause("3.7.4")
 def test_cancel_before_anything_left_is_decided_here():
     left, _, wire = pair()
     out = left.send(1, b"abc")
@@ -279,6 +290,7 @@ def test_cancel_before_anything_left_is_decided_here():
     assert kinds(bytes(wire.streams[0, 1])) == ["FINI"]
 
 
+@pytest.mark.clause("3.7.4")
 @pytest.mark.parametrize(("length", "synchronous"), [(3, False), (3, True), (50, False)])
 def test_cancel_of_an_unmatched_message_destroys_it(length, synchronous):
     left, right, wire = pair(eager=False)
@@ -296,6 +308,7 @@ def test_cancel_of_an_unmatched_message_destroys_it(length, synchronous):
         right.machine.accept(right.dropped[0], memoryview(bytearray(length)))
 
 
+@pytest.mark.clause("3.7.4")
 @pytest.mark.parametrize(("length", "synchronous"), [(3, False), (3, True), (50, False)])
 def test_cancel_of_a_matched_message_is_answered_no_even_after_the_syncack(length, synchronous):
     left, right, wire = pair(eager=False)
@@ -310,6 +323,7 @@ def test_cancel_of_a_matched_message_is_answered_no_even_after_the_syncack(lengt
     assert right.got[0][0].done and right.got[0][1] == octets(length)
 
 
+@pytest.mark.clause("3.7.4")
 def test_cancel_after_the_syncack_is_decided_here():
     left, _, wire = pair()
     out = left.send(1, b"abc", synchronous=True)
@@ -319,6 +333,7 @@ def test_cancel_after_the_syncack_is_decided_here():
     assert "CANCEL" not in kinds(bytes(wire.streams[0, 1]))
 
 
+@pytest.mark.clause("3.7.4")
 def test_cancel_reaches_the_newest_message_of_a_reused_request_id():
     job = make_job([[1], [1]], ackmark=100, hiwater=100)
     left, right = job.procs
@@ -339,6 +354,7 @@ def test_cancel_reaches_the_newest_message_of_a_reused_request_id():
     assert kinds(drain(side.machine, 0)) == ["CANCELYES", "CANCELNO", "CANCELNO"]
 
 
+@pytest.mark.clause("3.6")
 def test_cancels_count_as_packets():
     left, _, wire = pair(ackmark=1, hiwater=1, eager=False)
     out = left.send(1, b"abc")
@@ -354,6 +370,7 @@ def test_cancels_count_as_packets():
 # Finalization, 3.8
 
 
+@pytest.mark.clause("3.8")
 def test_fini_goes_behind_held_packets_and_ends_when_both_have_come():
     left, right, wire = pair(ackmark=1, hiwater=1)
     for i in range(5):
@@ -385,6 +402,7 @@ def test_nothing_is_sent_any_more_after_both_finis():
     side.machine.eof(1)
 
 
+@pytest.mark.clause("3.8")
 def test_acknowledgements_go_on_after_our_fini():
     left, right, wire = pair(ackmark=1, hiwater=2, eager=False)
     early = left.send(1, b"early", synchronous=True)
@@ -406,6 +424,7 @@ def test_acknowledgements_go_on_after_our_fini():
     assert left.machine.finished and right.machine.finished
 
 
+@pytest.mark.clause("3.8")
 def test_nothing_but_acknowledgements_may_be_asked_for_after_finish():
     left, _, wire = pair(eager=False)
     out = left.send(1, b"abc")

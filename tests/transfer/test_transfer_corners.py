@@ -64,6 +64,7 @@ def test_cancel_of_one_of_several_that_wait():
     assert side.machine.idle
 
 
+@pytest.mark.clause("3.7.4")
 def test_an_older_message_of_a_reused_id_is_matched():
     side = Side(JOB, 0, eager=False)
     side.handle(feed(side.machine, 1, data(b"old", srqid=7, tag=1) + data(b"new", srqid=7, tag=2)))
@@ -87,6 +88,7 @@ def test_no_protoack_once_both_have_said_fini():
     assert not side.machine.wants_write(1) and side.machine.idle
 
 
+@pytest.mark.clause("3.6")
 def test_a_peer_that_overruns_hiwater_and_never_reads():
     """The PROTOACKs for its first packets are still here, so it cannot have had one: what piles up is bounded."""
     machine = Transfer(JOB, 0)

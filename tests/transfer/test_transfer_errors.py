@@ -53,6 +53,11 @@ BAD = {
 }
 
 
+@pytest.mark.clause("3.2")
+@pytest.mark.clause("3.4")
+@pytest.mark.clause("3.5")
+@pytest.mark.clause("3.7.1")
+@pytest.mark.clause("3.8")
 @pytest.mark.parametrize("name", BAD)
 @pytest.mark.parametrize("chunk", [1, 10_000])
 def test_peer_error(name, chunk):
@@ -79,6 +84,7 @@ BAD_CONTINUATIONS = {
 }
 
 
+@pytest.mark.clause("3.7.2")
 @pytest.mark.parametrize("name", BAD_CONTINUATIONS)
 def test_bad_continuation(name):
     side = Side(JOB, 0)
@@ -151,6 +157,7 @@ def test_rest_of_a_long_message_asked_for_after_our_fini():
         feed(side.machine, HOST, header(SYNCACK, srqid=out.srqid))
 
 
+@pytest.mark.clause("3.8")
 @pytest.mark.parametrize(
     ("octets", "words"), [(b"", "packet;"), (header(DATA)[:50], "middle"), (FIRST[:140], "middle")]
 )

@@ -17,12 +17,14 @@ def read(reader: CommandReader, data: bytes) -> list[tuple[int, bytes]]:
     return list(iter(reader.next_command, None))  # type: ignore[arg-type]
 
 
+@pytest.mark.clause("2.3.2")
 def test_codes_spell_their_names() -> None:
     assert {c.name for c in Command} == {"AUTH", "IMPI", "COLL", "DONE", "FINI"}
     for command in Command:
         assert command.to_bytes(4, "big").decode() == command.name
 
 
+@pytest.mark.clause("2.3.5")
 def test_labels() -> None:
     ranges = [("C_", 0x1000, 7), ("H_", 0x2000, 5), ("P_", 0x3000, 2)]
     expected = [first + 0x100 * i for _, first, n in ranges for i in range(n)]
@@ -30,6 +32,7 @@ def test_labels() -> None:
     assert all(label.name.startswith(p) for p, first, _ in ranges for label in Label if label & 0xF000 == first)
 
 
+@pytest.mark.clause("2.3.2")
 def test_octets_of_the_clause() -> None:
     assert encode_command(Command.IMPI, b"\0\0\0\3") == b"IMPI" + bytes.fromhex("00000004 00000003")
     assert encode_command(Command.DONE) == b"DONE" + bytes(4)

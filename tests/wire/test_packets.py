@@ -37,6 +37,7 @@ FIELDS = {
 }
 
 
+@pytest.mark.clause("3.5")
 @given(HEADERS, st.integers(0, 9))
 def test_round_trip_at_any_offset(header: Header, offset: int) -> None:
     octets = pack_header(header)
@@ -45,6 +46,7 @@ def test_round_trip_at_any_offset(header: Header, offset: int) -> None:
     assert unpack_header(memoryview(bytearray(octets))) == header
 
 
+@pytest.mark.clause("3.5")
 @given(HEADERS)
 def test_each_field_is_at_its_offset(header: Header) -> None:
     octets = pack_header(header)
@@ -53,6 +55,7 @@ def test_each_field_is_at_its_offset(header: Header) -> None:
         assert struct.unpack_from(code, octets, offset)[0] == getattr(header, name), name
 
 
+@pytest.mark.clause("3.5")
 def test_types_have_the_numbers_of_table_3_1() -> None:
     names = ["DATA", "DATASYNC", "PROTOACK", "SYNCACK", "CANCEL", "CANCELYES", "CANCELNO", "FINI"]
     assert [(t.name, t.value) for t in PacketType] == [(name, n) for n, name in enumerate(names)]
