@@ -81,17 +81,18 @@ impi.fields = f
 local wrong = ProtoExpert.new("impi.error", "Breach of the protocol", expert.group.PROTOCOL, expert.severity.ERROR)
 impi.experts = { wrong }
 
-local tcp_stream, tcp_seq = Field.new("tcp.stream"), Field.new("tcp.seq")
-
 -- What is known of each TCP connection -------------------------------------------------------------------------------
 
-local streams -- by tcp.stream: kind, the opener's endpoint, what each direction has begun with
+-- Fields of TCP cannot be asked for the connection: in a first pass without a tree they have no values.
+
+local live -- by pair of endpoints: the state of the latest connection between them
+local frames -- by frame number: the state of its connection
+local tried -- by direction of an unknown connection: the frame that began it
 local hosts -- "address:port" of every host of every job so far
 local procs -- "address/pid", both as hex: rank
-local learning -- by tcp.stream of a start-up: the labels that wait for others
 
 function impi.init()
-  streams, hosts, procs, learning = {}, {}, {}, {}
+  live, frames, tried, hosts, procs = {}, {}, {}, {}, {}
 end
 
 local function endpoint(address, port)
@@ -117,9 +118,7 @@ local function split(range, width)
 end
 
 -- The server's broadcasts name all hosts and procs in the order of their ranks (IMPI 2.3.5).
-local function learn(stream, name, range)
-  local known = learning[stream] or {}
-  learning[stream] = known
+local function learn(known, name, range)
   if name == "H_IPV6" or name == "P_IPV6" then
     known[name] = split(range, 16)
     for i, part in ipairs(known[name]) do
@@ -199,7 +198,7 @@ local function show_command(range, tree, state, forth)
     if range:len() > start then
       add_elements(subtree, label, range:range(start))
       if not forth and LABELS[label] then
-        learn(state.stream, shown, range:range(start))
+        learn(state.labels, shown, range:range(start))
       end
     end
     subtree:append_text(" " .. shown)
@@ -319,7 +318,7 @@ end
 local function next_packet(tvb, at, state, forth)
   local left = tvb:len() - at
   if forth and state.forth == "start" then
-    return 4, left >= 4 and show_host_rank or nil, "packets"
+    return 4, show_host_rank, "packets"
   elseif left < 8 then
     return HEADER, nil
   end
@@ -346,16 +345,15 @@ end
 -- The dissector proper ------------------------------------------------------------------------------------------------
 
 -- TCP hands over each direction from where the last call left it, so the phase can be kept; a call that comes again,
--- when a frame is looked at again, gets the phase of its first time. Also says whether the frame had a call before.
+-- when a frame is looked at again, gets the phase of its first time.
 local function resume(state, pinfo, tvb, side)
   local key = pinfo.number .. ":" .. tvb:len()
   if not pinfo.visited then
-    state.calls[pinfo.number] = (state.calls[pinfo.number] or 0) + 1
-    state.seen[key] = { phase = state[side], again = state.calls[pinfo.number] > 1 }
+    state.seen[key] = { phase = state[side], again = state.told == pinfo.number }
   elseif state.seen[key] then
     state[side] = state.seen[key].phase
   end
-  return state.seen[key] and state.seen[key].again
+  return state.seen[key] or {}
 end
 
 local function give_up(tvb, at, tree, problem)
@@ -366,7 +364,7 @@ end
 local function dissect(tvb, pinfo, tree, state)
   local forth = endpoint(pinfo.src, pinfo.src_port) == state.opener
   local side = forth and "forth" or "back"
-  local again, told, at = resume(state, pinfo, tvb, side), {}, 0
+  local call, told, at = resume(state, pinfo, tvb, side), {}, 0
   pinfo.cols.protocol = "IMPI"
   while at < tvb:len() and state[side] ~= "broken" do
     local size, show, phase = next_part(tvb, at, state, forth)
@@ -375,8 +373,9 @@ local function dissect(tvb, pinfo, tree, state)
       told[#told + 1] = "ERROR"
       state[side] = "broken"
     elseif at + size > tvb:len() or not show then
+      -- While the size is not known: asking for the header and then for more of the same frame is lost in a second pass.
       pinfo.desegment_offset = at
-      pinfo.desegment_len = math.max(at + size - tvb:len(), 1)
+      pinfo.desegment_len = show and at + size - tvb:len() or DESEGMENT_ONE_MORE_SEGMENT
       break
     else
       told[#told + 1] = show(tvb:range(at, size), tree, state, forth)
@@ -385,7 +384,8 @@ local function dissect(tvb, pinfo, tree, state)
     end
   end
   if #told > 0 then
-    pinfo.cols.info = (again and ", " or "") .. table.concat(told, ", ")
+    state.told = pinfo.number
+    pinfo.cols.info = (call.again and ", " or "") .. table.concat(told, ", ")
   end
 end
 
@@ -406,41 +406,51 @@ local function seems_header(tvb, at)
   return kind > 1 or (short and tvb:range(at + 84, 4):int() >= 0)
 end
 
-local function begin(stream, kind, opener)
-  local state = { stream = stream, kind = kind, opener = opener, forth = "start", back = "start", seen = {}, calls = {} }
-  streams[stream] = state
+local function begin(pair, kind, opener)
+  local state = {
+    kind = kind, opener = opener, forth = "start", back = "start", seen = {}, told = 0,
+    labels = {}, -- of a start-up: those that wait for others
+  }
+  live[pair] = state
   return state
 end
 
 -- A host rank alone is four octets: it counts as one only at the start of its stream, and where labels or the header
 -- that follows say that this is a channel.
-local function recognise(tvb, pinfo, stream)
+local function recognise(tvb, pinfo, pair)
   local from, to = endpoint(pinfo.src, pinfo.src_port), endpoint(pinfo.dst, pinfo.dst_port)
   if tvb:len() >= 4 and tvb:range(0, 4):string() == "AUTH" then
-    return begin(stream, "startup", from)
+    return begin(pair, "startup", from)
   elseif hosts[to] then
-    return begin(stream, "channel", from)
+    return begin(pair, "channel", from)
   elseif hosts[from] then
-    return begin(stream, "channel", to)
+    return begin(pair, "channel", to)
   end
-  local first = tcp_seq() and tcp_seq().value == 1
-  if first and tvb:len() >= 4 then
+  local way = from .. ">" .. to
+  tried[way] = tried[way] or pinfo.number
+  if tried[way] == pinfo.number and tvb:len() >= 4 then
     local rank = tvb:range(0, 4):uint()
     if rank > 0 and rank < MOST_HOSTS and seems_header(tvb, 4) then
-      return begin(stream, "channel", from)
+      return begin(pair, "channel", from)
     elseif seems_header(tvb, 0) then
-      return begin(stream, "channel", to)
+      return begin(pair, "channel", to)
     end
   end
   return nil
 end
 
+local function pair_of(pinfo)
+  local one, other = endpoint(pinfo.src, pinfo.src_port), endpoint(pinfo.dst, pinfo.dst_port)
+  return one < other and one .. "|" .. other or other .. "|" .. one
+end
+
+-- TCP asks here for connections that nobody has claimed, so a pair of endpoints that is known already is used anew.
 local function heuristic(tvb, pinfo, tree)
-  local stream = tcp_stream() and tcp_stream().value
-  if not stream then
-    return false
+  local state = frames[pinfo.number]
+  if not state and not pinfo.visited then
+    state = recognise(tvb, pinfo, pair_of(pinfo))
+    frames[pinfo.number] = state
   end
-  local state = streams[stream] or recognise(tvb, pinfo, stream)
   if not state then
     return false
   end
@@ -449,9 +459,11 @@ local function heuristic(tvb, pinfo, tree)
   return true
 end
 
+-- TCP calls this for connections that are known, or that somebody wants decoded as this protocol.
 function impi.dissector(tvb, pinfo, tree)
-  local stream = tcp_stream() and tcp_stream().value
-  local state = stream and (streams[stream] or recognise(tvb, pinfo, stream))
+  local pair = pair_of(pinfo)
+  local state = frames[pinfo.number] or live[pair] or recognise(tvb, pinfo, pair)
+  frames[pinfo.number] = state
   if not state then
     return 0
   end
