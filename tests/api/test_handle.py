@@ -13,6 +13,10 @@ from impi.api.handle import Handle
 from impi.api.info import INFO_ENV, INFO_NULL, Info
 from impi.api.op import OP_NULL, SUM, Op
 
+def _name_of(handle: Handle) -> str:
+    return f"{type(handle).__name__}-{'null' if not handle else 'constant'}"
+
+
 NULLS = [DATATYPE_NULL, ERRHANDLER_NULL, GROUP_NULL, INFO_NULL, OP_NULL]
 CONSTANTS = [INT, ERRORS_RETURN, GROUP_EMPTY, INFO_ENV, SUM]
 
@@ -21,7 +25,7 @@ class MyInfo(Info):
     pass
 
 
-@pytest.mark.parametrize("handle", NULLS, ids=repr)
+@pytest.mark.parametrize("handle", NULLS, ids=_name_of)
 def test_null(handle: Handle) -> None:
     assert not handle
     assert handle.handle == 0
@@ -33,7 +37,7 @@ def test_null(handle: Handle) -> None:
     assert [other for other in NULLS if other == handle] == [handle]
 
 
-@pytest.mark.parametrize("handle", CONSTANTS, ids=repr)
+@pytest.mark.parametrize("handle", CONSTANTS, ids=_name_of)
 def test_constant(handle: Handle) -> None:
     assert handle
     assert handle.handle > 0
@@ -49,7 +53,7 @@ def test_constant(handle: Handle) -> None:
     assert handle
 
 
-@pytest.mark.parametrize("handle", NULLS + CONSTANTS, ids=repr)
+@pytest.mark.parametrize("handle", NULLS + CONSTANTS, ids=_name_of)
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
 def test_constants_are_pickled_by_name(handle: Handle, protocol: int) -> None:
     assert pickle.loads(pickle.dumps(handle, protocol)) is handle
