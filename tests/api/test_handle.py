@@ -13,6 +13,7 @@ from impi.api.handle import Handle
 from impi.api.info import INFO_ENV, INFO_NULL, Info
 from impi.api.op import OP_NULL, SUM, Op
 
+
 def _name_of(handle: Handle) -> str:
     return f"{type(handle).__name__}-{'null' if not handle else 'constant'}"
 
