@@ -101,6 +101,7 @@ def facts_of_three(client: int) -> ClientFacts:
 
 @pytest.mark.clause("2.3.4")
 @pytest.mark.clause("2.3.5")
+@pytest.mark.clause("3.2")
 @pytest.mark.parametrize("client", [0, 1, 2])
 def test_our_clients_in_a_job_of_three(client: int) -> None:
     credentials = BOTH if client == 1 else PLAIN

@@ -105,7 +105,9 @@ class Player:
             "finished": lambda: self.machine.finished,
             "not finished": lambda: not self.machine.finished,
         }
-        if argument in checks:
+        if argument.startswith("left "):
+            assert [str(incoming.tag) for incoming in self.waiting] == argument.split()[1:]
+        elif argument in checks:
             assert checks[argument](), argument
         else:
             acts[argument]()

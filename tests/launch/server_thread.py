@@ -57,13 +57,15 @@ class ServerThread:
         self.port = int(port)
 
     def _run(self, options: ServerOptions) -> None:
-        self.code = run_server(options, environ=self.environ, stdout=self._stdout, stderr=self.stderr)
+        try:
+            self.code = run_server(options, environ=self.environ, stdout=self._stdout, stderr=self.stderr)
+        finally:
+            self._stdout.close()  # or who waits for the line would wait for ever
 
     def join(self) -> int:
         """The exit code, once it has ended."""
         self._thread.join(DEADLINE_S)
         assert not self._thread.is_alive(), self.stderr.getvalue()
-        self._stdout.close()
         assert self.code is not None
         return self.code
 
