@@ -49,6 +49,7 @@ class Spec(TypedDict):
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _CHUNK = 65536
+_MOST_REAPED = 1000  # at a time: processes may end as fast as we take their statuses
 _POLL_S = 0.02
 _GIVE_UP_S = (
     5.0  # a process that outlives KILL for so long is not ours to kill (another user's, or stuck in the kernel)
@@ -96,11 +97,21 @@ def _signal(processes: Mapping[int, int], number: int) -> None:
             os.kill(pid, number)
 
 
-def _kill_groups(groups: set[int]) -> None:
-    """What forks faster than we walk is caught by its process group, which the kernel ends as one."""
+def _kill_groups(groups: set[int]) -> set[int]:
+    """What forks faster than we walk is caught by its process group, which the kernel ends as one.
+
+    Returns those that were still there; they vanish when their last member has ended and its status was taken.
+    """
+    there = set()
     for group in groups - {os.getpgrp(), 0, 1}:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
+        try:
             os.killpg(group, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+        except PermissionError:
+            pass
+        there.add(group)
+    return there
 
 
 class _Supervisor:
@@ -191,7 +202,7 @@ class _Supervisor:
         """Take the statuses of all that ended; orphans come to us too."""
         with contextlib.suppress(BlockingIOError):
             os.read(self._wake, _CHUNK)
-        while True:
+        for _ in range(_MOST_REAPED):
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
             except ChildProcessError:
@@ -238,13 +249,12 @@ class _Supervisor:
             self._wait(grace_s, empty=True)
         give_up = time.monotonic() + _GIVE_UP_S
         # Again and again: a process may fork between the walk and the signal.
-        while (alive := _descendants()) and time.monotonic() < give_up:
-            groups.update(alive.values())
-            _kill_groups(groups)
+        while (alive := _descendants()) or groups:
+            groups = _kill_groups(groups | set(alive.values()))
             _signal(alive, signal.SIGKILL)
-            self._wait(_POLL_S, empty=True)
-        _kill_groups(groups)
-        self._reap()
+            if time.monotonic() > give_up:
+                break
+            self._turn(_POLL_S if alive or groups else 0)
         return [line for line in left if line]
 
     def _drain(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import secrets
 import subprocess
 import sys
 import time
@@ -212,13 +213,14 @@ def test_a_killed_supervisor_takes_the_command_with_it(start: Start) -> None:
 
 
 def test_forks_faster_than_the_walk_are_ended_too(start: Start) -> None:
+    name = f"runaway-{secrets.token_hex(8)}"
     # Each process is replaced by a new one again and again.
     code = "import os, time\nend = time.monotonic() + 20\nwhile time.monotonic() < end:\n    if os.fork(): os._exit(0)"
-    raw = start(["sh", "-c", f'echo ready; {sys.executable} -c "{code}" runaway & sleep 600'], grace_s=0.1)
+    raw = start(["sh", "-c", f'echo ready; {sys.executable} -c "{code}" {name} & sleep 600'], grace_s=0.1)
     assert raw.printed() == "ready\n"
     raw.say({"do": "stop"})
     assert "exit" in raw.until("exit")
-    assert [p for p in Path("/proc").glob("[0-9]*") if b"\0runaway\0" in _cmdline(p)] == []
+    assert [p for p in Path("/proc").glob("[0-9]*") if name.encode() in _cmdline(p)] == []
 
 
 def _cmdline(folder: Path) -> bytes:

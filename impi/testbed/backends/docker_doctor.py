@@ -23,6 +23,7 @@ _OLDEST_API: Final = (1, 40)
 _MEMORY_GIB: Final = 2.0
 _DISK_GIB: Final = 2.0
 _PROBE_NODES: Final = 8
+_PROBE_S: Final = 20
 
 
 def examine(client: docker.DockerClient, images: Images) -> list[Finding]:
@@ -112,13 +113,16 @@ def _images_and_capture(client: docker.DockerClient, images: Images) -> list[Fin
     ]
     if "base" not in present:
         return found
-    # tcpdump on loopback for no packet at all: whether the kernel and the engine let it listen.
-    program = "tcpdump -Z root -i lo -w /dev/null & sleep 0.3; kill -INT $! && wait $!"
+    # tcpdump on loopback until it has seen one packet: whether the kernel and the engine let it listen.
+    program = (
+        f"timeout {_PROBE_S} tcpdump -Z root -i lo --immediate-mode -c 1 -w /dev/null udp & "
+        "while kill -0 $!; do echo > /dev/udp/127.0.0.1/9; sleep 0.05; done 2> /dev/null; wait $!"
+    )
     try:
         with engine_fault("tcpdump does not work in a container"):
             client.containers.run(
                 present["base"],
-                ["/bin/sh", "-c", program],
+                ["/bin/bash", "-c", program],
                 user="0",
                 network_mode="none",
                 cap_drop=["ALL"],
