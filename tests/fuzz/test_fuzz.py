@@ -1,0 +1,77 @@
+"""A short, seeded run of each fuzz target; `make fuzz` runs millions. And the harness itself must be able to find."""
+
+from collections import Counter
+from random import Random
+
+import fuzz_client
+import fuzz_host
+import fuzz_run
+import fuzz_server
+import pytest
+
+from impi.startup import ServerMachine
+from impi.transfer import Transfer
+
+TARGETS = {"server": fuzz_server.play, "client": fuzz_client.play, "host": fuzz_host.play}
+
+MUST_REACH = {
+    "server": ["JobOver", "JobStarted", "ConnectionRefused: sent a wrong authentication key", "JobFailed: submitted"],
+    "client": ["Negotiated", "Joined", "StartupError 2.3.5: did not contribute", "PeerError 2.3.2: "],
+    "host": [
+        "a long message was completed",
+        "a message was taken back",
+        "finalization was complete",
+        "held at hiwater",
+        "a cancellation was answered: True",
+        "a cancellation was answered: False",
+        "the end, without error",
+        "PeerError 3.2",
+        "PeerError 3.5",
+        "PeerError 3.6",
+        "PeerError 3.7.1",
+        "PeerError 3.8",
+    ],
+}
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_a_short_run(name: str) -> None:
+    report = fuzz_run.run(name, TARGETS[name], seed=7, first=1, inputs=3000)
+    assert report.inputs == 3000
+    assert 2 * report.deep >= report.inputs, "at least half must get past AUTH or the first header"
+    for state in MUST_REACH[name]:
+        assert any(found.startswith(state) for found in report.reached), f"{state} was not reached"
+    assert report.peak > 0
+
+
+def test_an_input_can_be_repeated() -> None:
+    def whole(seed: int) -> Counter[str]:
+        return fuzz_run.run("host", fuzz_host.play, seed=seed, first=5, inputs=50).reached
+
+    assert whole(3) == whole(3) != whole(4)
+
+
+def test_it_finds_an_exception_that_is_not_declared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ServerMachine, "missing", lambda self: [][0])
+    with pytest.raises(fuzz_run.Crash, match=r"IndexError.*repeat it: --target server --seed 7 --first \d+ --inputs 1"):
+        fuzz_run.run("server", fuzz_server.play, seed=7, first=1, inputs=100)
+
+
+def test_it_finds_credit_out_of_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("impi.transfer.credit.CreditWindow.open", True)
+    with pytest.raises(fuzz_run.Crash):
+        fuzz_run.run("host", fuzz_host.play, seed=7, first=1, inputs=2000)
+
+
+def test_it_finds_memory_without_bound() -> None:
+    def hungry(rng: Random, reached: Counter[str]) -> bool:
+        return len(bytearray(10 << 20)) > 0
+
+    with pytest.raises(fuzz_run.Crash, match="0 octets made it allocate"):
+        fuzz_run.run("hungry", hungry, seed=1, first=1, inputs=2000)
+
+
+def test_it_finds_a_machine_that_wants_to_write_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Transfer, "wants_write", lambda self, host: True)
+    with pytest.raises(fuzz_run.Crash, match="wants to write nothing"):
+        fuzz_run.run("host", fuzz_host.play, seed=1, first=1, inputs=10)
