@@ -19,10 +19,11 @@ from impi.testbed.backends.nodes import SshNode, lab_fault
 from impi.testbed.backends.pcap import HEADER_OCTETS, between
 from impi.testbed.runner import Capture
 
-__all__ = ["CAPTURE_FOLDER", "CAPTURE_RIGHTS", "Tap", "tcpdump"]
+__all__ = ["CAPTURE_FOLDER", "CAPTURE_RIGHTS", "CAPTURE_SHARES", "Tap", "tcpdump"]
 
 CAPTURE_FOLDER: Final = "/cap"
 CAPTURE_RIGHTS: Final = ("NET_RAW", "SETUID", "SETGID")
+CAPTURE_SHARES: Final = 65536  # of the processor, where a node has 1024
 _SEEN_S: Final = 10.0
 _TURN_S: Final = 0.01
 _DISCARD: Final = 9  # the port of a service that nobody runs; sent to the gateway, so that no other node sees it

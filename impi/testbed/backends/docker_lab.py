@@ -19,7 +19,7 @@ from docker.types import LogConfig
 from impi.errors import LabError, LaunchError
 from impi.remote.ssh import Connection, Key, new_key
 from impi.testbed.backends import owner
-from impi.testbed.backends.capture import CAPTURE_FOLDER, CAPTURE_RIGHTS, Tap, tcpdump
+from impi.testbed.backends.capture import CAPTURE_FOLDER, CAPTURE_RIGHTS, CAPTURE_SHARES, Tap, tcpdump
 from impi.testbed.backends.contents import HOME, SOURCES, SSH_PORT, UID, USER, contents
 from impi.testbed.backends.engine import engine_fault, ignore_missing
 from impi.testbed.backends.nodes import SshNode, in_parallel, lab_fault
@@ -220,6 +220,8 @@ class DockerLab:
                 network_mode=f"container:{container.id}",
                 cap_drop=["ALL"],
                 cap_add=list(CAPTURE_RIGHTS),
+                # It needs little, but at once: else the kernel drops packets on a busy machine.
+                cpu_shares=CAPTURE_SHARES,
                 security_opt=["no-new-privileges"],
                 volumes={self._volume: {"bind": CAPTURE_FOLDER, "mode": "rw"}},
                 log_config=LogConfig(type="json-file"),
