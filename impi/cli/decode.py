@@ -153,6 +153,7 @@ def _sort_in(given: _Input, path: Path, octets: bytes) -> None:
 def _connections(given: _Input, path: Path, parts: Iterable[bytes]) -> list[Connection]:
     """The connections of one capture; what is damaged is complained of, and what stands before it is used."""
     segments: list[Segment] = []
+    parts = list(parts)
     for part in parts:
         try:
             for item in read_pcap(part):
@@ -160,7 +161,9 @@ def _connections(given: _Input, path: Path, parts: Iterable[bytes]) -> list[Conn
                     segments.append(item)
         except LabError as error:
             given.complaints.append(f"{path}: {error}")
-    return reassemble(sorted(segments, key=lambda s: s.time))
+    if len(parts) > 1:
+        segments.sort(key=lambda s: s.time)
+    return reassemble(segments)
 
 
 def _print_records(jobs: Sequence[ObservedJob], every: Sequence[Record], options: argparse.Namespace) -> None:

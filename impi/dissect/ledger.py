@@ -1,19 +1,20 @@
 """Keeps account of one channel, packet by packet: credit, synchronous sends, long messages, cancels (IMPI 3.6 to 3.8).
 
 A capture shows an acknowledgement before whatever its arrival allowed, wherever between the two hosts it was taken, so
-no rule here can accuse a host because of where the capture stood.
+no rule here can accuse a host because of where the capture stood. What its clock cannot order, :func:`in_order` does.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from impi.dissect.channel import Packet
 from impi.dissect.layout import Layout, show_address
 
-__all__ = ["Fault", "Ledger", "PairAccount"]
+__all__ = ["Fault", "Ledger", "PairAccount", "in_order"]
 
 Fault = tuple[str, str]
 """What is wrong, and the clause that says so."""
@@ -25,6 +26,8 @@ _Request = tuple[_Proc, _Proc, int]
 
 _CARRIERS: Final = ("DATA", "DATASYNC")
 _UNCOUNTED: Final = ("PROTOACK", "FINI")
+_BLUR_S: Final = 50e-6
+"""What is closer than this has no order by the clock: stamps are rounded, and every processor takes its own."""
 _AFTER_FINI: Final = ("PROTOACK", "SYNCACK", "CANCELYES", "CANCELNO")
 
 
@@ -94,7 +97,8 @@ class Ledger:
             if self._datalen is not None and packet.length > self._datalen:
                 found.append((f"a packet of {packet.length} octets, where the job has {self._datalen}", "2.3.5"))
             if packet.tag < 0 or (self._tag_ub is not None and packet.tag > self._tag_ub):
-                found.append((f"tag {packet.tag} is outside 0 to {self._tag_ub}", "2.3.5"))
+                most = "the job's maximum" if self._tag_ub is None else self._tag_ub
+                found.append((f"tag {packet.tag} is outside 0 to {most}", "2.3.5"))
         return found
 
     def _misplaced(self, proc: _Proc, host: int) -> list[Fault]:
@@ -185,6 +189,26 @@ class Ledger:
             if packet.kind == "CANCELYES" and waiting:
                 waiting.pop()  # IMPI 3.7.4: of several with the same request id the newest is meant
                 self.pair(packet.dest, packet.src).cancelled += 1
+
+
+def in_order(packets: Iterable[Packet], layout: Layout | None) -> Iterator[Packet]:
+    """The packets of one channel by time, or where the time does not decide, in an order in which they can be sent.
+
+    What a packet needs is "that many packets of the other side", so taking whatever can go never blocks what could
+    have gone; where neither side can go on, a host broke the protocol, and the packet is taken as it is.
+    """
+    waiting: tuple[deque[Packet], deque[Packet]] = deque(), deque()
+    for packet in packets:
+        waiting[0 if packet.forth else 1].append(packet)
+    ledger = Ledger(layout)
+    while any(waiting):
+        # A FINI waits for all else: a host keeps acknowledging after its own (IMPI 3.8).
+        first, *others = sorted(filter(None, waiting), key=lambda side: (side[0].time, side[0].kind == "FINI"))
+        for other in others:
+            if ledger.early(first[0]) and other[0].time <= first[0].time + _BLUR_S and not ledger.early(other[0]):
+                first = other
+        ledger.enter(first[0])
+        yield first.popleft()
 
 
 def _limit(layout: Layout | None, label: str) -> int | None:

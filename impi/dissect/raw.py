@@ -7,15 +7,13 @@ acknowledgement what it acknowledges (IMPI 2.3, 3.6, 3.7). :func:`observe_stream
 from __future__ import annotations
 
 import re
-from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from impi.dissect.channel import Channel, Packet, decode_channel
+from impi.dissect.channel import decode_channel
 from impi.dissect.jobs import ObservedJob, seems_channel
-from impi.dissect.layout import Layout
-from impi.dissect.ledger import Ledger
+from impi.dissect.ledger import in_order
 from impi.dissect.startup import Conversation, Note, decode_startup, learn_layout
 from impi.dissect.tcp import Connection, Stream
 
@@ -113,7 +111,7 @@ def _set_clock(job: ObservedJob) -> None:
                 steps.append((step, number, stream, offset))
     for number, channel in enumerate(job.channels):
         steps.append(((_CHANNELS, 0, 0), number, channel.connection.forth, 0))
-        for position, packet in enumerate(_possible_order(channel, job.layout), start=1):
+        for position, packet in enumerate(in_order(channel.packets, job.layout), start=1):
             stream = channel.connection.forth if packet.forth else channel.connection.back
             steps.append(((_CHANNELS, position, 0), number, stream, packet.offset))
     for time, (_, _, stream, offset) in enumerate(sorted(steps, key=lambda s: s[:2])):
@@ -137,20 +135,3 @@ def _step(note: Note) -> _Step:
     server_too = 0 if note.by_client else 1
     # The size waits for every client's rank (IMPI 2.3.4), a label for every client's (2.3.5), DONE for every DONE.
     return (_PHASES.get(note.kind, _FIRST), note.label, server_too)
-
-
-def _possible_order(channel: Channel, layout: Layout | None) -> Iterable[Packet]:
-    """Merge both directions: every packet after those of the other side that it needs.
-
-    Needs are of the form "that many packets of the other side", so taking whatever can go never blocks what could
-    have gone; if neither side can go on, a host broke the protocol there, and its packet is taken as it is.
-    """
-    waiting = [deque(p for p in channel.packets if p.forth == forth) for forth in (True, False)]
-    ledger = Ledger(layout)
-    while any(waiting):
-        sides = [queue for queue in waiting if queue]
-        ready = [queue for queue in sides if not ledger.early(queue[0])]
-        # A FINI waits for all else: a host keeps acknowledging after its own (IMPI 3.8).
-        side = min(ready or sides, key=lambda queue: queue[0].kind == "FINI")
-        ledger.enter(side[0])
-        yield side.popleft()

@@ -12,7 +12,7 @@ from typing import Final
 from impi.dissect.channel import Channel, Packet
 from impi.dissect.jobs import ObservedJob
 from impi.dissect.layout import Layout, show_address
-from impi.dissect.ledger import Ledger
+from impi.dissect.ledger import Ledger, in_order
 from impi.dissect.problem import Problem
 from impi.dissect.startup import LABELS, Conversation, Note
 from impi.dissect.tcp import Connection, Stream
@@ -149,9 +149,10 @@ class _Teller:
         whole = not self.connection.problems
         for problem in problems:
             later = [at for at in self.starts[problem.forth] if at >= problem.offset]
-            size = min(later, default=len(self.stream(problem.forth).data)) - problem.offset
+            size = max(min(later, default=len(self.stream(problem.forth).data)) - problem.offset, 0)
             # A hole makes what stands before it look cut: only whole streams accuse their sender.
-            yield self.problem(problem, kind="ERROR" if whole else "GAP", size=max(size, 0))
+            if whole or size:
+                yield self.problem(problem, kind="ERROR" if whole else "GAP", size=size)
 
     def problem(self, problem: Problem, *, kind: str = "ERROR", size: int = 0) -> Record:
         fields: dict[str, Value] = {"text": problem.text, "clause": problem.clause}
@@ -186,7 +187,7 @@ class _Startup(_Teller):
         return Problem.at(text, clause, forth=note.by_client, offset=note.offset, time=note.time, data=data)
 
     def missing(self) -> Iterator[Record]:
-        """What should have been said before the end (IMPI 2.3.5, 2.3.7)."""
+        """What should have been said before the end (IMPI 2.3.5 to 2.3.7)."""
         if self.connection.problems or self.conversation.problems:
             return
         heard = {n.label_name for n in self.conversation.notes if n.kind == "COLL" and not n.by_client}
@@ -194,10 +195,11 @@ class _Startup(_Teller):
         for note in self.conversation.notes:
             if note.kind == "DONE" and not note.by_client and lost:
                 yield self.problem(self.wrong(f"DONE before the labels {', '.join(lost)}", "2.3.5", note))
-        if self.ended(True) and not self.conversation.said("FINI", by_client=True):
-            end = len(self.connection.forth.data)
-            text = f"{self.names[0]} ended without FINI"
-            yield self.problem(Problem.at(text, "2.3.7", forth=True, offset=end, time=self.end(True)))
+        for forth, command, clause in ((False, "DONE", "2.3.6"), (True, "FINI", "2.3.7")):
+            if self.ended(forth) and not self.conversation.said(command, by_client=forth):
+                end, name = len(self.stream(forth).data), self.names[0 if forth else 1]
+                text = f"{name} ended without {command}"
+                yield self.problem(Problem.at(text, clause, forth=forth, offset=end, time=self.end(forth)))
 
 
 class _Wire(_Teller):
@@ -212,7 +214,7 @@ class _Wire(_Teller):
             time = self.connection.forth.time_at(3)
             yield self.tell(True, "HOSTRANK", time, size=4, fields={"rank": self.channel.opener})
         ledger = Ledger(self.layout)
-        for packet in self.channel.packets:
+        for packet in in_order(self.channel.packets, self.layout):
             yield self.packet(packet)
             if not self.connection.problems:
                 for text, clause in ledger.faults(packet):

@@ -156,7 +156,7 @@ def _secret(stream: Stream, at: int, method: Value | None, problems: list[Proble
     if at > start:
         time = stream.time_at(at - 1)
         note = Note(time=time, by_client=True, kind="KEY", length=at - start, offset=start)
-    following = data[at : at + 4]
+    following = data[at : at + len(_AFTER_AUTH)]
     if following != _AFTER_AUTH[: len(following)]:
         # IMPI 2.3.4: the client's rank is next. A key sent unasked must not be shown as a command.
         text = "{} octets (not shown) from the client where its command IMPI should begin"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from impi.dissect.jobs import ObservedJob
 from impi.dissect.layout import Layout, show_address
-from impi.dissect.ledger import Ledger, PairAccount
+from impi.dissect.ledger import Ledger, PairAccount, in_order
 from impi.dissect.records import Record, wrong
 
 __all__ = ["PairCount", "Summary", "summarize"]
@@ -125,7 +125,7 @@ def summarize(number: int, job: ObservedJob, records: Iterable[Record]) -> Summa
     summary.kinds = {way: dict(counts) for way, counts in sorted(kinds.items())}
     for channel in job.channels:
         ledger = Ledger(layout)
-        for packet in channel.packets:
+        for packet in in_order(channel.packets, layout):
             ledger.enter(packet)
         for (src, dest), account in ledger.pairs.items():
             summary.pairs.append(PairCount(_name(src, layout), _name(dest, layout), account))
