@@ -1,0 +1,278 @@
+"""Whole jobs in virtual time: machines, matchers and bounded pipes under a seeded scheduler, watched by an oracle.
+
+Time is the number of events. An event is: a program takes a step, a machine writes some octets into a pipe, or reads
+some out of one. Which of the possible events comes next is the seed's choice; that there is always one until the job
+has ended is what "it always terminates" means.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from random import Random
+
+from impi.job import Job
+from impi.semantics.constants import ANY_SOURCE, ANY_TAG
+from impi.semantics.matching import Matcher
+from impi.startup import ClientFacts, HostFacts, ProcFacts, agree_on_job
+from impi.startup.facts import encode_facts, encode_versions
+from impi.transfer import Arrived, Incoming, Outgoing, Transfer
+from impi.wire import Label
+
+__all__ = ["World", "make_job"]
+
+TAGS = 3
+LATEST = 200_000
+"""No job of these sizes takes as many events, unless it hangs."""
+
+
+def make_job(rng: Random, shape: list[int], lowest: bool = False) -> Job:
+    """A job whose clients have ``shape`` procs, each its own host, from proposals that all differ."""
+    values: dict[int, bytes] = defaultdict(bytes)
+    for client, nprocs in enumerate(shape):
+        hosts = []
+        for i in range(nprocs):
+            here = bytes(12) + bytes([10, 0, client, i + 1])
+            hosts.append(HostFacts(here, 5000, (ProcFacts(here, 7),)))
+        ackmark = rng.randint(1, 6)
+        facts = ClientFacts(
+            hosts=tuple(hosts),
+            datalen=1 if lowest else rng.choice((1, 2, 7, 16, 100, 1000)),
+            ackmark=1 if lowest else ackmark,
+            hiwater=1 if lowest else ackmark + rng.randint(0, 6),
+            tag_ub=32767 + client,
+        )
+        values[Label.C_VERSION] += encode_versions([(0, 0)])
+        for label, data in encode_facts(facts):
+            values[label] += data
+    return agree_on_job(len(shape), values)
+
+
+@dataclass(eq=False)
+class Sent:
+    """One message, as the oracle knows it."""
+
+    number: int
+    source: int
+    dest: int
+    tag: int
+    data: bytes
+    out: Outgoing
+    arrived: bool = False
+    matched: bool = False
+    taken_back: bool = False
+
+
+@dataclass(eq=False)
+class Posted:
+    """One receive."""
+
+    source: int
+    tag: int
+
+
+class World:
+    """A job, and the oracle. ``run`` plays it to its end; every promise broken is an AssertionError."""
+
+    def __init__(self, rng: Random, job: Job, messages: int, *, capacity: int, cancels: float, eager: float) -> None:
+        self.rng = rng
+        self.job = job
+        self.capacity = capacity
+        self.cancels = cancels
+        self.eager = eager
+        procs = range(len(job.procs))
+        self.machines = [Transfer(job, rank) for rank in procs]
+        self.matchers: list[Matcher[Posted, Incoming]] = [Matcher() for _ in procs]
+        self.posted = [0] * len(job.procs)
+        self.pipes = {(a, b): bytearray() for a in procs for b in self.machines[a].hosts}
+        self.to_send = messages
+        self.sent: dict[int, Sent] = {}
+        self.rooms: list[tuple[Sent, Incoming, bytearray]] = []
+        self.last_arrived: dict[tuple[int, int], int] = defaultdict(int)
+        self.unexpected: dict[int, list[Incoming]] = defaultdict(list)
+        self.finished = [False] * len(job.procs)
+        self.now = 0
+
+    # The programs
+
+    def step(self, rank: int) -> bool:
+        """A program does something, if it has anything to do."""
+        roll = self.rng.random()
+        if self.to_send and roll < 0.5:
+            self.send(rank)
+        elif roll < 0.5 + self.eager or not self.to_send:
+            if self.to_send:
+                self.post(rank, self.rng.choice((ANY_SOURCE, *self.peers(rank))), self.rng.randint(-1, TAGS - 1))
+            elif self.unexpected[rank]:
+                self.post(rank, ANY_SOURCE, ANY_TAG)
+            else:
+                return False
+        elif roll < 0.9:
+            self.probe(rank)
+        return True
+
+    def peers(self, rank: int) -> list[int]:
+        client = self.job.procs[rank].client
+        return [proc.rank for proc in self.job.procs if proc.client != client]
+
+    def send(self, rank: int) -> None:
+        self.to_send -= 1
+        limit = self.job.maxdatalen
+        around = (0, 1, limit - 1, limit, limit + 1, 2 * limit, 2 * limit + 1, 5 * limit + 3)
+        data = self.rng.randbytes(self.rng.choice(around))
+        cut = self.rng.randint(0, len(data))
+        dest = self.rng.choice(self.peers(rank))
+        tag = self.rng.randrange(TAGS)
+        number = len(self.sent) + 1
+        out = self.machines[rank].send(
+            dest,
+            cid=0,
+            tag=tag,
+            lsrank=rank,
+            views=[memoryview(data)[:cut], memoryview(data)[cut:]],
+            synchronous=self.rng.random() < 0.3,
+            count=number,  # names the message to the oracle; a message of no octets can carry nothing else
+        )
+        self.sent[number] = Sent(number, rank, dest, tag, data, out)
+
+    def cancel(self) -> None:
+        """A sender asks for one of its messages to be taken back, wherever it is by now."""
+        message = self.rng.choice(list(self.sent.values()))
+        if not message.out.done:
+            self.machines[message.source].cancel(message.out)
+
+    def post(self, rank: int, source: int, tag: int) -> None:
+        """A receive; it must get the oldest message that fits, found here by looking at all."""
+        fits = [m for m in self.unexpected[rank] if source in (ANY_SOURCE, m.lsrank) and tag in (ANY_TAG, m.tag)]
+        found = self.matchers[rank].post(source, tag, Posted(source, tag))
+        assert found is (fits[0] if fits else None)
+        if found is not None:
+            self.unexpected[rank].remove(found)
+            self.match(rank, found)
+
+    def probe(self, rank: int) -> None:
+        found = self.matchers[rank].probe(ANY_SOURCE, ANY_TAG)
+        assert found is (self.unexpected[rank][0] if self.unexpected[rank] else None)
+        if found is not None and found.available:
+            assert found.nbytes == len(self.sent[found.count].data)
+
+    def match(self, rank: int, incoming: Incoming) -> None:
+        message = self.sent[incoming.count]
+        assert not message.matched and not message.taken_back
+        message.matched = True
+        room = bytearray(incoming.nbytes)
+        self.rooms.append((message, incoming, room))
+        self.machines[rank].accept(incoming, memoryview(room))
+
+    # The network
+
+    def write(self, a: int, b: int) -> None:
+        """Some octets of ``a`` enter the pipe, as many as fit at most."""
+        pipe = self.pipes[a, b]
+        machine = self.machines[a]
+        octets = b"".join(machine.data_to_send(b))
+        size = min(len(octets), self.capacity - len(pipe), self.rng.choice((1, 64, 128, 500, 1 << 20)))
+        pipe += octets[:size]
+        machine.sent(b, size)
+        self.check_credit(a)
+
+    def read(self, a: int, b: int) -> None:
+        """``b`` reads some octets of the pipe from ``a``."""
+        pipe = self.pipes[a, b]
+        machine = self.machines[b]
+        room = machine.get_buffer(a)
+        size = min(len(room), len(pipe), self.rng.choice((1, 64, 128, 500, 1 << 20)))
+        room[:size] = pipe[:size]
+        del pipe[:size]
+        for event in machine.received(a, size):
+            incoming = event.incoming
+            message = self.sent[incoming.count]
+            if isinstance(event, Arrived):
+                self.arrive(b, message, incoming)
+            else:
+                assert not message.matched and not message.taken_back
+                message.taken_back = True
+                assert self.matchers[b].discard(incoming)
+                self.unexpected[b].remove(incoming)
+        self.check_credit(b)
+
+    def arrive(self, rank: int, message: Sent, incoming: Incoming) -> None:
+        """In the order of sending, once, and as it was sent."""
+        assert not message.arrived
+        message.arrived = True
+        way = (message.source, message.dest)
+        assert message.number > self.last_arrived[way]
+        self.last_arrived[way] = message.number
+        assert (incoming.source, incoming.lsrank, rank) == (message.source, message.source, message.dest)
+        assert (incoming.tag, incoming.nbytes) == (message.tag, len(message.data))
+        if self.matchers[rank].arrive(incoming.lsrank, incoming.tag, incoming) is not None:
+            self.match(rank, incoming)
+        else:
+            self.unexpected[rank].append(incoming)
+
+    def check_credit(self, rank: int) -> None:
+        for path in self.machines[rank]._paths.values():
+            assert 0 <= path.window.sent <= self.job.hiwater
+            assert 0 <= path.counter.unacknowledged < self.job.ackmark
+
+    # The scheduler
+
+    def possible(self) -> list[tuple[str, int, int]]:
+        """Writes and reads that would move an octet."""
+        found = []
+        for (a, b), pipe in self.pipes.items():
+            if len(pipe) < self.capacity and self.machines[a].wants_write(b):
+                found.append(("write", a, b))
+            if pipe:
+                found.append(("read", a, b))
+        return found
+
+    def run(self) -> None:
+        """To the end, with FINI both ways."""
+        while not self.over():
+            self.now += 1
+            assert self.now < LATEST, "it does not end"
+            moves = self.possible()
+            if self.sent and self.rng.random() < self.cancels:
+                self.cancel()
+            elif moves and self.rng.random() < 0.8:
+                what, a, b = self.rng.choice(moves)
+                (self.write if what == "write" else self.read)(a, b)
+            else:
+                ranks = list(range(len(self.machines)))
+                self.rng.shuffle(ranks)
+                acted = [self.step(rank) for rank in ranks[: None if not moves else 1]]
+                assert moves or any(acted), "nobody can go on, and it is not over"
+        self.check_messages()
+        self.end()
+
+    def over(self) -> bool:
+        """All was sent and settled, and what arrived was matched."""
+        return (
+            not self.to_send
+            and all(message.out.done for message in self.sent.values())
+            and all(m.arrived or m.out.cancelled for m in self.sent.values())
+            and not any(self.unexpected.values())
+            and all(incoming.done for _, incoming, _ in self.rooms)
+        )
+
+    def check_messages(self) -> None:
+        """Each came exactly once, or was taken back, never both."""
+        for message in self.sent.values():
+            assert message.matched is not (message.out.cancelled is True)
+        for message, incoming, room in self.rooms:
+            assert incoming.done and room == message.data
+
+    def end(self) -> None:
+        """Finalization, in any order."""
+        for machine in self.rng.sample(self.machines, len(self.machines)):
+            machine.finish()
+        while moves := self.possible():
+            self.now += 1
+            assert self.now < 2 * LATEST, "finalization does not end"
+            what, a, b = self.rng.choice(moves)
+            (self.write if what == "write" else self.read)(a, b)
+        for machine in self.machines:
+            assert machine.finished and machine.idle
+            for host in machine.hosts:
+                machine.eof(host)
