@@ -103,16 +103,17 @@ class Transfer:
         self._queued(path)
         return message
 
-    def accept(self, incoming: Incoming, view: memoryview) -> None:
+    def accept(self, incoming: Incoming, view: memoryview | None) -> None:
         """``incoming`` was matched: its octets go to ``view``, and the sender is told where it waits for that.
 
         Args:
             incoming: from an :class:`Arrived` event, not accepted or cancelled before.
-            view: writable octets (format ``B``), at least ``incoming.nbytes``; the machine's until ``done``.
+            view: writable octets (format ``B``), at least ``incoming.nbytes``; the machine's until ``done``. None drops
+                the octets as they come, so that a message that is too long for its receive costs no memory.
         """
         if incoming.accepted or incoming.cancelled:
             raise LocalProtocolError(f"a message was accepted after it had been accepted or cancelled: {incoming}")
-        if view.nbytes < incoming.nbytes or view.readonly or view.format != "B":
+        if view is not None and (view.nbytes < incoming.nbytes or view.readonly or view.format != "B"):
             raise LocalProtocolError(
                 f"{incoming} cannot go into {view.nbytes} octets (format {view.format}, readonly {view.readonly})"
             )

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from impi.errors import LocalProtocolError
 
 __all__ = ["Arrived", "Cancelled", "Incoming", "Outgoing"]
+
+_NOWHERE: Final = memoryview(bytearray(64 * 1024))
+"""Where octets are read to that nobody wants; of all messages together, because nobody reads it."""
 
 
 class Outgoing:
@@ -165,26 +169,28 @@ class Incoming:
         self.filled = 0
         """Octets arrived so far."""
         self.view: memoryview | None = None
-        """Where the octets go, once accepted."""
+        """Where the octets go, once accepted; None for nowhere."""
         self.stash: memoryview | None = None
         """The octets arrived before it was accepted."""
 
-    def take_place(self, view: memoryview) -> None:
-        """Accept: what has arrived moves to ``view``, and the rest goes there directly."""
+    def take_place(self, view: memoryview | None) -> None:
+        """Accept: what has arrived moves to ``view``, and the rest goes there directly; without one it is dropped."""
         if self.stash is not None:
-            view[: self.filled] = self.stash[: self.filled]
+            if view is not None:
+                view[: self.filled] = self.stash[: self.filled]
             self.stash = None
         self.view = view
         self.accepted = True
 
     def store(self, piece: memoryview) -> bool:
-        """Take octets that were read ahead; True if they stay where they are because nobody has accepted them."""
+        """Take octets that were read elsewhere; True if they stay there because nobody has accepted them."""
         start = self.filled
         self.filled = start + piece.nbytes
-        if self.view is None:
+        if not self.accepted:
             self.stash = piece
             return True
-        self.view[start : self.filled] = piece
+        if self.view is not None:
+            self.view[start : self.filled] = piece
         return False
 
     def own(self) -> None:
@@ -195,9 +201,11 @@ class Incoming:
             self.stash = kept
 
     def room(self, nbytes: int) -> memoryview:
-        """Where the next ``nbytes`` octets are to be read to."""
+        """Where the next ``nbytes`` octets, or the first of them, are to be read to."""
         if self.view is not None:
             return self.view[self.filled : self.filled + nbytes]
+        if self.accepted:
+            return _NOWHERE[:nbytes]
         if self.stash is None:
             self.stash = memoryview(bytearray(self.first))
         return self.stash[self.filled : self.filled + nbytes]

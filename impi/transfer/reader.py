@@ -67,10 +67,11 @@ class Reader:
         if body is None:
             self._end += nbytes
             return
-        if self._lent_to_stash and body.accepted:  # accepted between buffer() and here
-            body.room(nbytes)[:] = lent[:nbytes]
-        body.filled += nbytes
         self._left -= nbytes
+        if self._lent_to_stash and body.accepted:  # accepted between buffer() and here
+            body.store(lent[:nbytes])
+        else:
+            body.filled += nbytes
 
     def header(self) -> Header | None:
         """The next header, or None while it has not arrived completely. Only when no user data is awaited."""

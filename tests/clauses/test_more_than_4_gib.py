@@ -88,3 +88,16 @@ def test_lengths_that_a_message_may_have(nbytes: int) -> None:
     assert (incoming.nbytes, incoming.filled, incoming.available) == (nbytes, 16, True)
     with pytest.raises(LocalProtocolError, match=f"of {nbytes} octets> cannot go into 16 octets"):
         machine.accept(incoming, memoryview(bytearray(16)))
+
+
+def test_the_longest_message_into_too_small_a_receive_costs_nothing() -> None:
+    """Without a place its octets are dropped as they come: lent buffers stay small."""
+    machine = Transfer(job(MOST), 0)
+    incoming = arrive(machine, packet(1, MOST, msglen=2**63 - 1))
+    machine.accept(incoming, None)
+    sizes = {len(machine.get_buffer(1))}
+    for _ in range(100):
+        room = machine.get_buffer(1)
+        sizes.add(len(room))
+        machine.received(1, len(room))
+    assert sizes == {1 << 16} and incoming.filled == 100 << 16

@@ -218,9 +218,7 @@ class _Game:
         if choice < 5:
             if self.waiting:
                 at = int(self.random() * len(self.waiting))
-                if self.waiting[at].nbytes <= 1 << 16:
-                    incoming = self.waiting.pop(at)
-                    machine.accept(incoming, memoryview(bytearray(incoming.nbytes)))
+                self.accept(self.waiting.pop(at))
         elif self.finishing:
             return
         elif choice < 8:
@@ -233,6 +231,11 @@ class _Game:
         elif self.random() < 0.1:
             self.finishing = True
             machine.finish()
+
+    def accept(self, incoming: Incoming) -> None:
+        """Into a place, or into none if it is long or the program gave too small a buffer."""
+        fits = incoming.nbytes <= 1 << 16 and self.random() < 0.9
+        self.machine.accept(incoming, memoryview(bytearray(incoming.nbytes)) if fits else None)
 
     def play(self) -> None:
         """The whole conversation."""
@@ -257,9 +260,8 @@ class _Game:
     def end(self) -> None:
         """Everybody does what is still to do, and ends."""
         if not self.finishing:
-            while self.waiting and self.waiting[-1].nbytes <= 1 << 16:
-                incoming = self.waiting.pop()
-                self.machine.accept(incoming, memoryview(bytearray(incoming.nbytes)))
+            while self.waiting:
+                self.accept(self.waiting.pop())
         busy, turns = 3, 0
         while busy:
             busy, turns = 0, turns + 1

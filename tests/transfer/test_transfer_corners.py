@@ -108,3 +108,33 @@ def test_a_peer_whose_protoacks_are_on_their_way_may_go_on():
     feed(machine, 1, data(b"y") * 2)
     with pytest.raises(PeerError, match="while 4 were unacknowledged"):
         feed(machine, 1, data(b"z"))
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 1 << 20])
+@pytest.mark.parametrize("after", [0, 128, 130, 144])
+@pytest.mark.parametrize("lent", [False, True])
+def test_a_message_that_nobody_wants(chunk, after, lent):
+    """Accepted without a place, before, in or after its first packet: its octets go nowhere, all else is as ever."""
+    side = Side(JOB, 0, eager=False)
+    first = header(PacketType.DATASYNC, pk_len=16, msglen=40, srqid=3) + bytes(16)
+    rest = header(PacketType.DATA, pk_len=16, msglen=40, srqid=3, drqid=1) + bytes(16)
+    rest += header(PacketType.DATA, pk_len=8, msglen=40, srqid=3, drqid=1) + bytes(8)
+    begin = max(after, 128)
+    side.handle(feed(side.machine, 1, first[:begin], lambda: chunk))
+    incoming = side.waiting.pop()
+    if lent and begin < 144:
+        room = side.machine.get_buffer(1)
+        side.machine.accept(incoming, None)
+        room[:1] = first[begin : begin + 1]
+        side.machine.received(1, 1)
+        begin += 1
+    else:
+        side.machine.accept(incoming, None)
+    assert not incoming.done and incoming.view is incoming.stash is None
+    stream = first[begin:] + rest + data(b"next")
+    assert side.machine.wants_write(1)
+    side.handle(feed(side.machine, 1, stream, lambda: chunk))
+    assert incoming.done and incoming.available
+    side.accept()
+    assert side.got[0][1] == b"next"
+    assert "SYNCACK" in kinds(drain(side.machine, 1))
