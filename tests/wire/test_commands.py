@@ -78,3 +78,11 @@ def test_limit_can_be_changed_between_commands() -> None:
 def test_no_int4(cmd: int) -> None:
     with pytest.raises(LocalProtocolError):
         encode_command(cmd)
+
+
+def test_what_is_held_is_shown_in_part() -> None:
+    reader = CommandReader()
+    reader.receive_data(encode_command(Command.DONE) + b"COLL" + bytes(90))
+    assert reader.next_command() == (Command.DONE, b"")
+    assert reader.held == b"COLL" + bytes(12)
+    assert len(reader) == 94
