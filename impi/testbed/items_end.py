@@ -111,14 +111,17 @@ def protocol(facts: Facts, name: str) -> Failed:
 def status(facts: Facts, name: str) -> Failed:
     """Every rank's wait status, every impirun and the server are as the case says."""
     ends = facts.case.ends(facts.roster)
+    found: list[tuple[float, int, int, int | None]] = []
     for planned in facts.roster.ranks:
         seen = facts.rank(planned.rank)
         wanted, status = ends.statuses.get(planned.rank, 0), seen.status if seen else None
         # Where a client fails, the others may be taken down with it, wrappers and all: none is left, as the sweep sees.
         if status != wanted and (ends.failing_client is None or planned.rank in ends.statuses):
-            expected, actual = f"rank {planned.rank} ends with {wanted}", status_text(status)
-            blame = facts.roster.label(planned.rank)
-            yield Item(name=name, ok=False, expected=expected, actual=actual, phase="finalize", blame=blame)
+            ended = seen.ended if seen is not None and status is not None else None
+            found.append((ended or float("inf"), planned.rank, wanted, status))
+    for _, rank, wanted, status in sorted(found, key=lambda f: f[:2]):  # who ended first took the others down
+        expected, blame = f"rank {rank} ends with {wanted}", facts.roster.label(rank)
+        yield Item(name=name, ok=False, expected=expected, actual=status_text(status), phase="finalize", blame=blame)
     yield from _commands(facts, name, ends.failing_client)
 
 

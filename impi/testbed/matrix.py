@@ -21,7 +21,8 @@ TIERS: Final = ("smoke", "pairs", "full")
 _PAIR: Final = parse_topology("1x2+1x2")
 _WIDE: Final = parse_topology("2x2+2x2")
 _TRIO: Final = parse_topology("1x2+1x2+1x2")
-_WIDE_PARTIES: Final = (("mpich", "openmpi"), ("openmpi", "pure"))
+_WIDE_PARTIES: Final = (("mpich", "openmpi"),)
+_WIDE_SHORT_PARTIES: Final = (("openmpi", "pure"),)
 _TRIO_PARTIES: Final = (VENDORS,)
 _SMOKE_PARTIES: Final = (("pure", "mpich"), ("mpich", "openmpi"))
 
@@ -58,6 +59,7 @@ def cells_of(tier: str, topologies: Sequence[Topology] = (), parties: Sequence[t
     return [
         *_cells(list(CASES.values()), pairs, _PAIR),
         *_cells(wide, pairs if tier == "full" else _WIDE_PARTIES, _WIDE),
+        *_cells([c for c in wide if c.smoke], () if tier == "full" else _WIDE_SHORT_PARTIES, _WIDE),
         *_cells(wide, trios, _TRIO),
     ]
 

@@ -304,6 +304,19 @@ def test_who_ends_first_does_not_make_a_timeout_of_the_others():
     assert run(lost).outcome == "fail"
 
 
+def test_who_ended_first_is_to_blame_for_who_was_taken_down():
+    def taken_down(job: Job) -> None:
+        for rank, status, ended in ((0, None, None), (1, -15, 9.0), (2, 5, 8.0), (3, -15, 9.5)):
+            job.wraps[rank].update(status=status, ended=ended)
+
+    verdict = run(taken_down)
+    assert (verdict.phase, verdict.culprit.expected, verdict.culprit.actual) == (
+        "finalize",
+        "rank 2 ends with 0",
+        "it ended with 5",
+    )
+
+
 def test_what_must_fail_must_fail():
     exit_code = ("shutdown.exit-code", *PAIR[1:])
     assert run(cell=exit_code).outcome == "pass"

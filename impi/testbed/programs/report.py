@@ -94,7 +94,7 @@ class Report:
             if time.monotonic() > deadline:
                 print(f"rank {self.rank}: the gate stayed shut for {_GATE_S:.0f} s", file=sys.stderr, flush=True)
                 os._exit(_NO_GATE)
-            time.sleep(0.003)
+            time.sleep(0.01)
 
 
 def _show(value: object) -> str:

@@ -21,6 +21,7 @@ from typing import Any
 __all__: list[str] = []
 
 _LIBRARY = re.compile(r"libmpi(ch|_abi)?\.so[.0-9]*$")
+_TURN_S = 0.02  # a node's disk may be slow to ask
 _STACK_S = 0.5
 _hashes: dict[str, str] = {}
 _told_to_end = False
@@ -86,11 +87,11 @@ def _identify(folder: Path) -> None:
 def _watch(folder: Path, count: int, timeout: float) -> None:
     deadline = time.monotonic() + timeout
     while _count(folder, "init") < count and not _told_to_end and time.monotonic() < deadline:
-        time.sleep(0.005)
+        time.sleep(_TURN_S)
     _identify(folder)
     (folder / "gate").write_text("open")
     while _ended(folder) < count and not _told_to_end and time.monotonic() < deadline:
-        time.sleep(0.01)
+        time.sleep(_TURN_S)
     if _told_to_end:
         _say("stacks", _stacks(folder))
         _abort_mute(folder)
