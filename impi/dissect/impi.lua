@@ -87,7 +87,7 @@ impi.experts = { wrong }
 
 local live -- by pair of endpoints: the state of the latest connection between them
 local frames -- by frame number: the state of its connection
-local tried -- by direction of an unknown connection: the frame that began it
+local tried -- by pair: how each direction of a connection began that nobody knows
 local hosts -- "address:port" of every host of every job so far
 local procs -- "address/pid", both as hex: rank
 
@@ -415,8 +415,41 @@ local function begin(pair, kind, opener)
   return state
 end
 
--- A host rank alone is four octets: it counts as one only at the start of its stream, and where labels or the header
--- that follows say that this is a channel.
+-- Without labels a channel is known by a packet header at its start, after the host rank of the side that connected.
+-- The rank mostly comes alone, and four octets may be anything: it is believed when a header follows, and dissected only
+-- in a second pass.
+local function recognise_by_looks(tvb, pinfo, pair, from, to)
+  local began = tried[pair] or {}
+  tried[pair] = began
+  local first = not began[from]
+  began[from] = began[from] or { frame = pinfo.number, length = tvb:len() }
+  local rank = first and tvb:len() >= 4 and tvb:range(0, 4):uint() or 0
+  if rank > 0 and rank < MOST_HOSTS then
+    if seems_header(tvb, 4) then
+      return begin(pair, "channel", from)
+    end
+    began[from].alone = tvb:len() == 4
+  end
+  local opener
+  if began[from].alone then
+    opener = not first and seems_header(tvb, 0) and from
+  else
+    opener = first and seems_header(tvb, 0) and to
+  end
+  if not opener then
+    began[from].alone = first and began[from].alone
+    return nil
+  end
+  local state = begin(pair, "channel", opener)
+  local alone = began[opener]
+  if alone and alone.alone then
+    state.forth = "packets"
+    state.seen[alone.frame .. ":" .. alone.length] = { phase = "start" }
+    frames[alone.frame] = state
+  end
+  return state
+end
+
 local function recognise(tvb, pinfo, pair)
   local from, to = endpoint(pinfo.src, pinfo.src_port), endpoint(pinfo.dst, pinfo.dst_port)
   if tvb:len() >= 4 and tvb:range(0, 4):string() == "AUTH" then
@@ -426,17 +459,7 @@ local function recognise(tvb, pinfo, pair)
   elseif hosts[from] then
     return begin(pair, "channel", to)
   end
-  local way = from .. ">" .. to
-  tried[way] = tried[way] or pinfo.number
-  if tried[way] == pinfo.number and tvb:len() >= 4 then
-    local rank = tvb:range(0, 4):uint()
-    if rank > 0 and rank < MOST_HOSTS and seems_header(tvb, 4) then
-      return begin(pair, "channel", from)
-    elseif seems_header(tvb, 0) then
-      return begin(pair, "channel", to)
-    end
-  end
-  return nil
+  return recognise_by_looks(tvb, pinfo, pair, from, to)
 end
 
 local function pair_of(pinfo)
@@ -446,9 +469,12 @@ end
 
 -- TCP asks here for connections that nobody has claimed, so a pair of endpoints that is known already is used anew.
 local function heuristic(tvb, pinfo, tree)
-  local state = frames[pinfo.number]
+  local state, pair = frames[pinfo.number], pair_of(pinfo)
   if not state and not pinfo.visited then
-    state = recognise(tvb, pinfo, pair_of(pinfo))
+    if live[pair] then
+      live[pair], tried[pair] = nil, nil
+    end
+    state = recognise(tvb, pinfo, pair)
     frames[pinfo.number] = state
   end
   if not state then
