@@ -40,6 +40,8 @@ __all__ = ["ServerOptions", "run_server"]
 
 _CHUNK: Final = 1 << 16
 _ANY: Final = ("0.0.0.0", "::")
+_ANY_IPV6_HOST: Final = "2001:db8::1"
+# An address for documentation, so that whatever has a route to it is the default route.
 _MAX_STRANGERS: Final = 128
 # Connections that have not joined; silent ones must not use up the descriptors that clients need.
 
@@ -88,7 +90,7 @@ def run_server(options: ServerOptions, *, environ: Mapping[str, str], stdout: Te
         interrupts = stack.enter_context(Interrupts())
         loop = stack.enter_context(_Loop(machine, listener, interrupts, stderr, options.verbose))
         address, port = listener.getsockname()[:2]
-        shown = outgoing_address() if address in _ANY else address
+        shown = _reachable(address) if address in _ANY else address
         _print_endpoint(show_endpoint(shown, port), stdout, stderr)
         try:
             loop.start(make_commands(lines, show_endpoint(shown, port), environ))
@@ -110,6 +112,9 @@ def _listen(options: ServerOptions) -> socket.socket:
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family is socket.AF_INET6:
+            # "::" is for both kinds of address, whatever this system's default is.
+            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
         listener.bind((options.interface, options.port))
         listener.listen(128)
     except OSError as error:
@@ -120,6 +125,18 @@ def _listen(options: ServerOptions) -> socket.socket:
         ) from None
     listener.setblocking(False)
     return listener
+
+
+def _reachable(address: str) -> str:
+    """An address for others, where the server listens on all interfaces: IPv6 only if asked for it and if there is."""
+    if address == _ANY[1] and (six := outgoing_address(_ANY_IPV6_HOST)) != "::1":
+        return six
+    return outgoing_address()
+
+
+def _plain(address: str) -> str:
+    """An address as its user knows it: IPv4 through an IPv6 socket comes as ``::ffff:10.0.0.1``."""
+    return address.removeprefix("::ffff:") if "." in address else address
 
 
 def _print_endpoint(endpoint: str, stdout: TextIO, stderr: TextIO) -> None:
@@ -263,9 +280,10 @@ class _Loop:
         conn = self._next
         self._next += 1
         self._sockets[conn] = sock
-        self._addresses[conn] = address[0]
+        peer = _plain(address[0])
+        self._addresses[conn] = peer
         self._selector.register(sock, selectors.EVENT_READ, conn)
-        self._machine.connected(conn, show_endpoint(*address[:2]))
+        self._machine.connected(conn, show_endpoint(peer, address[1]))
 
     def _evict(self, strangers: list[int]) -> None:
         if strangers:

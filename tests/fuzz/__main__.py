@@ -1,12 +1,14 @@
-"""``python tests/fuzz``: fuzz the server, a client and a host, and say what was reached.
+"""``python tests/fuzz``: fuzz the server, a client and a host with ten million inputs, and say what was reached.
 
-The inputs come from a generator of our own, not from atheris: conversations must be right in most places to get
-anywhere, and an engine that mutates octets spends itself on headers that are refused at once.
+The inputs come from a generator of our own. A coverage-guided mutator of octets (atheris 3.0.0, which works)
+was tried on the server: of 60 000 inputs none became a client, because a conversation must be right in most places to
+get anywhere; teaching it that means writing this generator, and then its own part is only a random number.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from concurrent.futures import ProcessPoolExecutor
 
@@ -27,10 +29,10 @@ def main() -> int:
     """Run the command line; 1 for a finding, or if too few inputs got deep."""
     parser = argparse.ArgumentParser(prog="python tests/fuzz", description="Fuzz the protocol's machines.")
     parser.add_argument("--target", choices=TARGETS, action="append", help="which (default: all)")
-    parser.add_argument("--inputs", type=int, default=1_000_000, help="for each target (default: %(default)s)")
+    parser.add_argument("--inputs", type=int, default=3_400_000, help="for each target (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--first", type=int, default=0, help="number of the first input")
-    parser.add_argument("--jobs", type=int, default=1, help="processes (default: %(default)s)")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: %(default)s)")
     args = parser.parse_args()
     reports = {name: Report(name) for name in args.target or TARGETS}
     end = args.first + args.inputs

@@ -126,6 +126,22 @@ def test_ipv6() -> None:
     assert server.join() == 0
 
 
+@pytest.mark.clause("2.1")
+@pytest.mark.parametrize("has_route", [False, True])
+def test_all_interfaces_of_both_kinds(has_route: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``--interface ::`` takes IPv4 connections too, and prints an IPv6 address where there is one for others."""
+    if not socket.has_dualstack_ipv6():
+        pytest.skip("this machine has no dual-stack IPv6 sockets")
+    found = {"2001:db8::1": "fd00::7" if has_route else "::1", "192.0.2.1": "127.0.0.1"}
+    monkeypatch.setattr("impi.launch.server.outgoing_address", lambda towards="192.0.2.1": found[towards])
+    server = ServerThread(1, interface="::", verbose=True)
+    assert server.host == ("[fd00::7]" if has_route else "127.0.0.1")
+    server.host = "127.0.0.1"
+    whole_job(server, 1)
+    assert server.join() == 0
+    assert "client 0 has joined from 127.0.0.1:" in server.said
+
+
 @pytest.mark.clause("2.2.1")
 def test_without_an_interface_it_prints_an_address_at_which_it_answers() -> None:
     server = ServerThread(1, interface="")
