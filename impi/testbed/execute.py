@@ -76,6 +76,8 @@ class Seen:
     nonce: str
     captures: list[Capture] = field(default_factory=list)
     command_lines: list[str] = field(default_factory=list)
+    software: Mapping[str, str] = field(default_factory=dict)
+    """Of the lab that it ran in: image ids and versions."""
 
 
 def prepare(lab: Lab, run: str) -> Prepared:
@@ -299,7 +301,7 @@ class _Attempt:
             seconds=round(time.monotonic() - self.began, 3),
             trouble=self.trouble,
         )
-        return Seen(evidence, self.nonce, self.captures, self.command_lines)
+        return Seen(evidence, self.nonce, self.captures, self.command_lines, self.lab.software)
 
     def _command(self, who: str) -> CommandSeen:
         if who not in self.ended:

@@ -11,7 +11,7 @@ import os
 import secrets
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -69,6 +69,7 @@ class RunFolder:
         self.path = parent / self.name
         self._head: dict[str, Any] = {"argv": argv, "backend": backend}
         self._records: list[dict[str, Any]] = []
+        self._software: dict[str, str] = {}
         try:
             parent.mkdir(parents=True, exist_ok=True)
             self.path.mkdir()
@@ -88,6 +89,7 @@ class RunFolder:
         try:
             self._write_evidence(done)
             record = _record(done)
+            self._software.update(done.seen.software if done.seen is not None else {})
             self._records.append(record)
             self._append(record)
         except OSError as error:
@@ -107,7 +109,7 @@ class RunFolder:
         """Of all cells so far."""
         return [record["outcome"] for record in self._records]
 
-    def finish(self, code: int, software: Mapping[str, str] | None = None) -> None:
+    def finish(self, code: int) -> None:
         """Write ``results.json`` and ``junit.xml``."""
         counts = Counter(
             "self-reported" if r["self_reported"] and r["outcome"] == "pass" else r["outcome"] for r in self._records
@@ -120,7 +122,7 @@ class RunFolder:
             "seconds": round(time.time() - self.started, 1),
             "exit": code,
             "totals": {name: counts[name] for name in (*OUTCOMES, "self-reported") if counts[name]},
-            "software": dict(software or {}),
+            "software": self._software,
             "cells": self._records,
         }
         try:

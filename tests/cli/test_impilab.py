@@ -41,6 +41,7 @@ def test_a_run_leaves_its_results(backend, capsys):
     value = results()
     assert value["exit"] == 0
     assert value["totals"] == {"pass": 4}
+    assert value["software"] == {"fake": "1"}
     cell = next(c for c in value["cells"] if c["id"] == RING)
     assert {"id", "case", "parties", "topology", "variant", "outcome", "phase", "blame", "reason", "evidence"} <= set(
         cell
