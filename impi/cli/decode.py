@@ -42,7 +42,7 @@ examples:
   impi decode job.pcap
   impi decode --only 'type=DATA|DATASYNC,tag=7' --data job.pcap
   tcpdump -w - -i any tcp | impi decode --json -
-  tshark -X lua_script:"$(impi decode --lua)" -r job.pcap -Y impi
+  tshark -o tcp.try_heuristic_first:TRUE -X lua_script:"$(impi decode --lua)" -r job.pcap -Y impi
 
 The exit code is 0, or 1 when anything was wrong or missing (ERROR and GAP, shown in their places whatever --only says),
 or 2 when something was asked wrongly. Authentication keys are never shown."""

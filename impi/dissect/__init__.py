@@ -1,16 +1,22 @@
 """What went over the wire, told by a decoder that shares nothing with the implementation.
 
 Written from the clauses of IMPI 0.0 alone; imports only :mod:`impi.errors`, so that a mistake in the codec cannot
-hide itself here. :func:`dissect` takes the captures of a job (pcap octets) to a :class:`Dissection`;
-:func:`timeline` writes that as lines of text.
+hide itself here. :func:`dissect` takes the captures of one job (pcap octets) to a :class:`Dissection`;
+:func:`timeline` writes that as lines of text. :func:`observe` and :func:`observe_streams` take what any number of jobs
+left behind to :class:`ObservedJob`, and :func:`records` tells all of it, octet by octet. ``impi.lua`` beside this
+file is the dissector for Wireshark.
 """
 
 from __future__ import annotations
 
 from impi.dissect.capture import Dissection, dissect
 from impi.dissect.channel import Channel, Crossed, Packet, decode_channel, messages
+from impi.dissect.jobs import Observation, ObservedJob, observe
 from impi.dissect.layout import Layout, WireHost, WireProc
 from impi.dissect.pcap import Datagram, Segment, read_pcap
+from impi.dissect.problem import Problem
+from impi.dissect.raw import observe_streams
+from impi.dissect.records import Record, records
 from impi.dissect.startup import Conversation, Note, decode_startup
 from impi.dissect.tcp import Connection, Stream, reassemble
 from impi.dissect.timeline import timeline
@@ -24,7 +30,11 @@ __all__ = [
     "Dissection",
     "Layout",
     "Note",
+    "Observation",
+    "ObservedJob",
     "Packet",
+    "Problem",
+    "Record",
     "Segment",
     "Stream",
     "WireHost",
@@ -33,7 +43,10 @@ __all__ = [
     "decode_startup",
     "dissect",
     "messages",
+    "observe",
+    "observe_streams",
     "read_pcap",
     "reassemble",
+    "records",
     "timeline",
 ]

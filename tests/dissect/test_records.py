@@ -120,6 +120,16 @@ def test_a_channel_that_is_still_open_lacks_nothing():
     assert [r for r in channel(START, close=False) if wrong(r)] == []
 
 
+def test_a_channel_that_is_reset():
+    talk = Talk()
+    talk.say(True, START[1])
+    talk.maker.tcp(*talk.ends, talk.sent[0], talk.sent[1], 4)
+    every = told(talk.maker.bytes())
+    assert [r.kind for r in every] == ["OPEN", "HOSTRANK", "DATA", "RESET", "ERROR"]
+    assert lines(every)[-2].endswith("host 1 -> host ?: resets the connection")
+    assert every[-1].fields["text"] == "host 1 ended the channel without FINI"
+
+
 def test_the_error_follows_its_packet_at_once():
     every = channel(START, (False, header("SYNCACK", srqid=9, **BACK)), *END)
     kinds = [r.kind for r in every]

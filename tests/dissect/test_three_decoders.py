@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from conversations import BY_HAND, CASES, HOSTS, Talk, by_hand, h_port, job_pcap, octets, streams
-from tshark import frames, run_tshark
+from tshark import Row, by_lua, frames, run_tshark
 
 from impi.dissect.jobs import observe
 from impi.dissect.pcap import Segment, read_pcap
@@ -22,13 +22,7 @@ from impi.dissect.tcp import reassemble
 from impi.wire import HEADER_SIZE, CommandReader, Header, Label, PacketType, unpack_header
 
 SENT = {True: "host1_to_host0", False: "host0_to_host1"}
-LUA_FIELDS = [
-    *("pk_type", "pk_len", "src", "src_pid", "dest", "dest_pid", "srqid", "drqid", "msglen", "lsrank"),
-    *("tag", "cid", "seqnum", "count", "dtype", "reserved"),
-]
 HAND = sorted(f.stem for f in BY_HAND.glob("*.txt") if "[peer]" in f.read_text() and "[ours]" in f.read_text())
-
-Row = tuple[Header, bytes]
 
 
 def by_codec(data: bytes, at: int) -> list[Row]:
@@ -53,25 +47,6 @@ def by_dissect(capture: bytes) -> dict[bool, list[Row]]:
         ends = (*p.src, *p.dest)
         rest = (p.srqid, p.drqid, p.msglen, p.lsrank, p.tag, p.cid, p.seqnum, p.count, p.dtype, p.reserved)
         found[p.forth].append((Header(PacketType[p.kind], p.length, *ends, *rest), p.payload))
-    return found
-
-
-def by_lua(path: Path, port: int, *, twice: bool = False) -> dict[bool, list[Row]]:
-    """``port`` is the accepter's."""
-    found: dict[bool, list[Row]] = {True: [], False: []}
-    names = [f"impi.{name}" for name in LUA_FIELDS]
-    for frame in frames(path, ["tcp.dstport", "impi.data", *names], only="impi.pk_type", twice=twice):
-        data = [bytes.fromhex(d) for d in frame["impi.data"]]
-        for values in zip(*(frame[name] for name in names), strict=True):
-            number = {n: int(v, 0) for n, v in zip(LUA_FIELDS, values, strict=True) if n not in ("src", "dest")}
-            at = LUA_FIELDS.index
-            source, dest = (ipaddress.IPv6Address(values[at(end)]).packed for end in ("src", "dest"))
-            rest = [number[name] for name in LUA_FIELDS[6:]]
-            ends = (source, number["src_pid"], dest, number["dest_pid"])
-            header = Header(number["pk_type"], number["pk_len"], *ends, *rest)
-            carries = header.pk_type in (PacketType.DATA, PacketType.DATASYNC) and header.pk_len > 0
-            found[frame["tcp.dstport"] == [str(port)]].append((header, data.pop(0) if carries else b""))
-        assert data == []
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import shutil
 import subprocess
 from dataclasses import dataclass
@@ -10,9 +11,16 @@ from pathlib import Path
 import pytest
 
 from impi.cli.decode import LUA
+from impi.wire import Header, PacketType
 
 DEADLINE_S = 120.0
 BETWEEN = ";"
+LUA_FIELDS = [
+    *("pk_type", "pk_len", "src", "src_pid", "dest", "dest_pid", "srqid", "drqid", "msglen", "lsrank"),
+    *("tag", "cid", "seqnum", "count", "dtype", "reserved"),
+]
+
+Row = tuple[Header, bytes]
 
 
 @dataclass(frozen=True)
@@ -48,4 +56,23 @@ def frames(capture: Path, names: list[str], *, only: str = "impi", twice: bool =
     for line in out.splitlines():
         parts = line.split("\t")
         found.append(Frame({n: v.split(BETWEEN) if v else [] for n, v in zip(names, parts, strict=True)}))
+    return found
+
+
+def by_lua(path: Path, port: int, *, only: str = "impi", twice: bool = False) -> dict[bool, list[Row]]:
+    """The packets of a channel as tshark sees them, from its opener (True) and from its accepter, who has that port."""
+    found: dict[bool, list[Row]] = {True: [], False: []}
+    names = [f"impi.{name}" for name in LUA_FIELDS]
+    for frame in frames(path, ["tcp.dstport", "impi.data", *names], only=f"impi.pk_type && {only}", twice=twice):
+        data = [bytes.fromhex(d) for d in frame["impi.data"]]
+        for values in zip(*(frame[name] for name in names), strict=True):
+            number = {n: int(v, 0) for n, v in zip(LUA_FIELDS, values, strict=True) if n not in ("src", "dest")}
+            at = LUA_FIELDS.index
+            source, dest = (ipaddress.IPv6Address(values[at(end)]).packed for end in ("src", "dest"))
+            rest = [number[name] for name in LUA_FIELDS[6:]]
+            ends = (source, number["src_pid"], dest, number["dest_pid"])
+            header = Header(number["pk_type"], number["pk_len"], *ends, *rest)
+            carries = header.pk_type in (PacketType.DATA, PacketType.DATASYNC) and header.pk_len > 0
+            found[frame["tcp.dstport"] == [str(port)]].append((header, data.pop(0) if carries else b""))
+        assert data == []
     return found
