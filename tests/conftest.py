@@ -69,7 +69,7 @@ def _end(process: subprocess.Popen[str]) -> Ended:
 
 @pytest.fixture
 def run_job() -> Callable[..., JobResult]:
-    """``run_job(argv, ["mpich:2", "pure:2"], options={0: [...]})``: a real job over loopback, a server and its clients."""
+    """``run_job(argv, ["mpich:2", "pure:2"], options={0: [...]})``: a real job over loopback."""
 
     def run(
         argv: Sequence[str],

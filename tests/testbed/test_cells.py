@@ -16,8 +16,12 @@ ALL = cells_of("pairs")
 def test_the_default_has_what_it_promises():
     pairs = {c.vendors for c in ALL if str(c.topology) == "1x2+1x2"}
     assert pairs == {(a, b) for a in ("pure", "mpich", "openmpi") for b in ("pure", "mpich", "openmpi")}
-    for pair in pairs:
-        assert {c.case.name for c in ALL if c.vendors == pair and str(c.topology) == "1x2+1x2"} == set(CASES)
+    for first, second in pairs:
+        shown = {c.case.name for c in ALL if c.vendors == (first, second) and str(c.topology) == "1x2+1x2"}
+        assert shown >= {case.name for case in CASES.values() if case.wide}
+        if first != second:
+            reverse = {c.case.name for c in ALL if c.vendors == (second, first) and str(c.topology) == "1x2+1x2"}
+            assert shown | reverse == set(CASES)
     assert ("mpich", "openmpi") in {c.vendors for c in ALL if str(c.topology) == "2x2+2x2"}
     assert any("pure" in c.vendors for c in ALL if str(c.topology) == "2x2+2x2")
     assert {c.vendors for c in ALL if len(c.vendors) == 3} == {("pure", "mpich", "openmpi")}
@@ -43,7 +47,7 @@ def test_an_id_reads_well():
         (["p2p.ring/mpich+openmpi/1x2+1x2"], 1),
         (["p2p.ring/mpich+openmpi/**"], 2),
         (["*/*/1x2+1x2+1x2"], 5),
-        (["*/*/*/auth=key"], 9),
+        (["*/*/*/auth=key"], 3),
         (["nothing.*"], 0),
         (["p2p.ring", "p2p.ring/mpich+*"], 12),
     ],

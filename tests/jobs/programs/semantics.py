@@ -43,7 +43,7 @@ def types() -> None:
 
 def wildcards_and_order() -> None:
     if rank == 0:
-        seen = {r: -1 for r in range(1, size)}
+        seen = dict.fromkeys(range(1, size), -1)
         status = MPI.Status()
         for _ in range(20 * (size - 1)):
             comm.Probe(MPI.ANY_SOURCE, MPI.ANY_TAG, status)
@@ -137,7 +137,7 @@ def communicators() -> None:
     assert comm.Get_attr(MPI.IMPI_HOST_COLOR) == rank
     local = comm.Split(mine, rank)
     assert local.Get_attr(MPI.IMPI_CLIENT_SIZE) == 1
-    assert local.allreduce(1) == [c for c in comm.allgather(mine)].count(mine)
+    assert local.allreduce(1) == comm.allgather(mine).count(mine)
     backwards = comm.Split(0, -rank)
     assert backwards.rank == size - 1 - rank
     assert backwards.allgather(rank) == list(reversed(range(size)))
