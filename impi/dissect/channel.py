@@ -49,6 +49,8 @@ class Packet:
     """Where its header begins in its stream."""
     forth: bool = True
     """Whether it comes from the host that connected."""
+    begun: float = 0.0
+    """When its header had been captured; ``time`` is when its last octet had."""
 
     def describe(self, layout: Layout | None) -> str:
         """One line; ranks of MPI_COMM_WORLD where the layout knows them."""
@@ -147,6 +149,7 @@ def _packets(stream: Stream, forth: bool, from_host: int, to_host: int, problems
             payload=data[start:end],
             offset=at,
             forth=forth,
+            begun=stream.time_at(start - 1),
         )
         at = end
 

@@ -194,6 +194,7 @@ class Ledger:
 def in_order(packets: Iterable[Packet], layout: Layout | None) -> Iterator[Packet]:
     """The packets of one channel by time, or where the time does not decide, in an order in which they can be sent.
 
+    The time is that of the header: a host may match a message, and answer it, before its last octet has come.
     What a packet needs is "that many packets of the other side", so taking whatever can go never blocks what could
     have gone; where neither side can go on, a host broke the protocol, and the packet is taken as it is.
     """
@@ -203,9 +204,9 @@ def in_order(packets: Iterable[Packet], layout: Layout | None) -> Iterator[Packe
     ledger = Ledger(layout)
     while any(waiting):
         # A FINI waits for all else: a host keeps acknowledging after its own (IMPI 3.8).
-        first, *others = sorted(filter(None, waiting), key=lambda side: (side[0].time, side[0].kind == "FINI"))
+        first, *others = sorted(filter(None, waiting), key=lambda side: (side[0].begun, side[0].kind == "FINI"))
         for other in others:
-            if ledger.early(first[0]) and other[0].time <= first[0].time + _BLUR_S and not ledger.early(other[0]):
+            if ledger.early(first[0]) and other[0].begun <= first[0].begun + _BLUR_S and not ledger.early(other[0]):
                 first = other
         ledger.enter(first[0])
         yield first.popleft()

@@ -39,7 +39,7 @@ class Record:
     ``ERROR`` for a breach of the protocol; ``GAP`` for what the input lacks."""
 
     time: float
-    """Seconds, or a step of a possible order where the input has no clock."""
+    """Seconds, or a step of a possible order where the input has no clock; of a packet, when its header was there."""
     job: int
     connection: int
     source: str
@@ -228,7 +228,7 @@ class _Wire(_Teller):
         return self.tell(
             packet.forth,
             packet.kind,
-            packet.time,
+            packet.begun,
             offset=packet.offset,
             size=128 + len(packet.payload),
             fields=_packet_fields(packet, self.layout),
@@ -237,7 +237,7 @@ class _Wire(_Teller):
 
     def wrong(self, text: str, clause: str, packet: Packet) -> Problem:
         data = self.stream(packet.forth).data
-        return Problem.at(text, clause, forth=packet.forth, offset=packet.offset, time=packet.time, data=data)
+        return Problem.at(text, clause, forth=packet.forth, offset=packet.offset, time=packet.begun, data=data)
 
     def missing(self) -> Iterator[Record]:
         """A channel that closes without FINI is an abnormal end (IMPI 3.8)."""

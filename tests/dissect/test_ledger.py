@@ -93,7 +93,7 @@ def test_of_two_sends_with_one_request_id_the_newer_is_cancelled():
 
 @pytest.mark.parametrize(("apart_s", "accused"), [(0.0, False), (40e-6, False), (60e-6, True)])
 def test_what_the_clock_cannot_order_is_put_in_order(apart_s, accused):
-    early = [packet("SYNCACK", back=True, srqid=5, time=1.0), packet("DATASYNC", srqid=5, time=1.0 + apart_s)]
+    early = [packet("SYNCACK", back=True, srqid=5, begun=1.0), packet("DATASYNC", srqid=5, begun=1.0 + apart_s)]
     ledger, found = Ledger(None), []
     for one in in_order(early, None):
         found += ledger.faults(one)
@@ -102,8 +102,8 @@ def test_what_the_clock_cannot_order_is_put_in_order(apart_s, accused):
 
 
 def test_an_overrun_is_seen_though_the_acknowledgements_come_later():
-    every = [data(time=1.0 + n / 1000) for n in range(6)] + [
-        packet("PROTOACK", back=True, time=2.0 + n) for n in (0, 1)
+    every = [data(begun=1.0 + n / 1000) for n in range(6)] + [
+        packet("PROTOACK", back=True, begun=2.0 + n) for n in (0, 1)
     ]
     known = layout(**LIMITS)
     ledger, found = Ledger(known), []

@@ -120,6 +120,17 @@ def test_a_channel_that_is_still_open_lacks_nothing():
     assert [r for r in channel(START, close=False) if wrong(r)] == []
 
 
+def test_an_answer_before_the_last_octet_of_its_packet_is_right():
+    """A message is matched by its header, so the SYNCACK may cross the octets that follow."""
+    long = header("DATASYNC", length=500, srqid=9) + bytes(500)
+    said = [(True, b"\0\0\0\1"), (True, long[:200]), (False, header("SYNCACK", srqid=9, **BACK)), (True, long[200:])]
+    every = channel(*said, *END)
+    assert [r for r in every if wrong(r)] == []
+    assert [r.kind for r in every][1:4] == ["HOSTRANK", "DATASYNC", "SYNCACK"]
+    every = channel(*said[:1], (True, long[:127]), said[2], (True, long[127:]), *END)
+    assert [r.fields["clause"] for r in every if wrong(r)] == ["3.7.1"]
+
+
 def test_a_channel_that_is_reset():
     talk = Talk()
     talk.say(True, START[1])
