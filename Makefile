@@ -1,6 +1,6 @@
 # Every verb is one line; the work is in ci/*.sh and in impi itself.
 .DEFAULT_GOAL := help
-.PHONY: help interop test lint clean
+.PHONY: help interop test lint coverage clauses fuzz clean
 
 help:     ## show these verbs
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' Makefile
@@ -10,5 +10,11 @@ test:     ## run the tests (needs no engine)
 	@ci/venv.sh lab && ci/vendors.sh && .venv/bin/python -m pytest -n auto $(ARGS)
 lint:     ## ruff, mypy --strict, import-linter
 	@ci/venv.sh lab && ci/lint.sh
+coverage: ## branch coverage of wire, startup, transfer, each by its own tests
+	@ci/venv.sh lab && ci/coverage.sh
+clauses:  ## break the code clause by clause and see that the tests notice
+	@ci/venv.sh lab && .venv/bin/python ci/clauses.py $(ARGS)
+fuzz:     ## ten million inputs to server, client and host
+	@ci/venv.sh lab && .venv/bin/python tests/fuzz $(ARGS)
 clean:    ## remove containers, networks and folders that the lab made
 	@ci/venv.sh lab && .venv/bin/impilab clean

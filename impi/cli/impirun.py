@@ -17,7 +17,7 @@ from impi.vendors import VENDORS
 __all__ = ["main"]
 
 _USAGE = """\
-impirun -server COUNT [-port PORT] [-auth LIST] [--interface ADDRESS] [-v]
+impirun -server COUNT [-port PORT] [-auth LIST] [-file APPFILE] [--interface ADDRESS] [-v]
        impirun -client RANK HOST:PORT [-np N] [--vendor NAME] [options] PROGRAM [ARGUMENTS...]"""
 
 _EXAMPLES = """\
@@ -77,6 +77,7 @@ def _parser() -> _Parser:
     group.add_argument("-server", "--server", metavar="COUNT", type=_number, help="serve a job of COUNT clients")
     group.add_argument("-port", "--port", metavar="PORT", type=_number, help="TCP port (default: any free one)")
     group.add_argument("-auth", "--auth", metavar="LIST", help="authentication methods, best first, such as 1,0 or 1-0")
+    group.add_argument("-file", "--file", metavar="APPFILE", help="start the clients that this file lists, too")
     group.add_argument("-v", "--verbose", action="store_true", help="tell who joins and ends")
     _add_client(parser)
     return parser
@@ -151,13 +152,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     if (args.server is None) == (args.client is None):
         parser.error("either -server COUNT or -client RANK HOST:PORT is needed")
     if args.client is not None:
-        if args.port is not None or args.auth is not None:
+        if args.port is not None or args.auth is not None or args.file is not None:
             parser.error("-port and -auth belong to -server")
         return run_client(_client_options(parser, args), environ=os.environ, stderr=sys.stderr)
     if args.program:
         parser.error(f"a server runs no program, but {args.program[0]!r} was named")
     options = ServerOptions(
-        count=args.server, port=args.port or 0, auth=args.auth, interface=args.interface, verbose=args.verbose
+        count=args.server,
+        port=args.port or 0,
+        auth=args.auth,
+        interface=args.interface,
+        verbose=args.verbose,
+        file=args.file or "",
     )
     return run_server(options, environ=os.environ, stdout=sys.stdout, stderr=sys.stderr)
 

@@ -67,6 +67,9 @@ def _negotiated(invitation: dict[str, Any], vendor: Vendor, everybody: list[dict
         _spread(vendor, answer)
     else:
         answer = _await(vendor)
+    # Nobody goes on before all have their answer: whoever is faster begins to make communicators, and a library may do
+    # that with messages on their parent, which one who still looks for any message there would take for the answer.
+    vendor.allgather(b"")
     reply = json.loads(answer)
     if "error" in reply:
         raise StartupError(str(reply["error"]))
