@@ -49,7 +49,7 @@ def test_a_run_on_loopback(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_leaves_nothing(tmp_path, number):
-    process = start(tmp_path, "run", "--backend", "local", "*/pure+pure/1x2+1x2", start_new_session=True)
+    process = start(tmp_path, "run", "--backend", "local", "--parties", "pure+pure", start_new_session=True)
     assert process.stdout is not None
     line = ""
     while "~" not in line:  # one cell is over, the next one is under way
