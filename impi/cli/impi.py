@@ -30,7 +30,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
     handler: Callable[[argparse.Namespace], int] = options.handler
     try:
-        return handler(options)
+        code = handler(options)
+        sys.stdout.flush()
+        return code
     except UsageError as error:
         return _complain(error, _USAGE)
     except ImpiError as error:

@@ -55,11 +55,14 @@ class _Parser(argparse.ArgumentParser):
 def main(argv: Sequence[str] | None = None, *, choose: Callable[[str | None], Backend] = choose_backend) -> int:
     """Run the command line; the exit code is returned. ``choose`` brings the backend (the tests bring their own)."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    code: int | None = None
     try:
         options = _parser().parse_args(arguments)
         options.argv, options.choose = arguments, choose
         handler: Callable[[argparse.Namespace], int] = options.handler
-        return handler(options)
+        code = handler(options)
+        sys.stdout.flush()
+        return code
     except UsageError as error:
         return _complain(error, _USAGE)
     except ImpiError as error:
@@ -70,7 +73,9 @@ def main(argv: Sequence[str] | None = None, *, choose: Callable[[str | None], Ba
     except BrokenPipeError:
         # Whoever read our output has had enough; what the interpreter would flush at its end goes nowhere.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        if code is None and arguments[:1] == ["run"]:
+            return _complain(LabError("the reader of the results is gone: the run was not finished"), _LAB)
+        return code or 0
 
 
 def _complain(error: ImpiError, code: int) -> int:
