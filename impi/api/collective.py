@@ -57,7 +57,7 @@ class BufferCollectives:
         rank = self._rooted(root)
         size = self._layout.size
         into = simple(recvbuf, readonly=False, blocks=size) if rank == root else None
-        piece = self._contribution(sendbuf, lambda: None if into is None else transport.block(into, rank))
+        piece = self._contribution(sendbuf, lambda: None if into is None else into.block(rank))
         algorithm = collectives.gather(
             self._layout,
             rank,
@@ -73,11 +73,9 @@ class BufferCollectives:
         """Everybody's buffer, each of its own length and at its own place, at the root."""
         rank = self._rooted(root)
         into = vector(recvbuf, readonly=False, blocks=self._layout.size) if rank == root else None
-        piece = self._contribution(sendbuf, lambda: None if into is None else transport.part(into, rank))
+        piece = self._contribution(sendbuf, lambda: None if into is None else into.block(rank))
         algorithm = collectives.gatherv(self._layout, rank, root, piece)
-        self._begin(
-            algorithm, lambda pieces: _place_parts(into, pieces, skip=rank if _in_place(sendbuf) else None)
-        ).Wait()
+        self._begin(algorithm, lambda pieces: _place(into, pieces, skip=rank if _in_place(sendbuf) else None)).Wait()
 
     def Scatter(self, sendbuf: Any, recvbuf: Any, root: int = 0) -> None:
         """One block of the root's buffer for everybody."""
@@ -85,7 +83,7 @@ class BufferCollectives:
         pieces = None
         if rank == root:
             message = simple(sendbuf, readonly=True, blocks=self._layout.size)
-            pieces = [transport.packed(transport.block(message, r)) for r in range(self._layout.size)]
+            pieces = [transport.packed(message.block(r)) for r in range(self._layout.size)]
         self._receive_piece(collectives.scatter(self._layout, rank, root, pieces), recvbuf)
 
     def Scatterv(self, sendbuf: Any, recvbuf: Any, root: int = 0) -> None:
@@ -94,14 +92,14 @@ class BufferCollectives:
         pieces = None
         if rank == root:
             message = vector(sendbuf, readonly=True, blocks=self._layout.size)
-            pieces = [transport.packed(transport.part(message, r)) for r in range(self._layout.size)]
+            pieces = [transport.packed(message.block(r)) for r in range(self._layout.size)]
         self._receive_piece(collectives.scatterv(self._layout, rank, root, pieces), recvbuf)
 
     def Allgather(self, sendbuf: Any, recvbuf: Any) -> None:
         """Everybody's buffer, one after the other, everywhere."""
         rank, size = self._live().rank, self._layout.size
         into = simple(recvbuf, readonly=False, blocks=size)
-        piece = self._contribution(sendbuf, lambda: transport.block(into, rank))
+        piece = self._contribution(sendbuf, lambda: into.block(rank))
         algorithm = collectives.allgather(
             self._layout,
             rank,
@@ -116,19 +114,17 @@ class BufferCollectives:
         """Everybody's buffer, each of its own length and at its own place, everywhere."""
         rank, size = self._live().rank, self._layout.size
         into = vector(recvbuf, readonly=False, blocks=size)
-        piece = self._contribution(sendbuf, lambda: transport.part(into, rank))
-        sizes = [transport.packed_size(transport.part(into, r)) for r in range(size)]
+        piece = self._contribution(sendbuf, lambda: into.block(rank))
+        sizes = [transport.packed_size(into.block(r)) for r in range(size)]
         algorithm = collectives.allgatherv(self._layout, rank, piece, Sized(sizes), maxlinear=_maxlinear())
-        self._begin(
-            algorithm, lambda pieces: _place_parts(into, pieces, skip=rank if _in_place(sendbuf) else None)
-        ).Wait()
+        self._begin(algorithm, lambda pieces: _place(into, pieces, skip=rank if _in_place(sendbuf) else None)).Wait()
 
     def Alltoall(self, sendbuf: Any, recvbuf: Any) -> None:
         """One block from everybody for everybody."""
         rank, size = self._live().rank, self._layout.size
         into = simple(recvbuf, readonly=False, blocks=size)
         message = into if _in_place(sendbuf) else simple(sendbuf, readonly=True, blocks=size)
-        pieces = [transport.snapshot(transport.block(message, r), into) for r in range(size)]
+        pieces = [transport.snapshot(message.block(r), into) for r in range(size)]
         self._begin(collectives.alltoall(self._layout, rank, pieces), lambda result: _place(into, result)).Wait()
 
     def Alltoallv(self, sendbuf: Any, recvbuf: Any) -> None:
@@ -136,8 +132,8 @@ class BufferCollectives:
         rank, size = self._live().rank, self._layout.size
         into = vector(recvbuf, readonly=False, blocks=size)
         message = into if _in_place(sendbuf) else vector(sendbuf, readonly=True, blocks=size)
-        pieces = [transport.snapshot(transport.part(message, r), transport.part(into, r)) for r in range(size)]
-        self._begin(collectives.alltoallv(self._layout, rank, pieces), lambda result: _place_parts(into, result)).Wait()
+        pieces = [transport.snapshot(message.block(r), into.block(r)) for r in range(size)]
+        self._begin(collectives.alltoallv(self._layout, rank, pieces), lambda result: _place(into, result)).Wait()
 
     # ---- reductions ------------------------------------------------------------------------------------
 
@@ -265,15 +261,8 @@ def _maxlinear() -> int:
     return runtime.engine().job.maxlinear
 
 
-def _place(into: Message | None, pieces: list[Any] | None, *, skip: int | None = None) -> None:
+def _place(into: Message | VectorMessage | None, pieces: list[Any] | None, *, skip: int | None = None) -> None:
     if into is not None and pieces is not None:
         for rank, piece in enumerate(pieces):
             if rank != skip:
-                transport.unpack(transport.block(into, rank), piece)
-
-
-def _place_parts(into: VectorMessage | None, pieces: list[Any] | None, *, skip: int | None = None) -> None:
-    if into is not None and pieces is not None:
-        for rank, piece in enumerate(pieces):
-            if rank != skip:
-                transport.unpack(transport.part(into, rank), piece)
+                transport.unpack(into.block(rank), piece)

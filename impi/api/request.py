@@ -29,9 +29,7 @@ __all__ = [
 ]
 
 
-def fill_status(
-    status: Status | None, source: int, tag: int, nbytes: int, *, count: int = 0, cancelled: bool = False
-) -> None:
+def fill_status(status: Status | None, source: int, tag: int, nbytes: int, *, cancelled: bool = False) -> None:
     """Write what is known of a message into the caller's status, if there is one."""
     if status is not None:
         status.fill(source=source, tag=tag, nbytes=nbytes, cancelled=cancelled)

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from impi.api import runtime
-from impi.api.buffers import Message, VectorMessage
-from impi.api.datatype import Datatype
+from impi.api.buffers import Message
 from impi.engine.payload import BufferSource, BufferTarget, OctetSource
-from impi.semantics.datatype import NAMED, TypeMap
-from impi.semantics.errors import error
+from impi.semantics.datatype import TypeMap
 
 __all__ = [
-    "block",
     "long_size",
     "packed",
     "packed_size",
-    "part",
     "resized",
     "snapshot",
     "source",
@@ -24,10 +21,6 @@ __all__ = [
     "unpack",
     "wire_type",
 ]
-
-# numpy's int64 is called 'l', so a buffer of it is discovered as LONG, which external32 stores in 4 octets. Where
-# no longer longs were agreed on, what the program means is 8 octets.
-_MEANT = {"LONG": NAMED["INT64_T"], "UNSIGNED_LONG": NAMED["UINT64_T"]}
 
 
 def long_size() -> int:
@@ -37,10 +30,7 @@ def long_size() -> int:
 
 def wire_type(message: Message) -> TypeMap:
     """The type map of a buffer's elements."""
-    typemap = message.datatype.typemap
-    if message.discovered and long_size() == 4:
-        return _MEANT.get(typemap.name, typemap)
-    return typemap
+    return message.wire_type(strict=long_size() == 4)
 
 
 def source(message: Message) -> BufferSource:
@@ -89,22 +79,4 @@ def frozen(message: Message, *, external: bool) -> OctetSource:
 
 def resized(message: Message, count: int) -> Message:
     """The first ``count`` elements of a buffer."""
-    return _at(message, message.offset, count)
-
-
-def block(message: Message, index: int) -> Message:
-    """Block ``index`` of a buffer of equal blocks."""
-    return _at(message, message.offset + index * message.count * message.datatype.typemap.extent, message.count)
-
-
-def part(message: VectorMessage, index: int) -> Message:
-    """Part ``index`` of a buffer of parts with counts and displacements."""
-    if not 0 <= index < len(message.counts):
-        raise error("ERR_ARG", f"no counts for rank {index}")
-    offset = message.offset + message.displs[index] * message.datatype.typemap.extent
-    return _at(message, offset, message.counts[index])
-
-
-def _at(message: Message | VectorMessage, offset: int, count: int) -> Message:
-    datatype: Datatype = message.datatype
-    return Message(view=message.view, offset=offset, count=count, datatype=datatype, discovered=message.discovered)
+    return replace(message, count=count)
