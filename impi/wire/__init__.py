@@ -1,7 +1,7 @@
 """Octets to typed values and back: the commands of start-up (IMPI 2.3), the packets of chapter 3, host identifiers."""
 
 from impi.wire import addresses
-from impi.wire.commands import MAX_PAYLOAD, Command, CommandReader, Label, encode_command
+from impi.wire.commands import MAX_PAYLOAD, Command, CommandReader, Label, OwnLabel, encode_command
 from impi.wire.packets import HEADER_SIZE, Header, PacketType, pack_header, unpack_header
 
 __all__ = [
@@ -11,6 +11,7 @@ __all__ = [
     "CommandReader",
     "Header",
     "Label",
+    "OwnLabel",
     "PacketType",
     "addresses",
     "encode_command",

@@ -11,7 +11,7 @@ from typing import Final
 
 from impi.errors import LocalProtocolError, PeerError
 
-__all__ = ["MAX_PAYLOAD", "Command", "CommandReader", "Label", "encode_command"]
+__all__ = ["MAX_PAYLOAD", "Command", "CommandReader", "Label", "OwnLabel", "encode_command"]
 
 MAX_PAYLOAD: Final = 1 << 22
 """Most octets in one command of a client: P_IPV6 of 262143 procs. A broadcast is at most 32 times that."""
@@ -46,6 +46,18 @@ class Label(IntEnum):
     H_HIWATER = 0x2400
     P_IPV6 = 0x3000
     P_PID = 0x3100
+
+
+class OwnLabel(IntEnum):
+    """Ours, not the specification's, and above all of its labels (IMPI 2.3.5: clients ignore what they do not know).
+
+    Each carries an Int4 a client, and is submitted only by clients whose user chose something.
+    """
+
+    C_VERIFY = 0x494C0100
+    """The level of IMPI_VERIFY."""
+    C_COLLECTIVES = 0x494C0200
+    """What --collectives has chosen: bit i is the i-th of ``job.ALTERNATIVES``."""
 
 
 def encode_command(cmd: int, payload: bytes = b"") -> bytes:

@@ -1,0 +1,36 @@
+"""Where the other clients of a job leave IMPI 0.0 in ways that cannot be told by looking at what they send.
+
+Nobody negotiates these: a user says them of his job (``--peer-quirks``), at every client of ours alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+from impi.errors import UsageError
+
+__all__ = ["Quirks"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quirks:
+    """What to do as the peers do. LAM/MPI 7.1 needs both."""
+
+    little_endian: bool = False
+    """User data between clients is in native little-endian form, where 1.2.2 has external32."""
+    reduce_on_p2p: bool = False
+    """Messages of Reduce use the point-to-point context id of their communicator, where 4.3 has the collective one."""
+
+    @classmethod
+    def parse(cls, words: Sequence[str]) -> Quirks:
+        """Those that ``words`` name, such as ``reduce-on-p2p``.
+
+        Raises:
+            UsageError: there is no such quirk.
+        """
+        known = {field.name.replace("_", "-"): field.name for field in fields(cls)}
+        for word in words:
+            if word not in known:
+                raise UsageError(f"there is no quirk {word!r}; the quirks are {', '.join(known)}")
+        return cls(**{known[word]: True for word in words})
