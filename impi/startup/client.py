@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import struct
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import Final, TypeAlias
 
 from impi.errors import ImpiError, JobError, LocalProtocolError, PeerError, StartupError, Truncated, UsageError
-from impi.job import LONG8_VERSION, STRICT_VERSION, Job
+from impi.job import ALTERNATIVES, LONG8_VERSION, STRICT_VERSION, Job
 from impi.startup.agree import agree_on_job, agree_on_version
 from impi.startup.auth import Credentials, Method, encode_mask
-from impi.startup.facts import ClientFacts, encode_facts, encode_versions
-from impi.startup.server import MAX_CLIENTS
-from impi.wire import MAX_PAYLOAD, Command, CommandReader, Label, encode_command
+from impi.startup.choices import check_choice, encode_choices
+from impi.startup.facts import MAX_CLIENTS, ClientFacts, encode_facts, encode_versions
+from impi.wire import MAX_PAYLOAD, Command, CommandReader, Label, OwnLabel, encode_command
 
 __all__ = ["ALL_VERSIONS", "STRICT_VERSIONS", "ClientEvent", "ClientMachine", "Joined", "Negotiated"]
 
@@ -27,7 +27,11 @@ STRICT_VERSIONS: Final = (STRICT_VERSION,)
 
 _AUTH_LIMIT: Final = 1024
 _KNOWN_LABELS: Final = frozenset(int(label) for label in Label)
+_OWN_LABELS: Final = frozenset(int(label) for label in OwnLabel)
 _WRONG_KEY: Final = "Server disconnected (wrong authentication key?)"  # the words of 2.3.3
+_NO_METHOD: Final = (
+    "This client offered {} (by its IMPI_AUTH_ variables and -auth); a server that takes none of it says so there."
+)
 _RIGHT_KEY: Final = "If the key is right, the server's own messages say why: client {} may exist already."
 
 
@@ -85,7 +89,8 @@ class ClientMachine:
         self._method: Method | None = None
         self._reader = CommandReader(_AUTH_LIMIT)
         self._nclients = 0
-        self._labels: deque[tuple[Label, bytes]] = deque()
+        self._labels: deque[tuple[Label | OwnLabel, bytes]] = deque()
+        self._facts: ClientFacts | None = None
         self._values: dict[int, bytes] = {}
         self._out = bytearray(encode_command(Command.AUTH, encode_mask(credentials.methods)))
 
@@ -97,7 +102,10 @@ class ClientMachine:
         """
         if self._phase is not _Phase.JOINED:
             raise LocalProtocolError("facts are submitted once, after all clients have joined", clause="2.3.5")
-        self._labels = deque([(Label.C_VERSION, encode_versions(self._versions)), *encode_facts(facts)])
+        self._labels = deque(
+            [(Label.C_VERSION, encode_versions(self._versions)), *encode_facts(facts), *encode_choices(facts)]
+        )
+        self._facts = facts
         for label, data in self._labels:
             if len(data) + 4 > MAX_PAYLOAD:
                 raise UsageError(f"{label.name} takes {len(data)} octets: this client has too many processes")
@@ -156,10 +164,12 @@ class ClientMachine:
                 return None
             case _Phase.RUNNING:
                 return JobError(
-                    "the server ended the job: a client was lost, its own messages say which", clause="2.3.7"
+                    "the server ended the job, or was lost; if it was a client, the server's own messages say which",
+                    clause="2.3.7",
                 )
             case _Phase.AUTH:
-                return StartupError(_WRONG_KEY)
+                offered = " or ".join(method.name for method in self._credentials.methods)
+                return StartupError(f"{_WRONG_KEY}\n{_NO_METHOD.format(offered)}")
             case _Phase.IMPI if self._method is Method.KEY:
                 # A right key is answered by nothing (2.3.3), so this end cannot be told from that of a wrong one.
                 return StartupError(f"{_WRONG_KEY}\n{_RIGHT_KEY.format(self._rank)}")
@@ -167,7 +177,7 @@ class ClientMachine:
                 why = f"client {self._rank} exists already or is out of range, or another client was lost"
             case _:
                 why = "another client was lost"
-        return StartupError(f"the server ended the job: {why}; its own messages say which", clause="2.3")
+        return StartupError(f"the server was lost, or ended the job: {why}; its own messages say which", clause="2.3")
 
     def _on_command(self, cmd: int, payload: bytes) -> ClientEvent | None:
         if self._phase is _Phase.AUTH:
@@ -181,7 +191,7 @@ class ClientMachine:
                 self._on_broadcast(payload)
             case Command.DONE if self._phase is _Phase.DONE:
                 self._phase = _Phase.RUNNING
-                return Negotiated(agree_on_job(self._nclients, self._values))
+                return Negotiated(self._agreed())
             case Command.AUTH | Command.IMPI | Command.COLL | Command.DONE | Command.FINI:
                 raise self._fault(f"sent {Command(cmd).name} in the wrong place", "2.3.2", payload)
         return None  # 2.3.5: commands that are not understood are ignored.
@@ -207,6 +217,9 @@ class ClientMachine:
         if len(payload) < 8:
             raise self._fault("sent COLL without label and client_mask", "2.3.5", payload)
         label, mask = struct.unpack_from(">iI", payload)
+        if label in _OWN_LABELS:
+            self._on_choice(OwnLabel(label), mask, payload[8:])
+            return
         if label not in _KNOWN_LABELS:
             return  # 2.3.5: labels that are not understood are ignored.
         if not self._labels or label != self._labels[0][0]:
@@ -218,6 +231,26 @@ class ClientMachine:
             agree_on_version(payload[8:], self._nclients)
         self._labels.popleft()
         self._send_label()
+
+    def _on_choice(self, label: OwnLabel, mask: int, data: bytes) -> None:
+        clients = [client for client in range(self._nclients) if mask >> client & 1]
+        mine = bool(self._labels) and self._labels[0][0] is label
+        wrong = mask >> self._nclients or not clients or len(data) != 4 * len(clients)
+        if wrong or (self._rank in clients) is not mine:
+            raise self._fault(f"broadcast {label.name}, but not what the clients of this job submitted", "2.3.5", data)
+        chosen = {client: data[4 * i : 4 * i + 4] for i, client in enumerate(clients)}
+        check_choice(label, chosen, self._labels[0][1] if mine else None, self._nclients)
+        if mine:
+            self._labels.popleft()
+            self._send_label()
+
+    def _agreed(self) -> Job:
+        job = agree_on_job(self._nclients, self._values)
+        if self._facts is None:
+            return job
+        # What was chosen is the same everywhere, or some client has refused it.
+        collectives = tuple(name for name in ALTERNATIVES if name in self._facts.collectives)
+        return replace(job, verify=self._facts.verify, collectives=collectives)
 
     def _send_label(self) -> None:
         if self._labels:

@@ -8,14 +8,17 @@ from dataclasses import dataclass
 from typing import Final
 
 from impi.errors import LocalProtocolError, UsageError
+from impi.job import ALTERNATIVES
 from impi.wire import Label
 
 __all__ = [
     "DEFAULT_ACKMARK",
     "DEFAULT_DATALEN",
     "DEFAULT_HIWATER",
+    "MAX_CLIENTS",
     "MAX_INT4",
     "MAX_UINT4",
+    "MAX_VERIFY",
     "MIN_TAG_UB",
     "ClientFacts",
     "HostFacts",
@@ -28,9 +31,12 @@ DEFAULT_DATALEN: Final = 256 * 1024
 DEFAULT_ACKMARK: Final = 8
 DEFAULT_HIWATER: Final = 32
 
+MAX_CLIENTS: Final = 32
+"""A client has one bit of the 32 of client_mask (IMPI 2.3.5)."""
 MIN_TAG_UB: Final = 32767
 MAX_INT4: Final = 2**31 - 1
 MAX_UINT4: Final = 2**32 - 1
+MAX_VERIFY: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +75,10 @@ class ClientFacts:
     """Most masters for which a collective is linear; -1 unless the user chose one."""
     ackmark: int = DEFAULT_ACKMARK
     hiwater: int = DEFAULT_HIWATER
+    verify: int = 0
+    """The level of verification of collectives."""
+    collectives: tuple[str, ...] = ()
+    """Which of :data:`impi.job.ALTERNATIVES` the user has chosen."""
 
     def __post_init__(self) -> None:
         _check("the packet length (datalen)", self.datalen, 1, MAX_UINT4, "2.3.5")
@@ -77,6 +87,10 @@ class ClientFacts:
         _check("the limit of linear collectives (maxlinear)", self.maxlinear, -1, MAX_INT4, "2.3.5")
         _check("hiwater", self.hiwater, 1, MAX_UINT4, "3.9")
         _check("ackmark", self.ackmark, 1, self.hiwater, "3.9")
+        if not 0 <= self.verify <= MAX_VERIFY:
+            raise UsageError(f"IMPI_VERIFY is {self.verify}, but must be 0 to {MAX_VERIFY}")
+        if not set(self.collectives) <= set(ALTERNATIVES):
+            raise LocalProtocolError(f"there are no such collectives: {self.collectives}")
         if not self.hosts or not any(host.procs for host in self.hosts):
             raise LocalProtocolError("a client has at least one host and one process", clause="2.3.5")
         for host in self.hosts:

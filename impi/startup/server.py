@@ -19,10 +19,10 @@ from typing import Final, TypeAlias
 from impi.errors import PeerError, UsageError
 from impi.startup.auth import Credentials, Method, choose_method, decode_mask
 from impi.startup.collect import Collector
+from impi.startup.facts import MAX_CLIENTS
 from impi.wire import MAX_PAYLOAD, Command, CommandReader, encode_command
 
 __all__ = [
-    "MAX_CLIENTS",
     "AuthenticatedByNone",
     "ClientFinished",
     "ClientJoined",
@@ -33,9 +33,6 @@ __all__ = [
     "ServerEvent",
     "ServerMachine",
 ]
-
-MAX_CLIENTS: Final = 32
-"""A client has one bit of the 32 of client_mask (IMPI 2.3.5)."""
 
 _STRANGER_LIMIT: Final = 1024
 # Octets of payload before a client has joined: AUTH may grow (2.3.3), but not to more than 8192 methods.

@@ -1,6 +1,7 @@
 """A small job of our own, and what its clients contribute."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ from impi.wire import addresses
 def facts_of() -> Callable[..., ClientFacts]:
     """``facts_of(client, (procs of host 0, procs of host 1, ...), **others)``, with addresses 10.0.CLIENT.HOST."""
 
-    def make(client: int, shares: tuple[int, ...] = (1,), **others: int) -> ClientFacts:
+    def make(client: int, shares: tuple[int, ...] = (1,), **others: Any) -> ClientFacts:
         hosts = []
         for host, nprocs in enumerate(shares):
             address = addresses.from_text(f"10.0.{client}.{host}")

@@ -201,6 +201,8 @@ def test_broken_versions(data: bytes, nclients: int, message: str) -> None:
         {"ackmark": 0},
         {"ackmark": 33},
         {"hiwater": 0},
+        {"verify": 5},
+        {"verify": -1},
     ],
 )
 def test_values_that_a_user_may_not_choose(facts_of: Maker, values: dict[str, int]) -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from impi.errors import ImpiError, JobError, LocalProtocolError, PeerError, StartupError, UsageError
-from impi.job import LONG8_VERSION, STRICT_VERSION
+from impi.job import ALTERNATIVES, LONG8_VERSION, STRICT_VERSION
 from impi.startup import (
     ALL_VERSIONS,
     STRICT_VERSIONS,
@@ -24,7 +24,7 @@ from impi.startup import (
     ServerMachine,
 )
 from impi.startup.facts import encode_facts, encode_versions
-from impi.wire import Command, Label, encode_command
+from impi.wire import Command, Label, OwnLabel, encode_command
 
 NONE = Credentials((Method.NONE,))
 KEY = Credentials((Method.KEY,), 5678)
@@ -250,10 +250,74 @@ def test_contradictions_are_found_at_the_end(facts_of: Maker) -> None:
         rendezvous(machines, [facts_of(0), facts_of(1, xsize=5)], NONE)
 
 
+Choices = list[dict[str, object]]
+
+
+@pytest.mark.parametrize(
+    ("choices", "message"),
+    [
+        ([{"verify": 2}, {}, {}], "only client 0 has IMPI_VERIFY: start all clients with the same, or none"),
+        ([{}, {"verify": 1}, {"verify": 1}], "only clients 1, 2 have IMPI_VERIFY: start all clients with the same, or"),
+        ([{"verify": 1}, {"verify": 1}, {"verify": 3}], "client 0 has IMPI_VERIFY=1 and client 2 has IMPI_VERIFY=3: "),
+        ([{}, {"collectives": ("scatter=masters",)}, {}], "only client 1 has --collectives: start all"),
+        (
+            [
+                {"collectives": ("scatter=masters",)},
+                {"collectives": ("scatter=masters", "alltoall=masters")},
+                {"verify": 1},
+            ],
+            "only client 2 has IMPI_VERIFY",
+        ),
+        (
+            [{"collectives": ALTERNATIVES[:1]}, {"collectives": ALTERNATIVES[:2]}, {"collectives": ALTERNATIVES[:1]}],
+            "client 0 has --collectives scatter=masters and client 1 has --collectives scatter=masters,allgatherv=g",
+        ),
+    ],
+)
+def test_choices_that_differ(facts_of: Maker, choices: Choices, message: str) -> None:
+    for first in range(3):  # whoever hears it first
+        order = [first, *(rank for rank in range(3) if rank != first)]
+        with pytest.raises(StartupError, match=message):
+            rendezvous([ClientMachine(r, NONE) for r in order], [facts_of(r, **choices[r]) for r in order], NONE)
+
+
+def test_choices_that_agree(facts_of: Maker) -> None:
+    chosen = {"verify": 2, "collectives": ALTERNATIVES[:0:-1]}
+    jobs = rendezvous([ClientMachine(r, NONE) for r in range(2)], [facts_of(r, **chosen) for r in range(2)], NONE)
+    assert [(j.job.verify, j.job.collectives) for j in jobs] == [(2, ALTERNATIVES[1:])] * 2
+    assert jobs[0].job.from_json(jobs[0].job.to_json()) == jobs[0].job
+
+
+def test_a_reading_of_the_specification_may_be_that_of_a_silent_client(facts_of: Maker) -> None:
+    facts = facts_of(0, collectives=ALTERNATIVES[:1])
+    labels = zip(encode_facts(facts), encode_facts(facts_of(1)), strict=True)
+    heard = broadcast(Label.C_VERSION, 0b11, encode_versions(ALL_VERSIONS) * 2)
+    heard += b"".join(broadcast(label, 0b11, mine + theirs) for (label, mine), (_, theirs) in labels)
+    machine = joined()
+    machine.submit(facts)
+    heard += broadcast(OwnLabel.C_COLLECTIVES, 0b01, bytes([0, 0, 0, 1])) + DONE
+    [negotiated] = machine.receive_data(heard)
+    assert isinstance(negotiated, Negotiated)
+    assert negotiated.job.collectives == ALTERNATIVES[:1]
+
+
+@pytest.mark.parametrize(
+    ("mask", "data"),
+    [(0b11, bytes(8)), (0b01, bytes(4)), (0b10, bytes(3)), (0b110, bytes(8)), (0, b""), (0b10, bytes(8))],
+)
+def test_choices_that_nobody_submitted(mask: int, data: bytes, facts_of: Maker) -> None:
+    machine = joined()
+    machine.submit(facts_of(0, verify=1))
+    with pytest.raises((PeerError, StartupError)):
+        machine.receive_data(broadcast(OwnLabel.C_VERIFY, mask, data))
+
+
 @pytest.mark.clause("2.3.3")
 def test_the_words_of_the_clause_for_a_wrong_key() -> None:
     machine = ClientMachine(1, KEY)
-    assert str(machine.eof()) == "Server disconnected (wrong authentication key?)"
+    first, second = str(machine.eof()).split("\n")
+    assert first == "Server disconnected (wrong authentication key?)"
+    assert "This client offered KEY" in second
     machine.receive_data(b"\0\0\0\1" + bytes(4))
     first, second = str(machine.eof()).split("\n")
     assert first == "Server disconnected (wrong authentication key?)"
@@ -278,7 +342,7 @@ def test_the_end_while_the_job_runs(facts_of: Maker) -> None:
     rendezvous([machine], [facts_of(0)], NONE)
     error = machine.eof()
     assert isinstance(error, JobError)
-    assert "a client was lost" in str(error)
+    assert "the server ended the job, or was lost" in str(error)
 
 
 @pytest.mark.clause("2.3.7")
