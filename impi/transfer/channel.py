@@ -31,7 +31,7 @@ def host_name(host: Host) -> str:
 
 
 class Channel:
-    """The TCP connection with one remote host, seen from one local process."""
+    """The connection with one remote host, or with our own agent, seen from one local process."""
 
     __slots__ = (
         "_fini",
@@ -49,9 +49,9 @@ class Channel:
         "work",
     )
 
-    def __init__(self, host: Host, paths: Iterable[Path]) -> None:
+    def __init__(self, host: Host, paths: Iterable[Path], name: str) -> None:
         self.host = host
-        self.name = host_name(host)
+        self.name = name
         self.paths = tuple(paths)
         self.reader = Reader()
         self.work = 0

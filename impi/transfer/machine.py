@@ -7,11 +7,11 @@ from typing import Final
 
 from impi.errors import JobError, LocalProtocolError, PeerError
 from impi.job import Job
-from impi.transfer.channel import Channel
+from impi.transfer.channel import Channel, host_name
 from impi.transfer.inbound import Event, Inbound
 from impi.transfer.message import Incoming, Outgoing
 from impi.transfer.path import Path
-from impi.wire.packets import PacketType
+from impi.wire.packets import PacketType, unpack_header
 
 __all__ = ["Transfer"]
 
@@ -21,7 +21,9 @@ _FINALIZING: Final = "3.8"
 class Transfer:
     """The transfer machine of the process ``rank`` of ``job``.
 
-    Channels are named by the global index of the remote host; there is one for each host of every other client.
+    Channels are named by the global index of the remote host; there is one for each host of every other client. With
+    ``agent`` our own host is a process of its own that routes packets: the only channel is the one with it, named by
+    its index, and FINI on it says that this process, or everybody else, is done.
     Three sources drive it: the caller's messages (:meth:`send`, :meth:`accept`, :meth:`cancel`, :meth:`finish`),
     octets that were read (:meth:`get_buffer`, then :meth:`received`, or :meth:`eof`), and octets that were
     written (:meth:`data_to_send`, then :meth:`sent`). After any of them :meth:`wants_write` may have changed.
@@ -30,7 +32,7 @@ class Transfer:
     error the job cannot go on.
     """
 
-    def __init__(self, job: Job, rank: int) -> None:
+    def __init__(self, job: Job, rank: int, *, agent: bool = False) -> None:
         if not 0 <= rank < len(job.procs):
             raise LocalProtocolError(f"there is no rank {rank} in a job of {len(job.procs)} processes")
         self._job = job
@@ -41,14 +43,22 @@ class Transfer:
         self._channels: dict[int, Channel] = {}
         self.busy: set[int] = set()
         """Hosts for which something is queued, be it held back for credit; read only."""
-        for host in job.hosts:
-            if host.client != self._me.client:
-                self._channels[host.index] = Channel(host, [self._new_path(peer) for peer in host.procs])
+        remote = [host for host in job.hosts if host.client != self._me.client]
+        if agent:
+            own = job.hosts[self._me.host]
+            paths = [self._new_path(peer, own.index) for host in remote for peer in host.procs]
+            self._channels[own.index] = Channel(own, paths, f"our agent, {host_name(own)}")
+        else:
+            for host in remote:
+                paths = [self._new_path(peer, host.index) for peer in host.procs]
+                self._channels[host.index] = Channel(host, paths, host_name(host))
         self._inbound = Inbound(job, self._me, self._channels, self._paths, self._queued)
 
-    def _new_path(self, rank: int) -> Path:
+    def _new_path(self, rank: int, host: int) -> Path:
         job = self._job
-        path = Path(self._me, job.procs[rank], maxdatalen=job.maxdatalen, ackmark=job.ackmark, hiwater=job.hiwater)
+        path = Path(
+            self._me, job.procs[rank], host, maxdatalen=job.maxdatalen, ackmark=job.ackmark, hiwater=job.hiwater
+        )
         self._paths[rank] = path
         return path
 
@@ -208,7 +218,11 @@ class Transfer:
             PeerError: the host broke the protocol.
         """
         channel = self._channel(host)
-        events = self._inbound.received(channel, nbytes)
+        try:
+            events = self._inbound.received(channel, nbytes)
+        except PeerError as error:
+            error.peer = self._culprit(channel)
+            raise
         self._refresh(channel)
         return events
 
@@ -243,6 +257,16 @@ class Transfer:
             return self._channels[host]
         except KeyError:
             raise LocalProtocolError(f"there is no channel with host {host}: not a host of another client") from None
+
+    def _culprit(self, channel: Channel) -> str:
+        """Who sent the last packet, in the user's words: our own agent only carries what others have sent."""
+        if channel.host.client == self._me.client:
+            header = unpack_header(channel.reader.raw)
+            for rank in self._paths:
+                proc = self._job.procs[rank]
+                if (proc.ipv6, proc.pid) == (header.src_ipv6, header.src_pid):
+                    return host_name(self._job.hosts[proc.host])
+        return channel.name
 
     def _path(self, rank: int) -> Path:
         try:

@@ -222,7 +222,10 @@ class Incoming:
 
 @dataclass(frozen=True, slots=True)
 class Arrived:
-    """A first header was read. Accept the message before the next ``get_buffer``: its octets move once at most."""
+    """A first header was read. Accept the message before the next ``get_buffer``: its octets move once at most.
+
+    Where a CANCEL was read with it, ``incoming.cancelled`` is True already, and :class:`Cancelled` is yet to come.
+    """
 
     incoming: Incoming
 

@@ -82,9 +82,10 @@ class Path:
         "window",
     )
 
-    def __init__(self, me: Proc, peer: Proc, *, maxdatalen: int, ackmark: int, hiwater: int) -> None:
+    def __init__(self, me: Proc, peer: Proc, host: int, *, maxdatalen: int, ackmark: int, hiwater: int) -> None:
         self.rank = peer.rank
-        self.host = peer.host
+        self.host = host
+        """The host that its channel is with."""
         self._src = (me.ipv6, me.pid)
         self._dest = (peer.ipv6, peer.pid)
         self._maxdatalen = maxdatalen

@@ -464,7 +464,7 @@ def test_nothing_is_lost_duplicated_or_reordered(messages, maxdatalen, ackmark, 
     """Three clients of one process, every size and mode, split anywhere, matched at once or late."""
     job = make_job([[1], [1], [1]], maxdatalen=maxdatalen, ackmark=ackmark, hiwater=ackmark + more)
     sides = [Side(job, rank, eager=eager) for rank in range(3)]
-    rng = data.draw(st.randoms(use_true_random=False))
+    rng = data.draw(st.randoms(use_true_random=True))  # by a seed: a draw for each choice is more than data holds
     wire = Wire(*sides, chunk=lambda: rng.choice([1, 7, 127, 128, 129, 500]))
     todo = [(source, (source + step) % 3, message) for source, step, message in messages]
     expected: dict[tuple[int, int], list[bytes]] = {}
