@@ -76,7 +76,7 @@ class ErrorTable:
         del self._text[code]
 
     def remove_class(self, errorclass: int) -> None:
-        """Forget an added class; its codes must have been removed before."""
+        """Forget an added class; its codes and its string must have been removed before."""
         self._check_added(errorclass)
         if self._class_of[errorclass] != errorclass:
             raise error("ERR_ARG", f"{errorclass} is an error code, not an error class")
@@ -85,7 +85,7 @@ class ErrorTable:
         self._forget(errorclass)
 
     def remove_code(self, code: int) -> None:
-        """Forget an added code."""
+        """Forget an added code; its string must have been removed before."""
         self._check_added(code)
         if self._class_of[code] == code:
             raise error("ERR_ARG", f"{code} is an error class, not an error code")
@@ -97,8 +97,9 @@ class ErrorTable:
         return code
 
     def _forget(self, code: int) -> None:
+        if code in self._text:
+            raise error("ERR_OTHER", f"error code {code} still has a string: remove it first")
         del self._class_of[code]
-        self._text.pop(code, None)
 
     def _check(self, code: int) -> None:
         if code not in self._class_of:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from impi.semantics.contexts import COMM_SELF_CID, COMM_WORLD_CID, MAX_CID, ContextIds
+from impi.semantics.contexts import COMM_SELF_CID, COMM_WORLD_CID, MAX_CID, ContextIds, copy_cid
 from impi.semantics.errors import MPIException
 
 
@@ -41,3 +41,15 @@ def test_the_last_id_and_no_more() -> None:
     assert ids.take(MAX_CID - 3) == MAX_CID - 2
     with pytest.raises(MPIException, match="out of contexts"):
         ids.take(MAX_CID - 1)
+
+
+def test_copies_have_ids_of_their_own() -> None:
+    """No two copies share one, none is one that is agreed on, and all are even, below the highest."""
+    ids = {copy_cid(parent, number) for parent in (0, 2, 4, 2**40) for number in (0, 1, 2, 2**22 - 1)}
+    assert len(ids) == 16
+    assert all(cid is not None and 2**63 <= cid <= MAX_CID and cid % 2 == 0 for cid in ids)
+
+
+@pytest.mark.parametrize(("parent", "number"), [(0, 2**22), (2**41, 0), (2**63, 0), (MAX_CID, 0)])
+def test_without_room_a_copy_needs_an_agreed_id(parent: int, number: int) -> None:
+    assert copy_cid(parent, number) is None
