@@ -9,9 +9,9 @@ and such messages never reach the wire.
 from __future__ import annotations
 
 from impi.collectives.allgather import allgather
-from impi.collectives.allgatherv import allgatherv
+from impi.collectives.allgatherv import allgatherv, allgatherv_by_gathervs
 from impi.collectives.allreduce import allreduce
-from impi.collectives.alltoall import alltoall
+from impi.collectives.alltoall import alltoall, alltoall_by_masters
 from impi.collectives.alltoallv import alltoallv
 from impi.collectives.barrier import barrier
 from impi.collectives.bcast import bcast
@@ -23,7 +23,7 @@ from impi.collectives.reduce import reduce
 from impi.collectives.reduce_scatter import reduce_scatter
 from impi.collectives.reduction import Reduction
 from impi.collectives.scan import exscan, scan
-from impi.collectives.scatter import scatter
+from impi.collectives.scatter import scatter, scatter_by_masters
 from impi.collectives.scatterv import scatterv
 from impi.collectives.steps import Algorithm, Recv, Send, Step
 
@@ -41,8 +41,10 @@ __all__ = [
     "Step",
     "allgather",
     "allgatherv",
+    "allgatherv_by_gathervs",
     "allreduce",
     "alltoall",
+    "alltoall_by_masters",
     "alltoallv",
     "barrier",
     "bcast",
@@ -54,5 +56,6 @@ __all__ = [
     "reduce_scatter",
     "scan",
     "scatter",
+    "scatter_by_masters",
     "scatterv",
 ]

@@ -1,4 +1,7 @@
-"""Allgather (IMPI 4.19): gather to rank 0, short or long, then broadcast from it; the tags and costs of both."""
+"""Allgather (IMPI 4.19): gather to rank 0, short or long, then broadcast from it; the tags and costs of both.
+
+[RECON] The text is lost; that it is a composition follows from its length and from its having no tag.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
 """Allgatherv (IMPI 4.20): gatherv to rank 0, then broadcast of all pieces from it; the tags and costs of both.
 
 [RECON] The broadcast carries the pieces in rank order as one message, without the gaps that displacements may leave.
+Other implementations gather to one rank after the other instead: :func:`allgatherv_by_gathervs`, N(N-1) messages. All
+clients must choose the same.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from impi.collectives.layout import Layout
 from impi.collectives.packing import Octets, Packing
 from impi.collectives.steps import Algorithm
 
-__all__ = ["allgatherv"]
+__all__ = ["allgatherv", "allgatherv_by_gathervs"]
 
 
 def allgatherv(
@@ -24,3 +26,12 @@ def allgatherv(
     """
     pieces = yield from gatherv(layout, rank, 0, piece)
     return (yield from share(layout, rank, pieces, packing, maxlinear=maxlinear))
+
+
+def allgatherv_by_gathervs(layout: Layout, rank: int, piece: Octets) -> Algorithm[list[Octets]]:
+    """As :func:`allgatherv`: a gatherv to every rank in turn, from rank 0; nobody needs to know the others' sizes."""
+    mine: list[Octets] = []
+    for root in range(layout.size):
+        pieces = yield from gatherv(layout, rank, root, piece)
+        mine = mine if pieces is None else pieces
+    return mine

@@ -1,4 +1,7 @@
-"""Allreduce (IMPI 4.21): reduce to rank 0, then broadcast from it; the tags and costs of both."""
+"""Allreduce (IMPI 4.21): reduce to rank 0, then broadcast from it; the tags and costs of both.
+
+[RECON] The text is lost; an implementation of its time does this, and what it says is recorded in our vectors.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Alltoall (IMPI 4.22).
 
 One form for every size: one message for each pair, all at once: N(N-1) in one hop. [RECON] The original packs
-short blocks into one message for each pair of masters, but the order inside it is lost.
+short blocks into one message for each pair of masters, but the order inside it is lost. Our reading of that form is
+:func:`alltoall_by_masters`: n(n-1) messages across clients in one hop, n = masters. All clients must choose the same.
 """
 
 from __future__ import annotations
@@ -10,11 +11,12 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from impi.collectives.layout import Layout
+from impi.collectives.packing import Octets, Packing
 from impi.collectives.steps import Algorithm, Recv, Send, Step
 from impi.collectives.tags import ALLTOALL_TAG
 from impi.errors import LocalProtocolError
 
-__all__ = ["alltoall", "alltoall_direct"]
+__all__ = ["alltoall", "alltoall_by_masters", "alltoall_direct"]
 
 V = TypeVar("V")
 
@@ -31,10 +33,7 @@ def alltoall(layout: Layout, rank: int, pieces: Sequence[V]) -> Algorithm[list[V
 def alltoall_direct(layout: Layout, rank: int, pieces: Sequence[V], tag: int) -> Algorithm[list[V]]:
     """As :func:`alltoall`, with the tag of the operation."""
     n = layout.size
-    if len(pieces) != n:
-        raise LocalProtocolError(
-            f"an alltoall of {n} processes needs as many pieces from rank {rank}, not {len(pieces)}"
-        )
+    _check(layout, rank, pieces)
     # Each begins with its successor, so that nobody is everybody's first; only the order of a pair shows on the wire.
     sources = [(rank - i) % n for i in range(1, n)]
     steps: list[Step] = [Recv(source, tag) for source in sources]
@@ -44,3 +43,51 @@ def alltoall_direct(layout: Layout, rank: int, pieces: Sequence[V], tag: int) ->
     for source, piece in zip(sources, got, strict=True):
         result[source] = piece
     return result
+
+
+def alltoall_by_masters(
+    layout: Layout, rank: int, pieces: Sequence[Octets], packing: Packing
+) -> Algorithm[list[Octets]]:
+    """As :func:`alltoall`, for short pieces: each master speaks for its client.
+
+    What a master sends to another are the pieces of its own client's processes for those of the other's, by source
+    and then by destination, both by rank [RECON]. ``packing`` must know a piece by its size alone, as ``Fixed`` does.
+
+    Raises:
+        LocalProtocolError: not one piece for each rank.
+        PeerError: a piece has not the size that ``packing`` says.
+    """
+    _check(layout, rank, pieces)
+    everybody, near = range(layout.size), layout.locals_to_rank(rank)
+    master = layout.local_master_rank(rank)
+    if rank != master:
+        yield [Send(master, packing.join(pieces, everybody), ALLTOALL_TAG)]
+        [octets] = yield [Recv(master, ALLTOALL_TAG)]
+        return packing.split(octets, everybody)
+    got = (yield [Recv(r, ALLTOALL_TAG) for r in near[1:]]) if len(near) > 1 else []
+    given = {rank: list(pieces)}
+    given.update((r, packing.split(octets, everybody)) for r, octets in zip(near[1:], got, strict=True))
+    taken: dict[int, dict[int, Octets]] = {r: {source: given[source][r] for source in near} for r in near}
+    others = [n for n in range(layout.num_masters()) if n != layout.master_num(rank)]
+    if others:
+        steps: list[Step] = [Recv(layout.master_rank(n), ALLTOALL_TAG) for n in others]
+        for n in others:
+            pairs = [(source, dest) for source in near for dest in layout.locals_to_master(n)]
+            octets = packing.join([given[source][dest] for source, dest in pairs], [dest for _, dest in pairs])
+            steps.append(Send(layout.master_rank(n), octets, ALLTOALL_TAG))
+        for n, octets in zip(others, (yield steps), strict=True):
+            pairs = [(source, dest) for source in layout.locals_to_master(n) for dest in near]
+            for (source, dest), piece in zip(pairs, packing.split(octets, [d for _, d in pairs]), strict=True):
+                taken[dest][source] = piece
+    results = {r: [taken[r][source] for source in everybody] for r in near}
+    if len(near) > 1:
+        yield [Send(r, packing.join(results[r], everybody), ALLTOALL_TAG) for r in near[1:]]
+    results[rank][rank] = pieces[rank]
+    return results[rank]
+
+
+def _check(layout: Layout, rank: int, pieces: Sequence[V]) -> None:
+    if len(pieces) != layout.size:
+        raise LocalProtocolError(
+            f"an alltoall of {layout.size} processes needs as many pieces from rank {rank}, not {len(pieces)}"
+        )

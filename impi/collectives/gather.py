@@ -4,8 +4,8 @@
 travel as one message, over a star or over the low-bit tree: n-1 messages across clients in one or ceil(log2 n)
 hops; n = masters.
 
-The text of the short form is lost; what is ours is the order inside a message: the clients' pieces by master number,
-from the sender's own onwards and round, those of one client by rank.
+[RECON] The text of the short form is lost; what is ours is the order inside a message: the clients' pieces by master
+number, from the sender's own onwards and round, those of one client by rank.
 """
 
 from __future__ import annotations

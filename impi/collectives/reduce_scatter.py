@@ -1,4 +1,7 @@
-"""Reduce_scatter (IMPI 4.17): reduce to rank 0, then scatterv from it; the tags and costs of both."""
+"""Reduce_scatter (IMPI 4.17): reduce to rank 0, then scatterv from it; the tags and costs of both.
+
+[RECON] The text is lost; that it is a composition follows from its length and from its having no tag.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Scatter (IMPI 4.14).
 
 One form for every size: one message for each other process, straight from the root, in rank order. [RECON] The
-text is lost; the other candidate (one packed message a client) would be seen on the wire, so both sides must
-choose this one.
+text is lost. The other candidate is :func:`scatter_by_masters`, one packed message a client: n-1 messages across
+clients in one hop, n = masters. The two are told apart on the wire, so all clients must choose the same.
 """
 
 from __future__ import annotations
@@ -11,11 +11,13 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from impi.collectives.layout import Layout
+from impi.collectives.packing import Octets, Packing
 from impi.collectives.steps import Algorithm, Recv, Send
 from impi.collectives.tags import SCATTER_TAG
+from impi.collectives.teams import across
 from impi.errors import LocalProtocolError
 
-__all__ = ["scatter", "scatter_direct"]
+__all__ = ["scatter", "scatter_by_masters", "scatter_direct"]
 
 V = TypeVar("V")
 
@@ -35,9 +37,55 @@ def scatter_direct(layout: Layout, rank: int, root: int, pieces: Sequence[V] | N
     if rank != root:
         [mine] = yield [Recv(root, tag)]
         return mine  # type: ignore[no-any-return]  # what a step brings is the caller's
-    if pieces is None or len(pieces) != layout.size:
-        held = "none" if pieces is None else str(len(pieces))
-        raise LocalProtocolError(f"a scatter to {layout.size} processes needs as many pieces at the root, not {held}")
+    pieces = _one_each(layout, pieces)
     if layout.size > 1:
         yield [Send(r, pieces[r], tag) for r in range(layout.size) if r != root]
     return pieces[root]
+
+
+def scatter_by_masters(
+    layout: Layout, rank: int, root: int, pieces: Sequence[Octets] | None, packing: Packing
+) -> Algorithm[Octets]:
+    """As :func:`scatter`: each master gets the pieces of its client in rank order as one message, and hands them out.
+
+    Args:
+        layout: of the communicator.
+        rank: who calls.
+        root: who has the pieces.
+        pieces: at the root one for each rank.
+        packing: how pieces travel together; the same everywhere.
+
+    Raises:
+        LocalProtocolError: no such root, or the root has not one piece for each rank.
+        PeerError: a piece has not the size that ``packing`` says.
+    """
+    layout.check(root, "root")
+    near = layout.locals_to_rank(rank)
+    if rank == root:
+        given = _one_each(layout, pieces)
+        masters = [m for m in across(layout, root, layout.size).members if m != root]
+        steps = [Send(m, _joined(given, layout.locals_to_rank(m), packing), SCATTER_TAG) for m in masters]
+        steps += [Send(r, given[r], SCATTER_TAG) for r in near if r != root]
+        if steps:
+            yield [*steps]
+        return given[root]
+    if layout.are_local(rank, root) or not layout.is_master(rank):
+        [mine] = yield [Recv(root if layout.are_local(rank, root) else layout.local_master_rank(rank), SCATTER_TAG)]
+        return mine  # type: ignore[no-any-return]  # what a step brings is the caller's
+    [octets] = yield [Recv(root, SCATTER_TAG)]
+    # The master is the lowest of its client, so the first piece is its own.
+    mine, *others = packing.split(octets, near)
+    if others:
+        yield [Send(r, piece, SCATTER_TAG) for r, piece in zip(near[1:], others, strict=True)]
+    return mine
+
+
+def _joined(pieces: Sequence[Octets], ranks: Sequence[int], packing: Packing) -> Octets:
+    return packing.join([pieces[r] for r in ranks], ranks)
+
+
+def _one_each(layout: Layout, pieces: Sequence[V] | None) -> Sequence[V]:
+    if pieces is None or len(pieces) != layout.size:
+        held = "none" if pieces is None else str(len(pieces))
+        raise LocalProtocolError(f"a scatter to {layout.size} processes needs as many pieces at the root, not {held}")
+    return pieces

@@ -17,11 +17,11 @@ A step never names the process itself.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
-__all__ = ["Algorithm", "Recv", "Send", "Step"]
+__all__ = ["Algorithm", "Recv", "Send", "Step", "among"]
 
 R = TypeVar("R")
 
@@ -48,3 +48,17 @@ Step: TypeAlias = Send | Recv
 # The values of the steps are the caller's business and differ between the parts of one operation: hence Any.
 Algorithm: TypeAlias = Generator[list[Step], list[Any], R]
 """``Algorithm[R]``: an operation whose result is an ``R``."""
+
+
+def among(algorithm: Algorithm[R], ranks: Sequence[int], tag: int) -> Algorithm[R]:
+    """An algorithm of some processes on a communicator of more: its rank i is ``ranks[i]``, its only tag ``tag``."""
+    try:
+        steps = next(algorithm)
+        while True:
+            moved: list[Step] = [
+                Send(ranks[step.dest], step.value, tag) if isinstance(step, Send) else Recv(ranks[step.source], tag)
+                for step in steps
+            ]
+            steps = algorithm.send((yield moved))
+    except StopIteration as stop:
+        return stop.value  # type: ignore[no-any-return]

@@ -18,7 +18,10 @@ __all__ = [
     "DUP_TAG",
     "GATHERV_TAG",
     "GATHER_TAG",
+    "GROUP_TAG",
     "MERGE_TAG",
+    "NEIGHBOR_TAG",
+    "PARTITIONED_TAG",
     "REDUCE_TAG",
     "SCAN_TAG",
     "SCATTERV_TAG",
@@ -41,3 +44,11 @@ MERGE_TAG: Final = 220
 """Between the two groups of an intercommunicator that is merged (IMPI 4.9)."""
 COMM_FREE_TAG: Final = 230
 """Between the two groups of an intercommunicator that is freed (IMPI 4.5)."""
+
+# Ours, above all of the specification.
+GROUP_TAG: Final = 240
+"""Among some processes of a communicator that make one of their own (MPI 4.1, 7.4.2)."""
+NEIGHBOR_TAG: Final = 256
+"""Along the edges of a topology; a grid adds the number of the edge, so they end below :data:`PARTITIONED_TAG`."""
+PARTITIONED_TAG: Final = 1024
+"""The first of partitioned point-to-point; the program's tag is added."""

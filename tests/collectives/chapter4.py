@@ -12,8 +12,25 @@ from collections.abc import Iterator, Sequence
 Wire = tuple[int, int, int, tuple[int, ...]]
 
 
+ALL_UP_TO = 5
+"""Up to this size every layout there is; as many as there are partitions of a set (52 of five)."""
+
+
+def partitions(size: int) -> Iterator[tuple[int, ...]]:
+    """Every way to give ``size`` ranks to clients. Clients are numbered downwards, unlike their masters."""
+    if size == 0:
+        yield ()
+        return
+    for before in partitions(size - 1):
+        for client in range(len(set(before)) + 1):
+            yield (*before, -client)
+
+
 def layouts(size: int) -> Iterator[tuple[int, ...]]:
-    """The client of each rank: contiguous, interleaved and mixed, 1 to 6 clients, no case twice."""
+    """The client of each rank: all of a small size; else contiguous, interleaved and mixed, 1 to 6 clients."""
+    if size <= ALL_UP_TO:
+        yield from partitions(size)
+        return
     seen = set()
     rng = random.Random(size)
     for nclients in range(1, min(6, size) + 1):
@@ -103,6 +120,22 @@ def everybody_to_root(clients: Sequence[int], root: int, tag: int) -> list[Wire]
 
 def root_to_everybody(clients: Sequence[int], root: int, tag: int) -> list[Wire]:
     return [(root, r, tag, (r,)) for r in range(len(clients)) if clients[r] != clients[root]]
+
+
+def root_to_masters(clients: Sequence[int], root: int) -> list[Wire]:
+    groups = members_by_master(clients)
+    return [(root, group[0], 150, tuple(group)) for group in groups if root not in group]
+
+
+def masters_to_masters(clients: Sequence[int]) -> list[Wire]:
+    """The content: source and destination of every piece, one after the other."""
+    groups = members_by_master(clients)
+    return [
+        (a[0], b[0], 170, tuple(rank for source in a for dest in b for rank in (source, dest)))
+        for a in groups
+        for b in groups
+        if a is not b
+    ]
 
 
 def every_pair(clients: Sequence[int], tag: int) -> list[Wire]:

@@ -19,13 +19,16 @@ from impi.collectives import (
     Sized,
     allgather,
     allgatherv,
+    allgatherv_by_gathervs,
     alltoall,
+    alltoall_by_masters,
     alltoallv,
     bcast,
     gather,
     gatherv,
     is_short,
     scatter,
+    scatter_by_masters,
     scatterv,
 )
 from impi.errors import LocalProtocolError, PeerError
@@ -159,6 +162,47 @@ def test_alltoall_and_alltoallv(size: int, operation: Any, tag: int) -> None:
         assert wire(outcome.between(clients), tuple) == Counter(chapter4.every_pair(clients, tag))
 
 
+@sizes
+@pytest.mark.parametrize("known", [True, False])
+def test_scatter_by_masters(size: int, known: bool) -> None:
+    pieces = [bytes([r]) if known else piece_of(r) for r in range(size)]
+    packing: Packing = Fixed(1) if known else Prefixed()
+    for clients, layout, root, _ in cases(size):
+        outcome = everywhere(
+            size, lambda r: scatter_by_masters(layout, r, root, pieces if r == root else None, packing)
+        )
+        assert outcome.results == pieces
+        if known:
+            assert wire(outcome.between(clients), tuple) == Counter(chapter4.root_to_masters(clients, root))
+
+
+@sizes
+def test_alltoall_by_masters(size: int) -> None:
+    for clients in chapter4.layouts(size):
+        layout = Layout(clients)
+        outcome = everywhere(
+            size, lambda r: alltoall_by_masters(layout, r, [bytes([r, to]) for to in range(size)], Fixed(2))
+        )
+        assert outcome.results == [[bytes([source, r]) for source in range(size)] for r in range(size)]
+        assert wire(outcome.between(clients), tuple) == Counter(chapter4.masters_to_masters(clients))
+
+
+@sizes
+def test_allgatherv_by_gathervs(size: int) -> None:
+    pieces = [piece_of(r) for r in range(size)]
+    for clients in chapter4.layouts(size):
+        layout = Layout(clients)
+        outcome = everywhere(size, lambda r: allgatherv_by_gathervs(layout, r, pieces[r]))
+        assert outcome.results == [pieces] * size
+        routes = Counter((m.source, m.dest, m.tag) for m in outcome.between(clients))
+        expected = [w[:3] for root in range(size) for w in chapter4.everybody_to_root(clients, root, 140)]
+        assert routes == Counter(expected)
+
+
+def test_layouts_of_a_small_size_are_all_that_there_are() -> None:
+    assert [len(set(chapter4.layouts(size))) for size in range(1, 6)] == [1, 2, 5, 15, 52]
+
+
 @pytest.mark.parametrize("short", [True, False])
 def test_empty_contributions_are_sent(short: bool) -> None:
     # Nothing in chapter 4 allows leaving a message of no octets out: the peer may wait for it.
@@ -213,6 +257,7 @@ def test_no_such_root(root: int) -> None:
         gatherv(layout, 0, root, b""),
         scatter(layout, 0, root, [b"", b""]),
         scatterv(layout, 0, root, [b"", b""]),
+        scatter_by_masters(layout, 0, root, [b"", b""], Fixed(0)),
     ):
         with pytest.raises(LocalProtocolError, match=f"root {root} is not in a communicator of 2"):
             next(algorithm)
@@ -224,8 +269,12 @@ def test_one_piece_for_each_rank() -> None:
         next(scatter(layout, 0, 0, [b"", b""]))
     with pytest.raises(LocalProtocolError, match="needs as many pieces at the root, not none"):
         next(scatterv(layout, 0, 0))
+    with pytest.raises(LocalProtocolError, match="to 3 processes needs as many pieces at the root, not none"):
+        next(scatter_by_masters(layout, 0, 0, None, Fixed(0)))
     with pytest.raises(LocalProtocolError, match="of 3 processes needs as many pieces from rank 1, not 4"):
         next(alltoall(layout, 1, [b""] * 4))
+    with pytest.raises(LocalProtocolError, match="of 3 processes needs as many pieces from rank 1, not 2"):
+        next(alltoall_by_masters(layout, 1, [b""] * 2, Fixed(0)))
 
 
 def test_contributions_of_different_sizes_are_an_error() -> None:
