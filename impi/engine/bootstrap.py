@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import os
 import socket
+import sys
 import time
 from typing import Any
 
 from impi.engine.engine import Engine
 from impi.engine.join import claim
-from impi.engine.mesh import connect_hosts, listen
+from impi.engine.mesh import connect_hosts, listen, own_address
 from impi.errors import JobError, StartupError
 from impi.job import LONG8_VERSION, Host, Job, Proc
-from impi.vendors import interfaces, load
+from impi.quirks import Quirks
+from impi.vendors import load
 from impi.vendors.base import Vendor
+from impi.vendors.meeting import AGENT, knock, node
 from impi.wire import addresses
 
 __all__ = ["join_job"]
@@ -32,36 +35,37 @@ def join_job() -> Engine:
     if invitation is None:
         return Engine(_singleton(), 0, load({"vendor": "pure", "rank": 0, "size": 1}), {})
     vendor = load(invitation)
+    me: dict[str, object] = {"pid": os.getpid()}
     # With several nodes it is the name of an interface, or a network: one address cannot fit all of them.
-    chosen = str(invitation.get("interface") or "")
-    address = interfaces.address_of(chosen) if chosen else outgoing_address(str(invitation["server"]))
-    listener = listen(address)
-    me = {
-        "address": addresses.from_text(address).hex(),
-        "port": listener.getsockname()[1],
-        "pid": os.getpid(),
-    }
+    interface, server = str(invitation.get("interface") or ""), str(invitation["server"])
+    listener = None
+    if invitation.get("agents"):
+        control = str(invitation["control"]).rpartition(":")[0].strip("[]")
+        address = own_address(interface, server, control)  # a name; others need not be able to reach it
+        me["node"] = invitation.get("node") or node()
+    else:
+        address = own_address(interface, server)
+        listener = listen(address)
+        me["port"] = listener.getsockname()[1]
+    me["address"] = addresses.from_text(address).hex()
     everybody = [json.loads(item) for item in vendor.allgather(json.dumps(me).encode())]
-    job = _negotiated(invitation, vendor, everybody)
-    # (P_IPV6, P_PID) is unique in the job (2.3.5), so it tells which proc we are.
+    reply = _negotiated(invitation, vendor, everybody)
+    job, quirks = Job.from_json(json.dumps(reply["job"])), Quirks(**reply["quirks"])
+    # (P_IPV6, P_PID) is unique in the job (2.3.5), so it tells which proc each is.
     names = {(proc.ipv6, proc.pid): proc.rank for proc in job.procs}
-    rank = names[addresses.from_text(address), os.getpid()]
-    return Engine(job, rank, vendor, connect_hosts(job, job.procs[rank].host, listener, address))
+    ranks = [names[bytes.fromhex(item["address"]), item["pid"]] for item in everybody]
+    rank = ranks[vendor.world.rank]
+    host = job.procs[rank].host
+    if listener is not None:
+        sockets = connect_hosts(job, host, listener, address)
+        return Engine(job, rank, vendor, sockets, ranks=ranks, quirks=quirks)
+    sock = knock(rank, AGENT, reply["agents"][str(host)], str(invitation["token"]))
+    sock.setblocking(False)
+    return Engine(job, rank, vendor, {host: sock}, ranks=ranks, agent=True, quirks=quirks)
 
 
-def outgoing_address(server: str) -> str:
-    """The numeric address of this node that traffic to the server leaves from."""
-    family = socket.AF_INET6 if ":" in server else socket.AF_INET
-    with socket.socket(family, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect((server, 9))  # no packet is sent: the kernel only chooses the way
-        except OSError as error:
-            raise StartupError(f"there is no way from this node to the server {server}: {error.strerror}") from None
-        return str(probe.getsockname()[0])
-
-
-def _negotiated(invitation: dict[str, Any], vendor: Vendor, everybody: list[dict[str, Any]]) -> Job:
-    """Vendor rank 0 asks impirun for the job and spreads it."""
+def _negotiated(invitation: dict[str, Any], vendor: Vendor, everybody: list[dict[str, Any]]) -> dict[str, Any]:
+    """Vendor rank 0 asks impirun for the job and spreads the answer."""
     if vendor.world.rank == 0:
         answer = _ask(invitation, {"procs": everybody, "tag_ub": vendor.tag_ub // 2, **vendor.describe()})
         _spread(vendor, answer)
@@ -70,10 +74,12 @@ def _negotiated(invitation: dict[str, Any], vendor: Vendor, everybody: list[dict
     # Nobody goes on before all have their answer: whoever is faster begins to make communicators, and a library may do
     # that with messages on their parent, which one who still looks for any message there would take for the answer.
     vendor.allgather(b"")
-    reply = json.loads(answer)
+    reply: dict[str, Any] = json.loads(answer)
     if "error" in reply:
         raise StartupError(str(reply["error"]))
-    return Job.from_json(json.dumps(reply["job"]))
+    if Quirks(**reply["quirks"]).little_endian and sys.byteorder != "little":
+        raise StartupError("--peer-quirks little-endian: this node is big-endian; start the client on one that is not")
+    return reply
 
 
 def _spread(vendor: Vendor, answer: bytes) -> None:

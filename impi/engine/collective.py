@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
@@ -11,6 +12,7 @@ from impi.engine.context import Context
 from impi.engine.engine import Engine
 from impi.engine.operations import Operation, ReceiveOperation
 from impi.engine.payload import BufferSource, OctetSource, OctetTarget, Source
+from impi.errors import ImpiError
 from impi.semantics.datatype import TypeMap
 
 __all__ = ["ArrayCodec", "Codec", "CollectiveOperation", "OctetCodec"]
@@ -65,36 +67,79 @@ class ArrayCodec:
 
 
 class CollectiveOperation:
-    """A collective under way. The engine drives it like any other operation; :attr:`result` is what it returned."""
+    """A collective under way. The engine drives it like any other operation; :attr:`result` is what it returned.
 
-    def __init__(self, engine: Engine, context: Context, algorithm: Algorithm[Any], codec: Codec) -> None:
+    The collectives of one communicator run one after another, in the order in which they were started: their tags say
+    what is done, not which of several it is for. So one that is not the first waits for its turn.
+
+    Args:
+        engine: of this proc.
+        context: of the communicator.
+        algorithm: its steps.
+        codec: how its values travel.
+        finish: what is done with what it returns, as soon as it does; its own result is then :attr:`result`.
+        alone: no other collective has its tags, so that it need not wait for its turn.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        context: Context,
+        algorithm: Algorithm[Any],
+        codec: Codec,
+        finish: Callable[[Any], Any] | None = None,
+        *,
+        alone: bool = False,
+    ) -> None:
         self._engine = engine
         self._context = context
         self._algorithm = algorithm
         self._codec = codec
+        self._finish = finish
         self._waiting: list[Operation] = []
         self._targets: list[tuple[ReceiveOperation, OctetTarget]] = []
+        self._started = False
         self.done = False
         self.cancelled = False
         self.result: Any = None
-        self._resume(None)
+        self.failure: Exception | None = None
+        """What the program's own part of it raised: a reduction, or the buffer that takes the result."""
+        self._alone = alone
+        if not alone:
+            context.collectives.append(self)
+        self.advance()
+        if not self.done:
+            engine.track(self)
 
     def advance(self) -> bool:
         """Go on while the operations of the current step are complete."""
+        if not self._started:
+            if not self._alone and self._context.collectives[0] is not self:
+                return False
+            self._started = True
+            self._resume(None)
         while not self.done and all(operation.done for operation in self._waiting):
-            values = [
-                self._codec.decode(target.data, external=operation.message is not None and operation.message.external)
-                for operation, target in self._targets
-            ]
-            self._resume(values)
+            self._resume(
+                [
+                    self._codec.decode(
+                        target.data, external=operation.message is not None and operation.message.external
+                    )
+                    for operation, target in self._targets
+                ]
+            )
         return self.done
 
     def _resume(self, values: list[Any] | None) -> None:
         try:
             steps = next(self._algorithm) if values is None else self._algorithm.send(values)
         except StopIteration as stop:
-            self.result = stop.value
-            self.done = True
+            self._end(stop.value)
+            return
+        except ImpiError:
+            raise
+        except Exception as failure:
+            # Whoever drives the engine just now is not who started this: its completion raises.
+            self._end(None, failure)
             return
         self._waiting = []
         self._targets = []
@@ -109,3 +154,14 @@ class CollectiveOperation:
             if isinstance(step, Send):
                 source = self._codec.encode(step.value)
                 self._waiting.append(self._engine.send(self._context, step.dest, step.tag, source, collective=True))
+
+    def _end(self, value: Any, failure: Exception | None = None) -> None:
+        self.failure = failure
+        if failure is None:
+            try:
+                self.result = value if self._finish is None else self._finish(value)
+            except Exception as own:
+                self.failure = own
+        self.done = True
+        if not self._alone:
+            self._context.collectives.popleft()

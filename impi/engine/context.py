@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ from impi.semantics.matching import Matcher
 from impi.vendors.base import LocalComm
 
 if TYPE_CHECKING:
+    from impi.engine.collective import CollectiveOperation
     from impi.engine.operations import Message, ReceiveOperation
 
 __all__ = ["Context"]
@@ -35,6 +37,7 @@ class Context:
         self.members = tuple(members)
         self.rank = rank
         self.peers = self.members if peers is None else tuple(peers)
+        self.is_inter = peers is not None
         self.shadow = shadow
         self.rank_of = {world: rank for rank, world in enumerate(self.peers)}
         """World rank to rank in :attr:`peers`."""
@@ -47,6 +50,8 @@ class Context:
             Matcher(),
         )
         """Point-to-point and collective."""
+        self.collectives: deque[CollectiveOperation] = deque()
+        """Those under way; the first is the one that runs."""
         self.waiting = 0
         """Receives and probes in progress that a local message could satisfy: while there are any, the shadow is
         drained.

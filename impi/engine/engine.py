@@ -12,11 +12,13 @@ import socket
 import time
 from collections.abc import Callable, Sequence
 
+from impi.collectives.tags import REDUCE_TAG
 from impi.engine.context import Context
-from impi.engine.operations import Message, Operation, ReceiveOperation, SendOperation
+from impi.engine.operations import CopyOperation, Message, Operation, ReceiveOperation, SendOperation
 from impi.engine.payload import Source, Target
 from impi.errors import JobError
 from impi.job import Job
+from impi.quirks import Quirks
 from impi.semantics.constants import ANY_SOURCE
 from impi.transfer import Arrived, Cancelled, Incoming, Transfer
 from impi.vendors.base import Vendor
@@ -35,6 +37,8 @@ sends).
 """
 _READS = 16
 """Most reads from one channel before the next gets its turn."""
+_DRAINS = 64
+"""Most local messages that are taken in before the channels get their turn."""
 
 
 class Engine:
@@ -44,15 +48,37 @@ class Engine:
         job: the negotiated facts.
         rank: this proc's rank in MPI_COMM_WORLD.
         vendor: the library behind the procs of this client.
-        sockets: a connected socket for each host of another client, by global host index.
+        sockets: a connected socket for each host of another client, by global host index; or just the one with our
+            own host, where that is an agent of its own.
+        ranks: the ranks in MPI_COMM_WORLD of the procs of this client, in the vendor's order; they ascend unless given.
+        agent: whether our host is an agent of its own.
+        quirks: what to do as the other clients' hosts do, against the specification.
     """
 
-    def __init__(self, job: Job, rank: int, vendor: Vendor, sockets: dict[int, socket.socket]) -> None:
+    def __init__(
+        self,
+        job: Job,
+        rank: int,
+        vendor: Vendor,
+        sockets: dict[int, socket.socket],
+        *,
+        ranks: Sequence[int] = (),
+        agent: bool = False,
+        quirks: Quirks = Quirks(),  # noqa: B008  (immutable)
+    ) -> None:
         self.job = job
         self.rank = rank
         self.client = job.procs[rank].client
         self.vendor = vendor
-        self.transfer = Transfer(job, rank)
+        self.external = not quirks.little_endian
+        """Whether messages between clients carry external32; else they are in native form, as local ones are."""
+        self.reduce_on_p2p = quirks.reduce_on_p2p
+        """Whether tag 190 is Reduce's alone: then its messages are told by it, as they are on the same context id."""
+        self.transfer = Transfer(job, rank, agent=agent)
+        self._vendor_ranks = {world: local for local, world in enumerate(ranks or job.client_procs(self.client))}
+        own = job.procs[rank].host
+        self._host_of = [own if agent else proc.host for proc in job.procs]
+        """By rank: whose channel leads there."""
         self._sockets = sockets
         self._hosts = {sock.fileno(): host for host, sock in sockets.items()}
         self._writing: set[int] = set()
@@ -84,13 +110,33 @@ class Engine:
 
     def make_context(self, cid: int, members: Sequence[int], peers: Sequence[int] | None = None) -> Context:
         """A communicator's engine side. Called by every member, as the vendor's shadow is made collectively."""
-        union = list(members) if peers is None else [*members, *peers]
-        base = self.job.client_procs(self.client)[0]
-        local = [world for world in union if self.job.procs[world].client == self.client]
-        shadow = self.vendor.world.subset([world - base for world in local], cid)
+        local = self._local(members, peers)
+        shadow = self.vendor.world.subset([self._vendor_ranks[world] for world in local], cid)
         context = Context(cid, members, list(members).index(self.rank), shadow, local, peers=peers)
         self.open(context)
         return context
+
+    def start_copy(self, context: Context, cid: int, finish: Callable[[Context], None]) -> Operation:
+        """Start to make a context of the same groups; ``finish`` gets it. Called by every member, in the same order."""
+        assert context.shadow is not None
+        shadow, pending = context.shadow.duplicate(cid)
+        peers = context.peers if context.is_inter else None
+        local = self._local(context.members, peers)
+        copy = Context(cid, context.members, context.rank, shadow, local, peers=peers)
+
+        def complete() -> None:
+            self.open(copy)
+            finish(copy)
+
+        operation = CopyOperation(pending, complete)
+        if not operation.done:
+            self._active.append(operation)
+        return operation
+
+    def _local(self, members: Sequence[int], peers: Sequence[int] | None) -> list[int]:
+        """The procs of our own client among them, in an order that is the same for all of these."""
+        union = members if peers is None else sorted([*members, *peers])
+        return [world for world in union if self.job.procs[world].client == self.client]
 
     # ---- messages ------------------------------------------------------------------------------------
 
@@ -114,23 +160,30 @@ class Engine:
             world = context.peers[dest]
             outgoing = self.transfer.send(
                 world,
-                cid=context.cid + collective,
+                cid=context.cid + (collective and not self._is_p2p_reduce(tag)),
                 tag=tag,
                 lsrank=context.rank,
-                views=[source.octets(external=True)],
+                views=[source.octets(external=self.external)],
                 synchronous=synchronous,
                 count=source.count,
             )
-            self._flush(self.job.procs[world].host)
+            self._flush(self._host_of[world])
             operation = SendOperation(None, outgoing, source)
         if not operation.done:
             self._active.append(operation)
         return operation
 
+    def is_external(self, context: Context, dest: int) -> bool:
+        """Whether :meth:`send` sends external32 to rank ``dest``."""
+        return self.external and dest not in context.shadow_of
+
     def receive(
         self, context: Context, source: int, tag: int, target: Target, *, collective: bool = False
     ) -> ReceiveOperation:
         """Post a receive from rank ``source`` (or ANY_SOURCE)."""
+        if source == ANY_SOURCE:
+            # A remote message may always be at hand, so that nothing else would ever look for local ones.
+            self._drain(context)
         operation = ReceiveOperation(context, source, tag, target, collective=collective)
         message = context.matchers[collective].post(source, tag, operation)
         if message is None:
@@ -159,11 +212,13 @@ class Engine:
         """Ask for a send to be taken back (IMPI 3.7.4). A local one is never: its message is the vendor's already."""
         if operation.remote is not None and not operation.done:
             self.transfer.cancel(operation.remote)
-            self._flush(self.job.procs[operation.remote.dest].host)
+            self._flush(self._host_of[operation.remote.dest])
 
     def probe(self, context: Context, source: int, tag: int, *, take: bool = False) -> Message | None:
         """The message that a receive would match now, or None; ``take`` removes it (matched probe)."""
         matcher = context.matchers[0]
+        if source == ANY_SOURCE:
+            self._drain(context)  # as in receive()
         message = matcher.probe(source, tag)
         if message is None:
             self._drain(context)
@@ -258,11 +313,14 @@ class Engine:
         if context.shadow is None:
             return False
         any_came = False
-        while (arrival := context.shadow.improbe()) is not None:
+        for _ in range(_DRAINS):
+            arrival = context.shadow.improbe()
+            if arrival is None:
+                break
             any_came = True
             source = context.local_ranks[arrival.source]
             tag, collective = divmod(arrival.tag, 2)
-            self._arrived(context, bool(collective), Message(source, tag, arrival.nbytes, 0, arrival, None))
+            self._arrived(context, bool(collective), Message(source, tag, arrival.nbytes, 0, arrival, None, False))
         return any_came
 
     def _remote_arrived(self, incoming: Incoming) -> None:
@@ -277,16 +335,23 @@ class Engine:
                 f"a message of rank {incoming.source} came in on context {incoming.cid}, of which it is no member",
                 clause="3.3",
             )
-        message = Message(source, incoming.tag, incoming.nbytes, incoming.count, None, incoming)
-        self._arrived(context, bool(incoming.cid & 1), message)
+        message = Message(source, incoming.tag, incoming.nbytes, incoming.count, None, incoming, self.external)
+        self._arrived(context, self._is_collective(incoming), message)
 
     def _remote_cancelled(self, incoming: Incoming) -> None:
         """IMPI 3.7.4: its sender took an unmatched message back."""
         message = self._unmatched.pop(incoming, None)
         if message is None:
-            self._orphans[incoming.cid].remove(incoming)
+            if incoming in (orphans := self._orphans.get(incoming.cid, [])):
+                orphans.remove(incoming)
         else:
-            self._contexts[incoming.cid & ~1].matchers[incoming.cid & 1].discard(message)
+            self._contexts[incoming.cid & ~1].matchers[self._is_collective(incoming)].discard(message)
+
+    def _is_p2p_reduce(self, tag: int) -> bool:
+        return self.reduce_on_p2p and tag == REDUCE_TAG
+
+    def _is_collective(self, incoming: Incoming) -> bool:
+        return bool(incoming.cid & 1) or self._is_p2p_reduce(incoming.tag)
 
     def _arrived(self, context: Context, collective: bool, message: Message) -> None:
         operation = context.matchers[collective].arrive(message.source, message.tag, message)
@@ -300,12 +365,14 @@ class Engine:
     def _matched(self, operation: ReceiveOperation, message: Message) -> None:
         place = operation.place(message)
         if message.local is not None:
+            if place is None:
+                place = memoryview(bytearray(message.nbytes))  # a vendor knows no other way to be rid of it
             operation.started(message.local.receive(place))
         elif message.remote is not None:
             self._unmatched.pop(message.remote, None)
             self.transfer.accept(message.remote, place)
             operation.started(None)
-            self._flush(self.job.procs[message.remote.source].host)
+            self._flush(self._host_of[message.remote.source])
         if not operation.advance():
             self._active.append(operation)
 
@@ -316,9 +383,8 @@ class Engine:
                 n = sock.recv_into(self.transfer.get_buffer(host))
             except BlockingIOError:
                 break
-            except OSError as error:
-                self.transfer.eof(host)
-                raise JobError(f"the channel to host {host} broke: {error.strerror}", clause="3.8") from None
+            except OSError:
+                n = 0  # a reset, too, is a lawful end once both FINIs are exchanged: eof() knows
             if n == 0:
                 self.transfer.eof(host)
                 self._epoll.unregister(sock.fileno())
@@ -326,7 +392,7 @@ class Engine:
                 break
             for event in self.transfer.received(host, n):
                 match event:
-                    case Arrived(incoming):
+                    case Arrived(incoming) if not incoming.cancelled:  # else its CANCEL was read with it
                         self._remote_arrived(incoming)
                     case Cancelled(incoming):
                         self._remote_cancelled(incoming)

@@ -8,15 +8,35 @@ import socket
 import sys
 import time
 
-from impi.errors import JobError, PeerError
+from impi.errors import JobError, PeerError, StartupError
 from impi.job import Job
 from impi.startup.dance import RANK_SIZE, Accept, Connect, check_rank, dance_steps, encode_rank
+from impi.vendors import interfaces
 from impi.wire import addresses
 
-__all__ = ["connect_hosts", "listen"]
+__all__ = ["connect_hosts", "listen", "own_address"]
 
 _DEADLINE_S = 60.0
 _BACKLOG = 1024
+
+
+def own_address(interface: str, *towards: str) -> str:
+    """The numeric address of this node to be known by: on ``interface`` if that is not empty (an address, an interface
+    or a network), else the one that traffic leaves from to the first of ``towards`` (numeric) that can be reached.
+
+    Raises:
+        UsageError: this node has no such interface.
+        StartupError: none of them can be reached.
+    """
+    if interface:
+        return interfaces.address_of(interface)
+    failed = None
+    for other in towards:
+        try:
+            return interfaces.outgoing_address(other, loopback=False)
+        except StartupError as error:
+            failed = failed or error
+    raise failed or StartupError("there is nobody to be known by")
 
 
 def listen(address: str) -> socket.socket:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from impi.engine.context import Context
     from impi.engine.payload import Source, Target
 
-__all__ = ["Message", "Operation", "ReceiveOperation", "SendOperation"]
+__all__ = ["CopyOperation", "Message", "Operation", "ReceiveOperation", "SendOperation"]
 
 
 class Operation(Protocol):
@@ -38,11 +39,8 @@ class Message:
     count: int
     local: Arrival | None
     remote: Incoming | None
-
-    @property
-    def external(self) -> bool:
-        """Whether its octets are external32."""
-        return self.remote is not None
+    external: bool
+    """Whether its octets are external32."""
 
 
 class SendOperation:
@@ -111,13 +109,13 @@ class ReceiveOperation:
         """What it was matched with; None before."""
         return self._message
 
-    def place(self, message: Message) -> memoryview:
-        """It is matched with ``message``: where the octets go. Too long a message goes to memory of its own."""
+    def place(self, message: Message) -> memoryview | None:
+        """It is matched with ``message``: where the octets go; None for nowhere, as they are more than it takes."""
         self._message = message
         capacity = self.target.capacity(external=message.external)
         if capacity is not None and message.nbytes > capacity:
             self.truncated = True
-            return memoryview(bytearray(message.nbytes))
+            return None
         return self.target.landing(message.nbytes, external=message.external)
 
     def started(self, pending: Pending | None) -> None:
@@ -141,4 +139,24 @@ class ReceiveOperation:
                 except MPIException as failure:
                     # Whoever drives the engine just now is not who posted the receive: its completion raises.
                     self.failure = failure
+        return self.done
+
+
+class CopyOperation:
+    """A communicator that the vendor makes; done when it can be used."""
+
+    __slots__ = ("_complete", "_pending", "cancelled", "done")
+
+    def __init__(self, pending: Pending, complete: Callable[[], None]) -> None:
+        self._pending = pending
+        self._complete = complete
+        self.cancelled = False
+        self.done = False
+        self.advance()
+
+    def advance(self) -> bool:
+        """Ask the vendor."""
+        if not self.done and self._pending.test():
+            self.done = True
+            self._complete()
         return self.done

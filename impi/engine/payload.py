@@ -1,7 +1,7 @@
 """What a message carries, seen by the engine: octets to send, and places where received octets go.
 
-A message to a proc of the same client travels in native form, any other as external32; so a payload offers both
-and makes each only when it is asked for.
+A message to a proc of the same client travels in native form, any other as external32 (unless ``Engine.external`` is
+False); so a payload offers both and makes each only when it is asked for.
 """
 
 from __future__ import annotations

@@ -6,11 +6,15 @@ import socket
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import combinations
 from typing import Any, NoReturn
 
+from impi.agent.router import Router
+from impi.agent.serve import run
 from impi.engine.engine import Engine
 from impi.job import Host, Job, Proc
+from impi.quirks import Quirks
 from impi.wire import addresses
 
 
@@ -20,6 +24,16 @@ class _Pending:
 
     def test(self) -> bool:
         return self.done
+
+
+class _Later(_Pending):
+    def __init__(self, looks: int) -> None:
+        super().__init__()
+        self._looks = looks
+
+    def test(self) -> bool:
+        self._looks -= 1
+        return self._looks <= 0
 
 
 class _Arrival:
@@ -59,6 +73,10 @@ class MemoryComm:
 
     def subset(self, ranks: Sequence[int], cid: int) -> MemoryComm:
         return MemoryComm(self._queues, [self._members[r] for r in ranks], self._me, cid)
+
+    def duplicate(self, cid: int) -> tuple[MemoryComm, _Pending]:
+        """Ready at the third look."""
+        return MemoryComm(self._queues, self._members, self._me, cid), _Later(3)
 
     def free(self) -> None:
         pass
@@ -107,25 +125,73 @@ def make_job(clients: Sequence[int], **facts: Any) -> Job:
     return Job(version=(0, 0), nclients=len(clients), hosts=hosts, procs=tuple(procs), **known)
 
 
-def make_engines(job: Job) -> list[Engine]:
-    """One engine a proc, connected."""
+def gather_hosts(job: Job, hosts: Sequence[Sequence[int]]) -> Job:
+    """The same job, but with these ranks in each host; in ascending order."""
+    procs = [replace(job.procs[rank], host=index) for index, ranks in enumerate(hosts) for rank in ranks]
+    return replace(
+        job,
+        procs=tuple(procs),
+        hosts=tuple(
+            Host(index=index, client=procs[ranks[0]].client, ipv6=job.procs[ranks[0]].ipv6, port=1, procs=tuple(ranks))
+            for index, ranks in enumerate(hosts)
+        ),
+    )
+
+
+def make_engines(
+    job: Job,
+    agents: Sequence[int] = (),
+    ranks: Callable[[int], Sequence[int]] | None = None,
+    quirks: Quirks = Quirks(),
+) -> tuple[list[Engine], list[threading.Thread]]:
+    """One engine a proc, connected, and a thread for each of ``agents``, the hosts that are processes of their own.
+
+    ``ranks`` says in which order the vendor of a client has its procs.
+    """
     sockets: list[dict[int, socket.socket]] = [{} for _ in job.procs]
-    for a, b in combinations(job.procs, 2):
+    routers = {index: Router(job, index) for index in agents}
+    to_procs: dict[int, dict[int, socket.socket]] = {index: {} for index in agents}
+    to_hosts: dict[int, dict[int, socket.socket]] = {index: {} for index in agents}
+    for index in agents:
+        for rank in job.hosts[index].procs:
+            sockets[rank][index], to_procs[index][rank] = _pair()
+    for a, b in combinations(job.hosts, 2):
         if a.client != b.client:
-            left, right = socket.socketpair()
-            left.setblocking(False)
-            right.setblocking(False)
-            sockets[a.rank][b.host], sockets[b.rank][a.host] = left, right
-    queues: dict[tuple[int, int], deque[_Arrival]] = {}
-    return [
-        Engine(job, p.rank, MemoryVendor(queues, job.client_procs(p.client), p.rank), sockets[p.rank])
-        for p in job.procs
+            ends = [to_hosts[h.index] if h.index in routers else sockets[h.procs[0]] for h in (a, b)]
+            ends[0][b.index], ends[1][a.index] = _pair()
+    threads = [
+        threading.Thread(target=run, args=(router, to_procs[index], to_hosts[index]), daemon=True)
+        for index, router in routers.items()
     ]
+    queues: dict[tuple[int, int], deque[_Arrival]] = {}
+    engines = []
+    for p in job.procs:
+        order = ranks(p.client) if ranks else job.client_procs(p.client)
+        vendor = MemoryVendor(queues, order, p.rank)
+        engines.append(
+            Engine(job, p.rank, vendor, sockets[p.rank], ranks=order, agent=p.host in routers, quirks=quirks)
+        )
+    return engines, threads
 
 
-def run_job(job: Job, program: Callable[[Engine], Any], *, timeout: float = 30.0) -> list[Any]:
+def _pair() -> tuple[socket.socket, socket.socket]:
+    left, right = socket.socketpair()
+    left.setblocking(False)
+    right.setblocking(False)
+    return left, right
+
+
+def run_job(
+    job: Job,
+    program: Callable[[Engine], Any],
+    *,
+    timeout: float = 30.0,
+    agents: Sequence[int] = (),
+    ranks: Callable[[int], Sequence[int]] | None = None,
+    quirks: Quirks = Quirks(),
+) -> list[Any]:
     """Run ``program`` on every proc, each in a thread, then shut down; the results in rank order."""
-    engines = make_engines(job)
+    engines, routing = make_engines(job, agents, ranks, quirks)
     results: list[Any] = [None] * len(engines)
     failures: list[BaseException] = []
 
@@ -136,7 +202,7 @@ def run_job(job: Job, program: Callable[[Engine], Any], *, timeout: float = 30.0
         except BaseException as error:
             failures.append(error)
 
-    threads = [threading.Thread(target=proc, args=(engine,), daemon=True) for engine in engines]
+    threads = [*(threading.Thread(target=proc, args=(engine,), daemon=True) for engine in engines), *routing]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-import pytest
-from engine_world import make_job, run_job
+import socket
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
-from impi.collectives import Layout, allreduce, barrier
+import pytest
+from engine_world import MemoryVendor, make_job, run_job
+
+from impi.collectives import Algorithm, Layout, allreduce, barrier, bcast
 from impi.collectives.reduction import Reduction
+from impi.collectives.steps import among
 from impi.engine.collective import CollectiveOperation, OctetCodec
 from impi.engine.context import Context
 from impi.engine.engine import Engine
 from impi.engine.payload import OctetSource, OctetTarget
 from impi.semantics.constants import ANY_SOURCE, ANY_TAG
+from impi.wire.packets import Header, PacketType, pack_header
 
 
 def world(engine: Engine) -> Context:
@@ -59,6 +66,58 @@ def test_wildcards_take_local_and_remote_in_order() -> None:
     got = run_job(job, program)[0]
     for rank in (1, 2, 3):
         assert [m[1] for m in got if m[0] == rank] == list(range(50))
+
+
+@pytest.mark.parametrize("probing", [False, True])
+def test_who_sends_without_a_pause_does_not_hide_the_others_from_a_wildcard(probing: bool) -> None:
+    """There is always a remote message at hand, so that no receive ever has to wait for one."""
+    job = make_job([2, 1], maxdatalen=8)
+    size = 100  # several packets: finishing one message brings in the beginnings of others
+    flooded, sent_one = threading.Event(), threading.Event()
+
+    def flood(engine: Engine, context: Context) -> None:
+        stop = engine.receive(context, 0, 3, OctetTarget())
+        under_way, count = [], 0
+        while not stop.done:
+            while len(under_way) < 5:
+                under_way.append(engine.send(context, 0, 1, OctetSource(bytes(size))))
+                count += 1
+            engine.progress(0.001)
+            under_way = [operation for operation in under_way if not operation.done]
+        under_way.append(engine.send(context, 0, 4, OctetSource(b"%d" % count)))
+        engine.wait(lambda: all(operation.done for operation in under_way))
+
+    def program(engine: Engine) -> int:
+        context = world(engine)
+        if engine.rank == 2:
+            flood(engine, context)
+            return 0
+        if engine.rank == 1:
+            assert flooded.wait(30)
+            operation = engine.send(context, 0, 2, OctetSource(b"local"))
+            sent_one.set()
+            engine.wait(lambda: operation.done)
+            return 0
+        took, hidden = 0, True
+        while hidden and took < 400:
+            if took == 20:
+                flooded.set()
+                assert sent_one.wait(30)
+            message = None
+            while probing and message is None:
+                message = engine.probe(context, ANY_SOURCE, ANY_TAG)
+                engine.progress(0.001)
+            source = message.source if message is not None else ANY_SOURCE
+            hidden = receive(engine, context, source, ANY_TAG) != b"local"
+            took += hidden
+        stop = engine.send(context, 2, 3, OctetSource(b""))
+        sent = int(receive(engine, context, 2, 4))
+        for _ in range(sent - took):
+            receive(engine, context, 2, 1)
+        engine.wait(lambda: stop.done)
+        return hidden
+
+    assert not any(run_job(job, program))
 
 
 def test_local_wait_serves_remote_sends() -> None:
@@ -151,7 +210,6 @@ def test_collectives(clients: list[int]) -> None:
 
         def run(algorithm: object) -> object:
             operation = CollectiveOperation(engine, context, algorithm, OctetCodec())  # type: ignore[arg-type]
-            engine.track(operation)
             engine.wait(lambda: operation.done)
             return operation.result
 
@@ -165,3 +223,116 @@ def test_collectives(clients: list[int]) -> None:
 
     n = len(job.procs)
     assert run_job(job, program) == [[n * (n + 1) // 2] * 20] * n
+
+
+@pytest.mark.clause("3.8")
+def test_a_host_that_is_gone_once_both_finis_are_exchanged() -> None:
+    """It may close as soon as it has both; what it had not read by then the kernel answers with a reset."""
+    job = make_job([1, 1, 1])
+    pairs = {host: socket.socketpair() for host in (1, 2)}
+    for ours, _ in pairs.values():
+        ours.setblocking(False)
+    engine = Engine(job, 0, MemoryVendor({}, [0], 0), {host: ours for host, (ours, _) in pairs.items()})
+    fini = pack_header(Header(int(PacketType.FINI)))
+    first, second = (theirs for _, theirs in pairs.values())
+    with ThreadPoolExecutor(1) as pool:
+        ending = pool.submit(engine.shutdown)
+        first.sendall(fini)
+        assert first.recv(1000, socket.MSG_PEEK) == fini
+        first.close()
+        second.sendall(fini)
+        ending.result(30.0)
+    second.close()
+
+
+def test_collectives_of_one_communicator_wait_for_their_turn() -> None:
+    """Barriers and broadcasts under way at once, looked at from the last; the tags alone would mix them up."""
+    job = make_job([2, 1, 1])
+    layout = Layout([p.client for p in job.procs])
+
+    def program(engine: Engine) -> list[Any]:
+        context = world(engine)
+        started: list[CollectiveOperation] = []
+        for root in (0, 3, 1, 2, 0, 2):
+            value = bytes([root, len(started)]) if root == engine.rank else None
+            for algorithm in (
+                bcast(layout, engine.rank, root, value, maxlinear=job.maxlinear),
+                barrier(layout, engine.rank, maxlinear=job.maxlinear),
+            ):
+                started.append(CollectiveOperation(engine, context, algorithm, OctetCodec()))
+        for operation in reversed(started):
+            engine.wait(lambda: operation.done)
+        assert not context.collectives
+        return [bytes(operation.result) for operation in started[::2]]
+
+    expected = [bytes([root, 2 * i]) for i, root in enumerate((0, 3, 1, 2, 0, 2))]
+    assert run_job(job, program) == [expected] * 4
+
+
+def test_a_collective_with_tags_of_its_own_need_not_wait() -> None:
+    job = make_job([1, 1, 1])
+
+    def program(engine: Engine) -> bool:
+        context = world(engine)
+        layout = Layout([p.client for p in job.procs])
+        pair = Layout([0, 1])
+        blocked = None
+        if engine.rank < 2:
+            # Rank 2 comes to the barrier only after these two have met.
+            blocked = CollectiveOperation(engine, context, barrier(layout, engine.rank, maxlinear=4), OctetCodec())
+            meeting = among(barrier(pair, engine.rank, maxlinear=4), [0, 1], 999)
+            alone = CollectiveOperation(engine, context, meeting, OctetCodec(), alone=True)
+            engine.wait(lambda: alone.done)
+            engine.send(context, 2, 0, OctetSource(b"come"))
+        else:
+            receive(engine, context, 0, 0)
+            receive(engine, context, 1, 0)
+            blocked = CollectiveOperation(engine, context, barrier(layout, engine.rank, maxlinear=4), OctetCodec())
+        engine.wait(lambda: blocked.done)
+        return True
+
+    assert run_job(job, program) == [True] * 3
+
+
+def test_what_a_program_gets_wrong_in_a_collective_is_its_own_end() -> None:
+    """A failing reduction or result raises nothing in whoever drives the engine, and the next collective runs."""
+    job = make_job([1])
+    layout = Layout([0])
+
+    def fail(*_: Any) -> Any:
+        raise ZeroDivisionError
+
+    def wrong() -> Algorithm[None]:
+        fail()
+        yield []
+
+    def program(engine: Engine) -> None:
+        context = world(engine)
+        first = CollectiveOperation(engine, context, wrong(), OctetCodec())
+        second = CollectiveOperation(engine, context, barrier(layout, 0, maxlinear=4), OctetCodec(), fail)
+        third = CollectiveOperation(engine, context, barrier(layout, 0, maxlinear=4), OctetCodec())
+        assert all(operation.done for operation in (first, second, third))
+        assert isinstance(first.failure, ZeroDivisionError)
+        assert isinstance(second.failure, ZeroDivisionError)
+        assert third.failure is None
+
+    run_job(job, program)
+
+
+def test_a_copy_is_open_once_the_vendor_has_made_it() -> None:
+    job = make_job([2, 1])
+
+    def program(engine: Engine) -> list[int]:
+        first = engine.make_context(2, [2, 0, 1])
+        made: list[Context] = []
+        operation = engine.start_copy(first, 2**63, made.append)
+        if engine.rank == 2:
+            assert not made  # the vendor is ready at the third look
+        engine.wait(lambda: operation.done)
+        [copy] = made
+        assert (copy.members, copy.rank, copy.cid) == (first.members, first.rank, 2**63)
+        right = (copy.rank + 1) % 3
+        engine.send(copy, right, 1, OctetSource(bytes([copy.rank])))
+        return list(receive(engine, copy, (copy.rank - 1) % 3, 1))
+
+    assert run_job(job, program) == [[0], [1], [2]]
