@@ -1,0 +1,31 @@
+"""``python -m impi.agent``: started by impirun for ``--hosts node`` and ``--hosts client``."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+
+from impi.agent import VARIABLE
+from impi.agent.serve import GRACE_S, serve
+from impi.errors import ImpiError
+
+
+def main() -> int:
+    """Be the agent; the exit code."""
+    # Not at once: the folder of its socket is to be removed.
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    invitation = json.loads(os.environ.pop(VARIABLE))
+    try:
+        serve(invitation)
+    except ImpiError as error:
+        print(f"impi: {invitation['title']}: {error}", file=sys.stderr, flush=True)
+        time.sleep(GRACE_S)  # with all connections open, which the error's traceback still holds
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

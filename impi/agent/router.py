@@ -1,0 +1,280 @@
+"""Packets in, the same packets out to whom they are for: the agent of some procs, without I/O (IMPI 3.2, 3.6, 3.8).
+
+Nothing is counted or matched here: credit lives in the procs, so what waits here is bounded by what they may have under
+way, and reading never has to stop. So two directions that are both full cannot wait for each other.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from itertools import islice
+from typing import Final
+
+from impi.agent.cutter import Cutter
+from impi.errors import JobError, LocalProtocolError, PeerError
+from impi.job import Job
+from impi.transfer.channel import host_name
+from impi.wire.packets import HEADER_SIZE, Header, PacketType, pack_header
+
+__all__ = ["Link", "Router"]
+
+_FINI: Final = memoryview(pack_header(Header(int(PacketType.FINI))))
+_WITH_DATA: Final = frozenset({PacketType.DATA, PacketType.DATASYNC})
+_AFTER_FINI: Final = frozenset({PacketType.PROTOACK, PacketType.SYNCACK, PacketType.CANCELYES, PacketType.CANCELNO})
+
+_MOST_VIEWS: Final = 64
+"""Views of one writing system call; every kernel takes more."""
+_ENOUGH: Final = 64 * 1024
+"""Octets given to one writing system call: beyond that packets stay where a PROTOACK can overtake them."""
+
+
+class _Lane:
+    """What waits for one connection and came from one proc; or all its PROTOACKs."""
+
+    __slots__ = ("held", "most", "packets")
+
+    def __init__(self, most: int) -> None:
+        self.packets: deque[memoryview] = deque()
+        self.held = 0
+        """Packets that TCP does not have yet."""
+        self.most = most
+        """No lawful senders can have more under way."""
+
+
+class Link:
+    """One connection of the agent: with one of its procs, or with a host of another client.
+
+    Args:
+        job: the limits.
+        name: for messages.
+        client: the client on the other side.
+        near: the procs that it leads to.
+        far: the procs whose packets go out over it.
+        check: see :class:`impi.agent.cutter.Cutter`.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        name: str,
+        client: int,
+        near: Iterable[int],
+        far: Iterable[int],
+        check: Callable[[Link, Header, bytes], int],
+    ) -> None:
+        self.name = name
+        self.client = client
+        self.near = frozenset(near)
+        self.far = frozenset(far)
+        self.cutter = Cutter(lambda header, octets: check(self, header, octets))
+        self.fini_received = False
+        self.fini_sent = False
+        self.finishing = False
+        """FINI is to go, behind what waits."""
+        self.ended = False
+        """The other side has closed the connection, when it might."""
+        # 3.6: what waits here its receiver has not acknowledged. Of one pair of procs that is hiwater packets at most,
+        # and the PROTOACKs for as many.
+        self._lanes = {rank: _Lane(job.hiwater * len(self.near)) for rank in self.far}
+        self._urgent = _Lane(job.hiwater // job.ackmark * len(self.near) * len(self.far))
+        self._round: deque[_Lane] = deque()
+        self._out: deque[tuple[memoryview, _Lane | None]] = deque()
+        self._octets = 0
+        self._begun = False
+        self._fini_placed = False
+
+    @property
+    def closed(self) -> bool:
+        """Both sides have said FINI (IMPI 3.8)."""
+        return self.fini_sent and self.fini_received
+
+    @property
+    def waiting(self) -> int:
+        """Octets of the packets that wait to be given to TCP."""
+        lanes = (*self._lanes.values(), self._urgent)
+        return self._octets + sum(packet.nbytes for lane in lanes for packet in lane.packets)
+
+    def put(self, source: int, packet: memoryview, *, urgent: bool) -> bool:
+        """Queue a packet of the proc ``source``; False if more wait than its credit allows (IMPI 3.6)."""
+        if self.closed:
+            return True  # an acknowledgement that nobody awaits any more
+        lane = self._urgent if urgent else self._lanes[source]
+        if lane.held >= lane.most:
+            return False
+        if not urgent and not lane.packets:
+            self._round.append(lane)
+        lane.packets.append(packet)
+        lane.held += 1
+        return True
+
+    def views(self) -> list[memoryview]:
+        """The next octets for TCP, at most 64 pieces; then call :meth:`sent`, with 0 if none went."""
+        at = int(self._begun)
+        while self._urgent.packets:  # 3.6: ahead of everything but a packet already begun
+            self._place(at, self._urgent)
+            at += 1
+        while self._round and self._octets < _ENOUGH and len(self._out) < _MOST_VIEWS:
+            lane = self._round.popleft()
+            self._place(len(self._out), lane)
+            if lane.packets:  # one packet each, then the next proc: a round
+                self._round.append(lane)
+        if self.finishing and not self._round and not self._fini_placed:
+            self._fini_placed = True
+            self._out.append((_FINI, None))
+            self._octets += _FINI.nbytes
+        return [view for view, _ in islice(self._out, _MOST_VIEWS)]
+
+    def _place(self, at: int, lane: _Lane) -> None:
+        packet = lane.packets.popleft()
+        self._out.insert(at, (packet, lane))
+        self._octets += packet.nbytes
+
+    def sent(self, nbytes: int) -> None:
+        """TCP took the first ``nbytes`` octets of :meth:`views`."""
+        if not 0 <= nbytes <= self._octets:
+            raise LocalProtocolError(f"{nbytes} octets cannot have been sent to {self.name}: {self._octets} were due")
+        self._octets -= nbytes
+        while nbytes:
+            view, lane = self._out[0]
+            if nbytes < view.nbytes:
+                self._out[0] = view[nbytes:], lane
+                self._begun = True
+                break
+            nbytes -= view.nbytes
+            self._out.popleft()
+            self._begun = False
+            if lane is not None:
+                lane.held -= 1
+            else:
+                self.fini_sent = True
+        self._settle()
+
+    def finish(self) -> None:
+        """The other side has said FINI."""
+        self.fini_received = True
+        self._settle()
+
+    def _settle(self) -> None:
+        """Forget what nobody will read any more: the other side may close as soon as it has both FINIs."""
+        if self.closed:
+            self._urgent.packets.clear()
+            self._round.clear()
+            self._out.clear()
+            self._octets = 0
+
+
+class Router:
+    """The agent that is host ``me`` of ``job``: routes between its procs and the hosts of other clients.
+
+    Driven by octets that were read (``link.cutter.buffer()``, then :meth:`received`, or :meth:`eof`) and written
+    (``link.views()``, then ``link.sent()``). After any error the job cannot go on.
+    """
+
+    def __init__(self, job: Job, me: int) -> None:
+        self._job = job
+        own = job.hosts[me]
+        remote = [host for host in job.hosts if host.client != own.client]
+        others = [rank for host in remote for rank in host.procs]
+        self.procs = {rank: Link(job, f"rank {rank}", own.client, [rank], others, self._check) for rank in own.procs}
+        """By rank in MPI_COMM_WORLD."""
+        self.hosts = {
+            host.index: Link(job, host_name(host), host.client, host.procs, own.procs, self._check) for host in remote
+        }
+        """By global host index."""
+        self._ranks = {(proc.ipv6, proc.pid): proc.rank for proc in job.procs}
+        self._links = {**self.procs, **{rank: self.hosts[host.index] for host in remote for rank in host.procs}}
+        self._client = own.client
+
+    @property
+    def finished(self) -> bool:
+        """Whether FINI has gone and come everywhere, and no proc has anything left to read."""
+        return all(link.closed for link in self.hosts.values()) and all(link.ended for link in self.procs.values())
+
+    def received(self, link: Link, nbytes: int) -> set[Link]:
+        """``nbytes`` (at least one) octets were read from ``link``.
+
+        Returns:
+            The links that may have something to send now.
+
+        Raises:
+            PeerError: they break the protocol.
+        """
+        touched = set()
+        for header, packet in link.cutter.received(nbytes):
+            if header.pk_type == PacketType.FINI:
+                touched |= self._finish()
+                continue
+            source = self._ranks[header.src_ipv6, header.src_pid]
+            out = self._links[self._ranks[header.dest_ipv6, header.dest_pid]]
+            if not out.put(source, packet, urgent=header.pk_type == PacketType.PROTOACK):
+                sentence = (
+                    f"rank {source} has sent more packets to {out.name} than it may have unacknowledged; "
+                    f"it must wait at hiwater, {self._job.hiwater}"
+                )
+                raise PeerError(sentence, clause="3.6", peer=link.name, octets=packet[:HEADER_SIZE].tobytes())
+            touched.add(out)
+        return touched
+
+    def eof(self, link: Link) -> None:
+        """The connection has ended, by the hand of the other side or by an error of the network.
+
+        Raises:
+            JobError: before its FINI: it was lost (IMPI 3.8).
+            PeerError: after its FINI, but before it can have ours.
+        """
+        if not link.fini_received:
+            part = link.cutter.unfinished
+            where = ", in the middle of a packet" if part else ""
+            hint = "" if link.client == self._client else f"; see what client {link.client} reports"
+            raise JobError(
+                f"{link.name} was lost: its connection ended without a finalization packet{where}{hint}",
+                clause="3.8",
+                octets=part,
+            )
+        if not link.fini_sent:
+            raise PeerError(
+                "closed the connection without waiting for our finalization packet", clause="3.8", peer=link.name
+            )
+        link.ended = True
+
+    def _finish(self) -> set[Link]:
+        """A FINI has come: hand it on once it speaks for all (IMPI 2.4, 3.8)."""
+        touched: set[Link] = set()
+        if all(link.fini_received for link in self.procs.values()):
+            touched.update(self.hosts.values())
+            if all(link.fini_received for link in self.hosts.values()):
+                touched.update(self.procs.values())
+        for link in touched:
+            link.finishing = True
+        return touched
+
+    def _check(self, link: Link, header: Header, octets: bytes) -> int:
+        """Whether a packet may come from ``link``; returns how many octets of user data it has."""
+        kind = header.pk_type
+        if link.fini_received and kind not in _AFTER_FINI:
+            raise _fault(link, f"sent a packet of type {kind} after its finalization packet", "3.8", octets)
+        if kind == PacketType.FINI:
+            # Only the type means anything (table 3.1): nothing else in it is looked at.
+            link.finish()
+            return 0
+        if not 0 <= kind <= PacketType.FINI:
+            raise _fault(link, f"sent a packet of unknown type {kind}", "3.5", octets)
+        source = self._ranks.get((header.src_ipv6, header.src_pid))
+        if source not in link.near:
+            who = "a process that is not in this job" if source is None else f"rank {source}, which is not one of its"
+            raise _fault(link, f"sent a packet from {who} (pid {header.src_pid})", "3.2", octets)
+        dest = self._ranks.get((header.dest_ipv6, header.dest_pid))
+        if dest not in link.far:
+            who = "a process that is not in this job" if dest is None else f"rank {dest}, which is not served here"
+            raise _fault(link, f"sent a packet for {who} (pid {header.dest_pid})", "3.2", octets)
+        if kind not in _WITH_DATA:
+            return 0
+        limit = self._job.maxdatalen
+        if header.pk_len > limit:
+            raise _fault(link, f"sent {header.pk_len} octets in a packet, {limit} were agreed", "3.5", octets)
+        return header.pk_len
+
+
+def _fault(link: Link, sentence: str, clause: str, octets: bytes) -> PeerError:
+    return PeerError(sentence, clause=clause, peer=link.name, octets=octets)

@@ -1,0 +1,95 @@
+"""``python -m impi.agent`` before there is a job: what it says of itself, and that it leaves nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+WAIT_S = 30.0
+
+
+class Agent:
+    """One agent, whose impirun is the test."""
+
+    def __init__(self) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            listener.settimeout(WAIT_S)
+            invitation = {
+                "control": f"127.0.0.1:{listener.getsockname()[1]}",
+                "token": "ab" * 16,
+                "server": "127.0.0.1",
+                "interface": "",
+                "door": "",
+                "number": 3,
+                "node": "here",
+                "title": "the host agent of node here",
+            }
+            self.process = subprocess.Popen(
+                [sys.executable, "-S", "-m", "impi.agent"],
+                env={**os.environ, "PYTHONPATH": str(ROOT), "IMPI_AGENT": json.dumps(invitation)},
+                stdin=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            self.control = listener.accept()[0]
+        self.control.settimeout(WAIT_S)
+        with self.control.makefile("rb") as lines:
+            self.hello: dict[str, Any] = json.loads(lines.readline())
+
+    def answer(self, reply: dict[str, object]) -> None:
+        self.control.sendall(json.dumps(reply).encode() + b"\n")
+
+    def end(self) -> tuple[int, str]:
+        err = self.process.communicate(timeout=WAIT_S)[1]
+        return self.process.returncode, err
+
+
+@pytest.fixture
+def agent() -> Iterator[Agent]:
+    started = Agent()
+    yield started
+    started.control.close()
+    if started.process.poll() is None:
+        started.process.terminate()
+        started.end()
+
+
+def test_it_introduces_itself(agent: Agent) -> None:
+    hello = agent.hello
+    assert (hello["token"], hello["role"], hello["number"], hello["node"]) == ("ab" * 16, "host", 3, "here")
+    assert bytes.fromhex(hello["address"]) == bytes(12) + bytes([127, 0, 0, 1])
+    socket.create_connection(("127.0.0.1", hello["port"]), timeout=WAIT_S).close()
+    door = Path(hello["door"]["unix"])
+    assert door.is_socket()
+    assert door.parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_an_agent_that_is_not_needed(agent: Agent) -> None:
+    agent.answer({"job": {}, "host": None})
+    assert agent.end() == (0, "")
+    assert not Path(agent.hello["door"]["unix"]).parent.exists()
+
+
+def test_an_agent_that_is_ended_while_it_waits_for_the_job(agent: Agent) -> None:
+    agent.process.send_signal(signal.SIGTERM)
+    code, err = agent.end()
+    assert (code, err) == (128 + signal.SIGTERM, "")
+    assert not Path(agent.hello["door"]["unix"]).parent.exists()
+
+
+def test_an_agent_whose_impirun_is_gone(agent: Agent) -> None:
+    agent.control.close()
+    code, err = agent.end()
+    assert code == 1
+    assert err == "impi: the host agent of node here: impirun closed the connection during start-up\n"
+    assert not Path(agent.hello["door"]["unix"]).parent.exists()
