@@ -161,14 +161,15 @@ class _Comm:
 
     __slots__ = ("_any_source", "_any_tag", "_comm", "_library", "_status", "rank", "size")
 
-    def __init__(self, library: _Library, comm: Any) -> None:
+    def __init__(self, library: _Library, comm: Any, like: _Comm | None = None) -> None:
         self._library = library
         self._comm = comm
         self._status = library.mpi.Status()
         self._any_source = library.mpi.ANY_SOURCE
         self._any_tag = library.mpi.ANY_TAG
-        self.rank: int = comm.Get_rank()
-        self.size: int = comm.Get_size()
+        # Nothing may be asked of a communicator whose creation is under way.
+        self.rank: int = comm.Get_rank() if like is None else like.rank
+        self.size: int = comm.Get_size() if like is None else like.size
 
     def isend(self, dest: int, tag: int, data: memoryview, *, sync: bool) -> _Request:
         library = self._library
@@ -194,6 +195,10 @@ class _Comm:
         group.Free()
         everybody.Free()
         return _Comm(library, comm)
+
+    def duplicate(self, cid: int) -> tuple[_Comm, _Request]:
+        comm, request = self._comm.Idup()
+        return _Comm(self._library, comm, self), _Request(request)
 
     def free(self) -> None:
         self._comm.Free()

@@ -54,6 +54,13 @@ class LocalComm(Protocol):
         """
         ...
 
+    def duplicate(self, cid: int) -> tuple[LocalComm, Pending]:
+        """Start to make another of the same members, to shadow the communicator ``cid``; used once that is complete.
+
+        Called by all members; several may be under way, in the same order on each of them.
+        """
+        ...
+
     def free(self) -> None:
         """Give it back. All its messages have been received by then."""
         ...

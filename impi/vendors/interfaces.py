@@ -1,4 +1,5 @@
-"""Network interfaces of this node: the address that ``--interface`` means here, and the system's name of it.
+"""Network interfaces of this node: the address that ``--interface`` means here, the system's name of it, and where
+traffic leaves if nobody chose.
 
 It lies beside the vendors because all who need it, launchers and engine, lie above them.
 """
@@ -11,9 +12,9 @@ import socket
 import struct
 from typing import Final
 
-from impi.errors import UsageError
+from impi.errors import StartupError, UsageError
 
-__all__ = ["address_of", "name_of"]
+__all__ = ["address_of", "name_of", "outgoing_address"]
 
 _SIOCGIFADDR: Final = 0x8915
 _REQUEST: Final = struct.Struct("16sH2x4s8x")  # struct ifreq: the name, then a sockaddr_in
@@ -50,6 +51,29 @@ def name_of(text: str) -> str:
     """The name of the interface that ``text`` means, as for :func:`address_of`; empty if none has that address."""
     address = address_of(text)
     return next((name for name, known in _addresses().items() if known == address), "")
+
+
+def outgoing_address(towards: str = "192.0.2.1", *, loopback: bool = True) -> str:
+    """The numeric address of this node that traffic to ``towards`` (numeric) leaves from.
+
+    Nothing is sent. Without ``towards`` it is an address reserved for documentation, so it finds the default route.
+    Where there is no route it is the loopback address, unless ``loopback`` is False.
+
+    Raises:
+        StartupError: there is no route.
+    """
+    family = socket.AF_INET6 if ":" in towards else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect((towards, 9))
+            address = str(probe.getsockname()[0])
+        except OSError:
+            address = ""
+    if address not in ("", "0.0.0.0", "::"):
+        return address
+    if not loopback:
+        raise StartupError(f"there is no route from {socket.gethostname()} to {towards}; see --interface")
+    return "::1" if family is socket.AF_INET6 else "127.0.0.1"
 
 
 def _addresses() -> dict[str, str]:

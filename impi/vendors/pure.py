@@ -16,9 +16,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NoReturn
 
 from impi.errors import JobError, LocalProtocolError
-from impi.vendors._meeting import Door, exchange, open_control
 from impi.vendors._mesh import Completion, Frame, Link
 from impi.vendors.base import LocalComm, Vendor
+from impi.vendors.meeting import Door, exchange, open_control
 
 __all__ = ["PureVendor", "connect"]
 
@@ -132,6 +132,10 @@ class _Comm:
     def subset(self, ranks: Sequence[int], cid: int) -> _Comm:
         """See :class:`impi.vendors.base.LocalComm`."""
         return _Comm(self._vendor, [self._world[rank] for rank in ranks], cid)
+
+    def duplicate(self, cid: int) -> tuple[_Comm, Completion]:
+        """See :class:`impi.vendors.base.LocalComm`."""
+        return self.subset(range(self.size), cid), self._vendor.completion(done=True)
 
     def free(self) -> None:
         """See :class:`impi.vendors.base.LocalComm`."""

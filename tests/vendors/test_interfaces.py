@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ipaddress
+import socket
+
 import pytest
 
-from impi.errors import UsageError
+from impi.errors import StartupError, UsageError
 from impi.vendors import interfaces
-from impi.vendors.interfaces import address_of, name_of
+from impi.vendors.interfaces import address_of, name_of, outgoing_address
 
 
 @pytest.fixture
@@ -52,3 +55,22 @@ def test_name() -> None:
 def test_the_loopback_interface_of_this_machine() -> None:
     assert address_of("lo") == "127.0.0.1"
     assert name_of("127.0.0.1") == "lo"
+
+
+def test_the_outgoing_address_is_one_of_ours() -> None:
+    address = outgoing_address()
+    with socket.socket() as sock:
+        sock.bind((address, 0))
+    assert ipaddress.ip_address(address).version == 4
+    assert outgoing_address("127.0.0.1") == "127.0.0.1"
+
+
+def test_no_route_means_loopback_or_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_args: object) -> None:
+        raise OSError
+
+    monkeypatch.setattr("impi.vendors.interfaces.socket.socket.connect", refuse)
+    assert outgoing_address() == "127.0.0.1"
+    assert outgoing_address("fd00::1") == "::1"
+    with pytest.raises(StartupError, match=r"no route from \S+ to 10\.9\.9\.9; see --interface"):
+        outgoing_address("10.9.9.9", loopback=False)

@@ -16,8 +16,8 @@ import pytest
 
 from impi.errors import JobError, LocalProtocolError, StartupError
 from impi.vendors import load
-from impi.vendors._meeting import Door
 from impi.vendors.base import Arrival, LocalComm, Pending, Vendor
+from impi.vendors.meeting import AGENT, Door, knock
 from impi.vendors.pure import PureVendor, connect
 
 DEADLINE_S = 60.0
@@ -476,6 +476,23 @@ def test_who_does_not_know_the_token_is_not_trusted():
             meet(high, 1, peers)
         with pytest.raises(StartupError, match=r"proc 0 waited in vain for proc 1"):
             waiting.result(DEADLINE_S)
+
+
+def test_an_agent_is_met_by_just_its_procs():
+    token = "aa" * 16
+    with Door("127.0.0.1", 4) as door, ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(door.admit, AGENT, [3, 5], token, DEADLINE_S)
+        with pytest.raises(StartupError, match="the agent of this client did not answer proc 4"):
+            knock(4, AGENT, door.address, token, DEADLINE_S)
+        near = knock(5, AGENT, door.address, token, DEADLINE_S)
+        far = knock(3, AGENT, {**door.address, "node": "another node"}, token, DEADLINE_S)
+        assert (near.family, far.family) == (socket.AF_UNIX, socket.AF_INET)
+        links = waiting.result(DEADLINE_S)
+        assert sorted(links) == [3, 5]
+        for sock in (near, far, *links.values()):
+            sock.close()
+        with pytest.raises(StartupError, match="the agent waited in vain for proc 7"):
+            door.admit(AGENT, [7], token, 0.1)
 
 
 def test_an_impostor_behind_the_address_is_found_out():

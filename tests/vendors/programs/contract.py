@@ -225,6 +225,24 @@ def subsets_that_overlap():
         comm.free()
 
 
+def duplicates():
+    """Two under way at once, of a communicator in another order; each has its own messages."""
+    reverse = world.subset(range(size)[::-1], 2)
+    started = [reverse.duplicate(cid) for cid in (4, 2**63)]
+    done(*(pending for _, pending in started))
+    for comm, _ in started:
+        assert (comm.rank, comm.size) == (reverse.rank, reverse.size)
+    sent = [send((reverse.rank + 1) % size, 5, bytes([i]), comm) for i, (comm, _) in enumerate(started)]
+    for i, (comm, _) in reversed(list(enumerate(started))):
+        arrival = next_arrival(comm)
+        assert (arrival.source, take(arrival)) == ((reverse.rank - 1) % size, bytes([i]))
+    done(*sent)
+    assert reverse.improbe() is None
+    meet()
+    for comm in (started[1][0], reverse, started[0][0]):
+        comm.free()
+
+
 def large_context_ids():
     for cid in (2**20, 2**40, 2**64 - 16):  # 4.3: the highest
         comm = world.subset(range(size), cid)

@@ -1,7 +1,9 @@
-"""How the procs of one client find each other when no MPI library does it: addresses through impirun, then a full mesh.
+"""How the processes of one client find each other when no MPI library does it: addresses through impirun, then sockets.
 
-Every proc listens on a Unix socket, for those on its node, and on TCP, for the others; the higher rank connects. Both
-ends of every connection prove that they know the client's token; who cannot is closed and ignored.
+Who is to be found listens on a Unix socket, for those on its node, and on TCP, for the others. Both ends of every
+connection prove that they know the client's token; who cannot is closed and ignored. The procs of a client without a
+library form a full mesh, in which the higher rank connects; an agent that routes packets is connected to by its procs.
+It lies beside the vendors because all who need it, pure, engine and agent, may import it here.
 """
 
 from __future__ import annotations
@@ -16,13 +18,16 @@ import socket
 import struct
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from impi.errors import JobError, StartupError
 
-__all__ = ["Door", "exchange", "open_control"]
+__all__ = ["AGENT", "Door", "ask", "exchange", "knock", "node", "open_control"]
+
+AGENT: Final = 2**32 - 1
+"""The number by which an agent goes, where procs go by their ranks."""
 
 _CONNECT_S: Final = 60.0
 _HELLO: Final = struct.Struct(">8sI32s")
@@ -45,7 +50,13 @@ def open_control(control: str) -> socket.socket:
 
 
 def exchange(sock: socket.socket, hello: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Tell impirun this proc's address and wait for those of all, in order of rank.
+    """Tell impirun this proc's address and wait for those of all, in order of rank; raises what :func:`ask` does."""
+    peers: list[dict[str, Any]] = ask(sock, hello)["peers"]
+    return peers
+
+
+def ask(sock: socket.socket, hello: Mapping[str, Any]) -> dict[str, Any]:
+    """Introduce this process to impirun and wait for its answer, which takes as long as the others take.
 
     Raises:
         StartupError: impirun says why not.
@@ -56,18 +67,17 @@ def exchange(sock: socket.socket, hello: Mapping[str, Any]) -> list[dict[str, An
         sock.sendall(json.dumps(hello).encode() + b"\n")
         with sock.makefile("rb") as lines:
             line = lines.readline()
-        reply = json.loads(line)
+        reply: dict[str, Any] = json.loads(line)
     except OSError as error:
         raise JobError(f"lost impirun during start-up: {error}") from None
     except ValueError:
         raise JobError("impirun closed the connection during start-up") from None
     if "error" in reply:
         raise StartupError(str(reply["error"]))
-    peers: list[dict[str, Any]] = reply["peers"]
-    return peers
+    return reply
 
 
-def _node() -> str:
+def node() -> str:
     """Equal in two procs that can reach each other's files: machine and mount namespace."""
     parts = [socket.gethostname()]
     with contextlib.suppress(OSError):
@@ -92,7 +102,7 @@ class Door:
         self._listeners: list[socket.socket] = []
         self._folder = tempfile.mkdtemp(prefix="impi-")  # for this user only
         path = str(Path(self._folder) / "door")
-        self.address: dict[str, Any] = {"node": _node(), "unix": None, "tcp": None}
+        self.address: dict[str, Any] = {"node": node(), "unix": None, "tcp": None}
         """For the other procs; JSON."""
         try:
             if len(os.fsencode(path)) <= _PATH_MAX:
@@ -141,63 +151,50 @@ class Door:
         Raises:
             StartupError: not all have met in time, or one of them does not know the token.
         """
-        secret = bytes.fromhex(token)
         deadline = time.monotonic() + timeout_s
         links: dict[int, socket.socket] = {}
         try:
             for other in range(rank):
-                links[other] = self._knock(rank, other, peers[other], secret, deadline)
-            self._admit(rank, len(peers), secret, deadline, links)
+                links[other] = knock(rank, other, peers[other], token, deadline - time.monotonic())
+            higher = range(rank + 1, len(peers))
+            links.update(self.admit(rank, higher, token, deadline - time.monotonic()))
         except BaseException:
             for sock in links.values():
                 sock.close()
             raise
         return links
 
-    def _knock(self, rank: int, other: int, peer: Mapping[str, Any], secret: bytes, deadline: float) -> socket.socket:
-        try:
-            sock = self._connect(peer, deadline)
-        except OSError as error:
-            raise StartupError(f"proc {rank} cannot connect to proc {other} of this client ({peer}): {error}") from None
-        try:
-            sock.settimeout(max(0.01, deadline - time.monotonic()))
-            sock.sendall(_hello(rank, other, secret))
-            answer = _receive(sock, _HELLO.size)
-        except OSError as error:
-            sock.close()
-            raise StartupError(f"proc {other} of this client did not answer proc {rank}: {error}") from None
-        if not hmac.compare_digest(answer, _hello(other, rank, secret)):
-            sock.close()
-            raise StartupError(f"what answers at {peer} is not proc {other} of this client: it does not know the token")
-        return sock
+    def admit(
+        self, me: int, others: Iterable[int], token: str, timeout_s: float = _CONNECT_S
+    ) -> dict[int, socket.socket]:
+        """Accept until all of ``others`` are there. A stranger, or a silent one, keeps nobody else from coming in.
 
-    def _connect(self, peer: Mapping[str, Any], deadline: float) -> socket.socket:
-        if peer["unix"] and peer["node"] == self.address["node"]:
-            sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            try:
-                sock.settimeout(max(0.01, deadline - time.monotonic()))
-                sock.connect(peer["unix"])
-                return sock
-            except OSError:
-                sock.close()  # the same name, yet another file system: TCP reaches it
-        host, port = peer["tcp"]
-        sock = socket.create_connection((host, port), timeout=max(0.01, deadline - time.monotonic()))
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return sock
+        Args:
+            me: our rank, or :data:`AGENT`.
+            others: the ranks that are to come.
+            token: hex; the secret of this client.
+            timeout_s: for all of it.
 
-    def _admit(self, rank: int, size: int, secret: bytes, deadline: float, links: dict[int, socket.socket]) -> None:
-        """Accept until all higher ranks are there. A stranger, or a silent one, keeps nobody else from coming in."""
+        Returns:
+            The sockets by rank.
+
+        Raises:
+            StartupError: not all have come in time.
+        """
+        secret = bytes.fromhex(token)
+        deadline = time.monotonic() + timeout_s
+        missing = list(others)
+        links: dict[int, socket.socket] = {}
         strangers: dict[int, tuple[socket.socket, bytearray]] = {}
         poll = select.poll()
         listeners = {sock.fileno(): sock for sock in self._listeners}
         for fd in listeners:
             poll.register(fd, select.POLLIN)
         try:
-            while len(links) < size - 1:
-                missing = [other for other in range(rank + 1, size) if other not in links]
+            while missing:
                 left = deadline - time.monotonic()
                 if left <= 0:
-                    raise StartupError(f"proc {rank} waited in vain for proc {missing[0]} of this client to connect")
+                    raise StartupError(f"{_name(me)} waited in vain for {_name(missing[0])} of this client to connect")
                 for fd, _ in poll.poll(left * 1000 + 1):
                     if fd in listeners:
                         with contextlib.suppress(OSError):
@@ -211,15 +208,64 @@ class Door:
                         continue
                     poll.unregister(fd)
                     del strangers[fd]
-                    other = _who(heard, rank, missing, secret)
-                    if other is None or not _answer(sock, _hello(rank, other, secret)):
+                    other = _who(heard, me, missing, secret)
+                    if other is None or not _answer(sock, _hello(me, other, secret)):
                         sock.close()
                     else:
                         links[other] = sock
                         missing.remove(other)
+        except BaseException:
+            for sock in links.values():
+                sock.close()
+            raise
         finally:
             for sock, _ in strangers.values():
                 sock.close()
+        return links
+
+
+def knock(me: int, other: int, peer: Mapping[str, Any], token: str, timeout_s: float = _CONNECT_S) -> socket.socket:
+    """Connect to the :class:`Door` of ``other``, whose ``address`` is ``peer``; both are ranks, or :data:`AGENT`.
+
+    Raises:
+        StartupError: it does not answer in time, or does not know the token.
+    """
+    secret = bytes.fromhex(token)
+    deadline = time.monotonic() + timeout_s
+    try:
+        sock = _connect(peer, deadline)
+    except OSError as error:
+        raise StartupError(f"{_name(me)} cannot connect to {_name(other)} of this client ({peer}): {error}") from None
+    try:
+        sock.settimeout(max(0.01, deadline - time.monotonic()))
+        sock.sendall(_hello(me, other, secret))
+        answer = _receive(sock, _HELLO.size)
+    except OSError as error:
+        sock.close()
+        raise StartupError(f"{_name(other)} of this client did not answer {_name(me)}: {error}") from None
+    if not hmac.compare_digest(answer, _hello(other, me, secret)):
+        sock.close()
+        raise StartupError(f"what answers at {peer} is not {_name(other)} of this client: it does not know the token")
+    return sock
+
+
+def _name(number: int) -> str:
+    return "the agent" if number == AGENT else f"proc {number}"
+
+
+def _connect(peer: Mapping[str, Any], deadline: float) -> socket.socket:
+    if peer["unix"] and peer["node"] == node():
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            sock.settimeout(max(0.01, deadline - time.monotonic()))
+            sock.connect(peer["unix"])
+            return sock
+        except OSError:
+            sock.close()  # the same name, yet another file system: TCP reaches it
+    host, port = peer["tcp"]
+    sock = socket.create_connection((host, port), timeout=max(0.01, deadline - time.monotonic()))
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return sock
 
 
 def _hello(mine: int, theirs: int, secret: bytes) -> bytes:
