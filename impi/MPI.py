@@ -6,9 +6,10 @@ Importing it initialises MPI. Under ``impirun -client`` the process joins the jo
 from __future__ import annotations
 
 from impi.api.attributes import IMPI_CLIENT_COLOR, IMPI_CLIENT_SIZE, IMPI_HOST_COLOR, IMPI_HOST_SIZE
-from impi.api.bsend import Attach_buffer, Detach_buffer, Flush_buffer
+from impi.api.bsend import Attach_buffer, Detach_buffer, Flush_buffer, Iflush_buffer
 from impi.api.buffers import memory
-from impi.api.comm import COMM_NULL, Comm, Intracomm
+from impi.api.comm import COMM_NULL, Comm
+from impi.api.commctx import _comm_lock, _comm_lock_table, _commctx_inter, _commctx_intra
 from impi.api.constants import *
 from impi.api.datatype import *
 from impi.api.datatype import _datatype_create, _datatype_decode, _typealign, _typecode, _typedict
@@ -16,11 +17,20 @@ from impi.api.environment import *
 from impi.api.environment import _impi_local
 from impi.api.errhandler import *
 from impi.api.exceptions import *
+from impi.api.file import *
+from impi.api.grequest import Grequest
 from impi.api.group import *
 from impi.api.info import *
+from impi.api.intercomm import Intercomm
+from impi.api.intracomm import Intracomm
 from impi.api.memory import buffer
+from impi.api.message import *
 from impi.api.op import *
 from impi.api.pickling import *
-from impi.api.request import MESSAGE_NO_PROC, MESSAGE_NULL, REQUEST_NULL, Message, Prequest, Request
+from impi.api.request import REQUEST_NULL, Prequest, Request
+from impi.api.session import *
 from impi.api.status import *
+from impi.api.topocomm import *
+from impi.api.unsupported import *
+from impi.api.window import *
 from impi.api.world import COMM_SELF, COMM_WORLD

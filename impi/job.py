@@ -10,13 +10,16 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Final
 
-__all__ = ["LONG8_VERSION", "STRICT_VERSION", "Host", "Job", "Proc"]
+__all__ = ["ALTERNATIVES", "LONG8_VERSION", "STRICT_VERSION", "Host", "Job", "Proc"]
 
 STRICT_VERSION: Final = (0, 0)
 """IMPI 0.0, which every client supports."""
 
 LONG8_VERSION: Final = (0x494C4142, 1)
 """Our own version ("ILAB", 1): IMPI 0.0 with 8-byte longs. In force only when every client offers it."""
+
+ALTERNATIVES: Final = ("scatter=masters", "allgatherv=gathervs", "alltoall=masters")
+"""Readings of chapter 4, where its text is lost, that are in force only if every client has chosen them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +65,11 @@ class Job:
     """Most masters for which a collective is linear."""
     ackmark: int
     hiwater: int
+    verify: int = 0
+    """Level of the verification of collectives (IMPI_VERIFY): 0 is none."""
+
+    collectives: tuple[str, ...] = ()
+    """Which of :data:`ALTERNATIVES` all clients have chosen."""
 
     @property
     def long_size(self) -> int:
@@ -104,4 +112,5 @@ class Job:
             for p in value.pop("procs")
         )
         version = tuple(value.pop("version"))
-        return cls(version=(version[0], version[1]), hosts=hosts, procs=procs, **value)
+        collectives = tuple(value.pop("collectives"))
+        return cls(version=(version[0], version[1]), hosts=hosts, procs=procs, collectives=collectives, **value)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from impi.api import runtime
-from impi.api.constants import APPNUM, HOST, IO, KEYVAL_INVALID, LASTUSEDCODE, TAG_UB, UNIVERSE_SIZE, WTIME_IS_GLOBAL
+from impi.api.constants import APPNUM, HOST, IO, LASTUSEDCODE, TAG_UB, UNIVERSE_SIZE, WTIME_IS_GLOBAL
+from impi.api.keyvals import CopyFn, DeleteFn, Keyvals
 from impi.semantics.constants import PROC_NULL
 from impi.semantics.errors import error, table
 
@@ -31,81 +32,53 @@ IMPI_HOST_SIZE = 0x494D5003
 IMPI_HOST_COLOR = 0x494D5004
 """The caller's host, counted from 0 among those in the communicator."""
 
-_CopyFn = Callable[["Comm", int, Any], Any]
-_DeleteFn = Callable[["Comm", int, Any], None]
-
-_keyvals: dict[int, tuple[_CopyFn | None, _DeleteFn | None]] = {}
-_next_keyval = 0x494D6000
+_keyvals: Final = Keyvals()
 
 
 class Attributes:
-    """What is cached on one communicator."""
+    """What is cached on one communicator; errors and callbacks are those of :class:`Keyvals`."""
 
-    def __init__(self) -> None:
-        self._values: dict[int, Any] = {}
+    def __init__(self, values: dict[int, Any] | None = None) -> None:
+        self._values: dict[int, Any] = {} if values is None else values
 
     @staticmethod
-    def create_keyval(copy_fn: _CopyFn | None, delete_fn: _DeleteFn | None) -> int:
+    def create_keyval(copy_fn: CopyFn, delete_fn: DeleteFn) -> int:
         """A new key."""
-        global _next_keyval
-        _next_keyval += 1
-        _keyvals[_next_keyval] = (copy_fn, delete_fn)
-        return _next_keyval
+        return _keyvals.create(copy_fn, delete_fn)
 
     @staticmethod
     def free_keyval(keyval: int) -> int:
-        """Forget a key; what is cached under it stays until it is deleted."""
-        if keyval not in _keyvals:
-            raise error("ERR_KEYVAL", f"{keyval} is not a key of an attribute")
-        return KEYVAL_INVALID
+        """Forget a key; what is cached under it stays until its communicator is freed."""
+        _check(keyval)
+        return _keyvals.free(keyval)
 
     def get(self, comm: Comm, keyval: int) -> Any:
         """The value, or None."""
         predefined = _PREDEFINED.get(keyval)
-        if predefined is not None:
-            return predefined(comm)
-        _check(keyval)
-        return self._values.get(keyval)
+        return _keyvals.get(self._values, keyval) if predefined is None else predefined(comm)
 
     def set(self, comm: Comm, keyval: int, value: Any) -> None:
         """Cache a value; an old one is deleted first."""
         _check(keyval)
-        if keyval in self._values:
-            self.delete(comm, keyval)
-        self._values[keyval] = value
+        _keyvals.set(comm, self._values, keyval, value)
 
     def delete(self, comm: Comm, keyval: int) -> None:
-        """Delete a value, if there is one."""
+        """Delete a value."""
         _check(keyval)
-        if keyval in self._values:
-            value = self._values.pop(keyval)
-            delete_fn = _keyvals[keyval][1]
-            if delete_fn is not None:
-                delete_fn(comm, keyval, value)
+        _keyvals.delete(comm, self._values, keyval)
 
     def copy(self, comm: Comm) -> Attributes:
         """What a duplicate of ``comm`` inherits, as each key's copy function decides."""
-        copied = Attributes()
-        for keyval, value in self._values.items():
-            copy_fn = _keyvals[keyval][0]
-            if not copy_fn:
-                continue
-            answer = copy_fn(comm, keyval, value) if callable(copy_fn) else value
-            if answer is not NotImplemented:
-                copied._values[keyval] = answer
-        return copied
+        return Attributes(_keyvals.copied(comm, self._values))
 
     def clear(self, comm: Comm) -> None:
         """Delete all values, newest first: the communicator is freed."""
-        for keyval in reversed(list(self._values)):
-            self.delete(comm, keyval)
+        _keyvals.clear(comm, self._values)
 
 
 def _check(keyval: int) -> None:
     if keyval in _PREDEFINED:
         raise error("ERR_KEYVAL", f"attribute {keyval} is predefined and cannot be changed")
-    if keyval not in _keyvals:
-        raise error("ERR_KEYVAL", f"{keyval} is not a key of an attribute")
 
 
 def _index(comm: Comm, of_rank: Callable[[int], int]) -> tuple[int, int]:

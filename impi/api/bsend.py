@@ -16,11 +16,14 @@ from impi.engine.operations import SendOperation
 from impi.engine.payload import OctetSource, Source
 from impi.semantics.errors import error
 
-__all__ = ["Attach_buffer", "Detach_buffer", "Flush_buffer", "start"]
+__all__ = ["Attach_buffer", "Attached", "Detach_buffer", "Flush_buffer", "Iflush_buffer", "start"]
 
 
-class _Attached:
-    """The attached buffer. Our copies live in memory of our own; the buffer's size is what they may take."""
+class Attached:
+    """The buffer that is attached to a communicator, a session, or to all (MPI 4.1, 3.6.1).
+
+    Our copies live in memory of our own; the buffer's size is what they may take.
+    """
 
     def __init__(self) -> None:
         self.buffer: Any = None
@@ -32,51 +35,89 @@ class _Attached:
         self.sending = [(operation, nbytes) for operation, nbytes in self.sending if not operation.done]
         return sum(nbytes for _, nbytes in self.sending)
 
+    def attach(self, buf: Any) -> None:
+        """Give memory; BUFFER_AUTOMATIC lets the copies take what they need."""
+        if self.buffer is not None:
+            raise error("ERR_BUFFER", "a buffer is attached already; detach it first")
+        self.size = None if buf is BUFFER_AUTOMATIC else simple([buf, BYTE], readonly=False).count
+        self.buffer = buf
 
-_attached = _Attached()
+    def detach(self) -> Any:
+        """Wait until all its messages are sent, and take it back; None if there was none."""
+        if self.buffer is None:
+            return None
+        self.flush().Wait()
+        buf, self.buffer, self.size = self.buffer, None, 0
+        return buf
+
+    def flush(self) -> Request:
+        """A request that is complete once all its messages are sent."""
+        operation = _Flush(self)
+        if not operation.advance():
+            runtime.engine().track(operation)
+        return Request._of(operation)
+
+
+_attached = Attached()
 
 
 def Attach_buffer(buf: Any) -> None:
     """Give memory for buffered sends; BUFFER_AUTOMATIC lets them take what they need."""
-    if _attached.buffer is not None:
-        raise error("ERR_BUFFER", "a buffer is attached already; detach it first")
-    _attached.size = None if buf is BUFFER_AUTOMATIC else simple([buf, BYTE], readonly=False).count
-    _attached.buffer = buf
+    _attached.attach(buf)
 
 
 def Detach_buffer() -> Any:
     """Wait until all buffered messages are sent, and take the buffer back."""
-    if _attached.buffer is None:
-        return None
-    Flush_buffer()
-    buf, _attached.buffer, _attached.size = _attached.buffer, None, 0
-    return buf
+    return _attached.detach()
 
 
 def Flush_buffer() -> None:
     """Wait until all buffered messages are sent."""
-    runtime.engine().wait(lambda: _attached.used() == 0 and not _attached.sending)
+    _attached.flush().Wait()
 
 
-def start(context: Context, dest: int, tag: int, source: Source) -> Request:
-    """Copy the message and send the copy; the request is complete at once."""
+def Iflush_buffer() -> Request:
+    """A request that is complete once all buffered messages are sent."""
+    return _attached.flush()
+
+
+def start(context: Context, own: Attached, dest: int, tag: int, source: Source) -> Request:
+    """Copy the message and send the copy; the request is complete at once. The communicator's ``own`` buffer, if there
+    is one, else that of all.
+    """
     engine = runtime.engine()
-    external = dest not in context.shadow_of
+    attached = _attached if own.buffer is None else own
+    external = engine.is_external(context, dest)
     copy = OctetSource(bytes(source.octets(external=external)))
     copy.count = source.count
     nbytes = copy.octets(external=external).nbytes + BSEND_OVERHEAD
-    if _attached.size is not None and _attached.used() + nbytes > _attached.size:
+    if attached.size is not None and attached.used() + nbytes > attached.size:
         engine.progress()
-        if _attached.used() + nbytes > _attached.size:
+        if attached.used() + nbytes > attached.size:
             raise error(
                 "ERR_BUFFER",
-                f"a buffered send of {nbytes} bytes (with BSEND_OVERHEAD) does not fit: {_attached.used()} of the "
-                f"{_attached.size} bytes attached are in use",
+                f"a buffered send of {nbytes} bytes (with BSEND_OVERHEAD) does not fit: {attached.used()} of the "
+                f"{attached.size} bytes attached are in use",
             )
     operation = engine.send(context, dest, tag, copy)
     if not operation.done:
-        _attached.sending.append((operation, nbytes))
+        attached.sending.append((operation, nbytes))
     return Request._of(_Copied())
+
+
+class _Flush:
+    """Done when no message of a buffer is on its way."""
+
+    cancelled = False
+
+    def __init__(self, attached: Attached) -> None:
+        self._attached = attached
+        self.done = False
+
+    def advance(self) -> bool:
+        """Look at the messages."""
+        self.done = self.done or (self._attached.used() == 0 and not self._attached.sending)
+        return self.done
 
 
 class _Copied:

@@ -1,268 +1,301 @@
-"""Collectives of Comm on buffers (``Bcast``, ``Allreduce``), as in mpi4py, over the algorithms of IMPI chapter 4.
+"""Collectives of Comm on buffers, as in mpi4py, over the algorithms of IMPI chapter 4 (or ours, between two groups).
 
-Data movement packs once, moves external32 octets, and unpacks once: the typed and the packed phases of chapter 4
-have the same octets on the wire. Reductions run on arrays of native elements.
+Data movement packs once, moves octets in the form of the wire, and unpacks once: the typed and the packed phases of
+chapter 4 have the same octets on the wire. Reductions run on arrays of native elements.
+
+Every operation is one method that reads the caller's buffers and returns what starts it: once for ``Bcast`` and
+``Ibcast``, any number of times for ``Bcast_init``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from impi import collectives
 from impi.api import reductions, runtime, transport
-from impi.api.buffers import Message, VectorMessage, simple, vector
+from impi.api.buffers import Message, MessageW, VectorMessage, simple, vector, vector_w
 from impi.api.constants import IN_PLACE
-from impi.api.op import SUM, Op
+from impi.api.op import Op
 from impi.api.request import Request
-from impi.collectives import Fixed, Sized, is_short
+from impi.collectives import Fixed, Octets, Sized
 from impi.engine.collective import Codec, CollectiveOperation, OctetCodec
 from impi.semantics.errors import error
 
 if TYPE_CHECKING:
-    from impi.collectives import Layout
+    from impi.api.algorithms import Algorithms
     from impi.engine.context import Context
 
-__all__ = ["BufferCollectives"]
+__all__ = ["BufferOperations", "Start", "place", "snapshots"]
+
+Start: TypeAlias = Callable[[], Request]
+"""Starts an operation whose buffers are known."""
 
 
-class BufferCollectives:
-    """The methods; :class:`impi.api.comm.Comm` brings context and layout."""
+class BufferOperations:
+    """The operations; :class:`impi.api.comm.Comm` brings context and algorithms.
 
-    _layout: Layout
+    All raise ValueError or TypeError for a buffer that cannot be one, Exception ERR_ROOT for a wrong root.
+    """
 
     if TYPE_CHECKING:
 
         def _live(self) -> Context: ...
-        def _rooted(self, root: int) -> int: ...
+        @property
+        def _algorithms(self) -> Algorithms: ...
         def _complete(self, algorithm: Any) -> Any: ...
 
-    def Barrier(self) -> None:
-        """Wait for all."""
-        self._begin(collectives.barrier(self._layout, self._live().rank, maxlinear=_maxlinear())).Wait()
+    def _barrier(self) -> Start:
+        do = self._algorithms
+        return lambda: self._begin(do.barrier())
 
     # ---- data movement ---------------------------------------------------------------------------------
 
-    def Bcast(self, buf: Any, root: int = 0) -> None:
-        """The root's buffer, everywhere."""
-        rank = self._rooted(root)
-        message = simple(buf, readonly=rank == root)
-        octets = transport.packed(message) if rank == root else None
-        algorithm = collectives.bcast(self._layout, rank, root, octets, maxlinear=_maxlinear())
-        self._begin(algorithm, lambda result: None if rank == root else transport.unpack(message, result)).Wait()
+    def _bcast(self, buf: Any, root: int) -> Start:
+        do, role = self._algorithms, self._algorithms.role(root)
+        message = simple(buf, readonly=role.is_root) if role.is_root or role.is_leaf else None
+        finish = None if role.is_root or message is None else _unpacker(message)
 
-    def Gather(self, sendbuf: Any, recvbuf: Any, root: int = 0) -> None:
-        """Everybody's buffer, one after the other, at the root."""
-        rank = self._rooted(root)
-        size = self._layout.size
-        into = simple(recvbuf, readonly=False, blocks=size) if rank == root else None
-        piece = self._contribution(sendbuf, lambda: None if into is None else into.block(rank))
-        algorithm = collectives.gather(
-            self._layout,
-            rank,
-            root,
-            piece,
-            Fixed(len(piece)),
-            maxlinear=_maxlinear(),
-            short=is_short(len(piece), runtime.engine().job.xsize),
-        )
-        self._begin(algorithm, lambda pieces: _place(into, pieces, skip=rank if _in_place(sendbuf) else None)).Wait()
+        def start() -> Request:
+            octets = transport.packed(message) if role.is_root and message is not None else None
+            return self._begin(do.bcast(root, octets), finish)
 
-    def Gatherv(self, sendbuf: Any, recvbuf: Any, root: int = 0) -> None:
-        """Everybody's buffer, each of its own length and at its own place, at the root."""
-        rank = self._rooted(root)
-        into = vector(recvbuf, readonly=False, blocks=self._layout.size) if rank == root else None
-        piece = self._contribution(sendbuf, lambda: None if into is None else into.block(rank))
-        algorithm = collectives.gatherv(self._layout, rank, root, piece)
-        self._begin(algorithm, lambda pieces: _place(into, pieces, skip=rank if _in_place(sendbuf) else None)).Wait()
+        return start
 
-    def Scatter(self, sendbuf: Any, recvbuf: Any, root: int = 0) -> None:
-        """One block of the root's buffer for everybody."""
-        rank = self._rooted(root)
-        pieces = None
-        if rank == root:
-            message = simple(sendbuf, readonly=True, blocks=self._layout.size)
-            pieces = [transport.packed(message.block(r)) for r in range(self._layout.size)]
-        self._receive_piece(collectives.scatter(self._layout, rank, root, pieces), recvbuf)
+    def _gather(self, sendbuf: Any, recvbuf: Any, root: int) -> Start:
+        do, role = self._algorithms, self._algorithms.role(root)
+        into = simple(recvbuf, readonly=False, blocks=do.peers) if role.is_root else None
+        mine = self._contribution(sendbuf, lambda: None if into is None else into.block(do.rank), role.is_leaf)
+        finish = _placer(into, skip=self._own(sendbuf))
 
-    def Scatterv(self, sendbuf: Any, recvbuf: Any, root: int = 0) -> None:
-        """One part of the root's buffer for everybody, each of its own length and from its own place."""
-        rank = self._rooted(root)
-        pieces = None
-        if rank == root:
-            message = vector(sendbuf, readonly=True, blocks=self._layout.size)
-            pieces = [transport.packed(message.block(r)) for r in range(self._layout.size)]
-        self._receive_piece(collectives.scatterv(self._layout, rank, root, pieces), recvbuf)
+        def start() -> Request:
+            piece = _octets(mine)
+            return self._begin(do.gather(root, piece, Fixed(len(piece)), len(piece)), finish)
 
-    def Allgather(self, sendbuf: Any, recvbuf: Any) -> None:
-        """Everybody's buffer, one after the other, everywhere."""
-        rank, size = self._live().rank, self._layout.size
-        into = simple(recvbuf, readonly=False, blocks=size)
-        piece = self._contribution(sendbuf, lambda: into.block(rank))
-        algorithm = collectives.allgather(
-            self._layout,
-            rank,
-            piece,
-            Fixed(len(piece)),
-            maxlinear=_maxlinear(),
-            short=is_short(len(piece), runtime.engine().job.xsize),
-        )
-        self._begin(algorithm, lambda pieces: _place(into, pieces, skip=rank if _in_place(sendbuf) else None)).Wait()
+        return start
 
-    def Allgatherv(self, sendbuf: Any, recvbuf: Any) -> None:
-        """Everybody's buffer, each of its own length and at its own place, everywhere."""
-        rank, size = self._live().rank, self._layout.size
-        into = vector(recvbuf, readonly=False, blocks=size)
-        piece = self._contribution(sendbuf, lambda: into.block(rank))
-        sizes = [transport.packed_size(into.block(r)) for r in range(size)]
-        algorithm = collectives.allgatherv(self._layout, rank, piece, Sized(sizes), maxlinear=_maxlinear())
-        self._begin(algorithm, lambda pieces: _place(into, pieces, skip=rank if _in_place(sendbuf) else None)).Wait()
+    def _gatherv(self, sendbuf: Any, recvbuf: Any, root: int) -> Start:
+        do, role = self._algorithms, self._algorithms.role(root)
+        into = vector(recvbuf, readonly=False, blocks=do.peers) if role.is_root else None
+        mine = self._contribution(sendbuf, lambda: None if into is None else into.block(do.rank), role.is_leaf)
+        finish = _placer(into, skip=self._own(sendbuf))
+        return lambda: self._begin(do.gatherv(root, _octets(mine)), finish)
 
-    def Alltoall(self, sendbuf: Any, recvbuf: Any) -> None:
-        """One block from everybody for everybody."""
-        rank, size = self._live().rank, self._layout.size
-        into = simple(recvbuf, readonly=False, blocks=size)
-        message = into if _in_place(sendbuf) else simple(sendbuf, readonly=True, blocks=size)
-        pieces = [transport.snapshot(message.block(r), into) for r in range(size)]
-        self._begin(collectives.alltoall(self._layout, rank, pieces), lambda result: _place(into, result)).Wait()
+    def _scatter(self, sendbuf: Any, recvbuf: Any, root: int) -> Start:
+        do, role = self._algorithms, self._algorithms.role(root)
+        message = simple(sendbuf, readonly=True, blocks=do.peers) if role.is_root else None
+        into = self._piece_room(recvbuf, role.is_leaf)
+        finish = None if into is None else _unpacker(into)
+        one = into if message is None else message
+        packing = None if one is None else Fixed(transport.packed_size(one))
+        return lambda: self._begin(do.scatter(root, _blocks(message, do.peers), packing), finish)
 
-    def Alltoallv(self, sendbuf: Any, recvbuf: Any) -> None:
-        """One part from everybody for everybody, each of its own length and place."""
-        rank, size = self._live().rank, self._layout.size
-        into = vector(recvbuf, readonly=False, blocks=size)
-        message = into if _in_place(sendbuf) else vector(sendbuf, readonly=True, blocks=size)
-        pieces = [transport.snapshot(message.block(r), into.block(r)) for r in range(size)]
-        self._begin(collectives.alltoallv(self._layout, rank, pieces), lambda result: _place(into, result)).Wait()
+    def _scatterv(self, sendbuf: Any, recvbuf: Any, root: int) -> Start:
+        do, role = self._algorithms, self._algorithms.role(root)
+        message = vector(sendbuf, readonly=True, blocks=do.peers) if role.is_root else None
+        into = self._piece_room(recvbuf, role.is_leaf)
+        finish = None if into is None else _unpacker(into)
+        return lambda: self._begin(do.scatterv(root, _blocks(message, do.peers)), finish)
+
+    def _allgather(self, sendbuf: Any, recvbuf: Any) -> Start:
+        do = self._algorithms
+        into = simple(recvbuf, readonly=False, blocks=do.peers)
+        mine = self._contribution(sendbuf, lambda: into.block(do.rank))
+        finish = _placer(into, skip=self._own(sendbuf))
+
+        def start() -> Request:
+            piece = _octets(mine)
+            return self._begin(do.allgather(piece, Fixed(len(piece)), len(piece)), finish)
+
+        return start
+
+    def _allgatherv(self, sendbuf: Any, recvbuf: Any) -> Start:
+        do = self._algorithms
+        into = vector(recvbuf, readonly=False, blocks=do.peers)
+        mine = self._contribution(sendbuf, lambda: into.block(do.rank))
+        sizes = Sized([transport.packed_size(into.block(r)) for r in range(do.peers)])
+        finish = _placer(into, skip=self._own(sendbuf))
+        return lambda: self._begin(do.allgatherv(_octets(mine), sizes), finish)
+
+    def _alltoall(self, sendbuf: Any, recvbuf: Any) -> Start:
+        do = self._algorithms
+        into = simple(recvbuf, readonly=False, blocks=do.peers)
+        message = into if self._in_place(sendbuf) else simple(sendbuf, readonly=True, blocks=do.peers)
+        packing = Fixed(transport.packed_size(message))
+        return lambda: self._begin(do.alltoall(snapshots(message, into, do.peers), packing), _placer(into))
+
+    def _alltoallv(self, sendbuf: Any, recvbuf: Any) -> Start:
+        do = self._algorithms
+        into = vector(recvbuf, readonly=False, blocks=do.peers)
+        message = into if self._in_place(sendbuf) else vector(sendbuf, readonly=True, blocks=do.peers)
+        return lambda: self._begin(do.alltoallv(snapshots(message, into, do.peers)), _placer(into))
+
+    def _alltoallw(self, sendbuf: Any, recvbuf: Any) -> Start:
+        do = self._algorithms
+        into = vector_w(recvbuf, readonly=False, blocks=do.peers)
+        message = into if self._in_place(sendbuf) else vector_w(sendbuf, readonly=True, blocks=do.peers)
+        return lambda: self._begin(do.alltoallv(snapshots(message, into, do.peers)), _placer(into))
 
     # ---- reductions ------------------------------------------------------------------------------------
 
-    def Reduce(self, sendbuf: Any, recvbuf: Any, op: Op = SUM, root: int = 0) -> None:
-        """All buffers combined element by element, at the root."""
-        rank = self._rooted(root)
-        into = simple(recvbuf, readonly=False) if rank == root else None
-        message = self._operand(sendbuf, into)
-        plan = reductions.plan(message, op)
-        algorithm = collectives.reduce(self._layout, rank, root, plan.value, plan.reduction, maxlinear=_maxlinear())
-        self._begin(algorithm, lambda result: reductions.store(into, result), plan.codec).Wait()
+    def _reduce(self, sendbuf: Any, recvbuf: Any, op: Op, root: int) -> Start:
+        do, role = self._algorithms, self._algorithms.role(root)
+        into = simple(recvbuf, readonly=False) if role.is_root else None
+        message = self._operand(sendbuf, into) if role.is_leaf else into
+        if message is None:  # beside the root: nothing to give, nothing to get
+            return lambda: self._begin(do.bcast(root, None))
+        return self._reducer(message, op, lambda plan: do.reduce(root, plan.value, plan.reduction), into)
 
-    def Allreduce(self, sendbuf: Any, recvbuf: Any, op: Op = SUM) -> None:
-        """All buffers combined element by element, everywhere."""
+    def _allreduce(self, sendbuf: Any, recvbuf: Any, op: Op) -> Start:
+        do = self._algorithms
         into = simple(recvbuf, readonly=False)
-        plan = reductions.plan(self._operand(sendbuf, into), op)
-        algorithm = collectives.allreduce(
-            self._layout, self._live().rank, plan.value, plan.reduction, maxlinear=_maxlinear()
-        )
-        self._begin(algorithm, lambda result: reductions.store(into, result), plan.codec).Wait()
+        message = self._operand(sendbuf, into)
+        return self._reducer(message, op, lambda plan: do.allreduce(plan.value, plan.reduction), into)
 
-    def Reduce_scatter_block(self, sendbuf: Any, recvbuf: Any, op: Op = SUM) -> None:
-        """All buffers combined element by element, then scattered in equal blocks."""
-        size = self._layout.size
-        if _in_place(sendbuf):
+    def _reduce_scatter_block(self, sendbuf: Any, recvbuf: Any, op: Op) -> Start:
+        size = self._algorithms.size
+        if self._in_place(sendbuf):
             into = message = simple(recvbuf, readonly=False, blocks=size)
         else:
             into = simple(recvbuf, readonly=False)
             message = simple(sendbuf, readonly=True, blocks=size)
+            _check_alike(message, into, message.count, into.count)
         whole = transport.resized(message, message.count * size)
-        self._reduce_scatter(whole, transport.resized(into, message.count), [message.count] * size, op)
+        return self._scattered(whole, transport.resized(into, message.count), [message.count] * size, op)
 
-    def Reduce_scatter(self, sendbuf: Any, recvbuf: Any, recvcounts: Sequence[int] | None = None, op: Op = SUM) -> None:
-        """All buffers combined element by element, then scattered in blocks of ``recvcounts`` elements."""
-        rank, size = self._live().rank, self._layout.size
+    def _reduce_scatter(self, sendbuf: Any, recvbuf: Any, recvcounts: Sequence[int] | None, op: Op) -> Start:
+        do = self._algorithms
         into = simple(recvbuf, readonly=False)
         if recvcounts is None:
-            if _in_place(sendbuf):
-                raise ValueError("message: cannot infer recvcounts with IN_PLACE")
+            if self._in_place(sendbuf) or self._live().is_inter:
+                raise ValueError("message: cannot infer recvcounts with IN_PLACE or between two groups")
             counts = self._allgather_int(into.count)
         else:
             counts = [int(count) for count in recvcounts]
-        if len(counts) != size:
-            raise ValueError(f"message: expecting {size} counts, got {len(counts)}")
-        message = into if _in_place(sendbuf) else simple(sendbuf, readonly=True)
-        if message.count < sum(counts):
-            raise ValueError(f"message: {message.count} elements are fewer than the sum of recvcounts, {sum(counts)}")
-        self._reduce_scatter(transport.resized(message, sum(counts)), transport.resized(into, counts[rank]), counts, op)
+        if len(counts) != do.size:
+            raise ValueError(f"message: expecting {do.size} counts, got {len(counts)}")
+        total = sum(counts)
+        if self._in_place(sendbuf):
+            message = into
+        else:
+            message = simple(sendbuf, readonly=True)
+            _check_alike(message, into, counts[do.rank], into.count)
+        if message.count != total:
+            raise ValueError(f"message: {message.count} elements, but the sum of recvcounts is {total}")
+        return self._scattered(transport.resized(message, total), transport.resized(into, counts[do.rank]), counts, op)
 
-    def Scan(self, sendbuf: Any, recvbuf: Any, op: Op = SUM) -> None:
-        """The buffers of ranks 0 to the caller's, combined element by element."""
+    def _scan(self, sendbuf: Any, recvbuf: Any, op: Op) -> Start:
+        do = self._algorithms
         into = simple(recvbuf, readonly=False)
-        plan = reductions.plan(self._operand(sendbuf, into), op)
-        algorithm = collectives.scan(self._layout, self._live().rank, plan.value, plan.reduction)
-        self._begin(algorithm, lambda result: reductions.store(into, result), plan.codec).Wait()
+        message = self._operand(sendbuf, into)
+        return self._reducer(message, op, lambda plan: do.scan(plan.value, plan.reduction), into)
 
-    def Exscan(self, sendbuf: Any, recvbuf: Any, op: Op = SUM) -> None:
-        """The buffers of the ranks below the caller's, combined element by element; nothing happens at rank 0."""
+    def _exscan(self, sendbuf: Any, recvbuf: Any, op: Op) -> Start:
+        do = self._algorithms
         into = simple(recvbuf, readonly=False)
-        plan = reductions.plan(self._operand(sendbuf, into), op)
-        algorithm = collectives.exscan(self._layout, self._live().rank, plan.value, plan.reduction)
-        self._begin(algorithm, lambda result: reductions.store(into, result), plan.codec).Wait()
+        message = self._operand(sendbuf, into)
+        return self._reducer(message, op, lambda plan: do.exscan(plan.value, plan.reduction), into)
 
     # ---- inside ----------------------------------------------------------------------------------------
 
-    def _reduce_scatter(self, message: Message, into: Message, counts: list[int], op: Op) -> None:
-        plan = reductions.plan(message, op)
+    def _scattered(self, message: Message, into: Message, counts: list[int], op: Op) -> Start:
+        do = self._algorithms
         ends = list(accumulate(counts))
 
         def divide(value: Any) -> list[Any]:
             return [value[end - count : end] for end, count in zip(ends, counts, strict=True)]
 
-        algorithm = collectives.reduce_scatter(
-            self._layout, self._live().rank, plan.value, plan.reduction, divide, maxlinear=_maxlinear()
-        )
-        self._begin(algorithm, lambda result: reductions.store(into, result), plan.codec).Wait()
+        return self._reducer(message, op, lambda plan: do.reduce_scatter(plan.value, plan.reduction, divide), into)
+
+    def _reducer(
+        self,
+        message: Message,
+        op: Op,
+        algorithm: Callable[[reductions.Plan], Any],
+        into: Message | None,
+    ) -> Start:
+        plan = reductions.plan(message, op)
+        return lambda: self._begin(algorithm(plan), lambda result: reductions.store(into, result), plan.codec)
 
     def _allgather_int(self, value: int) -> list[int]:
         """Everybody's number, in rank order."""
         mine = value.to_bytes(8, "big")
-        short = is_short(len(mine), runtime.engine().job.xsize)
-        algorithm = collectives.allgather(
-            self._layout, self._live().rank, mine, Fixed(len(mine)), maxlinear=_maxlinear(), short=short
-        )
-        return [int.from_bytes(piece, "big") for piece in self._complete(algorithm)]
+        pieces = self._complete(self._algorithms.allgather(mine, Fixed(len(mine)), len(mine)))
+        return [int.from_bytes(piece, "big") for piece in pieces]
 
     def _begin(
         self, algorithm: Any, finish: Callable[[Any], object] | None = None, codec: Codec | None = None
     ) -> Request:
-        engine = runtime.engine()
-        operation = CollectiveOperation(engine, self._live(), algorithm, codec or OctetCodec())
-        if not operation.done:
-            engine.track(operation)
-        return Request._of(operation, None if finish is None else lambda: finish(operation.result))
+        return Request._of(
+            CollectiveOperation(runtime.engine(), self._live(), algorithm, codec or OctetCodec(), finish)
+        )
 
-    def _contribution(self, sendbuf: Any, in_place: Callable[[], Message | None]) -> memoryview:
-        if not _in_place(sendbuf):
-            return transport.packed(simple(sendbuf, readonly=True))
+    def _in_place(self, spec: Any) -> bool:
+        """mpi4py takes None for IN_PLACE in collectives. Between two groups there is no such thing."""
+        return (spec is None or spec is IN_PLACE) and not self._live().is_inter
+
+    def _own(self, sendbuf: Any) -> int | None:
+        """The caller's block of the receive buffer, if its contribution is there already."""
+        return self._algorithms.rank if self._in_place(sendbuf) else None
+
+    def _contribution(
+        self, sendbuf: Any, in_place: Callable[[], Message | None], is_leaf: bool = True
+    ) -> Message | None:
+        if not is_leaf:
+            return None
+        if not self._in_place(sendbuf):
+            return simple(sendbuf, readonly=True)
         message = in_place()
         if message is None:
             raise error("ERR_BUFFER", "IN_PLACE is allowed at the root only")
-        return transport.packed(message)
+        return message
 
     def _operand(self, sendbuf: Any, into: Message | None) -> Message:
-        if not _in_place(sendbuf):
-            return simple(sendbuf, readonly=True)
-        if into is None:
-            raise error("ERR_BUFFER", "IN_PLACE is allowed at the root only")
-        return into
+        message = self._contribution(sendbuf, lambda: into)
+        assert message is not None
+        if into is not None:
+            _check_alike(message, into, message.count, into.count)
+        return message
 
-    def _receive_piece(self, algorithm: Any, recvbuf: Any) -> None:
-        if _in_place(recvbuf):
-            self._begin(algorithm).Wait()
-        else:
-            into = simple(recvbuf, readonly=False)
-            self._begin(algorithm, lambda piece: transport.unpack(into, piece)).Wait()
+    def _piece_room(self, recvbuf: Any, is_leaf: bool) -> Message | None:
+        return None if not is_leaf or self._in_place(recvbuf) else simple(recvbuf, readonly=False)
 
 
-def _in_place(spec: Any) -> bool:
-    """mpi4py takes None for IN_PLACE in collectives."""
-    return spec is None or spec is IN_PLACE
+def _check_alike(message: Message, into: Message, sent: int, received: int) -> None:
+    """The two buffers of a reduction are of one kind, as mpi4py wants it too."""
+    if message.datatype != into.datatype:
+        raise ValueError("message: the datatypes of the send and the receive buffer differ")
+    if sent != received:
+        raise ValueError(f"message: {sent} elements to send, but {received} to receive")
 
 
-def _maxlinear() -> int:
-    return runtime.engine().job.maxlinear
+def _octets(message: Message | None) -> Octets:
+    return b"" if message is None else transport.packed(message)
 
 
-def _place(into: Message | VectorMessage | None, pieces: list[Any] | None, *, skip: int | None = None) -> None:
-    if into is not None and pieces is not None:
-        for rank, piece in enumerate(pieces):
-            if rank != skip:
-                transport.unpack(into.block(rank), piece)
+def _blocks(message: Message | VectorMessage | None, n: int) -> list[Octets] | None:
+    return None if message is None else [transport.packed(message.block(r)) for r in range(n)]
+
+
+def snapshots(message: Message | VectorMessage | MessageW, into: Any, n: int) -> list[Octets]:
+    """The first ``n`` blocks as octets that stay what they are when ``into`` is written."""
+    return [transport.snapshot(message.block(r), into) for r in range(n)]
+
+
+def _unpacker(message: Message) -> Callable[[Any], object]:
+    return lambda octets: transport.unpack(message, octets)
+
+
+def _placer(
+    into: Message | VectorMessage | MessageW | None, *, skip: int | None = None
+) -> Callable[[Any], object] | None:
+    return None if into is None else lambda pieces: place(into, pieces, skip=skip)
+
+
+def place(
+    into: Message | VectorMessage | MessageW, pieces: Sequence[Octets | None] | None, *, skip: int | None = None
+) -> None:
+    """Put pieces into the blocks of a buffer; None leaves its block as it is."""
+    for index, piece in enumerate(pieces or ()):
+        if index != skip and piece is not None:
+            transport.unpack(into.block(index), piece)

@@ -1,124 +1,110 @@
-"""Collectives of Comm on pickled objects (``bcast``, ``allreduce``), as in mpi4py, over the algorithms of IMPI
-chapter 4.
-"""
+"""Collectives of Comm on pickled objects (``bcast``, ``allreduce``), over the same algorithms as buffers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from impi import collectives
-from impi.api import runtime
 from impi.api.op import SUM, Op
 from impi.api.pickling import pickle
-from impi.collectives import Prefixed, Reduction
-from impi.semantics.errors import error
+from impi.collectives import Octets, Prefixed, Reduction
 
 if TYPE_CHECKING:
-    from impi.collectives import Layout
-    from impi.engine.context import Context
+    from impi.api.algorithms import Algorithms
 
-__all__ = ["ObjectCollectives"]
+__all__ = ["ObjectCollectives", "ObjectScans"]
 
 _PREFIXED = Prefixed()
+_UNKNOWN = 0
+"""Only each sender knows its size, and the choice of a form must be the same everywhere: always the short one."""
 
 
 class ObjectCollectives:
-    """The methods; :class:`impi.api.comm.Comm` brings context and layout."""
-
-    _layout: Layout
+    """The methods; :class:`impi.api.comm.Comm` brings the algorithms."""
 
     if TYPE_CHECKING:
 
-        def _live(self) -> Context: ...
-        def _complete(self, algorithm: Any) -> Any: ...
+        @property
+        def _algorithms(self) -> Algorithms: ...
+        def _complete(self, algorithm: Any, lock: str = "") -> Any: ...
 
     def barrier(self) -> None:
         """Wait for all."""
-        self._complete(collectives.barrier(self._layout, self._live().rank, maxlinear=_maxlinear()))
+        self._complete(self._algorithms.barrier(), "barrier")
 
     def bcast(self, obj: Any, root: int = 0) -> Any:
         """The root's object, everywhere."""
-        rank = self._rooted(root)
-        data = pickle.dumps(obj) if rank == root else None
-        octets = self._complete(collectives.bcast(self._layout, rank, root, data, maxlinear=_maxlinear()))
-        return obj if rank == root else pickle.loads(octets)
+        do, role = self._algorithms, self._algorithms.role(root)
+        octets = self._complete(do.bcast(root, pickle.dumps(obj) if role.is_root else None), "bcast")
+        if role.is_root and role.is_leaf:
+            return obj
+        return pickle.loads(octets) if role.is_leaf else None
 
     def gather(self, sendobj: Any, root: int = 0) -> list[Any] | None:
         """Everybody's object, at the root."""
-        rank = self._rooted(root)
-        # Always in the short form: only each sender knows its size, and the choice must be the same everywhere.
-        pieces = self._complete(
-            collectives.gather(
-                self._layout, rank, root, pickle.dumps(sendobj), _PREFIXED, maxlinear=_maxlinear(), short=True
-            )
-        )
-        return None if pieces is None else [pickle.loads(piece) for piece in pieces]
+        do, role = self._algorithms, self._algorithms.role(root)
+        data = pickle.dumps(sendobj) if role.is_leaf else b""
+        return _loaded(self._complete(do.gather(root, data, _PREFIXED, _UNKNOWN), "gather"))
 
     def scatter(self, sendobj: Sequence[Any] | None, root: int = 0) -> Any:
         """One object of the root's for everybody."""
-        rank = self._rooted(root)
-        pieces = self._pieces(sendobj, "scatter") if rank == root else None
-        return pickle.loads(self._complete(collectives.scatter(self._layout, rank, root, pieces)))
+        do, role = self._algorithms, self._algorithms.role(root)
+        pieces = self._pieces(sendobj, "scatter") if role.is_root else None
+        octets = self._complete(do.scatter(root, pieces), "scatter")
+        return pickle.loads(octets) if role.is_leaf else None
 
     def allgather(self, sendobj: Any) -> list[Any]:
         """Everybody's object, everywhere."""
-        data = pickle.dumps(sendobj)
-        pieces = self._complete(
-            collectives.allgather(self._layout, self._live().rank, data, _PREFIXED, maxlinear=_maxlinear(), short=True)
-        )
+        pieces = self._complete(self._algorithms.allgather(pickle.dumps(sendobj), _PREFIXED, _UNKNOWN), "allgather")
         return [pickle.loads(piece) for piece in pieces]
 
     def alltoall(self, sendobj: Sequence[Any]) -> list[Any]:
         """One object from everybody for everybody."""
-        rank = self._live().rank
-        pieces = self._pieces(sendobj, "alltoall")
-        return [pickle.loads(piece) for piece in self._complete(collectives.alltoall(self._layout, rank, pieces))]
+        pieces = self._complete(self._algorithms.alltoall(self._pieces(sendobj, "alltoall")), "alltoall")
+        return [pickle.loads(piece) for piece in pieces]
 
     def reduce(self, sendobj: Any, op: Op | Callable[[Any, Any], Any] = SUM, root: int = 0) -> Any | None:
         """All objects combined, at the root."""
-        rank = self._rooted(root)
-        reduction = _reduction(op)
-        data = pickle.dumps(sendobj)
-        result = self._complete(collectives.reduce(self._layout, rank, root, data, reduction, maxlinear=_maxlinear()))
-        return None if result is None else pickle.loads(result)
+        do, role = self._algorithms, self._algorithms.role(root)
+        data = pickle.dumps(sendobj) if role.is_leaf else b""
+        result = self._complete(do.reduce(root, data, _reduction(op)), "reduce")
+        return pickle.loads(result) if role.is_root else None
 
     def allreduce(self, sendobj: Any, op: Op | Callable[[Any, Any], Any] = SUM) -> Any:
         """All objects combined, everywhere."""
-        rank = self._live().rank
-        data = pickle.dumps(sendobj)
-        algorithm = collectives.allreduce(self._layout, rank, data, _reduction(op), maxlinear=_maxlinear())
-        return pickle.loads(self._complete(algorithm))
+        return pickle.loads(
+            self._complete(self._algorithms.allreduce(pickle.dumps(sendobj), _reduction(op)), "allreduce")
+        )
 
-    def scan(self, sendobj: Any, op: Op | Callable[[Any, Any], Any] = SUM) -> Any:
-        """The objects of ranks 0 to the caller's, combined."""
-        rank = self._live().rank
-        data = pickle.dumps(sendobj)
-        return pickle.loads(self._complete(collectives.scan(self._layout, rank, data, _reduction(op))))
-
-    def exscan(self, sendobj: Any, op: Op | Callable[[Any, Any], Any] = SUM) -> Any:
-        """The objects of the ranks below the caller's, combined; None at rank 0."""
-        rank = self._live().rank
-        data = pickle.dumps(sendobj)
-        result = self._complete(collectives.exscan(self._layout, rank, data, _reduction(op)))
-        return None if result is None else pickle.loads(result)
-
-    def _rooted(self, root: int) -> int:
-        context = self._live()
-        if not 0 <= root < len(context.members):
-            raise error("ERR_ROOT", f"root {root} is not in 0..{len(context.members) - 1}")
-        return context.rank
-
-    def _pieces(self, objects: Sequence[Any] | None, operation: str) -> list[bytes]:
-        size = len(self._live().members)
-        pieces = [] if objects is None else [pickle.dumps(obj) for obj in objects]
-        if len(pieces) != size:
-            raise ValueError(f"{operation}: expecting {size} items, got {len(pieces)}")
+    def _pieces(self, objects: Sequence[Any] | None, operation: str) -> list[Octets]:
+        n = self._algorithms.peers
+        pieces: list[Octets] = [pickle.dumps(obj) for obj in ([None] * n if objects is None else objects)]
+        if len(pieces) != n:
+            raise ValueError(f"{operation}: expecting {n} items, got {len(pieces)}")
         return pieces
 
 
-def _maxlinear() -> int:
-    return runtime.engine().job.maxlinear
+class ObjectScans:
+    """The methods of one group only."""
+
+    if TYPE_CHECKING:
+
+        @property
+        def _algorithms(self) -> Algorithms: ...
+        def _complete(self, algorithm: Any, lock: str = "") -> Any: ...
+
+    def scan(self, sendobj: Any, op: Op | Callable[[Any, Any], Any] = SUM) -> Any:
+        """The objects of ranks 0 to the caller's, combined."""
+        return pickle.loads(self._complete(self._algorithms.scan(pickle.dumps(sendobj), _reduction(op)), "scan"))
+
+    def exscan(self, sendobj: Any, op: Op | Callable[[Any, Any], Any] = SUM) -> Any:
+        """The objects of the ranks below the caller's, combined; None at rank 0."""
+        result = self._complete(self._algorithms.exscan(pickle.dumps(sendobj), _reduction(op)), "exscan")
+        return None if result is None else pickle.loads(result)
+
+
+def _loaded(pieces: Sequence[Octets] | None) -> list[Any] | None:
+    return None if pieces is None else [pickle.loads(piece) for piece in pieces]
 
 
 def _reduction(op: Op | Callable[[Any, Any], Any]) -> Reduction[Any]:

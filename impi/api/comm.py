@@ -1,79 +1,108 @@
-"""Comm and Intracomm: communicators over all clients of the job, as mpi4py's classes of the same names."""
+"""Comm: communicators over all clients of the job, as mpi4py's class of the same name."""
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable
-from typing import Any, Final, NoReturn, Self
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, Self
 
-from impi.api import runtime
+from impi.api import bsend, communicator, runtime
+from impi.api.algorithms import Algorithms
 from impi.api.attributes import Attributes
-from impi.api.collective import BufferCollectives
+from impi.api.collective_blocking import BlockingCollectives
+from impi.api.collective_nonblocking import NonblockingCollectives
 from impi.api.collective_objects import ObjectCollectives
-from impi.api.constants import COMM_TYPE_SHARED, CONGRUENT, IDENT, SIMILAR, UNDEFINED, UNEQUAL
-from impi.api.errhandler import ERRORS_RETURN, Errhandler
+from impi.api.collective_persistent import PersistentCollectives
+from impi.api.communicator import Communicator
+from impi.api.constants import (
+    CART,
+    COMM_TYPE_HW_GUIDED,
+    COMM_TYPE_HW_UNGUIDED,
+    COMM_TYPE_RESOURCE_GUIDED,
+    COMM_TYPE_SHARED,
+    CONGRUENT,
+    DIST_GRAPH,
+    GRAPH,
+    IDENT,
+    SIMILAR,
+    UNDEFINED,
+    UNEQUAL,
+)
+from impi.api.errhandler import Errhandler
 from impi.api.group import Group
-from impi.api.handle import Handle, State
+from impi.api.handle import Handle
 from impi.api.info import INFO_NULL, Info
+from impi.api.partitioned import Partitioned
 from impi.api.point_to_point import PointToPoint
-from impi.collectives import Fixed, Layout, Reduction, allgather, allreduce, is_short
-from impi.engine.collective import CollectiveOperation, OctetCodec
+from impi.api.request import Request
+from impi.api.unsupported import unsupported
 from impi.engine.context import Context
 from impi.semantics.errors import error
+from impi.semantics.topology import Cart, DistGraph, Graph
 
-__all__ = ["COMM_NULL", "Comm", "Intracomm"]
+if TYPE_CHECKING:
+    from impi.api.intercomm import Intercomm
 
-_UINT8 = struct.Struct(">Q")
-_SPLIT = struct.Struct(">iii")
+__all__ = ["COMM_NULL", "Comm"]
 
-
-class _Communicator(State):
-    """What all handles of one communicator have in common."""
-
-    def __init__(self, context: Context, layout: Layout) -> None:
-        super().__init__()
-        self.context: Context | None = context
-        self.layout = layout
-        self.attributes = Attributes()
-        self.errhandler: Errhandler = ERRORS_RETURN
-        self.info = Info.Create()
-        self.name = ""
+_TOPOLOGIES: Final[dict[type, int]] = {Cart: CART, Graph: GRAPH, DistGraph: DIST_GRAPH, type(None): UNDEFINED}
+_RESOURCE: Final = "mpi_hw_resource_type"
+_SHARED_MEMORY: Final = "mpi_shared_memory"
+_NO_RECOVERY: Final = "a job of IMPI 0.0 ends when a process is lost"
 
 
-class Comm(Handle, PointToPoint, BufferCollectives, ObjectCollectives):
+class Comm(
+    Handle,
+    PointToPoint,
+    Partitioned,
+    BlockingCollectives,
+    NonblockingCollectives,
+    PersistentCollectives,
+    ObjectCollectives,
+):
     """A communicator; the null one if made without arguments."""
 
+    _state: Communicator | None
+    _kinds: ClassVar[dict[Any, type[Comm]]] = {}
+    """The class of handles for a kind of communicator: by its topology, "inter" or None."""
+
     @classmethod
-    def _of(cls, context: Context) -> Self:
-        job = runtime.engine().job
-        return cls._wrap(_Communicator(context, Layout([job.procs[world].client for world in context.members])))
+    def _class_of(cls, state: Communicator | None) -> type[Comm]:
+        if state is None:
+            return Comm
+        if state.is_inter:
+            return Comm._kinds["inter"]
+        return Comm._kinds[type(state.topology) if state.topology else None]
+
+    @classmethod
+    def _handle(cls, state: Communicator | None) -> Any:
+        """A handle of a new communicator, COMM_NULL for none."""
+        return Comm(COMM_NULL) if state is None else Comm._class_of(state)._wrap(state)
 
     @property
     def _context(self) -> Context | None:  # type: ignore[override]
-        return self._state.context if isinstance(self._state, _Communicator) else None
+        return None if self._state is None else self._state.context
 
     @property
-    def _layout(self) -> Layout:  # type: ignore[override]
-        return self._alive().layout
-
-    def _alive(self) -> _Communicator:
+    def _algorithms(self) -> Algorithms:
         self._live()
-        if not isinstance(self._state, _Communicator):
+        return self._alive().algorithms
+
+    @property
+    def _attached(self) -> bsend.Attached:
+        return self._alive().attached
+
+    def _alive(self) -> Communicator:
+        if self._state is None:
             raise error("ERR_COMM", "null communicator")
         return self._state
 
+    def _live(self) -> Context:
+        runtime.engine()
+        return self._alive().live()
+
     def __bool__(self) -> bool:
         return self._context is not None
-
-    def __reduce__(self) -> str | tuple[Any, ...]:
-        from impi.api import world
-
-        if not self:
-            return (_predefined, ("COMM_NULL",))
-        for name in ("COMM_WORLD", "COMM_SELF"):
-            if self == getattr(world, name):
-                return (_predefined, (name,))
-        raise ValueError("cannot pickle this communicator: only COMM_NULL, COMM_SELF and COMM_WORLD exist elsewhere")
 
     # ---- who is in it ----------------------------------------------------------------------------------
 
@@ -96,21 +125,19 @@ class Comm(Handle, PointToPoint, BufferCollectives, ObjectCollectives):
 
     def Is_inter(self) -> bool:
         """Whether it has a remote group."""
-        self._live()
-        return False
+        return self._live().is_inter
 
     def Is_intra(self) -> bool:
         """Whether it has no remote group."""
-        self._live()
-        return True
+        return not self._live().is_inter
 
     is_inter = property(Is_inter, doc="whether it has a remote group")
     is_intra = property(Is_intra, doc="whether it has no remote group")
 
     def Get_topology(self) -> int:
-        """UNDEFINED: it has no topology."""
+        """CART, GRAPH, DIST_GRAPH, or UNDEFINED if it has no topology."""
         self._live()
-        return UNDEFINED
+        return _TOPOLOGIES[type(self._alive().topology)]
 
     topology = property(Get_topology, doc="type of its topology")
     is_topo = property(lambda self: self.Get_topology() != UNDEFINED, doc="whether it has a topology")
@@ -120,83 +147,103 @@ class Comm(Handle, PointToPoint, BufferCollectives, ObjectCollectives):
         mine, other = self._live(), comm._live()
         if mine is other:
             return IDENT
-        if mine.members == other.members:
+        if mine.is_inter != other.is_inter:
+            return UNEQUAL
+        if (mine.members, mine.peers) == (other.members, other.peers):
             return CONGRUENT
-        return SIMILAR if set(mine.members) == set(other.members) else UNEQUAL
+        same = set(mine.members) == set(other.members) and set(mine.peers) == set(other.peers)
+        return SIMILAR if same else UNEQUAL
 
     # ---- making others ---------------------------------------------------------------------------------
 
     def Clone(self) -> Self:
         """A copy, without the attributes."""
-        return self._new(self._live().members)
+        return self._wrap(communicator.duplicate(self._alive()))
 
     def Dup(self, info: Info | None = None) -> Self:
         """A copy with its own contexts, and the attributes that their copy functions let through (IMPI 4.6)."""
-        state = self._alive()
-        duplicate = self._new(self._live().members)
-        duplicate._alive().attributes = state.attributes.copy(self)
-        duplicate._alive().errhandler = state.errhandler
-        duplicate._alive().info = (info or state.info).Dup()
-        return duplicate
+        state = communicator.duplicate(self._alive())
+        self._inherit(state, info)
+        return self._wrap(state)
 
     def Dup_with_info(self, info: Info) -> Self:
         """A copy with these hints."""
         return self.Dup(info)
 
+    def Idup(self, info: Info | None = None) -> tuple[Self, Request]:
+        """Start to copy; the new communicator can be used once the request is complete."""
+        state, request = communicator.start_duplicate(self._alive())
+        self._inherit(state, info)
+        return (self._wrap(state), request)
+
+    def Idup_with_info(self, info: Info) -> tuple[Self, Request]:
+        """Start to copy, with these hints."""
+        return self.Idup(info)
+
+    def _inherit(self, copy: Communicator, info: Info | None) -> None:
+        state = self._alive()
+        copy.attributes = state.attributes.copy(self)
+        copy.errhandler = state.errhandler
+        copy.info = Info.Create(state.info if info is None else info)
+
     def Create(self, group: Group) -> Comm:
         """A communicator of the members of ``group``; COMM_NULL for the rest, who must call it too (IMPI 4.4)."""
-        cid = self._new_cid()
-        if runtime.engine().rank not in group._ranks:
-            return COMM_NULL
-        return Intracomm._of(runtime.engine().make_context(cid, group._ranks))
+        self._live()
+        created: Comm = self._handle(communicator.create(self._alive(), group._ranks))
+        return created
 
     def Split(self, color: int = 0, key: int = 0) -> Comm:
         """One communicator for each color, ordered by key, then rank (IMPI 4.7)."""
         if color < 0 and color != UNDEFINED:
             raise error("ERR_ARG", f"color {color} is negative and not UNDEFINED")
-        context = self._live()
-        cid = self._new_cid()
-        mine = _SPLIT.pack(color, key, context.rank)
-        short = is_short(_SPLIT.size, runtime.engine().job.xsize)
-        algorithm = allgather(
-            self._layout, context.rank, mine, Fixed(_SPLIT.size), maxlinear=runtime.engine().job.maxlinear, short=short
-        )
-        rows = [_SPLIT.unpack(row) for row in self._complete(algorithm)]
-        if color == UNDEFINED:
-            return COMM_NULL
-        chosen = sorted((k, r) for c, k, r in rows if c == color)
-        return Intracomm._of(runtime.engine().make_context(cid, [context.members[r] for _, r in chosen]))
+        self._live()
+        part: Comm = self._handle(communicator.split(self._alive(), color, key))
+        return part
 
     def Split_type(self, split_type: int, key: int = 0, info: Info = INFO_NULL) -> Comm:
-        """COMM_TYPE_SHARED: the procs of one client on one node; with UNDEFINED COMM_NULL."""
-        if split_type not in (COMM_TYPE_SHARED, UNDEFINED):
-            raise error("ERR_ARG", f"split type {split_type} is not COMM_TYPE_SHARED")
+        """COMM_TYPE_SHARED: the procs of one client on one node; with UNDEFINED COMM_NULL.
+
+        The only hardware resource that is known is that one, "mpi_shared_memory": COMM_TYPE_HW_GUIDED and
+        COMM_TYPE_RESOURCE_GUIDED take its name in ``info``, COMM_TYPE_HW_UNGUIDED puts it there.
+        """
+        guided = split_type in (COMM_TYPE_HW_GUIDED, COMM_TYPE_RESOURCE_GUIDED)
+        if not guided and split_type not in (COMM_TYPE_SHARED, COMM_TYPE_HW_UNGUIDED, UNDEFINED):
+            raise error("ERR_ARG", f"split type {split_type} is unknown")
+        if guided and (not info or info.Get(_RESOURCE) != _SHARED_MEMORY):
+            split_type = UNDEFINED
         job, me = runtime.engine().job, runtime.engine().rank
         # Procs of one client that advertise one address live on one node.
         same = [p.rank for p in job.procs if (p.client, p.ipv6) == (job.procs[me].client, job.procs[me].ipv6)]
-        return self.Split(UNDEFINED if split_type == UNDEFINED else same[0], key)
+        part = self.Split(UNDEFINED if split_type == UNDEFINED else same[0], key)
+        if split_type == COMM_TYPE_HW_UNGUIDED and part:
+            if part.Get_size() == self.Get_size():  # a smaller part is what was asked for
+                part.Free()
+                return Comm(COMM_NULL)
+            if info:
+                info.Set(_RESOURCE, _SHARED_MEMORY)
+        return part
 
     def Free(self) -> None:
         """Give it back; collective (IMPI 4.5)."""
-        from impi.api import world
-
-        if self in (world.COMM_WORLD, world.COMM_SELF):
+        self._live()
+        state = self._alive()
+        if state.constant is not None:
             raise error("ERR_COMM", "COMM_WORLD and COMM_SELF cannot be freed")
-        state, context = self._alive(), self._live()
         state.attributes.clear(self)
-        self.Barrier()
-        runtime.engine().close(context)
-        state.context = None
+        for companion in state.companions:
+            communicator.free(companion)
+        communicator.free(state)
         self._state = None
 
-    Disconnect = Free
+    def Disconnect(self) -> None:
+        """Give it back once all its messages are through; collective."""
+        self.Free()
 
-    def free(self) -> None:
-        """Give it back unless it is null or predefined."""
-        from impi.api import world
-
-        if self and self not in (world.COMM_WORLD, world.COMM_SELF):
-            self.Free()
+    @classmethod
+    def Get_parent(cls) -> Intercomm:
+        """COMM_NULL: nobody spawned this job."""
+        parent: Any = cls._kinds["inter"]()
+        return parent  # type: ignore[no-any-return]
 
     # ---- attributes ------------------------------------------------------------------------------------
 
@@ -227,11 +274,11 @@ class Comm(Handle, PointToPoint, BufferCollectives, ObjectCollectives):
         """Give a key back."""
         return Attributes.free_keyval(keyval)
 
-    # ---- name, info, errors ----------------------------------------------------------------------------
+    # ---- name, info, buffer, errors --------------------------------------------------------------------
 
     def Get_name(self) -> str:
         """Its name, "" until it is given one."""
-        return self._alive().name
+        return "MPI_COMM_NULL" if self._state is None else self._state.name
 
     def Set_name(self, name: str) -> None:
         """Give it a name."""
@@ -249,50 +296,68 @@ class Comm(Handle, PointToPoint, BufferCollectives, ObjectCollectives):
 
     info = property(Get_info, Set_info, doc="its hints")
 
+    def Attach_buffer(self, buf: Any) -> None:
+        """Give memory for its buffered sends; BUFFER_AUTOMATIC lets them take what they need."""
+        self._attached.attach(buf)
+
+    def Detach_buffer(self) -> Any:
+        """Wait until its buffered messages are sent, and take the buffer back."""
+        return self._attached.detach()
+
+    def Flush_buffer(self) -> None:
+        """Wait until its buffered messages are sent."""
+        self._attached.flush().Wait()
+
+    def Iflush_buffer(self) -> Request:
+        """A request that is complete once its buffered messages are sent."""
+        return self._attached.flush()
+
+    @classmethod
+    def Create_errhandler(cls, errhandler_fn: Callable[[Comm, int], None]) -> Errhandler:
+        """A handler that calls ``errhandler_fn(comm, errorcode)``."""
+        return Errhandler._create(errhandler_fn, "communicator")
+
     def Get_errhandler(self) -> Errhandler:
         """What is done about errors; in Python they are exceptions (ERRORS_RETURN) by default."""
-        return self._alive().errhandler
+        return Errhandler(self._alive().errhandler)
 
     def Set_errhandler(self, errhandler: Errhandler) -> None:
-        """Choose what is done about errors."""
-        self._alive().errhandler = errhandler
+        """Choose what :meth:`Call_errhandler` does."""
+        if not errhandler:
+            raise error("ERR_ERRHANDLER", "null error handler")
+        self._alive().errhandler = Errhandler(errhandler)
+
+    def Call_errhandler(self, errorcode: int) -> None:
+        """Let the handler do what it does about an error."""
+        self._alive().errhandler._call(self, errorcode)
 
     def Abort(self, errorcode: int = 0) -> NoReturn:
         """End the whole job."""
         runtime.abort(errorcode)
 
+    # ---- not supported ---------------------------------------------------------------------------------
+
+    Join = classmethod(unsupported("MPI_Comm_join", "the processes of a job of IMPI 0.0 are there from the start"))
+    Revoke = unsupported("MPI_Comm_revoke", _NO_RECOVERY)
+    Is_revoked = unsupported("MPI_Comm_is_revoked", _NO_RECOVERY)
+    Get_failed = unsupported("MPI_Comm_get_failed", _NO_RECOVERY)
+    Ack_failed = unsupported("MPI_Comm_ack_failed", _NO_RECOVERY)
+    Agree = unsupported("MPI_Comm_agree", _NO_RECOVERY)
+    Iagree = unsupported("MPI_Comm_iagree", _NO_RECOVERY)
+    Shrink = unsupported("MPI_Comm_shrink", _NO_RECOVERY)
+    Ishrink = unsupported("MPI_Comm_ishrink", _NO_RECOVERY)
+
     # ---- inside ----------------------------------------------------------------------------------------
 
-    def _complete(self, algorithm: Any) -> Any:
-        """Run an algorithm of octets to its end."""
-        engine = runtime.engine()
-        operation = CollectiveOperation(engine, self._live(), algorithm, OctetCodec())
-        if not operation.done:
-            engine.track(operation)
-            engine.wait(lambda: operation.done)
-        return operation.result
+    def _leave(self) -> None:
+        """The barrier of MPI_Finalize (IMPI 2.4, 4.24)."""
+        self._complete(self._algorithms.barrier())
 
-    def _new_cid(self) -> int:
-        """IMPI 4.3.1: the collective maximum over all members, then the next pair of ids."""
-        contexts = runtime.contexts()
-        mine = _UINT8.pack(contexts.contribution())
-        # Big-endian octets of equal length compare as the numbers they are.
-        largest = Reduction(lambda a, b: max(bytes(a), bytes(b)))
-        algorithm = allreduce(self._layout, self._live().rank, mine, largest, maxlinear=runtime.engine().job.maxlinear)
-        return contexts.take(_UINT8.unpack(self._complete(algorithm))[0])
-
-    def _new(self, members: tuple[int, ...]) -> Self:
-        return type(self)._of(runtime.engine().make_context(self._new_cid(), members))
-
-
-class Intracomm(Comm):
-    """A communicator of one group."""
+    def _complete(self, algorithm: Any, lock: str = "") -> Any:
+        """Run an algorithm of octets to its end; no other thread that wants the same ``lock`` comes between."""
+        context = self._live()
+        with self._alive().lock(lock) if lock else nullcontext():
+            return communicator.run(context, algorithm)
 
 
 COMM_NULL: Final = Comm._define("COMM_NULL", None)
-
-
-def _predefined(name: str) -> Comm:
-    from impi.api import world
-
-    return COMM_NULL if name == "COMM_NULL" else getattr(world, name)

@@ -70,7 +70,7 @@ class Datatype(TypeConstructors, Handle):
         if state.predefined:
             raise error("ERR_TYPE", f"{self.Get_name() or 'the datatype'} is predefined and cannot be freed")
         _keyvals.clear(self, state.attributes)
-        super().Free()
+        self._forget()
 
     def Dup(self) -> Self:
         """A copy, with the attributes that their copy functions let through."""

@@ -10,6 +10,7 @@ from typing import Any
 import impi
 from impi.api import runtime
 from impi.api.constants import MAX_PROCESSOR_NAME, SUBVERSION, THREAD_MULTIPLE, THREAD_SERIALIZED, VERSION
+from impi.api.datatype import AINT, COUNT, OFFSET
 from impi.api.info import INFO_NULL, Info
 from impi.api.memory import buffer
 from impi.api.runtime import finalized
@@ -20,6 +21,10 @@ __all__ = [
     "Compute_dims",
     "Finalize",
     "Free_mem",
+    "Get_abi_fortran_info",
+    "Get_abi_info",
+    "Get_abi_version",
+    "Get_hw_resource_info",
     "Get_library_version",
     "Get_processor_name",
     "Get_version",
@@ -77,7 +82,7 @@ def Is_thread_main() -> bool:
 
 
 def Get_version() -> tuple[int, int]:
-    """The version of the MPI standard: MPI-1, which IMPI 0.0 covers."""
+    """The version of the MPI standard whose calls are there; those that are not raise NotImplementedError."""
     return (VERSION, SUBVERSION)
 
 
@@ -88,9 +93,9 @@ def Get_library_version() -> str:
 
 
 def get_vendor() -> tuple[str, tuple[int, int, int]]:
-    """Name and version. Not "impi", which means Intel MPI to mpi4py's programs."""
+    """Name and version. Not "IMPI": in any spelling "impi" means Intel MPI to mpi4py's programs."""
     major, minor, micro = (int(part) for part in impi.__version__.split("."))
-    return ("IMPI", (major, minor, micro))
+    return ("impilab", (major, minor, micro))
 
 
 def Get_processor_name() -> str:
@@ -118,6 +123,27 @@ def Alloc_mem(size: int, info: Info = INFO_NULL) -> buffer:
 def Free_mem(mem: buffer) -> None:
     """Give the memory back."""
     mem.release()
+
+
+def Get_hw_resource_info() -> Info:
+    """Nothing: what hardware the process runs on is not known here."""
+    return Info.Create()
+
+
+def Get_abi_version() -> tuple[int, int]:
+    """(-1, -1): there is no binary interface."""
+    return (-1, -1)
+
+
+def Get_abi_info() -> Info:
+    """Sizes of the integer types."""
+    sizes = {"aint": AINT, "count": COUNT, "offset": OFFSET}.items()
+    return Info.Create({f"mpi_{name}_size": str(datatype.size) for name, datatype in sizes})
+
+
+def Get_abi_fortran_info() -> Info:
+    """INFO_NULL: there is no Fortran interface."""
+    return Info(INFO_NULL)
 
 
 def Pcontrol(level: int) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, NoReturn, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from impi.api.handle import Handle, State
 from impi.semantics.constants import UNDEFINED
 from impi.semantics.errors import error
 from impi.semantics.group import RankSet
+
+if TYPE_CHECKING:
+    from impi.api.session import Session
 
 __all__ = ["GROUP_EMPTY", "GROUP_NULL", "Group"]
 
@@ -118,9 +121,9 @@ class Group(Handle):
         return self._new(state.ranks.range_excl(ranks), state.me)
 
     @classmethod
-    def Create_from_session_pset(cls, session: Any, pset_name: str) -> NoReturn:
-        """Not supported: sessions are not part of IMPI 0.0."""
-        raise NotImplementedError("sessions are not part of IMPI 0.0: use Comm.Get_group")
+    def Create_from_session_pset(cls, session: Session, pset_name: str) -> Self:
+        """The group of a process set of a session."""
+        return cls(session.Create_group(pset_name))
 
     def Free(self) -> None:
         """Free the group.
@@ -129,7 +132,7 @@ class Group(Handle):
             Exception: ``ERR_GROUP``, it is null.
         """
         self._live()
-        super().Free()
+        self._forget()
 
 
 def _checked(group: Group) -> _GroupState:

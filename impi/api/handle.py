@@ -53,8 +53,21 @@ class Handle:
         self = super().__new__(cls)
         if handle is not None and not isinstance(handle, cls._family):
             raise TypeError(f"expecting {cls._family.__name__} or None, got {type(handle).__name__}")
-        self._state = None if handle is None else handle._state
+        state = None if handle is None else handle._state
+        if state is not None and not cls._takes(state):
+            raise TypeError(f"expecting {cls.__name__}, got {type(handle).__name__} of another kind")
+        self._state = state
         return self
+
+    @classmethod
+    def _takes(cls, state: Any) -> bool:
+        """Whether an object of the family is one that this class is for."""
+        return True
+
+    @classmethod
+    def _class_of(cls, state: Any) -> Any:
+        """The class whose handles :meth:`fromhandle` makes for an object, or for none."""
+        return cls._family
 
     @classmethod
     def _wrap(cls, state: State | None) -> Self:
@@ -118,13 +131,12 @@ class Handle:
     @classmethod
     def fromhandle(cls, handle: int) -> Self:
         """A handle of the object with that integer handle."""
-        family: Any = cls._family
         if handle == 0:
-            return family._wrap(None)  # type: ignore[no-any-return]
+            return cls._class_of(None)._wrap(None)  # type: ignore[no-any-return]
         state = _by_number.get(handle)
         if state is None:
             raise ValueError(f"{handle} is not a handle of this process")
-        return family._wrap(state)  # type: ignore[no-any-return]
+        return cls._class_of(state)._wrap(state)  # type: ignore[no-any-return]
 
     def toint(self) -> int:
         """The integer handle."""
@@ -151,9 +163,9 @@ class Handle:
         if self._predefined():
             self._state = None
         else:
-            self.Free()
+            getattr(self, "Free", self._forget)()
 
-    def Free(self) -> None:
-        """Free the object; the handle becomes null."""
+    def _forget(self) -> None:
+        """The handle becomes null, unless it is a constant of the module."""
         if not self._is_constant:
             self._state = None

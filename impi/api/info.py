@@ -57,7 +57,7 @@ class Info(Handle):
         self._live()
         if self._is_constant:
             raise error("ERR_INFO", "INFO_ENV cannot be freed")
-        super().Free()
+        self._forget()
 
     def Dup(self) -> Self:
         """A copy."""

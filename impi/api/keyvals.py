@@ -10,12 +10,13 @@ from typing import Any, Final
 from impi.api.constants import KEYVAL_INVALID
 from impi.semantics.errors import error
 
-__all__ = ["Keyvals"]
+__all__ = ["CopyFn", "DeleteFn", "Keyvals"]
 
-_CopyFn = Callable[[Any, int, Any], Any] | bool | None
-_DeleteFn = Callable[[Any, int, Any], None] | bool | None
+CopyFn = Callable[[Any, int, Any], Any] | bool | None
+DeleteFn = Callable[[Any, int, Any], None] | bool | None
 
-_numbers: Final = count(0x494D5001)
+_numbers: Final = count(0x494D6001)
+"""Above the predefined keys of communicators that are ours (:mod:`impi.api.attributes`)."""
 
 
 class Keyvals:
@@ -26,10 +27,10 @@ class Keyvals:
     """
 
     def __init__(self) -> None:
-        self._functions: dict[int, tuple[_CopyFn, _DeleteFn]] = {}
+        self._functions: dict[int, tuple[CopyFn, DeleteFn]] = {}
         self._freed: set[int] = set()
 
-    def create(self, copy_fn: _CopyFn, delete_fn: _DeleteFn) -> int:
+    def create(self, copy_fn: CopyFn, delete_fn: DeleteFn) -> int:
         """A new key. A copy function of True copies the value itself, False or None does not copy."""
         keyval = next(_numbers)
         self._functions[keyval] = (copy_fn, delete_fn)
@@ -80,9 +81,12 @@ class Keyvals:
 
     def _delete(self, owner: Any, values: dict[int, Any], keyval: int) -> None:
         delete_fn = self._functions[keyval][1]
-        if callable(delete_fn):
-            _called(delete_fn, owner, keyval, values[keyval])
-        del values[keyval]
+        try:
+            if callable(delete_fn):
+                _called(delete_fn, owner, keyval, values[keyval])
+        finally:
+            # Else nothing could be freed any more that has it.
+            del values[keyval]
 
     def _check(self, keyval: int) -> None:
         if keyval not in self._functions or keyval in self._freed:

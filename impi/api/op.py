@@ -106,7 +106,7 @@ class Op(Handle):
         if self._live().name:
             raise error("ERR_OP", f"MPI_{self._live().name} is predefined and cannot be freed")
         _user_ops -= 1
-        super().Free()
+        self._forget()
 
     def Is_commutative(self) -> bool:
         """Whether the order of the operands does not matter."""

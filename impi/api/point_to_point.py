@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from impi.api import bsend, runtime, transport
 from impi.api.buffers import simple
 from impi.api.datatype import BYTE
+from impi.api.message import MESSAGE_NO_PROC, Message
 from impi.api.pickling import pickle
 from impi.api.request import (
-    MESSAGE_NO_PROC,
-    Message,
     Prequest,
     Request,
     describe_message,
@@ -22,6 +21,7 @@ from impi.api.request import (
     null_send,
     pair,
 )
+from impi.collectives.tags import REDUCE_TAG
 from impi.engine.context import Context
 from impi.engine.operations import Message as Envelope
 from impi.engine.payload import OctetSource, OctetTarget, Source
@@ -38,6 +38,11 @@ class PointToPoint:
     """The methods; :class:`impi.api.comm.Comm` brings the context."""
 
     _context: Context | None
+
+    if TYPE_CHECKING:
+
+        @property
+        def _attached(self) -> bsend.Attached: ...
 
     # ---- buffers: sends --------------------------------------------------------------------------------
 
@@ -59,39 +64,35 @@ class PointToPoint:
 
     def Isend(self, buf: Any, dest: int, tag: int = 0) -> Request:
         """Start a send."""
-        return self._isend(buf, dest, tag)
+        return self._sender(buf, dest, tag)()
 
     def Irsend(self, buf: Any, dest: int, tag: int = 0) -> Request:
         """Start a ready send."""
-        return self._isend(buf, dest, tag)
+        return self._sender(buf, dest, tag)()
 
     def Issend(self, buf: Any, dest: int, tag: int = 0) -> Request:
         """Start a synchronous send."""
-        return self._isend(buf, dest, tag, synchronous=True)
+        return self._sender(buf, dest, tag, synchronous=True)()
 
     def Ibsend(self, buf: Any, dest: int, tag: int = 0) -> Request:
         """Start a buffered send."""
-        context = self._checked(dest, tag)
-        if dest == PROC_NULL:
-            return null_send()
-        message = simple(buf, readonly=True)
-        return bsend.start(context, dest, tag, transport.source(message))
+        return self._buffered_sender(buf, dest, tag)()
 
     def Send_init(self, buf: Any, dest: int, tag: int = 0) -> Prequest:
         """A persistent send."""
-        return self._persistent(lambda: self.Isend(buf, dest, tag), dest, tag)
+        return Prequest._persistent(self._sender(buf, dest, tag))
 
     def Bsend_init(self, buf: Any, dest: int, tag: int = 0) -> Request:
         """A persistent buffered send."""
-        return self._persistent(lambda: self.Ibsend(buf, dest, tag), dest, tag)
+        return Prequest._persistent(self._buffered_sender(buf, dest, tag))
 
     def Ssend_init(self, buf: Any, dest: int, tag: int = 0) -> Request:
         """A persistent synchronous send."""
-        return self._persistent(lambda: self.Issend(buf, dest, tag), dest, tag)
+        return Prequest._persistent(self._sender(buf, dest, tag, synchronous=True))
 
     def Rsend_init(self, buf: Any, dest: int, tag: int = 0) -> Request:
         """A persistent ready send."""
-        return self._persistent(lambda: self.Irsend(buf, dest, tag), dest, tag)
+        return Prequest._persistent(self._sender(buf, dest, tag))
 
     # ---- buffers: receives -----------------------------------------------------------------------------
 
@@ -101,17 +102,11 @@ class PointToPoint:
 
     def Irecv(self, buf: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Request:
         """Start a receive."""
-        context = self._checked_source(source, tag)
-        if source == PROC_NULL:
-            return null_receive()
-        message = simple(buf, readonly=False)
-        target = transport.target(message)
-        return Request._of(runtime.engine().receive(context, source, tag, target), None, message)
+        return self._receiver(buf, source, tag)()
 
     def Recv_init(self, buf: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Prequest:
         """A persistent receive."""
-        self._checked_source(source, tag)
-        return Prequest._persistent(lambda: self.Irecv(buf, source, tag))
+        return Prequest._persistent(self._receiver(buf, source, tag))
 
     def Sendrecv(
         self,
@@ -124,8 +119,9 @@ class PointToPoint:
         status: Status | None = None,
     ) -> None:
         """Send and receive at once; the two cannot block each other."""
+        start = self._sender(sendbuf, dest, sendtag)
         receiving = self.Irecv(recvbuf, source, recvtag)
-        sending = self.Isend(sendbuf, dest, sendtag)
+        sending = start()
         receiving.Wait(status)
         sending.Wait()
 
@@ -151,8 +147,9 @@ class PointToPoint:
         recvtag: int = ANY_TAG,
     ) -> Request:
         """Start to send and receive at once."""
+        start = self._sender(sendbuf, dest, sendtag)
         receiving = self.Irecv(recvbuf, source, recvtag)
-        return pair(receiving, self.Isend(sendbuf, dest, sendtag))
+        return pair(receiving, start())
 
     def Isendrecv_replace(
         self, buf: Any, dest: int, sendtag: int = 0, source: int = ANY_SOURCE, recvtag: int = ANY_TAG
@@ -162,7 +159,7 @@ class PointToPoint:
         sending = null_send()
         if dest != PROC_NULL:
             message = simple(buf, readonly=False)
-            copy = transport.frozen(message, external=dest not in context.shadow_of)
+            copy = transport.frozen(message, external=runtime.engine().is_external(context, dest))
             # Posted before the send starts, or a message to oneself could be matched with something older.
             receiving = self.Irecv(buf, source, recvtag)
             sending = Request._of(runtime.engine().send(context, dest, sendtag, copy))
@@ -192,14 +189,14 @@ class PointToPoint:
     def Mprobe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Message:
         """Wait until a message can be received and take it off the queue."""
         envelope = self._probed(source, tag, status, take=True)
-        return MESSAGE_NO_PROC if envelope is None else Message._of(envelope, self._context)
+        return Message(MESSAGE_NO_PROC) if envelope is None else Message._of(envelope, self._live())
 
     def Improbe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Message | None:
         """Take a message off the queue if one can be received."""
         context = self._checked_source(source, tag)
         if source == PROC_NULL:
             fill_status(status, PROC_NULL, ANY_TAG, 0)
-            return MESSAGE_NO_PROC
+            return Message(MESSAGE_NO_PROC)
         envelope = runtime.engine().probe(context, source, tag, take=True)
         if envelope is None:
             return None
@@ -222,18 +219,18 @@ class PointToPoint:
 
     def isend(self, obj: Any, dest: int, tag: int = 0) -> Request:
         """Start to send a pickled object."""
-        return self._isend_object(obj, dest, tag)
+        return self._object_sender(obj, dest, tag)()
 
     def issend(self, obj: Any, dest: int, tag: int = 0) -> Request:
         """Start a synchronous send of a pickled object."""
-        return self._isend_object(obj, dest, tag, synchronous=True)
+        return self._object_sender(obj, dest, tag, synchronous=True)()
 
     def ibsend(self, obj: Any, dest: int, tag: int = 0) -> Request:
         """Start a buffered send of a pickled object."""
         context = self._checked(dest, tag)
         if dest == PROC_NULL:
             return null_send()
-        return bsend.start(context, dest, tag, OctetSource(pickle.dumps(obj)))
+        return bsend.start(context, self._attached, dest, tag, OctetSource(pickle.dumps(obj)))
 
     def recv(self, buf: Any = None, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Any:
         """Blocking receive of a pickled object."""
@@ -265,8 +262,9 @@ class PointToPoint:
     ) -> Any:
         """Send one object and receive another at once."""
         _deprecated(recvbuf)
+        start = self._object_sender(sendobj, dest, sendtag)
         receiving = self.irecv(recvbuf, source, recvtag)
-        sending = self.isend(sendobj, dest, sendtag)
+        sending = start()
         value = receiving.wait(status)
         sending.wait()
         return value
@@ -289,24 +287,45 @@ class PointToPoint:
 
     # ---- inside ----------------------------------------------------------------------------------------
 
-    def _isend(self, buf: Any, dest: int, tag: int, *, synchronous: bool = False) -> Request:
+    # What is wrong with a buffer is found before anything is posted: a receive whose send fails would stay.
+
+    def _sender(self, buf: Any, dest: int, tag: int, *, synchronous: bool = False) -> Callable[[], Request]:
         context = self._checked(dest, tag)
         if dest == PROC_NULL:
-            return null_send()
+            return null_send
         message = simple(buf, readonly=True)
-        operation = runtime.engine().send(context, dest, tag, transport.source(message), synchronous=synchronous)
-        return Request._of(operation, None, message)
 
-    def _isend_object(self, obj: Any, dest: int, tag: int, *, synchronous: bool = False) -> Request:
+        def start() -> Request:
+            operation = runtime.engine().send(context, dest, tag, transport.source(message), synchronous=synchronous)
+            return Request._of(operation, None, message)
+
+        return start
+
+    def _buffered_sender(self, buf: Any, dest: int, tag: int) -> Callable[[], Request]:
         context = self._checked(dest, tag)
         if dest == PROC_NULL:
-            return null_send()
-        source: Source = OctetSource(pickle.dumps(obj))
-        return Request._of(runtime.engine().send(context, dest, tag, source, synchronous=synchronous))
+            return null_send
+        message = simple(buf, readonly=True)
+        return lambda: bsend.start(context, self._attached, dest, tag, transport.source(message))
 
-    def _persistent(self, start: Callable[[], Request], dest: int, tag: int) -> Prequest:
-        self._checked(dest, tag)
-        return Prequest._persistent(start)
+    def _object_sender(self, obj: Any, dest: int, tag: int, *, synchronous: bool = False) -> Callable[[], Request]:
+        context = self._checked(dest, tag)
+        if dest == PROC_NULL:
+            return null_send
+        source: Source = OctetSource(pickle.dumps(obj))
+        return lambda: Request._of(runtime.engine().send(context, dest, tag, source, synchronous=synchronous))
+
+    def _receiver(self, buf: Any, source: int, tag: int) -> Callable[[], Request]:
+        context = self._checked_source(source, tag)
+        if source == PROC_NULL:
+            return null_receive
+        message = simple(buf, readonly=False)
+
+        def start() -> Request:
+            operation = runtime.engine().receive(context, source, tag, transport.target(message))
+            return Request._of(operation, None, message)
+
+        return start
 
     def _probed(self, source: int, tag: int, status: Status | None, *, take: bool) -> Envelope | None:
         context = self._checked_source(source, tag)
@@ -336,17 +355,24 @@ class PointToPoint:
         context = self._live()
         if dest != PROC_NULL and not 0 <= dest < len(context.peers):
             raise error("ERR_RANK", f"destination rank {dest} is not in 0..{len(context.peers) - 1}")
-        if not 0 <= tag <= runtime.engine().job.tag_ub:
-            raise error("ERR_TAG", f"tag {tag} is not in 0..{runtime.engine().job.tag_ub}")
+        _check_tag(tag)
         return context
 
     def _checked_source(self, source: int, tag: int) -> Context:
         context = self._live()
         if source not in (ANY_SOURCE, PROC_NULL) and not 0 <= source < len(context.peers):
             raise error("ERR_RANK", f"source rank {source} is not in 0..{len(context.peers) - 1}")
-        if tag != ANY_TAG and not 0 <= tag <= runtime.engine().job.tag_ub:
-            raise error("ERR_TAG", f"tag {tag} is not in 0..{runtime.engine().job.tag_ub}")
+        if tag != ANY_TAG:
+            _check_tag(tag)
         return context
+
+
+def _check_tag(tag: int) -> None:
+    engine = runtime.engine()
+    if not 0 <= tag <= engine.job.tag_ub:
+        raise error("ERR_TAG", f"tag {tag} is not in 0..{engine.job.tag_ub}")
+    if engine.reduce_on_p2p and tag == REDUCE_TAG:
+        raise error("ERR_TAG", f"tag {tag} is Reduce's alone in this job (--peer-quirks reduce-on-p2p); take another")
 
 
 def _deprecated(buf: Any) -> None:

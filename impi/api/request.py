@@ -1,31 +1,32 @@
-"""Request, Prequest and Message: what is under way, as mpi4py's classes of the same names."""
+"""Request and Prequest: what is under way, as mpi4py's classes of the same names."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Final, Literal, Self
 
 from impi.api import runtime, transport
-from impi.api.buffers import simple
+from impi.api.general import GeneralOperation
+from impi.api.handle import Handle, State
 from impi.api.pickling import pickle
 from impi.api.status import Status
-from impi.engine.context import Context
+from impi.engine.collective import CollectiveOperation
 from impi.engine.operations import Message as Envelope
 from impi.engine.operations import Operation, ReceiveOperation, SendOperation
-from impi.engine.payload import OctetTarget
+from impi.engine.partitioned import PartitionedSend
 from impi.semantics.constants import ANY_SOURCE, ANY_TAG, PROC_NULL, UNDEFINED
 from impi.semantics.errors import error
 
 __all__ = [
-    "MESSAGE_NO_PROC",
-    "MESSAGE_NULL",
     "REQUEST_NULL",
-    "Message",
     "Prequest",
     "Request",
     "describe_message",
     "fill_status",
     "load",
+    "null_receive",
+    "null_send",
+    "pair",
 ]
 
 
@@ -35,39 +36,36 @@ def fill_status(status: Status | None, source: int, tag: int, nbytes: int, *, ca
         status.fill(source=source, tag=tag, nbytes=nbytes, cancelled=cancelled)
 
 
-class Request:
+class _Active(State):
+    """What the handles of one request have in common."""
+
+    __slots__ = ("keep", "operation", "value")
+
+    def __init__(self, operation: Operation | None, value: Callable[[], Any] | None = None, keep: Any = None) -> None:
+        super().__init__()
+        self.operation = operation
+        self.value = value
+        self.keep = keep
+
+    def clear(self) -> None:
+        """Nothing is under way any more."""
+        self.operation = self.value = self.keep = None
+
+
+class Request(Handle):
     """Something under way; inactive and null ones are complete at once with an empty status."""
 
-    _operation: Operation | None
-    _value: Callable[[], Any] | None
-    _keep: Any
-
-    def __new__(cls, request: Request | None = None) -> Self:
-        """A null request, or another handle of ``request``."""
-        self = super().__new__(cls)
-        self._operation = self._value = self._keep = None
-        if request is not None:
-            self._operation, self._value, self._keep = request._operation, request._value, request._keep
-        return self
+    _state: _Active | None
+    _kind: ClassVar[type[Request]]
 
     @classmethod
     def _of(cls, operation: Operation, value: Callable[[], Any] | None = None, keep: Any = None) -> Self:
-        self = cls()
-        self._operation = operation
-        self._value = value
-        self._keep = keep
-        return self
+        return cls._wrap(_Active(operation, value, keep))
 
-    def __eq__(self, other: object, /) -> bool:
-        if not isinstance(other, Request):
-            return NotImplemented
-        return self._operation is other._operation
-
-    def __hash__(self) -> int:
-        return id(self._operation)
-
-    def __bool__(self) -> bool:
-        return self._operation is not None
+    @classmethod
+    def _class_of(cls, state: Any) -> type[Request]:
+        # A number says nothing about the kind, so the class that is asked decides, as in mpi4py.
+        return cls._kind
 
     # ---- one request -----------------------------------------------------------------------------------
 
@@ -93,11 +91,12 @@ class Request:
     def Cancel(self) -> None:
         """Ask for it to be cancelled; the status of its completion tells."""
         operation = self._active()
-        engine = runtime.engine()
-        if isinstance(operation, ReceiveOperation):
-            engine.withdraw(operation)
+        if isinstance(operation, GeneralOperation):
+            operation.cancel()
+        elif isinstance(operation, ReceiveOperation):
+            runtime.engine().withdraw(operation)
         elif isinstance(operation, SendOperation):
-            engine.cancel(operation)
+            runtime.engine().cancel(operation)
         else:
             raise error("ERR_REQUEST", "only point-to-point requests can be cancelled")
 
@@ -123,10 +122,6 @@ class Request:
     def cancel(self) -> None:
         """Ask for it to be cancelled."""
         self.Cancel()
-
-    def free(self) -> None:
-        """Let go of the handle if there is one."""
-        self._clear()
 
     # ---- any of several --------------------------------------------------------------------------------
 
@@ -269,18 +264,24 @@ class Request:
     # ---- inside ------------------------------------------------------------------------------------------
 
     @property
+    def _operation(self) -> Operation | None:
+        return None if self._state is None else self._state.operation
+
+    @property
     def _pending(self) -> bool:
         """Whether there is an active operation behind it."""
         return self._operation is not None
 
     @property
     def _done(self) -> bool:
-        return self._operation is None or self._operation.done
+        operation = self._operation
+        return operation is None or operation.done
 
     def _active(self) -> Operation:
-        if self._operation is None:
+        operation = self._operation
+        if operation is None:
             raise error("ERR_REQUEST", "null request")
-        return self._operation
+        return operation
 
     def _ready(self) -> bool:
         if not self._done:
@@ -288,19 +289,25 @@ class Request:
         return self._done
 
     def _clear(self) -> None:
-        self._operation = self._value = self._keep = None
+        if self._state is not None:
+            self._state.clear()
+        self._state = None
 
     def _finish(self, status: Status | None) -> Any:
         operation = self._operation
-        if operation is None:
+        if self._state is None or operation is None:
             fill_status(status, ANY_SOURCE, ANY_TAG, 0)
             return None
         if not operation.done:
             runtime.engine().wait(lambda: operation.done)
-        value = self._value
+        value = self._state.value
         self._clear()
-        _describe(operation, status)
-        check(operation)
+        try:
+            _describe(operation, status)
+            check(operation)
+        finally:
+            if isinstance(operation, GeneralOperation):
+                operation.free()
         return None if value is None or operation.cancelled else value()
 
     @classmethod
@@ -332,11 +339,16 @@ def _room(statuses: Sequence[Status] | None, n: int) -> Sequence[Status | None]:
 
 
 def _describe(operation: Operation | None, status: Status | None) -> None:
+    if isinstance(operation, GeneralOperation):
+        operation.query(status)
+        return
     if status is None:
         return
     if isinstance(operation, _Pair):
         operation = operation.receiving
-    if isinstance(operation, ReceiveOperation) and operation.message is not None:
+    if isinstance(operation, _Nothing):
+        fill_status(status, operation.source, ANY_TAG, 0)
+    elif isinstance(operation, ReceiveOperation) and operation.message is not None:
         message = operation.message
         nbytes = operation.target.native_size(message.nbytes, external=message.external)
         status.fill(source=message.source, tag=message.tag, nbytes=nbytes)
@@ -366,7 +378,7 @@ def check(operation: Operation) -> None:
     """
     if isinstance(operation, _Pair):
         operation = operation.receiving
-    if isinstance(operation, ReceiveOperation) and operation.failure is not None:
+    if isinstance(operation, ReceiveOperation | CollectiveOperation) and operation.failure is not None:
         raise operation.failure
     if isinstance(operation, ReceiveOperation) and operation.truncated and operation.message is not None:
         message = operation.message
@@ -377,39 +389,38 @@ def check(operation: Operation) -> None:
         )
 
 
+class _Persistent(_Active):
+    """A persistent request; it outlives what it starts."""
+
+    __slots__ = ("partitions", "start")
+
+    def __init__(self, start: Callable[[], Request], partitions: int) -> None:
+        super().__init__(None)
+        self.start = start
+        self.partitions = partitions
+
+
 class Prequest(Request):
     """A persistent request: started any number of times."""
 
-    def __new__(cls, request: Request | None = None) -> Self:
-        """A null request, or another handle of ``request``."""
-        self = super().__new__(cls, request)
-        self._start = request._start if isinstance(request, Prequest) else None
-        return self
-
-    _start: Callable[[], Request] | None
+    _state: _Persistent | None
 
     @classmethod
-    def _persistent(cls, start: Callable[[], Request]) -> Self:
-        self = cls()
-        self._start = start
-        return self
+    def _persistent(cls, start: Callable[[], Request], partitions: int = 0) -> Self:
+        return cls._wrap(_Persistent(start, partitions))
 
-    def __bool__(self) -> bool:
-        return self._start is not None
-
-    def __eq__(self, other: object, /) -> bool:
-        if not isinstance(other, Request):
-            return NotImplemented
-        return self._start is (other._start if isinstance(other, Prequest) else None)
-
-    __hash__ = Request.__hash__
+    @classmethod
+    def _takes(cls, state: Any) -> bool:
+        return isinstance(state, _Persistent)
 
     def Start(self) -> None:
         """Start it (again)."""
-        if self._start is None or self._operation is not None:
-            raise error("ERR_REQUEST", "null request" if self._start is None else "request is already active")
-        started = self._start()
-        self._operation, self._value, self._keep = started._operation, started._value, started._keep
+        state = self._state
+        if state is None or state.operation is not None:
+            raise error("ERR_REQUEST", "null request" if state is None else "request is already active")
+        started = state.start()._state
+        if started is not None:
+            state.operation, state.value, state.keep = started.operation, started.value, started.keep
 
     @classmethod
     def Startall(cls, requests: list[Prequest]) -> None:
@@ -419,125 +430,66 @@ class Prequest(Request):
 
     def Free(self) -> None:
         """Give it back."""
-        if self._start is None:
+        if self._state is None:
             raise error("ERR_REQUEST", "null request")
-        self._start = None
-        self._clear()
+        self._state = None
 
-    def free(self) -> None:
-        """Give it back if there is one."""
-        self._start = None
-        self._clear()
+    def Pready(self, partition: int) -> None:
+        """One partition of a send is ready."""
+        operation = self._partition(partition)
+        if isinstance(operation, PartitionedSend):
+            operation.ready(partition)
 
+    def Pready_range(self, partition_low: int, partition_high: int) -> None:
+        """Partitions of a send are ready: these two and all between."""
+        self.Pready_list(range(partition_low, partition_high + 1))
 
-class Message:
-    """A message taken off the queue by a matched probe."""
+    def Pready_list(self, partitions: Sequence[int]) -> None:
+        """Some partitions of a send are ready."""
+        for partition in partitions:
+            self.Pready(partition)
 
-    _envelope: Envelope | None
-    _context: Context | None
-    _no_proc: bool
+    def Parrived(self, partition: int) -> bool:
+        """Whether a partition of a receive is there."""
+        self._partition(partition, active=False)
+        return self._ready()
 
-    def __new__(cls, message: Message | None = None) -> Self:
-        """A null message, or another handle of ``message``."""
-        self = super().__new__(cls)
-        self._envelope = None
-        self._context = None
-        self._no_proc = False
-        if message is not None:
-            self._envelope, self._context, self._no_proc = message._envelope, message._context, message._no_proc
-        return self
+    def _partition(self, partition: int, *, active: bool = True) -> Operation | None:
+        state = self._state
+        if state is None or (active and state.operation is None):
+            raise error("ERR_REQUEST", "null or inactive request")
+        if not 0 <= partition < state.partitions:
+            raise error("ERR_ARG", f"partition {partition} is not in 0..{state.partitions - 1}")
+        return state.operation
 
-    @classmethod
-    def _of(cls, envelope: Envelope | None, context: Context | None) -> Self:
-        self = cls()
-        self._envelope = envelope
-        self._context = context
-        self._no_proc = envelope is None
-        return self
-
-    def __eq__(self, other: object, /) -> bool:
-        if not isinstance(other, Message):
-            return NotImplemented
-        return self._envelope is other._envelope and self._no_proc == other._no_proc
-
-    def __hash__(self) -> int:
-        return id(self._envelope)
-
-    def __bool__(self) -> bool:
-        return self._envelope is not None or self._no_proc
-
-    @classmethod
-    def Probe(cls, comm: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Self:
-        """Wait for a matching message and take it off the queue."""
-        return cls(comm.Mprobe(source, tag, status))
-
-    @classmethod
-    def Iprobe(
-        cls, comm: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None
-    ) -> Self | None:
-        """Take a matching message off the queue if there is one."""
-        message = comm.Improbe(source, tag, status)
-        return None if message is None else cls(message)
-
-    probe = Probe
-    iprobe = Iprobe
-
-    def Recv(self, buf: Any, status: Status | None = None) -> None:
-        """Receive it into a buffer."""
-        self.Irecv(buf).Wait(status)
-
-    def Irecv(self, buf: Any) -> Request:
-        """Start to receive it into a buffer."""
-        if self._no_proc:
-            return null_receive()
-        message = simple(buf, readonly=False)
-        return self._receive(transport.target(message), None, message)
-
-    def recv(self, status: Status | None = None) -> Any:
-        """Receive the object."""
-        return self.irecv().wait(status)
-
-    def irecv(self) -> Request:
-        """Start to receive the object."""
-        if self._no_proc:
-            return null_receive()
-        target = OctetTarget()
-        return self._receive(target, lambda: load(target.data), None)
-
-    def _receive(self, target: Any, value: Callable[[], Any] | None, keep: Any) -> Request:
-        envelope = self._envelope
-        if envelope is None or self._context is None:
-            raise error("ERR_REQUEST", "null message")
-        self._envelope = None
-        operation = runtime.engine().receive_message(self._context, envelope, target)
-        return Request._of(operation, value, keep)
+    def _clear(self) -> None:
+        """Inactive again, but not null."""
+        if self._state is not None:
+            self._state.clear()
 
 
-class _NoProc:
-    """The completed receive from PROC_NULL."""
+class _Nothing:
+    """A send to PROC_NULL, or a receive from it: complete."""
 
     done = True
     cancelled = False
+
+    def __init__(self, source: int = ANY_SOURCE) -> None:
+        self.source = source
 
     def advance(self) -> bool:
         """Nothing to do."""
         return True
 
 
-class _FromProcNull(Request):
-    def _finish(self, status: Status | None) -> Any:
-        self._clear()
-        fill_status(status, PROC_NULL, ANY_TAG, 0)
-
-
 def null_receive() -> Request:
     """A request for a receive from PROC_NULL: complete, with PROC_NULL as its source."""
-    return _FromProcNull._of(_NoProc())
+    return Request._of(_Nothing(PROC_NULL))
 
 
 def null_send() -> Request:
-    """A request for a send to PROC_NULL: complete."""
-    return Request._of(_NoProc())
+    """A request for a send to PROC_NULL, or for anything that is complete."""
+    return Request._of(_Nothing())
 
 
 class _Pair:
@@ -561,13 +513,12 @@ def pair(receiving: Request, sending: Request) -> Request:
     """One request of a receive and a send that was just started with it."""
     first, second = receiving._operation, sending._operation
     assert first is not None and second is not None
-    kind = _FromProcNull if isinstance(receiving, _FromProcNull) else Request
     both = _Pair(first, second)
     if not both.done:
         runtime.engine().track(both)
-    return kind._of(both, None, (receiving._keep, sending._keep))
+    return Request._of(both, None, (receiving._state, sending._state))
 
 
-REQUEST_NULL = Request()
-MESSAGE_NULL = Message()
-MESSAGE_NO_PROC = Message._of(None, None)
+Request._kind = Request
+Prequest._kind = Prequest
+REQUEST_NULL: Final = Request._define("REQUEST_NULL", None)

@@ -14,7 +14,7 @@ from impi.engine.bootstrap import join_job
 from impi.engine.engine import Engine
 from impi.errors import ImpiError
 from impi.semantics.contexts import ContextIds
-from impi.semantics.errors import error
+from impi.semantics.errors import MPIException, error
 
 __all__ = ["State", "abort", "contexts", "engine", "fail", "finalize", "finalized", "initialize"]
 
@@ -44,7 +44,7 @@ def initialize() -> None:
     try:
         _state.engine = join_job()
     except ImpiError as failure:
-        print(f"impi: {failure}", file=sys.stderr, flush=True)
+        _say(f"impi: {failure}")
         os._exit(1)
     atexit.register(_at_exit)
     sys.excepthook = _abort_on_exception
@@ -78,9 +78,9 @@ def finalize() -> None:
 
     running = _state.engine
     try:
-        COMM_WORLD.Barrier()
+        COMM_WORLD._leave()
         running.shutdown()
-    except ImpiError as failure:
+    except (ImpiError, MPIException) as failure:
         fail(failure)
     _state.finalized = True
     running.vendor.finalize()
@@ -108,10 +108,16 @@ def abort(code: int) -> NoReturn:
     os._exit(code)
 
 
-def fail(failure: ImpiError) -> NoReturn:
+def _say(sentence: str) -> None:
+    """In one piece: other procs write to the same place."""
+    sys.stderr.write(sentence + "\n")
+    sys.stderr.flush()
+
+
+def fail(failure: ImpiError | MPIException) -> NoReturn:
     """The job cannot go on: say why, end this client."""
     rank = _state.engine.rank if _state.engine is not None else "?"
-    print(f"impi: rank {rank}: {failure}", file=sys.stderr, flush=True)
+    _say(f"impi: rank {rank}: {failure}")
     # Whoever was lost is about to be noticed by its own impirun, which tells the server, which ends all clients: then
     # the right one is named. Ending at once would make this client look like the one that was lost first.
     time.sleep(_GRACE_S)

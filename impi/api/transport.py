@@ -44,23 +44,26 @@ def target(message: Message) -> BufferTarget:
 
 
 def packed(message: Message) -> memoryview:
-    """The buffer's elements as external32; an alias of the buffer where they are that already."""
-    return source(message).octets(external=True)
+    """The buffer's elements as clients send them each other; an alias of the buffer where they are that already."""
+    return source(message).octets(external=runtime.engine().external)
 
 
 def packed_size(message: Message) -> int:
     """Octets of :func:`packed`."""
-    return wire_type(message).packed_size(message.count, external=True, long_size=long_size())
+    external = runtime.engine().external
+    return wire_type(message).packed_size(message.count, external=external, long_size=long_size())
 
 
 def unpack(message: Message, octets: Any) -> None:
-    """Put external32 octets into the buffer.
+    """Put octets of the form of :func:`packed` into the buffer.
 
     Raises:
         Exception: ERR_TRUNCATE, they do not fit.
     """
-    data = memoryview(octets)
-    wire_type(message).unpack(data, message.view, message.offset, message.count, external=True, long_size=long_size())
+    data, external = memoryview(octets), runtime.engine().external
+    wire_type(message).unpack(
+        data, message.view, message.offset, message.count, external=external, long_size=long_size()
+    )
 
 
 def snapshot(message: Message, into: Message) -> memoryview:

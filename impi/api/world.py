@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
-from impi.api import runtime
-from impi.api.comm import Intracomm
+from collections.abc import Sequence
+from typing import Final
+
+from impi.api import communicator, runtime
+from impi.api.intracomm import Intracomm
 from impi.semantics.contexts import COMM_SELF_CID, COMM_WORLD_CID
 
 __all__ = ["COMM_SELF", "COMM_WORLD"]
 
 runtime.initialize()
 
+
+def _constant(name: str, cid: int, members: Sequence[int]) -> Intracomm:
+    state = communicator.make(cid, members)
+    state.name = f"MPI_{name}"
+    return Intracomm._define(name, state)
+
+
 _engine = runtime.engine()
-COMM_WORLD = Intracomm._of(_engine.make_context(COMM_WORLD_CID, range(len(_engine.job.procs))))
-COMM_WORLD.Set_name("MPI_COMM_WORLD")
-COMM_SELF = Intracomm._of(_engine.make_context(COMM_SELF_CID, [_engine.rank]))
-COMM_SELF.Set_name("MPI_COMM_SELF")
+COMM_WORLD: Final = _constant("COMM_WORLD", COMM_WORLD_CID, range(len(_engine.job.procs)))
+COMM_SELF: Final = _constant("COMM_SELF", COMM_SELF_CID, [_engine.rank])
+
+if _engine.job.verify:
+    from impi.api import verification
+
+    verification.install(_engine.job.verify)

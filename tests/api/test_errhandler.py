@@ -26,11 +26,11 @@ def test_null_cannot_be_freed() -> None:
 
 def test_ones_own() -> None:
     calls: list[tuple[object, int]] = []
-    handler = Errhandler._create(lambda where, code: calls.append((where, code)))
+    handler = Errhandler._create(lambda where, code: calls.append((where, code)), "communicator")
     function = handler._handler_function()
     assert function is not None
     function("comm", 3)
     assert calls == [("comm", 3)]
     assert ERRORS_RETURN._handler_function() is None
     with pytest.raises(TypeError):
-        Errhandler._create(3)  # type: ignore[arg-type]
+        Errhandler._create(3, "communicator")  # type: ignore[arg-type]

@@ -77,5 +77,3 @@ def test_bad_arguments() -> None:
     assert caught.value == ERR_RANK
     with pytest.raises(TypeError):
         WORLD.Compare(None)  # type: ignore[arg-type]
-    with pytest.raises(NotImplementedError, match="sessions"):
-        Group.Create_from_session_pset(None, "mpi://WORLD")

@@ -1,0 +1,233 @@
+"""The collective algorithms of one communicator: those of chapter 4 in one group, ours between two.
+
+Both kinds offer the same operations, so that what a buffer or a pickle needs is written once. ``root`` is as the caller
+gave it; all return what :mod:`impi.collectives` says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from impi import collectives
+from impi.collectives import Algorithm, Fixed, Layout, Octets, Packing, Reduction, inter, is_short
+from impi.collectives.tags import (
+    ALLTOALL_TAG,
+    ALLTOALLV_TAG,
+    BARRIER_TAG,
+    GATHER_TAG,
+    GATHERV_TAG,
+    SCATTERV_TAG,
+)
+from impi.job import Job
+from impi.semantics.constants import PROC_NULL, ROOT
+from impi.semantics.errors import error
+
+__all__ = ["LARGEST", "Algorithms", "Between", "Role", "Within"]
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """What the caller is in an operation with a root."""
+
+    is_root: bool
+    is_leaf: bool
+    """Whether the root's data is also for the caller, or the caller's for the root; true of the root of one group."""
+
+
+# Big-endian octets of equal length compare as the numbers they are.
+LARGEST: Reduction[bytes] = Reduction(lambda a, b: max(bytes(a), bytes(b)))
+
+
+class Within:
+    """In one group."""
+
+    rank: int
+    """The caller's, in its own group."""
+    size: int
+    """Of its own group."""
+    peers: int
+    """Processes on the other side of an operation: all of one group, the remote group of two."""
+
+    def __init__(self, layout: Layout, rank: int, job: Job) -> None:
+        self.layout = layout
+        self.rank = rank
+        self.size = self.peers = layout.size
+        self._maxlinear = job.maxlinear
+        self._xsize = job.xsize
+        self._others = job.collectives
+
+    def role(self, root: int) -> Role:
+        """Everybody is a leaf. Raises Exception: ERR_ROOT, there is no such root."""
+        if not 0 <= root < self.size:
+            raise error("ERR_ROOT", f"root {root} is not in 0..{self.size - 1}")
+        return Role(root == self.rank, True)
+
+    def barrier(self) -> Algorithm[None]:
+        """IMPI 4.10."""
+        return collectives.barrier(self.layout, self.rank, maxlinear=self._maxlinear)
+
+    def bcast(self, root: int, value: Any) -> Algorithm[Any]:
+        """IMPI 4.11."""
+        return collectives.bcast(self.layout, self.rank, root, value, maxlinear=self._maxlinear)
+
+    def gather(self, root: int, piece: Octets, packing: Packing, nbytes: int) -> Algorithm[list[Octets] | None]:
+        """IMPI 4.12. ``nbytes``: octets of every piece, or 0 if nobody knows the others'."""
+        short = is_short(nbytes, self._xsize)
+        return collectives.gather(self.layout, self.rank, root, piece, packing, maxlinear=self._maxlinear, short=short)
+
+    def gatherv(self, root: int, piece: Octets) -> Algorithm[list[Octets] | None]:
+        """IMPI 4.13."""
+        return collectives.gatherv(self.layout, self.rank, root, piece)
+
+    def scatter(
+        self, root: int, pieces: Sequence[Octets] | None, packing: Fixed | None = None
+    ) -> Algorithm[Octets | None]:
+        """IMPI 4.14. ``packing``: None if only the root knows the sizes, which is then no matter of IMPI."""
+        if packing is not None and "scatter=masters" in self._others:
+            return collectives.scatter_by_masters(self.layout, self.rank, root, pieces, packing)
+        return collectives.scatter(self.layout, self.rank, root, pieces)
+
+    def scatterv(self, root: int, pieces: Sequence[Octets] | None) -> Algorithm[Octets | None]:
+        """IMPI 4.15."""
+        return collectives.scatterv(self.layout, self.rank, root, pieces)
+
+    def allgather(self, piece: Octets, packing: Packing, nbytes: int) -> Algorithm[list[Octets]]:
+        """IMPI 4.19."""
+        short = is_short(nbytes, self._xsize)
+        return collectives.allgather(self.layout, self.rank, piece, packing, maxlinear=self._maxlinear, short=short)
+
+    def allgatherv(self, piece: Octets, packing: Packing) -> Algorithm[list[Octets]]:
+        """IMPI 4.20."""
+        if "allgatherv=gathervs" in self._others:
+            return collectives.allgatherv_by_gathervs(self.layout, self.rank, piece)
+        return collectives.allgatherv(self.layout, self.rank, piece, packing, maxlinear=self._maxlinear)
+
+    def alltoall(self, pieces: Sequence[Octets], packing: Fixed | None = None) -> Algorithm[list[Octets]]:
+        """IMPI 4.22. ``packing``: None if nobody knows the others' sizes, which is then no matter of IMPI."""
+        if packing is not None and "alltoall=masters" in self._others and is_short(packing.size, self._xsize):
+            return collectives.alltoall_by_masters(self.layout, self.rank, pieces, packing)
+        return collectives.alltoall(self.layout, self.rank, pieces)
+
+    def alltoallv(self, pieces: Sequence[Octets]) -> Algorithm[list[Octets]]:
+        """IMPI 4.23; also Alltoallw, which IMPI does not have and which is the same on octets."""
+        return collectives.alltoallv(self.layout, self.rank, pieces)
+
+    def reduce(self, root: int, value: Any, reduction: Reduction[Any]) -> Algorithm[Any]:
+        """IMPI 4.16."""
+        return collectives.reduce(self.layout, self.rank, root, value, reduction, maxlinear=self._maxlinear)
+
+    def allreduce(self, value: Any, reduction: Reduction[Any]) -> Algorithm[Any]:
+        """IMPI 4.21."""
+        return collectives.allreduce(self.layout, self.rank, value, reduction, maxlinear=self._maxlinear)
+
+    def reduce_scatter(
+        self, value: Any, reduction: Reduction[Any], divide: Callable[[Any], Sequence[Any]]
+    ) -> Algorithm[Any]:
+        """IMPI 4.17."""
+        return collectives.reduce_scatter(self.layout, self.rank, value, reduction, divide, maxlinear=self._maxlinear)
+
+    def scan(self, value: Any, reduction: Reduction[Any]) -> Algorithm[Any]:
+        """IMPI 4.18."""
+        return collectives.scan(self.layout, self.rank, value, reduction)
+
+    def exscan(self, value: Any, reduction: Reduction[Any]) -> Algorithm[Any]:
+        """As scan, without the caller's own."""
+        return collectives.exscan(self.layout, self.rank, value, reduction)
+
+    def maximum(self, value: bytes) -> Algorithm[bytes]:
+        """IMPI 4.3.1: an allreduce."""
+        return self.allreduce(value, LARGEST)
+
+    def free(self) -> Algorithm[None]:
+        """IMPI 4.5: a barrier."""
+        return self.barrier()
+
+
+class Between:
+    """From one group to the other."""
+
+    def __init__(self, rank: int, size: int, peers: int) -> None:
+        self.rank = rank
+        self.size = size
+        self.peers = peers
+
+    def role(self, root: int) -> Role:
+        """ROOT, one of those beside it, or a leaf in the other group."""
+        if root not in (ROOT, PROC_NULL) and not 0 <= root < self.peers:
+            raise error("ERR_ROOT", f"root {root} is not ROOT, PROC_NULL or in 0..{self.peers - 1}")
+        return Role(root == ROOT, root >= 0)
+
+    def barrier(self) -> Algorithm[None]:
+        """Return when all of the other group have come."""
+        yield from inter.exchange(self.peers, [b""] * self.peers, BARRIER_TAG)
+
+    def bcast(self, root: int, value: Any) -> Algorithm[Any]:
+        """See :func:`impi.collectives.inter.bcast`."""
+        return inter.bcast(self.peers, root, value)
+
+    def gather(self, root: int, piece: Octets, packing: Packing, nbytes: int) -> Algorithm[list[Octets] | None]:
+        """See :func:`impi.collectives.inter.gather`."""
+        return inter.gather(self.peers, root, piece)
+
+    def gatherv(self, root: int, piece: Octets) -> Algorithm[list[Octets] | None]:
+        """See :func:`impi.collectives.inter.gather`."""
+        return inter.gather(self.peers, root, piece, GATHERV_TAG)
+
+    def scatter(
+        self, root: int, pieces: Sequence[Octets] | None, packing: Fixed | None = None
+    ) -> Algorithm[Octets | None]:
+        """See :func:`impi.collectives.inter.scatter`."""
+        return inter.scatter(self.peers, root, pieces)
+
+    def scatterv(self, root: int, pieces: Sequence[Octets] | None) -> Algorithm[Octets | None]:
+        """See :func:`impi.collectives.inter.scatter`."""
+        return inter.scatter(self.peers, root, pieces, SCATTERV_TAG)
+
+    def allgather(self, piece: Octets, packing: Packing, nbytes: int) -> Algorithm[list[Octets]]:
+        """The pieces of the other group."""
+        return inter.exchange(self.peers, [piece] * self.peers, GATHER_TAG)
+
+    def allgatherv(self, piece: Octets, packing: Packing) -> Algorithm[list[Octets]]:
+        """The pieces of the other group."""
+        return inter.exchange(self.peers, [piece] * self.peers, GATHERV_TAG)
+
+    def alltoall(self, pieces: Sequence[Octets], packing: Fixed | None = None) -> Algorithm[list[Octets]]:
+        """See :func:`impi.collectives.inter.exchange`."""
+        return inter.exchange(self.peers, pieces, ALLTOALL_TAG)
+
+    def alltoallv(self, pieces: Sequence[Octets]) -> Algorithm[list[Octets]]:
+        """See :func:`impi.collectives.inter.exchange`."""
+        return inter.exchange(self.peers, pieces, ALLTOALLV_TAG)
+
+    def reduce(self, root: int, value: Any, reduction: Reduction[Any]) -> Algorithm[Any]:
+        """See :func:`impi.collectives.inter.reduce`."""
+        return inter.reduce(self.peers, root, value, reduction)
+
+    def allreduce(self, value: Any, reduction: Reduction[Any]) -> Algorithm[Any]:
+        """See :func:`impi.collectives.inter.allreduce`."""
+        return inter.allreduce(self.peers, value, reduction)
+
+    def reduce_scatter(
+        self, value: Any, reduction: Reduction[Any], divide: Callable[[Any], Sequence[Any]]
+    ) -> Algorithm[Any]:
+        """See :func:`impi.collectives.inter.reduce_scatter`."""
+        return inter.reduce_scatter(self.rank, self.peers, value, reduction, divide)
+
+    def scan(self, value: Any, reduction: Reduction[Any]) -> Algorithm[Any]:
+        """Not between two groups."""
+        raise error("ERR_COMM", "a scan needs an intracommunicator")
+
+    exscan = scan
+
+    def maximum(self, value: bytes) -> Algorithm[bytes]:
+        """IMPI 4.6."""
+        return inter.leaders_maximum(self.rank, self.peers, value)
+
+    def free(self) -> Algorithm[None]:
+        """IMPI 4.5."""
+        return inter.free_barrier(self.rank, self.peers)
+
+
+Algorithms: TypeAlias = Within | Between

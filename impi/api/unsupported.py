@@ -1,0 +1,28 @@
+"""What MPI has and this implementation does not: such a call says so, with the name of what was asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+__all__ = ["Close_port", "Lookup_name", "Open_port", "Publish_name", "Unpublish_name"]
+
+
+def unsupported(name: str, why: str) -> Callable[..., NoReturn]:
+    """A function, or method, that refuses whatever it is given."""
+
+    def call(*args: Any, **kwargs: Any) -> NoReturn:
+        raise NotImplementedError(f"{name} is not supported: {why}")
+
+    call.__name__ = call.__qualname__ = name
+    call.__doc__ = f"Not supported: {why}."
+    return call
+
+
+_FROM_THE_START = "the processes of a job of IMPI 0.0 are there from the start"
+
+Open_port = unsupported("MPI_Open_port", _FROM_THE_START)
+Close_port = unsupported("MPI_Close_port", _FROM_THE_START)
+Publish_name = unsupported("MPI_Publish_name", _FROM_THE_START)
+Unpublish_name = unsupported("MPI_Unpublish_name", _FROM_THE_START)
+Lookup_name = unsupported("MPI_Lookup_name", _FROM_THE_START)

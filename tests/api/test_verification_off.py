@@ -1,0 +1,28 @@
+"""Without IMPI_VERIFY nothing of the verification is there: no wrapper, no question, not even its module."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+PROGRAM = """
+import sys
+from impi import MPI
+assert not [name for name in sys.modules if "verification" in name]
+comm = MPI.COMM_SELF
+names = [name for name in dir(type(comm)) if callable(getattr(comm, name, None))]
+assert "_bcast" in names and "Split" in names
+wrapped = [name for name in names if hasattr(getattr(comm, name), "__wrapped__")]
+assert wrapped == [], wrapped
+from impi.api import verification
+verification.install(1)
+wrapped = {name for name in names if hasattr(getattr(comm, name), "__wrapped__")}
+assert {"_bcast", "_begin", "bcast", "Split", "Create_cart"} <= wrapped, wrapped
+comm.Barrier()
+assert comm.bcast(3) == 3
+"""
+
+
+def test_off_leaves_every_method_as_it_is() -> None:
+    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
