@@ -90,6 +90,11 @@ class Children:
         """Whether any of them has not ended."""
         return any(agent.process.returncode is None for agent in self._agents)
 
+    @property
+    def procs_running(self) -> bool:
+        """Whether any has not ended that does more than serve procs."""
+        return any(agent.process.returncode is None for agent in self._agents if not agent.command.serves)
+
     def initialised(self) -> None:
         """Tell the agents that their procs have initialised MPI."""
         for agent in self._agents:

@@ -10,37 +10,29 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, TextIO
 
-from impi.errors import ImpiError, JobError, LaunchError, PeerError, StartupError, UsageError
+from impi.errors import ImpiError, JobError, LaunchError, StartupError, UsageError
 from impi.job import Job
+from impi.launch import hosts
 from impi.launch import nodes as placing
 from impi.launch.children import Children, exit_code
 from impi.launch.control import Control
 from impi.launch.interrupts import Interrupts
 from impi.launch.mpich import MpichLauncher
-from impi.launch.net import outgoing_address, parse_endpoint
+from impi.launch.net import parse_endpoint
 from impi.launch.openmpi import OpenmpiLauncher
 from impi.launch.prefix import find
-from impi.launch.program import Launcher, Program, base_environment
+from impi.launch.program import Command, Launcher, Program, base_environment
 from impi.launch.pure import PureLauncher
 from impi.launch.rendezvous import Rendezvous
-from impi.startup import (
-    ALL_VERSIONS,
-    DEFAULT_ACKMARK,
-    DEFAULT_DATALEN,
-    DEFAULT_HIWATER,
-    STRICT_VERSIONS,
-    ClientFacts,
-    HostFacts,
-    Joined,
-    Negotiated,
-    ProcFacts,
-)
+from impi.quirks import Quirks
+from impi.startup.client import ALL_VERSIONS, STRICT_VERSIONS, Joined, Negotiated
+from impi.startup.facts import DEFAULT_ACKMARK, DEFAULT_DATALEN, DEFAULT_HIWATER, ClientFacts, HostFacts
 from impi.vendors import VENDORS, interfaces
 
 __all__ = ["ClientOptions", "run_client"]
@@ -65,6 +57,8 @@ class ClientOptions:
     """Folder of the MPI library; empty: look for it."""
     nodes: str = ""
     """NODE:SLOTS,...; empty: this machine."""
+    hosts: str = "proc"
+    """What owns the channels to other clients: one of :data:`impi.agent.HOSTS`."""
     interface: str = ""
     """Address, interface or network that the procs advertise; empty: where traffic to the server leaves."""
     strict: bool = False
@@ -76,6 +70,12 @@ class ClientOptions:
     hiwater: int = DEFAULT_HIWATER
     tag_ub: int | None = None
     """The highest tag; None: the highest that the vendor has."""
+    quirks: Quirks = Quirks()  # noqa: RUF009  (immutable)
+    """What the user says of the other clients."""
+    verify: int = 0
+    """The level of verification of collectives (IMPI_VERIFY)."""
+    collectives: tuple[str, ...] = ()
+    """Which of :data:`impi.job.ALTERNATIVES` are chosen."""
     start_timeout_s: float = 60.0
     """How long procs may take to initialise MPI once the first has begun to."""
 
@@ -111,41 +111,49 @@ def _begin(options: ClientOptions, environ: Mapping[str, str], warn: Any, stack:
     placed = placing.place(size, nodes)
     launcher = _launcher(options, environ)
     argv = _resolve(options.argv, any(placing.is_here(node.name) for node in placed))
-    _facts(options, [{"address": "00" * 16, "port": 1, "pid": 1}], 2**31 - 1)  # every number is in its range
+    _facts(options, hosts.alone([{"address": "00" * 16, "port": 1, "pid": 1}]), 2**31 - 1)  # numbers in their ranges
     host, port = parse_endpoint(options.server)
     versions = STRICT_VERSIONS if options.strict else ALL_VERSIONS
     one_node = len(placed) == 1 and placing.is_here(placed[0].name)
-    advertised = _advertised(options.interface, one_node)
+    # With one agent, here, in front of all procs, their nodes need no interface that other clients can reach.
+    inside = not one_node and options.hosts == "client"
+    interface = "" if inside else options.interface
+    advertised = _advertised(options.interface, one_node or inside)
     rendezvous = stack.enter_context(Rendezvous(host, port, options.rank, environ=environ, versions=versions))
     rendezvous.start()
-    session = stack.enter_context(
-        _Session(options, size, rendezvous, _control_address(placed, options.interface), warn)
-    )
+    control = _control_address(placed, interface)
+    count = {"proc": 0, "node": len(placed), "client": 1}[options.hosts]
+    session = stack.enter_context(_Session(options, size, count, rendezvous, control, warn))
+    address = advertised or rendezvous.local_address
     join = {
         "control": session.control.endpoint,
         "token": session.control.token,
         "vendor": options.vendor,
         "server": _numeric(host, one_node),
-        "interface": advertised or (rendezvous.local_address if one_node else ""),
+        "interface": address if one_node else "" if inside else advertised,
+        "agents": options.hosts != "proc",
     }
-    program = Program(
-        argv=argv, nodes=placed, environ=base_environment(environ), join=join, interface=options.interface
-    )
-    return session.run(launcher, program)
+    program = Program(argv=argv, nodes=placed, environ=base_environment(environ), join=join, interface=interface)
+    agents = hosts.commands(options.hosts, program, address, control)
+    return session.run([*agents, *launcher.commands(program)], program)
 
 
 class _Session:
     """The loop of a running client."""
 
-    def __init__(self, options: ClientOptions, size: int, rendezvous: Rendezvous, address: str, warn: Any) -> None:
+    def __init__(
+        self, options: ClientOptions, size: int, agents: int, rendezvous: Rendezvous, address: str, warn: Any
+    ) -> None:
         self._options = options
         self._size = size
         self._rendezvous = rendezvous
         self._warn = warn
         self._selector = selectors.DefaultSelector()
         self._interrupts = Interrupts()
-        self.control = Control(address, size, self._selector, warn)
+        self.control = Control(address, size, self._selector, warn, agents=agents)
         self._job: Job | None = None
+        self._agents: tuple[int, ...] = ()
+        """The number of the agent behind each of our hosts."""
         self._all_clients = False
         self._submitted = False
         self._deadline: float | None = None
@@ -161,13 +169,13 @@ class _Session:
         self._selector.close()
         self._interrupts.__exit__()
 
-    def run(self, launcher: Launcher, program: Program) -> int:
+    def run(self, commands: Sequence[Command], program: Program) -> int:
         """Start, watch, end."""
-        children = Children(launcher.commands(program), self._selector)
+        children = Children(commands, self._selector)
         done = False
         try:
             children.start()
-            while children.running and not children.failure and self._interrupts.signum is None:
+            while self._running(children) and not children.failure and self._interrupts.signum is None:
                 self._turn(self._patience())
                 self._check(children, program)
             if children.failure or self._interrupts.signum is not None:
@@ -183,6 +191,10 @@ class _Session:
             if not done:
                 self._end(children)
             children.close()
+
+    def _running(self, children: Children) -> bool:
+        # Agents end after the procs, in a job; without one they would wait for ever.
+        return children.procs_running if self._job is None else children.running
 
     # ---- one turn
 
@@ -217,7 +229,17 @@ class _Session:
                     self._all_clients = True
                 case Negotiated(job=job):
                     self._job = job
-                    self.control.answer({"job": json.loads(job.to_json())})
+                    self._answer(job)
+
+    def _answer(self, job: Job) -> None:
+        """Tell agents and procs what the job is, and where they find each other."""
+        value = json.loads(job.to_json())
+        ours = [host.index for host in job.hosts if host.client == self._options.rank]
+        host_of = dict(zip(self._agents, ours, strict=False))
+        for number in self.control.agents:
+            self.control.answer_agent(number, {"job": value, "host": host_of.get(number)})
+        doors = {str(host): self.control.agents[number]["door"] for number, host in host_of.items()}
+        self.control.answer({"job": value, "agents": doors, "quirks": asdict(self._options.quirks)})
 
     def _check(self, children: Children, program: Program) -> None:
         """Go one step further where something has come; raise what cannot go on."""
@@ -226,7 +248,7 @@ class _Session:
         if children.failure:
             return
         joined = self.control.joined
-        if self.control.rank0 is None:
+        if not self.control.complete:
             if joined and self._deadline is None:
                 self._deadline = time.monotonic() + self._options.start_timeout_s
             missing = children.ended_ranks - {rank for rank in joined if isinstance(rank, int)}
@@ -241,11 +263,23 @@ class _Session:
             children.initialised()
             if self._all_clients:
                 self._submitted = True
-                rank0 = self.control.rank0
-                self._rendezvous.submit(_facts(self._options, rank0["procs"], int(rank0["tag_ub"])))
+                self._submit()
+
+    def _submit(self) -> None:
+        """Tell the other clients what this one consists of."""
+        rank0, agents = self.control.rank0 or {}, self.control.agents
+        if agents:
+            numbered = hosts.behind([agents[number] for number in sorted(agents)], rank0["procs"])
+            self._agents = tuple(number for number, _ in numbered)
+            facts = tuple(host for _, host in numbered)
+        else:
+            facts = hosts.alone(rank0["procs"])
+        self._rendezvous.submit(_facts(self._options, facts, int(rank0["tag_ub"])))
 
     def _too_late(self, joined: int) -> str:
         seconds = f"{self._options.start_timeout_s:g} s (--start-timeout)"
+        if self.control.rank0 is not None:
+            return f"not all host agents have come within {seconds}; see --interface"
         if joined < self._size:
             return (
                 f"only {joined} of {self._size} procs have begun to initialise MPI within {seconds} of the first; "
@@ -302,32 +336,25 @@ def _resolve(argv: tuple[str, ...], here: bool) -> tuple[str, ...]:
     return (os.path.abspath(found) if found else argv[0], *argv[1:])  # noqa: PTH100  (resolving links would leave a venv)
 
 
-def _facts(options: ClientOptions, procs: list[dict[str, Any]], tag_ub: int) -> ClientFacts:
-    """What this client contributes: every proc is its own host.
+def _facts(options: ClientOptions, own: tuple[HostFacts, ...], tag_ub: int) -> ClientFacts:
+    """What this client contributes.
 
     Raises:
         UsageError: a number is out of its range.
-        PeerError: our procs have said something that makes no sense.
     """
-    try:
-        hosts = tuple(
-            HostFacts(address, int(item["port"]), (ProcFacts(address, int(item["pid"])),))
-            for item in procs
-            for address in [bytes.fromhex(item["address"])]
-        )
-    except (KeyError, TypeError, ValueError) as error:
-        raise PeerError(f"the list of its procs that vendor rank 0 has sent is wrong: {error!r}") from None
     highest = tag_ub if options.tag_ub is None else options.tag_ub
     if highest > tag_ub:
         raise UsageError(f"--tag-ub {highest} is more than the {tag_ub} that {options.vendor} has")
     return ClientFacts(
-        hosts=hosts,
+        hosts=own,
         tag_ub=highest,
         datalen=options.datalen,
         xsize=options.xsize,
         maxlinear=options.maxlinear,
         ackmark=options.ackmark,
         hiwater=options.hiwater,
+        verify=options.verify,
+        collectives=options.collectives,
     )
 
 
@@ -359,16 +386,16 @@ def _control_address(placed: tuple[placing.Node, ...], interface: str) -> str:
     if interface:
         return interfaces.address_of(interface)
     try:
-        return outgoing_address(_address(away[0]))
+        return interfaces.outgoing_address(_address(away[0]))
     except UsageError:
-        return outgoing_address()  # a name that only SSH's configuration knows
+        return interfaces.outgoing_address()  # a name that only SSH's configuration knows
 
 
 def _numeric(host: str, one_node: bool) -> str:
     """The server's numeric address, as seen from all nodes."""
     address = _address(host)
     if not one_node and (address == "::1" or address.startswith("127.")):
-        return outgoing_address()
+        return interfaces.outgoing_address()
     return address
 
 

@@ -35,12 +35,23 @@ class Control:
     Args:
         address: where to listen; all procs must reach it.
         size: how many procs there are.
+        agents: how many host agents there are.
         selector: where its sockets are registered, with a callable as data that the owner's loop calls.
         warn: is told, in one sentence, of connections that were refused.
     """
 
-    def __init__(self, address: str, size: int, selector: selectors.BaseSelector, warn: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        address: str,
+        size: int,
+        selector: selectors.BaseSelector,
+        warn: Callable[[str], None],
+        *,
+        agents: int = 0,
+    ) -> None:
         self._size = size
+        self._missing = list(range(agents))
+        """Numbers of the host agents that have not come."""
         self._selector = selector
         self._warn = warn
         self.token = secrets.token_hex(16)
@@ -48,7 +59,10 @@ class Control:
         """Who has begun to initialise MPI: (node, pid) of procs under an MPI library, ranks of pure ones."""
         self.rank0: dict[str, Any] | None = None
         """What vendor rank 0 has handed over, once it has."""
+        self.agents: dict[int, dict[str, Any]] = {}
+        """What each host agent has said of itself, by number."""
         self._rank0_connection: _Connection | None = None
+        self._agent_connections: dict[int, _Connection] = {}
         self._pure: dict[int, tuple[_Connection, object]] = {}
         self._connections: list[_Connection] = []
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
@@ -57,6 +71,15 @@ class Control:
         self.endpoint = show_endpoint(address, self._listener.getsockname()[1])
         """``address:port``."""
         selector.register(self._listener, selectors.EVENT_READ, self._accept)
+
+    @property
+    def complete(self) -> bool:
+        """Whether everything is known that the other clients have to be told."""
+        return self.rank0 is not None and not self._missing
+
+    def answer_agent(self, number: int, reply: dict[str, object]) -> None:
+        """Answer a host agent, with the job and which host it is."""
+        self._send(self._agent_connections[number], reply)
 
     def answer(self, reply: dict[str, object]) -> None:
         """Answer vendor rank 0, with the job or an error."""
@@ -117,6 +140,10 @@ class Control:
                 self._rank0_connection = connection
             case "pure" if hello.get("rank") in range(self._size) and hello["rank"] not in self._pure:
                 self._add_pure(connection, hello)
+            case "host" if hello.get("number") in self._missing:
+                self._missing.remove(hello["number"])
+                self.agents[hello["number"]] = hello
+                self._agent_connections[hello["number"]] = connection
             case role:
                 self._refuse(connection, f"came as {role!r}, rank {hello.get('rank')}, where none was awaited")
 

@@ -8,29 +8,12 @@ from typing import Final
 
 from impi.errors import UsageError
 
-__all__ = ["outgoing_address", "parse_endpoint", "peer_name", "set_options", "show_endpoint"]
+__all__ = ["parse_endpoint", "peer_name", "set_options", "show_endpoint"]
 
 _LOOKUP_S: Final = 0.5
 _KEEPALIVE_IDLE_S: Final = 60
 _KEEPALIVE_INTERVAL_S: Final = 10
 _KEEPALIVE_COUNT: Final = 6
-
-
-def outgoing_address(towards: str = "192.0.2.1") -> str:
-    """The address of this machine that traffic to ``towards`` (numeric) leaves from; loopback if there is no route.
-
-    Nothing is sent. Without ``towards`` it is an address reserved for documentation, so it finds the default route.
-    """
-    family = socket.AF_INET6 if ":" in towards else socket.AF_INET
-    with socket.socket(family, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect((towards, 9))
-            address = str(probe.getsockname()[0])
-        except OSError:
-            address = ""
-    if address in ("", "0.0.0.0", "::"):
-        return "::1" if family is socket.AF_INET6 else "127.0.0.1"
-    return address
 
 
 def show_endpoint(address: str, port: int) -> str:

@@ -14,6 +14,7 @@ The end of its input, and SIGTERM, end all its processes, and everything that th
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import os
 import selectors
@@ -205,6 +206,7 @@ def _read_line() -> bytes:
 
 def main() -> None:
     """Be the agent of this node."""
+    gc.freeze()  # the modules: no garbage, so not to be looked through
     # The terminal's Ctrl-C is impirun's affair.
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)

@@ -14,12 +14,13 @@ from typing import Final, Protocol
 from impi.launch.nodes import Node, is_here
 from impi.vendors import interfaces
 
-__all__ = ["SSH_OPTIONS", "Command", "Launcher", "Program", "agent", "base_environment", "forwarded"]
+__all__ = ["ROOT", "SSH_OPTIONS", "Command", "Launcher", "Program", "agent", "base_environment", "forwarded"]
 
 SSH_OPTIONS: Final = ("-o", "BatchMode=yes", "-o", "ConnectTimeout=20", "-o", "ConnectionAttempts=3")
 """No question is ever asked: there is nobody to answer it."""
 
-_ROOT: Final = str(Path(__file__).absolute().parents[2])
+ROOT: Final = str(Path(__file__).absolute().parents[2])
+"""The folder that this package is in."""
 _HOOK: Final = str(Path(__file__).absolute().parent / "hook")
 
 _OUTER: Final = (
@@ -104,6 +105,8 @@ class Command:
     """Who the agent is, in the user's words."""
     ranks: bool = False
     """Whether its processes are procs, numbered by rank."""
+    serves: bool = False
+    """Whether they serve procs that others start, and end after them."""
 
 
 def agent(
@@ -114,6 +117,7 @@ def agent(
     titles: Mapping[int, str],
     *,
     ranks: bool = False,
+    serves: bool = False,
 ) -> Command:
     """An agent on ``node`` that starts ``argv`` once for each number in ``own``, which has their own variables.
 
@@ -128,10 +132,11 @@ def agent(
         "only": here,
         "procs": [{"rank": number, "env": dict(env)} for number, env in own.items()],
     }
-    start = ["env", f"PYTHONPATH={_ROOT}", sys.executable, "-S", "-m", "impi.launch.node"]
+    start = ["env", f"PYTHONPATH={ROOT}", sys.executable, "-S", "-m", "impi.launch.node"]
     if not here:
         start = ["ssh", *SSH_OPTIONS, node, shlex.join(start)]
-    return Command(argv=tuple(start), spec=spec, titles=titles, name=f"the agent of node {node}", ranks=ranks)
+    name = f"the agent of node {node}"
+    return Command(argv=tuple(start), spec=spec, titles=titles, name=name, ranks=ranks, serves=serves)
 
 
 class Launcher(Protocol):

@@ -17,7 +17,9 @@ class PureLauncher:
         for node in program.nodes:
             ranks = range(first, first + node.slots)
             first += node.slots
-            own = {rank: {"IMPI_JOIN": program.invitation(rank=rank, size=program.size)} for rank in ranks}
+            own = {
+                rank: {"IMPI_JOIN": program.invitation(rank=rank, size=program.size, node=node.name)} for rank in ranks
+            }
             titles = {rank: f"rank {rank} of this client" for rank in ranks}
             commands.append(agent(node.name, program.argv, program.environ, own, titles, ranks=True))
         return commands

@@ -23,16 +23,9 @@ from typing import Final
 from impi.errors import ImpiError, JobError, LocalProtocolError, StartupError
 from impi.job import Job
 from impi.launch.net import set_options, show_endpoint
-from impi.startup import (
-    ALL_VERSIONS,
-    ClientEvent,
-    ClientFacts,
-    ClientMachine,
-    Joined,
-    Negotiated,
-    find_credentials,
-    parse_preference,
-)
+from impi.startup.auth import find_credentials, parse_preference
+from impi.startup.client import ALL_VERSIONS, ClientEvent, ClientMachine, Joined, Negotiated
+from impi.startup.facts import ClientFacts
 
 __all__ = ["Rendezvous"]
 

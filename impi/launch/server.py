@@ -6,6 +6,7 @@ script may have closed stdout after that line.
 
 from __future__ import annotations
 
+import errno
 import os
 import selectors
 import socket
@@ -19,7 +20,7 @@ from impi.errors import LaunchError, UsageError
 from impi.launch.appfile import make_commands, read_appfile
 from impi.launch.children import Children
 from impi.launch.interrupts import Interrupts
-from impi.launch.net import outgoing_address, peer_name, set_options, show_endpoint
+from impi.launch.net import peer_name, set_options, show_endpoint
 from impi.launch.program import Command
 from impi.startup import (
     AuthenticatedByNone,
@@ -35,6 +36,7 @@ from impi.startup import (
     none_warning,
     parse_preference,
 )
+from impi.vendors.interfaces import outgoing_address
 
 __all__ = ["ServerOptions", "run_server"]
 
@@ -120,9 +122,10 @@ def _listen(options: ServerOptions) -> socket.socket:
     except OSError as error:
         listener.close()
         where = f"{options.interface or 'this machine'}, port {options.port or 'any'}"
-        raise UsageError(
-            f"cannot listen on {where}: {error.strerror or error}; choose another -port, or leave it to the system"
-        ) from None
+        cure = "choose another -port, or leave it to the system"
+        if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
+            cure = "--interface takes an address of this machine"
+        raise UsageError(f"cannot listen on {where}: {error.strerror or error}; {cure}") from None
     listener.setblocking(False)
     return listener
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import queue
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -17,7 +19,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = Path(__file__).parent / "programs"
-HOLD, HELLO, ODD = (str(PROGRAMS / name) for name in ("hold.py", "hello.py", "odd_ranks_only.py"))
+HOLD, HELLO, HOSTS, ODD = (str(PROGRAMS / name) for name in ("hold.py", "hello.py", "hosts.py", "odd_ranks_only.py"))
 VENDORS = ["pure", "mpich", "openmpi"]
 WAIT_S = 60.0
 
@@ -428,3 +430,148 @@ def test_a_tag_that_the_vendor_does_not_have(impirun: type[Impirun]) -> None:
     client = Job(impirun).client("--vendor", "mpich", "--tag-ub", "2000000000", HELLO)
     assert client.end() == 2
     assert "--tag-ub 2000000000 is more than the" in client.err
+
+
+# ---- host agents
+
+
+AGENTS = [("node", "the host agent of node localhost"), ("client", "the host agent of this client")]
+
+
+def agent_of(pids: set[int]) -> int:
+    """The process that routes, among those of a client."""
+    [pid] = [pid for pid in pids if b"impi.agent" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    return pid
+
+
+@pytest.mark.parametrize("hosts", ["node", "client"])
+@pytest.mark.parametrize("vendor", VENDORS)
+def test_success_behind_an_agent(vendor: str, hosts: str, impirun: type[Impirun]) -> None:
+    need(vendor)
+    job = Job(impirun, 2)
+    clients = [job.client("-np", "2", "--vendor", vendor, "--hosts", hosts, HELLO)]
+    clients.append(job.client("-np", "1", HELLO, rank=1))
+    assert [client.end() for client in clients] == [0, 0], clients[0].err + clients[1].err
+    assert sorted(clients[0].out) == ["hello from 0 of 3, 3\n", "hello from 1 of 3, 3\n"]
+    assert [client.err for client in clients] == ["", ""]
+    assert job.server.end() == 0
+
+
+@pytest.mark.parametrize("hosts", ["node", "client"])
+def test_a_job_of_one_client_behind_an_agent(hosts: str, impirun: type[Impirun]) -> None:
+    job = Job(impirun)
+    client = job.client("-np", "2", "--hosts", hosts, HELLO)
+    assert client.end() == 0, client.err
+    assert client.err == ""
+    assert job.server.end() == 0
+
+
+@pytest.mark.parametrize(("hosts", "title"), AGENTS)
+def test_a_host_agent_is_killed(hosts: str, title: str, impirun: type[Impirun]) -> None:
+    job = Job(impirun, 2)
+    clients = [job.client("-np", "2", "--hosts", hosts, HOLD), job.client("-np", "1", HOLD, rank=1)]
+    left = holding(clients[0], 2)
+    others = holding(clients[1], 1)
+    os.kill(agent_of(left[0]), signal.SIGKILL)
+    assert clients[0].end() == 137
+    assert f"{title} was ended by SIGKILL\n" in clients[0].err
+    assert clients[1].end() == 1
+    assert all_gone(*left)
+    assert all_gone(*others)
+    assert job.server.end() == 1
+    assert "client 0" in job.server.err
+
+
+@pytest.mark.parametrize("vendor", VENDORS)
+def test_a_proc_behind_an_agent_is_lost(vendor: str, impirun: type[Impirun]) -> None:
+    need(vendor)
+    job = Job(impirun, 2)
+    clients = [job.client("-np", "2", "--vendor", vendor, "--hosts", "client", HOLD)]
+    clients.append(job.client("-np", "1", "--hosts", "node", HOLD, rank=1))
+    left = holding(clients[0], 2)
+    others = holding(clients[1], 1)
+    [proc, _] = [pid for pid in left[0] if HOLD.encode() in proc_argv(pid)]
+    os.kill(proc, signal.SIGKILL)
+    assert clients[0].end() != 0
+    if vendor == "pure":  # an mpiexec waits for the child, which has the proc's pipes
+        assert "was lost" not in clients[0].err  # its launcher says it better
+    assert clients[1].end() == 1
+    assert all_gone(*left)
+    assert all_gone(*others)
+    assert job.server.end() == 1
+    assert "client 0" in job.server.err
+
+
+def proc_argv(pid: int) -> list[bytes]:
+    """The arguments of a process that is a Python."""
+    name, *arguments = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    return arguments if b"python" in name else []
+
+
+def test_a_proc_that_leaves_without_finalize(impirun: type[Impirun]) -> None:
+    job = Job(impirun, 2)
+    code = "import os; from mpi4py import MPI; os._exit(0)"
+    client = job.client("--hosts", "client", sys.executable, "-c", code)
+    other = job.client(HOLD, rank=1)
+    assert client.end() == 1
+    first, second = client.err.splitlines()
+    assert first.startswith("impi: the host agent of this client: rank 0 was lost: its connection ended without")
+    assert second == "impirun: client 0: the host agent of this client ended with exit code 1"
+    other.end()
+    assert job.server.end() == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_client_with_an_agent_is_ended_by_the_user(number: signal.Signals, impirun: type[Impirun]) -> None:
+    job = Job(impirun)
+    client = job.client("-np", "2", "--hosts", "client", HOLD)
+    left = holding(client, 2)
+    client.process.send_signal(number)
+    assert client.end() == 128 + number
+    assert client.err == f"impirun: client 0: ended by {number.name}; its procs are ended, too\n"
+    assert all_gone(*left)
+
+
+def test_impirun_with_an_agent_is_killed(impirun: type[Impirun]) -> None:
+    job = Job(impirun)
+    client = job.client("-np", "2", "--hosts", "node", HOLD)
+    left = holding(client, 2)
+    client.process.kill()
+    assert all_gone(*left)
+
+
+def test_a_program_without_mpi_behind_an_agent(impirun: type[Impirun]) -> None:
+    client = Job(impirun).client("-np", "2", "--hosts", "client", "true")
+    assert client.end() == 1
+    assert client.err.startswith("impirun: client 0: the program ended without initialising MPI; ")
+    assert len(client.err.splitlines()) == 1
+
+
+def test_nothing_is_left_of_the_meeting(impirun: type[Impirun]) -> None:
+    # A path that is short enough for a Unix socket.
+    folder = Path(tempfile.mkdtemp(prefix="t", dir="/tmp"))
+    client = Job(impirun).client("-np", "2", "--hosts", "client", HOLD, TMPDIR=str(folder))
+    holding(client, 2)
+    assert list(folder.glob("impi-*")) == []
+    client.stop()
+    shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize("hosts", ["node", "client"])
+@pytest.mark.parametrize("vendor", ["pure", "mpich"])
+def test_agents_and_other_nodes(vendor: str, hosts: str, ssh: dict[str, str], impirun: type[Impirun]) -> None:
+    need(vendor)
+    job = Job(impirun, 2)
+    nodes = ("--nodes", "node-a:1,node-b:2")
+    client = job.client("--vendor", vendor, *nodes, "--hosts", hosts, HOSTS, FI_TCP_IFACE="lo", **ssh)
+    other = job.client("--hosts", hosts, HOSTS, rank=1)
+    assert client.end() == 0, client.err
+    assert other.end() == 0, other.err
+    # MPICH does not say on which node a proc is, and these two are one machine: the second agent has nothing to do.
+    colors = [0, 1, 1, 2] if (vendor, hosts) == ("pure", "node") else [0, 0, 0, 1]
+    expected = [f"{rank}: 4 procs, host {color} of {colors[-1] + 1}\n" for rank, color in enumerate(colors)]
+    assert sorted(client.out + other.out) == expected
+    log = Path(ssh["LOG"]).read_text()
+    assert log.count("impi.launch.node") >= (2 if hosts == "node" else 0)
+    assert "token" not in log
+    assert job.server.end() == 0

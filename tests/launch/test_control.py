@@ -7,6 +7,7 @@ import selectors
 import socket
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 
 import pytest
 
@@ -17,10 +18,10 @@ WAIT_S = 10.0
 
 
 class World:
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, agents: int = 0) -> None:
         self.selector = selectors.DefaultSelector()
         self.warnings: list[str] = []
-        self.control = Control("127.0.0.1", size, self.selector, self.warnings.append)
+        self.control = Control("127.0.0.1", size, self.selector, self.warnings.append, agents=agents)
         self.socks: list[socket.socket] = []
 
     def connect(self) -> socket.socket:
@@ -41,15 +42,17 @@ class World:
             for key, _ in self.selector.select(0.05):
                 key.data()
 
+    def close(self) -> None:
+        self.control.close()
+        self.selector.close()
+        for sock in self.socks:
+            sock.close()
+
 
 @pytest.fixture
 def world() -> Iterator[World]:
-    world = World(3)
-    yield world
-    world.control.close()
-    world.selector.close()
-    for sock in world.socks:
-        sock.close()
+    with closing(World(3)) as world:
+        yield world
 
 
 def test_rank0_is_answered_on_its_connection(world: World) -> None:
@@ -162,3 +165,21 @@ def test_ipv6() -> None:
     assert control.endpoint.startswith("[::1]:")
     control.close()
     selector.close()
+
+
+def test_host_agents_are_awaited_and_answered() -> None:
+    with closing(World(1, agents=2)) as world:
+        world.say(role="rank0", procs=[], tag_ub=1)
+        second = world.say(role="host", number=1, port=7)
+        world.until(lambda: world.control.rank0 and world.control.agents)
+        assert not world.control.complete
+        world.say(role="host", number=0, port=6)
+        world.until(lambda: world.control.complete)
+        assert [world.control.agents[number]["port"] for number in (0, 1)] == [6, 7]
+        world.control.answer_agent(1, {"host": None})
+        assert json.loads(second.makefile("rb").readline()) == {"host": None}
+        for number in (1, 2, "0"):
+            again = world.say(role="host", number=number)
+            world.until(lambda: world.warnings)
+            assert "where none was awaited" in world.warnings.pop()
+            assert again.recv(1) == b""

@@ -109,9 +109,9 @@ def test_pure_here_and_elsewhere() -> None:
     here, there = PureLauncher().commands(program("localhost:2,far-away:1", MINE="1", OMP_NUM_THREADS="3"))
     assert [proc["rank"] for proc in here.spec["procs"]] == [0, 1]  # type: ignore[attr-defined]
     assert [proc["rank"] for proc in there.spec["procs"]] == [2]  # type: ignore[attr-defined]
-    for command in (here, there):
+    for command, node in ((here, "localhost"), (there, "far-away")):
         for proc in command.spec["procs"]:  # type: ignore[attr-defined]
-            assert json.loads(proc["env"]["IMPI_JOIN"]) == {**JOIN, "rank": proc["rank"], "size": 3}
+            assert json.loads(proc["env"]["IMPI_JOIN"]) == {**JOIN, "rank": proc["rank"], "size": 3, "node": node}
     assert here.argv[0] == "env"
     assert there.argv[0] == "ssh"
     assert "far-away" in there.argv

@@ -1,12 +1,11 @@
 """Endpoints and addresses."""
 
-import ipaddress
 import socket
 
 import pytest
 
 from impi.errors import UsageError
-from impi.launch.net import outgoing_address, parse_endpoint, peer_name, show_endpoint
+from impi.launch.net import parse_endpoint, peer_name, show_endpoint
 
 
 @pytest.mark.clause("2.1")
@@ -31,23 +30,6 @@ def test_endpoints(text: str, endpoint: tuple[str, int]) -> None:
 def test_no_endpoints(text: str) -> None:
     with pytest.raises(UsageError, match="impirun -server"):
         parse_endpoint(text)
-
-
-def test_the_outgoing_address_is_one_of_ours() -> None:
-    address = outgoing_address()
-    with socket.socket() as sock:
-        sock.bind((address, 0))
-    assert ipaddress.ip_address(address).version == 4
-    assert outgoing_address("127.0.0.1") == "127.0.0.1"
-
-
-def test_no_route_means_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_args: object) -> None:
-        raise OSError
-
-    monkeypatch.setattr("impi.launch.net.socket.socket.connect", refuse)
-    assert outgoing_address() == "127.0.0.1"
-    assert outgoing_address("fd00::1") == "::1"
 
 
 def test_names(monkeypatch: pytest.MonkeyPatch) -> None:

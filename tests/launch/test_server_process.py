@@ -2,20 +2,24 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
 
 import pytest
-from server_thread import DEADLINE_S, NO_AUTH, facts_of
+from server_thread import DEADLINE_S, NO_AUTH, facts_of, negotiate_all, step
 
-from impi.launch.net import parse_endpoint
+from impi.launch.net import parse_endpoint, show_endpoint
 from impi.launch.rendezvous import Rendezvous
+from impi.startup import Joined
+from impi.wire import Command, encode_command
 
 PROGRAM = """
 import sys
 from impi.launch.server import ServerOptions, run_server
-options = ServerOptions(count=1, interface="127.0.0.1", verbose=True)
+options = ServerOptions(count=int(sys.argv[1]), interface="127.0.0.1", verbose=True)
 sys.exit(run_server(options, environ={"IMPI_AUTH_NONE": ""}, stdout=sys.stdout, stderr=sys.stderr))
 """
 
@@ -28,11 +32,11 @@ def start() -> Iterator[Start]:
     """``start(stdout, stderr)`` starts a server; none outlives the test."""
     started: list[Process] = []
 
-    def start_server(stdout: int, stderr: int | None) -> Process:
+    def start_server(stdout: int, stderr: int | None, count: int = 1) -> Process:
         # With this variable Python keeps nothing back, and so nothing is left to fail at exit.
         environ = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
         process = subprocess.Popen(
-            [sys.executable, "-c", PROGRAM], text=True, stdout=stdout, stderr=stderr, env=environ
+            [sys.executable, "-c", PROGRAM, str(count)], text=True, stdout=stdout, stderr=stderr, env=environ
         )
         started.append(process)
         return process
@@ -97,3 +101,50 @@ def test_a_pipe_closed_before_the_first_line(start: Start) -> None:
         client.negotiate(facts_of(0), DEADLINE_S)
         client.finish()
     assert process.wait(DEADLINE_S) == 0
+
+
+def refused(host: str, port: int, rank: int) -> str:
+    """A connection that wants to be client ``rank`` and is closed for it; what it is called."""
+    with socket.create_connection((host, port), DEADLINE_S) as sock:
+        name = show_endpoint(*sock.getsockname())
+        sock.sendall(encode_command(Command.AUTH, b"\0\0\0\1") + encode_command(Command.IMPI, rank.to_bytes(4, "big")))
+        heard = b""
+        with suppress(ConnectionResetError):
+            while data := sock.recv(4096):
+                heard += data
+    # The chosen method may still have been on its way; a number of clients is for those who are one.
+    assert heard in (b"", bytes(8))
+    return name
+
+
+@pytest.mark.clause("2.3.4")
+def test_32_clients_and_a_33rd_in_every_place(start: Start) -> None:
+    """Whenever it comes, and whoever it says it is: named, closed, and no matter to the others."""
+    process = start(subprocess.PIPE, subprocess.PIPE, 32)
+    host, port = endpoint(process)
+    with ExitStack() as stack:
+        clients = [stack.enter_context(Rendezvous(host, port, rank, environ=NO_AUTH)) for rank in range(32)]
+        early = refused(host, port, 32)
+        for client in clients:
+            client.start()
+            assert step(client) == []  # the method was chosen
+        for client in clients:
+            events = []
+            while not events:
+                events = step(client)
+            assert events == [Joined(32)]
+        late = [refused(host, port, rank) for rank in (32, 0)]
+        jobs = negotiate_all(clients)
+        late.append(refused(host, port, 32))
+        for client in clients:
+            client.finish()
+        _, err = process.communicate(timeout=DEADLINE_S)
+    assert process.returncode == 0
+    assert jobs == [jobs[0]] * 32
+    assert [h.client for h in jobs[0].hosts] == list(range(32))
+    lines = [line for line in err.splitlines() if "closed the connection" in line]
+    closed = "impirun: closed the connection of"
+    assert lines == [
+        f"{closed} {early}: wants to be client 32, but this job has clients 0 to 31 (IMPI 2.3.4)",
+        *(f"{closed} {name}: is one client too many: all 32 have joined (IMPI 2.3.4)" for name in late),
+    ]

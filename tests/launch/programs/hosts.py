@@ -1,0 +1,9 @@
+"""Say how many procs and hosts there are, and which host is this proc's."""
+
+import sys
+
+from mpi4py import MPI
+
+world = MPI.COMM_WORLD
+size, color = world.Get_attr(MPI.IMPI_HOST_SIZE), world.Get_attr(MPI.IMPI_HOST_COLOR)
+sys.stdout.write(f"{world.rank}: {world.allreduce(1)} procs, host {color} of {size}\n")
