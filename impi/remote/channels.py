@@ -1,4 +1,4 @@
-"""The supervisor on this machine, through a pipe."""
+"""The fork server on this machine, through a pipe."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final
 
 from impi.errors import LaunchError
-from impi.remote import supervisor
-from impi.remote.supervised import Supervised
+from impi.remote.commands import Commands, bootstrap
 
-__all__ = ["start"]
+__all__ = ["this_machine"]
 
 _END_S: Final = 15.0
 
 
 class _Pipe:
-    """A supervisor as a child of ours. Implements :class:`impi.remote.supervised.Channel`."""
+    """A fork server as a child of ours. Implements :class:`impi.remote.supervised.Channel`."""
 
     def __init__(self, env: Mapping[str, str]) -> None:
+        command, text = bootstrap(sys.executable)
         try:
             # A session of its own: Ctrl-C at our terminal is ours to hand on, in order.
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", supervisor.__file__],
+                command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 env=dict(env),
@@ -34,8 +34,10 @@ class _Pipe:
                 bufsize=0,
             )
         except OSError as error:
-            raise LaunchError(f"the supervisor cannot be started with {sys.executable}: {error}") from error
+            raise LaunchError(f"the fork server cannot be started with {sys.executable}: {error}") from error
         self._closing = threading.Lock()
+        self._writing = threading.Lock()
+        self.write(text)
 
     def read(self, size: int) -> bytes:
         stream = self._process.stdout
@@ -47,10 +49,11 @@ class _Pipe:
         stream = self._process.stdin
         view = memoryview(data)
         try:
-            while view and stream is not None:
-                view = view[os.write(stream.fileno(), view) :]
+            with self._writing:
+                while view and stream is not None:
+                    view = view[os.write(stream.fileno(), view) :]
         except (OSError, ValueError) as error:
-            raise LaunchError(f"the supervisor on this machine is gone: {error}") from error
+            raise LaunchError(f"the fork server on this machine is gone: {error}") from error
 
     def close(self) -> None:
         with self._closing:
@@ -68,18 +71,10 @@ class _Pipe:
             self._process.stdout.close()
 
 
-def start(
-    argv: Sequence[str],
-    *,
-    env: Mapping[str, str],
-    cwd: str = "",
-    stdin: bytes | None = None,
-    grace_s: float = 2.0,
-    settle_s: float = 0.5,
-) -> Supervised:
-    """Run ``argv`` on this machine with exactly the variables ``env``, under a supervisor of its own.
+def this_machine(env: Mapping[str, str]) -> Commands:
+    """Commands on this machine; ``env`` is all that the fork server itself has.
 
     Raises:
-        LaunchError: the supervisor cannot be started. (That ``argv`` cannot is an outcome, with code 127.)
+        LaunchError: it cannot be started.
     """
-    return Supervised(_Pipe(env), argv, env={}, cwd=cwd, stdin=stdin, grace_s=grace_s, settle_s=settle_s)
+    return Commands(_Pipe(env), "this machine")

@@ -16,7 +16,8 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from impi.errors import LaunchError
-from impi.remote.supervised import Outcome, Supervised, bootstrap
+from impi.remote.commands import Commands, bootstrap
+from impi.remote.supervised import Outcome, Supervised
 
 __all__ = ["Connection", "Key", "new_key"]
 
@@ -63,7 +64,7 @@ class _Session:
         data = self._channel.recv(size)
         if not data and self._channel.recv_stderr_ready():
             said = self._channel.recv_stderr(2000).decode("utf-8", "replace").strip()
-            raise LaunchError(f"{self._where}: the supervisor did not start: {said}")
+            raise LaunchError(f"{self._where}: the fork server did not start: {said}")
         if not data and not self._channel.get_transport().is_active():
             raise LaunchError(f"{self._where}: the SSH connection was lost")
         return data
@@ -95,6 +96,8 @@ class Connection:
         self._transport = transport
         self._where = where
         self._python = python
+        self._starting = threading.Lock()
+        self._commands: Commands | None = None
 
     @classmethod
     def open(
@@ -164,10 +167,13 @@ class Connection:
         settle_s: float = 0.5,
     ) -> Supervised:
         """Run ``argv`` there under a supervisor of its own; ``env`` is laid over the login's variables."""
-        command, text = bootstrap(self._python)
-        session = _Session(self._channel(shlex.join(command)), self._where)
-        session.write(text)
-        return Supervised(session, argv, env=env or {}, cwd=cwd, stdin=stdin, grace_s=grace_s, settle_s=settle_s)
+        with self._starting:
+            if self._commands is None:
+                command, text = bootstrap(self._python)
+                session = _Session(self._channel(shlex.join(command)), self._where)
+                session.write(text)
+                self._commands = Commands(session, self._where)
+        return self._commands.start(argv, env=env, cwd=cwd, stdin=stdin, grace_s=grace_s, settle_s=settle_s)
 
     def run(self, argv: Sequence[str], *, env: Mapping[str, str] | None = None, timeout_s: float = 60.0) -> Outcome:
         """:meth:`start` and wait."""

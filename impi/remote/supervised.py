@@ -8,13 +8,12 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final, Protocol
 
 from impi.errors import LaunchError
 from impi.remote import supervisor
 
-__all__ = ["MOST_OUTPUT", "Channel", "Outcome", "Supervised", "bootstrap", "source"]
+__all__ = ["MOST_OUTPUT", "Channel", "Outcome", "Supervised"]
 
 MOST_OUTPUT: Final = 64 << 20
 """Octets of each stream that are kept; what a command prints beyond is dropped, and said so at the end."""
@@ -55,32 +54,8 @@ class Outcome:
     """Command lines of its descendants that had to be ended after it."""
 
 
-def source() -> bytes:
-    """The supervisor's own text, to be sent to a node."""
-    return Path(supervisor.__file__).read_bytes()
-
-
-def bootstrap(python: str) -> tuple[list[str], bytes]:
-    """An argument vector for a node that has only ``python``, and what must first be written to its standard input.
-
-    The text comes over the channel, so nothing has to be installed there, and both ends are always of one version.
-    """
-    text = source()
-    # Read to the octet, unbuffered: what follows is the supervisor's.
-    program = (
-        "import os\n"
-        "text = b''\n"
-        f"while len(text) < {len(text)}:\n"
-        f" data = os.read(0, {len(text)} - len(text))\n"
-        " if not data: raise SystemExit\n"
-        " text += data\n"
-        "exec(compile(text, 'impilab-supervisor', 'exec'))"
-    )
-    return [python, "-I", "-S", "-c", program], text
-
-
 class Supervised:
-    """A command under way. Made by :func:`impi.remote.channels.start` and :meth:`impi.remote.ssh.Connection.start`.
+    """A command under way. Made by :meth:`impi.remote.commands.Commands.start`.
 
     A thread of its own reads the channel, so that a talkative command never blocks. All methods may be called from any
     thread. LaunchError: the connection was lost before the outcome was known.
@@ -92,6 +67,7 @@ class Supervised:
         argv: Sequence[str],
         *,
         env: Mapping[str, str],
+        only: bool = False,
         cwd: str = "",
         stdin: bytes | None = None,
         grace_s: float = 2.0,
@@ -110,6 +86,7 @@ class Supervised:
         spec = supervisor.Spec(
             argv=list(argv),
             env=dict(env),
+            only=only,
             cwd=cwd,
             stdin=None if stdin is None else base64.b64encode(stdin).decode(),
             grace_s=grace_s,

@@ -3,8 +3,8 @@
 This file is sent to the node as it is and imports only the standard library. It is fed on standard input, one JSON
 object a line, and answers on standard output in the same way:
 
-* first line in: ``{"argv": [...], "env": {...}, "cwd": "" , "stdin": base64 | null, "grace_s": 2.0, "settle_s": 0.5}``.
-  ``env`` is laid over the supervisor's own environment.
+* first line in: ``{"argv": [...], "env": {...}, "only": false, "cwd": "" , "stdin": base64 | null, "grace_s": 2.0,
+  "settle_s": 0.5}``. ``env`` is laid over the supervisor's own environment, or (``only``) is all there is.
 * later lines in: ``{"do": "stop"}``. The end of standard input means the same: whoever asked is gone.
 * lines out: ``{"pid": n}``, ``{"stdout": base64}``, ``{"stderr": base64}`` as they come, and at last
   ``{"exit": code, "leftovers": [...]}``, with ``-N`` for signal N and 127 for a program that could not be started.
@@ -23,6 +23,7 @@ import os
 import selectors
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from typing import TypedDict
@@ -36,6 +37,8 @@ class Spec(TypedDict):
     argv: list[str]
     env: dict[str, str]
     """Laid over the supervisor's own environment."""
+    only: bool
+    """Whether the command gets nothing but ``env``."""
     cwd: str
     """Empty: where the supervisor is."""
     stdin: str | None
@@ -49,6 +52,7 @@ class Spec(TypedDict):
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _CHUNK = 65536
+_MOST_DESCRIPTORS = 1 << 16
 _MOST_REAPED = 1000  # at a time: processes may end as fast as we take their statuses
 _POLL_S = 0.02
 _GIVE_UP_S = (
@@ -114,6 +118,33 @@ def _kill_groups(groups: set[int]) -> set[int]:
     return there
 
 
+def _run_python(argv: list[str], env: Mapping[str, str], cwd: str) -> int:
+    """What ``python -I -S ARGV...`` does, in this process; its exit status."""
+    code = 1
+    try:
+        os.environ.clear()
+        os.environ.update(env)
+        if cwd:
+            os.chdir(cwd)
+        if argv[0] == "-c":
+            text, name, sys.argv = argv[1], "<string>", ["-c", *argv[2:]]
+        else:
+            with open(argv[0]) as file:  # noqa: PTH123
+                text, name, sys.argv = file.read(), argv[0], argv
+        exec(compile(text, name, "exec"), {"__name__": "__main__", "__file__": name})
+        code = 0
+    except SystemExit as error:
+        code = error.code if isinstance(error.code, int) else int(error.code is not None)
+        if error.code is not None and not isinstance(error.code, int):
+            print(error.code, file=sys.stderr)
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+    with contextlib.suppress(OSError, ValueError):
+        sys.stdout.flush()
+        sys.stderr.flush()
+    return code & 0xFF
+
+
 class _Supervisor:
     """One command from its start to the end of the last process of its tree."""
 
@@ -172,23 +203,53 @@ class _Supervisor:
             stdin = os.memfd_create("stdin")
             os.write(stdin, base64.b64decode(spec["stdin"]))
             os.lseek(stdin, 0, os.SEEK_SET)
+        env = dict(spec["env"]) if spec["only"] else {**os.environ, **spec["env"]}
+        argv = spec["argv"]
+        if argv[:3] == [sys.executable, "-I", "-S"]:
+            self._fork(argv[3:], env, spec["cwd"], stdin)
+        else:
+            self._spawn(argv, env, spec["cwd"], stdin)
+        os.close(stdin)
+
+    def _spawn(self, argv: list[str], env: dict[str, str], cwd: str, stdin: int) -> None:
         process = subprocess.Popen(
-            spec["argv"],
+            argv,
             stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env={**os.environ, **spec["env"]},
-            cwd=spec["cwd"] or None,
+            env=env,
+            cwd=cwd or None,
             start_new_session=True,
             # Should this process be killed, at least the command itself goes with it.
             preexec_fn=lambda: _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0),  # noqa: PLW1509 (one thread)
         )
-        os.close(stdin)
         self._pid = process.pid
         process.returncode = 0  # its end is seen by _reap; Popen need not wait for it again
         for file, name in ((process.stdout, "stdout"), (process.stderr, "stderr")):
             if file is not None:
                 self._selector.register(file, selectors.EVENT_READ, name)
+
+    def _fork(self, argv: list[str], env: dict[str, str], cwd: str, stdin: int) -> None:
+        """Python with the options that this process was started with itself: a fork is the same, without the start."""
+        (out, stdout), (err, stderr) = os.pipe(), os.pipe()
+        self._pid = os.fork()
+        if self._pid == 0:
+            signal.set_wakeup_fd(-1)
+            for number in (signal.SIGHUP, signal.SIGCHLD, signal.SIGTERM):
+                signal.signal(number, signal.SIG_DFL)
+            signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+            os.setsid()
+            self._selector.close()
+            for ours, standard in ((stdin, 0), (stdout, 1), (stderr, 2)):
+                os.dup2(ours, standard)
+            os.closerange(3, _MOST_DESCRIPTORS)
+            os._exit(_run_python(argv, env, cwd))
+        os.close(stdout)
+        os.close(stderr)
+        self._selector.register(out, selectors.EVENT_READ, "stdout")
+        self._selector.register(err, selectors.EVENT_READ, "stderr")
 
     def _forward(self, key: selectors.SelectorKey) -> None:
         """Pass on what the command has printed."""

@@ -29,8 +29,8 @@ class Raw:
             stdout=subprocess.PIPE,
             start_new_session=True,
         )
-        spec = {"argv": argv, "env": {}, "cwd": "", "stdin": None, "grace_s": 0.5, "settle_s": 0.2, **changes}
-        self.say(spec)
+        spec = {"argv": argv, "env": {}, "only": False, "cwd": "", "stdin": None, "grace_s": 0.5, "settle_s": 0.2}
+        self.say({**spec, **changes})
 
     def say(self, value: object) -> None:
         assert self.process.stdin is not None

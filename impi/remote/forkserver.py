@@ -1,0 +1,145 @@
+"""Many commands of one node over one connection: a fork of this process supervises each, so none pays for a start.
+
+Sent to the node together with :mod:`impi.remote.supervisor`; standard library only. It is fed on standard input and
+answers on standard output in lines ``NUMBER SPACE TEXT``: a number higher than all before is a new command, TEXT is a
+line from or to its supervisor, and an empty TEXT the end of that direction. The end of standard input ends all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import signal
+from typing import NoReturn
+
+# What the lab's programs import is imported once for all of them: they run in forks of this process.
+import hashlib  # noqa: F401  isort: skip
+import pathlib  # noqa: F401  isort: skip
+
+from impi.remote import supervisor
+
+__all__ = ["main"]
+
+_CHUNK = 1 << 18
+_DESCRIPTORS = 3
+_MOST_DESCRIPTORS = 1 << 16
+
+
+class _Child:
+    """One supervisor: its process, the pipe to it, and what it has said of an unfinished line."""
+
+    def __init__(self, number: bytes, pid: int, stdin: int) -> None:
+        self.number = number
+        self.pid = pid
+        self.stdin = stdin
+        self.said = b""
+
+    def write(self, data: bytes) -> None:
+        view = memoryview(data)
+        with contextlib.suppress(OSError):  # it has ended
+            while view:
+                view = view[os.write(self.stdin, view) :]
+
+    def end_input(self) -> None:
+        if self.stdin >= 0:
+            os.close(self.stdin)
+            self.stdin = -1
+
+
+class _ForkServer:
+    def __init__(self) -> None:
+        self._selector = selectors.DefaultSelector()
+        self._children: dict[bytes, _Child] = {}
+        self._newest = 0
+        self._rest = b""
+        self._open = True
+
+    def run(self) -> None:
+        """Until our input and all commands have ended."""
+        self._selector.register(0, selectors.EVENT_READ)
+        while self._open or self._children:
+            for key, _ in self._selector.select():
+                if key.fd == 0:
+                    self._from_asker()
+                else:
+                    self._from_child(key.fd, key.data)
+
+    def _from_asker(self) -> None:
+        data = os.read(0, _CHUNK)
+        if not data:
+            self._open = False
+            self._selector.unregister(0)
+            for each in self._children.values():
+                each.end_input()
+            return
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in lines:
+            number, _, text = line.partition(b" ")
+            if int(number) > self._newest:
+                self._newest = int(number)
+                self._fork(number)
+            child = self._children.get(number)
+            if child is None:
+                continue  # it has ended by itself meanwhile
+            if text:
+                child.write(text + b"\n")
+            else:
+                child.end_input()
+
+    def _fork(self, number: bytes) -> None:
+        stdin, to_child = os.pipe()
+        from_child, stdout = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            self._supervise(stdin, stdout)
+        os.close(stdin)
+        os.close(stdout)
+        child = self._children[number] = _Child(number, pid, to_child)
+        self._selector.register(from_child, selectors.EVENT_READ, child)
+
+    def _supervise(self, stdin: int, stdout: int) -> NoReturn:
+        """Be the supervisor of one command, and hold nothing of the others: they notice an end by their pipes."""
+        code = 1
+        try:
+            os.dup2(stdin, 0)
+            os.dup2(stdout, 1)
+            self._selector.close()
+            os.closerange(_DESCRIPTORS, _MOST_DESCRIPTORS)
+            supervisor.main()
+            code = 0
+        finally:
+            os._exit(code)
+
+    def _from_child(self, descriptor: int, child: _Child) -> None:
+        data = os.read(descriptor, _CHUNK)
+        if data:
+            *lines, child.said = (child.said + data).split(b"\n")
+            self._say(b"".join(child.number + b" " + line + b"\n" for line in lines))
+            return
+        self._selector.unregister(descriptor)
+        os.close(descriptor)
+        child.end_input()
+        os.waitpid(child.pid, 0)
+        del self._children[child.number]
+        self._say(child.number + b" \n")
+
+    def _say(self, data: bytes) -> None:
+        view = memoryview(data)
+        try:
+            while view:
+                view = view[os.write(1, view) :]
+        except OSError:  # the asker is gone, which the end of our input tells too
+            pass
+
+
+def main() -> None:
+    """Serve until standard input and all commands have ended."""
+    # The ends of both directions are seen in the loop; a terminal's signals are the asker's affair.
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
+        signal.signal(number, lambda *_: None)
+    _ForkServer().run()
+
+
+if __name__ == "__main__":
+    main()
