@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from impi import __version__
-from impi.launch.client import ClientOptions, run_client
-from impi.launch.server import ServerOptions, run_server
-from impi.startup import DEFAULT_ACKMARK, DEFAULT_DATALEN, DEFAULT_HIWATER
+from impi.agent import HOSTS
+from impi.errors import UsageError
+from impi.job import ALTERNATIVES
+from impi.quirks import Quirks
+from impi.startup.facts import DEFAULT_ACKMARK, DEFAULT_DATALEN, DEFAULT_HIWATER, MAX_VERIFY
 from impi.vendors import VENDORS
+
+# The two modes are loaded when they are asked for: imports are most of what a short job's start costs.
+if TYPE_CHECKING:
+    from impi.launch.client import ClientOptions
 
 __all__ = ["main"]
 
@@ -28,7 +35,28 @@ examples:
   impirun -client 1 10.0.0.1:40123 --vendor openmpi --nodes a:2,b:2 ./program --steps 100
 
 A PROGRAM that ends in .py is run by this Python; its "from mpi4py import MPI" then spans all clients.
+IMPI_VERIFY=1 in the environment of all clients checks that the calls of every collective fit each other; 2 explains
+what does not; 3 compares Info arguments, too; 4 is for assertions, of which these operations have none; 0 is off.
 The exit code is the program's own; 1 when the job failed, 2 when something was asked wrongly, 128+N after signal N."""
+
+
+_CLIENT_ONLY = (
+    "np",
+    "vendor",
+    "prefix",
+    "nodes",
+    "hosts",
+    "xsize",
+    "maxlinear",
+    "collectives",
+    "datalen",
+    "ackmark",
+    "hiwater",
+    "tag_ub",
+    "start_timeout",
+    "peer_quirks",
+    "impi_version",
+)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -51,6 +79,21 @@ def _number(text: str) -> int:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
 
 
+def _verify_level(parser: argparse.ArgumentParser, text: str) -> int:
+    """The value of IMPI_VERIFY."""
+    if text not in map(str, range(MAX_VERIFY + 1)):
+        parser.error(f"IMPI_VERIFY is a level from 0 to {MAX_VERIFY}, not {text!r}")
+    return int(text)
+
+
+def _collectives(text: str) -> tuple[str, ...]:
+    chosen = dict.fromkeys(filter(None, text.split(",")))
+    for name in chosen:
+        if name not in ALTERNATIVES:
+            raise argparse.ArgumentTypeError(f"there is no {name!r}; the choices are {', '.join(ALTERNATIVES)}")
+    return tuple(chosen)
+
+
 def _seconds(text: str) -> float:
     try:
         value = float(text)
@@ -59,6 +102,13 @@ def _seconds(text: str) -> float:
     if not 0.0 < value < float("inf"):
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
     return value
+
+
+def _quirks(text: str) -> Quirks:
+    try:
+        return Quirks.parse(text.split(","))
+    except UsageError as error:
+        raise argparse.ArgumentTypeError(error.message) from None
 
 
 def _parser() -> _Parser:
@@ -94,6 +144,11 @@ def _add_client(parser: argparse.ArgumentParser) -> None:
     )
     add("--prefix", metavar="DIR", help="where that MPI library is installed")
     add("--nodes", metavar="LIST", help="NODE:SLOTS,NODE:SLOTS,... (default: this machine)")
+    add(
+        "--hosts",
+        choices=HOSTS,
+        help="what connects to other clients: each proc (default), an agent on every node, or one agent for all procs",
+    )
     add("--impi-version", choices=("0.0",), help="offer this version only, even to clients that have ours")
     add(
         "--start-timeout", metavar="S", type=_seconds, help="seconds that procs may start after the first (default: 60)"
@@ -110,6 +165,19 @@ def _add_client(parser: argparse.ArgumentParser) -> None:
         help="from here a collective is long (default: 1024; all clients alike)",
     )
     add("--maxlinear", metavar="N", type=_number, help="most clients of a linear collective (default: 4; all alike)")
+    add(
+        "--collectives",
+        metavar="LIST",
+        type=_collectives,
+        help=f"other readings where the specification is lost, of {','.join(ALTERNATIVES)} (all clients alike)",
+    )
+    parser.add_argument_group("what the other clients do against IMPI 0.0; say it to every client alike").add_argument(
+        "--peer-quirks",
+        metavar="LIST",
+        type=_quirks,
+        help="little-endian: user data is native, not external32; reduce-on-p2p: Reduce uses the point-to-point "
+        "context id, and tag 190 is its own. LAM/MPI: little-endian,reduce-on-p2p",
+    )
     add("program", nargs=argparse.REMAINDER, metavar="PROGRAM [ARGUMENTS...]", help="what every proc runs")
 
 
@@ -127,20 +195,26 @@ def _client_options(parser: _Parser, args: argparse.Namespace) -> ClientOptions:
         "prefix": args.prefix,
         "nodes": args.nodes,
         "vendor": args.vendor,
+        "hosts": args.hosts,
         "xsize": args.xsize,
         "maxlinear": args.maxlinear,
+        "collectives": args.collectives,
         "datalen": args.datalen,
         "ackmark": args.ackmark,
         "hiwater": args.hiwater,
         "tag_ub": args.tag_ub,
         "start_timeout_s": args.start_timeout,
+        "quirks": args.peer_quirks,
     }
+    from impi.launch.client import ClientOptions
+
     return ClientOptions(
         rank=int(rank),
         server=server,
         argv=tuple(program),
         interface=args.interface,
         strict=args.impi_version == "0.0",
+        verify=_verify_level(parser, os.environ.get("IMPI_VERIFY") or "0"),
         **{name: value for name, value in chosen.items() if value is not None},
     )
 
@@ -152,11 +226,24 @@ def main(argv: Sequence[str] | None = None) -> int:
     if (args.server is None) == (args.client is None):
         parser.error("either -server COUNT or -client RANK HOST:PORT is needed")
     if args.client is not None:
-        if args.port is not None or args.auth is not None or args.file is not None:
-            parser.error("-port and -auth belong to -server")
+        for name in ("port", "auth", "file"):
+            if getattr(args, name) is not None:
+                parser.error(f"-{name} belongs to -server, not to -client")
+        if args.verbose:
+            parser.error("-v belongs to -server, not to -client")
+        from impi.launch.client import run_client
+
+        gc.freeze()  # the modules: no garbage, so not to be looked through
         return run_client(_client_options(parser, args), environ=os.environ, stderr=sys.stderr)
+    for name in _CLIENT_ONLY:
+        if getattr(args, name) is not None:
+            option = "-np" if name == "np" else "--" + name.replace("_", "-")
+            parser.error(f"{option} belongs to -client, not to -server")
     if args.program:
         parser.error(f"a server runs no program, but {args.program[0]!r} was named")
+    from impi.launch.server import ServerOptions, run_server
+
+    gc.freeze()
     options = ServerOptions(
         count=args.server,
         port=args.port or 0,

@@ -18,7 +18,7 @@ DEADLINE_S = 90
 def start(folder: Path, *argv: str, **more) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "impi.cli.impilab", *argv]
     temporary = folder / "temporary"
-    temporary.mkdir()
+    temporary.mkdir(exist_ok=True)
     environ = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(temporary)}
     return subprocess.Popen(
         command, cwd=folder, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more
@@ -64,6 +64,28 @@ def test_an_interrupt_leaves_nothing(tmp_path, number):
     assert value["totals"]["skipped"] >= 5
     assert processes(tmp_path) == set()
     assert list((tmp_path / "temporary").iterdir()) == []
+
+
+@pytest.mark.slow
+def test_a_run_that_was_killed_goes_on(tmp_path):
+    process = start(tmp_path, "run", "--backend", "local", "--parties", "pure+pure", "p2p.*", "--jobs", "1")
+    assert process.stdout is not None
+    assert process.stderr is not None
+    while "~" not in process.stdout.readline():
+        assert process.poll() is None
+    process.kill()
+    process.wait(DEADLINE_S)
+    process.stdout.close()
+    process.stderr.close()
+    folder = (tmp_path / "runs/latest").resolve()
+    assert not (folder / "results.json").exists()
+    again = start(tmp_path, "run", "--resume")
+    out, err = again.communicate(timeout=DEADLINE_S)
+    assert (again.returncode, err) == (0, "")
+    assert "4 cells, " in out
+    assert "of them over before" in out
+    assert (tmp_path / "runs/latest").resolve() == folder
+    assert json.loads((folder / "results.json").read_text())["totals"] == {"self-reported": 4}
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ from impi import __version__
 from impi.cli import impirun
 from impi.launch.client import ClientOptions
 from impi.launch.server import ServerOptions
+from impi.quirks import Quirks
 
 
 @pytest.fixture
@@ -22,8 +23,8 @@ def called(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         calls.append(options)
         return 77
 
-    monkeypatch.setattr(impirun, "run_client", fake)
-    monkeypatch.setattr(impirun, "run_server", fake)
+    monkeypatch.setattr("impi.launch.client.run_client", fake)
+    monkeypatch.setattr("impi.launch.server.run_server", fake)
     return calls
 
 
@@ -42,10 +43,29 @@ def test_client_with_nothing_chosen(called: list[Any]) -> None:
     assert called == [ClientOptions(rank=1, server="10.0.0.1:99", argv=("a.out",))]
 
 
+@pytest.mark.parametrize(("text", "level"), [("", 0), ("0", 0), ("4", 4)])
+def test_the_level_of_verification(text: str, level: int, called: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("IMPI_VERIFY", text)
+    impirun.main(["-client", "1", "10.0.0.1:99", "a.out"])
+    assert [options.verify for options in called] == [level]
+
+
+@pytest.mark.parametrize("text", ["5", "-1", "on", "1.0"])
+def test_no_level_of_verification(
+    text: str, called: list[Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("IMPI_VERIFY", text)
+    with pytest.raises(SystemExit) as ended:
+        impirun.main(["-client", "1", "10.0.0.1:99", "a.out"])
+    assert (ended.value.code, called) == (2, [])
+    assert f"IMPI_VERIFY is a level from 0 to 4, not '{text}'" in capsys.readouterr().err
+
+
 def test_client_with_everything_chosen(called: list[Any]) -> None:
     line = (
         "-client 0 h:1 -np 4 --vendor mpich --prefix /m --nodes a:2,b:2 --interface eth0 --impi-version 0.0 --xsize 5 "
-        "--maxlinear 6 --datalen 7 --ackmark 8 --hiwater 9 --tag-ub 40000 --start-timeout 1.5 p.py"
+        "--maxlinear 6 --datalen 7 --ackmark 8 --hiwater 9 --tag-ub 40000 --start-timeout 1.5 "
+        "--peer-quirks reduce-on-p2p,little-endian --collectives scatter=masters,alltoall=masters p.py"
     )
     impirun.main(line.split())
     assert called == [
@@ -61,11 +81,13 @@ def test_client_with_everything_chosen(called: list[Any]) -> None:
             strict=True,
             xsize=5,
             maxlinear=6,
+            collectives=("scatter=masters", "alltoall=masters"),
             datalen=7,
             ackmark=8,
             hiwater=9,
             tag_ub=40000,
             start_timeout_s=1.5,
+            quirks=Quirks(little_endian=True, reduce_on_p2p=True),
         )
     ]
 
@@ -96,7 +118,13 @@ def test_all_that_follows_the_program_is_the_programs(rest: str, argv: tuple[str
         ("-client 0", "expected 2 arguments"),
         ("-client x h:1 p", "not 'x'"),
         ("-client -1 h:1 p", "not '-1'"),
-        ("-client 0 h:1 -port 3 p", "-port and -auth belong to -server"),
+        ("-client 0 h:1 -port 3 p", "-port belongs to -server, not to -client"),
+        ("-client 0 h:1 -auth 1 p", "-auth belongs to -server, not to -client"),
+        ("-client 0 h:1 --file apps p", "-file belongs to -server, not to -client"),
+        ("-client 0 h:1 -v p", "-v belongs to -server, not to -client"),
+        ("-server 2 -np 3", "-np belongs to -client, not to -server"),
+        ("-server 2 --vendor mpich", "--vendor belongs to -client, not to -server"),
+        ("-server 2 --start-timeout 3", "--start-timeout belongs to -client, not to -server"),
         ("-client 0 h:1 -np 0 p", "'0' is not a number from 1"),
         ("-client 0 h:1 -np x p", "'x' is not a number from 1"),
         ("-client 0 h:1 --vendor lam p", "choose from"),
@@ -104,6 +132,9 @@ def test_all_that_follows_the_program_is_the_programs(rest: str, argv: tuple[str
         ("-client 0 h:1 --start-timeout 0 p", "'0' is not a number of seconds"),
         ("-client 0 h:1 --start-timeout nan p", "'nan' is not a number of seconds"),
         ("-client 0 h:1 --datalen x p", "'x' is not a number"),
+        ("-client 0 h:1 --peer-quirks lam p", "no quirk 'lam'; the quirks are little-endian, reduce-on-p2p"),
+        ("-client 0 h:1 --peer-quirks= p", "no quirk ''"),
+        ("-client 0 h:1 --collectives scatter=x p", "there is no 'scatter=x'; the choices are scatter=masters, allga"),
         ("-client 0 h:1 --nosuch p", "--nosuch"),
         ("-client 0 h:1 --vend mpich p", "--vend"),
     ],
@@ -142,6 +173,6 @@ def test_help_has_examples_that_parse(called: list[Any], capsys: pytest.CaptureF
 
 def test_the_environment_is_the_processs(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = {}
-    monkeypatch.setattr(impirun, "run_client", lambda _options, **more: seen.update(more) or 0)
+    monkeypatch.setattr("impi.launch.client.run_client", lambda _options, **more: seen.update(more) or 0)
     impirun.main(["-client", "0", "h:1", "p"])
     assert seen["environ"] is os.environ

@@ -1,0 +1,50 @@
+"""How a command line of several verbs ends: an exit code, and one sentence for what went wrong."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from impi.errors import ImpiError, UsageError
+
+__all__ = ["Ending"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """The name of a program, and its exit codes."""
+
+    prog: str
+    usage: int
+    wrong: int
+    """After any other error of ours."""
+    interrupted: int
+
+    def of(self, work: Callable[[], int], *, unread: str = "") -> int:
+        """Run ``work``, whose result is the exit code, and flush stdout.
+
+        A reader of stdout that is gone is no error; but if ``work`` could not go on without it, ``unread`` says so.
+        """
+        code: int | None = None
+        try:
+            code = work()
+            sys.stdout.flush()
+            return code
+        except UsageError as error:
+            return self._complain(error, self.usage)
+        except ImpiError as error:
+            return self._complain(error, self.wrong)
+        except KeyboardInterrupt:
+            return self._complain("interrupted", self.interrupted)
+        except BrokenPipeError:
+            # Whoever read our output has had enough; what the interpreter would flush at its end goes nowhere.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            if code is None and unread:
+                return self._complain(unread, self.wrong)
+            return code or 0
+
+    def _complain(self, what: ImpiError | str, code: int) -> int:
+        print(f"{self.prog}: {what}", file=sys.stderr)
+        return code

@@ -1,0 +1,32 @@
+"""Where the commands begin: Ctrl-C is one sentence from the first moment on, while modules are still being loaded."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+__all__ = ["impi", "impilab", "impirun"]
+
+
+def impi() -> int:
+    """``impi``; the exit code."""
+    return _run("impi", 130)
+
+
+def impilab() -> int:
+    """``impilab``; the exit code."""
+    return _run("impilab", 2)
+
+
+def impirun() -> int:
+    """``impirun``; the exit code."""
+    return _run("impirun", 130)
+
+
+def _run(name: str, interrupted: int) -> int:
+    try:
+        code: int = importlib.import_module(f"impi.cli.{name}").main()
+    except KeyboardInterrupt:
+        print(f"{name}: interrupted", file=sys.stderr)
+        return interrupted
+    return code
