@@ -9,11 +9,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from impi.errors import UsageError
-from impi.testbed.cases import Case
+from impi.testbed.cases import CASES, TAGS, Case
 from impi.testbed.roster import Roster
-from impi.testbed.topology import Topology
+from impi.testbed.topology import Topology, parse_topology
 
-__all__ = ["VENDORS", "Cell", "parse_parties", "select"]
+__all__ = ["VENDORS", "Cell", "check_selector", "is_literal", "matches", "parse_cell", "parse_parties", "select"]
 
 VENDORS = ("pure", "mpich", "openmpi")
 """The vendors of the matrix; every one of them supports every case."""
@@ -65,30 +65,62 @@ def parse_parties(text: str, *, known: Sequence[str] = VENDORS) -> tuple[str, ..
     return vendors
 
 
+def parse_cell(text: str) -> Cell:
+    """The cell with this id.
+
+    Raises:
+        UsageError: it is no id of a cell.
+    """
+    name, parties, topology, variant = [*text.split("/"), "", "", ""][:4]
+    if name not in CASES:
+        raise UsageError(f"cell {text!r}: there is no case {name!r}; 'impilab ls cases' shows them")
+    cell = Cell(CASES[name], parse_parties(parties), parse_topology(topology), variant)
+    if cell.id != text or variant not in cell.case.variants:
+        raise UsageError(f"cell {text!r}: write CASE/PARTIES/TOPOLOGY, and the variant of a case that has one")
+    if len(cell.vendors) != len(cell.topology.clients):
+        raise UsageError(f"cell {text!r}: {cell.parties} are not as many as the clients of {topology}")
+    return cell
+
+
 def select(cells: Iterable[Cell], include: Sequence[str], exclude: Sequence[str] = ()) -> list[Cell]:
     """The cells that some selector of ``include`` matches (all, if it is empty) and none of ``exclude``.
 
-    A selector is a glob on the id, component by component (``p2p.*``, ``*/mpich+*``, ``*/*/2x2+2x2``; components left
-    out at the end match anything), or a cell's hash.
-
     Raises:
-        UsageError: a selector is empty or has too many components.
+        UsageError: a selector makes no sense.
     """
     for selector in (*include, *exclude):
-        _check(selector)
-    found = [c for c in cells if not include or any(_matches(c, s) for s in include)]
-    return [c for c in found if not any(_matches(c, s) for s in exclude)]
+        check_selector(selector)
+    found = [c for c in cells if not include or any(matches(c, s) for s in include)]
+    return [c for c in found if not any(matches(c, s) for s in exclude)]
 
 
-def _check(selector: str) -> None:
+def check_selector(selector: str) -> None:
+    """UsageError if the selector is empty, has too many components or names a tag that no case has."""
     if not selector.strip("/") or selector.count("/") > 3:
         raise UsageError(f"selector {selector!r}: write CASE/PARTIES/TOPOLOGY/VARIANT with globs, or a cell's hash")
+    tag = selector.partition("/")[0].removeprefix("@")
+    if selector.startswith("@") and not fnmatch.filter(TAGS, tag):
+        raise UsageError(f"selector {selector!r}: no case has the tag {tag!r}; there are {', '.join(TAGS)}")
 
 
-def _matches(cell: Cell, selector: str) -> bool:
+def is_literal(selector: str) -> bool:
+    """Whether it names cells one by one: a hash, or case, parties and topology without globs."""
+    return bool(_HASH.fullmatch(selector)) or (selector.count("/") >= 2 and not set("*?[@") & set(selector))
+
+
+def matches(cell: Cell, selector: str) -> bool:
+    """Whether the selector picks the cell.
+
+    A selector is a glob on the id, component by component (``p2p.*``, ``*/mpich+*``, ``*/*/2x2+2x2``; components left
+    out at the end match anything), or a cell's hash. In the place of the case, ``@TAG`` stands for all cases with it.
+    """
     match = _HASH.fullmatch(selector)
     if match is not None and match[1] == cell.hash:
         return True
     patterns = [p for p in selector.split("/") if p not in ("", "**")]
+    if patterns and patterns[0].startswith("@"):
+        if not fnmatch.filter(cell.case.labels, patterns[0][1:]):
+            return False
+        patterns[0] = "*"
     parts = [cell.case.name, cell.parties, str(cell.topology), cell.variant]
     return all(fnmatch.fnmatchcase(part, pattern) for part, pattern in zip(parts, patterns, strict=False))

@@ -79,18 +79,25 @@ def _read(path: Path) -> Cluster:
         raise UsageError(f"topology file {path}: parties is not a list of vendors")
     if parties and len(parties) != len(clients):
         raise UsageError(f"topology file {path} has {len(clients)} clients and {len(parties)} parties")
-    return Cluster(
-        name=path.stem,
-        topology=parse_topology(str(topology)),  # its limits are the token's
-        parties=parse_parties("+".join(parties)) if parties else (),
-        description=str(value.get("description", "")),
-    )
+    try:
+        return Cluster(
+            name=path.stem,
+            topology=parse_topology(str(topology)),  # its limits are the token's
+            parties=parse_parties("+".join(parties)) if parties else (),
+            description=str(value.get("description", "")),
+        )
+    except UsageError as error:
+        raise UsageError(f"topology file {path}: {error.message}") from None
 
 
 def _shape(path: Path, index: int, client: object) -> ClientShape:
-    if not isinstance(client, dict) or set(client) != _CLIENT_KEYS:
-        raise UsageError(f"topology file {path}, client {index}: give nodes and procs_per_node, and nothing else")
-    numbers = [client[key] for key in ("nodes", "procs_per_node")]
-    if not all(isinstance(n, int) and not isinstance(n, bool) and 1 <= n <= 999 for n in numbers):
-        raise UsageError(f"topology file {path}, client {index}: nodes and procs_per_node are numbers from 1 to 999")
-    return ClientShape(*numbers)
+    where = f"topology file {path}, client {index}"
+    if not isinstance(client, dict):
+        raise UsageError(f"{where} is no table: give nodes and procs_per_node")
+    for key in sorted(set(client) ^ _CLIENT_KEYS):
+        what = f"there is no key {key!r}" if key in client else f"{key} is missing"
+        raise UsageError(f"{where}: {what}; give nodes and procs_per_node, and nothing else")
+    for key, number in client.items():
+        if not isinstance(number, int) or isinstance(number, bool) or not 1 <= number <= 999:
+            raise UsageError(f"{where}: {key} is {number!r}; it is a number from 1 to 999")
+    return ClientShape(client["nodes"], client["procs_per_node"])

@@ -43,6 +43,8 @@ class RankSeen:
     """What it says of the vendor's own world: vendor, size, messages; from the last report."""
     libraries: Mapping[str, str] | None = None
     """MPI libraries in its /proc/PID/maps, with their SHA-256; None when nobody looked."""
+    other_sources: tuple[str, ...] | None = None
+    """Modules of impi that it loaded from other text than that of this checkout; None: it named none at all."""
     performed: int | None = None
     """Checks that it performed; None without a last report."""
     failures: tuple[Mapping[str, str], ...] = ()

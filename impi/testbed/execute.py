@@ -35,6 +35,8 @@ _CROWDED: Final = {
 """A lab's nodes share one machine's cores, which no launcher can know: without it, procs spin each other down."""
 _LAST_WORDS_S: Final = 2.0
 _AUTH_KEY: Final = "IMPI_AUTH_KEY"
+_IDENTITY: Final = b'"kind": "identity"'
+"""What a witness prints once all ranks of its node have initialised MPI."""
 
 Mutation = Callable[[int, list[str], dict[str, str]], tuple[list[str], dict[str, str]]]
 """(client, argument vector of its impirun, environment) -> what is run instead; the lab's tests of itself use it."""
@@ -46,14 +48,18 @@ class Limits:
 
     server: float = 10.0
     """Until the server has printed its address."""
-    cell: float = 60.0
-    """Until all is over."""
+    start: float = 30.0
+    """Until every rank has initialised MPI: most of it is the machine's work, and the lab crowds the machine."""
+    cell: float = 10.0
+    """From then on, until all is over."""
     grace: float = 8.0
     """Until the others are over, once a client has ended with an error or the server has."""
 
     def scaled(self, factor: float) -> Limits:
         """All of them longer by a factor."""
-        return Limits(server=self.server * factor, cell=self.cell * factor, grace=self.grace * factor)
+        return Limits(
+            server=self.server * factor, start=self.start * factor, cell=self.cell * factor, grace=self.grace * factor
+        )
 
 
 @dataclass(slots=True)
@@ -164,6 +170,7 @@ class _Attempt:
         self.remotes: dict[str, Remote] = {}
         self.ended: dict[str, tuple[Completed, float]] = {}
         self.hostport = ""
+        self.started = False
         self.timed_out = False
         self.trouble = ""
         self.capturing = False
@@ -219,7 +226,7 @@ class _Attempt:
             argv += ["--nodes", ",".join(f"{n.name}:{shape.procs_per_node}" for n in lab.clients[client])]
         else:
             argv += ["--interface", node.address]
-        argv += [lab.python(client), "-S", "-E", f"{root}/programs/rankwrap.py", f"{root}/{self.folder}"]
+        argv += [lab.python(client), f"{root}/programs/rankwrap.py", f"{root}/{self.folder}"]
         argv += [lab.python(client), f"{root}/programs/{self.cell.case.program}"]
         env = {**_CROWDED, **lab.environment(client), **self._auth()}
         if self.mutation is not None:
@@ -228,13 +235,16 @@ class _Attempt:
 
     def _wait(self) -> None:
         """Until every command is over, or the deadline, or the grace after something went wrong, or Ctrl-C."""
-        deadline = self.began + self.limits.cell
+        deadline = time.monotonic() + self.limits.start
         jobs = ["server", *(f"client {i}" for i in range(len(self.lab.clients)))]
         hurried = False
         while not self.stop_asked.is_set():
             over = [name for name in jobs if self._poll(name)]
             if len(over) == len(jobs):
                 return
+            if not self.started and self._all_initialised():
+                self.started = True
+                deadline = deadline if hurried else time.monotonic() + self.limits.cell
             if over and not hurried and self._lost(over):
                 deadline, hurried = min(deadline, time.monotonic() + self.limits.grace), True
             if time.monotonic() > deadline:
@@ -242,6 +252,10 @@ class _Attempt:
                 self.timed_out = not hurried
                 return
             time.sleep(_TURN_S)
+
+    def _all_initialised(self) -> bool:
+        """Whether the witnesses have looked at all ranks, which wait for that once MPI is initialised."""
+        return all(_IDENTITY in self.remotes[f"witness {node.name}"].stdout() for node in self._nodes())
 
     def _lost(self, over: list[str]) -> bool:
         """Whether the job cannot go on: a client or the server ended with an error, or clients without the server."""
@@ -297,7 +311,7 @@ class _Attempt:
             node_nonces=dict(self.prepared.node_nonces),
             leftovers=tuple(self.leftovers),
             timed_out=self.timed_out,
-            limit_s=self.limits.cell if self.hostport else self.limits.server,
+            limit_s=self._limit(),
             seconds=round(time.monotonic() - self.began, 3),
             trouble=self.trouble,
         )
@@ -344,6 +358,12 @@ class _Attempt:
         port = self.hostport.rpartition(":")[2]
         return int(port) if port.isdigit() else None
 
+    def _limit(self) -> float:
+        """The limit that the cell was under when it ended."""
+        if not self.hostport:
+            return self.limits.server
+        return self.limits.cell if self.started else self.limits.start
+
     def _auth(self) -> dict[str, str]:
         return {_AUTH_KEY: str(self.key)} if self.cell.variant == "auth=key" else {"IMPI_AUTH_NONE": "1"}
 
@@ -361,7 +381,9 @@ class _Attempt:
         root, count = self.prepared.roots[node.name], len(self.cell.roster.on_node(node.name))
         client = int(node.name[1 : node.name.index("n")])
         argv = [self.lab.python(client), "-I", "-S", f"{root}/programs/witness.py"]
-        return [*argv, f"{root}/{self.folder}", str(count), str(self.limits.cell)]
+        # Its own deadline is for the case that nobody stops it; ours comes first, for only then it tells of a hang.
+        limit = self.limits.server + self.limits.start + 2 * self.limits.cell
+        return [*argv, f"{root}/{self.folder}", str(count), str(limit)]
 
     def _start(self, name: str, node: Node, argv: list[str], env: dict[str, str]) -> None:
         shown = {k: "(key)" if k == _AUTH_KEY else v for k, v in env.items()}

@@ -18,6 +18,7 @@ _Examiner = Callable[[Facts, str], Failed]
 ITEMS: Final[dict[str, _Examiner]] = {
     "start.server": items_start.server,
     "identity.library": items_start.library,
+    "identity.source": items_start.source,
     "identity.world": items_start.world,
     "placement": items_start.placement,
     "start.reach": items_start.reach,

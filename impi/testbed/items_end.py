@@ -42,20 +42,24 @@ def _how_far(facts: Facts, rank: int, unfinished: list[int]) -> str:
 def _first_to_stop(facts: Facts, unfinished: list[int]) -> int:
     """The rank to blame for a case that did not end.
 
-    Who ended first; of a hang, who stands outside impi, for the others wait in it; else who was silent for longest.
+    Who ended first; of a hang, who is not in a call of impi, where the others wait; else who was silent for longest.
     """
     seen = {r: facts.rank(r) for r in unfinished}
     ended = [(s.ended, r) for r, s in seen.items() if s and s.ended and s.status is not None]
     if ended:
         return min(ended)[1]
-    outside = [r for r, s in seen.items() if s and s.stack and "/impi/" not in s.stack[0]]
+    outside = [r for r, s in seen.items() if s and s.stack and not any(map(_in_impi, s.stack))]
     last = facts.seen.wire.last_sent if facts.seen.wire else {}
     return min(outside or unfinished, key=lambda r: (last.get(r, 0.0), r))
 
 
 def _own_frame(stack: tuple[str, ...]) -> str:
     """The innermost frame of the program itself."""
-    return next((frame for frame in stack if "/impi/" not in frame), stack[0])
+    return next((frame for frame in stack if not _in_impi(frame)), stack[0])
+
+
+def _in_impi(frame: str) -> bool:
+    return "/impi/" in frame and "-packages/" not in frame  # a node's whole environment is below /opt/impi
 
 
 def counter(facts: Facts, name: str) -> Failed:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from impi.testbed.evidence import Wire
 from impi.testbed.facts import Facts, Failed, Item, ending, last_words, listed, vendor_of, who, wire_of
 
-__all__ = ["auth", "library", "mesh", "pid", "placement", "ranks", "reach", "server", "world"]
+__all__ = ["auth", "library", "mesh", "pid", "placement", "ranks", "reach", "server", "source", "world"]
 
 _STEPS = ("connect", "auth", "impi", "done", "fini")
 
@@ -36,6 +36,16 @@ def library(facts: Facts, name: str) -> Failed:
             actual = f"mapped: {', '.join(strange)}" if strange else ""
         if actual:
             expected = "no libmpi" if vendor == "pure" else f"the libmpi of {vendor}, and no other"
+            yield Item(name=name, ok=False, expected=expected, actual=actual, phase="init", blame=who(facts, rank))
+
+
+def source(facts: Facts, name: str) -> Failed:
+    """Every process has loaded impi's sources as they are in this checkout."""
+    for rank in facts.seen.ranks:
+        if rank.rank is not None and rank.other_sources != ():
+            others = rank.other_sources
+            actual = "it names no source" if others is None else f"other text: {listed(others[:3])}"
+            expected = "impi as it is in this checkout"
             yield Item(name=name, ok=False, expected=expected, actual=actual, phase="init", blame=who(facts, rank))
 
 

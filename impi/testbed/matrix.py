@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -9,11 +10,11 @@ from typing import Final
 
 from impi.errors import UsageError
 from impi.testbed.cases import CASES, Case
-from impi.testbed.cell import VENDORS, Cell
+from impi.testbed.cell import VENDORS, Cell, check_selector, is_literal, matches, parse_cell
 from impi.testbed.runner import Backend
 from impi.testbed.topology import Topology, parse_topology
 
-__all__ = ["TIERS", "Excluded", "Plan", "cells_of", "make_plan"]
+__all__ = ["TIERS", "Excluded", "NothingSelected", "Plan", "cells_of", "choose", "make_plan"]
 
 TIERS: Final = ("smoke", "pairs", "full")
 """``smoke``: two mixed pairs, few cases; ``pairs``: the default; ``full``: all cases on all."""
@@ -29,10 +30,12 @@ _SMOKE_PARTIES: Final = (("pure", "mpich"), ("mpich", "openmpi"))
 
 @dataclass(frozen=True, slots=True)
 class Excluded:
-    """A cell that the backend cannot run, with the reason; its outcome is ``unsupported``."""
+    """A cell that was asked for and is not run, with the reason."""
 
     cell: Cell
     reason: str
+    kind: str = "unsupported"
+    """``unsupported``: the backend cannot run it, which is its outcome; ``tier`` and ``-x``: not in this run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,15 @@ class Plan:
 
     cells: tuple[Cell, ...]
     excluded: tuple[Excluded, ...]
+
+    @property
+    def unsupported(self) -> list[Excluded]:
+        """Those that the backend cannot run."""
+        return [e for e in self.excluded if e.kind == "unsupported"]
+
+
+class NothingSelected(UsageError):
+    """A selector picks nothing that a run could consist of."""
 
 
 def cells_of(tier: str, topologies: Sequence[Topology] = (), parties: Sequence[tuple[str, ...]] = ()) -> list[Cell]:
@@ -102,3 +114,54 @@ def make_plan(cells: Sequence[Cell], backend: Backend) -> Plan:
         tuple(c for c in cells if not reasons[str(c.topology)]),
         tuple(Excluded(c, reasons[str(c.topology)]) for c in cells if reasons[str(c.topology)]),
     )
+
+
+def choose(
+    backend: Backend,
+    *,
+    tier: str = "pairs",
+    topologies: Sequence[Topology] = (),
+    parties: Sequence[tuple[str, ...]] = (),
+    include: Sequence[str] = (),
+    exclude: Sequence[str] = (),
+) -> Plan:
+    """The cells that the selectors pick and that belong to the tier, and why each of the others is left out.
+
+    A cell that a selector names by its id or hash needs not belong to the tier.
+
+    Raises:
+        NothingSelected: a selector of ``include`` picks no cell, or only some beyond the tier.
+        UsageError: a selector makes no sense.
+    """
+    for selector in (*include, *exclude):
+        check_selector(selector)
+    mine = cells_of(tier, topologies, parties)
+    every = dict.fromkeys([*mine, *_named(include), *cells_of("full", topologies, parties)])
+    beyond = set(every) - set(mine)
+    for selector in include:
+        found = [c for c in every if matches(c, selector)]
+        if not found:
+            raise NothingSelected(f"nothing to run: no cell is {selector!r}; 'impilab plan' shows what there is")
+        if beyond.issuperset(found) and not is_literal(selector):
+            raise NothingSelected(f"nothing to run: {selector!r} is not in tier {tier}; write --tier full")
+    literal = [s for s in include if is_literal(s)]
+    cells, excluded = [], []
+    for cell in every:
+        if include and not any(matches(cell, s) for s in include):
+            continue
+        unwanted = next((s for s in exclude if matches(cell, s)), None)
+        if unwanted is not None:
+            excluded.append(Excluded(cell, f"-x {unwanted}", "-x"))
+        elif cell in beyond and not any(matches(cell, s) for s in literal):
+            excluded.append(Excluded(cell, f"not in tier {tier}", "tier"))
+        else:
+            cells.append(cell)
+    plan = make_plan(cells, backend)
+    return Plan(plan.cells, (*plan.excluded, *excluded))
+
+
+def _named(selectors: Sequence[str]) -> Iterator[Cell]:
+    """The cells whose ids are among the selectors, in whatever tier or none."""
+    for selector in selectors:
+        with contextlib.suppress(UsageError):
+            yield parse_cell(selector)

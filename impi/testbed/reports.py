@@ -2,12 +2,33 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from impi.testbed.evidence import RankSeen
 
-__all__ = ["read_ranks"]
+__all__ = ["planned_digest", "planned_sources", "read_ranks"]
+
+_PACKAGE = Path(__file__).absolute().parents[1]
+
+
+@cache
+def planned_sources() -> Mapping[str, str]:
+    """SHA-256 of every module of impi in this checkout, as it is when it is first asked for."""
+    found = {}
+    for path in _PACKAGE.rglob("*.py"):
+        name = ".".join(path.relative_to(_PACKAGE.parent).with_suffix("").parts)
+        found[name.removesuffix(".__init__")] = hashlib.sha256(path.read_bytes()).hexdigest()
+    return found
+
+
+def planned_digest() -> str:
+    """One SHA-256 for all of them."""
+    return hashlib.sha256(json.dumps(planned_sources(), sort_keys=True).encode()).hexdigest()
 
 
 def read_ranks(node: str, client: int, printed: bytes) -> list[RankSeen]:
@@ -38,6 +59,7 @@ def read_ranks(node: str, client: int, printed: bytes) -> list[RankSeen]:
                 node_nonce=init.get("node_nonce", ""),
                 local=done.get("local") or init.get("local"),
                 libraries=look["libraries"] if look is not None and "error" not in look else None,
+                other_sources=_others(look.get("sources")) if look is not None else None,
                 performed=done.get("performed"),
                 failures=tuple(done.get("failures", ())),
                 status=wrap.get("status"),
@@ -46,3 +68,9 @@ def read_ranks(node: str, client: int, printed: bytes) -> list[RankSeen]:
             )
         )
     return found
+
+
+def _others(sources: Mapping[str, str] | None) -> tuple[str, ...] | None:
+    """Those that are not as planned; None where there are none at all."""
+    planned = planned_sources()
+    return tuple(sorted(n for n, digest in sources.items() if planned.get(n) != digest)) if sources else None

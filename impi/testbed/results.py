@@ -1,46 +1,66 @@
 """The folder of a run: ``runs/<run>/`` with ``results.json``, ``junit.xml`` and the evidence of every cell.
 
-``results.jsonl`` grows by a line with every cell, so that a run that dies has told what it knew; the rest is written
-at the end. ``runs/latest`` points at the newest run.
+``plan.json`` says at the beginning what the run is to do, and ``results.jsonl`` grows by a line with every cell, so
+that a run that dies has told what it knew and another process can go on with it; the rest is written at the end.
+``runs/latest`` points at the newest run.
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import secrets
+import shutil
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from impi.errors import LabError
+from impi.errors import LabError, UsageError
 from impi.testbed.cell import Cell
-from impi.testbed.matrix import Excluded
-from impi.testbed.schedule import Done
+from impi.testbed.execute import Seen
+from impi.testbed.matrix import Excluded, Plan
+from impi.testbed.reports import planned_digest
+from impi.testbed.schedule import Attempt, Done
 from impi.testbed.verdict import OUTCOMES
 
-__all__ = ["RunFolder", "exit_code", "list_runs", "sign"]
+__all__ = ["RESULTS", "RunFolder", "exit_code", "list_runs", "plan_value", "sign"]
 
-_SIGNS = {"pass": "✓", "fail": "✗", "timeout": "⧖", "error": "!", "unsupported": "-", "skipped": "·"}
-
-
-def sign(outcome: str, *, self_reported: bool = False) -> str:
-    """The character for an outcome; a pass without captures has one of its own."""
-    return "~" if outcome == "pass" and self_reported else _SIGNS[outcome]
+RESULTS = (*OUTCOMES, "xfail", "xpass")
+"""What became of a cell: its outcome, held against the expectations."""
+_SIGNS = dict(zip(RESULTS, "✓✗-!⧖·≈xX", strict=True))
 
 
-def exit_code(outcomes: Iterable[str], *, interrupted: bool = False) -> int:
-    """0 as expected, 1 failures, 2 interrupted, 3 the lab's own fault; the first of 2, 1, 3 that applies."""
-    counts = Counter(outcomes)
+def sign(result: str, *, self_reported: bool = False) -> str:
+    """The character for a result; a pass without captures has one of its own."""
+    return "~" if result == "pass" and self_reported else _SIGNS[result]
+
+
+def exit_code(results: Iterable[str], *, interrupted: bool = False, stale: bool = False) -> int:
+    """0 as expected, 1 failures, 2 interrupted, 3 the lab's own fault, 6 ``stale`` expectations or a cell that passes
+    in spite of them; the first of 2, 1, 3, 6 that applies.
+    """
+    counts = Counter(results)
     if interrupted:
         return 2
-    if counts["fail"] or counts["timeout"]:
+    if counts["fail"] or counts["timeout"] or counts["flaky"]:
         return 1
-    return 3 if counts["error"] or counts["skipped"] else 0
+    if counts["error"] or counts["skipped"]:
+        return 3
+    return 6 if stale or counts["xpass"] else 0
+
+
+def plan_value(plan: Plan) -> dict[str, Any]:
+    """A plan for ``plan.json`` and for ``impilab plan --json``."""
+    return {
+        "schema": "impilab/plan/1",
+        "cells": [{"id": cell.id, "hash": cell.hash} for cell in plan.cells],
+        "excluded": [{"id": e.cell.id, "hash": e.cell.hash, "kind": e.kind, "reason": e.reason} for e in plan.excluded],
+    }
 
 
 def list_runs(folder: Path) -> list[tuple[str, dict[str, Any]]]:
@@ -56,29 +76,82 @@ def list_runs(folder: Path) -> list[tuple[str, dict[str, Any]]]:
 
 
 class RunFolder:
-    """One run's folder, created exclusively.
+    """One run's folder, created exclusively; it is locked against others until :meth:`close`."""
 
-    Raises:
-        LabError: it cannot be made or written.
-    """
-
-    def __init__(self, parent: Path, *, argv: list[str], backend: str) -> None:
-        self.started = time.time()
-        stamp = time.strftime("%Y%m%dT%H%M%S", time.localtime(self.started))
-        self.name = f"{stamp}-{secrets.token_hex(2)}"
-        self.path = parent / self.name
-        self._head: dict[str, Any] = {"argv": argv, "backend": backend}
+    def __init__(self, path: Path, head: dict[str, Any]) -> None:
+        self.path = path
+        self.name = path.name
+        self.started: float = head["started"]
+        self.seed: int = head["seed"]
+        self._head = head
+        self._seconds = 0.0
+        self._began = time.monotonic()
         self._records: list[dict[str, Any]] = []
         self._software: dict[str, str] = {}
+        self._lock = os.open(path, os.O_RDONLY)
+        fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    @classmethod
+    def create(cls, parent: Path, plan: Plan, *, argv: list[str], backend: str, seed: int) -> RunFolder:
+        """The folder of a new run.
+
+        Raises:
+            LabError: it cannot be made or written.
+        """
+        started = time.time()
+        stamp = time.strftime("%Y%m%dT%H%M%S", time.localtime(started))
+        path = parent / f"{stamp}-{secrets.token_hex(2)}"
+        head = {"argv": argv, "backend": backend, "seed": seed, "started": started}
         try:
             parent.mkdir(parents=True, exist_ok=True)
-            self.path.mkdir()
-            (self.path / "cells").mkdir()
+            path.mkdir()
+            (path / "cells").mkdir()
+            text = json.dumps({"run": path.name, **head, "source": planned_digest(), **plan_value(plan)}, indent=1)
+            (path / "plan.json").write_text(text + "\n")
+            found = cls(path, head)
             temporary = parent / f".latest-{secrets.token_hex(3)}"
-            temporary.symlink_to(self.name)
+            temporary.symlink_to(path.name)
             os.replace(temporary, parent / "latest")  # noqa: PTH105
         except OSError as error:
-            raise LabError(f"the run's folder {self.path} cannot be made: {error.strerror}") from error
+            raise LabError(f"the run's folder {path} cannot be made: {error.strerror}") from error
+        return found
+
+    @classmethod
+    def reopen(cls, path: Path, head: dict[str, Any], records: Sequence[dict[str, Any]]) -> RunFolder:
+        """The folder of an interrupted run, to go on with it; what is there of cells without a record is removed.
+
+        Raises:
+            UsageError: it is not interrupted but running.
+            LabError: it cannot be written.
+        """
+        try:
+            found = cls(path, head)
+        except BlockingIOError:
+            raise UsageError(f"run {path.name} is still running: nothing to resume") from None
+        try:
+            results = path / "results.json"
+            before = json.loads(results.read_text()) if results.exists() else {}
+            found._seconds, found._software = before.get("seconds", 0.0), before.get("software", {})
+            known = {record["hash"] for record in records}
+            for folder in (path / "cells").iterdir():
+                if folder.name not in known:
+                    shutil.rmtree(folder)
+            results.unlink(missing_ok=True)
+            found._records = list(records)
+            (path / "results.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+        except (OSError, ValueError) as error:
+            found.close()
+            raise LabError(f"the run's folder {path} cannot be used again: {error}") from error
+        return found
+
+    def restate(self, earlier: Iterable[Done]) -> None:
+        """Hold the records of a reopened folder against the expectations as they are now."""
+        for record, done in zip(self._records, earlier, strict=True):
+            record.update(_expectation(done))
+
+    def close(self) -> None:
+        """Let others have it."""
+        os.close(self._lock)
 
     def cell_path(self, cell: Cell) -> Path:
         """The folder of a cell's evidence."""
@@ -99,38 +172,40 @@ class RunFolder:
         """Write down a cell that this backend cannot run."""
         self._records.append(_bare(excluded.cell, "unsupported", excluded.reason))
 
-    def add_skipped(self, cells: Iterable[Cell]) -> None:
-        """Write down the cells that an interrupted run did not come to."""
+    def add_skipped(self, cells: Iterable[Cell], reason: str) -> None:
+        """Write down the cells that the run did not come to."""
         for cell in cells:
-            self._records.append(_bare(cell, "skipped", "the run was interrupted"))
+            self._records.append(_bare(cell, "skipped", reason))
 
-    @property
-    def outcomes(self) -> list[str]:
-        """Of all cells so far."""
-        return [record["outcome"] for record in self._records]
-
-    def finish(self, code: int) -> None:
-        """Write ``results.json`` and ``junit.xml``."""
-        counts = Counter(
-            "self-reported" if r["self_reported"] and r["outcome"] == "pass" else r["outcome"] for r in self._records
-        )
+    def finish(self, code: int, problems: Sequence[str] = ()) -> None:
+        """Write ``results.json`` and ``junit.xml``; ``problems``: the rows of the expectations that are not right."""
+        seconds = self._seconds + time.monotonic() - self._began
         value = {
             "schema": "impilab/results/1",
             "run": self.name,
             **self._head,
             "started": time.strftime("%Y-%m-%dT%H:%M:%S%z", time.localtime(self.started)),
-            "seconds": round(time.time() - self.started, 1),
+            "seconds": round(seconds, 1),
             "exit": code,
-            "totals": {name: counts[name] for name in (*OUTCOMES, "self-reported") if counts[name]},
+            "totals": self.totals,
+            "expectations": list(problems),
             "software": self._software,
             "cells": self._records,
         }
         try:
             (self.path / "results.json").write_text(json.dumps(value, indent=1) + "\n")
-            junit = _junit(self.name, self._records, time.time() - self.started)
+            junit = _junit(self.name, self._records, problems, seconds)
             junit.write(self.path / "junit.xml", encoding="utf-8", xml_declaration=True)
         except OSError as error:
             raise LabError(f"the results in {self.path} cannot be written: {error.strerror}") from error
+
+    @property
+    def totals(self) -> dict[str, int]:
+        """How many cells there are of each result; passes without captures are counted apart."""
+        counts = Counter(
+            "self-reported" if r["self_reported"] and r["result"] == "pass" else r["result"] for r in self._records
+        )
+        return {name: counts[name] for name in (*RESULTS, "self-reported") if counts[name]}
 
     def _append(self, record: dict[str, Any]) -> None:
         with (self.path / "results.jsonl").open("a") as file:
@@ -140,19 +215,24 @@ class RunFolder:
         folder = self.cell_path(done.cell)
         folder.mkdir()
         (folder / "cell.json").write_text(json.dumps(_record(done), indent=1) + "\n")
-        if done.seen is None:
-            return
-        evidence = done.seen.evidence
-        (folder / "evidence.json").write_text(json.dumps({"nonce": done.seen.nonce, **evidence.to_json()}, indent=1))
-        (folder / "commands.txt").write_text("\n".join(done.seen.command_lines) + "\n")
-        for command in filter(None, (evidence.server, *evidence.clients)):
-            name = command.who.replace(" ", "")
-            (folder / f"{name}.stdout").write_text(command.stdout)
-            (folder / f"{name}.stderr").write_text(command.stderr)
-        if evidence.wire is not None:
-            (folder / "timeline.txt").write_text("\n".join(evidence.wire.timeline) + "\n")
-        for capture in done.seen.captures:
-            (folder / f"{capture.node}.pcap").write_bytes(capture.pcap)
+        for i, attempt in enumerate(done.attempts):
+            if attempt.seen is not None:
+                _write_seen(attempt.seen, folder if i == done.deciding else folder / f"attempt-{i + 1}")
+
+
+def _write_seen(seen: Seen, folder: Path) -> None:
+    folder.mkdir(exist_ok=True)
+    evidence = seen.evidence
+    (folder / "evidence.json").write_text(json.dumps({"nonce": seen.nonce, **evidence.to_json()}, indent=1))
+    (folder / "commands.txt").write_text("\n".join(seen.command_lines) + "\n")
+    for command in filter(None, (evidence.server, *evidence.clients)):
+        name = command.who.replace(" ", "")
+        (folder / f"{name}.stdout").write_text(command.stdout)
+        (folder / f"{name}.stderr").write_text(command.stderr)
+    if evidence.wire is not None:
+        (folder / "timeline.txt").write_text("\n".join(evidence.wire.timeline) + "\n")
+    for capture in seen.captures:
+        (folder / f"{capture.node}.pcap").write_bytes(capture.pcap)
 
 
 def _bare(cell: Cell, outcome: str, reason: str) -> dict[str, Any]:
@@ -164,11 +244,14 @@ def _bare(cell: Cell, outcome: str, reason: str) -> dict[str, Any]:
         "topology": str(cell.topology),
         "variant": cell.variant,
         "outcome": outcome,
+        "result": outcome,
         "phase": "",
         "blame": "",
         "reason": reason,
         "self_reported": False,
         "seconds": 0.0,
+        "expected": None,
+        "attempts": [],
         "evidence": {"folder": "", "items": []},
     }
 
@@ -177,32 +260,57 @@ def _record(done: Done) -> dict[str, Any]:
     verdict = done.verdict
     return {
         **_bare(done.cell, verdict.outcome, verdict.reason),
+        **_expectation(done),
         "phase": verdict.phase,
         "blame": verdict.blame,
         "self_reported": verdict.self_reported,
         "seconds": round(done.seconds, 2),
+        "attempts": [_attempt(i, attempt, done) for i, attempt in enumerate(done.attempts)],
         "evidence": {"folder": f"cells/{done.cell.hash}", "items": [asdict(item) for item in verdict.items]},
     }
 
 
-def _junit(name: str, records: list[dict[str, Any]], seconds: float) -> ElementTree.ElementTree[ElementTree.Element]:
-    counts = Counter(r["outcome"] for r in records)
+def _expectation(done: Done) -> dict[str, Any]:
+    row = done.row
+    return {
+        "result": done.result,
+        "expected": row and {"row": row.number, "result": row.result, "issue": row.issue, "until": str(row.until)},
+    }
+
+
+def _attempt(index: int, attempt: Attempt, done: Done) -> dict[str, Any]:
+    folder = f"cells/{done.cell.hash}" if index == done.deciding else f"cells/{done.cell.hash}/attempt-{index + 1}"
+    return {
+        "outcome": attempt.verdict.outcome,
+        "phase": attempt.verdict.phase,
+        "blame": attempt.verdict.blame,
+        "reason": attempt.verdict.reason,
+        "seconds": round(attempt.seconds, 2),
+        "folder": folder if attempt.seen is not None else "",
+    }
+
+
+_JUNIT = {
+    **dict.fromkeys(("fail", "timeout", "flaky", "xpass"), "failure"),
+    "error": "error",
+    **dict.fromkeys(("unsupported", "skipped", "xfail"), "skipped"),
+}
+"""The element of junit.xml for a result; a pass has none."""
+
+
+def _junit(
+    name: str, records: Sequence[dict[str, Any]], problems: Sequence[str], seconds: float
+) -> ElementTree.ElementTree[ElementTree.Element]:
+    counts = Counter(_JUNIT.get(r["result"], "") for r in records)
     numbers = {
-        "tests": len(records),
-        "failures": counts["fail"] + counts["timeout"],
+        "tests": len(records) + bool(problems),
+        "failures": counts["failure"] + bool(problems),
         "errors": counts["error"],
-        "skipped": counts["unsupported"] + counts["skipped"],
+        "skipped": counts["skipped"],
     }
     attributes = {key: str(value) for key, value in numbers.items()} | {"time": f"{seconds:.1f}"}
     root = ElementTree.Element("testsuites", attributes)
     suite = ElementTree.SubElement(root, "testsuite", {"name": f"impilab {name}", **attributes})
-    elements = {
-        "fail": "failure",
-        "timeout": "failure",
-        "error": "error",
-        "unsupported": "skipped",
-        "skipped": "skipped",
-    }
     for record in records:
         classname = ".".join(filter(None, ("+".join(record["parties"]), record["topology"], record["variant"])))
         case = ElementTree.SubElement(
@@ -210,12 +318,27 @@ def _junit(name: str, records: list[dict[str, Any]], seconds: float) -> ElementT
             "testcase",
             {"classname": classname, "name": record["case"], "time": f"{record['seconds']:.2f}"},
         )
-        if record["outcome"] in elements:
-            text = (
-                f"{record['outcome']} in {record['phase']}: {record['reason']}" if record["phase"] else record["reason"]
-            )
-            shown = "".join(c if c.isprintable() else "?" for c in text)  # XML has no control characters
-            ElementTree.SubElement(case, elements[record["outcome"]], {"message": shown})
+        if len(record["attempts"]) > 1:
+            values = ", ".join(attempt["outcome"] for attempt in record["attempts"])
+            properties = ElementTree.SubElement(case, "properties")
+            ElementTree.SubElement(properties, "property", {"name": "attempts", "value": values})
+        element = _JUNIT.get(record["result"])
+        if element is not None:
+            ElementTree.SubElement(case, element, {"type": record["result"], "message": _message(record)})
         elif record["self_reported"]:
             ElementTree.SubElement(case, "system-out").text = "self-reported: no capture shows that anything crossed"
+    if problems:
+        case = ElementTree.SubElement(suite, "testcase", {"classname": "expectations", "name": "rows", "time": "0"})
+        ElementTree.SubElement(case, "failure", {"type": "stale", "message": _printable("; ".join(problems))})
     return ElementTree.ElementTree(root)
+
+
+def _message(record: dict[str, Any]) -> str:
+    if record["result"] == "xpass":
+        return _printable(f"it passed, but row {record['expected']['row']} expects {record['expected']['result']}")
+    text = f"{record['outcome']} in {record['phase']}: {record['reason']}" if record["phase"] else record["reason"]
+    return _printable(f"{text} ({record['expected']['issue']})" if record["expected"] else text)
+
+
+def _printable(text: str) -> str:
+    return "".join(c if c.isprintable() else "?" for c in text)  # XML has no control characters

@@ -1,5 +1,7 @@
 """Runs many cells: labs are opened, reused, discarded after a non-pass and always closed; several at a time.
 
+A cell may have several attempts: until one passes, or a number of them. It passes only if all of them do.
+
 A thread is a worker with at most one lab. Two cells run beside each other only while their procs fit the cores: MPI
 libraries spin while they wait, and a crowded machine turns seconds into minutes.
 """
@@ -10,19 +12,34 @@ import os
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from impi.errors import ImpiError
 from impi.testbed.cell import Cell
 from impi.testbed.execute import Limits, Mutation, Prepared, Seen, prepare, run_cell
+from impi.testbed.expectations import Row
 from impi.testbed.facts import Facts
 from impi.testbed.runner import Backend, Lab
 from impi.testbed.verdict import Verdict, judge
 
-__all__ = ["Done", "Scheduler", "default_jobs", "judge_cell"]
+__all__ = ["Attempt", "Done", "Persistence", "Scheduler", "combine", "default_jobs", "judge_cell"]
 
 _PROCS_PER_CORE: Final = 6
+_MOST_TIMEOUTS: Final = 3
+"""A lab whose cells time out so often is not worth the wait for the rest of them."""
+_MOST_KEPT: Final = 10
+"""Of so many attempts that did not pass the evidence is kept; captures are large."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """One run of a cell."""
+
+    verdict: Verdict
+    seconds: float
+    seen: Seen | None = None
+    """None where it did not come to a run, or where another attempt tells more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,11 +48,79 @@ class Done:
 
     cell: Cell
     verdict: Verdict
-    seconds: float
-    seen: Seen | None = None
-    """None where it did not come to a run."""
+    attempts: tuple[Attempt, ...] = ()
+    """In their order; none where it was not even tried."""
     kept: bool = False
     """Whether its lab was left running for the user."""
+    row: Row | None = None
+    """The row of the expectations that explains its verdict, or that did not expect a pass."""
+
+    @property
+    def seconds(self) -> float:
+        """Of all its attempts."""
+        return sum(attempt.seconds for attempt in self.attempts)
+
+    @property
+    def deciding(self) -> int:
+        """Index of the attempt that the verdict is about."""
+        return _deciding(self.attempts)
+
+    @property
+    def seen(self) -> Seen | None:
+        """What was seen in that attempt."""
+        return self.attempts[self.deciding].seen if self.attempts else None
+
+    @property
+    def result(self) -> str:
+        """The verdict's outcome, held against the expectations: ``xfail`` and ``xpass`` beside the outcomes."""
+        if self.row is None:
+            return self.verdict.outcome
+        return "xpass" if self.verdict.outcome == "pass" else "xfail"
+
+    @property
+    def counts_as(self) -> str:
+        """The result, for the exit code: flaky by nothing but the lab's own faults is the lab's fault."""
+        own = all(a.verdict.outcome in ("pass", "error") for a in self.attempts)
+        return "error" if self.result == "flaky" and own else self.result
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Persistence:
+    """How often a cell is tried."""
+
+    retries: int = 0
+    """So many times more until it passes."""
+    repeat: int = 1
+    """So many times, whatever happens."""
+    until_fail: bool = False
+    """... but nothing any more once a cell has not passed."""
+
+    def goes_on(self, attempts: Sequence[Attempt], *, satisfied: bool) -> bool:
+        """Whether there is another attempt; ``satisfied``: the last one passed, or ended as a row expects."""
+        if sum(a.verdict.outcome == "timeout" for a in attempts) >= _MOST_TIMEOUTS:
+            return False
+        if self.repeat > 1:
+            return len(attempts) < self.repeat and (satisfied or not self.until_fail)
+        return not satisfied and len(attempts) <= self.retries
+
+
+def _deciding(attempts: Sequence[Attempt]) -> int:
+    """The first attempt that did not pass and says most against the cell; the last one if all passed."""
+    for outcome in ("fail", "timeout", "error"):
+        for i, attempt in enumerate(attempts):
+            if attempt.verdict.outcome == outcome:
+                return i
+    return len(attempts) - 1
+
+
+def combine(attempts: Sequence[Attempt]) -> Verdict:
+    """The verdict on a cell by its attempts: ``flaky`` where some passed and some did not."""
+    verdict = attempts[_deciding(attempts)].verdict
+    bad = sum(a.verdict.outcome != "pass" for a in attempts)
+    if not 0 < bad < len(attempts):
+        return verdict
+    reason = f"{bad} of {len(attempts)} attempts did not pass; {verdict.outcome}: {verdict.reason}"
+    return replace(verdict, outcome="flaky", reason=reason)
 
 
 def default_jobs() -> int:
@@ -83,6 +168,8 @@ class Scheduler:
         keep: bool = False,
         slots: int | None = None,
         mutation: Mutation | None = None,
+        persistence: Persistence | None = None,
+        expected: Callable[[Cell, Verdict], bool] = lambda _cell, _verdict: False,
     ) -> None:
         self._backend = backend
         self._run = run
@@ -90,6 +177,9 @@ class Scheduler:
         self._limits = limits or Limits()
         self._keep = keep
         self._mutation = mutation
+        self._persistence = persistence or Persistence()
+        # Whether the cell was expected to end so: then there is no point in another attempt.
+        self._expected = expected
         self._lock = threading.Condition()
         self._groups: list[list[Cell]] = []
         # How many procs may run beside each other.
@@ -98,6 +188,7 @@ class Scheduler:
         self._failure: BaseException | None = None
         self.stop = threading.Event()
         """Set it to end the run soon; what has not run stays out."""
+        self._enough = False
 
     def run(self, cells: Sequence[Cell], began: Callable[[Cell], None], done: Callable[[Done], None]) -> None:
         """Run the cells. ``began`` and ``done`` are called from one thread at a time.
@@ -143,47 +234,88 @@ class Scheduler:
 
     def _next_group(self) -> list[Cell] | None:
         with self._lock:
-            return self._groups.pop(0) if self._groups and not self.stop.is_set() else None
+            return self._groups.pop(0) if self._groups and not self._ending() else None
+
+    def _ending(self) -> bool:
+        return self._enough or self.stop.is_set()
 
     def _run_group(self, group: list[Cell], began: Callable[[Cell], None], done: Callable[[Done], None]) -> None:
         bench = _Bench(self._backend, self._run)
+        timeouts: list[Done] = []
         try:
             for cell in group:
-                if not self._take(cell.roster.size):
+                result: Done | None
+                if len(timeouts) >= _MOST_TIMEOUTS:
+                    result = _given_up(cell, timeouts[-1].verdict)
+                else:
+                    result = self._run_cell(bench, cell, began)
+                if result is None:
                     return
-                start = time.monotonic()
-                try:
-                    with self._lock:
-                        began(cell)
-                    verdict, seen = self._run_cell(bench, cell)
-                finally:
-                    self._give(cell.roster.size)
-                if self.stop.is_set() and verdict.outcome != "pass":
-                    return  # interrupted: no verdict on half a cell
-                kept = False
-                if verdict.outcome != "pass":
-                    kept = self._keep and bench.lab is not None
-                    bench.discard(keep=kept)
-                result = Done(cell=cell, verdict=verdict, seconds=time.monotonic() - start, seen=seen, kept=kept)
+                if result.verdict.outcome == "timeout" and result.attempts and not self._satisfied(cell, result):
+                    timeouts.append(result)
                 with self._lock:
                     done(result)
         finally:
             bench.discard(keep=False)
 
-    def _run_cell(self, bench: _Bench, cell: Cell) -> tuple[Verdict, Seen | None]:
+    def _run_cell(self, bench: _Bench, cell: Cell, began: Callable[[Cell], None]) -> Done | None:
+        """All attempts; None if the run was ended before they said anything."""
+        attempts: list[Attempt] = []
+        kept, goes_on = False, True
+        while goes_on:
+            attempt = self._attempt(bench, cell, began)
+            if attempt is None:
+                # Interrupted: no verdict on half a cell, but what has failed has failed.
+                if all(a.verdict.outcome == "pass" for a in attempts):
+                    return None
+                break
+            if attempts and attempts[-1].verdict.outcome == "pass":
+                attempts[-1] = replace(attempts[-1], seen=None)  # the last one that passed stands for all
+            if sum(a.seen is not None for a in attempts) >= _MOST_KEPT:
+                attempt = replace(attempt, seen=None)
+            attempts.append(attempt)
+            satisfied = self._satisfied(cell, attempt)
+            if attempt.verdict.outcome != "pass":
+                kept = self._keep and bench.lab is not None
+                bench.discard(keep=kept)
+                self._enough = self._enough or (self._persistence.until_fail and not satisfied)
+            goes_on = self._persistence.goes_on(attempts, satisfied=satisfied)
+        return Done(cell=cell, verdict=combine(attempts), attempts=tuple(attempts), kept=kept)
+
+    def _satisfied(self, cell: Cell, what: Attempt | Done) -> bool:
+        return what.verdict.outcome == "pass" or self._expected(cell, what.verdict)
+
+    def _attempt(self, bench: _Bench, cell: Cell, began: Callable[[Cell], None]) -> Attempt | None:
+        """One attempt, as soon as its procs fit; None if the run was ended."""
+        if not self._take(cell.roster.size):
+            return None
+        start = time.monotonic()
+        try:
+            with self._lock:
+                began(cell)
+            verdict, seen = self._run_once(bench, cell)
+        finally:
+            self._give(cell.roster.size)
+        if self.stop.is_set() and verdict.outcome != "pass":
+            return None
+        return Attempt(verdict=verdict, seconds=time.monotonic() - start, seen=seen)
+
+    def _run_once(self, bench: _Bench, cell: Cell) -> tuple[Verdict, Seen | None]:
         try:
             prepared = bench.ready(cell)
         except ImpiError as error:
             return Verdict(outcome="error", phase="up", blame="lab", reason=str(error)), None
-        seen = run_cell(prepared, cell, self._limits, self.stop, self._mutation)
+        # A cell of more procs than fit the cores gets as much more time.
+        limits = self._limits.scaled(max(1.0, cell.roster.size / self._slots))
+        seen = run_cell(prepared, cell, limits, self.stop, self._mutation)
         return judge_cell(cell, seen), seen
 
     def _take(self, procs: int) -> bool:
         """Wait until so many procs fit; one cell always may."""
         with self._lock:
-            while self._busy and self._busy + procs > self._slots and not self.stop.is_set():
+            while self._busy and self._busy + procs > self._slots and not self._ending():
                 self._lock.wait(0.2)
-            if self.stop.is_set():
+            if self._ending():
                 return False
             self._busy += procs
             return True
@@ -192,3 +324,9 @@ class Scheduler:
         with self._lock:
             self._busy -= procs
             self._lock.notify_all()
+
+
+def _given_up(cell: Cell, last: Verdict) -> Done:
+    """The verdict on a cell of a lab in which nothing ends."""
+    reason = f"pair broken: {_MOST_TIMEOUTS} cells of {cell.parties} on {cell.topology} timed out, so it was not tried"
+    return Done(cell=cell, verdict=Verdict(outcome="fail", phase=last.phase, blame=last.blame, reason=reason))

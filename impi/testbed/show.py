@@ -12,13 +12,14 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from impi.testbed.cell import Cell
+from impi.testbed.cell import VENDORS, Cell
 from impi.testbed.results import sign
 from impi.testbed.schedule import Done
 
 __all__ = ["Screen", "failure_lines", "matrix"]
 
-_COLOURS = {"pass": "green", "fail": "red", "timeout": "red", "error": "magenta"}
+_COLOURS = {"pass": "green", "fail": "red", "timeout": "red", "flaky": "red", "error": "magenta"}
+_WORST = ("fail", "timeout", "flaky", "error", "xpass", "xfail")
 _WIRE_LINES = 3
 _WIDTH = 160
 
@@ -53,15 +54,18 @@ class Screen:
         """A cell is over: a line, and more for a red one."""
         self._running.pop(result.cell.id, None)
         self._results.append(result)
-        verdict = result.verdict
-        mark = sign(verdict.outcome, self_reported=verdict.self_reported)
-        colour = _COLOURS.get(verdict.outcome, "yellow")
-        line = Text(f" {mark} ", style=colour)
+        mark = sign(result.result, self_reported=result.verdict.self_reported)
+        line = Text(f" {mark} ", style=_COLOURS.get(result.result, "yellow"))
         line.append(f"{result.cell.id:<52} {result.seconds:6.1f}s", style="")
         if not self._is_live:
             line.append(f"  [{len(self._results)}/{self._total}]")
+        if len(result.attempts) > 1:
+            passed = sum(a.verdict.outcome == "pass" for a in result.attempts)
+            line.append(f"  {passed} of {len(result.attempts)} attempts passed")
+        if result.row is not None:
+            line.append(f"  {result.result}: {result.row} expects {result.row.result}, {result.row.issue}")
         self._print(line)
-        if verdict.outcome != "pass":
+        if result.result not in ("pass", "xfail", "xpass"):
             for text in failure_lines(result, self._folder):
                 self._print(Text(text))
 
@@ -69,7 +73,7 @@ class Screen:
         self._console.print(text, soft_wrap=True, highlight=False)
 
     def _status(self) -> Text:
-        counts = Counter(r.verdict.outcome for r in self._results)
+        counts = Counter(r.result for r in self._results)
         seconds = time.monotonic() - self._start
         marks = "  ".join(f"{sign(name)}{count}" for name, count in counts.items())
         now = ", ".join(f"{name} {time.monotonic() - at:.0f}s" for name, at in list(self._running.items()))
@@ -111,8 +115,7 @@ def matrix(results: Sequence[Done], console: Console) -> None:
 
 
 def _pairs(topology: str, results: Sequence[Done], console: Console) -> None:
-    rows = list(dict.fromkeys(r.cell.vendors[0] for r in results))
-    columns = list(dict.fromkeys(r.cell.vendors[1] for r in results))
+    rows, columns = ([v for v in VENDORS if any(r.cell.vendors[i] == v for r in results)] for i in (0, 1))
     console.print(f"{topology}: client 0 down, client 1 across", highlight=False)
     table = Table()
     table.add_column("")
@@ -129,5 +132,6 @@ def _score(results: Sequence[Done]) -> Text:
         return Text("")
     passed = [r for r in results if r.verdict.outcome == "pass"]
     own = any(r.verdict.self_reported for r in passed)
-    worst = next((r.verdict.outcome for r in results if r.verdict.outcome != "pass"), "pass")
+    kinds = {r.result for r in results}
+    worst = next((name for name in _WORST if name in kinds), "pass")
     return Text(f"{len(passed)}/{len(results)} {sign(worst, self_reported=own)}", style=_COLOURS.get(worst, "yellow"))

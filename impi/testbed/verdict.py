@@ -9,7 +9,8 @@ from impi.testbed.items import FROM_WIRE, examine_items
 
 __all__ = ["OUTCOMES", "PHASES", "Verdict", "judge"]
 
-OUTCOMES = ("pass", "fail", "unsupported", "error", "timeout", "skipped")
+OUTCOMES = ("pass", "fail", "unsupported", "error", "timeout", "skipped", "flaky")
+"""What happens to a cell; ``flaky``: of several attempts some passed."""
 PHASES = (
     *("image", "up", "ssh", "server", "auth", "coll"),
     *("mesh", "init", "case", "finalize", "fini", "down"),
@@ -65,4 +66,4 @@ def _verdict(outcome: str, item: Item, items: tuple[Item, ...]) -> Verdict:
 
 
 def _limit(facts: Facts) -> str:
-    return f"not over after {facts.seen.limit_s:.0f} s"
+    return f"not over after {facts.seen.limit_s:g} s"

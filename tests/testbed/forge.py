@@ -15,6 +15,7 @@ from pathlib import Path
 
 from impi.errors import LabError
 from impi.testbed.cases import CASES, Crossing
+from impi.testbed.reports import planned_sources
 from impi.testbed.roster import Roster
 from impi.testbed.runner import Capture, Completed, Finding
 from impi.testbed.topology import Topology, parse_topology
@@ -56,6 +57,7 @@ class Job:
     no_canary: set[str] = field(default_factory=set)
     hangs: set[str] = field(default_factory=set)
     stacks: dict[int, list[str]] = field(default_factory=dict)
+    slow_start: int = 0  # how often the lab looks before the ranks have initialised MPI
 
     @classmethod
     def good(cls, identifier: str, nonce: str, node_nonces: dict[str, str]) -> Job:
@@ -72,7 +74,8 @@ class Job:
             job.init[p.rank] = {**common, "node_nonce": node_nonces[p.node]}
             job.done[p.rank] = {**job.init[p.rank], "performed": case.checks(roster, p.rank), "failures": []}
             libraries = {} if p.vendor == "pure" else {f"/opt/{p.vendor}/libmpi.so": LIBRARY[p.vendor]}
-            job.identity[p.rank] = {"pid": pid, "libraries": libraries}
+            sources = {"impi.MPI": planned_sources()["impi.MPI"]}
+            job.identity[p.rank] = {"pid": pid, "libraries": libraries, "sources": sources}
             job.wraps[p.rank] = {"pid": pid, "status": ends.statuses.get(p.rank, 0), "ended": 50.0 + p.rank}
         for client in range(roster.nclients):
             bad = client == ends.failing_client
@@ -223,6 +226,32 @@ class FakeRemote:
         return self._done
 
 
+class FakeWitness(FakeRemote):
+    """Says nothing until it has been looked at so often."""
+
+    def __init__(self, job: Job, done: Completed) -> None:
+        super().__init__(done)
+        self._job = job
+
+    def poll(self) -> Completed | None:
+        return None if self._job.slow_start > 0 else super().poll()
+
+    def stdout(self) -> bytes:
+        self._job.slow_start -= 1
+        return b"" if self._job.slow_start > 0 else super().stdout()
+
+
+class FakeClient(FakeRemote):
+    """Is over only once its ranks have started."""
+
+    def __init__(self, job: Job, done: Completed, *, hangs: bool) -> None:
+        super().__init__(done, hangs=hangs)
+        self._job = job
+
+    def poll(self) -> Completed | None:
+        return None if self._job.slow_start > 0 else super().poll()
+
+
 class FakeServer:
     """Knows its end only once the cell's plan has been written."""
 
@@ -237,7 +266,7 @@ class FakeServer:
 
     def poll(self) -> Completed | None:
         job = self._lab.job
-        return None if job is None or "server" in job.hangs else self._done()
+        return None if job is None or job.slow_start > 0 or "server" in job.hangs else self._done()
 
     def wait(self, timeout_s: float) -> Completed:
         return self._done()
@@ -311,9 +340,9 @@ class FakeLab:
         assert job is not None
         if any("witness.py" in a for a in argv):
             out = job.witness(node.name)
-            return FakeRemote(Completed(argv=(), code=0, stdout=out, stderr=b""))
+            return FakeWitness(job, Completed(argv=(), code=0, stdout=out, stderr=b""))
         client = int(argv[argv.index("-client") + 1])
-        return FakeRemote(job.clients[client], hangs=f"client {client}" in job.hangs)
+        return FakeClient(job, job.clients[client], hangs=f"client {client}" in job.hangs)
 
     def begin_capture(self) -> None:
         self.backend.log.append("begin")

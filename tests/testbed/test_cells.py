@@ -4,9 +4,9 @@ import pytest
 from forge import FakeBackend
 
 from impi.errors import UsageError
-from impi.testbed.cases import CASES
-from impi.testbed.cell import Cell, parse_parties, select
-from impi.testbed.matrix import cells_of, make_plan
+from impi.testbed.cases import CASES, TAGS
+from impi.testbed.cell import Cell, parse_cell, parse_parties, select
+from impi.testbed.matrix import TIERS, NothingSelected, cells_of, choose, make_plan
 from impi.testbed.roster import Roster
 from impi.testbed.topology import parse_topology
 
@@ -106,3 +106,100 @@ def test_roster():
     assert roster.masters() == [0, 4]
     assert roster.on_node("c0n1") == [2, 3]
     assert roster.label(5) == "client 1 (pure) rank 5 on c1n0"
+
+
+def plan_of(*include: str, backend: FakeBackend | None = None, **more):
+    return choose(backend or FakeBackend(), include=include, **more)
+
+
+def test_every_case_has_a_tag():
+    assert all(case.tags for case in CASES.values())
+    assert set(TAGS) == {label for case in CASES.values() for label in case.labels}
+
+
+def test_tags_select():
+    found = select(ALL, ["@collective"])
+    assert {c.case.name for c in found} == {"coll.all", "coll.rooted", "objects.all"}
+    assert set(select(ALL, ["@collective/*/2x2+2x2"])) < set(found)
+    assert select(ALL, ["@coll*"]) == found
+    assert {c.case.name for c in select(ALL, ["@smoke"])} == {c.name for c in CASES.values() if c.smoke}
+    with pytest.raises(UsageError, match="no case has the tag 'fast'; there are startup"):
+        select(ALL, ["@fast"])
+
+
+@pytest.mark.parametrize("cell", cells_of("full")[::7])
+def test_an_id_names_its_cell(cell):
+    assert parse_cell(cell.id) == cell
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("p2p.rong/pure+pure/1x1+1x1", "no case 'p2p.rong'"),
+        ("p2p.ring/pure+lam/1x1+1x1", "no vendor 'lam'"),
+        ("p2p.ring/pure+pure", "topology"),
+        ("p2p.ring/pure+pure/1x1", "not as many"),
+        ("p2p.ring/pure+pure/1x1+1x1/auth=key", "variant"),
+        ("startup.key/pure+pure/1x1+1x1", "variant"),
+        ("p2p.ring/pure+pure/1x1+1x1//x", "write CASE"),
+    ],
+)
+def test_no_id(text, words):
+    with pytest.raises(UsageError, match=words):
+        parse_cell(text)
+
+
+def test_every_tier_is_part_of_the_full_one():
+    for tier in TIERS:
+        assert set(cells_of(tier)) <= set(cells_of("full"))
+
+
+def test_a_plan_says_why_each_cell_is_left_out():
+    backend = FakeBackend()
+    backend.unsupported["2x2+2x2"] = "one machine"
+    plan = plan_of("p2p.ring", backend=backend, exclude=["*/pure+*"])
+    reasons = {e.cell.id: (e.kind, e.reason) for e in plan.excluded}
+    assert reasons["p2p.ring/pure+mpich/1x2+1x2"] == ("-x", "-x */pure+*")
+    assert reasons["p2p.ring/mpich+openmpi/2x2+2x2"] == ("unsupported", "one machine")
+    assert reasons["p2p.ring/mpich+mpich/2x2+2x2"] == ("tier", "not in tier pairs")
+    everything = {c for c in cells_of("full") if c.case.name == "p2p.ring"}
+    assert {*plan.cells, *(e.cell for e in plan.excluded)} == everything
+    assert len(plan.cells) + len(plan.excluded) == len(everything)
+
+
+def test_a_plan_without_selectors_is_the_tier():
+    assert list(plan_of().cells) == ALL
+    assert set(plan_of(tier="full").cells) == set(cells_of("full"))
+    assert plan_of(tier="full").excluded == ()
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "p2p.ring/mpich+mpich/2x2+2x2",  # of tier full
+        "p2p.ring/pure+pure+pure+pure/1x1+1x1+1x1+1x1",  # of none
+        "startup.key/openmpi+pure/1x3+2x1/auth=key",
+    ],
+)
+def test_an_id_is_run_whatever_the_tier(cell):
+    assert [c.id for c in plan_of(cell).cells] == [cell]
+
+
+def test_a_hash_is_run_whatever_the_tier():
+    cell = parse_cell("p2p.ring/mpich+mpich/2x2+2x2")
+    assert plan_of(f"/{cell.hash}").cells == (cell,)
+
+
+@pytest.mark.parametrize(
+    ("selectors", "words"),
+    [
+        (["nothing.*"], "no cell is 'nothing.*'"),
+        (["p2p.ring", "nothing.*"], "no cell is 'nothing.*'"),
+        (["0000000"], "no cell is '0000000'"),
+        (["p2p.ring/mpich+mpich/2x2*"], "not in tier pairs; write --tier full"),
+    ],
+)
+def test_a_selector_must_pick_something(selectors, words):
+    with pytest.raises(NothingSelected) as caught:
+        plan_of(*selectors)
+    assert words in str(caught.value)

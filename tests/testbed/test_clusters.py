@@ -26,8 +26,8 @@ def test_a_token_a_name_and_a_path_are_the_same():
     ("text", "complaint"),
     [
         ("[[client]]\nnodes = 1", "give nodes and procs_per_node"),
-        ("[[client]]\nnodes = 1\nprocs_per_node = 0", "numbers from 1"),
-        ("[[client]]\nnodes = true\nprocs_per_node = 1", "numbers from 1"),
+        ("[[client]]\nnodes = 1\nprocs_per_node = 0", "it is a number from 1"),
+        ("[[client]]\nnodes = true\nprocs_per_node = 1", "it is a number from 1"),
         ("[[client]]\nnodes = 1\nprocs_per_node = 1\nextra = 2", "nothing else"),
         ("client = 3", "no \\[\\[client\\]\\]"),
         ("", "no \\[\\[client\\]\\]"),

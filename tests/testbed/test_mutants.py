@@ -20,8 +20,8 @@ from impi.testbed.schedule import judge_cell
 from impi.testbed.topology import parse_topology
 from impi.testbed.verdict import Verdict
 
-LIMITS = Limits(server=20, cell=60, grace=2)
-SHORT = Limits(server=20, cell=8, grace=2)
+LIMITS = Limits(server=20, start=60, cell=60, grace=2)
+SHORT = Limits(server=20, start=60, cell=8, grace=2)
 
 
 @pytest.fixture(scope="module", params=["local", pytest.param("docker", marks=pytest.mark.docker)])
@@ -107,7 +107,7 @@ def test_rank_0_of_1(backend):
     def alone(argv: list[str], env: dict[str, str]) -> tuple[list[str], dict[str, str]]:
         argv, env = ours(1, argv, env)
         wrapper = next(i for i, a in enumerate(argv) if a.endswith("rankwrap.py"))
-        return argv[wrapper - 3 :], env  # the program itself, where impirun should start it
+        return argv[wrapper - 1 :], env  # the program itself, where impirun should start it
 
     verdict = run(backend, only(1, alone), topology="1x2+1x1")
     assert (verdict.outcome, verdict.phase) == ("fail", "init")
@@ -147,6 +147,21 @@ def test_another_library_than_planned():
     assert verdict.culprit is not None
     assert verdict.culprit.name == "identity.library"
     assert "openmpi" in verdict.culprit.actual
+
+
+@pytest.mark.slow
+def test_another_source_than_planned(backend):
+    """A client that runs an impi other than the one under test, be it only by a comment."""
+    script = (
+        'mkdir "$HOME/other" && cp -r "$PYTHONPATH/impi" "$HOME/other" && '
+        'echo "# other" >> "$HOME/other/impi/job.py" && export PYTHONPATH="$HOME/other" && exec "$@"'
+    )
+    verdict = run(backend, only(1, lambda argv, env: (["/bin/sh", "-c", script, "sh", *argv], env)))
+    assert (verdict.outcome, verdict.phase) == ("fail", "init")
+    assert verdict.culprit is not None
+    assert (verdict.culprit.name, verdict.culprit.actual) == ("identity.source", "other text: impi.job")
+    assert "client 1" in verdict.blame
+    assert [i.name for i in verdict.items if not i.ok] == ["identity.source"]
 
 
 @pytest.mark.slow

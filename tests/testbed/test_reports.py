@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import hashlib
 import json
+from pathlib import Path
 
-from impi.testbed.reports import read_ranks
+import impi
+from impi.testbed.reports import planned_sources, read_ranks
 
 
 def line(kind: str, value: object) -> str:
@@ -36,6 +39,23 @@ def test_files_and_identity_become_one_process():
     assert seven.libraries == {"/x/libmpi.so": "aa"}
     assert seven.local == {"messages": 5}
     assert (nine.pid, nine.rank, nine.libraries, nine.performed, nine.status) == (9, None, None, None, None)
+
+
+def test_the_sources_that_are_not_as_planned_are_named():
+    planned = planned_sources()
+    assert planned["impi"] == hashlib.sha256(Path(impi.__file__).read_bytes()).hexdigest()
+
+    def others(value: object) -> object:
+        text = line("identity", [{"pid": 7, "libraries": {}, **({"sources": value} if value is not None else {})}])
+        (rank,) = read_ranks("c0n0", 0, f"{text}\n{line('files', {'init-7': {'pid': 7}})}".encode())
+        return rank.other_sources
+
+    good = {"impi": planned["impi"], "impi.MPI": planned["impi.MPI"]}
+    assert others(good) == ()
+    assert others({**good, "impi.MPI": "unreadable"}) == ("impi.MPI",)
+    assert others({**good, "impi.more": planned["impi"]}) == ("impi.more",)
+    assert others({}) is None
+    assert others(None) is None
 
 
 def test_a_process_that_could_not_be_looked_at_has_no_libraries():

@@ -19,7 +19,7 @@ from impi.testbed.topology import parse_topology
 from impi.testbed.verdict import PHASES
 
 PAIR = ("p2p.ring", ("mpich", "openmpi"), "1x2+1x2")
-LIMITS = Limits(server=0.3, cell=0.3, grace=0.1)
+LIMITS = Limits(server=0.3, start=0.3, cell=0.3, grace=0.1)
 
 
 def run(tweak=lambda job: None, *, cell=PAIR, captures=True, variant=""):
@@ -79,7 +79,19 @@ def second_library(job: Job) -> None:
 
 
 def nobody_looked(job: Job) -> None:
-    del job.identity[3]
+    job.identity[3]["error"] = "/proc/103/maps: gone"
+
+
+def another_source(job: Job) -> None:
+    job.identity[2]["sources"]["impi.MPI"] = "cc" * 32
+
+
+def unplanned_source(job: Job) -> None:
+    job.identity[2]["sources"]["impi.patched"] = "cc" * 32
+
+
+def no_source(job: Job) -> None:
+    del job.identity[2]["sources"]
 
 
 def small_vendor_world(job: Job) -> None:
@@ -189,6 +201,9 @@ def no_address(job: Job) -> None:
 
 FAULTS = [
     (one_of_one, "init", "identity.world", "client 1"),
+    (another_source, "init", "identity.source", "client 1 (openmpi) rank 2"),
+    (unplanned_source, "init", "identity.source", "client 1 (openmpi) rank 2"),
+    (no_source, "init", "identity.source", "client 1 (openmpi) rank 2"),
     (wrong_library, "init", "identity.library", "client 1 (openmpi) rank 2"),
     (no_library, "init", "identity.library", "client 1"),
     (second_library, "init", "identity.library", "client 1"),
@@ -288,12 +303,15 @@ def test_a_hang_is_a_timeout_with_a_culprit():
 
     def asked(job: Job) -> None:
         hang(job)
-        job.stacks = {r: [f'File "/opt/{"x" if r == 3 else "src/impi"}/y.py", line {r} in f'] for r in range(4)}
+        within = ['File "/usr/lib/python3.11/selectors.py", line 5 in select', 'File "/opt/src/impi/y.py", line 7 in f']
+        job.stacks = dict.fromkeys((0, 1, 2), within)
+        numpy = 'File "/opt/impi/venv/lib/python3.11/site-packages/numpy/core.py", line 1 in g'
+        job.stacks[3] = [numpy, 'File "/opt/x/y.py", line 3 in f']
 
     verdict = run(asked)
     assert "rank 3" in verdict.blame
-    assert 'it stands in File "/opt/x/y.py", line 3' in verdict.culprit.actual
-    assert verdict.reason.startswith("not over after 0 s; ")
+    assert "it stands in File" in verdict.culprit.actual
+    assert verdict.reason.startswith("not over after 0.3 s; ")
 
 
 def test_who_ends_first_does_not_make_a_timeout_of_the_others():

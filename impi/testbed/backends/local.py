@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Final
 
 from impi.errors import LabError, UsageError
-from impi.remote import channels
+from impi.remote.channels import this_machine
+from impi.remote.commands import Commands
 from impi.testbed.backends import owner
 from impi.testbed.backends.nodes import Command, lab_fault
 from impi.testbed.backends.sweeping import SWEEP_S, findings, sweep_argv
@@ -36,14 +37,17 @@ _FOLDERS: Final = "impilab-lab-"
 _OWNER: Final = ".owner"
 _MARK: Final = "IMPILAB_LAB"
 _SHM: Final = Path("/dev/shm")
+_CALM_S: Final = 1.0
+_TURN_S: Final = 0.05
 
 
 class LocalNode:
     """A loopback address and a folder; a :class:`impi.testbed.runner.Node`. Relative paths are below the folder."""
 
-    def __init__(self, name: str, address: str, home: Path, env: Mapping[str, str]) -> None:
+    def __init__(self, name: str, address: str, home: Path, env: Mapping[str, str], commands: Commands) -> None:
         self.name = name
         self.address = address
+        self._commands = commands
         self._home = home
         self._env = dict(env)
         self._made: set[Path] = set()
@@ -52,7 +56,7 @@ class LocalNode:
         """Start it under a supervisor, with nothing of this process's own environment."""
         with lab_fault(self.name):
             mine = {**self._env, **(env or {}), _MARK: self._env[_MARK]}
-            return Command(channels.start(argv, env=mine, cwd=str(self._home)), self.name)
+            return Command(self._commands.start(argv, env=mine, only=True, cwd=str(self._home)), self.name)
 
     def run(self, argv: Sequence[str], *, env: Mapping[str, str] | None = None, timeout_s: float = 60.0) -> Completed:
         """Start it and wait."""
@@ -99,6 +103,9 @@ class LocalLab:
         # Short: Open MPI puts sockets below it, whose names may have 107 octets.
         self._folder = Path(tempfile.mkdtemp(prefix=_FOLDERS))
         (self._folder / _OWNER).write_text(owner.myself(), "utf-8")
+        with lab_fault("this machine"):
+            # Without the lab's mark: it is no process of a cell's.
+            self._commands = this_machine({"PATH": os.defpath})
         self._known = sorted(path.name for path in _SHM.iterdir()) if _SHM.is_dir() else []
         self._server = self._node("server", f"127.{octet}.0.1")
         self._clients = [self._node(f"c{i}n0", f"127.{octet}.{i + 1}.1") for i in range(len(vendors))]
@@ -124,7 +131,20 @@ class LocalLab:
         return []
 
     def sweep(self) -> list[str]:
-        """Processes that carry this lab's mark, segments in nobody's use, listeners on this lab's addresses."""
+        """Processes that carry this lab's mark, segments in nobody's use, listeners on this lab's addresses.
+
+        What goes away by itself within a second is none of them: for a moment a segment of another lab on this machine
+        is in nobody's use, too.
+        """
+        deadline = time.monotonic() + _CALM_S
+        found = self._look()
+        while found and time.monotonic() < deadline:
+            time.sleep(_TURN_S)
+            now = self._look()
+            found = [line for line in found if line in now]
+        return found
+
+    def _look(self) -> list[str]:
         spec: dict[str, object] = {
             "uid": os.getuid(),
             "spare": [],
@@ -137,7 +157,8 @@ class LocalLab:
         return findings("this machine", done.code, done.stdout)
 
     def close(self) -> None:
-        """Remove its folders and give its addresses back. Any number of times."""
+        """End its commands, remove its folders and give its addresses back. Any number of times."""
+        self._commands.close()
         for node in (self._server, *self._clients):
             node.forget()
         shutil.rmtree(self._folder, ignore_errors=True)
@@ -146,7 +167,7 @@ class LocalLab:
     def _node(self, name: str, address: str) -> LocalNode:
         home = self._folder / name
         home.mkdir()
-        return LocalNode(name, address, home, self._environment(home))
+        return LocalNode(name, address, home, self._environment(home), self._commands)
 
     def _environment(self, home: Path) -> dict[str, str]:
         path = f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin"

@@ -9,7 +9,10 @@ from impi.testbed.cases.collectives import COLLECTIVE_CASES
 from impi.testbed.cases.job import JOB_CASES
 from impi.testbed.cases.p2p import P2P_CASES
 
-__all__ = ["CASES", "Case", "Crossing", "Ends"]
+__all__ = ["CASES", "TAGS", "Case", "Crossing", "Ends"]
 
 CASES: Final = {case.name: case for case in (*JOB_CASES, *P2P_CASES, *COLLECTIVE_CASES)}
 """All cases by name, in the order in which they are shown and run."""
+
+TAGS: Final = tuple(dict.fromkeys(label for case in CASES.values() for label in case.labels))
+"""All tags of all cases."""

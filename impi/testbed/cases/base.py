@@ -81,6 +81,13 @@ class Case:
     """Whether it belongs to the smallest selection."""
     wide: bool = False
     """Whether it belongs to the selection for clients of several nodes and for three clients."""
+    tags: tuple[str, ...] = ()
+    """What it is about, for selectors such as ``@collective``."""
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Its tags, and ``smoke`` and ``wide`` where it belongs to these selections."""
+        return (*self.tags, *(("smoke",) if self.smoke else ()), *(("wide",) if self.wide else ()))
 
     def demands(self, roster: Roster, nonce: str) -> list[Crossing]:
         """All that must cross: the case's own messages and the barrier of MPI_Finalize (IMPI 2.4, 4.24)."""

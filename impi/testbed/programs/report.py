@@ -39,7 +39,7 @@ class Report:
         # Where it stands, when the witness asks a rank that does not end.
         self._stack = (self.folder / f"stack-{os.getpid()}.txt").open("w")
         faulthandler.register(signal.SIGUSR1, self._stack, all_threads=False)
-        self._write("init", {"library": MPI.Get_library_version()})
+        self._write("init", {"library": MPI.Get_library_version(), "sources": _sources()})
         self._wait_at_gate()
 
     @property
@@ -95,6 +95,15 @@ class Report:
                 print(f"rank {self.rank}: the gate stayed shut for {_GATE_S:.0f} s", file=sys.stderr, flush=True)
                 os._exit(_NO_GATE)
             time.sleep(0.01)
+
+
+def _sources() -> dict[str, str]:
+    """The files that the modules of impi in this process were loaded from."""
+    return {
+        name: file
+        for name, module in sys.modules.items()
+        if name.partition(".")[0] == "impi" and (file := getattr(module, "__file__", None))
+    }
 
 
 def _show(value: object) -> str:

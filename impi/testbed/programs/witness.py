@@ -1,8 +1,9 @@
 """Looks at a node's ranks from outside; JSON lines on standard output.
 
 ``witness.py CELL_FOLDER COUNT TIMEOUT``. It waits until COUNT ranks have reported that MPI is initialised, reads from
-/proc which MPI library each has mapped, prints that and opens the gate; then it waits until COUNT ranks have ended, and
-prints all files of the cell. SIGTERM: it asks the ranks where they stand, prints what there is and ends.
+/proc which MPI library each has mapped, and the files that its modules of impi came from, prints that and opens the
+gate; then it waits until COUNT ranks have ended, and prints all files of the cell. SIGTERM: it asks the ranks where
+they stand, prints what there is and ends.
 ``witness.py --libraries PREFIX...`` prints the hashes of the MPI libraries in the prefixes.
 """
 
@@ -56,9 +57,9 @@ def _mapped(pid: int) -> dict[str, Any]:
     return {"pid": pid, "libraries": {p: _sha256(p) for p in sorted(paths) if _LIBRARY.fullmatch(Path(p).name)}}
 
 
-def _files(folder: Path) -> dict[str, Any]:
+def _files(folder: Path, kind: str = "*") -> dict[str, Any]:
     found = {}
-    for path in sorted(folder.glob("*-*.json")):
+    for path in sorted(folder.glob(f"{kind}-*.json")):
         try:
             found[path.stem] = json.loads(path.read_text())
         except (OSError, ValueError) as error:
@@ -71,9 +72,7 @@ def _count(folder: Path, kind: str) -> int:
 
 
 def _ended(folder: Path) -> int:
-    return sum(
-        1 for name, value in _files(folder).items() if name.startswith("wrap-") and value.get("status") is not None
-    )
+    return sum(value.get("status") is not None for value in _files(folder, "wrap").values())
 
 
 def _say(kind: str, value: object) -> None:
@@ -81,7 +80,12 @@ def _say(kind: str, value: object) -> None:
 
 
 def _identify(folder: Path) -> None:
-    _say("identity", [_mapped(int(path.stem.split("-")[1])) for path in sorted(folder.glob("init-*.json"))])
+    found = []
+    for name, value in _files(folder).items():
+        if name.startswith("init-"):
+            sources = {module: _sha256(path) for module, path in value.get("sources", {}).items()}
+            found.append({**_mapped(int(name.split("-")[1])), "sources": sources})
+    _say("identity", found)
 
 
 def _watch(folder: Path, count: int, timeout: float) -> None:

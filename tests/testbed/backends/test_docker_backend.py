@@ -291,7 +291,10 @@ def test_a_dead_owners_lab_is_cleaned_and_a_live_ones_is_spared(backend: DockerB
         assert len(ours(backend, name)) == 8
         assert not [line for line in backend.clean() if name in line]
         p.send_signal(number)
-        p.wait(DEADLINE_S)
+        try:
+            p.wait(DEADLINE_S)
+        finally:
+            p.kill()
     if number == signal.SIGINT:
         assert ours(backend, name) == []
         return

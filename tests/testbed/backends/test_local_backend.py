@@ -105,6 +105,17 @@ def test_files_go_with_the_lab(lab: Lab, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_sweep_spares_what_goes_away_by_itself(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another lab's job begins and ends while this one looks, again and again."""
+    looks = iter([["segment one"], ["segment two"], ["segment one", "segment three"]])
+    monkeypatch.setattr(lab, "_look", lambda: next(looks))
+    assert lab.sweep() == []
+    assert next(looks) == ["segment one", "segment three"]
+    seen: list[str] = []
+    monkeypatch.setattr(lab, "_look", lambda: [*seen, "process 7 sleep", seen.append(f"segment {len(seen)}")][:-1])
+    assert lab.sweep() == ["process 7 sleep"]
+
+
 def test_a_sweep_finds_what_a_cell_left(lab: Lab) -> None:
     assert lab.sweep() == []
     address = lab.clients[0][0].address
