@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +14,21 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 DEADLINE_S = 90.0
+
+
+def pytest_configure() -> None:
+    """Started in the background of a script, as CI may do, we and our children would ignore Ctrl-C."""
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Where the variable says so (CI), a test that is skipped because a program is missing is a failed one."""
+    report = yield
+    if report.skipped and os.environ.get("IMPI_TESTS_NEED_ALL") and "is not installed" in str(report.longrepr):
+        report.outcome = "failed"
+    return report
 
 
 @dataclass(frozen=True)
@@ -57,19 +73,22 @@ def _impirun(arguments: Sequence[str], environ: dict[str, str]) -> subprocess.Po
     )
 
 
-def _end(process: subprocess.Popen[str]) -> Ended:
+def _end(process: subprocess.Popen[str], deadline_s: float = DEADLINE_S) -> Ended:
     try:
-        out, err = process.communicate(timeout=DEADLINE_S)
+        out, err = process.communicate(timeout=deadline_s)
     except subprocess.TimeoutExpired:
         process.terminate()
         out, err = process.communicate(timeout=30)
-        err += f"\n(ended by the test after {DEADLINE_S:.0f} s)"
+        err += f"\n(ended by the test after {deadline_s:.0f} s)"
     return Ended(process.returncode, out, err)
 
 
 @pytest.fixture
 def run_job() -> Callable[..., JobResult]:
-    """``run_job(argv, ["mpich:2", "pure:2"], options={0: [...]})``: a real job over loopback."""
+    """``run_job(argv, ["mpich:2", "pure:2"], options={0: [...]})``: a real job over loopback.
+
+    ``through`` may give client 0 another address than the server's.
+    """
 
     def run(
         argv: Sequence[str],
@@ -77,21 +96,26 @@ def run_job() -> Callable[..., JobResult]:
         *,
         options: dict[int, Sequence[str]] | None = None,
         environ: dict[str, str] | None = None,
+        environ_of: dict[int, dict[str, str]] | None = None,
         argv_of: dict[int, Sequence[str]] | None = None,
+        through: Callable[[str], str] | None = None,
+        deadline_s: float = DEADLINE_S,
     ) -> JobResult:
         for client in clients:
             need_vendor(client.partition(":")[0])
-        env = {**os.environ, "IMPI_AUTH_NONE": "1", **(environ or {})}
-        server = _impirun(["-server", str(len(clients)), "--interface", "127.0.0.1"], env)
+        shared = {**os.environ, "IMPI_AUTH_NONE": "1", **(environ or {})}
+        server = _impirun(["-server", str(len(clients)), "--interface", "127.0.0.1"], shared)
         assert server.stdout is not None
         where = server.stdout.readline().strip()
         started = []
         for rank, client in enumerate(clients):
             vendor, _, np = client.partition(":")
+            env = {**shared, **(environ_of or {}).get(rank, {})}
             more = [*(options or {}).get(rank, ())]
             program = (argv_of or {}).get(rank, argv)
-            started.append(_impirun(["-client", str(rank), where, "-np", np, "--vendor", vendor, *more, *program], env))
-        ends = tuple(_end(process) for process in started)
+            there = through(where) if through and rank == 0 else where
+            started.append(_impirun(["-client", str(rank), there, "-np", np, "--vendor", vendor, *more, *program], env))
+        ends = tuple(_end(process, deadline_s) for process in started)
         return JobResult(_end(server), ends)
 
     return run

@@ -100,7 +100,7 @@ def test_finalize_is_a_barrier_then_fini_then_the_vendors_own(monkeypatch: pytes
     state = runtime.State()
     state.engine = Engine()  # type: ignore[assignment]
     monkeypatch.setattr(runtime, "_state", state)
-    world = SimpleNamespace(Barrier=lambda: order.append("barrier"))
+    world = SimpleNamespace(_leave=lambda: order.append("barrier"))
     monkeypatch.setitem(sys.modules, "impi.api.world", SimpleNamespace(COMM_WORLD=world))
     runtime.finalize()
     assert order == ["barrier", "FINI", "vendor"] and runtime.finalized()

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from random import Random
 
-__all__ = ["Crash", "Octets", "Report", "Target", "run", "without_numbers"]
+__all__ = ["Choices", "Crash", "Octets", "Report", "Target", "run", "without_numbers"]
 
 BATCH = 1000
 _HANG_S = 60.0
@@ -34,6 +34,24 @@ class Octets:
     """Counts what was fed, so that memory can be compared with it."""
 
     fed = 0
+
+
+class Choices(Random):
+    """Reads its bits from octets; when they are used up it goes on as any generator with that seed."""
+
+    def __init__(self, octets: bytes) -> None:
+        super().__init__(len(octets))
+        self._octets = octets
+        self._at = 0
+
+    def getrandbits(self, k: int, /) -> int:
+        nbytes = (k + 7) // 8
+        part = self._octets[self._at : self._at + nbytes]
+        self._at += nbytes
+        return int.from_bytes(part) >> (8 * nbytes - k) if len(part) == nbytes else super().getrandbits(k)
+
+    def random(self) -> float:
+        return self.getrandbits(53) * 2.0**-53
 
 
 Target = Callable[[Random, Counter[str]], bool]

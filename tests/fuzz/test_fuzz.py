@@ -51,6 +51,13 @@ def test_an_input_can_be_repeated() -> None:
     assert whole(3) == whole(3) != whole(4)
 
 
+def test_choices_come_from_the_octets_and_then_from_a_seed() -> None:
+    assert [fuzz_run.Choices(b"\x80\xff").getrandbits(k) for k in (1, 8, 16)] == [1, 128, 0x80FF]
+    picks = [[c.randrange(1000), c.choice("abc"), c.random()] for c in map(fuzz_run.Choices, (b"12345678",) * 2)]
+    assert picks[0] == picks[1]
+    assert fuzz_run.Choices(b"").random() == fuzz_run.Choices(b"").random()
+
+
 def test_it_finds_an_exception_that_is_not_declared(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ServerMachine, "missing", lambda self: [][0])
     with pytest.raises(fuzz_run.Crash, match=r"IndexError.*repeat it: --target server --seed 7 --first \d+ --inputs 1"):

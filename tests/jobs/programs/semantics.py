@@ -1,4 +1,7 @@
-"""Run by every rank of a mixed job: what the API promises, asserted on the spot. Rank 0 prints "all right"."""
+"""Run by every rank of a mixed job: what the API promises, asserted on the spot. Rank 0 prints "all right".
+
+Arguments: how many clients there are, and the host of each rank ("0,0,1") where not every proc is its own.
+"""
 
 import sys
 
@@ -105,6 +108,9 @@ def buffers() -> None:
     everything = np.empty((size, 2), "i")
     comm.Allgather(np.array([rank, -rank], "i"), everything)
     assert everything[:, 0].tolist() == list(range(size))
+    parts = np.empty(size * (size - 1) // 2, "i")
+    comm.Allgatherv(np.full(rank, rank, "i"), [parts, range(size)])
+    assert parts.tolist() == [r for r in range(size) for _ in range(r)]
     given = np.array([100 * rank + i for i in range(size)], "i")
     taken = np.empty(size, "i")
     comm.Alltoall(given, taken)
@@ -133,8 +139,9 @@ def objects() -> None:
 def communicators() -> None:
     clients, mine = comm.Get_attr(MPI.IMPI_CLIENT_SIZE), comm.Get_attr(MPI.IMPI_CLIENT_COLOR)
     assert clients == int(sys.argv[1])
-    assert comm.Get_attr(MPI.IMPI_HOST_SIZE) == size
-    assert comm.Get_attr(MPI.IMPI_HOST_COLOR) == rank
+    hosts = [int(host) for host in sys.argv[2].split(",")] if len(sys.argv) > 2 else list(range(size))
+    assert comm.Get_attr(MPI.IMPI_HOST_SIZE) == len(set(hosts))
+    assert comm.Get_attr(MPI.IMPI_HOST_COLOR) == hosts[rank]
     local = comm.Split(mine, rank)
     assert local.Get_attr(MPI.IMPI_CLIENT_SIZE) == 1
     assert local.allreduce(1) == comm.allgather(mine).count(mine)

@@ -1,0 +1,96 @@
+"""``python tests/compat``: mpi4py's own tests on jobs of several clients, beside what each vendor makes of them alone.
+
+The suite comes with mpi4py's source distribution; it is fetched once, into build/compat. Every module runs in a job of
+its own. A test that passes on a vendor's own job must pass on ours with as many procs, unless gaps.toml lists it; a
+listed one that passes is a fault, too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tarfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from compat_judge import Gap, faults, read_gaps, table
+from compat_run import ROOT, Layout, Ran, run_module
+
+VERSION = "4.1.2"
+CACHE = ROOT / "build" / "compat"
+GAPS = Path(__file__).parent / "gaps.toml"
+LAYOUTS = (
+    "pure:2", "mpich:1,openmpi:1",
+    "pure:3", "mpich:2,openmpi:1", "mpich:1,openmpi:1,pure:1",
+    "pure:4", "openmpi:2,mpich:2", "openmpi:1,pure:1,mpich:2",
+    "pure:5", "mpich:2,openmpi:3", "pure:2,mpich:1,openmpi:2",
+)  # fmt: skip
+
+
+def fetch() -> Path:
+    """The folder of the suite; pip downloads the source distribution if it is not there yet."""
+    suite = CACHE / f"mpi4py-{VERSION}" / "test"
+    if not suite.is_dir():
+        CACHE.mkdir(parents=True, exist_ok=True)
+        print(f"compat: fetching the source distribution of mpi4py {VERSION}", file=sys.stderr, flush=True)
+        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", ":all:"]
+        subprocess.run([*command, f"mpi4py=={VERSION}", "-d", str(CACHE)], check=True)
+        with tarfile.open(CACHE / f"mpi4py-{VERSION}.tar.gz") as archive:
+            archive.extractall(CACHE, filter="data")
+    return suite
+
+
+def run_all(suite: Path, modules: Sequence[str], layouts: Sequence[Layout], limit_s: float, jobs: int) -> list[Ran]:
+    """Every module on every layout, ``jobs`` at a time."""
+    cells = [(module, layout) for layout in layouts for module in modules]
+
+    def one(cell: tuple[str, Layout]) -> Ran:
+        ran = run_module(suite, *cell, limit_s)
+        print(f"  {ran.layout.name}  {ran.module}  {ran.seconds:.0f} s {ran.trouble}", file=sys.stderr, flush=True)
+        return ran
+
+    with ThreadPoolExecutor(jobs) as pool:
+        return list(pool.map(one, cells))
+
+
+def wanted(suite: Path, names: Sequence[str]) -> list[str]:
+    """The modules of the suite, or those that were named, with or without ``test_``."""
+    every = sorted(path.stem for path in suite.glob("test_*.py"))
+    chosen = [f"test_{name.removeprefix('test_')}" for name in names] or every
+    unknown = [name for name in chosen if name not in every]
+    if unknown:
+        raise SystemExit(f"compat: there is no module {unknown[0]} in {suite}")
+    return chosen
+
+
+def main() -> int:
+    """Run the command line; 1 if anything is not as it must be."""
+    parser = argparse.ArgumentParser(prog="python tests/compat", description="Run mpi4py's own tests across clients.")
+    parser.add_argument("modules", nargs="*", help="modules of the suite (default: all)")
+    parser.add_argument("--layout", action="append", help="such as mpich:2,pure:1 (default: eleven of 2 to 5 procs)")
+    parser.add_argument("--limit", type=float, default=900.0, help="seconds for a module (default: %(default)s)")
+    parser.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 1) // 2), help="at a time (%(default)s)")
+    args = parser.parse_args()
+    suite = fetch()
+    modules = wanted(suite, args.modules)
+    gaps: list[Gap] = read_gaps(GAPS)
+    layouts = [Layout(name) for name in args.layout or LAYOUTS]
+    ours = run_all(suite, modules, layouts, args.limit, args.jobs)
+    # What is a gap as a whole needs no measure; some of it cannot even run everywhere.
+    measured = [module for module in modules if not any(gap.covers_module(module) for gap in gaps)]
+    sizes = sorted({layout.procs for layout in layouts})
+    own_layouts = [Layout(f"own:{vendor}:{n}") for n in sizes for vendor in ("mpich", "openmpi")]
+    own = run_all(suite, measured, own_layouts, args.limit, args.jobs)
+    for n in sizes:
+        print(f"\n{n} procs: passed/skipped/failed")
+        print("\n".join(table([ran for ran in [*ours, *own] if ran.layout.procs == n])))
+    found = faults(ours, own, gaps)
+    print(f"\n{len(gaps)} known gaps; {len(found)} faults" + "".join(f"\n  {fault}" for fault in found))
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

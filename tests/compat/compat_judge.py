@@ -1,0 +1,94 @@
+"""What the results of a compat run mean: which tests must pass, which may not, and which gaps are none any more."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from compat_run import Ran
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Tests that need not pass."""
+
+    tests: str
+    """A test's full name, or a pattern of such names."""
+    reason: str
+
+    def covers(self, test: str) -> bool:
+        return fnmatchcase(test, self.tests)
+
+    def covers_module(self, module: str) -> bool:
+        return self.tests == f"{module}.*"
+
+
+def read_gaps(path: Path) -> list[Gap]:
+    """The list of known gaps. Raises ValueError: one has no reason."""
+    gaps = []
+    for entry in tomllib.loads(path.read_text(encoding="utf-8"))["gap"]:
+        if not entry["reason"].strip():
+            raise ValueError(f"{path.name}: the gap {entry['tests']} has no reason")
+        gaps += [Gap(tests, entry["reason"]) for tests in entry["tests"]]
+    return gaps
+
+
+def faults(ours: Sequence[Ran], own: Sequence[Ran], gaps: Sequence[Gap]) -> list[str]:
+    """One sentence for everything that is not as it must be.
+
+    A test must pass on a job of ours if it passes on the own job of any vendor with as many procs. A gap must be
+    needed: one all of whose tests pass wherever they ran is none any more.
+    """
+    passing = {(ran.layout.procs, test) for ran in own for test, found in ran.outcomes.items() if found == "passed"}
+    found: list[str] = []
+    # Without a measure nothing would be asked of ours, so trouble of a vendor's own job is a fault as well.
+    for ran in [*ours, *own]:
+        if ran.trouble and not any(gap.covers_module(ran.module) for gap in gaps):
+            found.append(f"{ran.module} on {ran.layout.name}: {ran.trouble}")
+    for ran in ours:
+        for test, outcome in ran.outcomes.items():
+            required = (ran.layout.procs, test) in passing and not any(gap.covers(test) for gap in gaps)
+            if required and outcome != "passed":
+                found.append(f"{test} on {ran.layout.name}: {outcome}, though a vendor passes it ({ran.notes[test]})")
+        missing = {test for n, test in passing if n == ran.layout.procs and test.startswith(f"{ran.module}.")}
+        found += [
+            f"{test} on {ran.layout.name}: did not run, though a vendor passes it"
+            for test in sorted(missing - set(ran.outcomes))
+            if not any(gap.covers(test) for gap in gaps)
+        ]
+    for gap in gaps:
+        outcomes = [o for ran in ours for test, o in ran.outcomes.items() if gap.covers(test)]
+        if outcomes and all(outcome == "passed" for outcome in outcomes):
+            found.append(f"unexpected pass of {gap.tests}: take it off the list of gaps ({gap.reason})")
+    return found
+
+
+def table(rans: Sequence[Ran]) -> list[str]:
+    """A line for each module, a column for each layout: passed/skipped/failed, ``!`` where the job had trouble."""
+    layouts = list(dict.fromkeys(ran.layout.name for ran in rans))
+    modules = list(dict.fromkeys(ran.module for ran in rans))
+    cells = {(ran.module, ran.layout.name): _cell(ran) for ran in rans}
+    width = {name: max(len(name), *(len(cells.get((m, name), "")) for m in modules)) for name in layouts}
+    first = max(len("module"), *(len(module) for module in modules))
+    lines = ["  ".join([f"{'module':{first}}", *(f"{name:>{width[name]}}" for name in layouts)])]
+    for module in modules:
+        row = [f"{module:{first}}", *(f"{cells.get((module, name), '-'):>{width[name]}}" for name in layouts)]
+        lines.append("  ".join(row))
+    totals = []
+    for name in layouts:
+        mine = [ran for ran in rans if ran.layout.name == name]
+        total = "/".join(str(sum(_counts(ran)[i] for ran in mine)) for i in range(3))
+        totals.append(f"{total:>{width[name]}}")
+    lines.append("  ".join([f"{'total':{first}}", *totals]))
+    return lines
+
+
+def _counts(ran: Ran) -> tuple[int, int, int]:
+    return ran.count("passed"), ran.count("skipped"), ran.count("failed") + ran.count("unfinished")
+
+
+def _cell(ran: Ran) -> str:
+    return "/".join(map(str, _counts(ran))) + ("!" if ran.trouble else "")

@@ -1,0 +1,68 @@
+"""What every rank of a compat run does: one module of mpi4py's suite, each outcome a line of ``OUT/RANK.jsonl``.
+
+``compat_program.py SUITE MODULE OUT [PATTERN...]``. The first line says how many clients the job has. A test is a line
+when it begins and another when it ends, so that a module that hangs or ends names the test that it was in.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import unittest
+from pathlib import Path
+from typing import Any
+
+
+class _Recorder(unittest.TestResult):
+    def __init__(self, path: Path, clients: int) -> None:
+        super().__init__()
+        self._lines = path.open("w", encoding="utf-8")
+        print(json.dumps({"clients": clients}), file=self._lines, flush=True)
+        self._failed: list[str] = []
+
+    def _say(self, test: Any, outcome: str, text: str = "") -> None:
+        print(json.dumps([test.id(), outcome, text]), file=self._lines, flush=True)
+
+    def startTest(self, test: Any) -> None:
+        super().startTest(test)
+        self._failed = []
+        self._say(test, "unfinished")
+
+    def addSuccess(self, test: Any) -> None:
+        self._say(test, "failed" if self._failed else "passed", "".join(self._failed))
+
+    def addError(self, test: Any, err: Any) -> None:
+        self._say(test, "failed", self._exc_info_to_string(err, test))  # type: ignore[attr-defined]
+
+    addFailure = addError
+
+    def addSubTest(self, test: Any, subtest: Any, err: Any) -> None:
+        if err is not None:
+            self._failed.append(f"{subtest}: {self._exc_info_to_string(err, test)}")  # type: ignore[attr-defined]
+            self._say(test, "failed", "".join(self._failed))
+
+    def addSkip(self, test: Any, reason: str) -> None:
+        self._say(test, "skipped", reason)
+
+
+def main() -> int:
+    suite_dir, module, out, *patterns = sys.argv[1:]
+    sys.path.insert(0, suite_dir)
+    for absent in ("cupy", "numba"):
+        sys.modules[absent] = None  # type: ignore[assignment]
+    from mpi4py import MPI
+
+    # A vendor alone has no such attribute.
+    keyval = getattr(MPI, "IMPI_CLIENT_SIZE", None)
+    clients = 0 if keyval is None else MPI.COMM_WORLD.Get_attr(keyval)
+    recorder = _Recorder(Path(out) / f"{MPI.COMM_WORLD.Get_rank()}.jsonl", clients)
+    loader = unittest.TestLoader()
+    if patterns:
+        loader.testNamePatterns = [f"*{pattern}*" for pattern in patterns]
+    loader.loadTestsFromName(module).run(recorder)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.dont_write_bytecode = True
+    sys.exit(main())

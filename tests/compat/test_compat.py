@@ -1,0 +1,113 @@
+"""The judge of the compat run, on made-up results; and one module for real."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from compat_judge import Gap, faults, read_gaps, table
+from compat_run import Layout, Ran, read, run_module
+
+MIXED = Layout("mpich:1,pure:2")
+OWN = Layout("own:mpich:3")
+TEST = "test_a.TestA.testOne"
+
+
+def ran(layout: Layout, outcome: str | None, *, trouble: str = "") -> Ran:
+    outcomes = {} if outcome is None else {TEST: outcome}
+    return Ran("test_a", layout, outcomes, dict.fromkeys(outcomes, "rank 1: why"), trouble)
+
+
+def test_layouts() -> None:
+    assert (MIXED.clients, MIXED.procs, MIXED.own) == ([("mpich", 1), ("pure", 2)], 3, False)
+    assert (OWN.clients, OWN.procs, OWN.own) == ([("mpich", 3)], 3, True)
+
+
+@pytest.mark.parametrize(
+    ("ours", "own", "gaps", "expected"),
+    [
+        pytest.param("passed", "passed", [], "", id="both pass"),
+        pytest.param("failed", "passed", [], "failed, though a vendor passes it (rank 1: why)", id="only we fail"),
+        pytest.param("skipped", "passed", [], "skipped, though a vendor passes it", id="only we skip"),
+        pytest.param("unfinished", "passed", [], "unfinished, though a vendor passes it", id="we hang"),
+        pytest.param(None, "passed", [], "did not run, though a vendor passes it", id="it never ran"),
+        pytest.param("failed", "skipped", [], "", id="nobody passes"),
+        pytest.param("failed", "passed", [Gap(TEST, "C")], "", id="a gap"),
+        pytest.param("failed", "passed", [Gap("test_a.*", "C")], "", id="a gap of a module"),
+        pytest.param("passed", "passed", [Gap(TEST, "C")], f"unexpected pass of {TEST}", id="no gap any more"),
+        pytest.param("skipped", "skipped", [Gap("test_b.*", "C")], "", id="a gap that did not run"),
+    ],
+)
+def test_faults(ours: str | None, own: str, gaps: list[Gap], expected: str) -> None:
+    found = faults([ran(MIXED, ours)], [ran(OWN, own)], gaps)
+    assert len(found) == bool(expected)
+    assert expected in "".join(found)
+
+
+def test_another_number_of_procs_is_no_measure() -> None:
+    assert faults([ran(MIXED, "failed")], [ran(Layout("own:mpich:2"), "passed")], []) == []
+
+
+def test_trouble_of_a_job_is_a_fault() -> None:
+    [found] = faults([ran(MIXED, "passed", trouble="exit codes [1]")], [ran(OWN, "passed")], [])
+    assert found == "test_a on mpich:1,pure:2: exit codes [1]"
+
+
+def test_no_measure_is_a_fault() -> None:
+    [found] = faults([ran(MIXED, "failed")], [ran(OWN, None, trouble="0 of 3 ranks reported")], [])
+    assert found == "test_a on own:mpich:3: 0 of 3 ranks reported"
+    assert faults([ran(MIXED, "failed")], [ran(OWN, None, trouble="x")], [Gap("test_a.*", "C")]) == []
+
+
+def test_table() -> None:
+    lines = table([ran(MIXED, "passed"), ran(OWN, "failed", trouble="x")])
+    assert [line.split() for line in lines] == [
+        ["module", "mpich:1,pure:2", "own:mpich:3"],
+        ["test_a", "1/0/0", "0/0/1!"],
+        ["total", "1/0/0", "0/0/1"],
+    ]
+
+
+def test_the_worst_rank_counts(tmp_path: Path) -> None:
+    head = '{"clients": 2}\n'
+    (tmp_path / "0.jsonl").write_text(head + f'["{TEST}", "unfinished", ""]\n["{TEST}", "passed", ""]\n')
+    (tmp_path / "1.jsonl").write_text(head + f'["{TEST}", "failed", "a\\nb"]\n["{TEST}", "passed", ""]\n')
+    (tmp_path / "2.jsonl").write_text(head)
+    found = read("test_a", MIXED, tmp_path)
+    assert (found.outcomes, found.notes, found.trouble) == ({TEST: "failed"}, {TEST: "rank 1: b"}, "")
+
+
+@pytest.mark.parametrize(
+    ("clients", "ranks", "expected"),
+    [(1, 3, "rank 2 saw IMPI_CLIENT_SIZE 1, not 2"), (2, 2, "2 of 3 ranks reported")],
+)
+def test_the_job_is_what_was_asked(clients: int, ranks: int, expected: str, tmp_path: Path) -> None:
+    for rank in range(ranks):
+        (tmp_path / f"{rank}.jsonl").write_text(f'{{"clients": {clients}}}\n')
+    assert read("test_a", MIXED, tmp_path).trouble == expected
+
+
+def test_every_gap_has_a_reason(tmp_path: Path) -> None:
+    assert all(gap.reason for gap in read_gaps(Path(__file__).parent / "gaps.toml"))
+    bad = tmp_path / "gaps.toml"
+    bad.write_text('[[gap]]\ntests = ["test_a.*"]\nreason = " "\n')
+    with pytest.raises(ValueError, match="has no reason"):
+        read_gaps(bad)
+
+
+def test_a_module_for_real(tmp_path: Path) -> None:
+    (tmp_path / "test_a.py").write_text(
+        "import unittest\n"
+        "from mpi4py import MPI\n"
+        "class TestA(unittest.TestCase):\n"
+        "    def testOne(self):\n"
+        "        self.assertEqual(MPI.COMM_WORLD.allreduce(1), 3)\n"
+        "    def testTwo(self):\n"
+        "        self.assertNotEqual(MPI.COMM_WORLD.Get_rank(), 2)\n"
+        "    def testThree(self):\n"
+        "        self.skipTest('never')\n"
+    )
+    found = run_module(tmp_path, "test_a", Layout("pure:1,pure:2"), 60.0)
+    assert found.trouble == ""
+    assert found.outcomes == {TEST: "passed", "test_a.TestA.testTwo": "failed", "test_a.TestA.testThree": "skipped"}
+    assert found.notes["test_a.TestA.testTwo"].startswith("rank 2: AssertionError")
