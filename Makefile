@@ -1,20 +1,22 @@
 # Every verb is one line; the work is in ci/*.sh and in impi itself.
 .DEFAULT_GOAL := help
-.PHONY: help interop test lint coverage clauses fuzz clean
+.PHONY: help interop test lint compat coverage clauses fuzz clean
 
 help:     ## show these verbs
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' Makefile
 interop:  ## build what is needed and run every vendor pair; prints the matrix
 	@ci/venv.sh lab && ci/vendors.sh && .venv/bin/impilab run $(ARGS)
 test:     ## run the tests (needs no engine)
-	@ci/venv.sh lab && ci/vendors.sh && .venv/bin/python -m pytest -n auto $(ARGS)
+	@ci/venv.sh dev && ci/vendors.sh && .venv/bin/python -m pytest -n auto $(ARGS)
 lint:     ## ruff, mypy --strict, import-linter
-	@ci/venv.sh lab && ci/lint.sh
+	@ci/venv.sh dev && ci/lint.sh
+compat:   ## mpi4py's own test suite on jobs of several vendors, beside what each makes of it alone
+	@ci/venv.sh dev && ci/vendors.sh && .venv/bin/python tests/compat $(ARGS)
 coverage: ## branch coverage of wire, startup, transfer, each by its own tests
-	@ci/venv.sh lab && ci/coverage.sh
+	@ci/venv.sh dev && ci/coverage.sh
 clauses:  ## break the code clause by clause and see that the tests notice
-	@ci/venv.sh lab && .venv/bin/python ci/clauses.py $(ARGS)
+	@ci/venv.sh dev && .venv/bin/python ci/clauses.py $(ARGS)
 fuzz:     ## ten million inputs to server, client and host
-	@ci/venv.sh lab && .venv/bin/python tests/fuzz $(ARGS)
+	@ci/venv.sh fuzz && .venv/bin/python tests/fuzz $(ARGS)
 clean:    ## remove containers, networks and folders that the lab made
 	@ci/venv.sh lab && .venv/bin/impilab clean

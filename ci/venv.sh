@@ -1,11 +1,12 @@
 #!/bin/sh
-# Make .venv once: the interpreter with impi (editable) and everything the lab and the tests import.
-# It is made again when pyproject.toml changes. Usage: ci/venv.sh lab
+# Make .venv once: the interpreter with impi (editable) and what it needs.
+# Usage: ci/venv.sh lab (runs, and nothing else), dev (tests and linters as well), or fuzz (a fuzzer as well).
+# It is made again when pyproject.toml changes.
 set -eu
 cd "$(dirname "$0")/.."
-stamp=.venv/.made-from
 want=$(cksum pyproject.toml ci/venv.sh)
-if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$want" ]; then exit 0; fi
+has() { [ -f ".venv/.has-$1" ] && [ "$(cat ".venv/.has-$1")" = "$want" ]; }
+if has "$1"; then exit 0; fi
 python=${PYTHON:-python3}
 if ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
     echo "impilab: Python 3.11 or newer is needed; name one with PYTHON=/path/to/python3 make ..." >&2; exit 4
@@ -13,8 +14,27 @@ fi
 if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
     echo "impilab: this Python cannot make virtual environments; on Debian: apt-get install python3-venv" >&2; exit 4
 fi
-echo "impilab: making .venv" >&2
-rm -rf .venv
-"$python" -m venv .venv
-.venv/bin/python -m pip install --quiet --disable-pip-version-check -e '.[lab,vendors,test,lint]'
-printf '%s' "$want" > "$stamp"
+install() {
+    # compat: a folder on the path. The default is an import hook that costs every start of Python 10 ms.
+    # no-compile: most of what is installed is never imported; the rest is compiled when it is.
+    .venv/bin/python -m pip install --quiet --no-compile --disable-pip-version-check --config-settings editable_mode=compat -e "$1"
+}
+if ! has lab; then
+    echo "impilab: making .venv" >&2
+    rm -rf .venv
+    "$python" -m venv .venv
+    ci/vendors.sh &
+    vendors=$!
+    install '.[lab,vendors]'
+    wait "$vendors"
+    printf '%s' "$want" > .venv/.has-lab
+fi
+if [ "$1" != lab ] && ! has dev; then
+    echo "impilab: installing what tests and linters need into .venv" >&2
+    install '.[lab,vendors,test,lint]'
+    printf '%s' "$want" > .venv/.has-dev
+fi
+if [ "$1" = fuzz ]; then
+    install '.[lab,vendors,test,lint,fuzz]'
+    printf '%s' "$want" > .venv/.has-fuzz
+fi
