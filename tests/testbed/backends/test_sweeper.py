@@ -19,7 +19,6 @@ from impi.testbed.backends import sweeper
 from impi.testbed.backends.sweeper import Spec
 from impi.testbed.backends.sweeping import findings, sweep_argv
 
-
 OURS = "/dev/shm/impilab-test-"
 
 
