@@ -23,6 +23,7 @@ from impi.collectives.tags import (
 from impi.job import Job
 from impi.semantics.constants import PROC_NULL, ROOT
 from impi.semantics.errors import error
+from impi.vendors.base import INT_MAX
 
 __all__ = ["LARGEST", "Algorithms", "Between", "Role", "Within"]
 
@@ -50,8 +51,10 @@ class Within:
     peers: int
     """Processes on the other side of an operation: all of one group, the remote group of two."""
 
-    def __init__(self, layout: Layout, rank: int, job: Job) -> None:
+    def __init__(self, layout: Layout, rank: int, job: Job, *, native: bool = False) -> None:
+        """``native``: whether the vendor has collectives for the local phases; not for what only some members call."""
         self.layout = layout
+        self._native = native
         self.rank = rank
         self.size = self.peers = layout.size
         self._maxlinear = job.maxlinear
@@ -66,16 +69,25 @@ class Within:
 
     def barrier(self) -> Algorithm[None]:
         """IMPI 4.10."""
-        return collectives.barrier(self.layout, self.rank, maxlinear=self._maxlinear)
+        return collectives.barrier(self.layout, self.rank, maxlinear=self._maxlinear, native=self._native)
 
-    def bcast(self, root: int, value: Any) -> Algorithm[Any]:
-        """IMPI 4.11."""
-        return collectives.bcast(self.layout, self.rank, root, value, maxlinear=self._maxlinear)
+    def bcast(self, root: int, value: Any, nbytes: int | None = None) -> Algorithm[Any]:
+        """IMPI 4.11. ``nbytes``: octets of the value, if everybody knows them."""
+        like = self._sized(nbytes)
+        return collectives.bcast(self.layout, self.rank, root, value, maxlinear=self._maxlinear, like=like)
 
     def gather(self, root: int, piece: Octets, packing: Packing, nbytes: int) -> Algorithm[list[Octets] | None]:
         """IMPI 4.12. ``nbytes``: octets of every piece, or 0 if nobody knows the others'."""
-        short = is_short(nbytes, self._xsize)
-        return collectives.gather(self.layout, self.rank, root, piece, packing, maxlinear=self._maxlinear, short=short)
+        return collectives.gather(
+            self.layout,
+            self.rank,
+            root,
+            piece,
+            packing,
+            maxlinear=self._maxlinear,
+            short=is_short(nbytes, self._xsize),
+            native=self._sized(packing.size_of(range(self.size))) is not None,
+        )
 
     def gatherv(self, root: int, piece: Octets) -> Algorithm[list[Octets] | None]:
         """IMPI 4.13."""
@@ -87,7 +99,8 @@ class Within:
         """IMPI 4.14. ``packing``: None if only the root knows the sizes, which is then no matter of IMPI."""
         if packing is not None and "scatter=masters" in self._others:
             return collectives.scatter_by_masters(self.layout, self.rank, root, pieces, packing)
-        return collectives.scatter(self.layout, self.rank, root, pieces)
+        like = None if packing is None or self._sized(packing.size * self.size) is None else packing.size
+        return collectives.scatter(self.layout, self.rank, root, pieces, like=like)
 
     def scatterv(self, root: int, pieces: Sequence[Octets] | None) -> Algorithm[Octets | None]:
         """IMPI 4.15."""
@@ -95,20 +108,29 @@ class Within:
 
     def allgather(self, piece: Octets, packing: Packing, nbytes: int) -> Algorithm[list[Octets]]:
         """IMPI 4.19."""
-        short = is_short(nbytes, self._xsize)
-        return collectives.allgather(self.layout, self.rank, piece, packing, maxlinear=self._maxlinear, short=short)
+        return collectives.allgather(
+            self.layout,
+            self.rank,
+            piece,
+            packing,
+            maxlinear=self._maxlinear,
+            short=is_short(nbytes, self._xsize),
+            native=self._sized(packing.size_of(range(self.size))) is not None,
+        )
 
     def allgatherv(self, piece: Octets, packing: Packing) -> Algorithm[list[Octets]]:
         """IMPI 4.20."""
         if "allgatherv=gathervs" in self._others:
             return collectives.allgatherv_by_gathervs(self.layout, self.rank, piece)
-        return collectives.allgatherv(self.layout, self.rank, piece, packing, maxlinear=self._maxlinear)
+        native = self._sized(packing.size_of(range(self.size))) is not None
+        return collectives.allgatherv(self.layout, self.rank, piece, packing, maxlinear=self._maxlinear, native=native)
 
     def alltoall(self, pieces: Sequence[Octets], packing: Fixed | None = None) -> Algorithm[list[Octets]]:
         """IMPI 4.22. ``packing``: None if nobody knows the others' sizes, which is then no matter of IMPI."""
         if packing is not None and "alltoall=masters" in self._others and is_short(packing.size, self._xsize):
             return collectives.alltoall_by_masters(self.layout, self.rank, pieces, packing)
-        return collectives.alltoall(self.layout, self.rank, pieces)
+        alike = packing is not None and self._sized(packing.size * self.size) is not None
+        return collectives.alltoall(self.layout, self.rank, pieces, alike=alike)
 
     def alltoallv(self, pieces: Sequence[Octets]) -> Algorithm[list[Octets]]:
         """IMPI 4.23; also Alltoallw, which IMPI does not have and which is the same on octets."""
@@ -116,17 +138,23 @@ class Within:
 
     def reduce(self, root: int, value: Any, reduction: Reduction[Any]) -> Algorithm[Any]:
         """IMPI 4.16."""
-        return collectives.reduce(self.layout, self.rank, root, value, reduction, maxlinear=self._maxlinear)
+        return collectives.reduce(
+            self.layout, self.rank, root, value, reduction, maxlinear=self._maxlinear, native=self._native
+        )
 
     def allreduce(self, value: Any, reduction: Reduction[Any]) -> Algorithm[Any]:
         """IMPI 4.21."""
-        return collectives.allreduce(self.layout, self.rank, value, reduction, maxlinear=self._maxlinear)
+        return collectives.allreduce(
+            self.layout, self.rank, value, reduction, maxlinear=self._maxlinear, native=self._native
+        )
 
     def reduce_scatter(
         self, value: Any, reduction: Reduction[Any], divide: Callable[[Any], Sequence[Any]]
     ) -> Algorithm[Any]:
         """IMPI 4.17."""
-        return collectives.reduce_scatter(self.layout, self.rank, value, reduction, divide, maxlinear=self._maxlinear)
+        return collectives.reduce_scatter(
+            self.layout, self.rank, value, reduction, divide, maxlinear=self._maxlinear, native=self._native
+        )
 
     def scan(self, value: Any, reduction: Reduction[Any]) -> Algorithm[Any]:
         """IMPI 4.18."""
@@ -143,6 +171,10 @@ class Within:
     def free(self) -> Algorithm[None]:
         """IMPI 4.5: a barrier."""
         return self.barrier()
+
+    def _sized(self, nbytes: int | None) -> int | None:
+        """``nbytes`` where the local phase can be the vendor's, else None."""
+        return nbytes if self._native and nbytes is not None and nbytes <= INT_MAX else None
 
 
 class Between:
@@ -163,7 +195,7 @@ class Between:
         """Return when all of the other group have come."""
         yield from inter.exchange(self.peers, [b""] * self.peers, BARRIER_TAG)
 
-    def bcast(self, root: int, value: Any) -> Algorithm[Any]:
+    def bcast(self, root: int, value: Any, nbytes: int | None = None) -> Algorithm[Any]:
         """See :func:`impi.collectives.inter.bcast`."""
         return inter.bcast(self.peers, root, value)
 

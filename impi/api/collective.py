@@ -57,8 +57,10 @@ class BufferOperations:
         finish = None if role.is_root or message is None else _unpacker(message)
 
         def start() -> Request:
-            octets = transport.packed(message) if role.is_root and message is not None else None
-            return self._begin(do.bcast(root, octets), finish)
+            if message is None:
+                return self._begin(do.bcast(root, None))
+            octets = transport.packed(message) if role.is_root else None
+            return self._begin(do.bcast(root, octets, transport.packed_size(message)), finish)
 
         return start
 

@@ -61,7 +61,9 @@ class Communicator(State):
         self.context: Context | None = None
         rank = list(members).index(engine.rank)
         if peers is None:
-            self.algorithms = Within(Layout([job.procs[world].client for world in members]), rank, job)
+            layout = Layout([job.procs[world].client for world in members])
+            native = engine.vendor.world.collectives is not None
+            self.algorithms = Within(layout, rank, job, native=native)
         else:
             self.algorithms = Between(rank, len(members), len(peers))
         self.topology = topology

@@ -13,6 +13,7 @@ from impi.api.op import Op
 from impi.collectives import Reduction
 from impi.engine.collective import ArrayCodec
 from impi.semantics import op as predefined
+from impi.vendors.base import INT_MAX, REDUCIBLE, REDUCTIONS
 
 __all__ = ["Plan", "plan", "store"]
 
@@ -51,7 +52,15 @@ def plan(message: Message, op: Op) -> Plan:
         return inoutvec
 
     codec = ArrayCodec(typemap, dtype, transport.long_size())
-    return Plan(value, Reduction(combine, op.Is_commutative(), np.copy), codec)
+    return Plan(value, Reduction(combine, op.Is_commutative(), np.copy, _library(name, value)), codec)
+
+
+def _library(name: str | None, value: Array) -> tuple[str, str] | None:
+    """What MPI libraries call the operation and the elements, where they can reduce them."""
+    element = f"{value.dtype.kind}{value.dtype.itemsize}"
+    # Counts of libraries may be C ints.
+    known = name in REDUCTIONS and element in REDUCIBLE and value.nbytes <= INT_MAX
+    return (name, element) if name is not None and known else None
 
 
 def store(into: Message | None, result: Array | None) -> None:

@@ -25,12 +25,13 @@ from impi.collectives.reduction import Reduction
 from impi.collectives.scan import exscan, scan
 from impi.collectives.scatter import scatter, scatter_by_masters
 from impi.collectives.scatterv import scatterv
-from impi.collectives.steps import Algorithm, Recv, Send, Step
+from impi.collectives.steps import Algorithm, Local, Recv, Send, Step
 
 __all__ = [
     "Algorithm",
     "Fixed",
     "Layout",
+    "Local",
     "Octets",
     "Packing",
     "Prefixed",

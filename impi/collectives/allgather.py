@@ -8,28 +8,45 @@ from __future__ import annotations
 from impi.collectives.bcast import bcast
 from impi.collectives.gather import gather
 from impi.collectives.layout import Layout
-from impi.collectives.packing import Octets, Packing
-from impi.collectives.steps import Algorithm
+from impi.collectives.packing import Fixed, Octets, Packing
+from impi.collectives.steps import Algorithm, Local
 
 __all__ = ["allgather", "share"]
 
 
 def allgather(
-    layout: Layout, rank: int, piece: Octets, packing: Packing, *, maxlinear: int, short: bool
+    layout: Layout,
+    rank: int,
+    piece: Octets,
+    packing: Packing,
+    *,
+    maxlinear: int,
+    short: bool,
+    native: bool = False,
 ) -> Algorithm[list[Octets]]:
     """Every process returns the pieces of all ranks, in rank order; the arguments are those of :func:`gather`."""
-    pieces = yield from gather(layout, rank, 0, piece, packing, maxlinear=maxlinear, short=short)
-    return (yield from share(layout, rank, pieces, packing, maxlinear=maxlinear))
+    if native and isinstance(packing, Fixed) and layout.num_masters() == 1 and layout.size > 1:
+        [everything] = yield [Local("allgather", value=piece)]
+        return everything  # type: ignore[no-any-return]  # what a step brings is the caller's
+    pieces = yield from gather(layout, rank, 0, piece, packing, maxlinear=maxlinear, short=short, native=native)
+    return (yield from share(layout, rank, pieces, packing, maxlinear=maxlinear, native=native))
 
 
 def share(
-    layout: Layout, rank: int, pieces: list[Octets] | None, packing: Packing, *, maxlinear: int
+    layout: Layout,
+    rank: int,
+    pieces: list[Octets] | None,
+    packing: Packing,
+    *,
+    maxlinear: int,
+    native: bool = False,
 ) -> Algorithm[list[Octets]]:
     """Broadcast the pieces that rank 0 has gathered, in rank order, as one message."""
     if layout.size == 1 and pieces is not None:
         return pieces
     ranks = range(layout.size)
     joined: Octets | None = None if pieces is None else packing.join(pieces, ranks)
-    spread: Algorithm[Octets] = bcast(layout, rank, 0, joined, maxlinear=maxlinear)
+    like = packing.size_of(ranks) if native else None
+    spread: Algorithm[Octets] = bcast(layout, rank, 0, joined, maxlinear=maxlinear, like=like)
     octets = yield from spread
     return packing.split(octets, ranks) if pieces is None else pieces

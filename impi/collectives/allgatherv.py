@@ -17,15 +17,17 @@ __all__ = ["allgatherv", "allgatherv_by_gathervs"]
 
 
 def allgatherv(
-    layout: Layout, rank: int, piece: Octets, packing: Packing, *, maxlinear: int
+    layout: Layout, rank: int, piece: Octets, packing: Packing, *, maxlinear: int, native: bool = False
 ) -> Algorithm[list[Octets]]:
     """Every process returns the pieces of all ranks, in rank order; ``packing`` is the same everywhere.
+
+    ``native``: the local phase of the broadcast is :class:`impi.collectives.steps.Local`.
 
     Raises:
         PeerError: a piece has not the size that ``packing`` says.
     """
     pieces = yield from gatherv(layout, rank, 0, piece)
-    return (yield from share(layout, rank, pieces, packing, maxlinear=maxlinear))
+    return (yield from share(layout, rank, pieces, packing, maxlinear=maxlinear, native=native))
 
 
 def allgatherv_by_gathervs(layout: Layout, rank: int, piece: Octets) -> Algorithm[list[Octets]]:

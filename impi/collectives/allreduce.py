@@ -11,14 +11,23 @@ from impi.collectives.bcast import bcast
 from impi.collectives.layout import Layout
 from impi.collectives.reduce import reduce
 from impi.collectives.reduction import Reduction
-from impi.collectives.steps import Algorithm
+from impi.collectives.steps import Algorithm, Local
 
 __all__ = ["allreduce"]
 
 V = TypeVar("V")
 
 
-def allreduce(layout: Layout, rank: int, value: V, reduction: Reduction[V], *, maxlinear: int) -> Algorithm[V]:
-    """Every process returns the same reduction of all values. ``value`` stays as it is; one alone returns it itself."""
-    result = yield from reduce(layout, rank, 0, value, reduction, maxlinear=maxlinear)
-    return (yield from bcast(layout, rank, 0, result, maxlinear=maxlinear))
+def allreduce(
+    layout: Layout, rank: int, value: V, reduction: Reduction[V], *, maxlinear: int, native: bool = False
+) -> Algorithm[V]:
+    """Every process returns the same reduction of all values. ``value`` stays as it is; one alone returns it itself.
+
+    ``native``: as for :func:`reduce`.
+    """
+    native = native and reduction.library is not None
+    if native and layout.num_masters() == 1 and layout.size > 1:
+        [whole] = yield [Local("allreduce", value=value, reduction=reduction)]
+        return whole  # type: ignore[no-any-return]  # what a step brings is the caller's
+    result = yield from reduce(layout, rank, 0, value, reduction, maxlinear=maxlinear, native=native)
+    return (yield from bcast(layout, rank, 0, result, maxlinear=maxlinear, like=value if native else None))

@@ -7,18 +7,32 @@ octets, n = masters.
 from __future__ import annotations
 
 from impi.collectives.layout import Layout
-from impi.collectives.steps import Algorithm, Recv, Send
+from impi.collectives.steps import Algorithm, Local, Recv, Send
 from impi.collectives.tags import BARRIER_TAG
-from impi.collectives.teams import high_links
+from impi.collectives.teams import Links, high_links
 
 __all__ = ["barrier"]
 
 _NOTHING = b""
 
 
-def barrier(layout: Layout, rank: int, *, maxlinear: int) -> Algorithm[None]:
-    """Return when every process of the communicator has come here."""
-    parent, wide, near = high_links(layout, rank, 0, maxlinear)
+def barrier(layout: Layout, rank: int, *, maxlinear: int, native: bool = False) -> Algorithm[None]:
+    """Return when every process of the communicator has come here. ``native``: local phases are :class:`Local`."""
+    links = high_links(layout, rank, 0, maxlinear)
+    if not (native and layout.has_company(rank)):
+        yield from _over(layout, links, maxlinear)
+        return
+    together = Local("barrier", layout.local_master_rank(rank))
+    yield [together]
+    if layout.num_masters() > 1:
+        if layout.is_master(rank):
+            yield from _over(layout, Links(links.parent, links.wide, ()), maxlinear)
+        # The master comes here when all other clients have come.
+        yield [together]
+
+
+def _over(layout: Layout, links: Links, maxlinear: int) -> Algorithm[None]:
+    parent, wide, near = links
     # IMPI 4.10: a linear root listens to the masters in ascending order, a tree to the far children first.
     children = (*near, *(wide if layout.num_masters() <= maxlinear else reversed(wide)))
     if children:

@@ -7,21 +7,28 @@ same for every size.
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from impi.collectives.layout import Layout
-from impi.collectives.steps import Algorithm, Recv, Send
+from impi.collectives.steps import Algorithm, Local, Recv, Send, Step
 from impi.collectives.tags import BCAST_TAG
-from impi.collectives.teams import high_links
+from impi.collectives.teams import across, high_links
 
 __all__ = ["bcast"]
 
 V = TypeVar("V")
 
 
-def bcast(layout: Layout, rank: int, root: int, value: V | None = None, *, maxlinear: int) -> Algorithm[V]:
-    """Every process returns the root's ``value``; the others' own is not looked at."""
+def bcast(
+    layout: Layout, rank: int, root: int, value: V | None = None, *, maxlinear: int, like: Any = None
+) -> Algorithm[V]:
+    """Every process returns the root's ``value``; the others' own is not looked at.
+
+    ``like``: if given, at all processes alike, the local phase is :class:`Local`, with this.
+    """
     layout.check(root, "root")
+    if like is not None and layout.has_company(rank):
+        return (yield from _native(layout, rank, root, value, maxlinear, like))
     parent, wide, near = high_links(layout, rank, root, maxlinear)
     result = value
     if parent is not None:
@@ -30,3 +37,17 @@ def bcast(layout: Layout, rank: int, root: int, value: V | None = None, *, maxli
     if wide or near:
         yield [Send(child, result, BCAST_TAG) for child in (*wide, *near)]
     return result  # type: ignore[return-value]  # the root's own is a value by contract
+
+
+def _native(layout: Layout, rank: int, root: int, value: V | None, maxlinear: int, like: Any) -> Algorithm[V]:
+    stand_in = root if layout.are_local(rank, root) else layout.local_master_rank(rank)
+    if rank != stand_in:
+        [result] = yield [Local("bcast", stand_in, like=like)]
+        return result  # type: ignore[no-any-return]  # what a step brings is the caller's
+    parent, wide = across(layout, root, maxlinear).high(rank)
+    result = value
+    if parent is not None:
+        [result] = yield [Recv(parent, BCAST_TAG)]
+    steps: list[Step] = [Send(child, result, BCAST_TAG) for child in wide]
+    yield [*steps, Local("bcast", stand_in, result, like)]
+    return result  # type: ignore[no-any-return]  # the root's own is a value by contract

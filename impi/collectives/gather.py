@@ -11,8 +11,8 @@ number, from the sender's own onwards and round, those of one client by rank.
 from __future__ import annotations
 
 from impi.collectives.layout import Layout
-from impi.collectives.packing import Octets, Packing, concatenate
-from impi.collectives.steps import Algorithm, Recv, Send
+from impi.collectives.packing import Fixed, Octets, Packing, concatenate
+from impi.collectives.steps import Algorithm, Local, Recv, Send
 from impi.collectives.tags import GATHER_TAG
 from impi.collectives.teams import Team, across, within
 
@@ -25,7 +25,15 @@ def is_short(nbytes: int, xsize: int) -> bool:
 
 
 def gather(
-    layout: Layout, rank: int, root: int, piece: Octets, packing: Packing, *, maxlinear: int, short: bool
+    layout: Layout,
+    rank: int,
+    root: int,
+    piece: Octets,
+    packing: Packing,
+    *,
+    maxlinear: int,
+    short: bool,
+    native: bool = False,
 ) -> Algorithm[list[Octets] | None]:
     """The root returns the pieces of all ranks, in rank order, its own as it was given; the others None.
 
@@ -37,15 +45,20 @@ def gather(
         packing: how pieces travel together; the same everywhere. Not used by the long form.
         maxlinear: the job's.
         short: :func:`is_short` of the size of one piece; must be the same everywhere.
+        native: whether local phases are :class:`Local`, where all pieces have one size.
 
     Raises:
         LocalProtocolError: no such root.
         PeerError: a piece has not the size that ``packing`` says.
     """
     layout.check(root, "root")
+    native = native and isinstance(packing, Fixed)
+    if native and layout.num_masters() == 1 and layout.size > 1:
+        [pieces] = yield [Local("gather", root, piece)]
+        return pieces  # type: ignore[no-any-return]  # what a step brings is the caller's
     if not short:
         return (yield from gather_direct(layout, rank, root, piece, GATHER_TAG))
-    return (yield from _gather_short(layout, rank, root, piece, packing, maxlinear=maxlinear))
+    return (yield from _gather_short(layout, rank, root, piece, packing, maxlinear=maxlinear, native=native))
 
 
 def gather_direct(layout: Layout, rank: int, root: int, piece: Octets, tag: int) -> Algorithm[list[Octets] | None]:
@@ -59,10 +72,16 @@ def gather_direct(layout: Layout, rank: int, root: int, piece: Octets, tag: int)
 
 
 def _gather_short(
-    layout: Layout, rank: int, root: int, piece: Octets, packing: Packing, *, maxlinear: int
+    layout: Layout, rank: int, root: int, piece: Octets, packing: Packing, *, maxlinear: int, native: bool
 ) -> Algorithm[list[Octets] | None]:
     near = within(layout, rank, root)
-    blocks = yield from _collect(near, rank, packing.join([piece], [rank]))
+    own = packing.join([piece], [rank])
+    if native and layout.has_company(rank):
+        indexes: tuple[tuple[int, ...], ...] = tuple((i,) for i in range(len(near.members)))
+        [blocks] = yield [Local("gather", near.members[near.first], own)]
+    else:
+        indexes = near.blocks
+        blocks = yield from _collect(near, rank, own)
     if blocks is None:
         return None
     wide = across(layout, root, maxlinear)
@@ -72,8 +91,8 @@ def _gather_short(
         return None
     far = yield from _collect(wide, rank, b"")
     pieces: list[Octets] = [piece] * layout.size
-    for octets, indexes in zip(blocks, near.blocks, strict=True):
-        _place(pieces, octets, [near.members[i] for i in indexes], packing)
+    for octets, block in zip(blocks, indexes, strict=True):
+        _place(pieces, octets, [near.members[i] for i in block], packing)
     for octets, masters in zip((far or [])[1:], wide.blocks[1:], strict=True):
         _place(pieces, octets, [r for m in masters for r in layout.locals_to_master(m)], packing)
     pieces[root] = piece

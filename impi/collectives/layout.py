@@ -86,6 +86,10 @@ class Layout:
         """Processes under the client of ``rank``, itself among them."""
         return len(self._locals[self._number[rank]])
 
+    def has_company(self, rank: int) -> bool:
+        """Has the client of ``rank`` another process?"""
+        return self.num_local_to_rank(rank) > 1
+
     def locals_to_master(self, number: int) -> tuple[int, ...]:
         """The ranks under the client of master ``number``, ascending, the master first.
 

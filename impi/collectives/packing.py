@@ -33,6 +33,9 @@ class Packing(Protocol):
     def split(self, octets: Octets, ranks: Sequence[int]) -> list[Octets]:
         """The pieces of ``ranks``, in this order, without copying. Raises PeerError if the message does not fit."""
 
+    def size_of(self, ranks: Sequence[int]) -> int | None:
+        """Octets of the message of ``ranks``; None if only who has the pieces knows."""
+
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
@@ -48,6 +51,10 @@ class Fixed:
         """Cut every ``size`` octets."""
         return _split_sized(octets, [self.size] * len(ranks))
 
+    def size_of(self, ranks: Sequence[int]) -> int:
+        """Known."""
+        return self.size * len(ranks)
+
 
 @dataclass(frozen=True, slots=True)
 class Sized:
@@ -62,6 +69,10 @@ class Sized:
     def split(self, octets: Octets, ranks: Sequence[int]) -> list[Octets]:
         """Cut by the sizes of ``ranks``."""
         return _split_sized(octets, [self.sizes[r] for r in ranks])
+
+    def size_of(self, ranks: Sequence[int]) -> int:
+        """Known."""
+        return sum(self.sizes[r] for r in ranks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +100,10 @@ class Prefixed:
         if position != len(view):
             raise PeerError(f"a collective message has {len(view) - position} octets behind its {len(ranks)} pieces")
         return pieces
+
+    def size_of(self, ranks: Sequence[int]) -> None:
+        """Not known."""
+        return
 
 
 def concatenate(blocks: Sequence[Octets]) -> Octets:

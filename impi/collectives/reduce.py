@@ -12,9 +12,9 @@ from typing import TypeVar
 
 from impi.collectives.layout import Layout
 from impi.collectives.reduction import Reduction
-from impi.collectives.steps import Algorithm, Recv, Send
+from impi.collectives.steps import Algorithm, Local, Recv, Send
 from impi.collectives.tags import REDUCE_TAG
-from impi.collectives.teams import low_links
+from impi.collectives.teams import across, low_links
 
 __all__ = ["reduce"]
 
@@ -25,16 +25,19 @@ _AT_ONCE = 8
 
 
 def reduce(
-    layout: Layout, rank: int, root: int, value: V, reduction: Reduction[V], *, maxlinear: int
+    layout: Layout, rank: int, root: int, value: V, reduction: Reduction[V], *, maxlinear: int, native: bool = False
 ) -> Algorithm[V | None]:
     """The root returns the reduction of all values, the others None.
 
-    ``value`` stays as it is; one process alone returns it itself.
+    ``value`` stays as it is; one process alone returns it itself. ``native``: local phases are :class:`Local` where the
+    reduction is one of libraries.
 
     Raises:
         LocalProtocolError: no such root.
     """
     layout.check(root, "root")
+    if native and reduction.library is not None and layout.has_company(rank):
+        return (yield from _native(layout, rank, root, value, reduction, maxlinear=maxlinear))
     if reduction.commutative:
         return (yield from _over_masters(layout, rank, root, value, reduction, maxlinear=maxlinear))
     return (yield from _in_rank_order(layout, rank, root, value, reduction))
@@ -55,6 +58,20 @@ def _over_masters(
         return result
     yield [Send(parent, result, REDUCE_TAG)]
     return None
+
+
+def _native(
+    layout: Layout, rank: int, root: int, value: V, reduction: Reduction[V], *, maxlinear: int
+) -> Algorithm[V | None]:
+    stand_in = root if layout.are_local(rank, root) else layout.local_master_rank(rank)
+    [result] = yield [Local("reduce", stand_in, value, reduction=reduction)]
+    parent, wide = across(layout, root, maxlinear).low(rank) if rank == stand_in else (None, ())
+    if wide:
+        for other in (yield [Recv(child, REDUCE_TAG) for child in wide]):
+            result = reduction.combine(other, result)
+    if parent is not None:
+        yield [Send(parent, result, REDUCE_TAG)]
+    return result if rank == root else None
 
 
 def _in_rank_order(layout: Layout, rank: int, root: int, value: V, reduction: Reduction[V]) -> Algorithm[V | None]:

@@ -27,6 +27,7 @@ def reduce_scatter(
     divide: Callable[[V], Sequence[V]],
     *,
     maxlinear: int,
+    native: bool = False,
 ) -> Algorithm[V]:
     """Every process returns its part of the reduction of all values.
 
@@ -37,8 +38,9 @@ def reduce_scatter(
         reduction: how two values become one.
         divide: a value's parts, one for each rank; only rank 0 calls it.
         maxlinear: the job's.
+        native: as for :func:`reduce`.
     """
-    whole = yield from reduce(layout, rank, 0, value, reduction, maxlinear=maxlinear)
+    whole = yield from reduce(layout, rank, 0, value, reduction, maxlinear=maxlinear, native=native)
     # What reduce returns at its root is a value by contract, also where that is None.
     parts = divide(whole) if rank == 0 else None  # type: ignore[arg-type]
     return (yield from scatterv(layout, rank, 0, parts))

@@ -25,3 +25,5 @@ class Reduction(Generic[V]):
     copy: Callable[[V], V] = _same
     """A value that :attr:`combine` may overwrite, so that the caller's own stays as it is. By default the value itself:
     right where :attr:`combine` never works in place."""
+    library: tuple[str, str] | None = None
+    """The names of the operation and of the element by which MPI libraries do the same, if they do."""

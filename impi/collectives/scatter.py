@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from impi.collectives.layout import Layout
 from impi.collectives.packing import Octets, Packing
-from impi.collectives.steps import Algorithm, Recv, Send
+from impi.collectives.steps import Algorithm, Local, Recv, Send
 from impi.collectives.tags import SCATTER_TAG
 from impi.collectives.teams import across
 from impi.errors import LocalProtocolError
@@ -22,13 +22,20 @@ __all__ = ["scatter", "scatter_by_masters", "scatter_direct"]
 V = TypeVar("V")
 
 
-def scatter(layout: Layout, rank: int, root: int, pieces: Sequence[V] | None = None) -> Algorithm[V]:
+def scatter(
+    layout: Layout, rank: int, root: int, pieces: Sequence[V] | None = None, *, like: int | None = None
+) -> Algorithm[V]:
     """Every process returns its piece of the root's ``pieces``, one for each rank; the others' are not looked at.
+
+    ``like``: if given, at all processes alike, under one client it is :class:`Local`, of pieces of so many octets.
 
     Raises:
         LocalProtocolError: no such root, or the root has not one piece for each rank.
     """
     layout.check(root, "root")
+    if like is not None and layout.num_masters() == 1 and layout.size > 1:
+        [mine] = yield [Local("scatter", root, _one_each(layout, pieces) if rank == root else None, like)]
+        return mine  # type: ignore[no-any-return]  # what a step brings is the caller's
     return (yield from scatter_direct(layout, rank, root, pieces, SCATTER_TAG))
 
 

@@ -7,9 +7,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from impi.collectives.steps import Algorithm, Recv, Send
+from impi.collectives.steps import Algorithm, Local, Recv, Send
 from impi.engine.context import Context
 from impi.engine.engine import Engine
+from impi.engine.local import LocalOperation, Room
 from impi.engine.operations import Operation, ReceiveOperation
 from impi.engine.payload import BufferSource, OctetSource, OctetTarget, Source
 from impi.errors import ImpiError
@@ -18,7 +19,7 @@ from impi.semantics.datatype import TypeMap
 __all__ = ["ArrayCodec", "Codec", "CollectiveOperation", "OctetCodec"]
 
 
-class Codec(Protocol):
+class Codec(Room, Protocol):
     """How an algorithm's values travel."""
 
     def encode(self, value: Any) -> Source:
@@ -41,6 +42,15 @@ class OctetCodec:
         """As they are."""
         return data
 
+    def view(self, value: Any) -> memoryview:
+        """The octets."""
+        view = memoryview(value)
+        return view.cast("B") if view.nbytes else memoryview(b"")
+
+    def fresh(self, like: int) -> bytearray:
+        """So many octets."""
+        return bytearray(like)
+
 
 class ArrayCodec:
     """Values are one-dimensional arrays of native elements, for reductions."""
@@ -52,8 +62,7 @@ class ArrayCodec:
 
     def encode(self, value: Any) -> Source:
         """external32 or native, as the way requires."""
-        octets = value.view(np.uint8).data if value.size else memoryview(b"")
-        return BufferSource(self._datatype, octets, 0, value.size, self._long_size)
+        return BufferSource(self._datatype, self.view(value), 0, value.size, self._long_size)
 
     def decode(self, data: bytearray, *, external: bool) -> Any:
         """A fresh array."""
@@ -64,6 +73,14 @@ class ArrayCodec:
             octets = value.view(np.uint8).data
             self._datatype.unpack(memoryview(data), octets, 0, count, external=external, long_size=self._long_size)
         return value
+
+    def view(self, value: Any) -> memoryview:
+        """The octets in memory."""
+        return value.view(np.uint8).data if value.size else memoryview(b"")
+
+    def fresh(self, like: Any) -> Any:
+        """Another array of the same kind."""
+        return np.empty_like(like)
 
 
 class CollectiveOperation:
@@ -97,7 +114,7 @@ class CollectiveOperation:
         self._codec = codec
         self._finish = finish
         self._waiting: list[Operation] = []
-        self._targets: list[tuple[ReceiveOperation, OctetTarget]] = []
+        self._targets: list[tuple[ReceiveOperation, OctetTarget] | LocalOperation] = []
         self._started = False
         self.done = False
         self.cancelled = False
@@ -119,15 +136,14 @@ class CollectiveOperation:
             self._started = True
             self._resume(None)
         while not self.done and all(operation.done for operation in self._waiting):
-            self._resume(
-                [
-                    self._codec.decode(
-                        target.data, external=operation.message is not None and operation.message.external
-                    )
-                    for operation, target in self._targets
-                ]
-            )
+            self._resume([self._brought(target) for target in self._targets])
         return self.done
+
+    def _brought(self, target: tuple[ReceiveOperation, OctetTarget] | LocalOperation) -> Any:
+        if isinstance(target, LocalOperation):
+            return target.value
+        operation, octets = target
+        return self._codec.decode(octets.data, external=operation.message is not None and operation.message.external)
 
     def _resume(self, values: list[Any] | None) -> None:
         try:
@@ -154,6 +170,11 @@ class CollectiveOperation:
             if isinstance(step, Send):
                 source = self._codec.encode(step.value)
                 self._waiting.append(self._engine.send(self._context, step.dest, step.tag, source, collective=True))
+            elif isinstance(step, Local):
+                phase = LocalOperation(self._context, step, self._codec)
+                self._engine.track(phase)
+                self._targets.append(phase)
+                self._waiting.append(phase)
 
     def _end(self, value: Any, failure: Exception | None = None) -> None:
         self.failure = failure

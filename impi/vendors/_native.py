@@ -21,6 +21,7 @@ __all__ = ["NativeVendor", "real_mpi"]
 _NAME = "mpi4py.MPI"
 _INT_MAX = 2**31 - 1
 """Most elements of one call where the library's counts are C ints (before MPI 4)."""
+_INTEGERS = (("i", "INT"), ("u", "UINT"))
 _UNIT = 2**30
 """Octets of one element of the type that carries longer messages."""
 
@@ -138,6 +139,53 @@ class _Arrival:
         return _Request(self._message.Irecv([buffer, 1, datatype]), datatype)
 
 
+class _Collectives:
+    """The library's non-blocking collectives on octets: who blocks in a library does not serve the channels."""
+
+    __slots__ = ("_comm", "_library")
+
+    def __init__(self, library: _Library, comm: Any) -> None:
+        self._library = library
+        self._comm = comm
+
+    def barrier(self) -> _Request:
+        return self._started(self._comm.Ibarrier())
+
+    def bcast(self, data: memoryview, root: int) -> _Request:
+        return self._started(self._comm.Ibcast(self._octets(data), root))
+
+    def gather(self, piece: memoryview, into: memoryview | None, root: int) -> _Request:
+        return self._started(self._comm.Igather(self._octets(piece), self._pieces(into), root))
+
+    def scatter(self, pieces: memoryview | None, into: memoryview, root: int) -> _Request:
+        return self._started(self._comm.Iscatter(self._pieces(pieces), self._octets(into), root))
+
+    def allgather(self, piece: memoryview, into: memoryview) -> _Request:
+        return self._started(self._comm.Iallgather(self._octets(piece), self._pieces(into)))
+
+    def alltoall(self, pieces: memoryview, into: memoryview) -> _Request:
+        return self._started(self._comm.Ialltoall(self._pieces(pieces), self._pieces(into)))
+
+    def reduce(self, data: memoryview, into: memoryview | None, element: str, op: str, root: int) -> _Request:
+        datatype, function = self._library.reduction(element, op)
+        there = None if into is None else [into, datatype]
+        return self._started(self._comm.Ireduce([data, datatype], there, function, root))
+
+    def allreduce(self, data: memoryview, into: memoryview, element: str, op: str) -> _Request:
+        datatype, function = self._library.reduction(element, op)
+        return self._started(self._comm.Iallreduce([data, datatype], [into, datatype], function))
+
+    def _started(self, request: Any) -> _Request:
+        self._library.messages += 1
+        return _Request(request)
+
+    def _octets(self, data: memoryview) -> Any:
+        return [data, data.nbytes, self._library.byte]
+
+    def _pieces(self, data: memoryview | None) -> Any:
+        return None if data is None else [data, data.nbytes // self._comm.size, self._library.byte]
+
+
 class _Library:
     """What every communicator of the library needs; counts the messages."""
 
@@ -145,6 +193,13 @@ class _Library:
         self.mpi = mpi
         self.byte = mpi.BYTE
         self.messages = 0
+        sizes = (1, 2, 4, 8)
+        self._types = {f"{kind}{n}": getattr(mpi, f"{name}{8 * n}_T") for kind, name in _INTEGERS for n in sizes}
+        self._types.update(f4=mpi.FLOAT, f8=mpi.DOUBLE, c8=mpi.C_FLOAT_COMPLEX, c16=mpi.C_DOUBLE_COMPLEX)
+
+    def reduction(self, element: str, op: str) -> tuple[Any, Any]:
+        """The library's type and operation of these names (see :class:`impi.vendors.base.LocalCollectives`)."""
+        return self._types[element], getattr(self.mpi, op)
 
     def long_type(self, nbytes: int) -> Any:
         """One element of ``nbytes`` octets, because a count of octets may not fit the library's counts (C int)."""
@@ -159,7 +214,7 @@ class _Library:
 class _Comm:
     """A communicator of the library."""
 
-    __slots__ = ("_any_source", "_any_tag", "_comm", "_library", "_status", "rank", "size")
+    __slots__ = ("_any_source", "_any_tag", "_comm", "_library", "_status", "collectives", "rank", "size")
 
     def __init__(self, library: _Library, comm: Any, like: _Comm | None = None) -> None:
         self._library = library
@@ -167,6 +222,7 @@ class _Comm:
         self._status = library.mpi.Status()
         self._any_source = library.mpi.ANY_SOURCE
         self._any_tag = library.mpi.ANY_TAG
+        self.collectives = _Collectives(library, comm)
         # Nothing may be asked of a communicator whose creation is under way.
         self.rank: int = comm.Get_rank() if like is None else like.rank
         self.size: int = comm.Get_size() if like is None else like.size

@@ -7,9 +7,16 @@ or a pickle. Every implementation passes the same contract suite (``tests/vendor
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NoReturn, Protocol
+from typing import Final, NoReturn, Protocol
 
-__all__ = ["Arrival", "LocalComm", "Pending", "Vendor"]
+__all__ = ["INT_MAX", "REDUCIBLE", "REDUCTIONS", "Arrival", "LocalCollectives", "LocalComm", "Pending", "Vendor"]
+
+INT_MAX: Final = 2**31 - 1
+"""Most octets of a local collective: counts of libraries may be C ints."""
+REDUCIBLE: Final = frozenset(["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8", "c8", "c16"])
+"""The elements that :class:`LocalCollectives` can reduce: numpy's kind and octets, in native order."""
+REDUCTIONS: Final = frozenset(["MAX", "MIN", "SUM", "PROD", "LAND", "BAND", "LOR", "BOR", "LXOR", "BXOR"])
+"""The operations by which it can, as in MPI; which are defined for an element, MPI says."""
 
 
 class Pending(Protocol):
@@ -33,11 +40,53 @@ class Arrival(Protocol):
         ...
 
 
+class LocalCollectives(Protocol):
+    """The library's own collectives, started by all members in the same order; octets stay untouched until done.
+
+    Ranks are those of the :class:`LocalComm`. All pieces of one operation have the same size; together they, like
+    every buffer, are less than 2^31 octets.
+    """
+
+    def barrier(self) -> Pending:
+        """Done when all have started it."""
+        ...
+
+    def bcast(self, data: memoryview, root: int) -> Pending:
+        """From ``data`` at the root into ``data`` elsewhere."""
+        ...
+
+    def gather(self, piece: memoryview, into: memoryview | None, root: int) -> Pending:
+        """All pieces in rank order into the root's ``into``."""
+        ...
+
+    def scatter(self, pieces: memoryview | None, into: memoryview, root: int) -> Pending:
+        """The root's pieces, in rank order, one for each."""
+        ...
+
+    def allgather(self, piece: memoryview, into: memoryview) -> Pending:
+        """All pieces in rank order, everywhere."""
+        ...
+
+    def alltoall(self, pieces: memoryview, into: memoryview) -> Pending:
+        """A piece from everybody for everybody, in rank order."""
+        ...
+
+    def reduce(self, data: memoryview, into: memoryview | None, element: str, op: str, root: int) -> Pending:
+        """Into the root's ``into``, element by element, of :data:`REDUCIBLE` by one of :data:`REDUCTIONS`."""
+        ...
+
+    def allreduce(self, data: memoryview, into: memoryview, element: str, op: str) -> Pending:
+        """The same everywhere."""
+        ...
+
+
 class LocalComm(Protocol):
     """The native communicator of the procs of one client that belong to one IMPI communicator."""
 
     rank: int
     size: int
+    collectives: LocalCollectives | None
+    """None: the vendor has none of its own."""
 
     def isend(self, dest: int, tag: int, data: memoryview, *, sync: bool) -> Pending:
         """Start sending; ``data`` must stay untouched until done. ``sync``: done only once received."""

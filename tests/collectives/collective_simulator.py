@@ -1,7 +1,8 @@
 """All processes of one communicator in one thread: runs their generators in an order that a seed decides.
 
-Messages of one (source, destination, tag) do not overtake each other; all else may. Where nothing can move any more and
-somebody still waits, that is a deadlock and raises.
+Messages of one (source, destination, tag) do not overtake each other; all else may. Where nothing can move any more
+and somebody still waits, that is a deadlock and raises. A local phase is complete when all of its client have begun
+it; that they mean the same one, as a library wants it, is asserted.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from impi.collectives import Recv, Send, Step
+from impi.collectives import Local, Send, Step
 
 
 class Deadlock(AssertionError):
@@ -34,6 +35,8 @@ class Outcome:
     """What each rank returned."""
     trace: list[Message] = field(default_factory=list)
     """Every message, in the order in which they were started."""
+    phases: int = 0
+    """Local phases, each counted once for its client."""
 
     def between(self, clients: Sequence[int]) -> list[Message]:
         """Only the messages that go from one client to another."""
@@ -52,8 +55,12 @@ class _Proc:
 class Simulator:
     """``synchronous``: a send is done only when it is received, as MPI allows for any standard send."""
 
-    def __init__(self, generators: Sequence[Any], seed: int, *, synchronous: bool = True) -> None:
+    def __init__(
+        self, generators: Sequence[Any], seed: int, *, synchronous: bool = True, clients: Sequence[int] = ()
+    ) -> None:
         self.random = random.Random(seed)
+        self.clients = clients
+        self.phases: dict[int, dict[int, tuple[int, Local]]] = {}
         self.synchronous = synchronous
         self.procs = [_Proc(g) for g in generators]
         self.outcome = Outcome([None] * len(generators))
@@ -63,10 +70,7 @@ class Simulator:
     def run(self) -> Outcome:
         while moves := self._moves():
             kind, what = moves[self.random.randrange(len(moves))]
-            if kind == "resume":
-                self._resume(what)
-            else:
-                self._deliver(what)
+            self.move(kind, what)
         waiting = [r for r, p in enumerate(self.procs) if not p.finished]
         if waiting:
             raise Deadlock(f"ranks {waiting} wait for ever: posted {self.posted}, sent {self.sent}")
@@ -74,9 +78,18 @@ class Simulator:
         assert not left, f"sent but never received: {left}"
         return self.outcome
 
+    def move(self, kind: str, what: Any) -> None:
+        if kind == "resume":
+            self._resume(what)
+        elif kind == "phase":
+            self._phase(self.phases.pop(what))
+        else:
+            self._deliver(what)
+
     def _moves(self) -> list[tuple[str, Any]]:
         ready = [("resume", r) for r, p in enumerate(self.procs) if not p.finished and not p.open_steps]
-        return ready + [("deliver", k) for k, q in self.sent.items() if q and self.posted.get(k)]
+        complete = [("phase", c) for c, begun in self.phases.items() if len(begun) == list(self.clients).count(c)]
+        return ready + complete + [("deliver", k) for k, q in self.sent.items() if q and self.posted.get(k)]
 
     def _resume(self, rank: int) -> None:
         proc = self.procs[rank]
@@ -89,11 +102,16 @@ class Simulator:
         proc.started = True
         assert isinstance(steps, list) and steps, "a list of steps, never an empty one"
         proc.open_steps = len(steps)
-        proc.received = [None] * sum(isinstance(s, Recv) for s in steps)
+        proc.received = [None] * sum(not isinstance(s, Send) for s in steps)
         slot = 0
         for step in steps:
             if isinstance(step, Send):
                 self._send(rank, step)
+            elif isinstance(step, Local):
+                begun = self.phases.setdefault(self.clients[rank], {})
+                assert rank not in begun, "one local phase at a time"
+                begun[rank] = (slot, step)
+                slot += 1
             else:
                 assert step.source != rank and 0 <= step.source < len(self.procs)
                 self.posted.setdefault((step.source, rank, step.tag), deque()).append(slot)
@@ -105,6 +123,16 @@ class Simulator:
         self.outcome.trace.append(Message(rank, step.dest, step.tag, _over_the_wire(step.value)))
         self.sent.setdefault((rank, step.dest, step.tag), deque()).append(value)
         if not self.synchronous:
+            self.procs[rank].open_steps -= 1
+
+    def _phase(self, begun: dict[int, tuple[int, Local]]) -> None:
+        self.outcome.phases += 1
+        ranks = sorted(begun)
+        steps = [begun[rank][1] for rank in ranks]
+        assert len({(step.what, step.root) for step in steps}) == 1, f"not the same phase: {steps}"
+        assert steps[0].root in ranks, "a root of another client"
+        for rank, value in zip(ranks, local_phase(steps, ranks), strict=True):
+            self.procs[rank].received[begun[rank][0]] = value
             self.procs[rank].open_steps -= 1
 
     def _deliver(self, key: tuple[int, int, int]) -> None:
@@ -120,5 +148,34 @@ def _over_the_wire(value: Any) -> Any:
     return bytes(value) if isinstance(value, bytes | bytearray | memoryview) else copy.deepcopy(value)
 
 
-def run(generators: Sequence[Any], seed: int, *, synchronous: bool = True) -> Outcome:
-    return Simulator(generators, seed, synchronous=synchronous).run()
+def local_phase(steps: Sequence[Local], ranks: Sequence[int]) -> list[Any]:
+    """What an MPI library's own collective brings to each of its ranks."""
+    what, root = steps[0].what, steps[0].root
+    values = [_over_the_wire(step.value) for step in steps]
+    roots = [rank == root for rank in ranks]
+    if what == "bcast":
+        assert all(step.like is not None for step in steps), "no room"
+        return [_over_the_wire(values[roots.index(True)]) for _ in ranks]
+    if what == "scatter":
+        pieces = values[roots.index(True)]
+        assert {len(piece) for piece in pieces} == {step.like for step in steps}, "pieces of different sizes"
+        return list(pieces)
+    if what in ("gather", "allgather"):
+        assert len({len(value) for value in values}) == 1, "pieces of different sizes"
+        return [list(values) if here or what == "allgather" else None for here in roots]
+    if what == "alltoall":
+        assert len({len(piece) for value in values for piece in value}) == 1, "pieces of different sizes"
+        return [[value[i] for value in values] for i in range(len(ranks))]
+    if what in ("reduce", "allreduce"):
+        reduction = steps[0].reduction
+        assert reduction is not None and reduction.commutative and reduction.library is not None
+        result = values[-1]
+        for value in reversed(values[:-1]):
+            result = reduction.combine(value, result)
+        return [copy.deepcopy(result) if here or what == "allreduce" else None for here in roots]
+    assert what == "barrier"
+    return [None] * len(ranks)
+
+
+def run(generators: Sequence[Any], seed: int, *, synchronous: bool = True, clients: Sequence[int] = ()) -> Outcome:
+    return Simulator(generators, seed, synchronous=synchronous, clients=clients).run()

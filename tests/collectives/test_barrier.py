@@ -10,28 +10,34 @@ from collective_simulator import Simulator, run
 
 from impi.collectives import Layout, barrier
 
+native = pytest.mark.parametrize("native", [False, True], ids=["messages", "library"])
+
 
 @pytest.mark.parametrize("size", range(1, 10))
 @pytest.mark.parametrize("limit", [1, 32])
-def test_between_clients(size: int, limit: int) -> None:
+@native
+def test_between_clients(size: int, limit: int, native: bool) -> None:
     for seed, clients in enumerate(chapter4.layouts(size)):
         layout = Layout(clients)
-        outcome = run([barrier(layout, r, maxlinear=limit) for r in range(size)], seed)
+        procs = [barrier(layout, r, maxlinear=limit, native=native) for r in range(size)]
+        outcome = run(procs, seed, clients=clients)
         wire = Counter((m.source, m.dest, m.tag, tuple(m.value)) for m in outcome.between(clients))
         assert wire == Counter(chapter4.barrier(clients, limit)), clients
 
 
 @pytest.mark.parametrize("size", range(2, 10))
 @pytest.mark.parametrize("limit", [1, 32])
-def test_nobody_leaves_before_the_last_has_come(size: int, limit: int) -> None:
+@native
+def test_nobody_leaves_before_the_last_has_come(size: int, limit: int, native: bool) -> None:
     for clients in chapter4.layouts(size):
         for late in range(size):
             layout = Layout(clients)
-            simulator = Simulator([barrier(layout, r, maxlinear=limit) for r in range(size)], late, synchronous=False)
+            procs = [barrier(layout, r, maxlinear=limit, native=native) for r in range(size)]
+            simulator = Simulator(procs, late, synchronous=False, clients=clients)
             simulator.procs[late].open_steps = 1  # it is still busy with something else
             while moves := simulator._moves():
                 kind, what = moves[0]
-                simulator._resume(what) if kind == "resume" else simulator._deliver(what)
+                simulator.move(kind, what)
             assert not any(p.finished for p in simulator.procs), (clients, late)
             simulator.procs[late].open_steps = 0
             simulator.run()

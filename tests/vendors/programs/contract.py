@@ -10,10 +10,18 @@ import time
 import traceback
 from pathlib import Path
 
+import numpy
+
 from impi.engine.join import claim
 from impi.vendors import load
+from impi.vendors.base import REDUCIBLE, REDUCTIONS
 
 WAIT_S = 20.0
+REDUCE = {
+    "MAX": numpy.max, "MIN": numpy.min, "SUM": numpy.sum, "PROD": numpy.prod, "LAND": numpy.all, "LOR": numpy.any,
+    "LXOR": lambda all_of: len(all_of) % 2, "BAND": numpy.bitwise_and.reduce, "BOR": numpy.bitwise_or.reduce,
+    "BXOR": numpy.bitwise_xor.reduce,
+}  # fmt: skip
 join = claim()
 vendor = load(join)
 world = vendor.world
@@ -111,6 +119,75 @@ def any_source_brings_all():
             assert take(arrival) == b"%d %d" % (arrival.source, arrival.tag)
     else:
         done(*[send(0, tag, b"%d %d" % (rank, tag)) for tag in range(50)])
+
+
+def collectives_of_its_own():
+    """Several under way at a time, beside messages; a vendor may have none."""
+    own = world.collectives
+    if own is None:
+        return
+    meet()
+    message = send((rank + 1) % size, 9, b"between")
+    for n in (0, 1, 5, 70_000):
+        for root in range(size):
+            pieces = [bytes([r + 1]) * n for r in range(size)]
+            whole = b"".join(pieces)
+            spread = bytearray(pieces[root] if rank == root else n)
+            gathered, handed, shared, turned = (
+                bytearray(n * size),
+                bytearray(n),
+                bytearray(n * size),
+                bytearray(n * size),
+            )
+            done(
+                own.barrier(),
+                own.bcast(memoryview(spread), root),
+                own.gather(memoryview(pieces[rank]), memoryview(gathered) if rank == root else None, root),
+                own.scatter(memoryview(whole) if rank == root else None, memoryview(handed), root),
+                own.allgather(memoryview(pieces[rank]), memoryview(shared)),
+                own.alltoall(memoryview(whole), memoryview(turned)),
+            )
+            assert bytes(spread) == pieces[root] and bytes(handed) == pieces[rank]
+            assert bytes(gathered) == (whole if rank == root else bytes(n * size))
+            assert bytes(shared) == whole and bytes(turned) == pieces[rank] * size
+    assert take(next_arrival()) == b"between"
+    done(message)
+
+
+def reductions_of_its_own():
+    own = world.collectives
+    if own is None:
+        return
+    for element in sorted(REDUCIBLE):
+        for op in sorted(REDUCTIONS):
+            if element[0] in "fc" and (op[0] in "LB" or (element[0] == "c" and op in ("MIN", "MAX"))):
+                continue  # not defined by MPI
+            mine, all_of = numpy.full(3, rank + 1, element), numpy.arange(1, size + 1).astype(element)
+            expected = numpy.full(3, REDUCE[op](all_of), element)
+            everywhere, at_root = numpy.zeros(3, element), numpy.zeros(3, element)
+            root = size - 1
+            data = memoryview(mine).cast("B")
+            done(
+                own.allreduce(data, memoryview(everywhere).cast("B"), element, op),
+                own.reduce(data, memoryview(at_root).cast("B") if rank == root else None, element, op, root),
+            )
+            assert (everywhere == expected).all(), (element, op, everywhere, expected)
+            assert (at_root == (expected if rank == root else 0)).all(), (element, op)
+
+
+def collectives_of_a_subset():
+    """Of a communicator of some, in another order; and of its duplicate."""
+    if size < 2 or world.collectives is None:
+        return
+    ranks = list(range(size))[::-1]
+    part = world.subset(ranks, 40)
+    copy, pending = part.duplicate(42)
+    done(pending)
+    for comm in (part, copy):
+        data = bytearray(b"root" if comm.rank == 0 else 4)
+        done(comm.collectives.bcast(memoryview(data), 0))
+        assert data == b"root"
+        comm.free()
 
 
 def nothing_is_invented():

@@ -1,0 +1,131 @@
+"""Local phases of collectives, on the collectives of the client's own MPI library."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from impi.collectives.steps import Local
+from impi.engine.context import Context
+from impi.vendors.base import LocalCollectives, Pending
+
+__all__ = ["LocalOperation", "Room"]
+
+
+class Room(Protocol):
+    """What a codec knows of the values of local phases."""
+
+    def view(self, value: Any) -> memoryview:
+        """The octets of a value, in native form; those of a fresh one can be written."""
+        ...
+
+    def fresh(self, like: Any) -> Any:
+        """A value whose octets will be written, of the size of ``like``."""
+        ...
+
+
+class LocalOperation:
+    """A local phase under way."""
+
+    __slots__ = ("_keep", "_pending", "_value", "cancelled", "done")
+
+    def __init__(self, context: Context, step: Local, room: Room) -> None:
+        shadow = context.shadow
+        assert shadow is not None and shadow.collectives is not None
+        root = context.shadow_of.get(step.root, 0)
+        start = _Start(shadow.collectives, step, room, root, is_root=root == shadow.rank, size=shadow.size)
+        self._pending: Pending = getattr(start, step.what)()
+        self._keep: Any = start.keep
+        self._value = start.value
+        self.done = False
+        self.cancelled = False
+
+    def advance(self) -> bool:
+        """Ask the vendor."""
+        if not self.done and self._pending.test():
+            self.done = True
+            self._keep = None
+        return self.done
+
+    @property
+    def value(self) -> Any:
+        """What it brings, once it is done (see :class:`Local`)."""
+        return self._value()
+
+
+class _Start:
+    """Starts it: a method for each kind. ``keep`` must live until it is done; ``value`` makes what it brings."""
+
+    def __init__(
+        self, collectives: LocalCollectives, step: Local, room: Room, root: int, *, is_root: bool, size: int
+    ) -> None:
+        self._collectives = collectives
+        self._step = step
+        self._room = room
+        self._root = root
+        self._is_root = is_root
+        self._size = size
+        self.keep: Any = None
+        self.value: Callable[[], Any] = _nothing
+
+    def barrier(self) -> Pending:
+        return self._collectives.barrier()
+
+    def bcast(self) -> Pending:
+        value = self._step.value if self._is_root else self._result(self._step.like)
+        self.value = lambda: value
+        return self._collectives.bcast(self._view(value), self._root)
+
+    def scatter(self) -> Pending:
+        pieces = self._view(b"".join(self._step.value)) if self._is_root else None
+        return self._collectives.scatter(pieces, self._view(self._result(self._step.like)), self._root)
+
+    def gather(self) -> Pending:
+        piece = self._view(self._step.value)
+        return self._collectives.gather(piece, self._pieces(piece.nbytes) if self._is_root else None, self._root)
+
+    def allgather(self) -> Pending:
+        piece = self._view(self._step.value)
+        return self._collectives.allgather(piece, self._pieces(piece.nbytes))
+
+    def alltoall(self) -> Pending:
+        pieces = self._view(b"".join(self._step.value))
+        return self._collectives.alltoall(pieces, self._pieces(pieces.nbytes // self._size))
+
+    def reduce(self) -> Pending:
+        element, op = self._names()
+        into = self._view(self._result(self._step.value)) if self._is_root else None
+        return self._collectives.reduce(self._view(self._step.value), into, element, op, self._root)
+
+    def allreduce(self) -> Pending:
+        element, op = self._names()
+        into = self._view(self._result(self._step.value))
+        return self._collectives.allreduce(self._view(self._step.value), into, element, op)
+
+    def _names(self) -> tuple[str, str]:
+        reduction = self._step.reduction
+        assert reduction is not None and reduction.library is not None
+        return reduction.library[1], reduction.library[0]
+
+    def _result(self, like: Any) -> Any:
+        value = self._room.fresh(like)
+        self.value = lambda: value
+        return value
+
+    def _pieces(self, nbytes: int) -> memoryview:
+        view = memoryview(bytearray(nbytes * self._size))
+        self.value = lambda: _split(view, nbytes, self._size)
+        return view
+
+    def _view(self, value: Any) -> memoryview:
+        view = self._room.view(value)
+        self.keep = (self.keep, view)
+        return view
+
+
+def _split(view: memoryview, nbytes: int, n: int) -> Sequence[memoryview]:
+    return [view[i * nbytes : (i + 1) * nbytes] for i in range(n)]
+
+
+def _nothing() -> None:
+    return
