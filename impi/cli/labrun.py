@@ -23,7 +23,7 @@ from impi.testbed.clusters import find_cluster
 from impi.testbed.execute import Limits
 from impi.testbed.expectations import DEFAULT_FILE, Expectations, load
 from impi.testbed.history import DEFAULT_S, EarlierRun, durations, expected_s, read_run
-from impi.testbed.matrix import TIERS, NothingSelected, Plan, choose
+from impi.testbed.matrix import DEFAULT_TIER, TIERS, NothingSelected, Plan, choose
 from impi.testbed.reports import planned_digest
 from impi.testbed.results import RunFolder, exit_code, plan_value, sign
 from impi.testbed.runner import Backend
@@ -85,7 +85,7 @@ def add_run(verb: argparse.ArgumentParser) -> None:
 def _add_selection(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("selectors", nargs="*", metavar="SELECTOR", help="which cells; without one, all of the tier")
     verb.add_argument("-x", "--exclude", action="append", default=[], metavar="SELECTOR", help="but not these")
-    verb.add_argument("--tier", choices=TIERS, help="how much to select from (default: pairs)")
+    verb.add_argument("--tier", choices=TIERS, help=f"how much to select from (default: {DEFAULT_TIER})")
     verb.add_argument("--topology", metavar="T", help="such as 2x2+1x4, or a file of clusters/: all cases on it")
     verb.add_argument("--parties", metavar="A+B", help="the vendors of the clients, in their order")
     verb.add_argument("--failed", action="store_true", help="of these, only what did not pass in the newest run")
@@ -146,7 +146,7 @@ def _planned(options: argparse.Namespace, backend: Backend) -> Plan:
         include = _failed(read_run(options.runs), include)
     return choose(
         backend,
-        tier=options.tier or "pairs",
+        tier=options.tier or DEFAULT_TIER,
         topologies=topologies,
         parties=parties,
         include=include,

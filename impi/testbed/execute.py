@@ -226,6 +226,7 @@ class _Attempt:
             argv += ["--nodes", ",".join(f"{n.name}:{shape.procs_per_node}" for n in lab.clients[client])]
         else:
             argv += ["--interface", node.address]
+        argv += self.cell.case.options
         argv += [lab.python(client), f"{root}/programs/rankwrap.py", f"{root}/{self.folder}"]
         argv += [lab.python(client), f"{root}/programs/{self.cell.case.program}"]
         env = {**_CROWDED, **lab.environment(client), **self._auth()}

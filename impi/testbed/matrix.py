@@ -14,10 +14,13 @@ from impi.testbed.cell import VENDORS, Cell, check_selector, is_literal, matches
 from impi.testbed.runner import Backend
 from impi.testbed.topology import Topology, parse_topology
 
-__all__ = ["TIERS", "Excluded", "NothingSelected", "Plan", "cells_of", "choose", "make_plan"]
+__all__ = ["DEFAULT_TIER", "TIERS", "Excluded", "NothingSelected", "Plan", "cells_of", "choose", "make_plan"]
 
-TIERS: Final = ("smoke", "pairs", "full")
-"""``smoke``: two mixed pairs, few cases; ``pairs``: the default; ``full``: all cases on all."""
+TIERS: Final = ("smoke", "core", "pairs", "full")
+"""``smoke``: two mixed pairs, few cases; ``core``: the default, in a few minutes; ``pairs``: all cases on every ordered
+pair, and what concerns several nodes there, too; ``full``: all cases on all.
+"""
+DEFAULT_TIER: Final = "core"
 
 _PAIR: Final = parse_topology("1x2+1x2")
 _WIDE: Final = parse_topology("2x2+2x2")
@@ -63,20 +66,25 @@ def cells_of(tier: str, topologies: Sequence[Topology] = (), parties: Sequence[t
     """
     if topologies or parties:
         return list(_chosen(topologies, parties))
+    every, pairs = list(CASES.values()), list(itertools.product(VENDORS, repeat=2))
+    wide = [c for c in every if c.wide]
     if tier == "smoke":
-        return list(_cells([c for c in CASES.values() if c.smoke], _SMOKE_PARTIES, _PAIR))
-    wide = [c for c in CASES.values() if c.wide or tier == "full"]
-    pairs = list(itertools.product(VENDORS, repeat=2))
-    trios = list(itertools.permutations(VENDORS)) if tier == "full" else _TRIO_PARTIES
-    # What every pair must show is asked of both orders; the rest of each unordered pair once, or a run takes too long.
-    rest = [c for c in CASES.values() if c not in wide]
-    return [
-        *_cells(wide, pairs, _PAIR),
-        *_cells(rest, list(itertools.combinations(VENDORS, 2)), _PAIR),
-        *_cells(wide, pairs if tier == "full" else _WIDE_PARTIES, _WIDE),
-        *_cells([c for c in wide if c.smoke], () if tier == "full" else _WIDE_SHORT_PARTIES, _WIDE),
-        *_cells(wide, trios, _TRIO),
-    ]
+        return list(_cells([c for c in every if c.smoke], _SMOKE_PARTIES, _PAIR))
+    if tier == "core":
+        # What every pair must show is asked of both orders, the rest of each unordered pair once.
+        rest = [c for c in every if c.core and not c.wide]
+        return [
+            *_cells(wide, pairs, _PAIR),
+            *_cells(rest, list(itertools.combinations(VENDORS, 2)), _PAIR),
+            *_cells(wide, _WIDE_PARTIES, _WIDE),
+            *_cells([c for c in wide if c.smoke], _WIDE_SHORT_PARTIES, _WIDE),
+            *_cells(wide, _TRIO_PARTIES, _TRIO),
+        ]
+    if tier == "pairs":
+        several = [c for c in every if c.nodes or c.wide]
+        return [*_cells(every, pairs, _PAIR), *_cells(several, pairs, _WIDE), *_cells(wide, _TRIO_PARTIES, _TRIO)]
+    trios = list(itertools.permutations(VENDORS))
+    return [*_cells(every, pairs, _PAIR), *_cells(every, pairs, _WIDE), *_cells(every, trios, _TRIO)]
 
 
 def _chosen(topologies: Sequence[Topology], parties: Sequence[tuple[str, ...]]) -> Iterator[Cell]:
@@ -119,7 +127,7 @@ def make_plan(cells: Sequence[Cell], backend: Backend) -> Plan:
 def choose(
     backend: Backend,
     *,
-    tier: str = "pairs",
+    tier: str = DEFAULT_TIER,
     topologies: Sequence[Topology] = (),
     parties: Sequence[tuple[str, ...]] = (),
     include: Sequence[str] = (),

@@ -6,12 +6,25 @@ from typing import Final
 
 from impi.testbed.cases.base import Case, Crossing, Ends
 from impi.testbed.cases.collectives import COLLECTIVE_CASES
+from impi.testbed.cases.communicators import COMMUNICATOR_CASES
+from impi.testbed.cases.forms import FORM_CASES
 from impi.testbed.cases.job import JOB_CASES
 from impi.testbed.cases.p2p import P2P_CASES
+from impi.testbed.cases.reductions import REDUCTION_CASES
+from impi.testbed.cases.requests import REQUEST_CASES
 
 __all__ = ["CASES", "TAGS", "Case", "Crossing", "Ends"]
 
-CASES: Final = {case.name: case for case in (*JOB_CASES, *P2P_CASES, *COLLECTIVE_CASES)}
+_ALL: Final = (
+    *JOB_CASES,
+    *P2P_CASES,
+    *REQUEST_CASES,
+    *COLLECTIVE_CASES,
+    *FORM_CASES,
+    *REDUCTION_CASES,
+    *COMMUNICATOR_CASES,
+)
+CASES: Final = {case.name: case for case in _ALL}
 """All cases by name, in the order in which they are shown and run."""
 
 TAGS: Final = tuple(dict.fromkeys(label for case in CASES.values() for label in case.labels))

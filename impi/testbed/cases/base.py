@@ -7,7 +7,12 @@ from dataclasses import dataclass, field
 
 from impi.testbed.roster import Roster
 
-__all__ = ["COLLECTIVE", "CREATED", "WORLD", "Case", "Crossing", "Ends", "barrier", "bcast", "reduction"]
+# fmt: off
+__all__ = [
+    "COLLECTIVE", "CREATED", "WORLD", "Case", "Crossing", "Ends", "across", "barrier", "bcast", "reduction",
+    "remote_pairs",
+]
+# fmt: on
 
 WORLD = 0
 """Context id of MPI_COMM_WORLD's point-to-point messages (IMPI 3.3); the next one is for its collectives (4.3)."""
@@ -77,21 +82,40 @@ class Case:
     params: Mapping[str, object] = field(default_factory=dict)
     """Handed to the program."""
     variants: tuple[str, ...] = ("",)
+    options: tuple[str, ...] = ()
+    """Of every ``impirun -client``."""
     smoke: bool = False
     """Whether it belongs to the smallest selection."""
     wide: bool = False
     """Whether it belongs to the selection for clients of several nodes and for three clients."""
+    core: bool = False
+    """Whether it belongs to the default selection, at least for every pair in one order."""
+    nodes: bool = False
+    """Whether tier pairs asks it of clients of several nodes; all that are ``wide`` are asked."""
     tags: tuple[str, ...] = ()
     """What it is about, for selectors such as ``@collective``."""
 
     @property
     def labels(self) -> tuple[str, ...]:
         """Its tags, and ``smoke`` and ``wide`` where it belongs to these selections."""
-        return (*self.tags, *(("smoke",) if self.smoke else ()), *(("wide",) if self.wide else ()))
+        kinds = {"smoke": self.smoke, "wide": self.wide, "core": self.core, "nodes": self.nodes or self.wide}
+        return (*self.tags, *(kind for kind, belongs in kinds.items() if belongs))
 
     def demands(self, roster: Roster, nonce: str) -> list[Crossing]:
         """All that must cross: the case's own messages and the barrier of MPI_Finalize (IMPI 2.4, 4.24)."""
         return [*self.crossings(roster, nonce), *barrier(roster)]
+
+
+def across(roster: Roster) -> list[tuple[int, int]]:
+    """Everybody and the rank half the job away, where that is another client's."""
+    pairs = [(src, (src + roster.size // 2) % roster.size) for src in range(roster.size)]
+    return [(src, dest) for src, dest in pairs if roster.remote(src, dest)]
+
+
+def remote_pairs(roster: Roster) -> list[tuple[int, int]]:
+    """All ordered pairs of ranks of two clients."""
+    ranks = range(roster.size)
+    return [(src, dest) for src in ranks for dest in ranks if roster.remote(src, dest)]
 
 
 def barrier(roster: Roster, *, cid: int = COLLECTIVE, count: int = 1) -> list[Crossing]:

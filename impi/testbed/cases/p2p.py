@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from impi.testbed.cases.base import WORLD, Case, Crossing, barrier
+from impi.testbed.cases.base import WORLD, Case, Crossing, across, barrier
 from impi.testbed.programs.payload import external_doubles, external_ints, numbers, octets
 from impi.testbed.roster import Roster
 
@@ -32,16 +32,8 @@ def _ring(roster: Roster, nonce: str) -> Iterator[Crossing]:
     yield from _around(roster, 9, lambda r: external_ints(numbers(nonce, f"ring/int/{r}", 9)))
 
 
-def _across(roster: Roster) -> Iterator[tuple[int, int]]:
-    """Everybody to the rank half the job away, where that is another client's."""
-    for src in range(roster.size):
-        dest = (src + roster.size // 2) % roster.size
-        if roster.remote(src, dest):
-            yield src, dest
-
-
 def _sizes(roster: Roster, nonce: str) -> Iterator[Crossing]:
-    for src, dest in _across(roster):
+    for src, dest in across(roster):
         for i, size in enumerate(_SIZES):
             data = octets(nonce, f"sizes/{src}/{size}", size)
             # Beyond the limit the first packet waits for its answer (IMPI 3.7.2).
@@ -50,7 +42,7 @@ def _sizes(roster: Roster, nonce: str) -> Iterator[Crossing]:
 
 
 def _ssend(roster: Roster, nonce: str) -> Iterator[Crossing]:
-    for src, dest in _across(roster):
+    for src, dest in across(roster):
         data = octets(nonce, f"ssend/{src}", 64)
         for tag in (50, 51):
             yield Crossing(src=src, dest=dest, cid=WORLD, tag=tag, nbytes=64, payload=data, sync=True)
@@ -73,6 +65,7 @@ P2P_CASES: Final = (
         description="Sendrecv around: octets, doubles and ints, as external32 on the wire",
         clauses=("1.2.2", "3.5", "3.7.1"),
         tags=("p2p",),
+        core=True,
         program="p2p_ring.py",
         checks=lambda _roster, _rank: 4,
         crossings=_ring,
@@ -84,6 +77,7 @@ P2P_CASES: Final = (
         description="messages around the limit between short and long",
         clauses=("3.7.1", "3.7.2"),
         tags=("p2p", "long"),
+        core=True,
         program="p2p_sizes.py",
         checks=lambda _roster, _rank: 2 * len(_SIZES),
         crossings=_sizes,
@@ -95,6 +89,7 @@ P2P_CASES: Final = (
         description="a synchronous send completes only when its receive has begun",
         clauses=("3.7.1",),
         tags=("p2p", "sync"),
+        core=True,
         program="p2p_ssend.py",
         checks=lambda _roster, _rank: 3,
         crossings=_ssend,
@@ -104,6 +99,7 @@ P2P_CASES: Final = (
         description="receives from any source with any tag, after MPI_Probe",
         clauses=("3.7.3",),
         tags=("p2p", "probe"),
+        core=True,
         program="p2p_any.py",
         checks=lambda roster, rank: 2 * (roster.size - 1) + 2 if rank == 0 else 1,
         crossings=_any,

@@ -3,9 +3,25 @@
 from __future__ import annotations
 
 import hashlib
+import operator
 import struct
+from collections.abc import Callable
 
-__all__ = ["external_doubles", "external_ints", "numbers", "octets"]
+__all__ = ["COMBINE", "external", "external_doubles", "external_ints", "numbers", "octets"]
+
+COMBINE: dict[str, Callable[[int, int], int]] = {
+    "MAX": max,
+    "MIN": min,
+    "SUM": operator.add,
+    "PROD": operator.mul,
+    "LAND": lambda a, b: int(bool(a) and bool(b)),
+    "BAND": operator.and_,
+    "LOR": lambda a, b: int(bool(a) or bool(b)),
+    "BOR": operator.or_,
+    "LXOR": lambda a, b: int(bool(a) != bool(b)),
+    "BXOR": operator.xor,
+}
+"""The predefined operations on two integers, by name."""
 
 
 def octets(nonce: str, label: str, size: int) -> bytes:
@@ -16,6 +32,12 @@ def octets(nonce: str, label: str, size: int) -> bytes:
 def numbers(nonce: str, label: str, count: int) -> list[int]:
     """``count`` integers of 0 to 65535: small enough for sums in 4 octets, and exact in a double."""
     return list(struct.unpack(f">{count}H", octets(nonce, label, 2 * count)))
+
+
+def external(code: str, values: list[int]) -> bytes:
+    """Numbers as external32 stores elements of numpy's ``code``, such as ``u2``: big-endian (IMPI 1.2.2)."""
+    letter = {"i1": "b", "u1": "B", "i2": "h", "u2": "H", "i4": "i", "u4": "I", "i8": "q", "u8": "Q"}.get(code)
+    return struct.pack(f">{len(values)}{letter or {'f4': 'f', 'f8': 'd'}[code]}", *values)
 
 
 def external_ints(values: list[int]) -> bytes:

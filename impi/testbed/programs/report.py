@@ -45,7 +45,11 @@ class Report:
     @property
     def client(self) -> int:
         """The client that the plan gives this rank to."""
-        return next(i for i, ranks in enumerate(self.clients) if self.rank in ranks)
+        return self.client_of(self.rank)
+
+    def client_of(self, rank: int) -> int:
+        """The client that the plan gives a rank to."""
+        return next(i for i, ranks in enumerate(self.clients) if rank in ranks)
 
     def octets(self, label: str, size: int) -> bytes:
         """The cell's own octets under that label."""

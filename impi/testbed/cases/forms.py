@@ -1,0 +1,145 @@
+"""Collective operations that move data, in all their forms (IMPI chapter 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from impi.testbed.cases.base import COLLECTIVE, WORLD, Case, Crossing, across, barrier, bcast, reduction, remote_pairs
+from impi.testbed.programs.payload import external_doubles, external_ints, numbers, octets
+from impi.testbed.roster import Roster
+
+__all__ = ["FORM_CASES"]
+
+_GATHER_TAG, _GATHERV_TAG, _SCATTERV_TAG, _ALLTOALLV_TAG = 130, 140, 160, 180
+_DATALEN: Final = 262144
+_LONG: Final = 300_000
+
+
+def _sums(nonce: str, label: str, ranks: list[int], count: int) -> list[int]:
+    return [sum(column) for column in zip(*(numbers(nonce, f"{label}/{r}", count) for r in ranks), strict=True)]
+
+
+def _allreduced(roster: Roster, nonce: str, label: str, count: int) -> Iterator[Crossing]:
+    """A sum of ints: Reduce to rank 0 and Bcast from there (IMPI 4.21)."""
+
+    def of(client: int) -> bytes:
+        return external_ints(_sums(nonce, label, roster.of_client(client), count))
+
+    yield from reduction(roster, 0, 4 * count, of)
+    yield from bcast(roster, 0, external_ints(_sums(nonce, label, list(range(roster.size)), count)))
+
+
+def _long(roster: Roster, nonce: str) -> Iterator[Crossing]:
+    yield from bcast(roster, roster.size - 1, octets(nonce, "long/bcast", _LONG))
+    for rank in range(roster.size):
+        if roster.remote(rank, 0):
+            data = octets(nonce, f"long/gather/{rank}", _LONG)
+            yield Crossing(src=rank, dest=0, cid=COLLECTIVE, tag=_GATHER_TAG, nbytes=_LONG, payload=data, sync=True)
+    total = _sums(nonce, "long/sum", list(range(roster.size)), _LONG // 8)
+    yield from bcast(roster, 0, external_doubles(total))
+
+
+def _vectors(roster: Roster, nonce: str) -> Iterator[Crossing]:
+    every = [octets(nonce, f"vectors/{r}", 3 * r + 1) for r in range(roster.size)]
+    for root in (0, roster.size - 1):
+        for rank, data in enumerate(every):
+            if roster.remote(rank, root):
+                for src, dest, tag in ((rank, root, _GATHERV_TAG), (root, rank, _SCATTERV_TAG)):
+                    yield Crossing(src=src, dest=dest, cid=COLLECTIVE, tag=tag, nbytes=len(data), payload=data)
+    # Allgatherv is Gatherv to rank 0 and Bcast from there (IMPI 4.20).
+    yield from bcast(roster, 0, b"".join(every))
+
+
+def _alltoallv(roster: Roster, nonce: str) -> Iterator[Crossing]:
+    for src, dest in remote_pairs(roster):
+        data = octets(nonce, f"alltoallv/{src}/{dest}", 8 * (src + dest))
+        yield Crossing(src=src, dest=dest, cid=COLLECTIVE, tag=_ALLTOALLV_TAG, nbytes=len(data), payload=data, count=2)
+
+
+def _nonblocking(roster: Roster, nonce: str) -> Iterator[Crossing]:
+    for src, dest in across(roster):
+        data = octets(nonce, f"nonblocking/note/{src}", 20)
+        yield Crossing(src=src, dest=dest, cid=WORLD, tag=72, nbytes=20, payload=data)
+    yield from bcast(roster, 0, external_ints(numbers(nonce, "nonblocking/bcast", 15)))
+    yield from _allreduced(roster, nonce, "nonblocking", 9)
+    yield from bcast(
+        roster, 0, b"".join(external_ints(numbers(nonce, f"nonblocking/{r}", 9)) for r in range(roster.size))
+    )
+    yield from barrier(roster, count=3)
+
+
+def _persistent(roster: Roster, nonce: str) -> Iterator[Crossing]:
+    for turn in range(3):
+        yield from _allreduced(roster, nonce, f"persistent/{turn}", 7)
+        yield from bcast(roster, roster.size - 1, external_ints(numbers(nonce, f"persistent/bcast/{turn}", 11)))
+
+
+def _in_place(roster: Roster, nonce: str) -> Iterator[Crossing]:
+    def of(client: int) -> bytes:
+        return external_ints(_sums(nonce, "in-place", roster.of_client(client), 4))
+
+    yield from reduction(roster, 0, 16, of)
+    yield from bcast(roster, 0, b"".join(external_ints(numbers(nonce, f"in-place/{r}", 4)) for r in range(roster.size)))
+
+
+FORM_CASES: Final = (
+    Case(
+        name="coll.long",
+        description="Bcast, Gather and Allreduce of more than a packet takes",
+        clauses=("3.7.2", "4.11", "4.12", "4.16"),
+        tags=("collective", "long"),
+        program="coll_long.py",
+        checks=lambda _roster, _rank: 3,
+        crossings=_long,
+        params={"size": _LONG},
+        nodes=True,
+    ),
+    Case(
+        name="coll.vectors",
+        description="Gatherv, Scatterv and Allgatherv",
+        clauses=("4.13", "4.15", "4.20"),
+        tags=("collective",),
+        program="coll_vectors.py",
+        checks=lambda _roster, _rank: 5,
+        crossings=_vectors,
+        nodes=True,
+    ),
+    Case(
+        name="coll.alltoallv",
+        description="Alltoallv and Alltoallw",
+        clauses=("4.23",),
+        tags=("collective",),
+        program="coll_alltoallv.py",
+        checks=lambda _roster, _rank: 2,
+        crossings=_alltoallv,
+    ),
+    Case(
+        name="coll.nonblocking",
+        description="four collectives under way at once, beside a message",
+        clauses=("4.10", "4.11", "4.19", "4.21"),
+        tags=("collective", "nonblocking"),
+        program="coll_nonblocking.py",
+        checks=lambda _roster, _rank: 4,
+        crossings=_nonblocking,
+        nodes=True,
+    ),
+    Case(
+        name="coll.persistent",
+        description="persistent collectives, started three times",
+        clauses=("4.11", "4.21"),
+        tags=("collective", "nonblocking"),
+        program="coll_persistent.py",
+        checks=lambda _roster, _rank: 6,
+        crossings=_persistent,
+    ),
+    Case(
+        name="coll.in-place",
+        description="MPI_IN_PLACE wherever it may stand",
+        clauses=("4.12", "4.14", "4.16", "4.18", "4.19", "4.22"),
+        tags=("collective",),
+        program="coll_in_place.py",
+        checks=lambda _roster, _rank: 6,
+        crossings=_in_place,
+    ),
+)

@@ -1,0 +1,287 @@
+"""Point-to-point in all its forms: kinds of data, of requests, of sends (IMPI 1.2.2, chapter 3)."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from impi.testbed.cases.base import WORLD, Case, Crossing, across, barrier, remote_pairs
+from impi.testbed.programs.payload import external, external_doubles, external_ints, numbers, octets
+from impi.testbed.roster import Roster
+
+__all__ = ["REQUEST_CASES"]
+
+_DATALEN: Final = 262144
+"""The limit of a short message that our clients propose."""
+_TYPES: Final = (
+    ("INT8_T", "i1"), ("UINT8_T", "u1"), ("SHORT", "i2"), ("UNSIGNED_SHORT", "u2"), ("INT", "i4"), ("UNSIGNED", "u4"),
+    ("INT64_T", "i8"), ("UINT64_T", "u8"), ("FLOAT", "f4"), ("DOUBLE", "f8"),
+)  # fmt: skip
+_PROBED: Final = (0, 10, 300_000)
+_FLOOD: Final = 200
+"""Several times what may be under way by default."""
+_LONG: Final = 600_000
+
+_Payload = Callable[[int], bytes]
+
+
+def _halfway(roster: Roster, tag: int, payload: _Payload, *, sync: bool = False, count: int = 1) -> Iterator[Crossing]:
+    """Everybody to the rank half the job away."""
+    for src, dest in across(roster):
+        data = payload(src)
+        long = sync or len(data) > _DATALEN
+        yield Crossing(src=src, dest=dest, cid=WORLD, tag=tag, nbytes=len(data), payload=data, sync=long, count=count)
+
+
+def _types(roster: Roster, nonce: str) -> Iterator[Crossing]:
+    for tag, (name, code) in enumerate(_TYPES, 100):
+        label = f"types/{name}"
+        yield from _halfway(
+            roster,
+            tag,
+            lambda r, c=code, n=label: external(c, [v % 100 for v in numbers(nonce, f"{n}/{r}", 5)]),  # type: ignore[misc]
+        )
+
+
+def _derived(roster: Roster, nonce: str) -> Iterator[Crossing]:
+    def blocks(rank: int) -> bytes:
+        values = numbers(nonce, f"derived/int/{rank}", 10)
+        return external_ints([*values[8:10], values[4], *values[0:3]])
+
+    def records(rank: int) -> bytes:
+        pairs = zip(numbers(nonce, f"derived/x/{rank}", 3), numbers(nonce, f"derived/n/{rank}", 3), strict=True)
+        return b"".join(struct.pack(">di", x, n) for x, n in pairs)
+
+    yield from _halfway(roster, 80, lambda r: external_doubles(numbers(nonce, f"derived/{r}", 24)[1::4]))
+    yield from _halfway(roster, 81, blocks)
+    yield from _halfway(roster, 82, records)
+
+
+def _packed(roster: Roster, nonce: str) -> Iterator[Crossing]:
+    def octets_of(rank: int) -> bytes:
+        ints = external_ints(numbers(nonce, f"pack/int/{rank}", 4))
+        return ints + external_doubles(numbers(nonce, f"pack/double/{rank}", 3))
+
+    yield from _halfway(roster, 85, octets_of)
+
+
+def _truncated(roster: Roster, nonce: str) -> Iterator[Crossing]:
+    yield from _halfway(roster, 90, lambda r: octets(nonce, f"truncate/{r}", 100))
+    yield from _halfway(roster, 91, lambda r: octets(nonce, f"truncate/next/{r}", 50))
+
+
+def _probed(roster: Roster, nonce: str) -> Iterator[Crossing]:
+    for i, n in enumerate(_PROBED):
+        yield from _halfway(roster, 95 + i, lambda r, n=n: octets(nonce, f"probe/{r}/{n}", n))  # type: ignore[misc]
+
+
+def _cancelled(roster: Roster, nonce: str) -> Iterator[Crossing]:
+    yield from _halfway(roster, 56, lambda r: octets(nonce, f"cancel/next/{r}", 20))
+    yield from barrier(roster, count=3)
+
+
+def _is_across(roster: Roster, rank: int) -> bool:
+    return any(rank == src for src, _ in across(roster))
+
+
+def _persistent(roster: Roster, nonce: str) -> Iterator[Crossing]:
+    for turn in range(3):
+        label = f"persistent/{turn}"
+        yield from _halfway(
+            roster,
+            86,
+            lambda r, of=label: external_ints(numbers(nonce, f"{of}/{r}", 30)),  # type: ignore[misc]
+            sync=True,
+            count=3,
+        )
+
+
+def _buffered(roster: Roster, nonce: str) -> Iterator[Crossing]:
+    for i in range(3):
+        yield from _halfway(roster, 88, lambda r, i=i: octets(nonce, f"buffered/{i}/{r}", 500), count=3)  # type: ignore[misc]
+    yield from _halfway(roster, 89, lambda r: octets(nonce, f"ready/{r}", 40))
+    yield from barrier(roster, count=3)
+
+
+def _ordered(roster: Roster, _nonce: str) -> Iterator[Crossing]:
+    for src, dest in across(roster):
+        for tag in (33, 34, 35):
+            yield Crossing(src=src, dest=dest, cid=WORLD, tag=tag, count=16)
+
+
+def _flood(roster: Roster, _nonce: str) -> Iterator[Crossing]:
+    for src, dest in across(roster):
+        last = external_ints([src, _FLOOD - 1])
+        yield Crossing(src=src, dest=dest, cid=WORLD, tag=36, nbytes=8, payload=last, count=_FLOOD)
+
+
+def _interleaved(roster: Roster, nonce: str) -> Iterator[Crossing]:
+    for i in range(4):
+        yield from _halfway(roster, 40 + i, lambda r, i=i: octets(nonce, f"interleaved/{i}/{r}", _LONG))  # type: ignore[misc]
+
+
+def _waited(roster: Roster, nonce: str) -> Iterator[Crossing]:
+    for src, dest in remote_pairs(roster):
+        for tag in (44, 45):
+            data = octets(nonce, f"waitany/{tag}/{src}/{dest}", 16)
+            yield Crossing(src=src, dest=dest, cid=WORLD, tag=tag, nbytes=16, payload=data)
+
+
+def _empty(roster: Roster, _nonce: str) -> Iterator[Crossing]:
+    for tag in (0, 1, 32767):
+        yield from _halfway(roster, tag, lambda _rank: b"")
+
+
+def _large_objects(roster: Roster, nonce: str) -> Iterator[Crossing]:
+    for src, dest in across(roster):
+        token = octets(nonce, f"large/token/{src}", 40)
+        for tag in (63, 64):
+            yield Crossing(src=src, dest=dest, cid=WORLD, tag=tag, contains=token, sync=True)
+        yield Crossing(src=src, dest=dest, cid=WORLD, tag=65)
+
+
+REQUEST_CASES: Final = (
+    Case(
+        name="p2p.types",
+        description="every basic datatype of one size everywhere",
+        clauses=("1.2.2",),
+        tags=("p2p", "data"),
+        program="p2p_types.py",
+        checks=lambda _roster, _rank: len(_TYPES),
+        crossings=_types,
+        params={"types": [list(pair) for pair in _TYPES]},
+        nodes=True,
+    ),
+    Case(
+        name="p2p.derived",
+        description="columns, blocks and records",
+        clauses=("1.2.2",),
+        tags=("p2p", "data"),
+        program="p2p_derived.py",
+        checks=lambda _roster, _rank: 4,
+        crossings=_derived,
+    ),
+    Case(
+        name="p2p.pack",
+        description="packed data is external32 and nothing else",
+        clauses=("4.1",),
+        tags=("p2p", "data"),
+        program="p2p_pack.py",
+        checks=lambda _roster, _rank: 3,
+        crossings=_packed,
+    ),
+    Case(
+        name="p2p.truncate",
+        description="a message longer than its buffer is an error of the receiver alone",
+        clauses=("3.7.1",),
+        tags=("p2p", "error"),
+        program="p2p_truncate.py",
+        checks=lambda _roster, _rank: 2,
+        crossings=_truncated,
+    ),
+    Case(
+        name="p2p.probe",
+        description="Probe, Iprobe and Mprobe, of long messages, too",
+        clauses=("3.7.2", "3.7.3"),
+        tags=("p2p", "probe", "long"),
+        program="p2p_probe.py",
+        checks=lambda _roster, _rank: 4 * len(_PROBED),
+        crossings=_probed,
+        params={"sizes": list(_PROBED)},
+    ),
+    Case(
+        name="p2p.cancel",
+        description="sends that nobody has received are taken back",
+        clauses=("3.7.4",),
+        tags=("p2p", "cancel"),
+        program="p2p_cancel.py",
+        checks=lambda roster, rank: 3 + 2 * _is_across(roster, rank),
+        crossings=_cancelled,
+    ),
+    Case(
+        name="p2p.persistent",
+        description="persistent requests, started three times",
+        clauses=("3.7.1",),
+        tags=("p2p", "sync"),
+        program="p2p_persistent.py",
+        checks=lambda _roster, _rank: 3,
+        crossings=_persistent,
+    ),
+    Case(
+        name="p2p.buffered",
+        description="buffered and ready sends",
+        clauses=("3.7.1",),
+        tags=("p2p",),
+        program="p2p_buffered.py",
+        checks=lambda _roster, _rank: 4,
+        crossings=_buffered,
+    ),
+    Case(
+        name="p2p.order",
+        description="no overtaking, whatever the sizes and tags",
+        clauses=("3.7.1", "3.7.2"),
+        tags=("p2p", "long"),
+        program="p2p_order.py",
+        checks=lambda _roster, _rank: 1,
+        crossings=_ordered,
+    ),
+    Case(
+        name="p2p.flood",
+        description="more messages than may be under way before any is received",
+        clauses=("3.6",),
+        tags=("p2p", "flow"),
+        program="p2p_flood.py",
+        checks=lambda _roster, _rank: 1,
+        crossings=_flood,
+        params={"count": _FLOOD},
+        nodes=True,
+    ),
+    Case(
+        name="p2p.interleaved",
+        description="four long messages each way at a time",
+        clauses=("3.7.2",),
+        tags=("p2p", "long"),
+        program="p2p_interleaved.py",
+        checks=lambda _roster, _rank: 4,
+        crossings=_interleaved,
+        params={"size": _LONG},
+    ),
+    Case(
+        name="p2p.null-self",
+        description="messages to nobody and to oneself",
+        clauses=("3.7.1",),
+        tags=("p2p",),
+        program="p2p_null_self.py",
+        checks=lambda _roster, _rank: 4,
+        crossings=lambda roster, nonce: _halfway(roster, 5, lambda r: external_ints(numbers(nonce, f"self/{r}", 3))),
+    ),
+    Case(
+        name="p2p.waitany",
+        description="completion in any order, local and remote together",
+        clauses=("3.7.1",),
+        tags=("p2p",),
+        program="p2p_waitany.py",
+        checks=lambda _roster, _rank: 5,
+        crossings=_waited,
+        nodes=True,
+    ),
+    Case(
+        name="p2p.empty",
+        description="messages without octets",
+        clauses=("3.5", "3.7.1"),
+        tags=("p2p",),
+        program="p2p_empty.py",
+        checks=lambda _roster, _rank: 4,
+        crossings=_empty,
+    ),
+    Case(
+        name="objects.large",
+        description="objects beyond the limit of a short message",
+        clauses=("3.7.2",),
+        tags=("p2p", "object", "long"),
+        program="objects_large.py",
+        checks=lambda _roster, _rank: 4,
+        crossings=_large_objects,
+    ),
+)

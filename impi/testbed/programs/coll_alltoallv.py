@@ -1,0 +1,32 @@
+"""A piece of another length for every pair: Alltoallv and Alltoallw (IMPI 4.23)."""
+
+from __future__ import annotations
+
+import numpy as np
+from mpi4py import MPI
+from report import Report  # type: ignore[import-not-found]
+
+report = Report(MPI)
+comm = MPI.COMM_WORLD
+rank, size = report.rank, report.size
+
+
+def piece(of: int, to: int) -> bytes:
+    """What rank ``of`` has for ``to``."""
+    return bytes(report.octets(f"alltoallv/{of}/{to}", 8 * (of + to)))
+
+
+out, into = [piece(rank, r) for r in range(size)], [piece(r, rank) for r in range(size)]
+given, taken = [list(map(len, pieces)) for pieces in (out, into)]
+buffer = np.zeros(sum(taken), dtype=np.uint8)
+comm.Alltoallv([np.frombuffer(b"".join(out), dtype=np.uint8), given], [buffer, taken])
+report.check("alltoallv", buffer.tobytes() == b"".join(into), True)
+buffer[:] = 0
+starts = [[sum(counts[:r]) for r in range(size)] for counts in (given, taken)]
+types = [MPI.BYTE] * size
+comm.Alltoallw(
+    [np.frombuffer(b"".join(out), dtype=np.uint8), (given, starts[0]), types], [buffer, (taken, starts[1]), types]
+)
+report.check("alltoallw", buffer.tobytes() == b"".join(into), True)
+
+report.done()

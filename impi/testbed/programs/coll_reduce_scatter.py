@@ -1,0 +1,26 @@
+"""Reduce_scatter, in blocks of one and of several lengths (IMPI 4.17)."""
+
+from __future__ import annotations
+
+import numpy as np
+from mpi4py import MPI
+from report import Report  # type: ignore[import-not-found]
+
+report = Report(MPI)
+comm = MPI.COMM_WORLD
+rank, size = report.rank, report.size
+
+every = [report.numbers(f"reduce-scatter/{r}", size * (size + 5)) for r in range(size)]
+sums = [sum(column) for column in zip(*every, strict=True)]
+mine = np.array(every[rank], dtype=np.int32)
+block = np.zeros(5, dtype=np.int32)
+comm.Reduce_scatter_block(mine[: 5 * size], block, MPI.SUM)
+report.check("blocks", block.tolist(), sums[5 * rank : 5 * rank + 5])
+counts = [2 * r + 1 for r in range(size)]
+own = mine[: sum(counts)]
+part = np.zeros(counts[rank], dtype=np.int32)
+comm.Reduce_scatter(own, part, counts, MPI.SUM)
+start = sum(counts[:rank])
+report.check("several lengths", part.tolist(), sums[start : start + counts[rank]])
+
+report.done()

@@ -1,0 +1,28 @@
+"""Pieces of other lengths for every rank: Gatherv, Scatterv, Allgatherv (IMPI 4.13, 4.15, 4.20)."""
+
+from __future__ import annotations
+
+import numpy as np
+from mpi4py import MPI
+from report import Report  # type: ignore[import-not-found]
+
+report = Report(MPI)
+comm = MPI.COMM_WORLD
+rank, size = report.rank, report.size
+
+counts = [3 * r + 1 for r in range(size)]
+places = [sum(counts[:r]) for r in range(size)]
+every = [report.octets(f"vectors/{r}", counts[r]) for r in range(size)]
+own = np.frombuffer(every[rank], dtype=np.uint8)
+for root in (0, size - 1):
+    into = np.zeros(sum(counts), dtype=np.uint8)
+    comm.Gatherv(own, [into, counts, places, MPI.BYTE] if rank == root else None, root)
+    report.check(f"gatherv to {root}", rank != root or into.tobytes() == b"".join(every), True)
+    back = np.zeros(counts[rank], dtype=np.uint8)
+    comm.Scatterv([into, counts, places, MPI.BYTE] if rank == root else None, back, root)
+    report.check(f"scatterv from {root}", back.tobytes(), every[rank])
+into = np.zeros(sum(counts), dtype=np.uint8)
+comm.Allgatherv(own, [into, counts, places, MPI.BYTE])
+report.check("allgatherv", into.tobytes(), b"".join(every))
+
+report.done()

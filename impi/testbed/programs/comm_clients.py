@@ -1,0 +1,34 @@
+"""A program that knows its clients: sums inside each, then among their first ranks (IMPI 2.5)."""
+
+from __future__ import annotations
+
+import numpy as np
+from mpi4py import MPI
+from report import Report  # type: ignore[import-not-found]
+
+report = Report(MPI)
+comm = MPI.COMM_WORLD
+rank, size = report.rank, report.size
+
+color = comm.Get_attr(getattr(MPI, "IMPI_CLIENT_COLOR"))  # noqa: B009  (mpi4py's own has no such name)
+home = comm.Split(int(color or 0), rank)
+report.check("one client", home.allgather(rank), report.clients[report.client])
+firsts = comm.Split(0 if home.Get_rank() == 0 else MPI.UNDEFINED, rank)
+every = {r: report.numbers(f"clients/{r}", 4) for r in range(size)}
+inside = np.zeros(4, dtype=np.int32)
+home.Reduce(np.array(every[rank], dtype=np.int32), inside, MPI.SUM, 0)
+total = np.zeros(4, dtype=np.int32)
+if firsts != MPI.COMM_NULL:
+    n, me = firsts.Get_size(), firsts.Get_rank()
+    right, left = (me + 1) % n, (me - 1) % n
+    theirs = np.zeros(4, dtype=np.int32)
+    firsts.Sendrecv(inside, right, 7, theirs, left, 7)
+    expected = [sum(column) for column in zip(*(every[r] for r in report.clients[left]), strict=True)]
+    report.check("the left client's", theirs.tolist(), expected)
+    firsts.Allreduce(inside, total, MPI.SUM)
+    firsts.Free()
+home.Bcast(total, 0)
+report.check("of all", total.tolist(), [sum(column) for column in zip(*every.values(), strict=True)])
+home.Free()
+
+report.done()

@@ -1,0 +1,33 @@
+"""Communicators of groups: Create by all, Create_group by its members only (IMPI 4.4)."""
+
+from __future__ import annotations
+
+import numpy as np
+from mpi4py import MPI
+from report import Report  # type: ignore[import-not-found]
+
+report = Report(MPI)
+comm = MPI.COMM_WORLD
+rank, size = report.rank, report.size
+
+world = comm.Get_group()
+chosen = [r for r in range(size) if r != 1][::-1]
+group = world.Incl(chosen)
+for name, made in (
+    ("Create", comm.Create(group)),
+    ("Create_group", comm.Create_group(group, 4) if rank in chosen else MPI.COMM_NULL),
+):
+    report.check(f"{name}: who is in it", made != MPI.COMM_NULL, rank in chosen)
+    if made == MPI.COMM_NULL:
+        continue
+    n, me = len(chosen), chosen.index(rank)
+    report.check(f"{name}: size and rank", (made.Get_size(), made.Get_rank()), (n, me))
+    into = np.zeros(18, dtype=np.uint8)
+    out = np.frombuffer(report.octets(f"create/{name}/{rank}", 18), dtype=np.uint8)
+    made.Sendrecv(out, (me + 1) % n, 7, into, (me - 1) % n, 7)
+    report.check(f"{name}: around", into.tobytes(), report.octets(f"create/{name}/{chosen[me - 1]}", 18))
+    made.Free()
+group.Free()
+world.Free()
+
+report.done()

@@ -1,0 +1,28 @@
+"""Messages of a duplicate, of its duplicate and of the original do not meet (IMPI 4.3, 4.6)."""
+
+from __future__ import annotations
+
+import numpy as np
+from mpi4py import MPI
+from report import Report  # type: ignore[import-not-found]
+
+report = Report(MPI)
+comm = MPI.COMM_WORLD
+rank, size = report.rank, report.size
+to, source = (rank + size // 2) % size, (rank - size // 2) % size
+
+twin = comm.Dup()
+third = twin.Dup()
+comms = (comm, twin, third)
+out = [np.frombuffer(report.octets(f"dup/{i}/{rank}", 24), dtype=np.uint8) for i in range(3)]
+requests = [c.Isend(buffer, to, 7) for c, buffer in zip(comms, out, strict=True)]
+for i in (2, 0, 1):
+    into = np.zeros(24, dtype=np.uint8)
+    comms[i].Recv(into, MPI.ANY_SOURCE, MPI.ANY_TAG)
+    report.check(f"communicator {i}", into.tobytes(), report.octets(f"dup/{i}/{source}", 24))
+MPI.Request.Waitall(requests)
+report.check("congruent", MPI.Comm.Compare(comm, third), MPI.CONGRUENT)
+third.Free()
+twin.Free()
+
+report.done()

@@ -1,0 +1,29 @@
+"""Forty communicators, made and freed in turn: ids stay apart and come back (IMPI 4.3.1, 4.5)."""
+
+from __future__ import annotations
+
+import numpy as np
+from mpi4py import MPI
+from report import Report  # type: ignore[import-not-found]
+
+report = Report(MPI)
+comm = MPI.COMM_WORLD
+rank, size = report.rank, report.size
+to, source = (rank + size // 2) % size, (rank - size // 2) % size
+
+held = []
+for i in range(40):
+    held.append(comm.Dup() if i % 2 else comm.Split(0, -rank))
+    if len(held) == 8:
+        for made in held[::2]:
+            made.Free()
+        held = held[1::2]
+last = comm.Dup()
+into = np.zeros(12, dtype=np.uint8)
+last.Sendrecv(np.frombuffer(report.octets(f"many/{rank}", 12), dtype=np.uint8), to, 7, into, source, 7)
+report.check("on the last", into.tobytes(), report.octets(f"many/{source}", 12))
+report.check("all agree", last.allreduce(len(held)), size * len(held))
+for made in (*held, last):
+    made.Free()
+
+report.done()

@@ -1,0 +1,29 @@
+"""Objects beyond the limit of a short message, by matched probes and without blocking."""
+
+from __future__ import annotations
+
+from mpi4py import MPI
+from report import Report  # type: ignore[import-not-found]
+
+report = Report(MPI)
+comm = MPI.COMM_WORLD
+rank, size = report.rank, report.size
+to, source = (rank + size // 2) % size, (rank - size // 2) % size
+
+
+def thing(of: int) -> dict[str, object]:
+    """What rank ``of`` sends."""
+    return {"rank": of, "large": report.octets(f"large/{of}", 300_000), "token": report.octets(f"large/token/{of}", 40)}
+
+
+request = comm.isend(thing(rank), to, tag=63)
+message = comm.mprobe(source, 63)
+report.check("matched", message.recv() == thing(source), True)
+request.wait()
+requests = [comm.isend(thing(rank), to, tag=64), comm.isend([rank], to, tag=65)]
+report.check("behind it", comm.recv(source=source, tag=65), [source])
+report.check("the large one", comm.recv(bytearray(400_000), source, 64) == thing(source), True)
+MPI.Request.waitall(requests)
+report.check("gathered", comm.allgather(thing(rank)["rank"]), list(range(size)))
+
+report.done()

@@ -1,0 +1,29 @@
+"""Messages to nobody and to oneself, beside one that crosses."""
+
+from __future__ import annotations
+
+import numpy as np
+from mpi4py import MPI
+from report import Report  # type: ignore[import-not-found]
+
+report = Report(MPI)
+comm = MPI.COMM_WORLD
+rank, size = report.rank, report.size
+to, source = (rank + size // 2) % size, (rank - size // 2) % size
+
+into = np.full(3, 7, dtype=np.int32)
+status = MPI.Status()
+comm.Sendrecv(np.zeros(3, dtype=np.int32), MPI.PROC_NULL, 5, into, MPI.PROC_NULL, 5, status)
+report.check(
+    "nobody's message", (into.tolist(), status.Get_source(), status.Get_count(MPI.INT)), ([7] * 3, MPI.PROC_NULL, 0)
+)
+own = np.array(report.numbers(f"self/{rank}", 3), dtype=np.int32)
+comm.Sendrecv(own, rank, 5, into, rank, 5)
+report.check("one's own", into.tolist(), own.tolist())
+alone = np.zeros(3, dtype=np.int32)
+MPI.COMM_SELF.Sendrecv(own, 0, 5, alone, 0, 5)
+report.check("on MPI_COMM_SELF", alone.tolist(), own.tolist())
+comm.Sendrecv(own, to, 5, into, source, 5)
+report.check("across", into.tolist(), report.numbers(f"self/{source}", 3))
+
+report.done()

@@ -1,0 +1,17 @@
+"""An exception that nobody catches fails its client with a traceback, and the server says which (IMPI 2.3.7)."""
+
+from __future__ import annotations
+
+from mpi4py import MPI
+from report import Report  # type: ignore[import-not-found]
+
+report = Report(MPI)
+comm = MPI.COMM_WORLD
+rank, size = report.rank, report.size
+
+comm.Barrier()
+report.check("size of MPI_COMM_WORLD", size, sum(map(len, report.clients)))
+report.done()
+MPI.Finalize()
+if rank == size - 1:
+    raise RuntimeError("the case's own")
