@@ -82,9 +82,9 @@ def test_a_plan_shows_what_is_left_out_and_why(backend, capsys):
     text = "\n".join(lines)
     assert "p2p.ring/pure+mpich/1x2+1x2  excluded: -x */pure+*" in text
     assert "p2p.ring/mpich+openmpi/2x2+2x2  unsupported: there is one machine" in text
-    assert "p2p.ring/mpich+mpich/2x2+2x2  excluded: not in tier pairs" in text
+    assert "p2p.ring/mpich+mpich/2x2+2x2  excluded: not in tier core" in text
     assert lines[-1].startswith(
-        "6 cells, 6 labs, 2 unsupported, 8 left out (-x */pure+*), 8 left out (not in tier pairs)"
+        "6 cells, 6 labs, 2 unsupported, 8 left out (-x */pure+*), 8 left out (not in tier core)"
     )
 
 
