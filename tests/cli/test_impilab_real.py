@@ -68,7 +68,8 @@ def test_an_interrupt_leaves_nothing(tmp_path, number):
 
 @pytest.mark.slow
 def test_a_run_that_was_killed_goes_on(tmp_path):
-    process = start(tmp_path, "run", "--backend", "local", "--parties", "pure+pure", "p2p.*", "--jobs", "1")
+    cases = ["p2p.ring", "p2p.sizes", "p2p.ssend", "p2p.any"]
+    process = start(tmp_path, "run", "--backend", "local", "--parties", "pure+pure", *cases, "--jobs", "1")
     assert process.stdout is not None
     assert process.stderr is not None
     while "~" not in process.stdout.readline():

@@ -204,7 +204,7 @@ def test_a_plan_shows_what_is_expected(backend, capsys):
 
 
 def test_show(backend, capsys):
-    FILE.write_text(row() + row(cells="p2p.*/*+openmpi/1x2+1x2", more='phase = "case"'))
+    FILE.write_text(row() + row(cells="p2p.[ars]*/*+openmpi/1x2+1x2", more='phase = "case"'))
     assert lab(backend, "expect", "show") == 0
     assert "names 1 cells of --tier full; in the run: none of them" in capsys.readouterr().out
     assert lab(backend, "run", P2P) == 6

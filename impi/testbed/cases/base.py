@@ -9,7 +9,7 @@ from impi.testbed.roster import Roster
 
 # fmt: off
 __all__ = [
-    "COLLECTIVE", "CREATED", "WORLD", "Case", "Crossing", "Ends", "across", "barrier", "bcast", "reduction",
+    "COLLECTIVE", "CREATED", "DATALEN", "WORLD", "Case", "Crossing", "Ends", "across", "barrier", "bcast", "reduction",
     "remote_pairs",
 ]
 # fmt: on
@@ -19,6 +19,8 @@ WORLD = 0
 COLLECTIVE = 1
 CREATED = -1
 """Stands for the point-to-point context of any communicator that the program made: an even one (IMPI 4.3.1)."""
+DATALEN = 262144
+"""The limit of a short message that our clients propose (IMPI 2.3.5): a longer one waits for its answer (3.7.2)."""
 _BARRIER_TAG, _BCAST_TAG, _REDUCE_TAG = 110, 120, 190
 _LINEAR = 4  # most masters for which a collective is linear, unless the user says otherwise (IMPI 2.3.5, 4.25)
 
@@ -132,7 +134,9 @@ def bcast(roster: Roster, root: int, data: bytes, *, cid: int = COLLECTIVE) -> l
     """A broadcast from the root to the masters of the other clients (IMPI 4.11)."""
     edges = _edges(_participants(roster, root), roster.client(root), low=False)
     return [
-        Crossing(src=parent, dest=child, cid=cid, tag=_BCAST_TAG, nbytes=len(data), payload=data)
+        Crossing(
+            src=parent, dest=child, cid=cid, tag=_BCAST_TAG, nbytes=len(data), payload=data, sync=len(data) > DATALEN
+        )
         for child, parent in edges
     ]
 

@@ -12,7 +12,6 @@ from impi.testbed.roster import Roster
 __all__ = ["FORM_CASES"]
 
 _GATHER_TAG, _GATHERV_TAG, _SCATTERV_TAG, _ALLTOALLV_TAG = 130, 140, 160, 180
-_DATALEN: Final = 262144
 _LONG: Final = 300_000
 
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from impi.testbed.cases.base import WORLD, Case, Crossing, across, barrier
+from impi.testbed.cases.base import DATALEN, WORLD, Case, Crossing, across, barrier
 from impi.testbed.programs.payload import external_doubles, external_ints, numbers, octets
 from impi.testbed.roster import Roster
 
 __all__ = ["P2P_CASES"]
 
-_DATALEN: Final = 262144
-"""The limit of a short message that our clients propose; the sizes below lie around it."""
-_SIZES: Final = (0, 1, _DATALEN - 1, _DATALEN, _DATALEN + 1, 1 << 20)
+_SIZES: Final = (0, 1, DATALEN - 1, DATALEN, DATALEN + 1, 1 << 20)
 
 _Payload = Callable[[int], bytes]
 
@@ -37,7 +35,7 @@ def _sizes(roster: Roster, nonce: str) -> Iterator[Crossing]:
         for i, size in enumerate(_SIZES):
             data = octets(nonce, f"sizes/{src}/{size}", size)
             # Beyond the limit the first packet waits for its answer (IMPI 3.7.2).
-            long = size > _DATALEN
+            long = size > DATALEN
             yield Crossing(src=src, dest=dest, cid=WORLD, tag=20 + i, nbytes=size, payload=data, sync=long)
 
 

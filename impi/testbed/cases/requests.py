@@ -6,14 +6,12 @@ import struct
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from impi.testbed.cases.base import WORLD, Case, Crossing, across, barrier, remote_pairs
+from impi.testbed.cases.base import DATALEN, WORLD, Case, Crossing, across, barrier, remote_pairs
 from impi.testbed.programs.payload import external, external_doubles, external_ints, numbers, octets
 from impi.testbed.roster import Roster
 
 __all__ = ["REQUEST_CASES"]
 
-_DATALEN: Final = 262144
-"""The limit of a short message that our clients propose."""
 _TYPES: Final = (
     ("INT8_T", "i1"), ("UINT8_T", "u1"), ("SHORT", "i2"), ("UNSIGNED_SHORT", "u2"), ("INT", "i4"), ("UNSIGNED", "u4"),
     ("INT64_T", "i8"), ("UINT64_T", "u8"), ("FLOAT", "f4"), ("DOUBLE", "f8"),
@@ -30,7 +28,7 @@ def _halfway(roster: Roster, tag: int, payload: _Payload, *, sync: bool = False,
     """Everybody to the rank half the job away."""
     for src, dest in across(roster):
         data = payload(src)
-        long = sync or len(data) > _DATALEN
+        long = sync or len(data) > DATALEN
         yield Crossing(src=src, dest=dest, cid=WORLD, tag=tag, nbytes=len(data), payload=data, sync=long, count=count)
 
 
