@@ -10,6 +10,7 @@ from impi.api import runtime
 from impi.api.buffers import simple
 from impi.api.constants import BSEND_OVERHEAD, BUFFER_AUTOMATIC
 from impi.api.datatype import BYTE
+from impi.api.failing import guarded_function
 from impi.api.request import Request
 from impi.engine.context import Context
 from impi.engine.operations import SendOperation
@@ -61,21 +62,25 @@ class Attached:
 _attached = Attached()
 
 
+@guarded_function
 def Attach_buffer(buf: Any) -> None:
     """Give memory for buffered sends; BUFFER_AUTOMATIC lets them take what they need."""
     _attached.attach(buf)
 
 
+@guarded_function
 def Detach_buffer() -> Any:
     """Wait until all buffered messages are sent, and take the buffer back."""
     return _attached.detach()
 
 
+@guarded_function
 def Flush_buffer() -> None:
     """Wait until all buffered messages are sent."""
     _attached.flush().Wait()
 
 
+@guarded_function
 def Iflush_buffer() -> Request:
     """A request that is complete once all buffered messages are sent."""
     return _attached.flush()

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from impi.api.collective import BufferOperations
+from impi.api.failing import guarded_collective
 from impi.api.op import SUM, Op
 
 __all__ = ["BlockingCollectives", "BlockingScans"]
 
 
+@guarded_collective()
 class BlockingCollectives(BufferOperations):
     """Of every communicator."""
 
@@ -75,6 +77,7 @@ class BlockingCollectives(BufferOperations):
         self._reduce_scatter(sendbuf, recvbuf, recvcounts, op)().Wait()
 
 
+@guarded_collective()
 class BlockingScans(BufferOperations):
     """Of one group only."""
 

@@ -9,12 +9,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from impi.api.collective import BufferOperations
+from impi.api.failing import guarded_collective
 from impi.api.op import SUM, Op
 from impi.api.request import Request
 
 __all__ = ["NonblockingCollectives", "NonblockingScans"]
 
 
+@guarded_collective()
 class NonblockingCollectives(BufferOperations):
     """Of every communicator."""
 
@@ -81,6 +83,7 @@ class NonblockingCollectives(BufferOperations):
         return self._reduce_scatter(sendbuf, recvbuf, recvcounts, op)()
 
 
+@guarded_collective()
 class NonblockingScans(BufferOperations):
     """Of one group only."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from impi.api.failing import guarded_collective
 from impi.api.op import SUM, Op
 from impi.api.pickling import pickle
 from impi.collectives import Octets, Prefixed, Reduction
@@ -19,6 +20,7 @@ _UNKNOWN = 0
 """Only each sender knows its size, and the choice of a form must be the same everywhere: always the short one."""
 
 
+@guarded_collective()
 class ObjectCollectives:
     """The methods; :class:`impi.api.comm.Comm` brings the algorithms."""
 
@@ -84,6 +86,7 @@ class ObjectCollectives:
         return pieces
 
 
+@guarded_collective()
 class ObjectScans:
     """The methods of one group only."""
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from impi.api.collective import BufferOperations
+from impi.api.failing import guarded_collective
 from impi.api.info import INFO_NULL, Info
 from impi.api.op import SUM, Op
 from impi.api.request import Prequest
@@ -13,6 +14,7 @@ from impi.api.request import Prequest
 __all__ = ["PersistentCollectives", "PersistentScans"]
 
 
+@guarded_collective()
 class PersistentCollectives(BufferOperations):
     """Of every communicator; hints are not looked at."""
 
@@ -79,6 +81,7 @@ class PersistentCollectives(BufferOperations):
         return Prequest._persistent(self._reduce_scatter(sendbuf, recvbuf, recvcounts, op))
 
 
+@guarded_collective()
 class PersistentScans(BufferOperations):
     """Of one group only; hints are not looked at."""
 

@@ -29,6 +29,7 @@ from impi.api.constants import (
     UNEQUAL,
 )
 from impi.api.errhandler import Errhandler
+from impi.api.failing import guarded_collective
 from impi.api.group import Group
 from impi.api.handle import Handle
 from impi.api.info import INFO_NULL, Info
@@ -51,6 +52,9 @@ _SHARED_MEMORY: Final = "mpi_shared_memory"
 _NO_RECOVERY: Final = "a job of IMPI 0.0 ends when a process is lost"
 
 
+@guarded_collective(
+    "Clone", "Dup", "Dup_with_info", "Idup", "Idup_with_info", "Create", "Split", "Split_type", "Free", "Disconnect"
+)
 class Comm(
     Handle,
     PointToPoint,
@@ -82,6 +86,10 @@ class Comm(
     @property
     def _context(self) -> Context | None:  # type: ignore[override]
         return None if self._state is None else self._state.context
+
+    @property
+    def _owner(self) -> Communicator | None:
+        return self._state
 
     @property
     def _algorithms(self) -> Algorithms:
@@ -183,7 +191,6 @@ class Comm(
     def _inherit(self, copy: Communicator, info: Info | None) -> None:
         state = self._alive()
         copy.attributes = state.attributes.copy(self)
-        copy.errhandler = state.errhandler
         copy.info = Info.Create(state.info if info is None else info)
 
     def Create(self, group: Group) -> Comm:
@@ -318,18 +325,19 @@ class Comm(
         return Errhandler._create(errhandler_fn, "communicator")
 
     def Get_errhandler(self) -> Errhandler:
-        """What is done about errors; in Python they are exceptions (ERRORS_RETURN) by default."""
+        """What is done about errors before they are exceptions; nothing (ERRORS_RETURN) by default."""
         return Errhandler(self._alive().errhandler)
 
     def Set_errhandler(self, errhandler: Errhandler) -> None:
-        """Choose what :meth:`Call_errhandler` does."""
+        """Choose what is done about errors."""
         if not errhandler:
             raise error("ERR_ERRHANDLER", "null error handler")
         self._alive().errhandler = Errhandler(errhandler)
 
     def Call_errhandler(self, errorcode: int) -> None:
         """Let the handler do what it does about an error."""
-        self._alive().errhandler._call(self, errorcode)
+        state = self._alive()
+        state.errhandler._call(state, errorcode)
 
     def Abort(self, errorcode: int = 0) -> NoReturn:
         """End the whole job."""

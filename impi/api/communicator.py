@@ -12,7 +12,7 @@ from impi.api import runtime
 from impi.api.algorithms import LARGEST, Algorithms, Between, Within
 from impi.api.attributes import Attributes
 from impi.api.bsend import Attached
-from impi.api.errhandler import ERRORS_RETURN, Errhandler
+from impi.api.errhandler import Errhandler, initial
 from impi.api.handle import State
 from impi.api.info import Info
 from impi.api.request import Request, null_send
@@ -24,7 +24,7 @@ from impi.engine.context import Context
 from impi.engine.payload import OctetSource, OctetTarget
 from impi.semantics.constants import UNDEFINED
 from impi.semantics.contexts import copy_cid
-from impi.semantics.errors import error
+from impi.semantics.errors import MPIException, error
 from impi.semantics.topology import Topology
 
 __all__ = [
@@ -68,7 +68,7 @@ class Communicator(State):
             self.algorithms = Between(rank, len(members), len(peers))
         self.topology = topology
         self.attributes = Attributes()
-        self.errhandler: Errhandler = ERRORS_RETURN
+        self.errhandler: Errhandler = initial()
         self.info = Info.Create()
         self.name = ""
         self.attached = Attached()
@@ -79,6 +79,12 @@ class Communicator(State):
         self.companions: list[Communicator] = []
         """Made for mpi4py's utilities, and freed with it: a duplicate, and a communicator of the local group."""
         self.companion_tag = 0
+
+    def new_handle(self) -> Any:
+        """A handle of it, of the class that it is of."""
+        from impi.api.comm import Comm  # which needs this module
+
+        return Comm._class_of(self)._wrap(self)
 
     @property
     def is_inter(self) -> bool:
@@ -97,12 +103,24 @@ class Communicator(State):
 
 
 def make(
-    cid: int, members: Sequence[int], peers: Sequence[int] | None = None, topology: Topology | None = None
+    cid: int,
+    members: Sequence[int],
+    peers: Sequence[int] | None = None,
+    topology: Topology | None = None,
+    *,
+    parent: Context | None = None,
 ) -> Communicator:
     """A communicator of an agreed id. Called by every member."""
     state = Communicator(members, peers, topology)
-    state.context = runtime.engine().make_context(cid, members, peers)
+    _own(state, runtime.engine().make_context(cid, members, peers), parent)
     return state
+
+
+def _own(state: Communicator, context: Context, parent: Context | None) -> None:
+    """The context is that of the communicator, which was made of ``parent``."""
+    state.context = context
+    context.owner = state
+    state.errhandler = initial(parent.owner.errhandler if parent is not None else None)
 
 
 def run(context: Context, algorithm: Algorithm[Any], *, alone: bool = False) -> Any:
@@ -131,13 +149,18 @@ def duplicate(state: Communicator) -> Communicator:
     """The same groups and topology (IMPI 4.6)."""
     context = state.live()
     peers = context.peers if state.is_inter else None
-    return make(_agree_all(state), context.members, peers, state.topology)
+    return make(_agree_all(state), context.members, peers, state.topology, parent=context)
 
 
 def free(state: Communicator) -> None:
     """Give it back (IMPI 4.5)."""
     context = state.live()
-    run(context, state.algorithms.free())
+    try:
+        run(context, state.algorithms.free())
+    except MPIException as failure:
+        if not failure.told:
+            raise
+        context.shadow = None  # others may not come to free it, and the vendor may wait for them
     runtime.engine().close(context)
     state.context = None
 
@@ -155,7 +178,7 @@ def start_duplicate(state: Communicator) -> tuple[Communicator, Request]:
     copy = Communicator(context.members, context.peers if state.is_inter else None, state.topology)
 
     def finish(made: Context) -> None:
-        copy.context = made
+        _own(copy, made, context)
 
     return copy, Request._of(runtime.engine().start_copy(context, cid, finish))
 
@@ -173,7 +196,7 @@ def create(state: Communicator, ranks: Sequence[int]) -> Communicator | None:
         peers = _ints(run(context, inter.announce(do.rank, do.peers, mine, BCAST_TAG)))
     if runtime.engine().rank not in ranks or (peers is not None and not peers):
         return None
-    return make(cid, ranks, peers)
+    return make(cid, ranks, peers, parent=context)
 
 
 def split(state: Communicator, color: int, key: int) -> Communicator | None:
@@ -191,7 +214,7 @@ def split(state: Communicator, color: int, key: int) -> Communicator | None:
         rows = _rows(b"".join(run(context, do.allgather(mine, Fixed(_SPLIT.size), _SPLIT.size))))
     if color == UNDEFINED or (peers is not None and not peers):
         return None
-    return make(cid, _chosen(rows, color, context.members), peers)
+    return make(cid, _chosen(rows, color, context.members), peers, parent=context)
 
 
 def merge(state: Communicator, high: bool) -> Communicator:
@@ -204,13 +227,15 @@ def merge(state: Communicator, high: bool) -> Communicator:
     cid = contexts.take(largest)
     # Where both say the same, the group whose first proc is lower in MPI_COMM_WORLD comes first.
     second = high if high != their_high else context.members[0] > context.peers[0]
-    return make(cid, [*context.peers, *context.members] if second else [*context.members, *context.peers])
+    return make(
+        cid, [*context.peers, *context.members] if second else [*context.members, *context.peers], parent=context
+    )
 
 
 def create_group(parent: Context, ranks: Sequence[int]) -> Communicator | None:
     """One of the procs ``ranks`` (by their rank in MPI_COMM_WORLD), who alone call it; None for anybody else."""
     part = _Part.of(parent, ranks)
-    return None if part is None else make(_take(part.run(part.within.maximum(_mine()))), ranks)
+    return None if part is None else make(_take(part.run(part.within.maximum(_mine()))), ranks, parent=parent)
 
 
 def connect(local: Communicator, leader: int, peer: Communicator | None, remote_leader: int, tag: int) -> Communicator:
@@ -228,7 +253,7 @@ def connect(local: Communicator, leader: int, peer: Communicator | None, remote_
             raise error("ERR_COMM", "the leader needs a peer communicator")
         return _talk(peer.live(), remote_leader, tag, octets, collective=False)
 
-    return _connect(do, context.members, leader, lambda algorithm: run(context, algorithm), talk)
+    return _connect(context, do, context.members, leader, lambda algorithm: run(context, algorithm), talk)
 
 
 def connect_groups(
@@ -243,7 +268,7 @@ def connect_groups(
     def talk(octets: bytes) -> bytes:
         return _talk(parent, other, GROUP_TAG, octets, collective=True)
 
-    return _connect(part.within, local, leader, part.run, talk)
+    return _connect(parent, part.within, local, leader, part.run, talk)
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,6 +296,7 @@ class _Part:
 
 
 def _connect(
+    parent: Context,
     within: Within,
     members: Sequence[int],
     leader: int,
@@ -290,7 +316,7 @@ def _connect(
     peers = _ints(run_local(within.bcast(leader, ranks)))
     if len(peers) != _UINT8.unpack(known[_UINT8.size :])[0] or set(peers) & set(members):
         raise error("ERR_GROUP", f"the remote group {peers} is not as announced, or overlaps the local group")
-    return make(cid, members, peers)
+    return make(cid, members, peers, parent=parent)
 
 
 def _talk(context: Context, other: int, tag: int, octets: bytes, *, collective: bool) -> bytes:

@@ -6,6 +6,7 @@ from typing import Any, Final, Self
 
 from impi.api import typecode
 from impi.api.constants import MAX_OBJECT_NAME
+from impi.api.failing import guarded
 from impi.api.handle import Handle
 from impi.api.keyvals import Keyvals
 from impi.api.memory import address_of, octets_of
@@ -34,6 +35,7 @@ __all__ = [
 _keyvals: Final = Keyvals()
 
 
+@guarded
 class Datatype(TypeConstructors, Handle):
     """Datatype; null when made without arguments.
 

@@ -11,6 +11,7 @@ import impi
 from impi.api import runtime
 from impi.api.constants import MAX_PROCESSOR_NAME, SUBVERSION, THREAD_MULTIPLE, THREAD_SERIALIZED, VERSION
 from impi.api.datatype import AINT, COUNT, OFFSET
+from impi.api.failing import guarded_function
 from impi.api.info import INFO_NULL, Info
 from impi.api.memory import buffer
 from impi.api.runtime import finalized
@@ -41,6 +42,7 @@ __all__ = [
 ]
 
 
+@guarded_function
 def Init() -> None:
     """Nothing: importing MPI has initialised it, and it cannot be done again after Finalize."""
     if finalized():
@@ -48,12 +50,14 @@ def Init() -> None:
     runtime.initialize()
 
 
+@guarded_function
 def Init_thread(required: int = THREAD_MULTIPLE) -> int:
     """As :func:`Init`; the thread level provided."""
     Init()
     return Query_thread()
 
 
+@guarded_function
 def Finalize() -> None:
     """Wait for all procs of the job, then leave it."""
     if finalized():
@@ -86,6 +90,7 @@ def Get_version() -> tuple[int, int]:
     return (VERSION, SUBVERSION)
 
 
+@guarded_function
 def Get_library_version() -> str:
     """What this is, and over which library this client runs."""
     about = runtime.engine().vendor.describe() if not finalized() else {}
@@ -115,11 +120,13 @@ def Wtick() -> float:
     return time.get_clock_info("perf_counter").resolution
 
 
+@guarded_function
 def Alloc_mem(size: int, info: Info = INFO_NULL) -> buffer:
     """Memory of ``size`` octets."""
     return buffer.allocate(size)
 
 
+@guarded_function
 def Free_mem(mem: buffer) -> None:
     """Give the memory back."""
     mem.release()
@@ -150,6 +157,7 @@ def Pcontrol(level: int) -> None:
     """Nothing: there is no profiling layer."""
 
 
+@guarded_function
 def Compute_dims(nnodes: int, dims: int | Sequence[int]) -> list[int]:
     """Spread ``nnodes`` over a grid as evenly as possible; dimensions that are not 0 stay (MPI 8.5.2).
 

@@ -1,17 +1,28 @@
 """Errhandler: what happens when an MPI call fails. In Python every failure raises an Exception; the handler
 decides first.
+
+What new communicators and sessions have is the program's choice, as in mpi4py: ``mpi4py.rc.errors``, or
+MPI4PY_RC_ERRORS in the environment.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final
+import os
+import sys
+import traceback
+import warnings
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakSet
 
 from impi.api import runtime
+from impi.api.failing import guarded
 from impi.api.handle import Handle, State
 from impi.semantics.constants import SUCCESS
-from impi.semantics.errors import error
+from impi.semantics.errors import MPIException, error
+
+if TYPE_CHECKING:
+    from impi.api.failing import Owner
 
 __all__ = ["ERRHANDLER_NULL", "ERRORS_ABORT", "ERRORS_ARE_FATAL", "ERRORS_RETURN", "Errhandler"]
 
@@ -28,6 +39,7 @@ class _Handler(State):
         self.function = function
 
 
+@guarded
 class Errhandler(Handle):
     """Error handler; null when made without arguments."""
 
@@ -47,15 +59,29 @@ class Errhandler(Handle):
         made.add(handler)
         return cls._wrap(handler)
 
-    def _call(self, owner: Any, errorcode: int) -> None:
-        """Do what the handler does about an error of ``owner``."""
+    def _call(self, owner: Owner, errorcode: int, failure: MPIException | None = None) -> None:
+        """Do what the handler does about an error of ``owner``; ``failure`` says more about it.
+
+        A function of the program gets a handle that is null afterwards, as in mpi4py; its own exceptions end the job.
+        """
         if self._state is None:
             raise error("ERR_ERRHANDLER", "null error handler")
+        if self._is_fatal() and errorcode != SUCCESS:
+            runtime.abort_on_error(failure or error(errorcode), errorcode)
         function = self._handler_function()
-        if function is not None:
-            function(owner, errorcode)
-        elif self in (ERRORS_ABORT, ERRORS_ARE_FATAL) and errorcode != SUCCESS:
-            runtime.abort(errorcode)
+        if function is None:
+            return
+        subject = owner.new_handle()
+        try:
+            function(subject, errorcode)
+        except BaseException:
+            traceback.print_exc()
+            runtime.abort_on_error(failure or error(errorcode), more="; its error handler failed, too")
+        finally:
+            subject._state = None
+
+    def _is_fatal(self) -> bool:
+        return self in (ERRORS_ABORT, ERRORS_ARE_FATAL)
 
     def _handler_function(self) -> Callable[[Any, int], None] | None:
         """What to call; None for null and predefined ones."""
@@ -76,3 +102,27 @@ ERRHANDLER_NULL: Final = Errhandler._define("ERRHANDLER_NULL", None)
 ERRORS_RETURN: Final = Errhandler._define("ERRORS_RETURN", _Handler(None))
 ERRORS_ABORT: Final = Errhandler._define("ERRORS_ABORT", _Handler(None))
 ERRORS_ARE_FATAL: Final = Errhandler._define("ERRORS_ARE_FATAL", _Handler(None))
+
+_CHOICES: Final = {
+    "exception": ERRORS_RETURN,
+    "default": ERRORS_ARE_FATAL,
+    "abort": ERRORS_ABORT,
+    "fatal": ERRORS_ARE_FATAL,
+}
+
+
+def chosen(environ: Mapping[str, str], rc: Any) -> str:
+    """What the program wants of errors: ``rc.errors`` unless MPI4PY_RC_ERRORS says otherwise."""
+    choice = environ.get("MPI4PY_RC_ERRORS", "").lower() or getattr(rc, "errors", "exception")
+    if choice not in _CHOICES:
+        warnings.warn(f"mpi4py.rc.errors: unexpected value {choice!r}", RuntimeWarning, stacklevel=2)
+        return "exception"
+    return str(choice)
+
+
+_CHOICE: Final = chosen(os.environ, getattr(sys.modules.get("mpi4py"), "rc", None))
+
+
+def initial(parent: Errhandler | None = None) -> Errhandler:
+    """The handler of a new object: of the program's choice, else its parent's, else MPI's own."""
+    return Errhandler(parent if parent is not None and _CHOICE == "default" else _CHOICES[_CHOICE])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from impi.api.failing import guarded
 from impi.api.handle import Handle
 from impi.api.unsupported import unsupported
 from impi.semantics.errors import error
@@ -13,6 +14,7 @@ __all__ = ["FILE_NULL", "File", "Register_datarep"]
 _WHY: Final = "IMPI 0.0 has no parallel files; use Python's own, on one rank"
 
 
+@guarded
 class File(Handle):
     """A file; there are only null ones."""
 

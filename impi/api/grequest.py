@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from impi.api.failing import guarded
 from impi.api.general import GeneralOperation
 from impi.api.request import Request
 from impi.semantics.errors import error
@@ -12,6 +13,7 @@ from impi.semantics.errors import error
 __all__ = ["Grequest"]
 
 
+@guarded
 class Grequest(Request):
     """A generalized request; null when made without arguments."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final, Self
 
+from impi.api.failing import guarded
 from impi.api.handle import Handle, State
 from impi.semantics.constants import UNDEFINED
 from impi.semantics.errors import error
@@ -25,6 +26,7 @@ class _GroupState(State):
         self.me = me
 
 
+@guarded
 class Group(Handle):
     """Group of procs; null when made without arguments.
 

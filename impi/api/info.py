@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Self
 
 from impi.api.constants import MAX_INFO_KEY, MAX_INFO_VAL
+from impi.api.failing import guarded
 from impi.api.handle import Handle, State
 from impi.semantics.errors import error
 
@@ -22,6 +23,7 @@ class _InfoState(State):
         self.items = items
 
 
+@guarded
 class Info(Handle):
     """Info object; null when made without arguments.
 

@@ -6,6 +6,7 @@ from impi.api import communicator, runtime
 from impi.api.comm import Comm
 from impi.api.communicator import Communicator
 from impi.api.errhandler import Errhandler
+from impi.api.failing import guarded_collective
 from impi.api.group import Group
 from impi.api.info import INFO_NULL, Info
 from impi.api.intracomm import Intracomm, _furnish, _world
@@ -13,6 +14,7 @@ from impi.api.intracomm import Intracomm, _furnish, _world
 __all__ = ["Intercomm"]
 
 
+@guarded_collective("Merge")
 class Intercomm(Comm):
     """A communicator between two groups: a rank in a message is one of the remote group."""
 

@@ -15,6 +15,7 @@ from impi.api.comm import Comm
 from impi.api.communicator import Communicator
 from impi.api.constants import UNDEFINED, UNWEIGHTED, WEIGHTS_EMPTY
 from impi.api.errhandler import Errhandler
+from impi.api.failing import guarded_collective
 from impi.api.group import Group
 from impi.api.info import INFO_NULL, Info
 from impi.api.unsupported import unsupported
@@ -32,6 +33,9 @@ _EDGE: Final = struct.Struct(">iiq")
 _FROM_THE_START: Final = "the processes of a job of IMPI 0.0 are there from the start"
 
 
+@guarded_collective(
+    "Create_intercomm", "Create_cart", "Create_graph", "Create_dist_graph_adjacent", "Create_dist_graph"
+)
 class Intracomm(Comm, BlockingScans, NonblockingScans, PersistentScans, ObjectScans):
     """A communicator of one group."""
 

@@ -7,6 +7,7 @@ from typing import Any, Final, Self
 
 from impi.api import runtime, transport
 from impi.api.buffers import simple
+from impi.api.failing import guarded
 from impi.api.handle import Handle, State
 from impi.api.request import Request, load, null_receive
 from impi.api.status import Status
@@ -30,6 +31,7 @@ class _Matched(State):
         self.context = context
 
 
+@guarded
 class Message(Handle):
     """A message taken off the queue by a matched probe."""
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from impi.api import transport
 from impi.api.buffers import simple, vector, vector_w
 from impi.api.collective import BufferOperations, Start, place, snapshots
+from impi.api.failing import guarded_collective
 from impi.api.info import INFO_NULL, Info
 from impi.api.pickling import pickle
 from impi.api.request import Prequest, Request
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["Neighborhood"]
 
 
+@guarded_collective()
 class Neighborhood(BufferOperations):
     """The methods; :class:`impi.api.topocomm.Topocomm` brings the edges."""
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from impi.api.buffers import Message, simple
 from impi.api.datatype import Datatype
+from impi.api.failing import guarded
 from impi.api.handle import Handle, State
 from impi.api.memory import buffer
 from impi.semantics import op as predefined
@@ -38,6 +39,7 @@ class _OpState(State):
         self.commute = commute
 
 
+@guarded
 class Op(Handle):
     """Reduction operation; null when made without arguments. Calling it combines two Python objects."""
 

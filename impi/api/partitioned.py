@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from impi.api import runtime, transport
 from impi.api.buffers import simple
+from impi.api.failing import guarded
 from impi.api.info import INFO_NULL, Info
 from impi.api.request import Prequest, Request, null_receive, null_send
 from impi.collectives.tags import PARTITIONED_TAG
@@ -22,6 +23,7 @@ from impi.semantics.errors import error
 __all__ = ["Partitioned"]
 
 
+@guarded
 class Partitioned:
     """The methods; :class:`impi.api.comm.Comm` brings the context."""
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from impi.api import bsend, runtime, transport
 from impi.api.buffers import simple
 from impi.api.datatype import BYTE
+from impi.api.failing import guarded
 from impi.api.message import MESSAGE_NO_PROC, Message
 from impi.api.pickling import pickle
 from impi.api.request import (
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["PointToPoint"]
 
 
+@guarded
 class PointToPoint:
     """The methods; :class:`impi.api.comm.Comm` brings the context."""
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Final, Literal, Self
 
 from impi.api import runtime, transport
+from impi.api.failing import Owner, guarded, handle
 from impi.api.general import GeneralOperation
 from impi.api.handle import Handle, State
 from impi.api.pickling import pickle
@@ -15,7 +16,7 @@ from impi.engine.operations import Message as Envelope
 from impi.engine.operations import Operation, ReceiveOperation, SendOperation
 from impi.engine.partitioned import PartitionedSend
 from impi.semantics.constants import ANY_SOURCE, ANY_TAG, PROC_NULL, UNDEFINED
-from impi.semantics.errors import error
+from impi.semantics.errors import MPIException, error
 
 __all__ = [
     "REQUEST_NULL",
@@ -52,6 +53,7 @@ class _Active(State):
         self.operation = self.value = self.keep = None
 
 
+@guarded
 class Request(Handle):
     """Something under way; inactive and null ones are complete at once with an empty status."""
 
@@ -268,6 +270,10 @@ class Request(Handle):
         return None if self._state is None else self._state.operation
 
     @property
+    def _owner(self) -> Owner | None:
+        return _owner(self._operation)
+
+    @property
     def _pending(self) -> bool:
         """Whether there is an active operation behind it."""
         return self._operation is not None
@@ -305,6 +311,11 @@ class Request(Handle):
         try:
             _describe(operation, status)
             check(operation)
+        except MPIException as failure:
+            if status is not None:
+                status.Set_error(int(failure))
+            handle(failure, _owner(operation))
+            raise
         finally:
             if isinstance(operation, GeneralOperation):
                 operation.free()
@@ -312,14 +323,34 @@ class Request(Handle):
 
     @classmethod
     def _finish_all(cls, requests: Sequence[Request], statuses: list[Status] | None) -> list[Any]:
-        rooms = _room(statuses, len(requests))
-        return [request._finish(status) for request, status in zip(requests, rooms, strict=False)]
+        return cls._finish_each(requests, _room(statuses, len(requests)))
+
+    @classmethod
+    def _finish_each(cls, requests: Sequence[Request], statuses: Sequence[Status | None]) -> list[Any]:
+        """Finish all of them, whether they succeed or not.
+
+        Raises:
+            Exception: ERR_IN_STATUS, some do not; what became of each is in its status.
+        """
+        values: list[Any] = []
+        first: MPIException | None = None
+        for request, status in zip(requests, statuses, strict=False):
+            # MPI 4.1, 9.3.1: the handler gets the code of the request, and what failed is the call.
+            try:
+                values.append(request._finish(status))
+            except MPIException as failure:
+                first = first or failure
+        if first is not None:
+            together = error("ERR_IN_STATUS", str(first))
+            together.handled, together.told = True, first.told
+            raise together from first
+        return values
 
     @classmethod
     def _finish_some(cls, requests: Sequence[Request], statuses: list[Status] | None) -> tuple[list[int], list[Any]]:
         indices = [i for i, r in enumerate(requests) if r._pending and r._done]
-        rooms = _room(statuses, len(indices))
-        return (indices, [requests[i]._finish(status) for i, status in zip(indices, rooms, strict=False)])
+        chosen = [requests[i] for i in indices]
+        return (indices, cls._finish_each(chosen, _room(statuses, len(indices))))
 
 
 def load(data: bytearray | memoryview) -> Any:
@@ -389,6 +420,16 @@ def check(operation: Operation) -> None:
         )
 
 
+def _owner(operation: Operation | None) -> Owner | None:
+    """Whose error handler is called when it fails; None where nobody's in particular is."""
+    if isinstance(operation, _Pair):
+        operation = operation.receiving
+    if isinstance(operation, ReceiveOperation | CollectiveOperation):
+        owner: Owner | None = operation.context.owner
+        return owner
+    return None
+
+
 class _Persistent(_Active):
     """A persistent request; it outlives what it starts."""
 
@@ -400,6 +441,7 @@ class _Persistent(_Active):
         self.partitions = partitions
 
 
+@guarded
 class Prequest(Request):
     """A persistent request: started any number of times."""
 

@@ -7,6 +7,7 @@ import os
 import sys
 import time
 import traceback
+from collections.abc import Callable
 from types import TracebackType
 from typing import NoReturn
 
@@ -16,7 +17,7 @@ from impi.errors import ImpiError
 from impi.semantics.contexts import ContextIds
 from impi.semantics.errors import MPIException, error
 
-__all__ = ["State", "abort", "contexts", "engine", "fail", "finalize", "finalized", "initialize"]
+__all__ = ["State", "abort", "abort_on_error", "contexts", "engine", "fail", "finalize", "finalized", "initialize"]
 
 
 class State:
@@ -78,12 +79,21 @@ def finalize() -> None:
 
     running = _state.engine
     try:
-        COMM_WORLD._leave()
+        _barrier(COMM_WORLD._leave)
         running.shutdown()
     except (ImpiError, MPIException) as failure:
         fail(failure)
     _state.finalized = True
     running.vendor.finalize()
+
+
+def _barrier(leave: Callable[[], None]) -> None:
+    """The barrier of Finalize; where an earlier collective has failed at another proc, none can be waited for."""
+    try:
+        leave()
+    except MPIException as failure:
+        if not failure.told:
+            raise
 
 
 def _exit(status: object = None, /) -> NoReturn:
@@ -108,6 +118,18 @@ def abort(code: int) -> NoReturn:
     os._exit(code)
 
 
+def abort_on_error(failure: MPIException, code: int = 1, more: str = "") -> NoReturn:
+    """An error that ends the job: say which, and end this client with exit code ``code`` (1 where it cannot be one)."""
+    _say(f"impi: rank {_rank()} ends the job: {failure.call or 'MPI'} failed: {failure}{more}")
+    if failure.told:
+        time.sleep(_GRACE_S)  # as in fail(): let the one whose error it is be named first
+    abort(code if 0 < code < 256 else 1)
+
+
+def _rank() -> int | str:
+    return _state.engine.rank if _state.engine is not None else "?"
+
+
 def _say(sentence: str) -> None:
     """In one piece: other procs write to the same place."""
     sys.stderr.write(sentence + "\n")
@@ -116,8 +138,7 @@ def _say(sentence: str) -> None:
 
 def fail(failure: ImpiError | MPIException) -> NoReturn:
     """The job cannot go on: say why, end this client."""
-    rank = _state.engine.rank if _state.engine is not None else "?"
-    _say(f"impi: rank {rank}: {failure}")
+    _say(f"impi: rank {_rank()}: {failure}")
     # Whoever was lost is about to be noticed by its own impirun, which tells the server, which ends all clients: then
     # the right one is named. Ending at once would make this client look like the one that was lost first.
     time.sleep(_GRACE_S)
@@ -131,4 +152,9 @@ def _abort_on_exception(kind: type[BaseException], value: BaseException, trace: 
     traceback.print_exception(kind, value, trace)
     if _state.finalized or _state.engine is None:
         return
-    abort(130 if issubclass(kind, KeyboardInterrupt) else 1)
+    if isinstance(value, MPIException):
+        abort_on_error(value)
+    if issubclass(kind, KeyboardInterrupt):
+        abort(130)
+    _say(f"impi: rank {_rank()} ends the job: uncaught {kind.__name__}")
+    abort(1)

@@ -10,7 +10,8 @@ from typing import Any, Final, Self
 
 from impi.api import runtime
 from impi.api.bsend import Attached
-from impi.api.errhandler import ERRORS_RETURN, Errhandler
+from impi.api.errhandler import Errhandler, initial
+from impi.api.failing import guarded
 from impi.api.group import Group
 from impi.api.handle import Handle, State
 from impi.api.info import INFO_NULL, Info
@@ -27,10 +28,15 @@ class _SessionState(State):
     def __init__(self, info: Info, errhandler: Errhandler | None) -> None:
         super().__init__()
         self.info = Info.Create(info)
-        self.errhandler = Errhandler(errhandler or ERRORS_RETURN)
+        self.errhandler = initial(errhandler)
         self.attached = Attached()
 
+    def new_handle(self) -> Session:
+        """A handle of it."""
+        return Session._wrap(self)
 
+
+@guarded
 class Session(Handle):
     """A session; null when made without arguments."""
 
@@ -96,7 +102,7 @@ class Session(Handle):
         return Errhandler(self._live().errhandler)
 
     def Set_errhandler(self, errhandler: Errhandler) -> None:
-        """Choose what :meth:`Call_errhandler` does."""
+        """Choose what is done about errors."""
         state = self._live()
         if not errhandler:
             raise error("ERR_ERRHANDLER", "null error handler")
@@ -104,7 +110,12 @@ class Session(Handle):
 
     def Call_errhandler(self, errorcode: int) -> None:
         """Let the handler do what it does about an error."""
-        self._live().errhandler._call(self, errorcode)
+        state = self._live()
+        state.errhandler._call(state, errorcode)
+
+    @property
+    def _owner(self) -> _SessionState | None:
+        return self._state
 
     def _live(self) -> _SessionState:
         if self._state is None:

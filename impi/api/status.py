@@ -8,6 +8,7 @@ from typing import Any, Final, Self
 
 from impi.api.constants import F_ERROR, F_SOURCE, F_STATUS_SIZE, F_TAG
 from impi.api.datatype import BYTE, Datatype
+from impi.api.failing import guarded
 from impi.semantics.constants import ANY_SOURCE, ANY_TAG, SUCCESS, UNDEFINED
 from impi.semantics.errors import error
 
@@ -22,6 +23,7 @@ _LONG_SIZE: Final = 6
 _EMPTY: Final = array("i", [ANY_SOURCE, ANY_TAG, SUCCESS, 0, 0, 0, 0, 0])
 
 
+@guarded
 class Status:
     """Status of a communication: empty when new."""
 

@@ -8,6 +8,7 @@ from typing import Any
 from impi.api import communicator
 from impi.api.comm import Comm
 from impi.api.communicator import Communicator
+from impi.api.failing import guarded, guarded_collective
 from impi.api.intracomm import Intracomm
 from impi.api.neighborhood import Neighborhood
 from impi.collectives.neighbors import Edges
@@ -16,6 +17,7 @@ from impi.semantics.topology import Cart, DistGraph, Graph
 __all__ = ["Cartcomm", "Distgraphcomm", "Graphcomm", "Topocomm"]
 
 
+@guarded
 class Topocomm(Intracomm, Neighborhood):
     """A communicator with a topology."""
 
@@ -56,6 +58,7 @@ class Topocomm(Intracomm, Neighborhood):
     outedges = property(lambda self: self.inoutedges[1], doc="destinations of the outgoing edges")
 
 
+@guarded_collective("Sub")
 class Cartcomm(Topocomm):
     """A grid."""
 
@@ -115,6 +118,7 @@ class Cartcomm(Topocomm):
         return sub
 
 
+@guarded
 class Graphcomm(Topocomm):
     """A graph that all procs know."""
 
@@ -158,6 +162,7 @@ class Graphcomm(Topocomm):
     neighbors = property(lambda self: self.Get_neighbors(self.Get_rank()), doc="neighbours")
 
 
+@guarded
 class Distgraphcomm(Topocomm):
     """A graph of which every proc knows its own edges."""
 

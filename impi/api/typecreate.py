@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from impi.api import constants as C
+from impi.api.failing import guarded
 from impi.api.handle import Handle, State
 from impi.api.typestate import Recipe, TypeState
 from impi.semantics import derive
@@ -34,6 +35,7 @@ _INTEGERS: Final = ((2, "INTEGER1"), (4, "INTEGER2"), (9, "INTEGER4"), (18, "INT
 _REALS: Final = ((6, 37, "4", "8"), (15, 307, "8", "16"), (33, 4931, "16", "32"))
 
 
+@guarded
 class TypeConstructors:
     """The methods; :class:`impi.api.datatype.Datatype` is a handle beside."""
 

@@ -24,6 +24,7 @@ from impi.api.buffers import Message, simple, vector, vector_w
 from impi.api.collective import BufferOperations
 from impi.api.collective_objects import ObjectCollectives, ObjectScans
 from impi.api.comm import Comm
+from impi.api.failing import handle, wrapped
 from impi.api.group import Group
 from impi.api.info import Info
 from impi.api.intercomm import Intercomm
@@ -33,8 +34,9 @@ from impi.api.op import Op
 from impi.api.topocomm import Cartcomm
 from impi.collectives import Algorithm, Prefixed
 from impi.engine.collective import Codec, OctetCodec
+from impi.engine.faults import Agreed
 from impi.engine.payload import Source
-from impi.semantics.errors import error
+from impi.semantics.errors import MPIException, error
 from impi.semantics.verification import Call, Violation, check, explain
 
 __all__ = ["install"]
@@ -65,7 +67,7 @@ def install(level: int) -> None:
     for owner, name, describe in _STARTED:
         setattr(owner, name, _verified_start(getattr(owner, name), name, describe))
     for owner, name, function, describe in _CALLED:
-        setattr(owner, name, _verified_call(getattr(owner, name), function, describe))
+        setattr(owner, name, wrapped(_verified_call(getattr(owner, name), function, describe), collective=True))
     Comm.Idup = _verified_idup(Comm.Idup)  # type: ignore[method-assign]
     BufferOperations._begin = _verified_begin(BufferOperations._begin)  # type: ignore[method-assign]
 
@@ -145,10 +147,20 @@ def _verified_idup(original: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(original)
     def verified(comm: Any, info: Any = None) -> Any:
         call, fault = _describe(comm, "MPI_Comm_idup", _nothing, ())
-        comm._begin(_checked(comm, call, fault=fault))
+        comm._begin(_told(comm, _checked(comm, call, fault=fault)))
         return original(comm, info)
 
     return verified
+
+
+def _told(comm: Any, check: Algorithm[Any]) -> Algorithm[None]:
+    """A check whose request nobody waits for: the error handler is called as soon as it fails."""
+    try:
+        yield from check
+    except Agreed as agreed:
+        if isinstance(agreed.failure, MPIException):
+            handle(agreed.failure, comm._owner)
+        raise
 
 
 class _Switch:
@@ -181,7 +193,7 @@ def _checked(
     """The exchange of descriptions, then ``algorithm`` if they fit each other.
 
     Raises:
-        Exception: they do not: its error class is that of the first violation. Everybody raises, after everybody has
+        Agreed: they do not: the error class is that of the first violation. Everybody raises, after everybody has
             said what is to be said; who cannot take part (``fault``) raises why.
     """
     calls = yield from _exchange(comm, call)
@@ -190,10 +202,8 @@ def _checked(
         _tell(call, calls, violations)
         yield from comm._algorithms.barrier()
         if fault is not None and violations[0].is_fault:
-            raise fault
-        failure = error(violations[0].error, "; ".join(map(str, violations)))
-        comm.Call_errhandler(int(failure))
-        raise failure
+            raise Agreed(fault)
+        raise Agreed(error(violations[0].error, "; ".join(map(str, violations))))
     if switch is not None:
         switch.switch()
     return None if algorithm is None else (yield from algorithm)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from impi.api.failing import guarded
 from impi.api.handle import Handle
 from impi.api.unsupported import unsupported
 from impi.semantics.errors import error
@@ -13,6 +14,7 @@ __all__ = ["WIN_NULL", "Win"]
 _WHY: Final = "IMPI 0.0 has no one-sided communication; use messages"
 
 
+@guarded
 class Win(Handle):
     """A window; there are only null ones."""
 

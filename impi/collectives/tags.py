@@ -16,6 +16,7 @@ __all__ = [
     "BCAST_TAG",
     "COMM_FREE_TAG",
     "DUP_TAG",
+    "FAULT_TAG",
     "GATHERV_TAG",
     "GATHER_TAG",
     "GROUP_TAG",
@@ -48,6 +49,8 @@ COMM_FREE_TAG: Final = 230
 # Ours, above all of the specification.
 GROUP_TAG: Final = 240
 """Among some processes of a communicator that make one of their own (MPI 4.1, 7.4.2)."""
+FAULT_TAG: Final = 250
+"""From a process that cannot take part in a collective, to all others of the communicator."""
 NEIGHBOR_TAG: Final = 256
 """Along the edges of a topology; a grid adds the number of the edge, so they end below :data:`PARTITIONED_TAG`."""
 PARTITIONED_TAG: Final = 1024

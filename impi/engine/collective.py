@@ -10,6 +10,7 @@ import numpy as np
 from impi.collectives.steps import Algorithm, Local, Recv, Send
 from impi.engine.context import Context
 from impi.engine.engine import Engine
+from impi.engine.faults import Agreed
 from impi.engine.local import LocalOperation, Room
 from impi.engine.operations import Operation, ReceiveOperation
 from impi.engine.payload import BufferSource, OctetSource, OctetTarget, Source
@@ -109,7 +110,7 @@ class CollectiveOperation:
         alone: bool = False,
     ) -> None:
         self._engine = engine
-        self._context = context
+        self.context = context
         self._algorithm = algorithm
         self._codec = codec
         self._finish = finish
@@ -124,57 +125,69 @@ class CollectiveOperation:
         self._alone = alone
         if not alone:
             context.collectives.append(self)
+            context.waiting += 1  # a message of this client may say that it fails
+            context.faults.begin()
         self.advance()
         if not self.done:
             engine.track(self)
 
     def advance(self) -> bool:
         """Go on while the operations of the current step are complete."""
-        if not self._started:
-            if not self._alone and self._context.collectives[0] is not self:
+        if not self._alone and not self.done and self.context.faults.broken:
+            self._abandon()
+        if not self._started and not self.done:
+            if not self._alone and not (self.context.collectives[0] is self and self.context.faults.settled):
                 return False
             self._started = True
-            self._resume(None)
+            self._resume()
         while not self.done and all(operation.done for operation in self._waiting):
-            self._resume([self._brought(target) for target in self._targets])
+            self._resume()
         return self.done
 
-    def _brought(self, target: tuple[ReceiveOperation, OctetTarget] | LocalOperation) -> Any:
-        if isinstance(target, LocalOperation):
-            return target.value
-        operation, octets = target
-        return self._codec.decode(octets.data, external=operation.message is not None and operation.message.external)
-
-    def _resume(self, values: list[Any] | None) -> None:
+    def _resume(self) -> None:
+        # Whoever drives the engine just now is not who started this: its completion raises.
         try:
-            steps = next(self._algorithm) if values is None else self._algorithm.send(values)
+            self._step()
         except StopIteration as stop:
             self._end(stop.value)
-            return
         except ImpiError:
             raise
+        except Agreed as agreed:
+            self._end(None, agreed.failure)
         except Exception as failure:
-            # Whoever drives the engine just now is not who started this: its completion raises.
+            self._withdraw()
             self._end(None, failure)
-            return
+            if not self._alone:
+                self.context.faults.abandon(getattr(self._algorithm, "__name__", "a collective"), failure)
+
+    def _step(self) -> None:
+        """Hand over what has come, and start what is to be done next."""
+        values = [self._brought(target) for target in self._targets]
+        steps = self._algorithm.send(values) if self._waiting else next(self._algorithm)
         self._waiting = []
         self._targets = []
         for step in steps:
             # Receives first: what is posted can be received in place.
             if isinstance(step, Recv):
                 target = OctetTarget()
-                operation = self._engine.receive(self._context, step.source, step.tag, target, collective=True)
+                operation = self._engine.receive(self.context, step.source, step.tag, target, collective=True)
                 self._targets.append((operation, target))
                 self._waiting.append(operation)
         for step in steps:
             if isinstance(step, Send):
                 source = self._codec.encode(step.value)
-                self._waiting.append(self._engine.send(self._context, step.dest, step.tag, source, collective=True))
+                self._waiting.append(self._engine.send(self.context, step.dest, step.tag, source, collective=True))
             elif isinstance(step, Local):
-                phase = LocalOperation(self._context, step, self._codec)
+                phase = LocalOperation(self.context, step, self._codec)
                 self._engine.track(phase)
                 self._targets.append(phase)
                 self._waiting.append(phase)
+
+    def _brought(self, target: tuple[ReceiveOperation, OctetTarget] | LocalOperation) -> Any:
+        if isinstance(target, LocalOperation):
+            return target.value
+        operation, octets = target
+        return self._codec.decode(octets.data, external=operation.message is not None and operation.message.external)
 
     def _end(self, value: Any, failure: Exception | None = None) -> None:
         self.failure = failure
@@ -185,4 +198,18 @@ class CollectiveOperation:
                 self.failure = own
         self.done = True
         if not self._alone:
-            self._context.collectives.popleft()
+            self.context.collectives.remove(self)
+            self.context.waiting -= 1
+
+    def _abandon(self) -> None:
+        """Somebody else cannot take part: what is posted is withdrawn, what is sent waits in vain."""
+        self._withdraw()
+        self._end(None, self.context.faults.failure())
+
+    def _withdraw(self) -> None:
+        for target in self._targets:
+            if isinstance(target, LocalOperation):
+                target.abandon()
+            else:
+                self._engine.withdraw(target[0])
+        self._algorithm.close()

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from impi.semantics.matching import Matcher
 from impi.vendors.base import LocalComm
 
 if TYPE_CHECKING:
     from impi.engine.collective import CollectiveOperation
+    from impi.engine.faults import Faults
     from impi.engine.operations import Message, ReceiveOperation
 
 __all__ = ["Context"]
@@ -53,6 +54,11 @@ class Context:
         self.collectives: deque[CollectiveOperation] = deque()
         """Those under way; the first is the one that runs."""
         self.waiting = 0
-        """Receives and probes in progress that a local message could satisfy: while there are any, the shadow is
-        drained.
+        """Receives, probes and collectives in progress that a local message could concern: while there are any, the
+        shadow is drained.
         """
+        self.owner: Any = None
+        """What the api has made of it: whose error handler is called."""
+
+    faults: Faults
+    """Of collectives that somebody cannot take part in."""

@@ -12,8 +12,9 @@ import socket
 import time
 from collections.abc import Callable, Sequence
 
-from impi.collectives.tags import REDUCE_TAG
+from impi.collectives.tags import FAULT_TAG, REDUCE_TAG
 from impi.engine.context import Context
+from impi.engine.faults import Faults, Notice
 from impi.engine.operations import CopyOperation, Message, Operation, ReceiveOperation, SendOperation
 from impi.engine.payload import Source, Target
 from impi.errors import JobError
@@ -98,6 +99,7 @@ class Engine:
     def open(self, context: Context) -> None:
         """Make a communicator known; messages that came before it are matched now."""
         self._contexts[context.cid] = context
+        context.faults = Faults(self, context)
         for cid in (context.cid, context.cid + 1):
             for incoming in self._orphans.pop(cid, ()):
                 self._remote_arrived(incoming)
@@ -354,6 +356,10 @@ class Engine:
         return bool(incoming.cid & 1) or self._is_p2p_reduce(incoming.tag)
 
     def _arrived(self, context: Context, collective: bool, message: Message) -> None:
+        if collective and message.tag == FAULT_TAG:
+            target = Notice(context.faults, message.source)
+            self._matched(ReceiveOperation(context, message.source, FAULT_TAG, target, collective=True), message)
+            return
         operation = context.matchers[collective].arrive(message.source, message.tag, message)
         if operation is not None:
             if self._maybe_local(context, operation.source):

@@ -24,6 +24,10 @@ class Room(Protocol):
         ...
 
 
+_abandoned: list[Any] = []
+"""Buffers that must live as long as the process."""
+
+
 class LocalOperation:
     """A local phase under way."""
 
@@ -46,6 +50,12 @@ class LocalOperation:
             self.done = True
             self._keep = None
         return self.done
+
+    def abandon(self) -> None:
+        """Nobody waits for it any more: not all come to it. The library may still write into its buffers, at any time."""
+        if not self.done:
+            _abandoned.append(self._keep)
+            self.done = True
 
     @property
     def value(self) -> Any:

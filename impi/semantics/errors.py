@@ -123,9 +123,15 @@ class MPIException(RuntimeError):
 
     Attributes:
         detail: what went wrong in this call, in one sentence; may be empty.
+        call: the method that failed, such as ``"Bcast"``; may be empty.
+        handled: whether an error handler has had it; there is one call of a handler for one failure.
+        told: whether the mistake is another proc's, which has told this one of it.
     """
 
     detail: str = ""
+    call: str = ""
+    handled: bool = False
+    told: bool = False
 
     def __init__(self, ierr: int = SUCCESS, /) -> None:
         if not isinstance(ierr, int):

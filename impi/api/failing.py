@@ -1,0 +1,120 @@
+"""What happens when a call fails, before its exception reaches the program: the only place that knows.
+
+* An MPI.Exception calls the error handler of the communicator (or session) that the call is about, once (MPI 4.1, 9.3);
+  of a call about neither, COMM_SELF's. A handler of the program's own that returns lets the exception go on.
+* A collective that cannot begin is refused, so that the other procs are told (:mod:`impi.engine.faults`).
+* A job that cannot go on (:class:`impi.errors.ImpiError`) ends here: no ``except`` or ``finally`` of the program runs.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Collection
+from functools import wraps
+from inspect import isfunction
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from impi.api import runtime
+from impi.errors import ImpiError
+from impi.semantics.errors import MPIException
+
+if TYPE_CHECKING:
+    from impi.api.errhandler import Errhandler
+
+__all__ = ["Owner", "guarded", "guarded_collective", "guarded_function", "handle", "wrapped"]
+
+C = TypeVar("C", bound=type)
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Owner(Protocol):
+    """An MPI object that has an error handler."""
+
+    errhandler: Errhandler
+
+    def new_handle(self) -> Any:
+        """A handle of it, for the function of the program."""
+        ...
+
+
+def handle(failure: MPIException, owner: Owner | None) -> None:
+    """Let the error handler of ``owner`` do what it does, unless one has had this failure already."""
+    if failure.handled:
+        return
+    failure.handled = True
+    if owner is None and (world := sys.modules.get("impi.api.world")) is not None:
+        owner = getattr(getattr(world, "COMM_SELF", None), "_state", None)
+    if owner is not None and not runtime.finalized():
+        owner.errhandler._call(owner, int(failure), failure)
+
+
+def guarded(cls: C) -> C:
+    """All public methods and properties of a class whose objects are named by handles."""
+    return _guard(cls, ())
+
+
+def guarded_collective(*names: str) -> Callable[[C], C]:
+    """As :func:`guarded`; those of ``names`` are collective. Without any all are."""
+    return lambda cls: _guard(cls, names or tuple(vars(cls)))
+
+
+def guarded_function(function: F) -> F:
+    """A function of the module."""
+
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return method(None, *args, **kwargs)
+
+    method = wrapped(lambda _, *args, **kwargs: function(*args, **kwargs), name=function.__name__)
+    return call  # type: ignore[return-value]
+
+
+def _guard(cls: C, collective: Collection[str]) -> C:
+    for name, member in list(vars(cls).items()):
+        if name.startswith("_"):
+            continue
+        if isfunction(member) and not member.__name__.startswith("MPI_"):  # those are not supported
+            setattr(cls, name, wrapped(member, collective=name in collective))
+        elif isinstance(member, classmethod):
+            setattr(cls, name, classmethod(wrapped(member.__func__)))
+        elif isinstance(member, property):
+            get, put, delete = (part and wrapped(part) for part in (member.fget, member.fset, member.fdel))
+            setattr(cls, name, property(get, put, delete, member.__doc__))
+    return cls
+
+
+def wrapped(function: Any, *, collective: bool = False, name: str = "") -> Any:
+    """A method that fails as a call of MPI does; ``name``: its own unless given."""
+    name = name or function.__name__
+
+    @wraps(function)
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(self, *args, **kwargs)
+        except ImpiError as failure:
+            runtime.fail(failure)
+        except MPIException as failure:
+            failure.call = failure.call or name
+            handle(failure, None if isinstance(self, type) else getattr(self, "_owner", None))
+            raise
+
+    @wraps(function)
+    def collective_call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        context = self._context
+        faults = None if context is None else context.faults
+        begun = 0 if faults is None else faults.begun
+        try:
+            return function(self, *args, **kwargs)
+        except ImpiError as failure:
+            runtime.fail(failure)
+        except Exception as failure:
+            known = failure if isinstance(failure, MPIException) else None
+            # Where errors are fatal the job ends, and nobody needs to be told more than that.
+            if faults is not None and faults.begun == begun and not (known and self._owner.errhandler._is_fatal()):
+                faults.refuse(name, failure)
+            if known:
+                known.call = known.call or name
+                handle(known, self._owner)
+            raise
+
+    return collective_call if collective else call
