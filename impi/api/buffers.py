@@ -1,7 +1,8 @@
 """Message specifications: ``buf``, ``[buf, type]``, ``[buf, count, type]`` and the other forms of mpi4py.
 
 Each is turned into octets of the user's memory, a count and a datatype; nothing is copied. A bad specification raises
-ValueError or TypeError, an unknown type code KeyError, memory that cannot be used BufferError.
+ValueError or TypeError, an unknown type code KeyError, memory that cannot be used BufferError; a datatype that is not
+committed Exception of class ERR_TYPE.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class Message:
 
     def block(self, index: int) -> Message:
         """The same count, ``index`` blocks further on."""
-        offset = self.offset + index * self.count * self.datatype.extent
+        offset = self.offset + index * self.count * self.datatype.typemap.extent
         return Message(self.view, offset, self.count, self.datatype, self.discovered)
 
 
@@ -70,7 +71,7 @@ class VectorMessage:
 
     def block(self, index: int) -> Message:
         """One block."""
-        offset = self.offset + self.displs[index] * self.datatype.extent
+        offset = self.offset + self.displs[index] * self.datatype.typemap.extent
         return Message(self.view, offset, self.counts[index], self.datatype, self.discovered)
 
 
@@ -91,7 +92,7 @@ class MessageW:
 
 
 def simple(spec: Any, *, readonly: bool, blocks: int = 1) -> Message:
-    """Read a specification with one count.
+    """Read a specification with one count; Exception ERR_BUFFER where the buffer does not hold as much.
 
     Args:
         spec: ``buf``, ``[buf, type]``, ``[buf, count]``, ``[buf, (count, displ)]``, ``[buf, count, type]``,
@@ -120,6 +121,9 @@ def simple(spec: Any, *, readonly: bool, blocks: int = 1) -> Message:
         count = _inferred(view.nbytes - offset, typ, blocks)
     elif buf is BOTTOM and count:
         view, offset = _absolute(typ.typemap, [(offset, count * max(blocks, 1))])
+    typ._check_committed()
+    if buf is not BOTTOM:
+        typ.typemap.inside(view, offset, count * max(blocks, 1))
     return Message(view, offset, count, typ, discovered)
 
 
@@ -146,8 +150,12 @@ def vector(spec: Any, *, readonly: bool, blocks: int) -> VectorMessage:
         displs = _row(displs, blocks, "displacements")
     offset = 0
     if buf is BOTTOM and any(counts):
-        extent = typ.extent
+        extent = typ.typemap.extent
         view, offset = _absolute(typ.typemap, [(d * extent, n) for d, n in zip(displs, counts, strict=True)])
+    typ._check_committed()
+    if buf is not BOTTOM:
+        for displ, count in zip(displs, counts, strict=True):
+            typ.typemap.inside(view, displ * typ.typemap.extent, count)
     return VectorMessage(view, offset, counts, displs, typ, discovered)
 
 
@@ -169,6 +177,8 @@ def vector_w(spec: Any, *, readonly: bool, blocks: int) -> MessageW:
     datatypes = [_datatype(item) for item in types]
     if len(datatypes) != blocks:
         raise ValueError(f"message: expecting {blocks} datatypes, got {len(datatypes)}")
+    for datatype in datatypes:
+        datatype._check_committed()
     if buf is None or buf is BOTTOM:
         places = [
             d + t.typemap.span(0, n)[i] for d, n, t in zip(displs, counts, datatypes, strict=True) if n for i in (0, 1)
@@ -176,6 +186,8 @@ def vector_w(spec: Any, *, readonly: bool, blocks: int) -> MessageW:
         low, high = (min(places), max(places)) if buf is BOTTOM and places else (0, 0)
         return MessageW(at_address(low, high - low), -low, counts, displs, datatypes)
     view, _ = octets_of(buf, readonly=readonly)
+    for displ, count, datatype in zip(displs, counts, datatypes, strict=True):
+        datatype.typemap.inside(view, displ, count)
     return MessageW(view, 0, counts, displs, datatypes)
 
 
@@ -239,7 +251,7 @@ def _of_format(format: str) -> Datatype:
 def _extent(datatype: Datatype, purpose: str) -> int:
     if not datatype:
         raise ValueError(f"message: cannot {purpose}, datatype is null")
-    lb, extent = datatype.Get_extent()
+    lb, extent = datatype.typemap.lb, datatype.typemap.extent
     if extent <= 0:
         raise ValueError(f"message: cannot {purpose}, datatype extent {extent} (lb:{lb}, ub:{lb + extent})")
     return extent
@@ -250,7 +262,7 @@ def _inferred(nbytes: int, datatype: Datatype, blocks: int) -> int:
         return 0
     extent = _extent(datatype, "infer count")
     if nbytes % extent:
-        lb = datatype.lb
+        lb = datatype.typemap.lb
         raise ValueError(
             f"message: cannot infer count, buffer length {nbytes} is not a multiple of datatype extent {extent} "
             f"(lb:{lb}, ub:{lb + extent})"

@@ -166,14 +166,21 @@ class BufferOperations:
         return self._scattered(whole, transport.resized(into, message.count), [message.count] * size, op)
 
     def _reduce_scatter(self, sendbuf: Any, recvbuf: Any, recvcounts: Sequence[int] | None, op: Op) -> Start:
-        do = self._algorithms
         into = simple(recvbuf, readonly=False)
-        if recvcounts is None:
-            if self._in_place(sendbuf) or self._live().is_inter:
-                raise ValueError("message: cannot infer recvcounts with IN_PLACE or between two groups")
-            counts = self._allgather_int(into.count)
-        else:
-            counts = [int(count) for count in recvcounts]
+        if recvcounts is not None:
+            return self._scattered_by([int(count) for count in recvcounts], sendbuf, into, op)
+        if self._in_place(sendbuf) or self._live().is_inter:
+            raise ValueError("message: cannot infer recvcounts with IN_PLACE or between two groups")
+        counts = self._allgather_int(into.count)
+        try:
+            return self._scattered_by(counts, sendbuf, into, op)
+        except Exception as failure:
+            # The call has begun already, and the others go on to the reduction.
+            self._live().faults.refuse("Reduce_scatter", failure)
+            raise
+
+    def _scattered_by(self, counts: list[int], sendbuf: Any, into: Message, op: Op) -> Start:
+        do = self._algorithms
         if len(counts) != do.size:
             raise ValueError(f"message: expecting {do.size} counts, got {len(counts)}")
         total = sum(counts)

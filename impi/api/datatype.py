@@ -42,6 +42,8 @@ class Datatype(TypeConstructors, Handle):
     Methods raise Exception of class ``ERR_TYPE`` for a null datatype.
     """
 
+    _unguarded = ("typemap",)
+
     @property
     def typemap(self) -> TypeMap:
         """What it is: for packing and unpacking."""
@@ -58,9 +60,13 @@ class Datatype(TypeConstructors, Handle):
         return super().__reduce__()
 
     def Commit(self) -> Self:
-        """Make it ready for communication; here every datatype is."""
-        self._live()
+        """Make it ready for communication."""
+        self._live().committed = True
         return self
+
+    def _check_committed(self) -> None:
+        if isinstance(self._state, TypeState) and not self._state.committed:
+            raise error("ERR_TYPE", f"the datatype {self.Get_name() or 'of the buffer'} is not committed; Commit() it")
 
     def Free(self) -> None:
         """Free the datatype.

@@ -12,7 +12,9 @@ import sys
 from collections.abc import Callable, Collection
 from functools import wraps
 from inspect import isfunction
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from impi.api import runtime
 from impi.errors import ImpiError
@@ -25,6 +27,8 @@ __all__ = ["Owner", "guarded", "guarded_collective", "guarded_function", "handle
 
 C = TypeVar("C", bound=type)
 F = TypeVar("F", bound=Callable[..., Any])
+
+_PACKAGE: Final = str(Path(__file__).parent.parent)
 
 
 class Owner(Protocol):
@@ -49,7 +53,7 @@ def handle(failure: MPIException, owner: Owner | None) -> None:
 
 
 def guarded(cls: C) -> C:
-    """All public methods and properties of a class whose objects are named by handles."""
+    """All public methods and properties of a class, but those in its ``_unguarded``, which are our own."""
     return _guard(cls, ())
 
 
@@ -62,16 +66,21 @@ def guarded_function(function: F) -> F:
     """A function of the module."""
 
     @wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        return method(None, *args, **kwargs)
+    def method(_: None, *args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
 
-    method = wrapped(lambda _, *args, **kwargs: function(*args, **kwargs), name=function.__name__)
+    guarded_method = wrapped(method)
+
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return guarded_method(None, *args, **kwargs)
+
     return call  # type: ignore[return-value]
 
 
 def _guard(cls: C, collective: Collection[str]) -> C:
     for name, member in list(vars(cls).items()):
-        if name.startswith("_"):
+        if name.startswith("_") or name in getattr(cls, "_unguarded", ()):
             continue
         if isfunction(member) and not member.__name__.startswith("MPI_"):  # those are not supported
             setattr(cls, name, wrapped(member, collective=name in collective))
@@ -83,9 +92,8 @@ def _guard(cls: C, collective: Collection[str]) -> C:
     return cls
 
 
-def wrapped(function: Any, *, collective: bool = False, name: str = "") -> Any:
-    """A method that fails as a call of MPI does; ``name``: its own unless given."""
-    name = name or function.__name__
+def wrapped(function: Any, *, collective: bool = False) -> Any:
+    """A method that fails as a call of MPI does."""
 
     @wraps(function)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -94,7 +102,7 @@ def wrapped(function: Any, *, collective: bool = False, name: str = "") -> Any:
         except ImpiError as failure:
             runtime.fail(failure)
         except MPIException as failure:
-            failure.call = failure.call or name
+            failure.call = failure.call or _called()
             handle(failure, None if isinstance(self, type) else getattr(self, "_owner", None))
             raise
 
@@ -111,10 +119,21 @@ def wrapped(function: Any, *, collective: bool = False, name: str = "") -> Any:
             known = failure if isinstance(failure, MPIException) else None
             # Where errors are fatal the job ends, and nobody needs to be told more than that.
             if faults is not None and faults.begun == begun and not (known and self._owner.errhandler._is_fatal()):
-                faults.refuse(name, failure)
+                faults.refuse(_called(), failure)
             if known:
-                known.call = known.call or name
+                known.call = known.call or _called()
                 handle(known, self._owner)
             raise
 
     return collective_call if collective else call
+
+
+def _called() -> str:
+    """What the program has called: the outermost of our methods, as ``Recv`` is made of others."""
+    name = ""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        if frame.f_code.co_filename == __file__ and "function" in frame.f_locals:
+            name = frame.f_locals["function"].__name__
+        frame = frame.f_back
+    return name

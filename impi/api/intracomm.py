@@ -68,7 +68,9 @@ class Intracomm(Comm, BlockingScans, NonblockingScans, PersistentScans, ObjectSc
 
     def Create_intercomm(self, local_leader: int, peer_comm: Intracomm, remote_leader: int, tag: int = 0) -> Intercomm:
         """A communicator of this group and another one, whose leader ``peer_comm`` knows (IMPI 4.8)."""
-        self._live()
+        size = self.Get_size()
+        if not 0 <= local_leader < size:
+            raise error("ERR_RANK", f"the local leader {local_leader} is not in 0..{size - 1}")
         peer = None
         if self.Get_rank() == local_leader:
             peer_comm._checked(remote_leader, tag)
@@ -193,7 +195,7 @@ class Intracomm(Comm, BlockingScans, NonblockingScans, PersistentScans, ObjectSc
     def _arranged(self, topology: Cart | Graph) -> Any:
         members = self._live().members
         if topology.size > len(members):
-            raise error("ERR_TOPOLOGY", f"a topology of {topology.size} processes does not fit into {len(members)}")
+            raise error("ERR_ARG", f"a topology of {topology.size} processes does not fit into {len(members)}")
         state = communicator.create(self._alive(), members[: topology.size])
         if state is not None:
             state.topology = topology
@@ -207,7 +209,7 @@ class Intracomm(Comm, BlockingScans, NonblockingScans, PersistentScans, ObjectSc
 
     def _mapped(self, size: int) -> int:
         if size > self.Get_size():
-            raise error("ERR_TOPOLOGY", f"a topology of {size} processes does not fit into {self.Get_size()}")
+            raise error("ERR_ARG", f"a topology of {size} processes does not fit into {self.Get_size()}")
         rank = self.Get_rank()
         return rank if rank < size else UNDEFINED
 

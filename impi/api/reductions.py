@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
@@ -13,9 +13,12 @@ from impi.api.op import Op
 from impi.collectives import Reduction
 from impi.engine.collective import ArrayCodec
 from impi.semantics import op as predefined
+from impi.semantics.errors import error
 from impi.vendors.base import INT_MAX, REDUCIBLE, REDUCTIONS
 
 __all__ = ["Plan", "plan", "store"]
+
+_OF_WINDOWS: Final = ("REPLACE", "NO_OP")
 
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
@@ -38,6 +41,8 @@ def plan(message: Message, op: Op) -> Plan:
     """
     typemap = transport.wire_type(message)
     name = op._predefined_name()
+    if name in _OF_WINDOWS:
+        raise error("ERR_OP", f"MPI_{name} is for one-sided communication only")
     if name is not None:
         predefined.check(name, typemap)
     dtype = typemap.dtype or np.dtype((np.void, typemap.extent))

@@ -300,6 +300,14 @@ class Request(Handle):
         self._state = None
 
     def _finish(self, status: Status | None) -> Any:
+        owner = self._owner
+        try:
+            return self._complete(status)
+        except MPIException as failure:
+            handle(failure, owner)
+            raise
+
+    def _complete(self, status: Status | None) -> Any:
         operation = self._operation
         if self._state is None or operation is None:
             fill_status(status, ANY_SOURCE, ANY_TAG, 0)
@@ -314,7 +322,6 @@ class Request(Handle):
         except MPIException as failure:
             if status is not None:
                 status.Set_error(int(failure))
-            handle(failure, _owner(operation))
             raise
         finally:
             if isinstance(operation, GeneralOperation):
@@ -334,13 +341,16 @@ class Request(Handle):
         """
         values: list[Any] = []
         first: MPIException | None = None
+        blamed: Owner | None = None
         for request, status in zip(requests, statuses, strict=False):
-            # MPI 4.1, 9.3.1: the handler gets the code of the request, and what failed is the call.
+            owner = request._owner
             try:
-                values.append(request._finish(status))
+                values.append(request._complete(status))
             except MPIException as failure:
-                first = first or failure
+                if first is None:
+                    first, blamed = failure, owner
         if first is not None:
+            handle(first, blamed)  # with the code of the request (MPI 4.1, 9.3.1), once for the call
             together = error("ERR_IN_STATUS", str(first))
             together.handled, together.told = True, first.told
             raise together from first

@@ -28,6 +28,7 @@ class Status:
     """Status of a communication: empty when new."""
 
     _row: array[int]
+    _unguarded = ("fill", "nbytes")
 
     def __new__(cls, status: Status | None = None) -> Self:
         """An empty status, or a copy."""

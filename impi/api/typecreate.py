@@ -55,7 +55,9 @@ class TypeConstructors:
         return self._wrap(TypeState(typemap, Recipe(combiner, params, (self._live(),))))
 
     def _derived_copy(self, state: TypeState) -> TypeState:
-        return TypeState(derive.duplicate(state.typemap), Recipe("DUP", {}, (state,)))
+        copy = TypeState(derive.duplicate(state.typemap), Recipe("DUP", {}, (state,)))
+        copy.committed = state.committed
+        return copy
 
     def Create_contiguous(self, count: int) -> Self:
         """``count`` elements one after the other."""

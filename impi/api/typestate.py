@@ -57,7 +57,7 @@ _CONTENTS: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
 class TypeState(State):
     """A datatype."""
 
-    __slots__ = ("attributes", "name", "recipe", "typemap")
+    __slots__ = ("attributes", "committed", "name", "recipe", "typemap")
 
     def __init__(self, typemap: TypeMap, recipe: Recipe, name: str = "") -> None:
         super().__init__()
@@ -65,6 +65,8 @@ class TypeState(State):
         self.recipe = recipe
         self.name = name
         self.attributes: dict[int, Any] = {}
+        self.committed = self.predefined
+        """Whether it may be used in communication."""
 
     @property
     def predefined(self) -> bool:

@@ -122,7 +122,7 @@ class TypeMap:
                 not fit into its external32 size.
         """
         form = form_of(external=external, long_size=long_size)
-        first, last = self._checked(view, offset, count)
+        first, last = self.inside(view, offset, count)
         if self._verbatim[form] and (count <= 1 or self.extent == self.size):
             return view[first:last]
         out = np.empty(count * self.sizes[form], np.uint8)
@@ -135,7 +135,7 @@ class TypeMap:
     ) -> memoryview | None:
         """Where in the user's memory the packed octets may be received, to be turned by :meth:`unpack`; else None."""
         form = form_of(external=external, long_size=long_size)
-        first, last = self._checked(view, offset, count)
+        first, last = self.inside(view, offset, count)
         if self._landable[form] and (count <= 1 or self.extent == self.size):
             return view[first:last]
         return None
@@ -166,7 +166,7 @@ class TypeMap:
         if nbytes == 0:
             return 0
         whole, rest = divmod(nbytes, size)
-        first, _ = self._checked(view, offset, whole + (rest > 0))
+        first, _ = self.inside(view, offset, whole + (rest > 0))
         inplace = self._landable[form] and _is_at(data, view, first)
         if inplace and self._verbatim[form]:
             return whole
@@ -223,7 +223,12 @@ class TypeMap:
             native += basic.sizes[NATIVE]
         return native + rest
 
-    def _checked(self, view: memoryview, offset: int, count: int) -> tuple[int, int]:
+    def inside(self, view: memoryview, offset: int, count: int) -> tuple[int, int]:
+        """As :meth:`span`, of elements that lie inside ``view``.
+
+        Raises:
+            MPIException: ``ERR_BUFFER``, they do not.
+        """
         first, last = self.span(offset, count)
         if first < 0 or last > view.nbytes:
             detail = f"{count} elements take octets {first} to {last} of a buffer of {view.nbytes}"

@@ -1,7 +1,7 @@
 """Constructors of derived datatypes (MPI 4.1, 5.1.2 to 5.1.4 and 5.1.7).
 
 Each takes type maps and gives a new one. Counts are not negative, sequences of one call have one length: else
-:class:`MPIException` of class ``ERR_ARG``.
+:class:`MPIException` of class ``ERR_ARG``; of ``ERR_COUNT`` for a negative count.
 """
 
 from __future__ import annotations
@@ -147,7 +147,10 @@ def _empty() -> TypeMap:
 def _not_negative(what: str, values: Iterable[int]) -> None:
     for value in values:
         if value < 0:
-            raise error("ERR_ARG", f"negative {what} {value} in a datatype constructor")
+            # What MPICH and Open MPI say, too.
+            raise error(
+                "ERR_COUNT" if what == "count" else "ERR_ARG", f"negative {what} {value} in a datatype constructor"
+            )
 
 
 def _scaled(sizes: Forms, count: int) -> Forms:

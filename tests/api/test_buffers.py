@@ -10,7 +10,9 @@ import pytest
 from impi.api import datatype as D
 from impi.api.buffers import BOTTOM, Message, simple, vector, vector_w
 from impi.api.datatype import BYTE, CHAR, DATATYPE_NULL, DOUBLE, INT, LONG, Datatype
+from impi.semantics.constants import ERROR_CLASSES
 from impi.semantics.datatype import NAMED
+from impi.semantics.errors import MPIException
 
 TEN = array.array("i", range(10))
 OCTETS = bytearray(40)
@@ -36,7 +38,7 @@ def read(message: Message) -> list[int]:
         ([TEN, (3, 2), INT], range(2, 5)),
         ([TEN, 3, 2, INT], range(2, 5)),
         ([TEN, None, 2, "i"], range(2, 10)),
-        ([TEN, 2, 1, INT.Create_contiguous(3)], range(3, 9)),
+        ([TEN, 2, 1, INT.Create_contiguous(3).Commit()], range(3, 9)),
         ([TEN, np.int64(2), np.int8(1), INT], range(1, 3)),
         ([TEN, 0, INT], []),
     ],
@@ -157,7 +159,7 @@ class TestNoBuffer:
     def test_absolute_addresses(self) -> None:
         one, two = array.array("i", [1, 2]), array.array("i", [3])
         places = [D.Get_address(one), D.Get_address(two)]
-        made = INT.Create_hindexed([2, 1], places)
+        made = INT.Create_hindexed([2, 1], places).Commit()
         assert read(simple([BOTTOM, 1, made], readonly=True)) == [1, 2, 3]
         message = simple([BOTTOM, 1, made], readonly=False)
         made.typemap.unpack(struct.pack("=3i", 7, 8, 9), message.view, message.offset, 1, external=False)
@@ -212,7 +214,7 @@ class TestVector:
 
 class TestVectorW:
     def test_forms(self) -> None:
-        types = [INT, INT.Create_contiguous(2)]
+        types = [INT, INT.Create_contiguous(2).Commit()]
         one = vector_w([TEN, types], readonly=True, blocks=2)
         assert [read(one.block(i)) for i in range(2)] == [[0], [0, 1]]
         for spec in (
@@ -236,3 +238,10 @@ class TestVectorW:
     def test_refusals(self, spec: Any) -> None:
         with pytest.raises(ValueError, match="message:"):
             vector_w(spec, readonly=True, blocks=2)
+
+
+@pytest.mark.parametrize("read", [simple, vector])
+def test_a_datatype_must_be_committed(read: object) -> None:
+    with pytest.raises(MPIException, match="not committed") as caught:
+        read([OCTETS, 1, INT.Create_contiguous(2)], readonly=True, **({"blocks": 1} if read is vector else {}))  # type: ignore[operator]
+    assert caught.value == ERROR_CLASSES["ERR_TYPE"][0]

@@ -114,7 +114,7 @@ def test_sequences_of_different_lengths(call: Any) -> None:
 @pytest.mark.parametrize(
     "call",
     [
-        lambda: INT.Create_contiguous(-1),
+        lambda: INT.Create_vector(1, -1, 1),
         lambda: INT.Create_subarray([2], [1], [0], 999),
         lambda: INT.Create_darray(1, 0, [2], [999], [1], [1]),
         lambda: Datatype.Match_size(C.TYPECLASS_REAL, 3),

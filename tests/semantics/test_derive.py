@@ -195,7 +195,6 @@ def test_subarray_of_a_matrix() -> None:
 @pytest.mark.parametrize(
     "call",
     [
-        lambda: derive.contiguous(-1, INT),
         lambda: derive.vector(1, -1, 1, INT),
         lambda: derive.hindexed([1], [0, 1], INT),
         lambda: derive.hindexed([-1], [0], INT),
@@ -209,3 +208,10 @@ def test_bad_arguments(call: object) -> None:
     with pytest.raises(MPIException) as caught:
         call()  # type: ignore[operator]
     assert caught.value == ERROR_CLASSES["ERR_ARG"][0]
+
+
+@pytest.mark.parametrize("call", [lambda: derive.contiguous(-1, INT), lambda: derive.vector(-1, 1, 1, INT)])
+def test_a_negative_count(call: object) -> None:
+    with pytest.raises(MPIException, match="negative count -1") as caught:
+        call()  # type: ignore[operator]
+    assert caught.value == ERROR_CLASSES["ERR_COUNT"][0]

@@ -1,0 +1,209 @@
+"""Wrong use on jobs of several vendors: which error class, whose handler, who is told, and how a job ends by it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import ROOT, need_vendor
+
+PROGRAMS = Path(__file__).parent / "programs"
+WRONG_USE = str(PROGRAMS / "wrong_use.py")
+Results = dict[str, list[Any]]
+
+CRASHES = {
+    "mpich": (),
+    # Open MPI ends the job on a matched probe on COMM_NULL, and waits for ever after a truncated collective.
+    "openmpi": ("freed comm recv", "truncate Bcast", "truncate Gather", "truncate Scatter"),
+}
+"""Cases that a vendor's own job does not survive."""
+
+DIFFERS = {
+    "mpich": {
+        # Its root has the block itself and does not copy it; ours has too small a buffer like everybody else.
+        "truncate Scatter": "its root succeeds",
+    },
+    "openmpi": {
+        "rank Create_intercomm": "ERR_ARG",
+        "tag Send high": "OverflowError: its TAG_UB is the largest int",
+        "key Set_attr": "ERR_OTHER",
+        "handler Set_errhandler": "ERR_ARG",
+    },
+}
+"""Cases in which the two vendors differ, so that we cannot be like both."""
+
+
+def of_job(run_job: Callable[..., Any], *words: str) -> Results:
+    result = run_job([WRONG_USE, *words], ["mpich:1", "openmpi:1", "pure:1"])
+    assert set(result.codes) == {0}, str(result)
+    found: Results = json.loads(result.out)
+    return found
+
+
+def of_vendor(vendor: str, *words: str) -> Results:
+    """The same program on the vendor's own job, with nothing of ours."""
+    need_vendor(vendor)
+    prefix = ROOT / ".mpi" / vendor
+    environ = {**os.environ, "MPI4PY_LIBMPI": str(prefix / "lib")}
+    if vendor == "openmpi":
+        environ |= {
+            "OMPI_ALLOW_RUN_AS_ROOT": "1",
+            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+            "OMPI_MCA_btl": "^ofi",
+            "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+            "OMPI_MCA_mpi_yield_when_idle": "1",
+        }
+    argv = [str(prefix / "bin" / "mpiexec"), "-n", "3", sys.executable, WRONG_USE, *words, *CRASHES[vendor]]
+    done = subprocess.run(argv, env=environ, capture_output=True, text=True, timeout=90, stdin=subprocess.DEVNULL)
+    assert done.returncode == 0, done.stderr
+    found: Results = json.loads(done.stdout)
+    return found
+
+
+@pytest.mark.parametrize("vendor", ["mpich", "openmpi"])
+def test_every_wrong_use_is_what_mpi4py_makes_of_it(vendor: str, run_job: Callable[..., Any]) -> None:
+    ours, theirs = of_job(run_job), of_vendor(vendor)
+    assert set(ours) - set(theirs) == set(CRASHES[vendor]) and len(theirs) > 80
+    differ = {case: (ours[case], theirs[case]) for case in theirs if ours[case] != theirs[case]}
+    assert set(differ) == set(DIFFERS[vendor]), differ
+    assert not [case for case, outcomes in ours.items() if set(outcomes) == {"ok"}]
+
+
+def test_the_handler_of_the_communicator_is_called_once(run_job: Callable[..., Any]) -> None:
+    """Of its own where it is about one, of COMM_SELF where it is about none; Open MPI's is COMM_WORLD's there."""
+    ours, theirs = of_job(run_job, "handler"), of_vendor("openmpi", "handler")
+    for case, outcomes in ours.items():
+        for outcome, calls in outcomes:
+            assert len(calls) == outcome.startswith("ERR_"), (case, outcomes)
+            assert not calls or calls[0][1] == outcome or outcome == "ERR_IN_STATUS", (case, outcomes)
+            assert not calls or calls[0][0] in (["world"] if case == "predefined comm Free" else ["comm", "self"])
+    differ = {
+        case: (ours[case], theirs[case])
+        for case in theirs
+        if case not in DIFFERS["openmpi"]
+        and ours[case] != json.loads(json.dumps(theirs[case]).replace("world", "self"))
+    }
+    # A request is not of its communicator for Open MPI.
+    assert set(differ) == {"active request Start", "predefined comm Free"}, differ
+
+
+def test_counts_that_the_buffer_does_not_hold(run_job: Callable[..., Any]) -> None:
+    """Undefined in MPI, so that there is nothing to compare with."""
+    ours = of_job(run_job, "overrun")
+    for case in ours:
+        if case.startswith("count large"):
+            assert ours[case] == ["ERR_BUFFER"] * 3, case
+
+
+@pytest.mark.parametrize(
+    ("clients", "options"),
+    [
+        pytest.param(["mpich:1", "openmpi:1", "pure:1"], {}, id="one proc each"),
+        pytest.param(["openmpi:2", "mpich:2", "pure:1"], {}, id="several procs"),
+        pytest.param(["pure:2", "mpich:2"], {0: ["--hosts", "client"], 1: ["--hosts", "node"]}, id="host agents"),
+    ],
+)
+def test_the_others_are_told_of_a_mistake_in_a_collective(
+    clients: list[str], options: dict[int, list[str]], run_job: Callable[..., Any]
+) -> None:
+    result = run_job([str(PROGRAMS / "told.py")], clients, options=options)
+    assert set(result.codes) == {0}, str(result)
+    assert result.out == "all right\n"
+
+
+HEAD = """
+import sys
+import numpy as np
+from mpi4py import MPI
+comm = MPI.COMM_WORLD
+one = np.zeros(1, "i")
+"""
+ENDS = {
+    # A program that ends by rank 1, and what is said of it.
+    "uncaught in a collective": (
+        "comm.Bcast(one, 99 if comm.rank == 1 else 0)\ncomm.Barrier()",
+        "rank 1 ends the job: Bcast failed: MPI_ERR_ROOT: invalid root: root 99 is not in 0..2",
+    ),
+    "uncaught in a message": (
+        "comm.Send(one, 99) if comm.rank == 1 else comm.Recv(one, 1)",
+        "rank 1 ends the job: Send failed: MPI_ERR_RANK: invalid rank: destination rank 99 is not in 0..2",
+    ),
+    "truncated": (
+        "comm.Send(np.zeros(2, 'i'), 1) if comm.rank == 0 else comm.Recv(one, 0) if comm.rank == 1 else None\n"
+        "comm.Barrier()",
+        "rank 1 ends the job: Recv failed: MPI_ERR_TRUNCATE: message truncated",
+    ),
+    "another exception": (
+        "comm.Barrier()\n1 / (comm.rank - 1)\ncomm.Barrier()",
+        "rank 1 ends the job: uncaught ZeroDivisionError",
+    ),
+    "fatal in a collective": (
+        "comm.Set_errhandler(MPI.ERRORS_ARE_FATAL)\ntry:\n    comm.Bcast(one, 99 if comm.rank == 1 else 0)\n"
+        "    comm.Barrier()\nexcept BaseException:\n    print('still alive')\nfinally:\n    print('still alive')",
+        "rank 1 ends the job: Bcast failed: MPI_ERR_ROOT",
+    ),
+    "abort in a message": (
+        "comm.Set_errhandler(MPI.ERRORS_ABORT)\ntry:\n"
+        "    comm.Send(one, 99) if comm.rank == 1 else comm.Recv(one, 1)\n"
+        "except BaseException:\n    print('still alive')\nfinally:\n    print('still alive')",
+        "rank 1 ends the job: Send failed: MPI_ERR_RANK",
+    ),
+    "a handler that fails": (
+        "def handler(where, code):\n    raise ArithmeticError\n"
+        "comm.Set_errhandler(MPI.Comm.Create_errhandler(handler))\n"
+        "comm.Send(one, 99) if comm.rank == 1 else comm.Recv(one, 1)",
+        "rank 1 ends the job: Send failed: MPI_ERR_RANK: invalid rank: destination rank 99 is not in 0..2; "
+        "its error handler failed, too",
+    ),
+    "told": (
+        # Rank 1 goes on, and ends well: the others, who are told, do not.
+        "try:\n    comm.Bcast(one, 99 if comm.rank == 1 else 0)\n    comm.Barrier()\n"
+        "except MPI.Exception:\n    if comm.rank != 1:\n        raise",
+        "rank 1 failed in Bcast: MPI_ERR_ROOT: invalid root: root 99 is not in 0..2",
+    ),
+    "an exit code": ("sys.exit(4) if comm.rank == 1 else comm.Barrier()", "client 1"),
+}
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_a_job_ends_as_a_whole(name: str, run_job: Callable[..., Any], tmp_path: Path) -> None:
+    program, sentence = ENDS[name]
+    file = tmp_path / "program.py"
+    file.write_text(HEAD + program)
+    result = run_job([str(file)], ["mpich:1", "openmpi:1", "pure:1"])
+    assert 0 not in result.codes and "ended by the test" not in str(result), str(result)
+    assert any(sentence in client.err for client in result.clients) or sentence in result.server.err, str(result)
+    assert "still alive" not in result.out, str(result)
+
+
+def test_who_catches_what_it_is_told_goes_on(run_job: Callable[..., Any], tmp_path: Path) -> None:
+    """Also to the end: Finalize does not wait in a communicator that is broken."""
+    file = tmp_path / "program.py"
+    file.write_text(
+        HEAD + "try:\n    comm.Bcast(one, 99 if comm.rank == 1 else 0)\n    comm.Barrier()\n"
+        "except MPI.Exception as failure:\n    print(failure.Get_error_class() == MPI.ERR_ROOT)\n"
+    )
+    result = run_job([str(file)], ["mpich:1", "openmpi:1", "pure:1"])
+    assert set(result.codes) == {0}, str(result)
+    assert result.out == "True\n" * 3
+
+
+@pytest.mark.parametrize(
+    ("choice", "clean"), [("exception", True), ("default", False), ("abort", False), ("fatal", False)]
+)
+def test_the_programs_choice_of_errors(choice: str, clean: bool, run_job: Callable[..., Any], tmp_path: Path) -> None:
+    file = tmp_path / "program.py"
+    file.write_text(
+        f"import mpi4py\nmpi4py.rc.errors = {choice!r}\n" + HEAD + "comm = comm.Dup()\n"
+        "try:\n    comm.Send(one, 99)\nexcept MPI.Exception:\n    print('raised')\n"
+    )
+    result = run_job([str(file)], ["mpich:1", "pure:1"])
+    assert (set(result.codes) == {0}) is clean and (0 in result.codes) is clean, str(result)
+    assert result.out == ("raised\n" * 2 if clean else ""), str(result)
