@@ -119,3 +119,28 @@ def run_job() -> Callable[..., JobResult]:
         return JobResult(_end(server), ends)
 
     return run
+
+
+@pytest.fixture
+def run_alone() -> Callable[..., Ended]:
+    """``run_alone(argv, "mpich", 3)``: the program on a vendor's own job, by its mpiexec and with plain mpi4py."""
+
+    def run(argv: Sequence[str], vendor: str, np: int) -> Ended:
+        need_vendor(vendor)
+        prefix = ROOT / ".mpi" / vendor
+        environ = {**os.environ, "MPI4PY_LIBMPI": str(prefix / "lib")}
+        if vendor == "openmpi":
+            environ |= {
+                "OMPI_ALLOW_RUN_AS_ROOT": "1",
+                "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+                "OMPI_MCA_btl": "^ofi",
+                "OMPI_MCA_mpi_yield_when_idle": "1",
+                "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+            }
+        command = [str(prefix / "bin" / "mpiexec"), "-n", str(np), sys.executable, *argv]
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, env=environ
+        )
+        return _end(process)
+
+    return run

@@ -34,7 +34,7 @@ class Proc:
 
     def __init__(self, rank: int, groups: list[list[int]], words: Words) -> None:
         [mine] = [group for group in groups if rank in group]
-        self.peers = [group for group in groups if group is not mine or len(groups) == 1][0]
+        self.peers = next(group for group in groups if group is not mine or len(groups) == 1)
         context: Any = SimpleNamespace(rank=mine.index(rank), peers=self.peers, is_inter=len(groups) == 2)
         engine: Any = Engine(rank, words)
         self.faults = Faults(engine, context)

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-from tests.conftest import ROOT, need_vendor
 
 PROGRAMS = Path(__file__).parent / "programs"
 WRONG_USE = str(PROGRAMS / "wrong_use.py")
@@ -47,38 +42,30 @@ def of_job(run_job: Callable[..., Any], *words: str) -> Results:
     return found
 
 
-def of_vendor(vendor: str, *words: str) -> Results:
+def of_vendor(run_alone: Callable[..., Any], vendor: str, *words: str) -> Results:
     """The same program on the vendor's own job, with nothing of ours."""
-    need_vendor(vendor)
-    prefix = ROOT / ".mpi" / vendor
-    environ = {**os.environ, "MPI4PY_LIBMPI": str(prefix / "lib")}
-    if vendor == "openmpi":
-        environ |= {
-            "OMPI_ALLOW_RUN_AS_ROOT": "1",
-            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-            "OMPI_MCA_btl": "^ofi",
-            "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
-            "OMPI_MCA_mpi_yield_when_idle": "1",
-        }
-    argv = [str(prefix / "bin" / "mpiexec"), "-n", "3", sys.executable, WRONG_USE, *words, *CRASHES[vendor]]
-    done = subprocess.run(argv, env=environ, capture_output=True, text=True, timeout=90, stdin=subprocess.DEVNULL)
-    assert done.returncode == 0, done.stderr
-    found: Results = json.loads(done.stdout)
+    result = run_alone([WRONG_USE, *words, *CRASHES[vendor]], vendor, 3)
+    assert result.code == 0, result.err
+    found: Results = json.loads(result.out)
     return found
 
 
 @pytest.mark.parametrize("vendor", ["mpich", "openmpi"])
-def test_every_wrong_use_is_what_mpi4py_makes_of_it(vendor: str, run_job: Callable[..., Any]) -> None:
-    ours, theirs = of_job(run_job), of_vendor(vendor)
+def test_every_wrong_use_is_what_mpi4py_makes_of_it(
+    vendor: str, run_job: Callable[..., Any], run_alone: Callable[..., Any]
+) -> None:
+    ours, theirs = of_job(run_job), of_vendor(run_alone, vendor)
     assert set(ours) - set(theirs) == set(CRASHES[vendor]) and len(theirs) > 80
     differ = {case: (ours[case], theirs[case]) for case in theirs if ours[case] != theirs[case]}
     assert set(differ) == set(DIFFERS[vendor]), differ
     assert not [case for case, outcomes in ours.items() if set(outcomes) == {"ok"}]
 
 
-def test_the_handler_of_the_communicator_is_called_once(run_job: Callable[..., Any]) -> None:
+def test_the_handler_of_the_communicator_is_called_once(
+    run_job: Callable[..., Any], run_alone: Callable[..., Any]
+) -> None:
     """Of its own where it is about one, of COMM_SELF where it is about none; Open MPI's is COMM_WORLD's there."""
-    ours, theirs = of_job(run_job, "handler"), of_vendor("openmpi", "handler")
+    ours, theirs = of_job(run_job, "handler"), of_vendor(run_alone, "openmpi", "handler")
     for case, outcomes in ours.items():
         for outcome, calls in outcomes:
             assert len(calls) == outcome.startswith("ERR_"), (case, outcomes)
