@@ -30,6 +30,14 @@ class Attached:
         self.buffer: Any = None
         self.size: int | None = 0
         self.sending: list[tuple[SendOperation, int]] = []
+        self.beyond: Attached | None = None
+        """Of a communicator that comes from a session: the session's."""
+
+    def chosen(self) -> Attached:
+        """The one that a send of the communicator uses: its own if it has one, else its session's, else that of all."""
+        if self.buffer is not None:
+            return self
+        return _attached if self.beyond is None else self.beyond
 
     def used(self) -> int:
         """Octets of messages that are still on their way."""
@@ -87,11 +95,9 @@ def Iflush_buffer() -> Request:
 
 
 def start(context: Context, own: Attached, dest: int, tag: int, source: Source) -> Request:
-    """Copy the message and send the copy; the request is complete at once. The communicator's ``own`` buffer, if there
-    is one, else that of all.
-    """
+    """Copy the message and send the copy; the request is complete at once. ``own``: the communicator's buffer."""
     engine = runtime.engine()
-    attached = _attached if own.buffer is None else own
+    attached = own.chosen()
     external = engine.is_external(context, dest)
     copy = OctetSource(bytes(source.octets(external=external)))
     copy.count = source.count

@@ -121,6 +121,8 @@ def _own(state: Communicator, context: Context, parent: Context | None) -> None:
     state.context = context
     context.owner = state
     state.errhandler = initial(parent.owner.errhandler if parent is not None else None)
+    if parent is not None:
+        state.attached.beyond = parent.owner.attached.beyond
 
 
 def run(context: Context, algorithm: Algorithm[Any], *, alone: bool = False) -> Any:

@@ -12,18 +12,21 @@ from impi.semantics.errors import error
 from impi.semantics.group import RankSet
 
 if TYPE_CHECKING:
+    from impi.api.bsend import Attached
     from impi.api.session import Session
 
 __all__ = ["GROUP_EMPTY", "GROUP_NULL", "Group"]
 
 
 class _GroupState(State):
-    __slots__ = ("me", "ranks")
+    __slots__ = ("attached", "me", "ranks")
 
-    def __init__(self, ranks: RankSet, me: int) -> None:
+    def __init__(self, ranks: RankSet, me: int, attached: Attached | None = None) -> None:
         super().__init__()
         self.ranks = ranks
         self.me = me
+        self.attached = attached
+        """The buffer of the session that it comes from."""
 
 
 @guarded
@@ -34,15 +37,15 @@ class Group(Handle):
     """
 
     @classmethod
-    def _of(cls, members: Iterable[int], me: int) -> Self:
+    def _of(cls, members: Iterable[int], me: int, attached: Attached | None = None) -> Self:
         """The group of these ranks in MPI_COMM_WORLD, as seen by the one that is ``me``."""
-        return cls._new(RankSet(members), me)
+        return cls._new(RankSet(members), me, attached)
 
     @classmethod
-    def _new(cls, ranks: RankSet, me: int) -> Self:
+    def _new(cls, ranks: RankSet, me: int, attached: Attached | None = None) -> Self:
         if not ranks.members and cls is Group:
             return cls._wrap(_EMPTY)
-        return cls._wrap(_GroupState(ranks, me))
+        return cls._wrap(_GroupState(ranks, me, attached))
 
     def _live(self) -> _GroupState:
         state = self._state
@@ -83,44 +86,50 @@ class Group(Handle):
     def Dup(self) -> Self:
         """A copy."""
         state = self._live()
-        return self._wrap(_GroupState(state.ranks, state.me))
+        return self._wrap(_GroupState(state.ranks, state.me, state.attached))
 
     @classmethod
     def Union(cls, group1: Group, group2: Group) -> Self:
         """All procs of the first, then those of the second that are not in the first."""
-        return cls._new(_checked(group1).ranks.union(_checked(group2).ranks), _me(group1, group2))
+        return cls._new(
+            _checked(group1).ranks.union(_checked(group2).ranks), _me(group1, group2), _attached(group1, group2)
+        )
 
     @classmethod
     def Intersection(cls, group1: Group, group2: Group) -> Self:
         """Procs of the first that are in the second."""
-        return cls._new(_checked(group1).ranks.intersection(_checked(group2).ranks), _me(group1, group2))
+        return cls._new(
+            _checked(group1).ranks.intersection(_checked(group2).ranks), _me(group1, group2), _attached(group1, group2)
+        )
 
     Intersect = Intersection
 
     @classmethod
     def Difference(cls, group1: Group, group2: Group) -> Self:
         """Procs of the first that are not in the second."""
-        return cls._new(_checked(group1).ranks.difference(_checked(group2).ranks), _me(group1, group2))
+        return cls._new(
+            _checked(group1).ranks.difference(_checked(group2).ranks), _me(group1, group2), _attached(group1, group2)
+        )
 
     def Incl(self, ranks: Sequence[int]) -> Self:
         """Those at ``ranks``, in that order."""
         state = self._live()
-        return self._new(state.ranks.incl([int(r) for r in ranks]), state.me)
+        return self._new(state.ranks.incl([int(r) for r in ranks]), state.me, state.attached)
 
     def Excl(self, ranks: Sequence[int]) -> Self:
         """All but those at ``ranks``."""
         state = self._live()
-        return self._new(state.ranks.excl([int(r) for r in ranks]), state.me)
+        return self._new(state.ranks.excl([int(r) for r in ranks]), state.me, state.attached)
 
     def Range_incl(self, ranks: Sequence[tuple[int, int, int]]) -> Self:
         """Those in ranges of (first, last, stride)."""
         state = self._live()
-        return self._new(state.ranks.range_incl(ranks), state.me)
+        return self._new(state.ranks.range_incl(ranks), state.me, state.attached)
 
     def Range_excl(self, ranks: Sequence[tuple[int, int, int]]) -> Self:
         """All but those in ranges of (first, last, stride)."""
         state = self._live()
-        return self._new(state.ranks.range_excl(ranks), state.me)
+        return self._new(state.ranks.range_excl(ranks), state.me, state.attached)
 
     @classmethod
     def Create_from_session_pset(cls, session: Session, pset_name: str) -> Self:
@@ -147,6 +156,10 @@ def _me(group1: Group, group2: Group) -> int:
     """The empty group does not know who asks; the other does."""
     first = _checked(group1)
     return first.me if first.me >= 0 else _checked(group2).me
+
+
+def _attached(group1: Group, group2: Group) -> Attached | None:
+    return _checked(group1).attached or _checked(group2).attached
 
 
 _EMPTY: Final = _GroupState(RankSet(()), -1)

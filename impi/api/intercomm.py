@@ -38,7 +38,7 @@ class Intercomm(Comm):
             _world(), local_group._ranks, local_leader, remote_group._ranks, remote_leader
         )
         if state is not None:
-            _furnish(state, info, errhandler)
+            _furnish(state, info, errhandler, local_group)
         created: Intercomm = cls._handle(state)
         return created
 

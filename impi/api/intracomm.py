@@ -62,7 +62,7 @@ class Intracomm(Comm, BlockingScans, NonblockingScans, PersistentScans, ObjectSc
         """A communicator of the members of ``group``, who alone call it, in the same order as other such calls."""
         state = communicator.create_group(_world(), group._ranks)
         if state is not None:
-            _furnish(state, info, errhandler)
+            _furnish(state, info, errhandler, group)
         created: Intracomm = cls._handle(state)
         return created
 
@@ -232,11 +232,14 @@ def _world() -> Any:
     return world.COMM_WORLD._live()
 
 
-def _furnish(state: Communicator, info: Info, errhandler: Errhandler | None) -> None:
+def _furnish(state: Communicator, info: Info, errhandler: Errhandler | None, group: Group | None = None) -> None:
+    """What a new communicator gets; ``group``: the one that it is made of, whose session's buffer it uses."""
     if info:
         state.info.update(info)
     if errhandler is not None:
         state.errhandler = Errhandler(errhandler)
+    if group is not None:
+        state.attached.beyond = group._live().attached
 
 
 def _weights(weights: Any, degree: int) -> tuple[int, ...] | None:

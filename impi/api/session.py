@@ -74,7 +74,7 @@ class Session(Handle):
 
     def Create_group(self, pset_name: str) -> Group:
         """The group of a process set."""
-        return Group._of(self._procs(pset_name), runtime.engine().rank)
+        return Group._of(self._procs(pset_name), runtime.engine().rank, self._live().attached)
 
     def Attach_buffer(self, buf: Any) -> None:
         """Give memory for buffered sends."""

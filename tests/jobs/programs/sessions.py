@@ -54,6 +54,28 @@ def buffers() -> None:
     mine.Free()
 
 
+def session_buffers() -> None:
+    """A session's buffer is used by the communicators that come from it, and by theirs; by no others."""
+    session = MPI.Session.Init()
+    group = MPI.Group.Create_from_session_pset(session, "mpi://WORLD")
+    made = MPI.Intracomm.Create_from_group(group.Incl(range(group.size)))
+    copy = made.Dup()
+    for each in (made, copy):
+        fails(MPI.ERR_BUFFER, each.Bsend, bytes(10), each.rank)
+    session.Attach_buffer(MPI.Alloc_mem(10 + MPI.BSEND_OVERHEAD))
+    fails(MPI.ERR_BUFFER, comm.Bsend, bytes(10), comm.rank)
+    for each in (made, copy):
+        fails(MPI.ERR_BUFFER, each.Bsend, bytes(11), each.rank)
+        each.Bsend(bytes(10), each.rank)
+        each.Recv(bytearray(10), each.rank)
+        session.Flush_buffer()
+    session.Detach_buffer()
+    for each in (copy, made):
+        fails(MPI.ERR_BUFFER, each.Bsend, bytes(10), each.rank)
+        each.Free()
+    session.Finalize()
+
+
 def handlers() -> None:
     seen = []
     mine = comm.Dup()
@@ -92,7 +114,7 @@ def refused() -> None:
     fails(MPI.ERR_ARG, comm.Psend_init, bytearray(4), 0, 0)
 
 
-for check in (sessions, buffers, handlers, refused):
+for check in (sessions, buffers, session_buffers, handlers, refused):
     check()
     comm.Barrier()
 if comm.rank == 0:
