@@ -16,8 +16,10 @@ MAX_CID: Final = 2**64 - 16
 """IMPI_MAX_CID."""
 
 
-_PARENT_BITS: Final = 40
+_COPY: Final = 1 << 63
 _COPY_BITS: Final = 22
+_LAST_PARENT: Final = 2**39
+_PATH_BITS: Final = 61
 
 
 def copy_cid(parent: int, number: int) -> int | None:
@@ -26,10 +28,38 @@ def copy_cid(parent: int, number: int) -> int | None:
     Several of them may be under way at once, begun in different orders, where agreeing on a maximum would give one id
     twice. All members know the parent's id and the number, so these make the id: in the upper half of the ids, which
     the maximum never reaches. IMPI 0.0 has no such operation. None: there is no room, so that ids must be agreed on.
+
+    The copy of a parent whose id was agreed on has that and the number side by side. A copy of a copy has the path that
+    leads to it: the first parent and all numbers in Elias' delta code, one after the other, a 1, and zeros. What stands
+    where the others have their parent is larger than any of these there.
     """
-    if parent >> 1 >= 2**_PARENT_BITS - 1 or number >= 2**_COPY_BITS:
+    if number >= 2**_COPY_BITS:
         return None
-    return 2**63 | parent >> 1 << _COPY_BITS + 1 | number << 1
+    if parent < _COPY:
+        if parent >> 1 > _LAST_PARENT:
+            return None
+        return _COPY | (parent >> 1 << _COPY_BITS | number) << 1
+    path = _path(parent) + _delta(number)
+    code = f"{path}1".ljust(_PATH_BITS, "0")
+    if len(code) > _PATH_BITS or "0" not in code[:39]:
+        return None
+    return _COPY | (1 << _PATH_BITS | int(code, 2)) << 1
+
+
+def _path(cid: int) -> str:
+    """How a copy came to be, in bits."""
+    value = (cid ^ _COPY) >> 1
+    parent, number = value >> _COPY_BITS, value % (1 << _COPY_BITS)
+    if parent <= _LAST_PARENT:
+        return _delta(parent) + _delta(number)
+    return f"{value ^ 1 << _PATH_BITS:0{_PATH_BITS}b}".rstrip("0")[:-1]
+
+
+def _delta(number: int) -> str:
+    """A number from 0 on, so that its end can be seen (P. Elias, IEEE Trans. Inform. Theory 21, 1975)."""
+    digits = f"{number + 1:b}"
+    length = f"{len(digits):b}"
+    return "0" * (len(length) - 1) + length + digits[1:]
 
 
 class ContextIds:

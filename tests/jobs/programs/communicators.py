@@ -159,6 +159,23 @@ def duplicates_started_in_other_orders() -> None:
         one.Free()
 
 
+def a_duplicate_of_a_duplicate_does_not_wait() -> None:
+    """Rank 0 begins it before anybody else does, and goes on."""
+    copy, request = comm.Idup()
+    request.Wait()
+    if rank == 0:
+        twice, request = copy.Idup()
+        for other in range(1, size):
+            comm.send("begun", other, 77)
+    else:
+        comm.recv(source=0, tag=77)
+        twice, request = copy.Idup()
+    request.Wait()
+    ring(twice)
+    twice.Free()
+    copy.Free()
+
+
 def a_bad_send_leaves_nothing_behind() -> None:
     """A receive that was posted for it would take the next message."""
     try:
@@ -195,6 +212,7 @@ for check in (
     grids,
     started_together,
     duplicates_started_in_other_orders,
+    a_duplicate_of_a_duplicate_does_not_wait,
     a_bad_send_leaves_nothing_behind,
     partitions,
 ):
