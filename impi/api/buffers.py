@@ -91,7 +91,7 @@ class MessageW:
         return Message(self.view, offset, self.counts[index], self.datatypes[index], False)
 
 
-def simple(spec: Any, *, readonly: bool, blocks: int = 1) -> Message:
+def simple(spec: Any, *, readonly: bool, blocks: int = 1, check: bool = True) -> Message:
     """Read a specification with one count; Exception ERR_BUFFER where the buffer does not hold as much.
 
     Args:
@@ -99,6 +99,7 @@ def simple(spec: Any, *, readonly: bool, blocks: int = 1) -> Message:
             ``[buf, (count, displ), type]`` or ``[buf, count, displ, type]``.
         readonly: whether the memory is only read.
         blocks: how many blocks the buffer has if the count must be inferred; the count is that of one block.
+        check: whether it matters here that the buffer holds them.
     """
     buf, counts, displ, datatype = _split(spec, (list, tuple))
     count = _index(counts) if counts is not None else None
@@ -122,7 +123,7 @@ def simple(spec: Any, *, readonly: bool, blocks: int = 1) -> Message:
     elif buf is BOTTOM and count:
         view, offset = _absolute(typ.typemap, [(offset, count * max(blocks, 1))])
     typ._check_committed()
-    if buf is not BOTTOM:
+    if check and buf is not BOTTOM:
         typ.typemap.inside(view, offset, count * max(blocks, 1))
     return Message(view, offset, count, typ, discovered)
 

@@ -125,14 +125,16 @@ class Op(Handle):
         """``inoutbuf = inbuf op inoutbuf``, in this process.
 
         Raises:
-            Exception: ``ERR_OP``, the operation is not defined for the datatype.
+            Exception: ``ERR_OP``, the operation is not defined for the datatype; ``ERR_BUFFER``, a buffer is too small.
             ValueError: the two buffers have not the same count and datatype.
         """
-        first, second = simple(inbuf, readonly=True), simple(inoutbuf, readonly=False)
+        first, second = simple(inbuf, readonly=True, check=False), simple(inoutbuf, readonly=False, check=False)
         if first.count != second.count:
             raise ValueError(f"mismatch in inbuf count {first.count} and inoutbuf count {second.count}")
         if first.datatype != second.datatype:
             raise ValueError("mismatch in inbuf and inoutbuf MPI datatypes")
+        for message in (first, second):
+            message.datatype.typemap.inside(message.view, message.offset, message.count)
         name = self._predefined_name()
         if name is None:
             self._call(_elements(first), _elements(second), first.datatype)
