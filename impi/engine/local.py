@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from impi.collectives.steps import Local
 from impi.engine.context import Context
+from impi.semantics.errors import MPIException
 from impi.vendors.base import LocalCollectives, Pending
 
 __all__ = ["LocalOperation", "Room"]
@@ -31,7 +32,7 @@ _abandoned: list[Any] = []
 class LocalOperation:
     """A local phase under way."""
 
-    __slots__ = ("_keep", "_pending", "_value", "cancelled", "done")
+    __slots__ = ("_failure", "_keep", "_pending", "_value", "cancelled", "done")
 
     def __init__(self, context: Context, step: Local, room: Room) -> None:
         shadow = context.shadow
@@ -41,25 +42,34 @@ class LocalOperation:
         self._pending: Pending = getattr(start, step.what)()
         self._keep: Any = start.keep
         self._value = start.value
+        self._failure: MPIException | None = None
         self.done = False
         self.cancelled = False
 
     def advance(self) -> bool:
         """Ask the vendor."""
-        if not self.done and self._pending.test():
-            self.done = True
-            self._keep = None
+        if not self.done:
+            try:
+                self.done = self._pending.test()
+            except MPIException as failure:
+                # Whoever drives the engine just now is not who started it.
+                self._failure = failure
+                self.abandon()
+            if self.done:
+                self._keep = None
         return self.done
 
     def abandon(self) -> None:
-        """Nobody waits for it any more: not all come to it. The library may still write into its buffers, at any time."""
+        """Nobody waits for it any more: not all come to it. The library may write into its buffers all the same."""
         if not self.done:
             _abandoned.append(self._keep)
             self.done = True
 
     @property
     def value(self) -> Any:
-        """What it brings, once it is done (see :class:`Local`)."""
+        """What it brings, once it is done (see :class:`Local`). Raises Exception: what the library has found."""
+        if self._failure is not None:
+            raise self._failure
         return self._value()
 
 

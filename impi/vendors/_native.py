@@ -10,11 +10,12 @@ import contextlib
 import importlib
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
 from typing import Any, NoReturn
 
 from impi.errors import JobError, LaunchError
+from impi.semantics.errors import error
 
 __all__ = ["NativeVendor", "real_mpi"]
 
@@ -139,6 +140,30 @@ class _Arrival:
         return _Request(self._message.Irecv([buffer, 1, datatype]), datatype)
 
 
+class _Phase(_Request):
+    """A collective under way: what the program's members do not agree on is found by the library."""
+
+    __slots__ = ("_mpi",)
+
+    def __init__(self, request: Any, mpi: Any) -> None:
+        super().__init__(request)
+        self._mpi = mpi
+
+    def test(self) -> bool:
+        with _translated(self._mpi):
+            return super().test()
+
+
+@contextlib.contextmanager
+def _translated(mpi: Any) -> Iterator[None]:
+    """The library's errors as ours: its exceptions and codes are its own."""
+    try:
+        yield
+    except mpi.Exception as failure:
+        name = "ERR_TRUNCATE" if failure.Get_error_class() == mpi.ERR_TRUNCATE else "ERR_OTHER"
+        raise error(name, f"found by the MPI library: {failure.Get_error_string().splitlines()[0]}") from None
+
+
 class _Collectives:
     """The library's non-blocking collectives on octets: who blocks in a library does not serve the channels."""
 
@@ -149,35 +174,36 @@ class _Collectives:
         self._comm = comm
 
     def barrier(self) -> _Request:
-        return self._started(self._comm.Ibarrier())
+        return self._started(self._comm.Ibarrier)
 
     def bcast(self, data: memoryview, root: int) -> _Request:
-        return self._started(self._comm.Ibcast(self._octets(data), root))
+        return self._started(lambda: self._comm.Ibcast(self._octets(data), root))
 
     def gather(self, piece: memoryview, into: memoryview | None, root: int) -> _Request:
-        return self._started(self._comm.Igather(self._octets(piece), self._pieces(into), root))
+        return self._started(lambda: self._comm.Igather(self._octets(piece), self._pieces(into), root))
 
     def scatter(self, pieces: memoryview | None, into: memoryview, root: int) -> _Request:
-        return self._started(self._comm.Iscatter(self._pieces(pieces), self._octets(into), root))
+        return self._started(lambda: self._comm.Iscatter(self._pieces(pieces), self._octets(into), root))
 
     def allgather(self, piece: memoryview, into: memoryview) -> _Request:
-        return self._started(self._comm.Iallgather(self._octets(piece), self._pieces(into)))
+        return self._started(lambda: self._comm.Iallgather(self._octets(piece), self._pieces(into)))
 
     def alltoall(self, pieces: memoryview, into: memoryview) -> _Request:
-        return self._started(self._comm.Ialltoall(self._pieces(pieces), self._pieces(into)))
+        return self._started(lambda: self._comm.Ialltoall(self._pieces(pieces), self._pieces(into)))
 
     def reduce(self, data: memoryview, into: memoryview | None, element: str, op: str, root: int) -> _Request:
         datatype, function = self._library.reduction(element, op)
         there = None if into is None else [into, datatype]
-        return self._started(self._comm.Ireduce([data, datatype], there, function, root))
+        return self._started(lambda: self._comm.Ireduce([data, datatype], there, function, root))
 
     def allreduce(self, data: memoryview, into: memoryview, element: str, op: str) -> _Request:
         datatype, function = self._library.reduction(element, op)
-        return self._started(self._comm.Iallreduce([data, datatype], [into, datatype], function))
+        return self._started(lambda: self._comm.Iallreduce([data, datatype], [into, datatype], function))
 
-    def _started(self, request: Any) -> _Request:
+    def _started(self, start: Callable[[], Any]) -> _Request:
         self._library.messages += 1
-        return _Request(request)
+        with _translated(self._library.mpi):
+            return _Phase(start(), self._library.mpi)
 
     def _octets(self, data: memoryview) -> Any:
         return [data, data.nbytes, self._library.byte]

@@ -194,3 +194,14 @@ def test_the_programs_choice_of_errors(choice: str, clean: bool, run_job: Callab
     result = run_job([str(file)], ["mpich:1", "pure:1"])
     assert (set(result.codes) == {0}) is clean and (0 in result.codes) is clean, str(result)
     assert result.out == ("raised\n" * 2 if clean else ""), str(result)
+
+
+@pytest.mark.parametrize("clients", [["mpich:3"], ["openmpi:2", "mpich:2"]], ids="+".join)
+def test_what_the_library_finds_in_its_part_of_a_collective(clients: list[str], run_job: Callable[..., Any]) -> None:
+    """Among procs of one client the library moves the data: its errors are ours, and nobody waits."""
+    result = run_job([WRONG_USE], clients)
+    assert set(result.codes) == {0}, str(result)
+    found: Results = json.loads(result.out)
+    assert found["truncate Bcast"][1] == "ERR_TRUNCATE"
+    names = {name for outcomes in found.values() for name in outcomes}
+    assert all(name == "ok" or name.endswith("Error") or name.startswith("ERR_") for name in names), names
