@@ -160,7 +160,9 @@ def _translated(mpi: Any) -> Iterator[None]:
     try:
         yield
     except mpi.Exception as failure:
-        name = "ERR_TRUNCATE" if failure.Get_error_class() == mpi.ERR_TRUNCATE else "ERR_OTHER"
+        # What a program can do wrong here is only that lengths differ; MPICH has no more to say of it than ERR_OTHER.
+        truncated = failure.Get_error_class() in (mpi.ERR_TRUNCATE, mpi.ERR_OTHER)
+        name = "ERR_TRUNCATE" if truncated else "ERR_UNKNOWN"
         raise error(name, f"found by the MPI library: {failure.Get_error_string().splitlines()[0]}") from None
 
 
