@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from impi.dissect.capture import Dissection
@@ -32,9 +33,8 @@ class Event:
     """The number of the message that it belongs to (:class:`impi.dissect.pending.Sent`)."""
 
 
-def timeline(dissection: Dissection) -> list[str]:
+def timeline(found: Sequence[Event]) -> list[str]:
     """One line an event: seconds since the first one, who to whom, what. The key is never shown."""
-    found = events(dissection)
     start = found[0].time if found else 0.0
     return [f"{event.time - start:10.6f} {event.text}" for event in found]
 
