@@ -15,7 +15,7 @@ from impi.testbed.waits import Wait, Waits
 
 __all__ = ["Explanation", "explain"]
 
-_MOST_STEPS: Final = 3
+_MOST_STEPS: Final = 2
 """A sentence of more is not read; the beginning of a longer chain is left out."""
 _KINDS: Final = ("due", "ended", "outside", "start", "claim", "circle", "inside")
 """What can be at the end of a chain, from what says most to what says least."""
@@ -26,8 +26,8 @@ class Explanation:
     """Why a job hangs."""
 
     sentence: str
-    rank: int
-    """The rank at the root."""
+    ranks: tuple[int, ...]
+    """The rank at the root; of a circle, all of it."""
     kind: str
     """``due``: it owes something; ``ended``, ``outside`` of MPI, ``start``: it is not there; ``claim``: nothing is
     known that keeps it; ``circle``: of those that wait for each other; ``inside`` a call for no reason that is seen."""
@@ -53,7 +53,8 @@ def explain(facts: Facts) -> Explanation | None:
     # Of equal ends the one that most chains lead to, then the chain that shows most of the way.
     votes = {chain.last: sum(c.last == chain.last for c in chains) for chain in chains}
     best = min(chains, key=lambda c: (_KINDS.index(c.kind), -votes[c.last], -min(len(c.waits), _MOST_STEPS)))
-    return Explanation(sentence=_sentence(facts, best), rank=best.last, kind=best.kind)
+    ranks = tuple(sorted({w.on for w in best.waits})) if best.kind == "circle" else (best.last,)
+    return Explanation(sentence=_sentence(facts, best), ranks=ranks, kind=best.kind)
 
 
 def _follow(facts: Facts, waits: Waits, start: int) -> _Chain | None:
@@ -155,7 +156,8 @@ def _sentence(facts: Facts, chain: _Chain) -> str:
 
 def _waits(facts: Facts, wait: Wait) -> str:
     why = f" in {wait.why}" if wait.why else ""
-    return f"waits{why} for {wait.thing} from {_who(facts, wait.on)}"
+    thing = f"{wait.thing} from " if wait.thing else ""
+    return f"waits{why} for {thing}{_who(facts, wait.on)}"
 
 
 def _who(facts: Facts, rank: int) -> str:

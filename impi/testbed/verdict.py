@@ -66,7 +66,8 @@ def judge(facts: Facts) -> Verdict:
         return verdict
     found = explain(facts) if solid[0].name in _OF_A_HANG else None
     if found is not None:
-        verdict = replace(verdict, reason=found.sentence, blame=facts.roster.label(found.rank))
+        blame = " and ".join(map(facts.roster.label, found.ranks))
+        verdict = replace(verdict, reason=found.sentence, blame=blame)
     return replace(verdict, reason=f"{_limit(facts)}; {verdict.reason}")
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from impi.dissect import Credit, Sent, Standing
 from impi.testbed.calls import ANY, WORLD_NAME, Call, finished
@@ -18,10 +19,22 @@ from impi.testbed.facts import Facts
 
 __all__ = ["Wait", "Waits", "phase"]
 
+_TAGS: Final = {
+    "barrier": (110,),
+    "bcast": (120,),
+    "gather": (130,),
+    "scatter": (150,),
+    "alltoall": (170,),
+    "reduce": (190,),
+    "allreduce": (190, 120),
+    "mpi_finalize": (110,),
+}
+"""The tags of an operation's messages (IMPI 4.25), where the plan of a case says how many of them there must be."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wait:
-    """Rank ``waiter`` waits for ``thing`` from rank ``on``."""
+    """Rank ``waiter`` waits for ``thing`` from rank ``on``, or (no thing) for that rank itself."""
 
     waiter: int
     on: int
@@ -31,7 +44,9 @@ class Wait:
     due: bool = False
     """... and whether that is so in any case, while it is in an MPI call."""
     why: str = ""
-    """In which call, for the end of a phrase."""
+    """In which call."""
+    here: bool = False
+    """What it waits for is there, by all that is known; it does not take it."""
 
 
 def phase(seen: RankSeen | None) -> str:
@@ -96,33 +111,32 @@ class Waits:
         if call.collective:
             yield from self._of_collective(rank, call)
             return
-        if call.sends:
-            yield from self._of_send(rank, call)
-        if call.receives or call.probes:
-            yield from self._of_receive(rank, call)
+        receives = list(self._of_receive(rank, call)) if call.receives or call.probes else []
+        sends: list[Wait] = []
+        if call.dest not in (None, rank) and call.sends:
+            if self._roster.remote(rank, call.dest):
+                sends += self._of_send(rank, call.dest, call)
+            elif not receives:  # of a call that does both, a message inside a client is most often gone by then
+                sends += self._of_local_send(rank, call.dest, call)
+        # Of a call that does both, the half that has what it needs is over, whatever the other half waits for.
+        lacking = [wait for wait in receives if not wait.here]
+        yield from lacking + sends or receives
 
     # -- sends
 
-    def _of_send(self, rank: int, call: Call) -> Iterator[Wait]:
-        dest = call.dest
-        if dest is None or dest == rank:
-            return
+    def _of_local_send(self, rank: int, dest: int, call: Call) -> Iterator[Wait]:
+        """Inside a client nothing is seen of a message; but what its receiver says it has is over."""
+        at = self._sent(rank, dest, call).index(call)
+        if self._taken(dest, rank, call.sendtag, call.comm) <= at:
+            posted = self._posted(dest, rank, call) > at
+            claim = f"has a receive for it, inside {self._facts.client(self._roster.client(rank))}" if posted else ""
+            yield Wait(waiter=rank, on=dest, thing="a receive", claim=claim, due=posted, why=str(call))
+
+    def _of_send(self, rank: int, dest: int, call: Call) -> Iterator[Wait]:
         posted = self._posted(dest, rank, call)
-        if not self._roster.remote(rank, dest):
-            if call.name.lower() in ("ssend", "issend") or call.ended is None:
-                number = self._sent(rank, dest, call).index(call) + 1
-                claim = f"has a receive for it, inside {self._facts.client(self._roster.client(rank))}"
-                yield Wait(
-                    waiter=rank,
-                    on=dest,
-                    thing="a receive",
-                    claim=claim if posted >= number else "",
-                    due=posted >= number,
-                    why=str(call),
-                )
-            return
         if self._wire is None:
-            yield Wait(waiter=rank, on=dest, thing="the end of a send", claim="does not answer", why=str(call))
+            claim = "has a receive for it" if posted else ""
+            yield Wait(waiter=rank, on=dest, thing="", claim=claim, why=str(call))
             return
         there = self._crossed(rank, dest, call.sendtag, call.comm)
         at = self._sent(rank, dest, call).index(call)
@@ -157,6 +171,7 @@ class Waits:
                     thing=f"a PROTOACK ({_packets(credit)})",
                     claim="does not acknowledge",
                     due=True,
+                    why=str(self.call(rank) or "MPI_Finalize"),
                 )
 
     # -- receives
@@ -194,13 +209,13 @@ class Waits:
         else:
             inside = self._facts.client(self._roster.client(rank))
             claim, due = f"has sent it ({told}), inside {inside}", told.ended is not None
-        yield Wait(waiter=rank, on=source, thing=thing, claim=claim, due=due, why=str(call))
+        yield Wait(waiter=rank, on=source, thing=thing, claim=claim, due=due, why=str(call), here=due and not remote)
 
     def _on_its_way(self, rank: int, source: int, message: Sent, call: Call) -> Iterator[Wait]:
         """A message that fits has crossed, in part or whole, and the receive is not over."""
         if message.complete and (not message.sync or message.acknowledged):
             claim = f"does not take message {message.number}, which has come"
-            yield Wait(waiter=rank, on=rank, thing="itself", claim=claim, due=True, why=str(call))
+            yield Wait(waiter=rank, on=rank, thing="itself", claim=claim, due=True, why=str(call), here=True)
         elif message.sync and not message.acknowledged:
             claim = f"has a receive for message {message.number} and sends no SYNCACK"
             yield Wait(waiter=rank, on=rank, thing="itself", claim=claim, due=True, why=str(call))
@@ -217,49 +232,61 @@ class Waits:
         late = [m for m, other in theirs.items() if other is None]
         for member in late:
             # An error in it is an end of it, too, but nobody who has not come to it owes anything yet.
-            yield Wait(waiter=rank, on=member, thing=_name(call), claim="has not entered it")
+            yield Wait(waiter=rank, on=member, thing="", claim="has not entered it", why=_name(call))
         if late:
             return
         for member, other in theirs.items():
             if other is not None and other.operation != call.operation:
                 claim = f"is in {other.name} there"
-                yield Wait(waiter=rank, on=member, thing=_name(call), claim=claim, due=True)
+                yield Wait(waiter=rank, on=member, thing="", claim=claim, due=True, why=_name(call))
         together = [m for m, other in theirs.items() if other is not None and other.ended is None]
-        yield from self._inside_collective(rank, together, _name(call))
+        yield from self._inside_collective(rank, together, _name(call), call.operation)
 
     def _collective(self, rank: int, call: Call) -> Call | None:
         """The call of another rank that belongs to this one; None: it has not come to it."""
         return next((c for c in self._calls[rank] if c.nth == call.nth and c.comm == call.comm), None)
 
-    def _inside_collective(self, rank: int, members: list[int], name: str) -> Iterator[Wait]:
-        """All are in it: what is missing on the wire between those that do not come out of it."""
+    def _inside_collective(self, rank: int, members: list[int], name: str, operation: str) -> Iterator[Wait]:
+        """All have come to it: what is missing on the wire between those that do not come out of it."""
         found = False
+        for wait in self._of_odd_messages(rank, members, name):
+            found = True
+            yield wait
+        for src, tag in self._next_owed(rank, members, _TAGS.get(operation, ())):
+            found = True
+            yield Wait(waiter=rank, on=src, thing=f"DATA (tag {tag})", claim="has sent nothing of it", why=name)
+        if found:
+            return
+        # IMPI 4.2: the master speaks for its client, to its own and to the other masters.
+        masters = self._roster.masters()
+        mine = masters[self._roster.client(rank)]
+        if rank != mine:
+            left = "" if mine in members else "has left it"
+            yield Wait(waiter=rank, on=mine, thing="", claim=left, due=bool(left), why=name)
+            return
+        for master in masters:
+            if master in members:
+                yield Wait(waiter=rank, on=master, thing="", why=name)
+
+    def _of_odd_messages(self, rank: int, members: list[int], name: str) -> Iterator[Wait]:
+        """Messages of collectives, which have odd context ids (IMPI 4.3)."""
         for message in self._messages:
-            if message.cid % 2 == 0 or rank not in (message.src, message.dest):
+            if message.cid % 2 == 0:
                 continue
             if message.src == rank and message.dest in members and message.sync and not message.acknowledged:
-                thing = f"the SYNCACK of message {message.number} ({name})"
-                found = True
-                yield Wait(waiter=rank, on=message.dest, thing=thing, claim="does not answer")
+                thing = f"the SYNCACK of message {message.number}"
+                yield Wait(waiter=rank, on=message.dest, thing=thing, claim="does not answer", why=name)
             elif message.dest == rank and message.src in members and message.acknowledged and not message.complete:
-                thing = f"the rest of message {message.number} ({name})"
-                found = True
-                yield Wait(waiter=rank, on=message.src, thing=thing, claim="has its SYNCACK and sends no more")
-        for src, tag in self._next_owed(rank, members):
-            found = True
-            claim = "has sent nothing of it"
-            yield Wait(waiter=rank, on=src, thing=f"DATA (tag {tag}) of {name}", claim=claim)
-        master = self._roster.masters()[self._roster.client(rank)]
-        if not found and master != rank and master in members:
-            yield Wait(waiter=rank, on=master, thing=name)  # IMPI 4.2: the master speaks for its client
+                thing, claim = f"the rest of message {message.number}", "has its SYNCACK and sends no more"
+                yield Wait(waiter=rank, on=message.src, thing=thing, claim=claim, why=name)
 
-    def _next_owed(self, rank: int, members: list[int]) -> Iterator[tuple[int, int]]:
+    def _next_owed(self, rank: int, members: list[int], tags: tuple[int, ...]) -> Iterator[tuple[int, int]]:
         """(source, tag) of what the plan says is to come next to this rank, of collectives.
 
         Two ranks that answer each other (a barrier) both lack something; only one of them is the one to begin.
         """
         for owed in self._owed:
-            if owed.cid == COLLECTIVE and owed.dest == rank and owed.src in members:
+            if owed.cid == COLLECTIVE and owed.tag in tags and owed.dest == rank and owed.src in members:
                 back = [
                     (o.seen, i)
                     for i, o in enumerate(self._owed)
@@ -273,16 +300,20 @@ class Waits:
         others = [r.rank for r in self._roster.ranks if r.rank != rank]
         late = [r for r in others if self.phase(r) not in ("finalize", "ended")]
         for other in late:
-            yield Wait(waiter=rank, on=other, thing="MPI_Finalize", claim="has not entered it")
+            yield Wait(waiter=rank, on=other, thing="", claim="has not entered it", why="MPI_Finalize")
         if late:
             return
-        waits = list(self._inside_collective(rank, others, "MPI_Finalize")) if self._wire is not None else []
+        waits = (
+            list(self._inside_collective(rank, others, "MPI_Finalize", "mpi_finalize"))
+            if self._wire is not None
+            else []
+        )
         silent = [src for src, dest in self._no_fini if dest == rank]
         if any(w.claim for w in waits) or not silent:
             yield from waits
         else:
             for src in silent:
-                yield Wait(waiter=rank, on=src, thing="FINI", claim="has sent none")
+                yield Wait(waiter=rank, on=src, thing="FINI", claim="has sent none", why="MPI_Finalize")
 
     # -- counting
 
