@@ -67,6 +67,8 @@ class Standing:
     """Of pairs with packets that are not acknowledged."""
     no_fini: tuple[tuple[int, int], ...] = ()
     """(rank, other): the first rank's host has sent no FINI to the other's (IMPI 3.8)."""
+    finis: int = 0
+    """How many FINIs have crossed."""
 
 
 def standing(seen: Dissection, until: float = float("inf")) -> Standing:
@@ -79,6 +81,7 @@ def standing(seen: Dissection, until: float = float("inf")) -> Standing:
         messages=tuple(_sent(number, message) for number, message in enumerate(every, 1)),
         credits=tuple(_credits(channels, seen.layout)),
         no_fini=tuple(_no_fini(channels, seen.layout)),
+        finis=sum(packet.kind == "FINI" for channel in channels for packet in channel.packets),
     )
 
 

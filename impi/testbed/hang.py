@@ -52,7 +52,7 @@ def explain(facts: Facts) -> Explanation | None:
         return None
     # Of equal ends the one that most chains lead to, then the chain that shows most of the way.
     votes = {chain.last: sum(c.last == chain.last for c in chains) for chain in chains}
-    best = min(chains, key=lambda c: (_KINDS.index(c.kind), -votes[c.last], -min(len(c.waits), _MOST_STEPS)))
+    best = min(chains, key=lambda c: (_KINDS.index(c.kind), -votes[c.last], -min(len(_told(c)), _MOST_STEPS)))
     ranks = tuple(sorted({w.on for w in best.waits})) if best.kind == "circle" else (best.last,)
     return Explanation(sentence=_sentence(facts, best), ranks=ranks, kind=best.kind)
 
@@ -139,8 +139,14 @@ def _back(waits: Waits, rank: int) -> tuple[Wait, ...]:
     return ()
 
 
+def _told(chain: _Chain) -> tuple[Wait, ...]:
+    """The waits without those at the beginning for a rank as such: a barrier of all is no news before a message."""
+    first = next((i for i, wait in enumerate(chain.waits) if wait.thing), 0)
+    return chain.waits[first:]
+
+
 def _sentence(facts: Facts, chain: _Chain) -> str:
-    steps = chain.waits if chain.kind == "circle" else chain.waits[-_MOST_STEPS:]
+    steps = chain.waits if chain.kind == "circle" else _told(chain)[-_MOST_STEPS:]
     if steps[-1].on == steps[-1].waiter:  # it keeps itself
         before, text = steps[:-1], f"{chain.text} (it is in {steps[-1].why})"
         if not before:

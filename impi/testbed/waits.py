@@ -73,7 +73,6 @@ class Waits:
         standing = self._wire or Standing()
         self._messages = standing.messages
         self._credits = {(c.src, c.dest): c for c in standing.credits}
-        self._no_fini = standing.no_fini
 
     def phase(self, rank: int) -> str:
         """How far the rank has come."""
@@ -303,16 +302,11 @@ class Waits:
             yield Wait(waiter=rank, on=other, thing="", claim="has not entered it", why="MPI_Finalize")
         if late:
             return
-        waits = (
-            list(self._inside_collective(rank, others, "MPI_Finalize", "mpi_finalize"))
-            if self._wire is not None
-            else []
-        )
-        silent = [src for src, dest in self._no_fini if dest == rank]
-        if any(w.claim for w in waits) or not silent:
-            yield from waits
-        else:
-            for src in silent:
+        standing = self._wire or Standing()
+        if not standing.finis:
+            yield from self._inside_collective(rank, others, "MPI_Finalize", "mpi_finalize")
+        for src, dest in standing.no_fini if standing.finis else ():  # the barrier is over
+            if dest == rank:
                 yield Wait(waiter=rank, on=src, thing="FINI", claim="has sent none", why="MPI_Finalize")
 
     # -- counting
