@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from impi.dissect.capture import Dissection
 from impi.dissect.channel import Channel
@@ -29,6 +29,7 @@ class Event:
     """A packet's or a command's name, or ``TCP``."""
     src_rank: int | None = None
     dest_rank: int | None = None
+    """Ranks of MPI_COMM_WORLD; of what hosts say to each other, the lowest of each host."""
     message: int | None = None
     """The number of the message that it belongs to (:class:`impi.dissect.pending.Sent`)."""
 
@@ -71,20 +72,21 @@ def _channel(channel: Channel, layout: Layout | None, known: dict[tuple[int, int
         source, dest = f"host {packet.from_host}", f"host {packet.to_host}"
         number = known.get((packet.from_host, packet.to_host, packet.offset))
         of = f" (message {number})" if number is not None else ""
-        fini = packet.kind == "FINI" or layout is None
-        found.append(
-            Event(
-                time=packet.time,
-                source=source,
-                dest=dest,
-                text=f"{source} -> {dest}: {packet.describe(layout)}{of}",
-                kind=packet.kind,
-                src_rank=None if fini or layout is None else layout.rank_of(*packet.src),
-                dest_rank=None if fini or layout is None else layout.rank_of(*packet.dest),
-                message=number,
-            )
-        )
-    return found + _endings(connection, opener, accepter)
+        text = f"{source} -> {dest}: {packet.describe(layout)}{of}"
+        event = Event(time=packet.time, source=source, dest=dest, text=text, kind=packet.kind, message=number)
+        if packet.kind != "FINI" and layout is not None:
+            event = replace(event, src_rank=layout.rank_of(*packet.src), dest_rank=layout.rank_of(*packet.dest))
+        found.append(event)
+    found += _endings(connection, opener, accepter)
+    return [_placed(event, layout) for event in found]
+
+
+def _placed(event: Event, layout: Layout | None) -> Event:
+    """What names no procs is said by the lowest ones of the hosts."""
+    if event.src_rank is not None or layout is None:
+        return event
+    lowest = {f"host {proc.host}": proc.rank for proc in reversed(layout.procs)}
+    return replace(event, src_rank=lowest.get(event.source), dest_rank=lowest.get(event.dest))
 
 
 def _opening(connection: Connection, opener: str, accepter: str) -> Event:

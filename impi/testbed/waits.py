@@ -100,6 +100,15 @@ class Waits:
             found += self._for_credit(rank)
         return list(dict.fromkeys(found))
 
+    def unmatched(self) -> list[Sent]:
+        """Messages of MPI_COMM_WORLD that have crossed, and that nobody has received by his own account."""
+        found: list[Sent] = []
+        world = [m for m in self._messages if m.cid == WORLD]
+        for src, dest, tag in dict.fromkeys((m.src, m.dest, m.tag) for m in world):
+            there = self._crossed(src, dest, tag, WORLD_NAME)
+            found += there[self._taken(dest, src, tag, WORLD_NAME) :]
+        return sorted(found, key=lambda m: m.number)
+
     def _parts(self, rank: int, call: Call) -> list[Call]:
         """The call itself, or those whose requests it waits for."""
         if not call.parts:
