@@ -71,8 +71,8 @@ def _channel(channel: Channel, layout: Layout | None, known: dict[tuple[int, int
     for packet in channel.packets:
         source, dest = f"host {packet.from_host}", f"host {packet.to_host}"
         number = known.get((packet.from_host, packet.to_host, packet.offset))
-        of = f" (message {number})" if number is not None else ""
-        text = f"{source} -> {dest}: {packet.describe(layout)}{of}"
+        of = f"message {number}: " if number is not None else ""
+        text = f"{source} -> {dest}: {of}{packet.describe(layout)}"
         event = Event(time=packet.time, source=source, dest=dest, text=text, kind=packet.kind, message=number)
         if packet.kind != "FINI" and layout is not None:
             event = replace(event, src_rank=layout.rank_of(*packet.src), dest_rank=layout.rank_of(*packet.dest))

@@ -20,6 +20,7 @@ from impi.dissect import Event
 from impi.errors import ImpiError, LabError
 from impi.testbed.cell import Cell
 from impi.testbed.evidence import CommandSeen, Evidence, Look, RankSeen, Wire
+from impi.testbed.facts import Facts
 from impi.testbed.look import take_look
 from impi.testbed.reports import read_ranks
 from impi.testbed.runner import Capture, Completed, Lab, Line, Node, Remote
@@ -92,6 +93,11 @@ class Seen:
     """By command (``server``, ``client 1``): the lines that it printed."""
     began: float = 0.0
     """When it was begun (seconds since the epoch, by the orchestrator's clock)."""
+
+    def facts(self, cell: Cell) -> Facts:
+        """What a verdict on the cell rests on."""
+        evidence = self.evidence
+        return Facts(case=cell.case, roster=cell.roster, nonce=self.nonce, variant=cell.variant, seen=evidence)
 
 
 def prepare(lab: Lab, run: str) -> Prepared:

@@ -67,6 +67,9 @@ def rank_lines(waits: Waits, seen: RankSeen | None, look: Look, rank: int) -> li
         by = "" if own else " (by its own account, a little later)"
         lines += [f"stack    {frame}{by if not i else ''}" for i, frame in enumerate(seen.stack[:_MOST_FRAMES])]
     for wait in waits.of(rank):
+        if wait.on == rank:
+            lines.append(f"owes     it {wait.claim}")
+            continue
         thing = f"{wait.thing} from " if wait.thing else ""
         lines.append(f"waits    for {thing}rank {wait.on}" + (f", which {wait.claim}" if wait.claim else ""))
     return lines
