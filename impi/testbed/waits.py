@@ -122,30 +122,32 @@ class Waits:
         receives = list(self._of_receive(rank, call)) if call.receives or call.probes else []
         sends: list[Wait] = []
         if call.dest not in (None, rank) and call.sends:
-            if self._roster.remote(rank, call.dest):
+            if self._on_wire(rank, call.dest):
                 sends += self._of_send(rank, call.dest, call)
-            elif not receives:  # of a call that does both, a message inside a client is most often gone by then
-                sends += self._of_local_send(rank, call.dest, call)
+            elif not receives:  # of a call that does both, what nobody sees of a message is most often gone by then
+                sends += self._of_unseen_send(rank, call.dest, call)
         # Of a call that does both, the half that has what it needs is over, whatever the other half waits for.
         lacking = [wait for wait in receives if not wait.here]
         yield from lacking + sends or receives
 
     # -- sends
 
-    def _of_local_send(self, rank: int, dest: int, call: Call) -> Iterator[Wait]:
-        """Inside a client nothing is seen of a message; but what its receiver says it has is over."""
+    def _on_wire(self, one: int, other: int) -> bool:
+        """Whether it was seen what crossed between these two."""
+        return self._wire is not None and self._roster.remote(one, other)
+
+    def _of_unseen_send(self, rank: int, dest: int, call: Call) -> Iterator[Wait]:
+        """Nothing is seen of the message; but what its receiver says it has is over."""
         at = self._sent(rank, dest, call).index(call)
-        if self._taken(dest, rank, call.sendtag, call.comm) <= at:
-            posted = self._posted(dest, rank, call) > at
-            claim = f"has a receive for it, inside {self._facts.client(self._roster.client(rank))}" if posted else ""
-            yield Wait(waiter=rank, on=dest, thing="a receive", claim=claim, due=posted, why=str(call))
+        if self._taken(dest, rank, call.sendtag, call.comm) > at:
+            return
+        posted, remote = self._posted(dest, rank, call) > at, self._roster.remote(rank, dest)
+        inside = "" if remote else f", inside {self._facts.client(self._roster.client(rank))}"
+        claim = f"has a receive for it{inside}" if posted else ""
+        yield Wait(waiter=rank, on=dest, thing="", claim=claim, due=posted and not remote, why=str(call))
 
     def _of_send(self, rank: int, dest: int, call: Call) -> Iterator[Wait]:
         posted = self._posted(dest, rank, call)
-        if self._wire is None:
-            claim = "has a receive for it" if posted else ""
-            yield Wait(waiter=rank, on=dest, thing="", claim=claim, why=str(call))
-            return
         there = self._crossed(rank, dest, call.sendtag, call.comm)
         at = self._sent(rank, dest, call).index(call)
         if at >= len(there):
@@ -193,31 +195,32 @@ class Waits:
                 yield from self._from(rank, source, call)
 
     def _from(self, rank: int, source: int, call: Call) -> Iterator[Wait]:
-        remote = self._roster.remote(rank, source)
         taken = self._taken(rank, source, call.tag, call.comm)
         begun = [c for c in self._calls[source] if c.sends and c.dest == rank and _tag(call.tag, c.sendtag)]
         begun = [c for c in begun if c.comm == call.comm]
-        if remote and self._wire is not None:
+        seen = self._on_wire(rank, source)
+        if seen:
             there = self._crossed(source, rank, call.tag, call.comm)
             if len(there) > taken:
                 yield from self._on_its_way(rank, source, there[taken], call)
                 return
-            has_sent = len(begun) > len(there)
-        else:
-            has_sent = len(begun) > taken
+            taken = len(there)
+        remote = self._roster.remote(rank, source)
         thing = "DATA" if remote else "a message"
-        if not has_sent:
+        if len(begun) <= taken:
             yield Wait(waiter=rank, on=source, thing=thing, why=str(call))
             return
-        told = begun[len(there) if remote and self._wire is not None else taken]
-        if remote and self._wire is None:
-            claim, due = f"says that it has sent it ({told})", False
-        elif remote:
+        told = begun[taken]
+        over = told.ended is not None
+        if seen:
             claim, due = f"says that it sent it ({told}), and nothing has crossed", not self._exhausted(source, rank)
+        elif remote:
+            claim, due = f"says that it has sent it ({told})", False
         else:
             inside = self._facts.client(self._roster.client(rank))
-            claim, due = f"has sent it ({told}), inside {inside}", told.ended is not None
-        yield Wait(waiter=rank, on=source, thing=thing, claim=claim, due=due, why=str(call), here=due and not remote)
+            claim, due = f"has sent it ({told}), inside {inside}", over
+        here = over and not seen
+        yield Wait(waiter=rank, on=source, thing=thing, claim=claim, due=due, why=str(call), here=here)
 
     def _on_its_way(self, rank: int, source: int, message: Sent, call: Call) -> Iterator[Wait]:
         """A message that fits has crossed, in part or whole, and the receive is not over."""
