@@ -51,14 +51,14 @@ def _ask(lab: Lab, folders: Mapping[str, str], notes: list[str]) -> dict[str, di
             try:
                 asked.append((node, node.start(argv)))
             except ImpiError as error:
-                notes.append(f"{node.name}: {error}")
+                notes.append(str(error))
     found = {}
     for node, remote in asked:
         try:
             done = remote.wait(_LOOK_S)
             found[node.name] = json.loads(done.stdout)
         except ImpiError as error:
-            notes.append(f"{node.name}: {error}")
+            notes.append(str(error))
         except ValueError:
             notes.append(_mute(node, done.stderr))
     return found

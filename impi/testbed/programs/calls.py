@@ -84,7 +84,7 @@ class Log:
                 number = self._write(do=name, **what)
                 result = call(*args, **named)
             except BaseException as error:
-                self._write(n=number, error=repr(error)[:200])
+                self._write(n=number, error=f"{type(error).__name__}: {error}"[:200])
                 raise
             else:
                 self._after(name, what, number, result)
