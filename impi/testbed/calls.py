@@ -14,6 +14,9 @@ __all__ = ["ANY", "WORLD_NAME", "Call", "finished", "read_calls"]
 ANY: Final = -1
 """Stands for any rank, or for any tag."""
 WORLD_NAME: Final = "MPI_COMM_WORLD"
+_PROBES: Final = ("probe", "iprobe")
+_WAITS: Final = ("wait", "waitall", "mrecv")
+"""Calls after which all is over that they were for."""
 _NUMBERS: Final = {"any": ANY, "nobody": None}
 
 
@@ -41,6 +44,8 @@ class Call:
     """Of a collective: its place among the collectives of that communicator, from 1 on."""
     parts: tuple[int, ...] = ()
     """Numbers of the calls that made the requests it waits for."""
+    over: tuple[int, ...] = ()
+    """... and of these, the numbers of those that it found over, where it need not have been all."""
     error: str = ""
 
     @property
@@ -50,18 +55,18 @@ class Call:
 
     @property
     def receives(self) -> bool:
-        """Whether it takes a message (a probe does not)."""
-        return self.source is not None and self.name not in COLLECTIVES and "robe" not in self.name
+        """Whether it takes a message; MPI_Probe does not, MPI_Mprobe does."""
+        return self.source is not None and self.name not in COLLECTIVES and self.name.lower() not in _PROBES
 
     @property
     def probes(self) -> bool:
         """Whether it waits for a message without taking it."""
-        return self.source is not None and "robe" in self.name
+        return self.source is not None and self.name.lower() in _PROBES
 
     @property
     def at_once(self) -> bool:
         """Whether it only starts something: what it started is over when its request is."""
-        return self.name[0] in "Ii"
+        return (self.name[0] in "Ii" and not self.probes) or self.name.lower() == "mprobe"
 
     @property
     def collective(self) -> bool:
@@ -108,7 +113,7 @@ def read_calls(text: str) -> tuple[Call, ...]:
         if "do" in value:
             begun[number] = {**value, "began": at}
         elif number in begun:
-            begun[number] |= {k: v for k, v in value.items() if k in ("error", "from", "with")} | {"ended": at}
+            begun[number] |= {k: v for k, v in value.items() if k in ("error", "from", "with", "over")} | {"ended": at}
     found = []
     for number, value in begun.items():
         try:
@@ -133,6 +138,7 @@ def _call(number: int, value: Mapping[str, Any]) -> Call:
         root=_rank(value.get("root")),
         nth=int(value.get("nth", 0)),
         parts=tuple(map(int, value.get("for", ()))),
+        over=tuple(map(int, value.get("over", ()))),
         error=str(value.get("error", "")),
     )
 
@@ -150,8 +156,7 @@ def finished(calls: Iterable[Call]) -> frozenset[int]:
     over: set[int] = set()
     for call in calls:
         if call.ended is not None and not call.error:
-            if call.name.lower() in ("wait", "waitall"):
-                over.update(call.parts)
+            over.update(call.parts if call.name.lower() in _WAITS else call.over)
             if not call.at_once:
                 over.add(call.number)
     return frozenset(over)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from impi.testbed.calls import ANY, Call, read_calls
+from impi.testbed.calls import ANY, Call, finished, read_calls
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = ROOT / "impi/testbed/programs"
@@ -108,3 +108,62 @@ def test_classes_that_cannot_be_changed_are_left_alone(tmp_path):
 @pytest.mark.parametrize(("name", "operation"), [("Ibcast", "bcast"), ("bcast", "bcast"), ("Iallreduce", "allreduce")])
 def test_an_operation_has_one_name(name, operation):
     assert Call(number=1, name=name, began=0.0).operation == operation
+
+
+def test_asking_again_and_again_is_told_once(tmp_path):
+    program = (
+        "r = comm.Irecv(one, 0, 1)\n"
+        "for _ in range(100): assert not r.Test()\n"
+        "comm.Isend(one, 0, 1)\n"
+        "while not r.Test(): pass\n"
+        "comm.Barrier()\n"
+    )
+    calls = log(tmp_path, program)
+    assert [call.name for call in calls] == ["Irecv", "Test", "Isend", "Test", "Barrier"]
+    irecv, asks, _, found, _ = calls
+    assert (asks.ended is not None, asks.over) == (True, ())
+    assert (found.parts, found.over) == ((irecv.number,), (irecv.number,))
+    assert irecv.number in finished(calls)
+
+
+def test_one_that_asks_is_in_a_call(tmp_path):
+    program = "import os\nwhile not comm.Iprobe(0, 9):\n    if len(open(sys.argv[1]).readlines()): break\n"
+    (call,) = log(tmp_path, program)
+    assert (call.name, call.source, call.tag, call.ended, call.probes) == ("Iprobe", 0, 9, None, True)
+
+
+def test_any_and_some(tmp_path):
+    program = (
+        "rs = [comm.Irecv(np.zeros(1), 0, t) for t in (1, 2, 3)]\n"
+        "comm.Send(one, 0, 2)\n"
+        "assert MPI.Request.Waitany(rs) == 1\n"
+        "comm.Send(one, 0, 3)\n"
+        "assert MPI.Request.Waitsome(rs) == [2]\n"
+    )
+    calls = log(tmp_path, program)
+    first, second, third = (call.number for call in calls[:3])
+    assert finished(calls) & {first, second, third} == {second, third}
+
+
+def test_persistent_requests_are_told_when_they_start(tmp_path):
+    program = (
+        "r, s = comm.Recv_init(one, 0, 4), comm.Send_init(np.zeros(1), 0, 4)\n"
+        "b = comm.Barrier_init()\n"
+        "for _ in range(2):\n"
+        "    r.Start(); s.Start()\n"
+        "    MPI.Request.Waitall([r, s])\n"
+        "MPI.Prequest.Startall([b]); b.Wait()\n"
+    )
+    calls = log(tmp_path, program)
+    assert [call.name for call in calls] == ["Irecv", "Isend", "Waitall"] * 2 + ["Ibarrier", "Wait"]
+    assert [call.parts for call in calls if call.parts] == [(1, 2), (4, 5), (7,)]
+    assert calls[6].nth == 1
+
+
+def test_a_matched_message_is_received_when_it_has_been_taken(tmp_path):
+    program = "comm.Isend(one, 0, 4)\nm = comm.Mprobe(0, 4)\n"
+    calls = log(tmp_path, program + "m.Recv(np.zeros(1))\n")
+    assert [call.name for call in calls] == ["Isend", "Mprobe", "Mrecv"]
+    assert 2 in finished(calls)
+    (tmp_path / "calls.jsonl").unlink()
+    assert 2 not in finished(log(tmp_path, program + "r = m.Irecv(np.zeros(1))\n"))
