@@ -25,7 +25,7 @@ from impi.testbed.verdict import Verdict
 
 pytestmark = pytest.mark.slow
 
-LIMITS = Limits(server=20, start=60, cell=10, grace=2)
+LIMITS = Limits(server=30, start=90, cell=15, grace=2)
 BEGIN = "report = Report(MPI)\n"
 
 NO_SYNCACK = f"""{BEGIN}
@@ -136,8 +136,8 @@ def either(request) -> Backend:
     return request.getfixturevalue(request.param)
 
 
-def test_two_receives_that_wait_for_each_other(either):
-    _, _, verdict = hang(either, "p2p.ring", patched(("right, left =", CIRCLE), clients=(0, 1)))
+def test_two_receives_that_wait_for_each_other(local):
+    _, _, verdict = hang(local, "p2p.ring", patched(("right, left =", CIRCLE), clients=(0, 1)))
     assert verdict.blame == "client 0 (pure) rank 1 on c0n0 and client 1 (pure) rank 2 on c1n0"
     assert verdict.reason.endswith("for DATA from client 0 rank 1: they wait for each other")
 
