@@ -38,7 +38,7 @@ def merge(seen: Seen, roster: Roster) -> list[Entry]:
     for rank in seen.evidence.ranks:
         entries += _rank(rank, roster)
     for who, lines in seen.said.items():
-        entries += [Entry(at=line.at, lane=who, text=f"says: {line.text.strip()}", kind="log") for line in lines]
+        entries += [Entry(at=line.at, lane=who, text=f"says: {line.text.rstrip()}", kind="log") for line in lines]
     return sorted(entries, key=lambda entry: entry.at)
 
 
