@@ -90,7 +90,8 @@ def hang(backend: Backend, case: str, mutation: Mutation) -> tuple[Cell, Seen, V
     finally:
         lab.close()
     verdict = judge_cell(cell, seen)
-    assert (verdict.outcome, verdict.phase) == ("timeout", "case"), verdict.reason
+    ends = [(c.who, c.code, c.ended_s, c.stderr) for c in (seen.evidence.server, *seen.evidence.clients) if c]
+    assert (verdict.outcome, verdict.phase) == ("timeout", "case"), (verdict.reason, ends)
     return cell, seen, verdict
 
 
