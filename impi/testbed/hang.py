@@ -47,7 +47,7 @@ class _Chain:
 def explain(facts: Facts) -> Explanation | None:
     """The best explanation, or None where nobody waits for anything that can be seen."""
     waits = Waits(facts)
-    chains = [chain for r in facts.roster.ranks if (chain := _follow(facts, waits, r.rank)) is not None]
+    chains = [chain for r in facts.roster.ranks if (chain := _follow(waits, r.rank)) is not None]
     if not chains:
         return None
     # Of equal ends the one that most chains lead to, then the chain that shows most of the way.
@@ -57,7 +57,7 @@ def explain(facts: Facts) -> Explanation | None:
     return Explanation(sentence=_sentence(facts, best), ranks=ranks, kind=best.kind)
 
 
-def _follow(facts: Facts, waits: Waits, start: int) -> _Chain | None:
+def _follow(waits: Waits, start: int) -> _Chain | None:
     """From one rank, breadth first, to the end that says most; of a circle, once around."""
     if not waits.of(start):
         return None
@@ -73,22 +73,22 @@ def _follow(facts: Facts, waits: Waits, start: int) -> _Chain | None:
                 paths[wait.on] = path
                 queue.append(wait.on)
                 if not waits.of(wait.on):
-                    ends.append(_end(facts, waits, path))
+                    ends.append(_end(waits, path))
     if ends:
         return min(ends, key=lambda c: (_KINDS.index(c.kind), len(c.waits)))
     circle = _circle(waits, start)
     return _Chain(waits=circle, kind="circle", last=circle[-1].on, text="")
 
 
-def _end(facts: Facts, waits: Waits, path: tuple[Wait, ...]) -> _Chain:
+def _end(waits: Waits, path: tuple[Wait, ...]) -> _Chain:
     """The chain to a rank that waits for nobody."""
     last = path[-1]
-    kind, text = _terminal(facts, waits, last.on, last.claim)
+    kind, text = _terminal(waits, last.on, last.claim)
     return _Chain(waits=path, kind=kind, last=last.on, text=text)
 
 
-def _terminal(facts: Facts, waits: Waits, rank: int, claim: str) -> tuple[str, str]:
-    seen, phase, call = facts.rank(rank), waits.phase(rank), waits.call(rank)
+def _terminal(waits: Waits, rank: int, claim: str) -> tuple[str, str]:
+    seen, phase, call = waits.seen(rank), waits.phase(rank), waits.call(rank)
     if phase == "start":
         return "start", "has not initialised MPI"
     if phase == "ended" and seen is not None:

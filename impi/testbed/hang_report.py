@@ -26,7 +26,7 @@ def hang_lines(facts: Facts, cell: str) -> list[str]:
     lines += [found.sentence if found is not None else "nobody was seen to wait for anybody", "", "ranks"]
     waits = Waits(facts)
     for planned in facts.roster.ranks:
-        seen = facts.rank(planned.rank)
+        seen = waits.seen(planned.rank)
         where = f", pid {seen.pid}" if seen is not None else ""
         lines.append(f"  {facts.roster.label(planned.rank)}{where}: {state(facts, waits, planned.rank)}")
         lines += [f"    {line}" for line in rank_lines(waits, seen, look, planned.rank)]
@@ -44,7 +44,7 @@ def hang_lines(facts: Facts, cell: str) -> list[str]:
 def state(facts: Facts, waits: Waits, rank: int) -> str:
     """How far a rank has come, and what it is in: ``case, in Recv(from rank 0, tag 7) for 5.81 s``."""
     phase, call, look = waits.phase(rank), waits.call(rank), facts.seen.look
-    seen = facts.rank(rank)
+    seen = waits.seen(rank)
     if phase == "ended" and seen is not None:
         return f"ended with {seen.status}"
     if phase == "start":

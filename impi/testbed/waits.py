@@ -8,7 +8,7 @@ does not depend on any receive).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from impi.dissect import Credit, Sent, Standing
@@ -64,7 +64,8 @@ class Waits:
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
         self._roster = facts.roster
-        self._seen = {r.rank: facts.rank(r.rank) for r in facts.roster.ranks}
+        at = facts.seen.look.at if facts.seen.look is not None else float("inf")
+        self._seen = {r.rank: _as_of(facts.rank(r.rank), at) for r in facts.roster.ranks}
         self._calls = {rank: seen.calls if seen is not None else () for rank, seen in self._seen.items()}
         self._over = {rank: finished(calls) for rank, calls in self._calls.items()}
         wire = facts.seen.wire
@@ -73,6 +74,10 @@ class Waits:
         standing = self._wire or Standing()
         self._messages = standing.messages
         self._credits = {(c.src, c.dest): c for c in standing.credits}
+
+    def seen(self, rank: int) -> RankSeen | None:
+        """The rank as it was at the moment of the look; what it did while others were looked at is not counted."""
+        return self._seen[rank]
 
     def phase(self, rank: int) -> str:
         """How far the rank has come."""
@@ -361,6 +366,22 @@ class Waits:
     def _posted(self, rank: int, source: int, send: Call) -> int:
         """How many receives that such a message fits the rank has begun, whether they are over or not."""
         return len(self._receives(rank, source, send.sendtag, send.comm))
+
+
+def _as_of(seen: RankSeen | None, at: float) -> RankSeen | None:
+    """The rank without what it did after that time, by its own and its wrapper's records."""
+    if seen is None:
+        return None
+    calls = tuple(
+        replace(call, ended=None, over=()) if call.ended is not None and call.ended > at else call
+        for call in seen.calls
+        if call.began <= at
+    )
+    if seen.done is not None and seen.done > at:
+        seen = replace(seen, done=None, performed=None)
+    if seen.ended is not None and seen.ended > at:
+        seen = replace(seen, status=None, ended=None)
+    return replace(seen, calls=calls)
 
 
 def _tag(wanted: int, tag: int) -> bool:

@@ -7,7 +7,7 @@ import pytest
 from impi.dissect import Credit, Sent, Standing
 from impi.testbed.calls import ANY, WORLD_NAME, Call, finished, read_calls
 from impi.testbed.cases import CASES
-from impi.testbed.evidence import Evidence, Owed, RankSeen, Wire
+from impi.testbed.evidence import Evidence, Look, Owed, RankSeen, Wire
 from impi.testbed.facts import Facts
 from impi.testbed.hang import explain
 from impi.testbed.roster import Roster
@@ -32,6 +32,7 @@ class Hang:
         self.unborn: set[int] = set()
         self.stacks: dict[int, tuple[str, ...]] = {}
         self.captured = True
+        self.look: Look | None = None
 
     def did(self, rank: int, name: str, **what) -> Call:
         """A call that has returned."""
@@ -80,7 +81,7 @@ class Hang:
             messages=tuple(self.messages), credits=tuple(self.credits), no_fini=tuple(self.no_fini), finis=self.finis
         )
         wire = Wire(standing=standing, owed=tuple(self.owed)) if self.captured else None
-        seen = Evidence(captures=self.captured, ranks=tuple(ranks), wire=wire, timed_out=True)
+        seen = Evidence(captures=self.captured, ranks=tuple(ranks), wire=wire, timed_out=True, look=self.look)
         return Facts(case=CASE, roster=self.roster, nonce="", variant="", seen=seen)
 
     def blames(self) -> tuple[tuple[int, ...], str]:
@@ -416,6 +417,22 @@ def test_without_captures_two_clients_wait_for_each_other():
     ranks, sentence = hang.blames()
     assert ranks == (0, 3)
     assert "they wait for each other" in sentence
+
+
+def test_what_counts_is_the_moment_of_the_look():
+    """Ranks that are no hang go on while others are looked at."""
+    hang = Hang()
+    hang.is_in(0, "Recv", source=2, tag=7)
+    hang.did(2, "Send", dest=0, sendtag=7)  # at 1.0, until 2.0
+    hang.did(2, "Barrier", nth=1)
+    hang.finalizing.add(2)  # at 3.0
+    hang.look = Look(at=1.5, why="the time limit")
+    ranks, sentence = hang.blames()
+    assert ranks == (2,)
+    # The send is what it is in, not what it was once in.
+    assert "(it is in Send(to rank 0, tag 7))" in sentence or "says that it sent it" in sentence
+    hang.look = Look(at=0.5, why="the time limit")
+    assert explain(hang.facts()) is None  # nobody had called anything
 
 
 @pytest.mark.parametrize("rank", range(4))
