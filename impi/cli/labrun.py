@@ -20,6 +20,7 @@ from rich.console import Console
 from impi.errors import LabError, UsageError
 from impi.testbed.cell import Cell, parse_parties, select
 from impi.testbed.clusters import find_cluster
+from impi.testbed.evidence_files import CAPTURE_CHOICES
 from impi.testbed.execute import Limits
 from impi.testbed.expectations import DEFAULT_FILE, Expectations, load
 from impi.testbed.history import DEFAULT_S, EarlierRun, durations, expected_s, read_run
@@ -80,6 +81,12 @@ def add_run(verb: argparse.ArgumentParser) -> None:
         "--timeout-scale", type=float, default=1.0, metavar="F", help="all deadlines longer by a factor (a cell: 10 s)"
     )
     verb.add_argument("--keep", action="store_true", help="leave the labs of failed cells running")
+    verb.add_argument(
+        "--capture",
+        choices=CAPTURE_CHOICES,
+        default=CAPTURE_CHOICES[0],
+        help="of which cells captures and timelines are kept; they are always taken (default: keep, of all)",
+    )
 
 
 def _add_selection(verb: argparse.ArgumentParser) -> None:
@@ -252,7 +259,9 @@ def _run(options: argparse.Namespace) -> int:
         keep=options.keep,
         persistence=persistence,
         expected=lambda cell, verdict: expectations.find(cell, verdict) is not None,
+        cut_off=folder.add_cut_off,
     )
+    folder.capture = options.capture
     before = [_explained(done, expectations) for done in earlier.dones] if earlier is not None else []
     known = durations(options.runs, backend.name)
     with contextlib.closing(folder):
@@ -313,7 +322,7 @@ class _Run:
             screen.done(explained)
 
         try:
-            with screen, _ending(scheduler):
+            with screen, _ending(scheduler, screen.tell):
                 scheduler.run(left, screen.began, done)
         finally:
             code, problems = self._finish()
@@ -357,10 +366,17 @@ class _Run:
 
 
 @contextlib.contextmanager
-def _ending(scheduler: Scheduler) -> Iterator[None]:
-    """Ctrl-C and TERM end the run in good order: labs closed, results written."""
+def _ending(scheduler: Scheduler, tell: Callable[[str], None]) -> Iterator[None]:
+    """Ctrl-C and TERM end the run in good order: what runs is looked at, labs closed, results written.
+
+    The second time nothing more is looked at.
+    """
 
     def end(_signum: int, _frame: FrameType | None) -> None:
+        if scheduler.stop.is_set():
+            scheduler.hurry.set()
+        else:
+            tell("interrupted: a last look at what runs; once more to end at once")
         scheduler.stop.set()
 
     before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}

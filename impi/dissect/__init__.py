@@ -14,20 +14,23 @@ from impi.dissect.channel import Channel, Crossed, Packet, decode_channel, messa
 from impi.dissect.jobs import Observation, ObservedJob, observe
 from impi.dissect.layout import Layout, WireHost, WireProc
 from impi.dissect.pcap import Datagram, Segment, read_pcap
+from impi.dissect.pending import Credit, Sent, Standing, standing
 from impi.dissect.problem import Problem
 from impi.dissect.raw import observe_streams
 from impi.dissect.records import Record, records
 from impi.dissect.startup import Conversation, Note, decode_startup
 from impi.dissect.tcp import Connection, Stream, reassemble
-from impi.dissect.timeline import timeline
+from impi.dissect.timeline import Event, events, timeline
 
 __all__ = [
     "Channel",
     "Connection",
     "Conversation",
+    "Credit",
     "Crossed",
     "Datagram",
     "Dissection",
+    "Event",
     "Layout",
     "Note",
     "Observation",
@@ -36,17 +39,21 @@ __all__ = [
     "Problem",
     "Record",
     "Segment",
+    "Sent",
+    "Standing",
     "Stream",
     "WireHost",
     "WireProc",
     "decode_channel",
     "decode_startup",
     "dissect",
+    "events",
     "messages",
     "observe",
     "observe_streams",
     "read_pcap",
     "reassemble",
     "records",
+    "standing",
     "timeline",
 ]

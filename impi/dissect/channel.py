@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections import Counter
+from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
@@ -171,6 +171,8 @@ class Crossed:
     payload: bytes
     acknowledged: bool = False
     """Whether a SYNCACK for it was seen."""
+    packets: list[Packet] = field(default_factory=list)
+    """Those that carried it, and its SYNCACK."""
 
     @property
     def complete(self) -> bool:
@@ -188,29 +190,27 @@ def messages(channels: Iterable[Channel], layout: Layout) -> list[Crossed]:
 
 def _assemble(packets: Iterable[Packet], layout: Layout) -> list[Crossed]:
     found: list[Crossed] = []
-    parts: list[list[bytes]] = []
     open_: dict[_Key, int] = {}
-    answers: Counter[_Key] = Counter()
+    answers: dict[_Key, deque[Packet]] = {}
     for packet in packets:
         src, dest = layout.rank_of(*packet.src), layout.rank_of(*packet.dest)
         if src is None or dest is None:
             continue  # FINI names nobody; what else does not will be missed by whoever demands it
         key = (src, dest, packet.srqid)
         if packet.kind == "SYNCACK":
-            answers[dest, src, packet.srqid] += 1
+            answers.setdefault((dest, src, packet.srqid), deque()).append(packet)
         elif packet.kind in _CARRIERS:
             if packet.kind == "DATASYNC" or packet.length == packet.msglen:  # IMPI 3.7.1: a message's first packet
                 open_[key] = len(found)
                 found.append(_first(packet, src, dest))
-                parts.append([])
             if key in open_:
-                parts[open_[key]].append(packet.payload)
-    for message, pieces in zip(found, parts, strict=True):
-        message.payload = b"".join(pieces)
+                found[open_[key]].packets.append(packet)
+    for message in found:
+        message.payload = b"".join(packet.payload for packet in message.packets)
         key = (message.src, message.dest, message.srqid)
         # Counted, not ordered: the clock of a capture does not order its two directions.
-        if message.sync and answers[key]:
-            answers[key] -= 1
+        if message.sync and answers.get(key):
+            message.packets.append(answers[key].popleft())
             message.acknowledged = True
     return found
 

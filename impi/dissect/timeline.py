@@ -1,61 +1,105 @@
-"""A dissection as lines of text, merged by time."""
+"""A dissection as events and as lines of text, merged by time."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
 from impi.dissect.capture import Dissection
 from impi.dissect.channel import Channel
-from impi.dissect.layout import show_address
+from impi.dissect.layout import Layout, show_address
+from impi.dissect.pending import numbers
 from impi.dissect.startup import Conversation
 from impi.dissect.tcp import Connection
 
-__all__ = ["timeline"]
-
-_Line = tuple[float, str]
+__all__ = ["Event", "events", "timeline"]
 
 
-def timeline(dissection: Dissection) -> list[str]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Something that happened on the wire."""
+
+    time: float
+    """Seconds since the epoch."""
+    source: str
+    """``client 1``, ``server`` or ``host 2``."""
+    dest: str
+    text: str
+    kind: str
+    """A packet's or a command's name, or ``TCP``."""
+    src_rank: int | None = None
+    dest_rank: int | None = None
+    """Ranks of MPI_COMM_WORLD; of what hosts say to each other, the lowest of each host."""
+    message: int | None = None
+    """The number of the message that it belongs to (:class:`impi.dissect.pending.Sent`)."""
+
+
+def timeline(found: Sequence[Event]) -> list[str]:
     """One line an event: seconds since the first one, who to whom, what. The key is never shown."""
-    lines: list[_Line] = []
+    start = found[0].time if found else 0.0
+    return [f"{event.time - start:10.6f} {event.text}" for event in found]
+
+
+def events(dissection: Dissection) -> list[Event]:
+    """All that the captures show, in order of time."""
+    found: list[Event] = []
     for conversation in dissection.conversations:
-        lines.extend(_conversation(conversation))
+        found.extend(_conversation(conversation))
+    known = numbers(dissection.messages())
     for channel in dissection.channels:
-        lines.extend(_channel(channel, dissection))
-    lines.sort(key=lambda line: line[0])
-    start = lines[0][0] if lines else 0.0
-    return [f"{time - start:10.6f} {text}" for time, text in lines]
+        found.extend(_channel(channel, dissection.layout, known))
+    return sorted(found, key=lambda event: event.time)
 
 
-def _conversation(conversation: Conversation) -> list[_Line]:
+def _conversation(conversation: Conversation) -> list[Event]:
     client = "client ?" if conversation.client is None else f"client {conversation.client}"
-    lines = [_opening(conversation.connection, client, "server")]
+    found = [_opening(conversation.connection, client, "server")]
     for note in conversation.notes:
-        way = f"{client} -> server" if note.by_client else f"server -> {client}"
-        lines.append((note.time, f"{way}: {note}"))
-    return lines + _endings(conversation.connection, client, "server")
+        ends = (client, "server") if note.by_client else ("server", client)
+        text = f"{ends[0]} -> {ends[1]}: {note}"
+        found.append(Event(time=note.time, source=ends[0], dest=ends[1], text=text, kind=note.kind))
+    return found + _endings(conversation.connection, client, "server")
 
 
-def _channel(channel: Channel, dissection: Dissection) -> list[_Line]:
+def _channel(channel: Channel, layout: Layout | None, known: dict[tuple[int, int, int], int]) -> list[Event]:
     opener, accepter = f"host {channel.opener}", f"host {channel.accepter}"
     connection = channel.connection
-    lines = [_opening(connection, opener, accepter)]
+    found = [_opening(connection, opener, accepter)]
     if channel.opener >= 0:
-        lines.append((connection.forth.time_at(3), f"{opener} -> {accepter}: host rank {channel.opener}"))
+        time, text = connection.forth.time_at(3), f"{opener} -> {accepter}: host rank {channel.opener}"
+        found.append(Event(time=time, source=opener, dest=accepter, text=text, kind="HOSTRANK"))
     for packet in channel.packets:
-        way = f"host {packet.from_host} -> host {packet.to_host}"
-        lines.append((packet.time, f"{way}: {packet.describe(dissection.layout)}"))
-    return lines + _endings(connection, opener, accepter)
+        source, dest = f"host {packet.from_host}", f"host {packet.to_host}"
+        number = known.get((packet.from_host, packet.to_host, packet.offset))
+        of = f"message {number}: " if number is not None else ""
+        text = f"{source} -> {dest}: {of}{packet.describe(layout)}"
+        event = Event(time=packet.time, source=source, dest=dest, text=text, kind=packet.kind, message=number)
+        if packet.kind != "FINI" and layout is not None:
+            event = replace(event, src_rank=layout.rank_of(*packet.src), dest_rank=layout.rank_of(*packet.dest))
+        found.append(event)
+    found += _endings(connection, opener, accepter)
+    return [_placed(event, layout) for event in found]
 
 
-def _opening(connection: Connection, opener: str, accepter: str) -> _Line:
+def _placed(event: Event, layout: Layout | None) -> Event:
+    """What names no procs is said by the lowest ones of the hosts."""
+    if event.src_rank is not None or layout is None:
+        return event
+    lowest = {f"host {proc.host}": proc.rank for proc in reversed(layout.procs)}
+    return replace(event, src_rank=lowest.get(event.source), dest_rank=lowest.get(event.dest))
+
+
+def _opening(connection: Connection, opener: str, accepter: str) -> Event:
     ends = [f"{show_address(address)}:{port}" for address, port in (connection.opener, connection.accepter)]
-    return connection.opened, f"{opener} connects to {accepter} ({ends[0]} -> {ends[1]})"
+    text = f"{opener} connects to {accepter} ({ends[0]} -> {ends[1]})"
+    return Event(time=connection.opened, source=opener, dest=accepter, text=text, kind="TCP")
 
 
-def _endings(connection: Connection, opener: str, accepter: str) -> list[_Line]:
-    lines: list[_Line] = []
-    for who, stream in ((opener, connection.forth), (accepter, connection.back)):
-        if stream.fin_time is not None:
-            lines.append((stream.fin_time, f"{opener}, {accepter}: {who} closes"))
-        if stream.reset_time is not None:
-            lines.append((stream.reset_time, f"{opener}, {accepter}: {who} resets the connection"))
-    return lines
+def _endings(connection: Connection, opener: str, accepter: str) -> list[Event]:
+    found: list[Event] = []
+    for who, other, stream in ((opener, accepter, connection.forth), (accepter, opener, connection.back)):
+        for time, does in ((stream.fin_time, "closes"), (stream.reset_time, "resets the connection")):
+            if time is not None:
+                text = f"{opener}, {accepter}: {who} {does}"
+                found.append(Event(time=time, source=who, dest=other, text=text, kind="TCP"))
+    return found

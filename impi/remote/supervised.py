@@ -7,7 +7,7 @@ import json
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
 from impi.errors import LaunchError
@@ -52,6 +52,8 @@ class Outcome:
     stderr: bytes
     leftovers: tuple[str, ...]
     """Command lines of its descendants that had to be ended after it."""
+    times: tuple[tuple[str, int, float], ...] = field(default=(), compare=False)
+    """(``stdout`` or ``stderr``, octets, when so many octets of it were there: seconds since the epoch on its node)."""
 
 
 class Supervised:
@@ -79,6 +81,7 @@ class Supervised:
         self._changed = threading.Condition()
         self._output = {"stdout": bytearray(), "stderr": bytearray()}
         self._dropped = {"stdout": 0, "stderr": 0}
+        self._times: list[tuple[str, int, float]] = []
         self._outcome: Outcome | None = None
         self._lost = ""
         self.pid = 0
@@ -109,7 +112,7 @@ class Supervised:
         if outcome is not None:
             return outcome
         ended = self.stop()
-        return Outcome(argv=ended.argv, code=None, stdout=ended.stdout, stderr=ended.stderr, leftovers=ended.leftovers)
+        return replace(ended, code=None)
 
     def stop(self) -> Outcome:
         """End all of it now (TERM, and KILL after the grace) and say how it ended."""
@@ -178,6 +181,8 @@ class Supervised:
                     room = max(0, MOST_OUTPUT - len(kept))
                     kept.extend(data[:room])
                     self._dropped[name] += len(data) - min(room, len(data))
+                    if "at" in line and room:
+                        self._times.append((name, len(kept), float(str(line["at"]))))
             if "pid" in line:
                 self.pid = int(str(line["pid"]))
             if "exit" in line:
@@ -188,6 +193,7 @@ class Supervised:
                     stdout=self._kept("stdout"),
                     stderr=self._kept("stderr"),
                     leftovers=tuple(map(str, leftovers)) if isinstance(leftovers, list) else (),
+                    times=tuple(self._times),
                 )
 
     def _kept(self, name: str) -> bytes:

@@ -6,7 +6,7 @@ object a line, and answers on standard output in the same way:
 * first line in: ``{"argv": [...], "env": {...}, "only": false, "cwd": "" , "stdin": base64 | null, "grace_s": 2.0,
   "settle_s": 0.5}``. ``env`` is laid over the supervisor's own environment, or (``only``) is all there is.
 * later lines in: ``{"do": "stop"}``. The end of standard input means the same: whoever asked is gone.
-* lines out: ``{"pid": n}``, ``{"stdout": base64}``, ``{"stderr": base64}`` as they come, and at last
+* lines out: ``{"pid": n}``, ``{"stdout": base64, "at": seconds}``, the same of ``stderr``, as they come, and at last
   ``{"exit": code, "leftovers": [...]}``, with ``-N`` for signal N and 127 for a program that could not be started.
 
 Linux only: it is the *subreaper* of its descendants, so that a process that changes its group or session, or whose
@@ -255,7 +255,7 @@ class _Supervisor:
         """Pass on what the command has printed."""
         data = os.read(key.fd, _CHUNK)
         if data:
-            self._say(**{key.data: base64.b64encode(data).decode()})
+            self._say(**{key.data: base64.b64encode(data).decode(), "at": time.time()})
         else:
             self._selector.unregister(key.fileobj)
 

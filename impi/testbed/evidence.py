@@ -6,7 +6,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-__all__ = ["CommandSeen", "Evidence", "RankSeen", "Wire"]
+from impi.dissect import Standing
+from impi.testbed.calls import Call
+
+__all__ = ["CommandSeen", "Evidence", "Look", "Owed", "RankSeen", "Wire"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +57,30 @@ class RankSeen:
     ended: float | None = None
     """When it ended (seconds since the epoch, by its node's clock)."""
     stack: tuple[str, ...] = ()
-    """Where it stood when it was asked at the deadline, innermost frame first."""
+    """Where it stood at the deadline, innermost frame first."""
+    began: float | None = None
+    """When it was started, initialised MPI, and had done its last check; by its node's clock."""
+    initialised: float | None = None
+    done: float | None = None
+    calls: tuple[Call, ...] = ()
+    """The MPI calls of its program, as it logged them."""
+
+    @property
+    def call(self) -> Call | None:
+        """The call that it is in; None outside of any."""
+        return self.calls[-1] if self.calls and self.calls[-1].ended is None else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owed:
+    """Messages that the case demands, and how many of them were seen; ranks of MPI_COMM_WORLD."""
+
+    src: int
+    dest: int
+    cid: int
+    tag: int
+    wanted: int
+    seen: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +105,8 @@ class Wire:
     """Hosts that sent no FINI, by channel (IMPI 3.8)."""
     missing: tuple[str, ...] = ()
     """Messages that the case demands and that did not cross."""
+    owed: tuple[Owed, ...] = ()
+    """The same, in numbers."""
     wrong: tuple[str, ...] = ()
     """Messages whose octets are not the ones that the case demands."""
     last_sent: Mapping[int, float] = field(default_factory=dict)
@@ -86,6 +114,26 @@ class Wire:
     timeline: tuple[str, ...] = ()
     messages: int = 0
     """How many messages crossed between clients."""
+    standing: Standing | None = None
+    """What was open at the moment of the look; None where there was none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """What was seen of a cell that did not end, just before it was ended."""
+
+    at: float
+    """Seconds since the epoch, by the nodes' clock."""
+    why: str
+    """``the time limit`` or ``an interrupt``."""
+    processes: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
+    """By node and pid: what the kernel says of a rank that is there."""
+    sockets: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """By node: the TCP sockets of its ranks, with the octets that wait in them."""
+    stacks: Mapping[str, Mapping[int, tuple[str, ...]]] = field(default_factory=dict)
+    """By node and pid: where the rank stood, innermost frame first, as seen from outside."""
+    notes: tuple[str, ...] = ()
+    """What could not be looked at, and why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +156,8 @@ class Evidence:
     timed_out: bool = False
     limit_s: float = 0.0
     seconds: float = 0.0
+    look: Look | None = None
+    """None where the cell ended by itself."""
     trouble: str = ""
     """The lab's own fault, in one sentence; empty when it had none."""
 

@@ -11,16 +11,19 @@ import secrets
 import threading
 import time
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
+from impi.dissect import Event
 from impi.errors import ImpiError, LabError
 from impi.testbed.cell import Cell
-from impi.testbed.evidence import CommandSeen, Evidence, RankSeen, Wire
+from impi.testbed.evidence import CommandSeen, Evidence, Look, RankSeen, Wire
+from impi.testbed.facts import Facts
+from impi.testbed.look import take_look
 from impi.testbed.reports import read_ranks
-from impi.testbed.runner import Capture, Completed, Lab, Node, Remote
+from impi.testbed.runner import Capture, Completed, Lab, Line, Node, Remote
 from impi.testbed.wire import examine
 
 __all__ = ["Limits", "Mutation", "Prepared", "Seen", "prepare", "run_cell"]
@@ -84,6 +87,17 @@ class Seen:
     command_lines: list[str] = field(default_factory=list)
     software: Mapping[str, str] = field(default_factory=dict)
     """Of the lab that it ran in: image ids and versions."""
+    wire: Sequence[Event] = ()
+    """All that the captures show."""
+    said: Mapping[str, tuple[Line, ...]] = field(default_factory=dict)
+    """By command (``server``, ``client 1``): the lines that it printed."""
+    began: float = 0.0
+    """When it was begun (seconds since the epoch, by the orchestrator's clock)."""
+
+    def facts(self, cell: Cell) -> Facts:
+        """What a verdict on the cell rests on."""
+        evidence = self.evidence
+        return Facts(case=cell.case, roster=cell.roster, nonce=self.nonce, variant=cell.variant, seen=evidence)
 
 
 def prepare(lab: Lab, run: str) -> Prepared:
@@ -141,10 +155,19 @@ def _unpack(lab: Lab, client: int, node: Node, root: str) -> tuple[str, ...]:
 
 
 def run_cell(
-    prepared: Prepared, cell: Cell, limits: Limits, stop: threading.Event, mutation: Mutation | None = None
+    prepared: Prepared,
+    cell: Cell,
+    limits: Limits,
+    stop: threading.Event,
+    mutation: Mutation | None = None,
+    hurry: threading.Event | None = None,
 ) -> Seen:
-    """Run the cell to its end or its deadline. Whatever happens becomes evidence; nothing of it keeps running."""
-    attempt = _Attempt(prepared, cell, limits, stop, mutation)
+    """Run the cell to its end or its deadline. Whatever happens becomes evidence; nothing of it keeps running.
+
+    ``stop`` ends it early, with a look at where it stands; with ``hurry`` nothing more is looked at or ended: whoever
+    sets it closes the lab.
+    """
+    attempt = _Attempt(prepared, cell, limits, stop, mutation, hurry or threading.Event())
     try:
         attempt.run()
     except ImpiError as error:
@@ -158,15 +181,24 @@ class _Attempt:
     """One cell under way."""
 
     def __init__(
-        self, prepared: Prepared, cell: Cell, limits: Limits, stop: threading.Event, mutation: Mutation | None
+        self,
+        prepared: Prepared,
+        cell: Cell,
+        limits: Limits,
+        stop: threading.Event,
+        mutation: Mutation | None,
+        hurry: threading.Event,
     ) -> None:
         self.prepared, self.lab, self.cell, self.limits = prepared, prepared.lab, cell, limits
         self.stop_asked = stop
+        self.hurry = hurry
         self.mutation = mutation
         self.nonce = secrets.token_hex(16)
         self.key = secrets.randbits(63)
         self.folder = f"cell-{cell.hash}-{secrets.token_hex(3)}"
-        self.began = time.monotonic()
+        self.began, self.began_at = time.monotonic(), time.time()
+        self.look: Look | None = None
+        self.happened: list[Event] = []
         self.remotes: dict[str, Remote] = {}
         self.ended: dict[str, tuple[Completed, float]] = {}
         self.hostport = ""
@@ -197,7 +229,8 @@ class _Attempt:
 
     def _start_server(self) -> None:
         lab = self.lab
-        argv = [lab.python(None), "-m", "impi.cli.impirun", "-server", str(len(lab.clients))]
+        # It tells who joins and ends, for the timeline.
+        argv = [lab.python(None), "-m", "impi.cli.impirun", "-server", str(len(lab.clients)), "-v"]
         self._start("server", lab.server, argv, {**_server_environment(lab), **self._auth()})
 
     def _server_is_up(self) -> bool:
@@ -269,6 +302,13 @@ class _Attempt:
 
     def end(self) -> None:
         """End what still runs, fetch the captures, look for leftovers."""
+        if self.hurry.is_set():
+            self.trouble = self.trouble or "the run was ended at once"
+            return
+        hangs = (self.timed_out or self.stop_asked.is_set()) and not self._all_over()
+        if hangs and self.hostport:
+            folders = {node.name: f"{self.prepared.roots[node.name]}/{self.folder}" for node in self._nodes()}
+            self.look = take_look(self.lab, folders, "the time limit" if self.timed_out else "an interrupt")
         witnesses = [name for name in self.remotes if name.startswith("witness")]
         deadline = time.monotonic() + _LAST_WORDS_S
         if self._all_over():
@@ -276,7 +316,7 @@ class _Attempt:
                 time.sleep(_TURN_S)
         # Of a hang the witnesses must tell before anything is ended, else after it.
         clients = [name for name in self.remotes if name.startswith("client")]
-        for name in (*witnesses, *clients, "server") if self.timed_out else (*clients, *witnesses, "server"):
+        for name in (*witnesses, *clients, "server") if hangs else (*clients, *witnesses, "server"):
             self._guard(lambda name=name: self._stop(name))  # type: ignore[misc]
         if self.capturing:
             self._guard(lambda: self.captures.extend(self.lab.end_capture()))
@@ -284,7 +324,8 @@ class _Attempt:
 
     def _guard(self, action: Callable[[], None]) -> None:
         try:
-            action()
+            if not self.hurry.is_set():
+                action()
         except ImpiError as error:
             self.trouble = self.trouble or str(error)
 
@@ -314,9 +355,22 @@ class _Attempt:
             timed_out=self.timed_out,
             limit_s=self._limit(),
             seconds=round(time.monotonic() - self.began, 3),
+            look=self.look,
             trouble=self.trouble,
         )
-        return Seen(evidence, self.nonce, self.captures, self.command_lines, self.lab.software)
+        return Seen(
+            evidence,
+            self.nonce,
+            self.captures,
+            self.command_lines,
+            self.lab.software,
+            wire=self.happened,
+            said={who: self._lines(who) for who in self.ended if not who.startswith("witness")},
+            began=self.began_at,
+        )
+
+    def _lines(self, who: str) -> tuple[Line, ...]:
+        return tuple(replace(line, text=self._redacted(line.text.encode())) for line in self.ended[who][0].lines)
 
     def _command(self, who: str) -> CommandSeen:
         if who not in self.ended:
@@ -340,7 +394,10 @@ class _Attempt:
         for client, nodes in enumerate(self.lab.clients):
             for node in nodes:
                 done = self.ended.get(f"witness {node.name}")
-                found += read_ranks(node.name, client, done[0].stdout if done else b"")
+                stacks = self.look.stacks.get(node.name, {}) if self.look is not None else {}
+                for rank in read_ranks(node.name, client, done[0].stdout if done else b""):
+                    # What was seen from outside does not depend on the rank's own help, and was seen earlier.
+                    found.append(replace(rank, stack=stacks.get(rank.pid) or rank.stack))
         return found
 
     def _wire(self) -> Wire | None:
@@ -348,7 +405,10 @@ class _Attempt:
         if not self.captures or port is None:
             return None
         roster = self.cell.roster
-        return examine(self.captures, roster, self.cell.case.demands(roster, self.nonce), port)
+        demands = self.cell.case.demands(roster, self.nonce)
+        looked_at = self.look.at if self.look is not None else None
+        wire, self.happened = examine(self.captures, roster, demands, port, looked_at)
+        return wire
 
     # -- details
 

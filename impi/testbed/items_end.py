@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from impi.testbed.evidence import CommandSeen
 from impi.testbed.facts import Facts, Failed, Item, ending, listed, performed, status_text, wire_of
+from impi.testbed.stand import in_impi, own_frame
 
 __all__ = ["capture", "checks", "counter", "crossing", "fini", "leftovers", "payload", "protocol", "status"]
 
@@ -35,7 +37,7 @@ def _how_far(facts: Facts, rank: int, unfinished: list[int]) -> str:
     if seen is not None and seen.status is not None:
         return f"it ended with {seen.status} before its last check"
     others = listed(r for r in unfinished if r != rank)
-    where = f"; it stands in {_own_frame(seen.stack)}" if seen is not None and seen.stack else ""
+    where = f"; it stands in {own_frame(seen.stack)}" if seen is not None and seen.stack else ""
     return f"it did not come to its last check{f' (nor did {others})' if others else ''}{where}"
 
 
@@ -48,18 +50,9 @@ def _first_to_stop(facts: Facts, unfinished: list[int]) -> int:
     ended = [(s.ended, r) for r, s in seen.items() if s and s.ended and s.status is not None]
     if ended:
         return min(ended)[1]
-    outside = [r for r, s in seen.items() if s and s.stack and not any(map(_in_impi, s.stack))]
+    outside = [r for r, s in seen.items() if s and s.stack and not any(map(in_impi, s.stack))]
     last = facts.seen.wire.last_sent if facts.seen.wire else {}
     return min(outside or unfinished, key=lambda r: (last.get(r, 0.0), r))
-
-
-def _own_frame(stack: tuple[str, ...]) -> str:
-    """The innermost frame of the program itself."""
-    return next((frame for frame in stack if not _in_impi(frame)), stack[0])
-
-
-def _in_impi(frame: str) -> bool:
-    return "/impi/" in frame and "-packages/" not in frame  # a node's whole environment is below /opt/impi
 
 
 def counter(facts: Facts, name: str) -> Failed:
@@ -143,9 +136,15 @@ def _commands(facts: Facts, name: str, failing: int | None) -> Failed:
         expected = f"the server ends with {'0' if failing is None else 'an error'}"
         actual = ending(server) if server else "it was not started"
         yield Item(name=name, ok=False, expected=expected, actual=actual, phase="fini", blame="server")
-    elif failing is not None and f"client {failing}" not in server.stderr:
-        expected, actual = f"the server names client {failing}", server.stderr.strip()[-200:] or "it says nothing"
+    elif failing is not None and not any(f"client {failing}" in line for line in _errors(server)):
+        said = " ".join(_errors(server))[-200:]
+        expected, actual = f"the server names client {failing}", said or "it names nobody"
         yield Item(name=name, ok=False, expected=expected, actual=actual, phase="fini", blame="server")
+
+
+def _errors(command: CommandSeen) -> list[str]:
+    """What it complained of; it also tells who comes and goes."""
+    return [line for line in command.stderr.splitlines() if line.startswith("Error")]
 
 
 def fini(facts: Facts, name: str) -> Failed:

@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from impi.testbed.calls import read_calls
 from impi.testbed.evidence import RankSeen
 
 __all__ = ["planned_digest", "planned_sources", "read_ranks"]
@@ -41,6 +42,7 @@ def read_ranks(node: str, client: int, printed: bytes) -> list[RankSeen]:
         except (ValueError, KeyError, TypeError):
             continue
     files = {name: value for name, value in said.get("files", {}).items() if isinstance(value, dict)}
+    calls: dict[str, str] = said.get("calls", {})
     mapped = {int(item["pid"]): item for item in said.get("identity", [])}
     wraps = {int(f["pid"]): f for name, f in files.items() if name.startswith("wrap-") and "pid" in f}
     pids = {int(f["pid"]) for name, f in files.items() if name.startswith(("init-", "done-")) and "pid" in f}
@@ -65,6 +67,10 @@ def read_ranks(node: str, client: int, printed: bytes) -> list[RankSeen]:
                 status=wrap.get("status"),
                 ended=wrap.get("ended"),
                 stack=tuple(said.get("stacks", {}).get(f"stack-{pid}", ())),
+                began=wrap.get("began"),
+                initialised=init.get("at"),
+                done=done.get("at"),
+                calls=read_calls(calls.get(str(pid), "")),
             )
         )
     return found

@@ -22,11 +22,12 @@ from xml.etree import ElementTree
 
 from impi.errors import LabError, UsageError
 from impi.testbed.cell import Cell
-from impi.testbed.execute import Seen
+from impi.testbed.evidence_files import write_seen
+from impi.testbed.hang import explain
 from impi.testbed.matrix import Excluded, Plan
 from impi.testbed.reports import planned_digest
 from impi.testbed.schedule import Attempt, Done
-from impi.testbed.verdict import OUTCOMES
+from impi.testbed.verdict import OUTCOMES, Verdict
 
 __all__ = ["RESULTS", "RunFolder", "exit_code", "list_runs", "plan_value", "sign"]
 
@@ -79,6 +80,8 @@ class RunFolder:
     """One run's folder, created exclusively; it is locked against others until :meth:`close`."""
 
     def __init__(self, path: Path, head: dict[str, Any]) -> None:
+        self.capture = "keep"
+        """Of which cells captures are kept: one of :data:`impi.testbed.evidence_files.CAPTURE_CHOICES`."""
         self.path = path
         self.name = path.name
         self.started: float = head["started"]
@@ -88,6 +91,7 @@ class RunFolder:
         self._began = time.monotonic()
         self._records: list[dict[str, Any]] = []
         self._software: dict[str, str] = {}
+        self._cut_off: dict[str, str] = {}
         self._lock = os.open(path, os.O_RDONLY)
         fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
@@ -172,10 +176,29 @@ class RunFolder:
         """Write down a cell that this backend cannot run."""
         self._records.append(_bare(excluded.cell, "unsupported", excluded.reason))
 
+    def add_cut_off(self, attempt: Attempt, cell: Cell) -> None:
+        """Write down where a cell stood when the run was interrupted. That is no result: it stays to be run."""
+        if attempt.seen is None:
+            return
+        folder, found = self.cell_path(cell), explain(attempt.seen.facts(cell))
+        reason = found.sentence if found is not None else ""
+        verdict = Verdict(outcome="interrupted", phase=attempt.verdict.phase, reason=reason)
+        try:
+            shutil.rmtree(folder, ignore_errors=True)
+            write_seen(cell, attempt.seen, verdict, folder, capture=self.capture)
+        except OSError as error:
+            raise LabError(f"the evidence of {cell.id} cannot be written: {error.strerror}") from error
+        self._cut_off[cell.id] = verdict.reason
+
     def add_skipped(self, cells: Iterable[Cell], reason: str) -> None:
-        """Write down the cells that the run did not come to."""
+        """Write down the cells that the run did not come to, or not to the end of."""
         for cell in cells:
-            self._records.append(_bare(cell, "skipped", reason))
+            record = _bare(cell, "skipped", reason)
+            if cell.id in self._cut_off:
+                stood = self._cut_off[cell.id]
+                record |= {"reason": f"{reason}; {stood}" if stood else reason}
+                record["evidence"] = {"folder": f"cells/{cell.hash}", "items": []}
+            self._records.append(record)
 
     def finish(self, code: int, problems: Sequence[str] = ()) -> None:
         """Write ``results.json`` and ``junit.xml``; ``problems``: the rows of the expectations that are not right."""
@@ -217,22 +240,8 @@ class RunFolder:
         (folder / "cell.json").write_text(json.dumps(_record(done), indent=1) + "\n")
         for i, attempt in enumerate(done.attempts):
             if attempt.seen is not None:
-                _write_seen(attempt.seen, folder if i == done.deciding else folder / f"attempt-{i + 1}")
-
-
-def _write_seen(seen: Seen, folder: Path) -> None:
-    folder.mkdir(exist_ok=True)
-    evidence = seen.evidence
-    (folder / "evidence.json").write_text(json.dumps({"nonce": seen.nonce, **evidence.to_json()}, indent=1))
-    (folder / "commands.txt").write_text("\n".join(seen.command_lines) + "\n")
-    for command in filter(None, (evidence.server, *evidence.clients)):
-        name = command.who.replace(" ", "")
-        (folder / f"{name}.stdout").write_text(command.stdout)
-        (folder / f"{name}.stderr").write_text(command.stderr)
-    if evidence.wire is not None:
-        (folder / "timeline.txt").write_text("\n".join(evidence.wire.timeline) + "\n")
-    for capture in seen.captures:
-        (folder / f"{capture.node}.pcap").write_bytes(capture.pcap)
+                where = folder if i == done.deciding else folder / f"attempt-{i + 1}"
+                write_seen(done.cell, attempt.seen, attempt.verdict, where, capture=self.capture)
 
 
 def _bare(cell: Cell, outcome: str, reason: str) -> dict[str, Any]:

@@ -12,7 +12,18 @@ from typing import Protocol
 
 from impi.testbed.topology import Topology
 
-__all__ = ["Backend", "Capture", "Completed", "Lab", "Node", "Remote"]
+__all__ = ["Backend", "Capture", "Completed", "Lab", "Line", "Node", "Remote", "Stacks"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One line that a command has printed."""
+
+    at: float
+    """When its end was there (seconds since the epoch, by the node's clock)."""
+    stream: str
+    """``stdout`` or ``stderr``."""
+    text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +37,8 @@ class Completed:
     stderr: bytes
     leftovers: tuple[str, ...] = ()
     """Command lines of processes of its session that were still alive at its end, and were ended."""
+    lines: tuple[Line, ...] = ()
+    """What it printed, line by line, in order of time."""
 
 
 class Remote(Protocol):
@@ -84,6 +97,16 @@ class Capture:
     """The UDP payloads that must be the capture's first and last: sent before and after the cell."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stacks:
+    """Where processes of a lab stand."""
+
+    frames: Mapping[str, Mapping[int, tuple[str, ...]]] = field(default_factory=dict)
+    """By node and pid; innermost frame first, as Python's faulthandler writes them."""
+    notes: tuple[str, ...] = ()
+    """What could not be seen, and why."""
+
+
 class Lab(Protocol):
     """Running nodes for one (vendors, topology); reused for many cells, discarded after a non-pass."""
 
@@ -111,6 +134,10 @@ class Lab(Protocol):
 
     def end_capture(self) -> list[Capture]:
         """Mark the end and fetch what lies between; empty where the backend has no captures."""
+        ...
+
+    def stacks(self, pids: Mapping[str, Sequence[int]]) -> Stacks:
+        """Where these processes stand, by node; seen from outside, without their help. Never raises."""
         ...
 
     def sweep(self) -> list[str]:

@@ -19,7 +19,6 @@ from impi.errors import ImpiError
 from impi.testbed.cell import Cell
 from impi.testbed.execute import Limits, Mutation, Prepared, Seen, prepare, run_cell
 from impi.testbed.expectations import Row
-from impi.testbed.facts import Facts
 from impi.testbed.runner import Backend, Lab
 from impi.testbed.verdict import Verdict, judge
 
@@ -130,7 +129,7 @@ def default_jobs() -> int:
 
 def judge_cell(cell: Cell, seen: Seen) -> Verdict:
     """The verdict on a cell that has run."""
-    return judge(Facts(case=cell.case, roster=cell.roster, nonce=seen.nonce, variant=cell.variant, seen=seen.evidence))
+    return judge(seen.facts(cell))
 
 
 class _Bench:
@@ -170,6 +169,7 @@ class Scheduler:
         mutation: Mutation | None = None,
         persistence: Persistence | None = None,
         expected: Callable[[Cell, Verdict], bool] = lambda _cell, _verdict: False,
+        cut_off: Callable[[Attempt, Cell], None] = lambda _attempt, _cell: None,
     ) -> None:
         self._backend = backend
         self._run = run
@@ -180,6 +180,8 @@ class Scheduler:
         self._persistence = persistence or Persistence()
         # Whether the cell was expected to end so: then there is no point in another attempt.
         self._expected = expected
+        # Told, one at a time, of a cell that was under way when the run was interrupted.
+        self._cut_off = cut_off
         self._lock = threading.Condition()
         self._groups: list[list[Cell]] = []
         # How many procs may run beside each other.
@@ -187,7 +189,9 @@ class Scheduler:
         self._busy = 0
         self._failure: BaseException | None = None
         self.stop = threading.Event()
-        """Set it to end the run soon; what has not run stays out."""
+        """Set it to end the run soon; what has not run stays out, what is under way is looked at."""
+        self.hurry = threading.Event()
+        """Set it, too, to end the run at once: nothing more is looked at."""
         self._enough = False
 
     def run(self, cells: Sequence[Cell], began: Callable[[Cell], None], done: Callable[[Done], None]) -> None:
@@ -296,9 +300,13 @@ class Scheduler:
             verdict, seen = self._run_once(bench, cell)
         finally:
             self._give(cell.roster.size)
+        attempt = Attempt(verdict=verdict, seconds=time.monotonic() - start, seen=seen)
         if self.stop.is_set() and verdict.outcome != "pass":
+            if not self.hurry.is_set():
+                with self._lock:
+                    self._cut_off(attempt, cell)
             return None
-        return Attempt(verdict=verdict, seconds=time.monotonic() - start, seen=seen)
+        return attempt
 
     def _run_once(self, bench: _Bench, cell: Cell) -> tuple[Verdict, Seen | None]:
         try:
@@ -307,7 +315,7 @@ class Scheduler:
             return Verdict(outcome="error", phase="up", blame="lab", reason=str(error)), None
         # A cell of more procs than fit the cores gets as much more time.
         limits = self._limits.scaled(max(1.0, cell.roster.size / self._slots))
-        seen = run_cell(prepared, cell, limits, self.stop, self._mutation)
+        seen = run_cell(prepared, cell, limits, self.stop, self._mutation, self.hurry)
         return judge_cell(cell, seen), seen
 
     def _take(self, procs: int) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import textwrap
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -21,6 +23,7 @@ __all__ = ["Screen", "failure_lines", "matrix"]
 _COLOURS = {"pass": "green", "fail": "red", "timeout": "red", "flaky": "red", "error": "magenta"}
 _WORST = ("fail", "timeout", "flaky", "error", "xpass", "xfail")
 _WIRE_LINES = 3
+_REASON_LINES = 3
 _WIDTH = 160
 
 
@@ -69,6 +72,10 @@ class Screen:
             for text in failure_lines(result, self._folder):
                 self._print(Text(text))
 
+    def tell(self, text: str) -> None:
+        """Say it on standard error, where no reader of results is disturbed; safe in a signal handler."""
+        os.write(2, f"impilab: {text}\n".encode())
+
     def _print(self, text: Text) -> None:
         self._console.print(text, soft_wrap=True, highlight=False)
 
@@ -90,11 +97,17 @@ def failure_lines(result: Done, folder: Path) -> list[str]:
     if item is not None and item.name in verdict.reason:
         lines += [f"     expected  {item.expected}  ({item.name})", f"     actual    {item.actual}"]
     else:
-        lines.append(f"     reason    {verdict.reason}")
+        wrapped = textwrap.wrap(verdict.reason, _WIDTH - 15, max_lines=_REASON_LINES) or [""]
+        lines += [f"     {'reason    ' if i == 0 else '          '}{line}" for i, line in enumerate(wrapped)]
     wire = result.seen.evidence.wire if result.seen is not None else None
-    for i, line in enumerate(wire.timeline[-_WIRE_LINES:] if wire is not None else ()):
+    # A hang is explained by what did not come, not by what came last.
+    shown = _WIRE_LINES if wire is not None and wire.standing is None else 0
+    for i, line in enumerate(wire.timeline[-shown:] if wire is not None and shown else ()):
         lines.append(f"     {'wire      ' if i == 0 else '          '}{line.strip()}")
-    lines.append(f"     files     {folder}/cells/{result.cell.hash}/")
+    where = f"{folder}/cells/{result.cell.hash}/"
+    lines.append(f"     files     {where}" + (" (timeline.html)" if result.seen is not None else ""))
+    if result.seen is not None and result.seen.evidence.look is not None:
+        lines.append(f"     hang      {where}hang.txt")
     lines.append(f"     again     impilab run {result.cell.id}")
     lines = ["".join(c if c.isprintable() else " " for c in line) for line in lines]
     return [line if len(line) <= _WIDTH else line[: _WIDTH - 3] + "..." for line in lines]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from impi.testbed.facts import Facts, Item
+from impi.testbed.hang import explain
 from impi.testbed.items import FROM_WIRE, examine_items
 
 __all__ = ["OUTCOMES", "PHASES", "Verdict", "judge"]
@@ -16,6 +17,10 @@ PHASES = (
     *("mesh", "init", "case", "finalize", "fini", "down"),
 )
 """The stations of a cell, in order; a failure belongs to one."""
+_OF_A_HANG = frozenset(
+    ("end.checks", "identity.counter", "traffic.crossing", "end.status", "end.fini", "end.leftovers")
+)
+"""Items that a job that hangs cannot fulfil; what fails before them says more than the hang."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +62,13 @@ def judge(facts: Facts) -> Verdict:
         return _verdict("error", item, items)
     outcome = "timeout" if facts.seen.timed_out else "fail"
     verdict = _verdict(outcome, solid[0], items)
-    return replace(verdict, reason=f"{_limit(facts)}; {verdict.reason}") if outcome == "timeout" else verdict
+    if outcome != "timeout":
+        return verdict
+    found = explain(facts) if solid[0].name in _OF_A_HANG else None
+    if found is not None:
+        blame = " and ".join(map(facts.roster.label, found.ranks))
+        verdict = replace(verdict, reason=found.sentence, blame=blame)
+    return replace(verdict, reason=f"{_limit(facts)}; {verdict.reason}")
 
 
 def _verdict(outcome: str, item: Item, items: tuple[Item, ...]) -> Verdict:

@@ -4,10 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from impi.dissect import Conversation, Crossed, Datagram, Dissection, dissect, read_pcap, timeline
+from impi.dissect import (
+    Conversation,
+    Crossed,
+    Datagram,
+    Dissection,
+    Event,
+    dissect,
+    events,
+    read_pcap,
+    standing,
+    timeline,
+)
 from impi.errors import LabError
 from impi.testbed.cases import Crossing
-from impi.testbed.evidence import Wire
+from impi.testbed.evidence import Owed, Wire
 from impi.testbed.roster import Roster
 from impi.testbed.runner import Capture
 
@@ -16,8 +27,17 @@ __all__ = ["examine"]
 _SHOWN = 24
 
 
-def examine(captures: Sequence[Capture], roster: Roster, crossings: Iterable[Crossing], server_port: int) -> Wire:
-    """The facts of one cell's captures, for the verdict."""
+def examine(
+    captures: Sequence[Capture],
+    roster: Roster,
+    crossings: Iterable[Crossing],
+    server_port: int,
+    looked_at: float | None = None,
+) -> tuple[Wire, list[Event]]:
+    """The facts of one cell's captures, for the verdict, and all that happened on the wire.
+
+    ``looked_at``: when a cell that hung was looked at, before it was ended.
+    """
     untrusted = [problem for capture in captures for problem in _distrust(capture)]
     nodes = {capture.node for capture in captures}
     wanted = {planned.node for planned in roster.ranks} | {"server"}
@@ -25,10 +45,11 @@ def examine(captures: Sequence[Capture], roster: Roster, crossings: Iterable[Cro
     try:
         seen = dissect((c.pcap for c in captures), server_port)
     except LabError as error:
-        return Wire(untrusted=(*untrusted, str(error)))
-    missing, wrong = _demands(seen.messages(), crossings)
+        return Wire(untrusted=(*untrusted, str(error))), []
+    crossed, happened = seen.messages(), events(seen)
+    owed, wrong = _demands(crossed, crossings)
     layout = seen.layout
-    return Wire(
+    wire = Wire(
         untrusted=(*untrusted, *seen.gaps),
         violations=tuple(seen.problems),
         reached={c.client: _reached(c) for c in seen.conversations if c.client is not None},
@@ -37,12 +58,15 @@ def examine(captures: Sequence[Capture], roster: Roster, crossings: Iterable[Cro
         clients=tuple(sum(p.client == c for p in layout.procs) for c in range(layout.nclients)) if layout else (),
         no_channel=tuple(_no_channel(seen)),
         unfinished=tuple(_unfinished(seen)),
-        missing=tuple(missing),
+        missing=tuple(f"{crossing}; seen: {count}" for crossing, count in owed),
+        owed=tuple(_owed(crossing, count) for crossing, count in owed),
         wrong=tuple(wrong),
         last_sent=_last_sent(seen),
-        timeline=tuple(timeline(seen)),
-        messages=len(seen.messages()),
+        timeline=tuple(timeline(happened)),
+        messages=len(crossed),
+        standing=standing(seen, looked_at) if looked_at is not None else None,
     )
+    return wire, happened
 
 
 def _distrust(capture: Capture) -> list[str]:
@@ -112,13 +136,21 @@ def _last_sent(seen: Dissection) -> dict[int, float]:
     return found
 
 
-def _demands(crossed: list[Crossed], crossings: Iterable[Crossing]) -> tuple[list[str], list[str]]:
-    """(messages that did not cross, messages with other octets); the counts of equal demands are the larger one's."""
+def _owed(crossing: Crossing, count: int) -> Owed:
+    ends = {"src": crossing.src, "dest": crossing.dest, "cid": crossing.cid, "tag": crossing.tag}
+    return Owed(**ends, wanted=crossing.count, seen=count)
+
+
+def _demands(crossed: list[Crossed], crossings: Iterable[Crossing]) -> tuple[list[tuple[Crossing, int]], list[str]]:
+    """(messages that did not all cross, and how many did; messages with other octets).
+
+    The counts of equal demands are the larger one's.
+    """
     index: dict[tuple[int, int, int], list[Crossed]] = {}
     for message in crossed:
         if message.complete:
             index.setdefault((message.src, message.dest, message.tag), []).append(message)
-    missing: list[str] = []
+    missing: list[tuple[Crossing, int]] = []
     wrong: list[str] = []
     for crossing in crossings:
         candidates = [
@@ -129,7 +161,7 @@ def _demands(crossed: list[Crossed], crossings: Iterable[Crossing]) -> tuple[lis
             and (not crossing.sync or (m.sync and m.acknowledged))
         ]
         if len(candidates) < crossing.count:
-            missing.append(f"{crossing}; seen: {len(candidates)}")
+            missing.append((crossing, len(candidates)))
         elif not any(_carries(m.payload, crossing) for m in candidates):
             expected = crossing.payload or crossing.contains or b""
             best = candidates[0].payload

@@ -203,7 +203,7 @@ def killed_run(backend) -> Path:
     with (folder / "results.jsonl").open("a") as file:
         file.write('{"id": "p2p.s')
     half = next(c["hash"] for c in json.loads((folder / "plan.json").read_text())["cells"] if c["id"] == ANY)
-    (folder / "cells" / half).mkdir()
+    (folder / "cells" / half).mkdir(exist_ok=True)
     return folder
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pcapmaker import PcapMaker
 
-from impi.dissect import Dissection, dissect, timeline
+from impi.dissect import Dissection, dissect, events, timeline
 from impi.dissect.startup import LABELS
 
 VECTORS = Path(__file__).parent.parent / "vectors"
@@ -134,15 +134,15 @@ def test_messages_are_put_together():
 
 def test_a_key_is_never_shown():
     result = dissection("auth_key")
-    text = "\n".join(timeline(result)) + repr([c.notes for c in result.conversations])
+    text = "\n".join(timeline(events(result))) + repr([c.notes for c in result.conversations])
     assert "key=(redacted)" in text
     assert "5678" not in text
     assert "162e" not in text
 
 
 def test_the_timeline_names_ranks():
-    lines = timeline(dissection("short"))
-    assert any("host 0 -> host 1: DATA rank 0 -> rank 2" in line for line in lines)
+    lines = timeline(events(dissection("short")))
+    assert any(re.search(r"host 0 -> host 1: message \d+: DATA rank 0 -> rank 2", line) for line in lines)
     assert any("client 1 -> server: COLL len=8 H_PORT" in line for line in lines)
     assert any("host 1 connects to host 0" in line for line in lines)
     assert lines == sorted(lines, key=lambda x: float(x.split()[0]))

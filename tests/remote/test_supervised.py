@@ -55,6 +55,17 @@ def test_an_outcome_is_a_value(begin: Begin) -> None:
     )
 
 
+def test_output_has_the_times_of_its_node(begin: Begin) -> None:
+    before = time.time()
+    command = begin("echo one; read -r line; echo two; echo three >&2", stdin=b"go\n")
+    outcome = command.wait(DEADLINE_S)
+    streams = {stream: [end for name, end, _ in outcome.times if name == stream] for stream in ("stdout", "stderr")}
+    assert (streams["stdout"][-1], streams["stderr"][-1]) == (8, 6)
+    times = [at for _, _, at in outcome.times]
+    assert times == sorted(times)
+    assert before <= times[0] <= times[-1] <= time.time()
+
+
 def test_poll_never_blocks_and_output_is_there_before_the_end(begin: Begin) -> None:
     command = begin("echo early; sleep 600")
     assert first_line(command) == "early"

@@ -17,7 +17,7 @@ from impi.errors import LabError
 from impi.testbed.cases import CASES, Crossing
 from impi.testbed.reports import planned_sources
 from impi.testbed.roster import Roster
-from impi.testbed.runner import Capture, Completed, Finding
+from impi.testbed.runner import Capture, Completed, Finding, Stacks
 from impi.testbed.topology import Topology, parse_topology
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "dissect"))
@@ -57,6 +57,7 @@ class Job:
     no_canary: set[str] = field(default_factory=set)
     hangs: set[str] = field(default_factory=set)
     stacks: dict[int, list[str]] = field(default_factory=dict)
+    calls: dict[int, list[dict]] = field(default_factory=dict)
     slow_start: int = 0  # how often the lab looks before the ranks have initialised MPI
 
     @classmethod
@@ -100,9 +101,16 @@ class Job:
                     files[f"{kind}-{pid}"] = table[rank]
         identity = [self.identity[r] for r in ranks if r in self.identity]
         lines = [{"kind": "identity", "value": identity}, {"kind": "files", "value": files}]
+        calls = {str(self.pids_of[r]): "\n".join(map(json.dumps, self.calls.get(r, ()))) for r in ranks}
+        lines.append({"kind": "calls", "value": calls})
         stacks = {f"stack-{self.pids_of[r]}": frames for r, frames in self.stacks.items() if r in ranks}
         lines.append({"kind": "stacks", "value": stacks})
         return "\n".join(json.dumps(line) for line in lines).encode()
+
+    def look(self, node: str) -> bytes:
+        there = [r for r in self.roster.on_node(node) if self.wraps.get(r, {}).get("status") is None]
+        states = {str(self.pids_of[r]): {"state": "S (sleeping)", "initialised": True} for r in there}
+        return json.dumps({"at": 2e9, "ranks": states, "sockets": []}).encode()
 
     @property
     def pids_of(self) -> dict[int, int]:
@@ -341,6 +349,8 @@ class FakeLab:
         if any("witness.py" in a for a in argv):
             out = job.witness(node.name)
             return FakeWitness(job, Completed(argv=(), code=0, stdout=out, stderr=b""))
+        if any("look.py" in a for a in argv):
+            return FakeRemote(Completed(argv=(), code=0, stdout=job.look(node.name), stderr=b""))
         client = int(argv[argv.index("-client") + 1])
         return FakeClient(job, job.clients[client], hangs=f"client {client}" in job.hangs)
 
@@ -352,6 +362,9 @@ class FakeLab:
     def end_capture(self) -> list[Capture]:
         self.backend.log.append("end")
         return self.job.captures() if self.captures and self.job else []
+
+    def stacks(self, pids) -> Stacks:
+        return Stacks(notes=("this lab is made up",))
 
     def sweep(self) -> list[str]:
         return self.job.leftovers if self.job else []

@@ -15,7 +15,7 @@ from impi.testbed.backends import owner
 from impi.testbed.backends.docker_doctor import examine
 from impi.testbed.backends.docker_lab import LABEL, DockerLab, Plan
 from impi.testbed.backends.engine import connect, engine_fault, ignore_missing
-from impi.testbed.backends.images import Images
+from impi.testbed.backends.images import SPY, Images
 from impi.testbed.backends.pool import pool_from_environment
 from impi.testbed.runner import Finding, Lab
 from impi.testbed.topology import Topology
@@ -64,7 +64,7 @@ class DockerBackend:
         reason = self.supports(topology)
         if reason:
             raise UsageError(f"topology {topology}: {reason}")
-        needed = {*vendors, "pure", "base"}
+        needed = {*vendors, "pure", "base", SPY}
         if not needed <= self._built.keys():
             self.prepare(vendors)
         plan = Plan(

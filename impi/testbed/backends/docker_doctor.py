@@ -13,7 +13,7 @@ from impi.testbed.backends import owner
 from impi.testbed.backends.capture import CAPTURE_RIGHTS
 from impi.testbed.backends.docker_lab import LABEL, network_subnets
 from impi.testbed.backends.engine import engine_fault
-from impi.testbed.backends.images import VENDORS, Images
+from impi.testbed.backends.images import SPY, VENDORS, Images
 from impi.testbed.backends.pool import free_subnets, host_routes, pool_from_environment
 from impi.testbed.runner import Finding
 
@@ -101,7 +101,7 @@ def _leftovers(client: docker.DockerClient) -> list[Finding]:
 
 def _images_and_capture(client: docker.DockerClient, images: Images) -> list[Finding]:
     present = images.present()
-    missing = [name for name in ("base", *VENDORS) if name not in present]
+    missing = [name for name in ("base", SPY, *VENDORS) if name not in present]
     found = [
         Finding(
             subject="images",

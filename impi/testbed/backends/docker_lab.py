@@ -22,10 +22,12 @@ from impi.testbed.backends import owner
 from impi.testbed.backends.capture import CAPTURE_FOLDER, CAPTURE_RIGHTS, CAPTURE_SHARES, Tap, tcpdump
 from impi.testbed.backends.contents import HOME, SOURCES, SSH_PORT, UID, USER, contents
 from impi.testbed.backends.engine import engine_fault, ignore_missing
+from impi.testbed.backends.images import SPY
 from impi.testbed.backends.nodes import SshNode, in_parallel, lab_fault
 from impi.testbed.backends.pool import free_subnets, host_routes
+from impi.testbed.backends.spy import trace
 from impi.testbed.backends.sweeping import SWEEP_S, findings, sweep_argv
-from impi.testbed.runner import Capture, Node
+from impi.testbed.runner import Capture, Node, Stacks
 from impi.testbed.topology import Topology
 
 __all__ = ["LABEL", "DockerLab", "Plan"]
@@ -114,6 +116,20 @@ class DockerLab:
     def end_capture(self) -> list[Capture]:
         """Mark the end and fetch what lies between."""
         return in_parallel(lambda tap: tap.end(), self._taps)
+
+    def stacks(self, pids: Mapping[str, Sequence[int]]) -> Stacks:
+        """Ask py-spy, in a container beside each node."""
+
+        def one(asked: tuple[str, Sequence[int]]) -> Stacks:
+            name, mine = asked
+            node = next((c for c in self._containers if c.name == f"impilab-{self.name}-{name}"), None)
+            if node is None:
+                return Stacks(notes=(f"{name}: no stacks from outside: the lab is closed",))
+            return trace(self._client, self._plan.images[SPY], node, mine, self._labels)
+
+        found = in_parallel(one, [(name, mine) for name, mine in pids.items() if mine])
+        frames = {name: stacks for each in found for name, stacks in each.frames.items()}
+        return Stacks(frames=frames, notes=tuple(note for each in found for note in each.notes))
 
     def sweep(self) -> list[str]:
         """What is still there and does not go away by itself within a second."""

@@ -6,6 +6,7 @@ A tag ends with a hash of its files and of the tag below it, so an image is buil
       impilab/machine    this machine's own certificates and pip settings, where it has any; never in a Dockerfile
         impilab/base     images/base
           impilab/pure, impilab/mpich, impilab/openmpi
+          impilab/spy  what looks at ranks that hang
 """
 
 from __future__ import annotations
@@ -32,10 +33,12 @@ from impi.errors import LabError, UsageError
 from impi.testbed.backends.machine import machine_files
 from impi.testbed.backends.nodes import in_parallel
 
-__all__ = ["IMAGE_LABEL", "VENDORS", "Images"]
+__all__ = ["IMAGE_LABEL", "SPY", "VENDORS", "Images"]
 
 IMAGE_LABEL: Final = "org.impilab.image"
 VENDORS: Final = ("pure", "mpich", "openmpi")
+SPY: Final = "spy"
+"""The image of the containers that may trace a node's processes."""
 _CHECKOUT: Final = Path(__file__).resolve().parents[3]
 _DEBIAN: Final = "debian:bookworm-slim"
 _STANDIN: Final = "impilab/os:bookworm"
@@ -66,7 +69,7 @@ class Images:
         self._client = client
 
     def ensure(self, vendors: Iterable[str]) -> dict[str, str]:
-        """Image ids by name, for ``base`` and those vendors; what is missing is built, in parallel where it can be.
+        """Image ids by name, for ``base``, ``spy`` and those vendors; what is missing is built, in parallel.
 
         Raises:
             UsageError: there is no such vendor.
@@ -76,6 +79,7 @@ class Images:
         for vendor in wanted:
             if vendor not in VENDORS:
                 raise UsageError(f"there is no image for the vendor {vendor!r}; there are {', '.join(VENDORS)}")
+        wanted.append(SPY)
         if not {"base", *wanted} <= (found := self.present(wanted)).keys():
             # One build at a time on a machine: the second finds what the first has made.
             with _only_one_builds():
@@ -84,7 +88,7 @@ class Images:
                 found = self.present(wanted)
         return found
 
-    def present(self, vendors: Sequence[str] = VENDORS) -> dict[str, str]:
+    def present(self, vendors: Sequence[str] = (*VENDORS, SPY)) -> dict[str, str]:
         """Image ids of what is there already, by name; builds nothing."""
         found = {}
         origin = next((i for i in (self._id(_DEBIAN), self._id(_STANDIN)) if i), "")

@@ -23,8 +23,9 @@ from impi.remote.channels import this_machine
 from impi.remote.commands import Commands
 from impi.testbed.backends import owner
 from impi.testbed.backends.nodes import Command, lab_fault
+from impi.testbed.backends.stacks import read_stacks
 from impi.testbed.backends.sweeping import SWEEP_S, findings, sweep_argv
-from impi.testbed.runner import Capture, Completed, Finding, Lab, Node, Remote
+from impi.testbed.runner import Capture, Completed, Finding, Lab, Node, Remote, Stacks
 from impi.testbed.topology import Topology
 
 __all__ = ["LocalBackend"]
@@ -37,6 +38,8 @@ _FOLDERS: Final = "impilab-lab-"
 _OWNER: Final = ".owner"
 _MARK: Final = "IMPILAB_LAB"
 _SHM: Final = Path("/dev/shm")
+_STACKS: Final = _CHECKOUT / "impi/testbed/programs/stacks.py"
+_STACKS_S: Final = 30.0
 _CALM_S: Final = 1.0
 _TURN_S: Final = 0.05
 
@@ -129,6 +132,17 @@ class LocalLab:
     def end_capture(self) -> list[Capture]:
         """None."""
         return []
+
+    def stacks(self, pids: Mapping[str, Sequence[int]]) -> Stacks:
+        """Ask py-spy of this environment; what this user may trace is for the machine to say."""
+        found = []
+        with contextlib.suppress(LabError):
+            for name, mine in pids.items():
+                argv = [sys.executable, "-I", "-S", str(_STACKS), *map(str, mine)]
+                done = self._server.run(argv, timeout_s=_STACKS_S)
+                found.append(read_stacks(name, done.stdout, done.stderr))
+        frames = {name: stacks for each in found for name, stacks in each.frames.items()}
+        return Stacks(frames=frames, notes=tuple(note for each in found for note in each.notes))
 
     def sweep(self) -> list[str]:
         """Processes that carry this lab's mark, segments in nobody's use, listeners on this lab's addresses.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import posixpath
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
@@ -11,13 +12,14 @@ from typing import TypeVar
 from impi.errors import LabError, LaunchError
 from impi.remote.ssh import Connection
 from impi.remote.supervised import Outcome, Supervised
-from impi.testbed.runner import Completed, Remote
+from impi.testbed.runner import Completed, Line, Remote
 
 __all__ = ["Command", "SshNode", "completed", "in_parallel", "lab_fault"]
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
 _MOST_THREADS = 16
+_MOST_LINES = 500
 
 
 @contextlib.contextmanager
@@ -45,7 +47,24 @@ def completed(outcome: Outcome) -> Completed:
         stdout=outcome.stdout,
         stderr=outcome.stderr,
         leftovers=outcome.leftovers,
+        lines=tuple(_lines(outcome)),
     )
+
+
+def _lines(outcome: Outcome) -> list[Line]:
+    """The last lines of both streams, each with the time at which its end was there."""
+    found: list[Line] = []
+    for stream, octets in (("stdout", outcome.stdout), ("stderr", outcome.stderr)):
+        marks = [(end, at) for name, end, at in outcome.times if name == stream]
+        ends = [end for end, _ in marks]
+        end = len(octets)
+        for text in reversed(octets.rsplit(b"\n", _MOST_LINES)[-_MOST_LINES:]):
+            mark = min(bisect_left(ends, end), len(marks) - 1)
+            if text and marks:
+                found.append(Line(at=marks[mark][1], stream=stream, text=text.decode("utf-8", "replace")))
+            end -= len(text) + 1
+    found.reverse()
+    return sorted(found, key=lambda line: line.at)
 
 
 class Command:

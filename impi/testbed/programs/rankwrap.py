@@ -42,9 +42,10 @@ def _main(folder: str, argv: list[str]) -> str:
     # The launcher ends its direct child: hand that on, and stay to record what comes of it.
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda n, _frame: os.kill(pid, n))
-    _record(folder, pid=pid, status=None)
+    began = f', "began": {time.time()}'
+    _record(folder, pid=pid, status=None, more=began)
     status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    _record(folder, pid=pid, status=status, more=f', "ended": {time.time()}')
+    _record(folder, pid=pid, status=status, more=f'{began}, "ended": {time.time()}')
     if status < 0:
         signal.signal(-status, signal.SIG_DFL) if -status not in (signal.SIGKILL, signal.SIGSTOP) else None
         os.kill(os.getpid(), -status)

@@ -1,7 +1,8 @@
 """What one rank has to say: who it thinks it is, what it checked, what was wrong.
 
 Two files in the cell's folder on this node: one after MPI_Init, one after the last check. Between the first one and the
-case the rank waits at a gate, so that the witness can look at the process while it surely lives.
+case the rank waits at a gate, so that the witness can look at the process while it surely lives. A third one grows by
+two lines with each MPI call of the case.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from calls import watch  # type: ignore[import-not-found]
 from payload import numbers, octets  # type: ignore[import-not-found]
 
 __all__ = ["Report"]
@@ -41,6 +43,9 @@ class Report:
         faulthandler.register(signal.SIGUSR1, self._stack, all_threads=False)
         self._write("init", {"library": MPI.Get_library_version(), "sources": _sources()})
         self._wait_at_gate()
+        mute = watch(str(self.folder / f"calls-{os.getpid()}.jsonl"), MPI)
+        if mute:
+            print(f"rank {self.rank}: {mute}", file=sys.stderr, flush=True)
 
     @property
     def client(self) -> int:
@@ -77,6 +82,7 @@ class Report:
         local = getattr(self._mpi, "_impi_local", None)
         value = {
             "pid": os.getpid(),
+            "at": time.time(),
             "rank": self.rank,
             "size": self.size,
             "nonce": self.plan["nonce"],

@@ -2,8 +2,8 @@
 
 ``witness.py CELL_FOLDER COUNT TIMEOUT``. It waits until COUNT ranks have reported that MPI is initialised, reads from
 /proc which MPI library each has mapped, and the files that its modules of impi came from, prints that and opens the
-gate; then it waits until COUNT ranks have ended, and prints all files of the cell. SIGTERM: it asks the ranks where
-they stand, prints what there is and ends.
+gate; then it waits until COUNT ranks have ended, and prints all files of the cell and the MPI calls of the ranks.
+SIGTERM: it asks the ranks where they stand, prints what there is and ends.
 ``witness.py --libraries PREFIX...`` prints the hashes of the MPI libraries in the prefixes.
 """
 
@@ -24,6 +24,7 @@ __all__: list[str] = []
 _LIBRARY = re.compile(r"libmpi(ch|_abi)?\.so[.0-9]*$")
 _TURN_S = 0.02  # a node's disk may be slow to ask
 _STACK_S = 0.5
+_MOST_CALLS = 1 << 19
 _hashes: dict[str, str] = {}
 _told_to_end = False
 
@@ -100,6 +101,16 @@ def _watch(folder: Path, count: int, timeout: float) -> None:
         _say("stacks", _stacks(folder))
         _abort_mute(folder)
     _say("files", _files(folder))
+    _say("calls", {path.stem.split("-")[1]: _tail(path) for path in sorted(folder.glob("calls-*.jsonl"))})
+
+
+def _tail(path: Path) -> str:
+    """The file's last lines; all of them unless there are very many."""
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - _MOST_CALLS))
+        text = file.read().decode("utf-8", "replace")
+    return text if size <= _MOST_CALLS else text.partition("\n")[2]
 
 
 def _stacks(folder: Path) -> dict[str, list[str]]:

@@ -190,6 +190,21 @@ def test_the_node_cannot_touch_its_capture(lab: Lab) -> None:
     assert b"Read-only" in done.stderr
 
 
+def test_where_processes_stand_is_seen_from_beside_the_node(backend: DockerBackend, lab: Lab) -> None:
+    node = lab.clients[1][0]
+    program = "import os, time\ndef deep():\n    print(os.getpid(), flush=True)\n    time.sleep(600)\ndeep()"
+    command = node.start([lab.python(1), "-c", program])
+    pid = int(first_line(command))
+    before = ours(backend, lab.name)  # type: ignore[attr-defined]
+    stacks = lab.stacks({"c1n0": [pid], "c0n0": []})
+    assert stacks.notes == ()
+    assert [frame.rpartition(" in ")[2] for frame in stacks.frames["c1n0"][pid]] == ["deep", "<module>"]
+    assert ours(backend, lab.name) == before  # type: ignore[attr-defined]
+    command.stop()
+    # One that is gone is a note, and no error.
+    assert lab.stacks({"c1n0": [pid]}).notes[0].startswith("c1n0: no stacks from outside: py-spy: ")
+
+
 def test_a_dead_capture_is_the_labs_fault(backend: DockerBackend) -> None:
     lab = backend.open(["pure", "pure"], parse_topology("1x1+1x1"), run="test")
     try:
@@ -323,7 +338,7 @@ def test_doctor(backend: DockerBackend, lab: Lab) -> None:
 def test_a_failing_build_names_itself_and_shows_its_last_lines(
     backend: DockerBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("base", "pure"):
+    for name in ("base", "pure", "spy"):
         shutil.copytree(Path(__file__).parents[3] / "images" / name, tmp_path / "images" / name)
     with (tmp_path / "images/pure/Dockerfile").open("a") as file:
         file.write("RUN echo last words; exit 9\n")

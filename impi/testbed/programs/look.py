@@ -1,0 +1,91 @@
+"""Looks at the ranks of a cell that are still there: ``look.py CELL_FOLDER`` prints one line of JSON.
+
+Which processes are ranks, what the kernel says of each, and their TCP sockets. It needs no privilege, changes nothing
+and asks nobody: it may be run at any moment, by the user who runs the ranks.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+__all__: list[str] = []
+
+_STATES = {"01": "ESTABLISHED", "02": "SYN_SENT", "06": "TIME_WAIT", "08": "CLOSE_WAIT", "0A": "LISTEN"}
+
+
+def _wraps(folder: Path) -> Iterator[dict[str, Any]]:
+    for path in sorted(folder.glob("wrap-*.json")):
+        try:
+            yield json.loads(path.read_text())
+        except (OSError, ValueError):
+            continue
+
+
+def _look(folder: Path) -> dict[str, Any]:
+    ranks = {}
+    for value in _wraps(folder):
+        if isinstance(value.get("pid"), int) and value.get("status") is None:
+            ranks[str(value["pid"])] = _state(value["pid"], (folder / f"init-{value['pid']}.json").exists())
+    return {"at": time.time(), "ranks": ranks, "sockets": _sockets([int(pid) for pid in ranks])}
+
+
+def _state(pid: int, initialised: bool) -> dict[str, Any]:
+    found: dict[str, Any] = {"initialised": initialised}
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return {**found, "state": "gone"}
+    table = dict(line.split(":\t", 1) for line in lines if ":\t" in line)
+    try:
+        ticks = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        found["cpu_s"] = (int(ticks[11]) + int(ticks[12])) / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, IndexError):
+        pass
+    return {**found, "state": table.get("State", "?"), "threads": int(table.get("Threads", "0"))}
+
+
+def _sockets(pids: list[int]) -> list[dict[str, Any]]:
+    """The TCP sockets of these processes, with the octets that wait in them."""
+    owners: dict[str, int] = {}
+    for pid in pids:
+        for path in Path(f"/proc/{pid}/fd").glob("*") if os.access(f"/proc/{pid}/fd", os.R_OK) else ():
+            try:
+                target = os.readlink(path)  # noqa: PTH115
+            except OSError:
+                continue
+            if target.startswith("socket:["):
+                owners[target[8:-1]] = pid
+    found = []
+    for table in ("tcp", "tcp6"):
+        try:
+            lines = Path(f"/proc/net/{table}").read_text().splitlines()[1:]
+        except OSError:
+            continue
+        for line in lines:
+            _, local, remote, state, queues, _, _, _, _, inode, *_ = line.split()
+            if inode in owners:
+                unsent, _, unread = queues.partition(":")
+                ends = {"local": _endpoint(local), "remote": _endpoint(remote)}
+                waits = {"unsent": int(unsent, 16), "unread": int(unread, 16)}
+                found.append({"pid": owners[inode], "state": _STATES.get(state, state), **ends, **waits})
+    return found
+
+
+def _endpoint(text: str) -> str:
+    """``0100007F:1F90`` is ``127.0.0.1:8080``: words in the machine's own order."""
+    address, _, port = text.partition(":")
+    words = [int(address[at : at + 8], 16).to_bytes(4, sys.byteorder) for at in range(0, len(address), 8)]
+    family = socket.AF_INET if len(words) == 1 else socket.AF_INET6
+    shown = socket.inet_ntop(family, b"".join(words)).removeprefix("::ffff:")
+    return f"[{shown}]:{int(port, 16)}" if ":" in shown else f"{shown}:{int(port, 16)}"
+
+
+if __name__ == "__main__":
+    print(json.dumps(_look(Path(sys.argv[1]))), flush=True)
