@@ -45,6 +45,11 @@ def read_gaps(path: Path) -> list[Gap]:
     return gaps
 
 
+def unmeasured(gaps: Sequence[Gap], counted: frozenset[str]) -> list[str]:
+    """The patterns of gaps that hold no test of the lists: what a vendor makes of these is never asked."""
+    return [gap.tests for gap in gaps if not any(gap.covers(test) for test in counted)]
+
+
 def faults(ours: Sequence[Ran], own: Sequence[Ran], gaps: Sequence[Gap]) -> list[str]:
     """One sentence for everything that is not as it must be.
 

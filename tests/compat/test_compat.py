@@ -6,7 +6,18 @@ import re
 from pathlib import Path
 
 import pytest
-from compat_judge import LEAST_LAYERABLE, LISTS, MOST_LOST, Gap, faults, read_gaps, read_list, standing, table
+from compat_judge import (
+    LEAST_LAYERABLE,
+    LISTS,
+    MOST_LOST,
+    Gap,
+    faults,
+    read_gaps,
+    read_list,
+    standing,
+    table,
+    unmeasured,
+)
 from compat_run import Layout, Ran, read, run_module
 
 MIXED = Layout("mpich:1,pure:2")
@@ -120,6 +131,11 @@ def test_what_did_not_run_is_not_judged() -> None:
         assert re.match("  not judged: [12] modules did not run, such as test_[ab]$", lines[1])
 
 
+def test_what_need_not_be_measured() -> None:
+    gaps = [Gap("test_a.TestB.*", "C"), Gap("test_a.TestC.*", "C")]
+    assert unmeasured(gaps, frozenset({"test_a.TestB.testOne"})) == ["test_a.TestC.*"]
+
+
 def test_the_lists() -> None:
     class_a, layerable = (read_list(LISTS[name]) for name in ("class A", "layerable"))
     assert (len(class_a), len(layerable), class_a & layerable) == (926, 680, frozenset())
@@ -170,3 +186,15 @@ def test_a_module_for_real(tmp_path: Path) -> None:
     assert found.trouble == ""
     assert found.outcomes == {TEST: "passed", "test_a.TestA.testTwo": "failed", "test_a.TestA.testThree": "skipped"}
     assert found.notes["test_a.TestA.testTwo"].startswith("rank 2: AssertionError")
+
+
+def test_a_module_but_for_some(tmp_path: Path) -> None:
+    (tmp_path / "test_a.py").write_text(
+        "import unittest\n"
+        "class TestA(unittest.TestCase):\n"
+        "    def testOne(self): pass\n"
+        "    def testTwo(self): pass\n"
+        "class TestB(TestA): pass\n"
+    )
+    found = run_module(tmp_path, "test_a", Layout("pure:1"), 60.0, ["test_a.TestB.*", "test_a.*.testTwo", "test_b.*"])
+    assert (found.trouble, found.outcomes) == ("", {TEST: "passed"})
