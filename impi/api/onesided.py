@@ -142,7 +142,9 @@ class OneSided:
 
     def _place(self, origin: Message, spec: tuple[int, int | None, Datatype | None]) -> Place:
         disp, count, datatype = spec
-        typemap = (origin.datatype if datatype is None else datatype).typemap
+        chosen = origin.datatype if datatype is None else datatype
+        chosen._check_committed()
+        typemap = chosen.typemap
         return self._live().place(disp, origin.count if count is None else count, typemap)
 
     def _single(self, disp: int, **messages: Message) -> Place:

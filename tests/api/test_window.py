@@ -240,6 +240,8 @@ def test_error_handlers(win: Win) -> None:
     handler.Free()
     win.Call_errhandler(5)
     assert calls == [(True, 5)]
+    refused(ERR_RANK, win.Lock, 7)
+    assert calls == [(True, 5), (True, ERR_RANK)]
     refused(ERR_ERRHANDLER, win.Set_errhandler, Errhandler())
 
 
@@ -252,7 +254,7 @@ class TestTransfers:
         assert back.tolist() == [1, 70, 80]
 
     def test_datatypes_of_both_sides(self, win: Win, memory: Any) -> None:
-        every_other = INT.Create_vector(3, 1, 2)
+        every_other = INT.Create_vector(3, 1, 2).Commit()
         win.Put([np.array([70, 0, 80, 0, 90], "i4"), 1, every_other], 0, (1, 3, INT))
         assert memory.tolist() == [0, 70, 80, 90, 4, 5, 6, 7]
         back = np.zeros(3, "i4")
@@ -260,6 +262,9 @@ class TestTransfers:
         assert back.tolist() == [90, 5, 7]
         win.Get([back, 12, BYTE], 0, (0, 3, "i"))
         assert back.tolist() == [0, 70, 80]
+
+    def test_a_datatype_of_the_target_must_be_committed(self, win: Win) -> None:
+        refused(ERR_TYPE, win.Put, np.zeros(2, "i4"), 0, (0, 1, INT.Create_contiguous(2)))
 
     def test_memory_of_the_window_as_origin(self, win: Win, memory: Any) -> None:
         win.Put(memory[0:4], 0, 1)
@@ -342,7 +347,7 @@ class TestAccumulations:
         assert (back.tolist(), memory[:4].tolist()) == ([30, 23], [0, 10, 30, 23])
 
     def test_derived_datatypes(self, win: Win, memory: Any) -> None:
-        win.Accumulate(np.array([10, 20], "i4"), 0, (1, 1, INT.Create_vector(2, 1, 3)))
+        win.Accumulate(np.array([10, 20], "i4"), 0, (1, 1, INT.Create_vector(2, 1, 3).Commit()))
         assert memory.tolist() == [0, 11, 2, 3, 24, 5, 6, 7]
 
     def test_pairs(self) -> None:
@@ -365,7 +370,7 @@ class TestAccumulations:
         refused(ERR_OP, win.Accumulate, one, 0, None, Op())
         refused(ERR_OP, win.Accumulate, [one, BYTE], 0)
         refused(ERR_TYPE, win.Accumulate, one, 0, (0, 2, SHORT))
-        mixed = Datatype.Create_struct([1, 1], [0, 2], [SHORT, BYTE])
+        mixed = Datatype.Create_struct([1, 1], [0, 2], [SHORT, BYTE]).Commit()
         refused(ERR_TYPE, win.Accumulate, [bytearray(3), 1, mixed], 0)
         back = np.array([1], "i4")
         refused(ERR_OP, win.Get_accumulate, [one, BYTE], [back, BYTE], 0)
@@ -378,7 +383,7 @@ class TestAccumulations:
         win.Fetch_and_op(np.array([99], "i4"), back, 0, 3, NO_OP)
         assert (back[0], memory[3]) == (13, 13)
         refused(ERR_RMA_RANGE, win.Fetch_and_op, back, back, 0, 8)
-        pair = INT.Create_contiguous(2)
+        pair = INT.Create_contiguous(2).Commit()
         refused(ERR_TYPE, win.Fetch_and_op, [bytearray(8), 1, pair], [bytearray(8), 1, pair], 0)
 
     def test_compare_and_swap(self, win: Win, memory: Any) -> None:
@@ -464,6 +469,7 @@ def test_the_memory_lives_as_long_as_the_window() -> None:
 
 
 PROGRAM = """
+import inspect
 from impi import MPI
 for win in (MPI.Win.Allocate(4), MPI.Win.Allocate(4, comm=MPI.COMM_WORLD)):
     assert MPI.Group.Compare(win.group, MPI.COMM_SELF.group) == MPI.IDENT
@@ -472,7 +478,7 @@ for win in (MPI.Win.Allocate(4), MPI.Win.Allocate(4, comm=MPI.COMM_WORLD)):
     win.Unlock_all()
     print(win.tomemory().tobytes())
     win.Free()
-print(MPI.Win.Create.__func__.__defaults__[-1] == MPI.COMM_SELF)
+print(inspect.signature(MPI.Win.Create).parameters["comm"].default == MPI.COMM_SELF)
 """
 
 
