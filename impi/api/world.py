@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from impi.api import communicator, runtime
+from impi.api import communicator, runtime, window
 from impi.api.intracomm import Intracomm
 from impi.semantics.contexts import COMM_SELF_CID, COMM_WORLD_CID
 
@@ -23,6 +23,7 @@ def _constant(name: str, cid: int, members: Sequence[int]) -> Intracomm:
 _engine = runtime.engine()
 COMM_WORLD: Final = _constant("COMM_WORLD", COMM_WORLD_CID, range(len(_engine.job.procs)))
 COMM_SELF: Final = _constant("COMM_SELF", COMM_SELF_CID, [_engine.rank])
+window.SELF._state = COMM_SELF._state
 
 if _engine.job.verify:
     from impi.api import verification

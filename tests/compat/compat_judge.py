@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Final
 
-from compat_run import Ran
+from compat_run import Layout, Ran
+
+HERE: Final = Path(__file__).parent
+LISTS: Final = {"class A": HERE / "class_a.txt", "layerable": HERE / "layerable.txt"}
+"""Files of tests: of what IMPI 0.0 itself has, and of what can be made of messages."""
+LEAST_LAYERABLE: Final = 600
+"""Of the 680, so many must pass on a job of all vendors."""
+MOST_LOST: Final = 15
+"""Of the 926 of class A that a vendor passes, so many need not pass there."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +43,11 @@ def read_gaps(path: Path) -> list[Gap]:
             raise ValueError(f"{path.name}: the gap {entry['tests']} has no reason")
         gaps += [Gap(tests, entry["reason"]) for tests in entry["tests"]]
     return gaps
+
+
+def unmeasured(gaps: Sequence[Gap], counted: frozenset[str]) -> list[str]:
+    """The patterns of gaps that hold no test of the lists: what a vendor makes of these is never asked."""
+    return [gap.tests for gap in gaps if not any(gap.covers(test) for test in counted)]
 
 
 def faults(ours: Sequence[Ran], own: Sequence[Ran], gaps: Sequence[Gap]) -> list[str]:
@@ -64,6 +78,55 @@ def faults(ours: Sequence[Ran], own: Sequence[Ran], gaps: Sequence[Gap]) -> list
         if outcomes and all(outcome == "passed" for outcome in outcomes):
             found.append(f"unexpected pass of {gap.tests}: take it off the list of gaps ({gap.reason})")
     return found
+
+
+def read_list(path: Path) -> frozenset[str]:
+    """The tests of a file, one a line; ``#`` begins a comment."""
+    lines = (line.partition("#")[0].strip() for line in path.read_text(encoding="utf-8").splitlines())
+    return frozenset(line for line in lines if line)
+
+
+def standing(
+    ours: Sequence[Ran], own: Sequence[Ran], lists: Mapping[str, frozenset[str]], judged: Layout
+) -> tuple[list[str], list[str]]:
+    """How many tests of each list pass on each layout, and on the own job of the best vendor with as many procs.
+
+    Returns lines to print, and a sentence for each goal that ``judged`` misses: :data:`LEAST_LAYERABLE` and
+    :data:`MOST_LOST`. If not all of the lists' modules ran there and on a vendor, a line says that nothing is judged.
+    """
+    lines, found = [], []
+    for layout in dict.fromkeys(ran.layout for ran in ours):
+        mine = _passed(ran for ran in ours if ran.layout == layout)
+        same = {ran.layout for ran in own if ran.layout.procs == layout.procs}
+        theirs = {other: _passed(ran for ran in own if ran.layout == other) for other in same}
+        parts = []
+        for name, tests in lists.items():
+            count = f"{name} {len(mine & tests)} of {len(tests)}"
+            best = max(theirs, key=lambda other: (len(theirs[other] & tests), other.name), default=None)
+            if best is not None:
+                count += f" ({len(theirs[best] & tests)} on {best.name})"
+            parts.append(count)
+        lines.append(f"{layout.name}: {', '.join(parts)}")
+        if layout != judged:
+            continue
+        needed = {test.partition(".")[0] for tests in lists.values() for test in tests}
+        absent = needed - {ran.module for ran in ours if ran.layout == judged}
+        absent |= needed - {ran.module for ran in own if ran.layout in same}
+        if absent:
+            lines.append(f"  not judged: {len(absent)} modules did not run, such as {min(absent)}")
+            continue
+        layerable = len(mine & lists["layerable"])
+        if layerable < LEAST_LAYERABLE:
+            found.append(f"{judged.name}: {layerable} layerable tests pass, fewer than {LEAST_LAYERABLE}")
+        lost = sorted((frozenset().union(*theirs.values()) & lists["class A"]) - mine)
+        if len(lost) > MOST_LOST:
+            several = f"{len(lost)} tests of class A that a vendor passes do not, more than {MOST_LOST}"
+            found.append(f"{judged.name}: {several}, such as {lost[0]}")
+    return lines, found
+
+
+def _passed(rans: Iterable[Ran]) -> frozenset[str]:
+    return frozenset(test for ran in rans for test, outcome in ran.outcomes.items() if outcome == "passed")
 
 
 def table(rans: Sequence[Ran]) -> list[str]:

@@ -1,6 +1,7 @@
 """What every rank of a compat run does: one module of mpi4py's suite, each outcome a line of ``OUT/RANK.jsonl``.
 
-``compat_program.py SUITE MODULE OUT [PATTERN...]``. The first line says how many clients the job has. A test is a line
+``compat_program.py SUITE MODULE OUT [PATTERN...]``: those that match a pattern, or all; not those that match a
+``!PATTERN``. The first line says how many clients the job has. A test is a line
 when it begins and another when it ends, so that a module that hangs or ends names the test that it was in.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 import json
 import sys
 import unittest
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +47,17 @@ class _Recorder(unittest.TestResult):
         self._say(test, "skipped", reason)
 
 
+def _without(suite: unittest.TestSuite, patterns: list[str]) -> unittest.TestSuite:
+    """The tests whose names match no pattern."""
+    kept = unittest.TestSuite()
+    for test in suite:
+        if isinstance(test, unittest.TestSuite):
+            kept.addTest(_without(test, patterns))
+        elif not any(fnmatchcase(test.id(), pattern) for pattern in patterns):
+            kept.addTest(test)
+    return kept
+
+
 def main() -> int:
     suite_dir, module, out, *patterns = sys.argv[1:]
     sys.path.insert(0, suite_dir)
@@ -57,9 +70,10 @@ def main() -> int:
     clients = 0 if keyval is None else MPI.COMM_WORLD.Get_attr(keyval)
     recorder = _Recorder(Path(out) / f"{MPI.COMM_WORLD.Get_rank()}.jsonl", clients)
     loader = unittest.TestLoader()
-    if patterns:
-        loader.testNamePatterns = [f"*{pattern}*" for pattern in patterns]
-    loader.loadTestsFromName(module).run(recorder)
+    chosen = [f"*{pattern}*" for pattern in patterns if not pattern.startswith("!")]
+    loader.testNamePatterns = chosen or None
+    tests = loader.loadTestsFromName(module)
+    _without(tests, [pattern[1:] for pattern in patterns if pattern.startswith("!")]).run(recorder)
     return 0
 
 

@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
-from compat_judge import Gap, faults, read_gaps, table
+from compat_judge import (
+    LEAST_LAYERABLE,
+    LISTS,
+    MOST_LOST,
+    Gap,
+    faults,
+    read_gaps,
+    read_list,
+    standing,
+    table,
+    unmeasured,
+)
 from compat_run import Layout, Ran, read, run_module
 
 MIXED = Layout("mpich:1,pure:2")
@@ -68,6 +80,69 @@ def test_table() -> None:
     ]
 
 
+CLASS_A = frozenset(f"test_a.TestA.test{i}" for i in range(40))
+LAYERABLE = frozenset(f"test_b.TestB.test{i}" for i in range(680))
+
+
+def both(layout: Layout, class_a: int, layerable: int) -> list[Ran]:
+    """The modules of two lists on one layout, where so many tests of each pass."""
+    found = []
+    for module, tests, passed in (("test_a", CLASS_A, class_a), ("test_b", LAYERABLE, layerable)):
+        outcomes = {test: "passed" if int(test.partition(".test")[2]) < passed else "skipped" for test in tests}
+        found.append(Ran(module, layout, outcomes))
+    return found
+
+
+def judged(ours: list[Ran], own: list[Ran]) -> tuple[list[str], list[str]]:
+    return standing(ours, own, {"class A": CLASS_A, "layerable": LAYERABLE}, MIXED)
+
+
+@pytest.mark.parametrize(
+    ("class_a", "layerable", "expected"),
+    [
+        (40, 680, []),
+        (15, LEAST_LAYERABLE, []),
+        (15, 599, ["mpich:1,pure:2: 599 layerable tests pass, fewer than 600"]),
+        (14, 600, ["mpich:1,pure:2: 16 tests of class A that a vendor passes do not, more than 15, such as "]),
+        (0, 0, ["mpich:1,pure:2: 0 layerable", "mpich:1,pure:2: 30 tests of class A"]),
+    ],
+)
+def test_standing(class_a: int, layerable: int, expected: list[str]) -> None:
+    own = [*both(Layout("own:mpich:3"), 30, 650), *both(Layout("own:openmpi:3"), 20, 660)]
+    lines, found = judged(both(MIXED, class_a, layerable), own)
+    counts = f"class A {class_a} of 40 (30 on own:mpich:3), layerable {layerable} of 680 (660 on own:openmpi:3)"
+    assert lines == [f"mpich:1,pure:2: {counts}"]
+    assert len(found) == len(expected)
+    assert all(sentence.startswith(begin) for sentence, begin in zip(found, expected, strict=True))
+
+
+def test_only_one_layout_is_judged() -> None:
+    lines, found = judged(both(Layout("pure:3"), 0, 0), both(OWN, 40, 680))
+    assert (len(lines), found) == (1, [])
+    other = judged(both(MIXED, 0, 680), both(Layout("own:mpich:2"), 40, 680))
+    assert "of 680 (" not in other[0][0]  # another number of procs is no measure
+
+
+def test_what_did_not_run_is_not_judged() -> None:
+    whole = both(MIXED, 0, 0), both(OWN, 40, 680)
+    for ours, own in ((whole[0][:1], whole[1]), (whole[0], whole[1][:1]), (whole[0], [])):
+        lines, found = judged(ours, own)
+        assert (len(lines), found) == (2, [])
+        assert re.match("  not judged: [12] modules did not run, such as test_[ab]$", lines[1])
+
+
+def test_what_need_not_be_measured() -> None:
+    gaps = [Gap("test_a.TestB.*", "C"), Gap("test_a.TestC.*", "C")]
+    assert unmeasured(gaps, frozenset({"test_a.TestB.testOne"})) == ["test_a.TestC.*"]
+
+
+def test_the_lists() -> None:
+    class_a, layerable = (read_list(LISTS[name]) for name in ("class A", "layerable"))
+    assert (len(class_a), len(layerable), class_a & layerable) == (926, 680, frozenset())
+    assert all(re.fullmatch(r"test_\w+\.\w+\.test\w+", test) for test in class_a | layerable)
+    assert (LEAST_LAYERABLE, MOST_LOST) == (600, 15)
+
+
 def test_the_worst_rank_counts(tmp_path: Path) -> None:
     head = '{"clients": 2}\n'
     (tmp_path / "0.jsonl").write_text(head + f'["{TEST}", "unfinished", ""]\n["{TEST}", "passed", ""]\n')
@@ -111,3 +186,15 @@ def test_a_module_for_real(tmp_path: Path) -> None:
     assert found.trouble == ""
     assert found.outcomes == {TEST: "passed", "test_a.TestA.testTwo": "failed", "test_a.TestA.testThree": "skipped"}
     assert found.notes["test_a.TestA.testTwo"].startswith("rank 2: AssertionError")
+
+
+def test_a_module_but_for_some(tmp_path: Path) -> None:
+    (tmp_path / "test_a.py").write_text(
+        "import unittest\n"
+        "class TestA(unittest.TestCase):\n"
+        "    def testOne(self): pass\n"
+        "    def testTwo(self): pass\n"
+        "class TestB(TestA): pass\n"
+    )
+    found = run_module(tmp_path, "test_a", Layout("pure:1"), 60.0, ["test_a.TestB.*", "test_a.*.testTwo", "test_b.*"])
+    assert (found.trouble, found.outcomes) == ("", {TEST: "passed"})

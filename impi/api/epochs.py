@@ -1,0 +1,158 @@
+"""Epochs of a window of one process (MPI 4.1, 12.5): which calls may follow which.
+
+Nothing is ever under way there, so synchronization moves nothing and waits for nobody; what would wait for ever in
+MPI is an error here.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from impi.api.constants import (
+    LOCK_EXCLUSIVE,
+    LOCK_SHARED,
+    MODE_NOCHECK,
+    MODE_NOPRECEDE,
+    MODE_NOPUT,
+    MODE_NOSTORE,
+    MODE_NOSUCCEED,
+)
+from impi.semantics.errors import MPIException, error
+
+__all__ = ["Epochs"]
+
+_FENCE: Final = MODE_NOSTORE | MODE_NOPUT | MODE_NOPRECEDE | MODE_NOSUCCEED
+_POST: Final = MODE_NOCHECK | MODE_NOSTORE | MODE_NOPUT
+
+
+class Epochs:
+    """What of one window is open. All methods raise Exception ``ERR_RMA_SYNC`` for a call that is out of turn, and
+    ``ERR_ASSERT`` for an assertion that the call does not have.
+    """
+
+    def __init__(self) -> None:
+        self._fenced = False
+        self._locked: set[int] = set()
+        """Ranks: 0 or PROC_NULL."""
+        self._all_locked = False
+        self._started: bool | None = None
+        """Between Start and Complete: whether the process itself is a target."""
+        self._posted: bool | None = None
+        """Between Post and Wait: whether the process itself may access."""
+        self._completed = False
+        """Whether a Complete has answered the Post."""
+
+    # ---- active target ---------------------------------------------------------------------------------
+
+    def fence(self, assertion: int) -> None:
+        """End an epoch and begin one, unless there is to be none."""
+        _check_assertion("Fence", assertion, _FENCE)
+        self._refuse("Fence", started=True, posted=True, locked=True)
+        self._fenced = not assertion & MODE_NOSUCCEED
+
+    def start(self, assertion: int, *, me: bool) -> None:
+        """Begin to access; ``me``: whether the process is in the group."""
+        _check_assertion("Start", assertion, MODE_NOCHECK)
+        self._refuse("Start", started=True, locked=True)
+        self._started = me
+
+    def complete(self) -> None:
+        """End what :meth:`start` began."""
+        if self._started is None:
+            raise _sync("Complete has no Start before it")
+        if self._started:
+            if not self._posted or self._completed:
+                raise _sync("Complete would wait for ever: this process is its own target and has not called Post")
+            self._completed = True
+        self._started = None
+
+    def post(self, assertion: int, *, me: bool) -> None:
+        """Let others access; ``me``: whether the process is in the group."""
+        _check_assertion("Post", assertion, _POST)
+        self._refuse("Post", posted=True, locked=True)
+        self._posted, self._completed = me, False
+
+    def wait(self) -> None:
+        """End what :meth:`post` began."""
+        if not self.test():
+            raise _sync("Wait would wait for ever: this process has not called Start and Complete")
+
+    def test(self) -> bool:
+        """Whether all accesses are complete; ends what :meth:`post` began then."""
+        if self._posted is None:
+            raise _sync("Wait and Test need a Post before them")
+        if self._posted and not self._completed:
+            return False
+        self._posted, self._completed = None, False
+        return True
+
+    # ---- passive target --------------------------------------------------------------------------------
+
+    def lock(self, rank: int, lock_type: int, assertion: int) -> None:
+        """Begin to access one rank.
+
+        Raises:
+            Exception: ``ERR_LOCKTYPE``, it is neither LOCK_EXCLUSIVE nor LOCK_SHARED.
+        """
+        if lock_type not in (LOCK_EXCLUSIVE, LOCK_SHARED):
+            raise error("ERR_LOCKTYPE", f"lock type {lock_type} is neither LOCK_EXCLUSIVE nor LOCK_SHARED")
+        _check_assertion("Lock", assertion, MODE_NOCHECK)
+        self._refuse("Lock", started=True, posted=True)
+        if self._all_locked or rank in self._locked:
+            raise _sync(f"rank {rank} is locked already: call Unlock first")
+        self._locked.add(rank)
+
+    def unlock(self, rank: int) -> None:
+        """End what :meth:`lock` began."""
+        if rank not in self._locked:
+            raise _sync(f"rank {rank} is not locked: Unlock needs a Lock before it")
+        self._locked.remove(rank)
+
+    def lock_all(self, assertion: int) -> None:
+        """Begin to access every rank."""
+        _check_assertion("Lock_all", assertion, MODE_NOCHECK)
+        self._refuse("Lock_all", started=True, posted=True, locked=True)
+        self._all_locked = True
+
+    def unlock_all(self) -> None:
+        """End what :meth:`lock_all` began."""
+        if not self._all_locked:
+            raise _sync("Unlock_all has no Lock_all before it")
+        self._all_locked = False
+
+    # ---- what others ask -------------------------------------------------------------------------------
+
+    def check_access(self, rank: int) -> None:
+        """That a transfer to or from this rank is allowed now."""
+        if not (self._fenced or self._all_locked or self._started or rank in self._locked):
+            # An epoch with an empty group, too, is one for PROC_NULL.
+            if rank < 0 and (self._started is not None or self._locked):
+                return
+            raise _sync("there is no epoch: call Fence, Start, Lock or Lock_all first")
+
+    def check_passive(self, rank: int | None = None) -> None:
+        """That the rank is locked; without one, that any is."""
+        locked = bool(self._locked) if rank is None or rank < 0 else rank in self._locked
+        if not (locked or self._all_locked):
+            raise _sync("the call needs a locked target: call Lock or Lock_all first")
+
+    def check_closed(self) -> None:
+        """That the window can be freed: an epoch between fences may be open, as none need end it."""
+        self._refuse("Free", started=True, posted=True, locked=True)
+
+    def _refuse(self, call: str, *, started: bool = False, posted: bool = False, locked: bool = False) -> None:
+        if started and self._started is not None:
+            raise _sync(f"{call} must not come between Start and Complete")
+        if posted and self._posted is not None:
+            raise _sync(f"{call} must not come between Post and Wait")
+        if locked and (self._locked or self._all_locked):
+            raise _sync(f"{call} must not come while the window is locked: call Unlock or Unlock_all first")
+
+
+def _sync(detail: str) -> MPIException:
+    return error("ERR_RMA_SYNC", detail)
+
+
+def _check_assertion(call: str, assertion: int, allowed: int) -> None:
+    if assertion & ~allowed:
+        raise error("ERR_ASSERT", f"{call} does not have the assertion {assertion & ~allowed}")
