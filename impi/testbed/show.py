@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -95,9 +96,10 @@ def failure_lines(result: Done, folder: Path) -> list[str]:
     for i, line in enumerate(wire.timeline[-_WIRE_LINES:] if wire is not None else ()):
         lines.append(f"     {'wire      ' if i == 0 else '          '}{line.strip()}")
     lines.append(f"     files     {folder}/cells/{result.cell.hash}/")
-    lines.append(f"     again     impilab run {result.cell.id}")
+    lines.append(f"     again     impilab repro {result.cell.id} --run {shlex.quote(str(folder))}")
     lines = ["".join(c if c.isprintable() else " " for c in line) for line in lines]
-    return [line if len(line) <= _WIDTH else line[: _WIDTH - 3] + "..." for line in lines]
+    # The last one is a command, and no part of it may be missing.
+    return [line if len(line) <= _WIDTH else line[: _WIDTH - 3] + "..." for line in lines[:-1]] + lines[-1:]
 
 
 def matrix(results: Sequence[Done], console: Console) -> None:
