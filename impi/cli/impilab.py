@@ -13,8 +13,13 @@ from typing import Final, NoReturn
 
 from impi import __version__
 from impi.cli.ending import Ending
+from impi.cli.labclean import CLEAN_EPILOG, add_clean
 from impi.cli.labexpect import EXPECT_EPILOG, add_expect
-from impi.cli.labrun import CLUSTERS, RUNS, SELECTORS, add_plan, add_run, resumed
+from impi.cli.labplan import add_plan
+from impi.cli.labplay import add_play
+from impi.cli.labrepro import REPRO_ENDING, REPRO_EPILOG, UNTESTED, add_repro
+from impi.cli.labrun import add_run, resumed
+from impi.cli.labselect import CLUSTERS, RUNS, SELECTORS, add_backend
 from impi.errors import UsageError
 from impi.testbed.backends import choose_backend
 from impi.testbed.cases import CASES, TAGS
@@ -48,7 +53,7 @@ def main(argv: Sequence[str] | None = None, *, choose: Callable[[str | None], Ba
     def work() -> int:
         parser = _parser()
         options = parser.parse_args(arguments)
-        options.argv, options.choose = arguments, choose
+        options.argv, options.choose, options.parser = arguments, choose, parser
         try:
             if getattr(options, "resume", False):
                 options = resumed(options, parser)
@@ -56,9 +61,11 @@ def main(argv: Sequence[str] | None = None, *, choose: Callable[[str | None], Ba
             return handler(options)
         except NothingSelected as error:
             print(f"impilab: {error}", file=sys.stderr)
-            return _NOTHING
+            return UNTESTED if arguments[:1] == ["repro"] else _NOTHING
 
     unread = "the reader of the results is gone: the run was not finished" if arguments[:1] == ["run"] else ""
+    if arguments[:1] == ["repro"]:
+        return REPRO_ENDING.of(work, unread="the reader of the results is gone: nothing was found out")
     return _ENDING.of(work, unread=unread)
 
 
@@ -77,23 +84,28 @@ def _parser() -> argparse.ArgumentParser:
     ):
         epilog = f"{EXPECT_EPILOG if name == 'expect' else SELECTORS}\n{_EXIT_CODES}"
         add(verbs.add_parser(name, help=text, epilog=epilog, formatter_class=argparse.RawDescriptionHelpFormatter))
+    verb = verbs.add_parser(
+        "repro",
+        help="run one cell of a run again, as it was run there",
+        epilog=REPRO_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_repro(verb)
+    add_play(verbs)
     verb = verbs.add_parser("ls", help="list cases, tags, vendors, topologies or runs")
     verb.add_argument("what", choices=("cases", "tags", "vendors", "topologies", "runs"))
     verb.set_defaults(handler=_ls)
-    verb = verbs.add_parser("clean", help="remove what earlier runs left behind; live runs are spared")
-    verb.add_argument("--all", action="store_true", help="images and live runs too")
-    _add_backend(verb)
-    verb.set_defaults(handler=_clean)
+    verb = verbs.add_parser(
+        "clean",
+        help="remove what earlier runs left behind; live runs are spared",
+        epilog=CLEAN_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_clean(verb)
     verb = verbs.add_parser("doctor", help="examine everything that a run needs, with the cure for what is wrong")
-    _add_backend(verb)
+    add_backend(verb)
     verb.set_defaults(handler=_doctor)
     return parser
-
-
-def _add_backend(verb: argparse.ArgumentParser) -> None:
-    verb.add_argument(
-        "--backend", choices=("docker", "local"), help="where to run; default: docker, if it is installed"
-    )
 
 
 # -- the verbs
@@ -123,14 +135,6 @@ def _ls(options: argparse.Namespace) -> int:
             for name, value in list_runs(RUNS):
                 totals = ", ".join(f"{count} {outcome}" for outcome, count in value["totals"].items())
                 print(f"{name}  {value['backend']:<7} {value['seconds']:7.1f}s  exit {value['exit']}  {totals}")
-    return 0
-
-
-def _clean(options: argparse.Namespace) -> int:
-    removed = options.choose(options.backend).clean(everything=options.all)
-    for name in removed:
-        print(f"removed {name}")
-    print(f"{len(removed)} removed")
     return 0
 
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from impi.cli.labrun import RUNS
+from impi.cli.labselect import RUNS
 from impi.errors import LabError, UsageError
 from impi.testbed.expectations import DEFAULT_FILE, Expectations, check_issue, load
 from impi.testbed.history import read_run

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import logging
 import shlex
 import threading
 import time
@@ -20,6 +21,9 @@ from impi.remote.commands import Commands, bootstrap
 from impi.remote.supervised import Outcome, Supervised
 
 __all__ = ["Connection", "Key", "new_key"]
+
+# What goes wrong is an exception here; a node that is not ready yet is nothing to print a traceback for.
+logging.getLogger("paramiko").addHandler(logging.NullHandler())
 
 _KEEPALIVE_S: Final = 15
 _STEP_S: Final = 10.0  # for one answer of an sshd that is already connected

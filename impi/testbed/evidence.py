@@ -150,6 +150,8 @@ class Evidence:
     wire: Wire | None = None
     libraries: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """By node: SHA-256 of the MPI libraries in the prefix of the vendor that it should run; empty for pure."""
+    prefixes: Mapping[str, str] = field(default_factory=dict)
+    """By node, where its vendor's library was replaced: the folder that mapped libraries must come from."""
     node_nonces: Mapping[str, str] = field(default_factory=dict)
     leftovers: tuple[str, ...] = ()
     """What the sweep after the cell found."""

@@ -32,6 +32,8 @@ def write_seen(cell: Cell, seen: Seen, verdict: Verdict, folder: Path, *, captur
     evidence, passed = seen.evidence, verdict.outcome == "pass"
     (folder / "evidence.json").write_text(json.dumps({"nonce": seen.nonce, **evidence.to_json()}, indent=1))
     (folder / "commands.txt").write_text("\n".join(seen.command_lines) + "\n")
+    (folder / "commands.sh").write_text(seen.script)
+    (folder / "commands.sh").chmod(0o755)
     for command in filter(None, (evidence.server, *evidence.clients)):
         name = command.who.replace(" ", "")
         (folder / f"{name}.stdout").write_text(command.stdout)

@@ -18,9 +18,11 @@ from typing import Final
 
 from impi.dissect import Event
 from impi.errors import ImpiError, LabError
+from impi.testbed.byhand import Started, script
 from impi.testbed.cell import Cell
 from impi.testbed.evidence import CommandSeen, Evidence, Look, RankSeen, Wire
 from impi.testbed.facts import Facts
+from impi.testbed.jobs import CROWDED, client_argv, server_argv, server_environment
 from impi.testbed.look import take_look
 from impi.testbed.reports import read_ranks
 from impi.testbed.runner import Capture, Completed, Lab, Line, Node, Remote
@@ -30,12 +32,6 @@ __all__ = ["Limits", "Mutation", "Prepared", "Seen", "prepare", "run_cell"]
 
 _PROGRAMS: Final = Path(__file__).with_name("programs")
 _TURN_S: Final = 0.02
-_CROWDED: Final = {
-    "OMPI_MCA_mpi_yield_when_idle": "1",
-    "MPIR_CVAR_POLLS_BEFORE_YIELD": "1",
-    "OPENBLAS_NUM_THREADS": "1",  # half of what importing numpy costs
-}
-"""A lab's nodes share one machine's cores, which no launcher can know: without it, procs spin each other down."""
 _LAST_WORDS_S: Final = 2.0
 _AUTH_KEY: Final = "IMPI_AUTH_KEY"
 _IDENTITY: Final = b'"kind": "identity"'
@@ -75,6 +71,8 @@ class Prepared:
     node_nonces: dict[str, str]
     libraries: dict[str, tuple[str, ...]]
     """By node: hashes of the MPI libraries of the vendor that it should run."""
+    prefixes: dict[str, str]
+    """By node: where they must be, if they replace the usual ones."""
 
 
 @dataclass(slots=True)
@@ -85,6 +83,8 @@ class Seen:
     nonce: str
     captures: list[Capture] = field(default_factory=list)
     command_lines: list[str] = field(default_factory=list)
+    script: str = ""
+    """The same by hand (:mod:`.byhand`)."""
     software: Mapping[str, str] = field(default_factory=dict)
     """Of the lab that it ran in: image ids and versions."""
     wire: Sequence[Event] = ()
@@ -106,7 +106,7 @@ def prepare(lab: Lab, run: str) -> Prepared:
     Raises:
         LabError: a node does not answer, or has no library of its vendor.
     """
-    prepared = Prepared(lab, {}, {}, {})
+    prepared = Prepared(lab, {}, {}, {}, {})
     for client, nodes in enumerate(lab.clients):
         # One path on all nodes of a client, for they get the same arguments; clients on one machine have a home each.
         root = f"{lab.environment(client).get('HOME', '/tmp')}/impilab-{run}"
@@ -114,7 +114,13 @@ def prepare(lab: Lab, run: str) -> Prepared:
             prepared.roots[node.name] = root
             prepared.node_nonces[node.name] = secrets.token_hex(16)
             node.write(f"{root}/bundle.zip", _bundle(prepared.node_nonces[node.name]))
-            prepared.libraries[node.name] = _unpack(lab, client, node, root)
+            there = _unpack(lab, client, node, root)
+            build = lab.builds.get(lab.vendors[client])
+            if build is not None:
+                if set(there) != set(build.libraries):
+                    raise LabError(f"node {node.name} has other libraries in {build.prefix} than {build.origin} has")
+                prepared.prefixes[node.name] = build.prefix
+            prepared.libraries[node.name] = there
     return prepared
 
 
@@ -209,6 +215,7 @@ class _Attempt:
         self.captures: list[Capture] = []
         self.leftovers: list[str] = []
         self.command_lines: list[str] = []
+        self.commands: list[Started] = []
 
     # -- the run
 
@@ -229,9 +236,7 @@ class _Attempt:
 
     def _start_server(self) -> None:
         lab = self.lab
-        # It tells who joins and ends, for the timeline.
-        argv = [lab.python(None), "-m", "impi.cli.impirun", "-server", str(len(lab.clients)), "-v"]
-        self._start("server", lab.server, argv, {**_server_environment(lab), **self._auth()})
+        self._start("server", lab.server, server_argv(lab), {**server_environment(lab), **self._auth()})
 
     def _server_is_up(self) -> bool:
         """Wait for the server's line."""
@@ -250,19 +255,14 @@ class _Attempt:
         return False
 
     def _start_client(self, client: int) -> None:
-        lab, shape = self.lab, self.cell.topology.clients[client]
+        lab = self.lab
         node = lab.clients[client][0]
         root = self.prepared.roots[node.name]
-        argv = [lab.python(client), "-m", "impi.cli.impirun", "-client", str(client), self.hostport]
-        argv += ["-np", str(shape.np), "--vendor", lab.vendors[client]]
-        if shape.nodes > 1:
-            argv += ["--nodes", ",".join(f"{n.name}:{shape.procs_per_node}" for n in lab.clients[client])]
-        else:
-            argv += ["--interface", node.address]
+        argv = client_argv(lab, client, self.hostport)
         argv += self.cell.case.options
         argv += [lab.python(client), f"{root}/programs/rankwrap.py", f"{root}/{self.folder}"]
         argv += [lab.python(client), f"{root}/programs/{self.cell.case.program}"]
-        env = {**_CROWDED, **lab.environment(client), **self._auth()}
+        env = {**CROWDED, **lab.environment(client), **self._auth()}
         if self.mutation is not None:
             argv, env = self.mutation(client, argv, env)
         self._start(f"client {client}", node, argv, env)
@@ -350,6 +350,7 @@ class _Attempt:
             ranks=tuple(self._ranks()),
             wire=self._wire(),
             libraries=dict(self.prepared.libraries),
+            prefixes=dict(self.prepared.prefixes),
             node_nonces=dict(self.prepared.node_nonces),
             leftovers=tuple(self.leftovers),
             timed_out=self.timed_out,
@@ -363,6 +364,7 @@ class _Attempt:
             self.nonce,
             self.captures,
             self.command_lines,
+            self._script(),
             self.lab.software,
             wire=self.happened,
             said={who: self._lines(who) for who in self.ended if not who.startswith("witness")},
@@ -371,6 +373,12 @@ class _Attempt:
 
     def _lines(self, who: str) -> tuple[Line, ...]:
         return tuple(replace(line, text=self._redacted(line.text.encode())) for line in self.ended[who][0].lines)
+
+    def _script(self) -> str:
+        folders = {node.name: f"{self.prepared.roots[node.name]}/{self.folder}" for node in self._nodes()}
+        plan = json.dumps(self._plan())
+        jobs = [each for each in self.commands if not each.who.startswith("witness")]
+        return script(self.cell.id, self.lab.access(), jobs, folders=folders, plan=plan, hostport=self.hostport)
 
     def _command(self, who: str) -> CommandSeen:
         if who not in self.ended:
@@ -449,6 +457,7 @@ class _Attempt:
     def _start(self, name: str, node: Node, argv: list[str], env: dict[str, str]) -> None:
         shown = {k: "(key)" if k == _AUTH_KEY else v for k, v in env.items()}
         self.command_lines.append(f"{node.name}$ {json.dumps(shown)} {json.dumps(argv)}")
+        self.commands.append(Started(who=name, node=node.name, argv=tuple(argv), env=shown))
         self.remotes[name] = node.start(argv, env=env)
 
     def _poll(self, name: str) -> bool:
@@ -458,12 +467,6 @@ class _Attempt:
                 return False
             self.ended[name] = (done, time.monotonic())
         return True
-
-
-def _server_environment(lab: Lab) -> dict[str, str]:
-    """What the server needs of a client's variables: where impi is."""
-    environment = lab.environment(0)
-    return {name: environment[name] for name in ("HOME", "PATH", "PYTHONPATH", "LANG") if name in environment}
 
 
 def _tail(octets: bytes) -> str:

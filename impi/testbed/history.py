@@ -20,6 +20,7 @@ __all__ = ["DEFAULT_S", "EarlierRun", "durations", "expected_s", "read_run"]
 
 DEFAULT_S: Final = 2.5
 """What a cell takes that has never been run: the mean in containers on an idle machine of two cores."""
+_HEAD: Final = ("argv", "backend", "seed", "started", "builds")
 _LOOKED_AT: Final = 20
 _RED: Final = ("fail", "timeout", "error", "flaky")
 
@@ -30,7 +31,7 @@ class EarlierRun:
 
     path: Path
     head: dict[str, Any]
-    """``argv``, ``backend``, ``seed`` and ``started``."""
+    """``argv``, ``backend``, ``seed``, ``started`` and ``builds``."""
     source: str
     """Digest of the modules that were under test."""
     plan: Plan
@@ -54,6 +55,20 @@ class EarlierRun:
         bad = {record["id"] for record in self.records if record["result"] in _RED}
         return [cell for cell in self.plan.cells if cell.id in bad or cell in self.left]
 
+    def before(self, cell: Cell) -> list[Cell]:
+        """What ran in the lab of that cell's deciding attempt before it, in order; a cell as often as it was tried."""
+        lab, found = "", list[Cell]()
+        target = next((done for done in self.dones if done.cell == cell), None)
+        if target is None or not target.attempts:
+            return []
+        lab = target.attempts[target.deciding].lab
+        for done in self.dones:
+            attempts = done.attempts[: target.deciding] if done.cell == cell else done.attempts
+            found += [done.cell for attempt in attempts if attempt.lab == lab]
+            if done.cell == cell:
+                break
+        return found if lab else []
+
 
 def read_run(folder: Path, name: str = "latest") -> EarlierRun:
     """A run of a folder of runs; the newest one unless it is named.
@@ -72,7 +87,10 @@ def read_run(folder: Path, name: str = "latest") -> EarlierRun:
         excluded = tuple(Excluded(parse_cell(e["id"]), e["reason"], e["kind"]) for e in value["excluded"])
         return EarlierRun(
             path=path,
-            head={key: value[key] for key in ("argv", "backend", "seed", "started")},
+            head={
+                **{key: value[key] for key in ("argv", "backend", "seed", "started")},
+                "builds": value.get("builds", {}),
+            },
             source=value["source"],
             plan=Plan(cells, excluded),
             records=tuple(_records(path / "results.jsonl")),
@@ -91,7 +109,9 @@ def _done(record: Mapping[str, Any]) -> Done:
     def verdict(value: Mapping[str, Any]) -> Verdict:
         return Verdict(**{key: value[key] for key in ("outcome", "phase", "blame", "reason")})
 
-    attempts = tuple(Attempt(verdict=verdict(a), seconds=a["seconds"]) for a in record["attempts"])
+    attempts = tuple(
+        Attempt(verdict=verdict(a), seconds=a["seconds"], lab=a.get("lab", "")) for a in record["attempts"]
+    )
     mine = Verdict(
         **{key: record[key] for key in ("outcome", "phase", "blame", "reason", "self_reported")},
     )

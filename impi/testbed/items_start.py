@@ -24,6 +24,7 @@ def library(facts: Facts, name: str) -> Failed:
             continue
         vendor = vendor_of(facts, rank)
         wanted = facts.seen.libraries.get(rank.node, ())
+        prefix = facts.seen.prefixes.get(rank.node, "")
         actual = ""
         if rank.libraries is None:
             actual = "nobody looked at the process"
@@ -32,10 +33,14 @@ def library(facts: Facts, name: str) -> Failed:
         elif vendor != "pure" and not rank.libraries:
             actual = "no libmpi is mapped"
         elif vendor != "pure":
-            strange = [path for path, digest in rank.libraries.items() if digest not in wanted]
+            strange = [
+                path
+                for path, digest in rank.libraries.items()
+                if digest not in wanted or (prefix and not path.startswith(f"{prefix}/"))
+            ]
             actual = f"mapped: {', '.join(strange)}" if strange else ""
         if actual:
-            expected = "no libmpi" if vendor == "pure" else f"the libmpi of {vendor}, and no other"
+            expected = "no libmpi" if vendor == "pure" else f"the libmpi of {prefix or vendor}, and no other"
             yield Item(name=name, ok=False, expected=expected, actual=actual, phase="init", blame=who(facts, rank))
 
 

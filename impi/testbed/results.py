@@ -14,7 +14,7 @@ import secrets
 import shutil
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -96,8 +96,17 @@ class RunFolder:
         fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     @classmethod
-    def create(cls, parent: Path, plan: Plan, *, argv: list[str], backend: str, seed: int) -> RunFolder:
-        """The folder of a new run.
+    def create(
+        cls,
+        parent: Path,
+        plan: Plan,
+        *,
+        argv: list[str],
+        backend: str,
+        seed: int,
+        builds: Mapping[str, str] | None = None,
+    ) -> RunFolder:
+        """The folder of a new run; ``builds``: digests by vendor of what replaces the usual libraries.
 
         Raises:
             LabError: it cannot be made or written.
@@ -105,7 +114,7 @@ class RunFolder:
         started = time.time()
         stamp = time.strftime("%Y%m%dT%H%M%S", time.localtime(started))
         path = parent / f"{stamp}-{secrets.token_hex(2)}"
-        head = {"argv": argv, "backend": backend, "seed": seed, "started": started}
+        head = {"argv": argv, "backend": backend, "seed": seed, "started": started, "builds": dict(builds or {})}
         try:
             parent.mkdir(parents=True, exist_ok=True)
             path.mkdir()
@@ -291,6 +300,7 @@ def _attempt(index: int, attempt: Attempt, done: Done) -> dict[str, Any]:
     folder = f"cells/{done.cell.hash}" if index == done.deciding else f"cells/{done.cell.hash}/attempt-{index + 1}"
     return {
         "outcome": attempt.verdict.outcome,
+        "lab": attempt.lab,
         "phase": attempt.verdict.phase,
         "blame": attempt.verdict.blame,
         "reason": attempt.verdict.reason,

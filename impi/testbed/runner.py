@@ -8,11 +8,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, Protocol
 
 from impi.testbed.topology import Topology
 
-__all__ = ["Backend", "Capture", "Completed", "Lab", "Line", "Node", "Remote", "Stacks"]
+__all__ = [
+    "TTL_S",
+    "Access",
+    "Backend",
+    "Build",
+    "Capture",
+    "Completed",
+    "Finding",
+    "Lab",
+    "LabSeen",
+    "Line",
+    "Node",
+    "NodeAccess",
+    "Remote",
+    "Stacks",
+    "Terms",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +40,88 @@ class Line:
     stream: str
     """``stdout`` or ``stderr``."""
     text: str
+
+
+TTL_S: Final = 2 * 3600.0
+"""How long a lab lives unless it is told otherwise."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What a lab is told beyond its shape."""
+
+    ttl_s: float = TTL_S
+    """After so long its nodes end by themselves, whatever has become of who opened it."""
+    name: str = ""
+    """What its user calls it."""
+    publish: bool = False
+    """Reach SSH by ports on 127.0.0.1, also where the nodes' addresses could be reached."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Build:
+    """A developer's own build of an MPI library, in the place of the usual one."""
+
+    vendor: str
+    origin: str
+    """A folder of this machine, or an image, as the user named it."""
+    prefix: str
+    """Where it is on a node: what processes map must be below it."""
+    libraries: tuple[str, ...]
+    """SHA-256 of its MPI libraries, taken from its origin and not from a node."""
+    digest: str
+    """Of all these, or the image's id."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabSeen:
+    """A lab of whoever's, or what is left of one."""
+
+    lab: str
+    labels: Mapping[str, str]
+    parts: tuple[str, ...]
+    """What it consists of, for people."""
+    state: str
+    """``running``, ``kept`` or ``left over``."""
+    age_s: float
+    left_s: float
+    """Until its time is over."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeAccess:
+    """How one node is reached."""
+
+    address: str
+    """On the lab's own network."""
+    host: str = ""
+    """Where its SSH listens, as seen from here; empty where there is none."""
+    port: int = 0
+    container: str = ""
+    home: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """All that another process needs to use a lab."""
+
+    backend: str
+    lab: str
+    run: str
+    vendors: tuple[str, ...]
+    topology: str
+    expires: float
+    """When its time is over, in seconds since the epoch."""
+    nodes: Mapping[str, NodeAccess]
+    environment: Mapping[str, Mapping[str, str]]
+    """Variables by node, for what runs on it."""
+    python: str
+    user: str = ""
+    private_key: str = ""
+    host_key: str = ""
+    """The one public key of all its nodes."""
+    images: Mapping[str, str] = field(default_factory=dict)
+    builds: Mapping[str, Build] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +208,7 @@ class Stacks:
 class Lab(Protocol):
     """Running nodes for one (vendors, topology); reused for many cells, discarded after a non-pass."""
 
+    name: str
     vendors: tuple[str, ...]
     topology: Topology
     server: Node
@@ -119,6 +218,8 @@ class Lab(Protocol):
     """Whether :meth:`end_capture` brings anything; only then can a cell *pass* with evidence."""
     software: Mapping[str, str]
     """Image ids and package versions, for the records."""
+    builds: Mapping[str, Build]
+    """By vendor: what is in the place of its usual library."""
 
     def environment(self, client: int) -> dict[str, str]:
         """Variables that impirun needs on this client's first node (``PATH``, ``PYTHONPATH``, ``HOME``, ...)."""
@@ -144,6 +245,14 @@ class Lab(Protocol):
         """What is still there between two cells: processes, segments in /dev/shm, listening ports."""
         ...
 
+    def access(self) -> Access:
+        """How other processes reach it."""
+        ...
+
+    def hold(self) -> None:
+        """From now on it outlives this process, until its time is over; :meth:`close` then only lets go of it."""
+        ...
+
     def close(self) -> None:
         """Remove every node, network and folder of this lab. May be called twice."""
         ...
@@ -164,6 +273,12 @@ class Backend(Protocol):
     """``docker`` or ``local``."""
 
     name: str
+    builds: Mapping[str, Build]
+    """By vendor: what :meth:`replace` has put in the place of its usual library."""
+
+    def replace(self, builds: Mapping[str, str]) -> None:
+        """Use these builds (folders of this machine, or images) from now on; UsageError: one is none."""
+        ...
 
     def doctor(self) -> list[Finding]:
         """Examine everything a run needs; changes nothing."""
@@ -177,10 +292,36 @@ class Backend(Protocol):
         """Empty when it can run this topology, else the reason why not."""
         ...
 
-    def open(self, vendors: Sequence[str], topology: Topology, *, run: str) -> Lab:
+    def open(self, vendors: Sequence[str], topology: Topology, *, run: str, terms: Terms = ...) -> Lab:
         """Start a lab; ``run`` is the run's name, for labels."""
         ...
 
-    def clean(self, *, older_than_s: float = 0.0, everything: bool = False) -> list[str]:
-        """Remove what earlier runs of ours left behind; spares live runs. Returns what was removed."""
+    def attach(self, access: Access) -> Lab:
+        """A lab that is kept, as if this process had opened it, with impi as it is now; LabError: it is gone."""
+        ...
+
+    def logs(self, access: Access, node: str) -> str:
+        """What a node's own server said; LabError: it is gone."""
+        ...
+
+    def labs(self) -> list[LabSeen]:
+        """All labs on this machine, and what is left of any."""
+        ...
+
+    def clean(
+        self,
+        *,
+        older_than_s: float = 0.0,
+        everything: bool = False,
+        labels: Mapping[str, str | None] = ...,
+        owner: str = "",
+    ) -> list[str]:
+        """Remove what earlier runs left behind; spares live runs, and labs that are kept. Returns what was removed.
+
+        ``labels`` (None: any value) and ``owner`` (a user's name, or the number of a process) narrow it.
+        """
+        ...
+
+    def remove(self, lab: str) -> list[str]:
+        """Remove the lab of that name, whoever's it is; what was removed."""
         ...

@@ -12,17 +12,17 @@ import os
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from impi.errors import ImpiError
 from impi.testbed.cell import Cell
 from impi.testbed.execute import Limits, Mutation, Prepared, Seen, prepare, run_cell
 from impi.testbed.expectations import Row
-from impi.testbed.runner import Backend, Lab
+from impi.testbed.runner import Backend, Lab, Terms
 from impi.testbed.verdict import Verdict, judge
 
-__all__ = ["Attempt", "Done", "Persistence", "Scheduler", "combine", "default_jobs", "judge_cell"]
+__all__ = ["Attempt", "Care", "Done", "Persistence", "Scheduler", "combine", "default_jobs", "judge_cell"]
 
 _PROCS_PER_CORE: Final = 6
 _MOST_TIMEOUTS: Final = 3
@@ -39,6 +39,8 @@ class Attempt:
     seconds: float
     seen: Seen | None = None
     """None where it did not come to a run, or where another attempt tells more."""
+    lab: str = ""
+    """The lab that it ran in; those before it in the same lab are its history."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,24 +134,54 @@ def judge_cell(cell: Cell, seen: Seen) -> Verdict:
     return judge(seen.facts(cell))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Care:
+    """How labs are treated."""
+
+    terms: Terms = field(default_factory=Terms)
+    isolated: bool = False
+    """Whether every attempt gets a fresh one."""
+    keep: Callable[[Cell, Verdict, Lab], bool] | None = None
+    """Called after every attempt: whether the lab is the user's from now on, and another one is opened for the rest."""
+    open: Callable[[Cell], Lab | None] | None = None
+    """A lab that is there already; None, or None from it: the backend opens one."""
+
+
 class _Bench:
     """The one lab of a worker."""
 
-    def __init__(self, backend: Backend, run: str) -> None:
-        self._backend, self._run = backend, run
+    def __init__(self, backend: Backend, run: str, care: Care) -> None:
+        self._backend, self._run, self._care = backend, run, care
         self.lab: Lab | None = None
         self._prepared: Prepared | None = None
+        self._until = 0.0
 
     def ready(self, cell: Cell) -> Prepared:
         """The lab for this cell, opened if there is none; LabError if it cannot be."""
+        if self.lab is not None and time.monotonic() > self._until:
+            self.discard()  # before its nodes end by themselves
         if self._prepared is None:
-            self.lab = self._backend.open(cell.vendors, cell.topology, run=self._run)
+            terms = self._care.terms
+            self._until = time.monotonic() + terms.ttl_s / 2
+            there = self._care.open(cell) if self._care.open is not None else None
+            self.lab = there or self._backend.open(cell.vendors, cell.topology, run=self._run, terms=terms)
             self._prepared = prepare(self.lab, self._run)
         return self._prepared
 
-    def discard(self, *, keep: bool) -> None:
-        """Close it, unless the user wants to look into it."""
-        if self.lab is not None and not keep:
+    def after(self, cell: Cell, verdict: Verdict) -> bool:
+        """Give the lab to the user or close it, if it is not for the next cell, too; True if it was given away."""
+        if self.lab is None:
+            return False
+        if self._care.keep is not None and self._care.keep(cell, verdict, self.lab):
+            self.lab = self._prepared = None
+            return True
+        if verdict.outcome != "pass" or self._care.isolated:
+            self.discard()
+        return False
+
+    def discard(self) -> None:
+        """Close it."""
+        if self.lab is not None:
             self.lab.close()
         self.lab = self._prepared = None
 
@@ -164,7 +196,7 @@ class Scheduler:
         *,
         jobs: int = 1,
         limits: Limits | None = None,
-        keep: bool = False,
+        care: Care | None = None,
         slots: int | None = None,
         mutation: Mutation | None = None,
         persistence: Persistence | None = None,
@@ -175,7 +207,7 @@ class Scheduler:
         self._run = run
         self._jobs = jobs
         self._limits = limits or Limits()
-        self._keep = keep
+        self._care = care or Care()
         self._mutation = mutation
         self._persistence = persistence or Persistence()
         # Whether the cell was expected to end so: then there is no point in another attempt.
@@ -244,7 +276,7 @@ class Scheduler:
         return self._enough or self.stop.is_set()
 
     def _run_group(self, group: list[Cell], began: Callable[[Cell], None], done: Callable[[Done], None]) -> None:
-        bench = _Bench(self._backend, self._run)
+        bench = _Bench(self._backend, self._run, self._care)
         timeouts: list[Done] = []
         try:
             for cell in group:
@@ -260,7 +292,7 @@ class Scheduler:
                 with self._lock:
                     done(result)
         finally:
-            bench.discard(keep=False)
+            bench.discard()
 
     def _run_cell(self, bench: _Bench, cell: Cell, began: Callable[[Cell], None]) -> Done | None:
         """All attempts; None if the run was ended before they said anything."""
@@ -279,9 +311,8 @@ class Scheduler:
                 attempt = replace(attempt, seen=None)
             attempts.append(attempt)
             satisfied = self._satisfied(cell, attempt)
+            kept = bench.after(cell, attempt.verdict)
             if attempt.verdict.outcome != "pass":
-                kept = self._keep and bench.lab is not None
-                bench.discard(keep=kept)
                 self._enough = self._enough or (self._persistence.until_fail and not satisfied)
             goes_on = self._persistence.goes_on(attempts, satisfied=satisfied)
         return Done(cell=cell, verdict=combine(attempts), attempts=tuple(attempts), kept=kept)
@@ -306,7 +337,8 @@ class Scheduler:
                 with self._lock:
                     self._cut_off(attempt, cell)
             return None
-        return attempt
+        lab = bench.lab.name if bench.lab is not None else ""
+        return Attempt(verdict=verdict, seconds=attempt.seconds, seen=seen, lab=lab)
 
     def _run_once(self, bench: _Bench, cell: Cell) -> tuple[Verdict, Seen | None]:
         try:

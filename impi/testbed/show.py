@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import textwrap
 import time
 from collections import Counter
@@ -108,9 +109,10 @@ def failure_lines(result: Done, folder: Path) -> list[str]:
     lines.append(f"     files     {where}" + (" (timeline.html)" if result.seen is not None else ""))
     if result.seen is not None and result.seen.evidence.look is not None:
         lines.append(f"     hang      {where}hang.txt")
-    lines.append(f"     again     impilab run {result.cell.id}")
+    lines.append(f"     again     impilab repro {result.cell.id} --run {shlex.quote(str(folder))}")
     lines = ["".join(c if c.isprintable() else " " for c in line) for line in lines]
-    return [line if len(line) <= _WIDTH else line[: _WIDTH - 3] + "..." for line in lines]
+    # The last one is a command, and no part of it may be missing.
+    return [line if len(line) <= _WIDTH else line[: _WIDTH - 3] + "..." for line in lines[:-1]] + lines[-1:]
 
 
 def matrix(results: Sequence[Done], console: Console) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import signal
 import sys
 from collections import Counter
@@ -77,7 +78,7 @@ def interrupts(backend, name: str) -> None:
 
 def test_a_plan_shows_what_is_left_out_and_why(backend, capsys):
     backend.unsupported["2x2+2x2"] = "there is one machine"
-    assert lab(backend, "plan", "p2p.ring", "-x", "*/pure+*") == 0
+    assert lab(backend, "plan", "--all", "p2p.ring", "-x", "*/pure+*") == 0
     lines = capsys.readouterr().out.splitlines()
     text = "\n".join(lines)
     assert "p2p.ring/pure+mpich/1x2+1x2  excluded: -x */pure+*" in text
@@ -86,6 +87,22 @@ def test_a_plan_shows_what_is_left_out_and_why(backend, capsys):
     assert lines[-1].startswith(
         "6 cells, 6 labs, 2 unsupported, 8 left out (-x */pure+*), 8 left out (not in tier core)"
     )
+
+
+def test_a_plan_groups_what_is_left_out_by_its_reason(backend, capsys):
+    backend.unsupported["2x2+2x2"] = "there is one machine"
+    selectors = ["p2p.ring/mpich+*", "p2p.any/mpich+*", "-x", "*/mpich+openmpi/1x2+1x2"]
+    assert lab(backend, "plan", *selectors) == 0
+    text = capsys.readouterr().out
+    assert "unsupported: there is one machine: 1 cell\n" in text
+    assert "\n    2x2+2x2      mpich+openmpi: p2p.ring\n" in text
+    # Two pairs that leave out the same cases share a line.
+    assert "\n    1x2+1x2      mpich+pure, mpich+mpich: p2p.any\n" in text
+    left_out = sum(line.startswith(("excluded", "unsupported")) for line in text.splitlines())
+    assert left_out == 3
+    assert lab(backend, "plan", "--all", *selectors) == 0
+    each = re.findall(r"  (?:excluded|unsupported): ", capsys.readouterr().out)
+    assert len(each) == sum(int(n) for n in re.findall(r": (\d+) cells?\n", text))
 
 
 def test_a_plan_tells_the_time(backend, capsys):

@@ -17,7 +17,7 @@ from impi.errors import LabError
 from impi.testbed.cases import CASES, Crossing
 from impi.testbed.reports import planned_sources
 from impi.testbed.roster import Roster
-from impi.testbed.runner import Capture, Completed, Finding, Stacks
+from impi.testbed.runner import Access, Build, Capture, Completed, Finding, LabSeen, NodeAccess, Stacks, Terms
 from impi.testbed.topology import Topology, parse_topology
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "dissect"))
@@ -313,6 +313,8 @@ class FakeLab:
         self.backend, self.vendors, self.topology = backend, tuple(vendors), topology
         self.captures = backend.captures
         self.software = {"fake": "1"}
+        self.name = f"lab-{len([line for line in backend.log if line == 'open'])}"
+        self.builds = {v: backend.builds[v] for v in self.vendors if v in backend.builds}
         self.server = FakeNode(self, "server")
         self.clients = [
             [FakeNode(self, f"c{i}n{j}") for j in range(shape.nodes)] for i, shape in enumerate(topology.clients)
@@ -369,6 +371,24 @@ class FakeLab:
     def sweep(self) -> list[str]:
         return self.job.leftovers if self.job else []
 
+    def access(self) -> Access:
+        nodes = [self.server, *(node for nodes in self.clients for node in nodes)]
+        return Access(
+            backend="fake",
+            lab=self.name,
+            run="run",
+            vendors=self.vendors,
+            topology=str(self.topology),
+            expires=4e9,
+            nodes={node.name: NodeAccess(address=node.address, home=f"/lab/{node.name}") for node in nodes},
+            environment={node.name: {"PATH": "/bin"} for node in nodes},
+            python="python3",
+        )
+
+    def hold(self) -> None:
+        self.backend.log.append("hold")
+        self.backend.held[self.name] = self
+
     def close(self) -> None:
         if not self.closed:
             self.backend.log.append("close")
@@ -391,6 +411,14 @@ class FakeBackend:
         self.findings = [Finding(subject="engine", ok=True, detail="fine")]
         self.cleaned: list[str] = []
         self.prepared: list[str] = []
+        self.replaced: dict[str, str] = {}
+        self.builds: dict[str, Build] = {}
+        self.held: dict[str, FakeLab] = {}
+        self.seen: list[LabSeen] = []
+        self.cleaning: tuple = ()
+
+    def replace(self, builds) -> None:
+        self.replaced = dict(builds)
 
     def doctor(self) -> list[Finding]:
         return self.findings
@@ -401,12 +429,30 @@ class FakeBackend:
     def supports(self, topology: Topology) -> str:
         return self.unsupported.get(str(topology), "")
 
-    def open(self, vendors, topology, *, run: str) -> FakeLab:
+    def open(self, vendors, topology, *, run: str, terms: Terms | None = None) -> FakeLab:
         if self.broken_open:
             raise LabError(self.broken_open)
         self.open_labs += 1
         self.log.append("open")
         return FakeLab(self, vendors, topology)
 
-    def clean(self, *, older_than_s: float = 0.0, everything: bool = False) -> list[str]:
+    def attach(self, access: Access) -> FakeLab:
+        self.log.append("attach")
+        lab = self.held.pop(access.lab)
+        lab.closed, self.open_labs = False, self.open_labs + lab.closed
+        return lab
+
+    def logs(self, access: Access, node: str) -> str:
+        return f"{node} of {access.lab} says nothing\n"
+
+    def labs(self) -> list[LabSeen]:
+        return self.seen
+
+    def clean(self, *, older_than_s=0.0, everything=False, labels=None, owner="") -> list[str]:
+        self.cleaning = (older_than_s, everything, labels, owner)
         return self.cleaned if everything else self.cleaned[:1]
+
+    def remove(self, lab: str) -> list[str]:
+        self.log.append("remove")
+        held = self.held.pop(lab, None)
+        return [] if held is None else [f"container {lab}"]

@@ -9,7 +9,8 @@ from forge import FakeBackend, Job
 from impi.testbed.cases import CASES
 from impi.testbed.cell import Cell
 from impi.testbed.execute import Limits
-from impi.testbed.schedule import Scheduler
+from impi.testbed.runner import Terms
+from impi.testbed.schedule import Care, Scheduler
 from impi.testbed.topology import parse_topology
 
 LIMITS = Limits(server=0.3, start=0.3, cell=0.3, grace=0.1)
@@ -45,11 +46,42 @@ def test_a_lab_is_discarded_after_a_non_pass():
     assert backend.open_labs == 0
 
 
-def test_a_lab_is_kept_when_asked():
-    backend = FakeBackend(tweak=lambda job: job.wraps[0].update(status=1))
-    (result,) = run(backend, cells("p2p.ring"), keep=True)
-    assert result.kept
+def test_a_lab_that_is_given_away_is_not_closed_and_the_rest_gets_another():
+    backend = FakeBackend()
+    given = []
+
+    def keep(cell, verdict, lab):
+        if cell.case.name == "coll.all":
+            given.append((cell.case.name, verdict.outcome, lab.name))
+        return cell.case.name == "coll.all"
+
+    results = run(backend, cells("p2p.ring", "coll.all", "p2p.any"), care=Care(keep=keep))
+    assert [r.kept for r in results] == [False, True, False]
+    assert given == [("coll.all", "pass", results[1].attempts[0].lab)]
+    assert [r.attempts[0].lab for r in results] == ["lab-1", "lab-1", "lab-2"]
+    assert backend.log == ["open", *["begin", "end"] * 2, "open", "begin", "end", "close"]
     assert backend.open_labs == 1
+
+
+def test_an_isolated_cell_has_its_lab_for_itself():
+    backend = FakeBackend()
+    results = run(backend, cells("p2p.ring", "coll.all"), care=Care(isolated=True))
+    assert [r.verdict.outcome for r in results] == ["pass"] * 2
+    assert backend.log == ["open", "begin", "end", "close"] * 2
+
+
+def test_a_lab_is_replaced_before_its_nodes_end_by_themselves():
+    backend = FakeBackend()
+    run(backend, cells("p2p.ring", "coll.all"), care=Care(terms=Terms(ttl_s=0.0)))
+    assert backend.log == ["open", "begin", "end", "close"] * 2
+
+
+def test_a_lab_that_is_there_is_used():
+    backend = FakeBackend()
+    standing = backend.open(("mpich", "openmpi"), parse_topology("1x2+1x2"), run="before")
+    (result,) = run(backend, cells("p2p.ring"), care=Care(open=lambda cell: standing))
+    assert result.attempts[0].lab == standing.name
+    assert backend.log == ["open", "begin", "end", "close"]
 
 
 def test_a_lab_that_does_not_open_is_an_error():

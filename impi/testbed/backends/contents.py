@@ -11,7 +11,7 @@ from typing import Final
 
 from impi.remote.ssh import Key
 
-__all__ = ["HOME", "SOURCES", "SSH_PORT", "UID", "USER", "contents"]
+__all__ = ["HOME", "SOURCES", "SSH_PORT", "UID", "USER", "contents", "sources"]
 
 USER: Final = "mpi"
 UID: Final = 1000
@@ -32,9 +32,9 @@ _CONFIG: Final = f"""Host *
 
 
 @cache
-def _sources() -> dict[str, bytes]:
-    """impi as it is in this process's checkout, read once: all labs of a run get the same."""
-    files = {}
+def sources() -> dict[str, bytes]:
+    """impi as it is in this process's checkout, by path on a node; read once: all labs of a run get the same."""
+    files = {f"{SOURCES}/bin/impirun": b'#!/bin/sh\nexec python -m impi.cli.impirun "$@"\n'}
     for path in sorted(_PACKAGE.rglob("*")):
         if path.is_file() and path.suffix != ".pyc":
             files[f"{SOURCES}/impi/{path.relative_to(_PACKAGE)}"] = path.read_bytes()
@@ -61,7 +61,7 @@ def contents(user_key: Key, host_key: Key, addresses: Mapping[str, str]) -> byte
     The nodes of a lab share one host key, and each lets the others in without a question, as mpiexec needs.
     ``addresses``: of all nodes by name.
     """
-    files = {**_sources(), **_ssh(user_key, host_key, addresses)}
+    files = {**sources(), **_ssh(user_key, host_key, addresses)}
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as tar:
         made: set[str] = set()
@@ -74,7 +74,8 @@ def contents(user_key: Key, host_key: Key, addresses: Mapping[str, str]) -> byte
                 made.add(text)
                 tar.addfile(_entry(text, tarfile.DIRTYPE, 0o755))
             secret = name.startswith(HOME)
-            entry = _entry(name, tarfile.REGTYPE, 0o600 if secret else 0o644)
+            program = name.startswith(f"{SOURCES}/bin/")
+            entry = _entry(name, tarfile.REGTYPE, 0o600 if secret else 0o755 if program else 0o644)
             entry.size = len(data)
             tar.addfile(entry, io.BytesIO(data))
     return buffer.getvalue()

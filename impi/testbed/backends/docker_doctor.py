@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections import Counter
 from typing import Final
 
 import docker
@@ -11,7 +12,8 @@ import docker
 from impi.errors import ImpiError
 from impi.testbed.backends import owner
 from impi.testbed.backends.capture import CAPTURE_RIGHTS
-from impi.testbed.backends.docker_lab import LABEL, network_subnets
+from impi.testbed.backends.docker_network import network_subnets
+from impi.testbed.backends.docker_yard import LABEL, DockerYard
 from impi.testbed.backends.engine import engine_fault
 from impi.testbed.backends.images import SPY, VENDORS, Images
 from impi.testbed.backends.pool import free_subnets, host_routes, pool_from_environment
@@ -90,12 +92,9 @@ def _pool(client: docker.DockerClient) -> list[Finding]:
 
 
 def _leftovers(client: docker.DockerClient) -> list[Finding]:
-    mine: dict[str, str | list[str] | bool] = {"label": f"{LABEL}lab"}
-    labels = [c.labels for c in client.containers.list(all=True, filters=mine, ignore_removed=True)]
-    labels += [n.attrs.get("Labels") or {} for n in client.networks.list(filters=mine)]
-    dead = {x[f"{LABEL}lab"] for x in labels if not owner.is_live(x.get(f"{LABEL}owner", ""))}
-    live = {x[f"{LABEL}lab"] for x in labels} - dead
-    detail = f"{len(live)} labs of live runs, {len(dead)} of dead ones"
+    states = Counter(found.state for found in DockerYard(client).find())
+    dead = states["left over"]
+    detail = f"{states['running']} labs of live runs, {states['kept']} kept, {dead} of dead ones"
     return [Finding(subject="leftovers", ok=not dead, detail=detail, cure="impilab clean" if dead else "", fatal=False)]
 
 

@@ -7,7 +7,7 @@ import secrets
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from ipaddress import IPv4Network
 from typing import Final
 
@@ -18,27 +18,37 @@ from docker.types import LogConfig
 
 from impi.errors import LabError, LaunchError
 from impi.remote.ssh import Connection, Key, new_key
-from impi.testbed.backends import owner
 from impi.testbed.backends.capture import CAPTURE_FOLDER, CAPTURE_RIGHTS, CAPTURE_SHARES, Tap, tcpdump
-from impi.testbed.backends.contents import HOME, SOURCES, SSH_PORT, UID, USER, contents
-from impi.testbed.backends.engine import engine_fault, ignore_missing
+from impi.testbed.backends.contents import HOME, SOURCES, SSH_PORT, UID, USER, contents, sources
+from impi.testbed.backends.docker_network import gateway, make_network
+from impi.testbed.backends.docker_yard import LABEL, remove_container, when_free
+from impi.testbed.backends.engine import engine_fault
+from impi.testbed.backends.holding import is_held, let_go
 from impi.testbed.backends.images import SPY
+from impi.testbed.backends.keeper import keeper_of
+from impi.testbed.backends.leftovers import new_labels
 from impi.testbed.backends.nodes import SshNode, in_parallel, lab_fault
-from impi.testbed.backends.pool import free_subnets, host_routes
 from impi.testbed.backends.spy import trace
 from impi.testbed.backends.sweeping import SWEEP_S, findings, sweep_argv
-from impi.testbed.runner import Capture, Node, Stacks
-from impi.testbed.topology import Topology
+from impi.testbed.backends.sync import sync
+from impi.testbed.runner import Access, Build, Capture, Node, NodeAccess, Stacks, Terms
+from impi.testbed.topology import Topology, parse_topology
 
 __all__ = ["LABEL", "DockerLab", "Plan"]
 
-LABEL: Final = "org.impilab."
 _READY_S: Final = 60.0
 _CALM_S: Final = 1.0  # what is about to end by itself after a cell may take so long
 _PYTHON: Final = "/opt/impi/venv/bin/python"
-_PATH: Final = "/opt/impi/venv/bin:/usr/local/bin:/usr/bin:/bin"
+_PATH: Final = f"/opt/impi/venv/bin:{SOURCES}/bin:/usr/local/bin:/usr/bin:/bin"
 _SHM: Final = "256m"
-_SPARED: Final = ("sshd:", "/usr/sbin/sshd", "sshd ", "/sbin/docker-init", f"{_PYTHON} -I -S -c import os")
+_SSHD: Final = ("/usr/sbin/sshd", "-D", "-e", "-f", "/opt/impi/sshd_config")
+_TIMER: Final = ("/usr/bin/timeout", "-k", "5")
+_SPARED: Final = (
+    *("sshd:", "/usr/sbin/sshd", "sshd ", "/sbin/docker-init", _TIMER[0]),
+    f"{_PYTHON} -I -S -c import os",
+)
+_TIMED: Final = '(sleep "$0"; kill -TERM 1) & exec "$@"'
+"""tcpdump itself is to be process 1, which gets our signals."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,9 +60,11 @@ class Plan:
     topology: Topology
     images: Mapping[str, str]
     """Image ids by name."""
-    pool: IPv4Network
+    pool: IPv4Network | None
     publish: bool
     """Reach SSH by a port on 127.0.0.1: where containers' addresses are not reachable from here."""
+    terms: Terms = field(default_factory=Terms)
+    builds: Mapping[str, Build] = field(default_factory=dict)
 
     def nodes(self) -> list[tuple[str, str]]:
         """(name, image id) of all nodes, the server first."""
@@ -73,36 +85,65 @@ class DockerLab:
         self.vendors = plan.vendors
         self.topology = plan.topology
         self.software: Mapping[str, str] = {}
+        self.builds = plan.builds
         self.name = f"{plan.run}-{secrets.token_hex(3)}"
         self._client = client
         self._plan = plan
-        self._labels = {
-            f"{LABEL}run": plan.run,
-            f"{LABEL}owner": owner.myself(),
-            f"{LABEL}lab": self.name,
-            f"{LABEL}created": str(int(time.time())),
-        }
+        labels = new_labels(self.name, plan.run, plan.vendors, plan.topology, plan.terms)
+        self._labels = {f"{LABEL}{name}": text for name, text in labels.items()}
+        self._expires = float(labels["expires"])
+        self._held = False
         self._network: Network | None = None
         self._volume = ""
         self._containers: list[Container] = []
         self._nodes: dict[str, SshNode] = {}
+        self._reached: dict[str, NodeAccess] = {}
         self._taps: list[Tap] = []
+        self._keys: tuple[Key, Key] | None = None
         self._closing = threading.Lock()
 
     def start(self) -> None:
         """Once; nothing is left behind when it fails or is interrupted."""
+        # First of all: should this process be killed, somebody has to remove what it made.
+        keeper_of("docker")
         try:
             self._up()
         except BaseException:
             self.close()
             raise
 
+    @classmethod
+    def attach(cls, client: docker.DockerClient, access: Access) -> DockerLab:
+        """A lab that is kept, with impi as it is here and captures that begin now; LabError: it is gone."""
+        topology = parse_topology(access.topology)
+        plan = Plan(
+            run=access.run,
+            vendors=access.vendors,
+            topology=topology,
+            images=access.images,
+            pool=None,
+            publish=False,
+            builds=access.builds,
+        )
+        lab = cls(client, plan)
+        lab.name, lab._expires, lab._held = access.lab, access.expires, True
+        lab._labels = {**lab._labels, f"{LABEL}lab": access.lab}
+        lab._keys = (Key(access.private_key, ""), Key("", access.host_key))
+        try:
+            lab._take_up(access)
+        except BaseException:
+            lab.close()
+            raise
+        lab._held = False
+        return lab
+
     # -- the runner's interface
 
     def environment(self, client: int) -> dict[str, str]:
         """Variables for impirun on that client's first node."""
         vendor = self.vendors[client]
-        prefix = {} if vendor == "pure" else {f"IMPI_PREFIX_{vendor.upper()}": f"/opt/mpi/{vendor}"}
+        folder = self.builds[vendor].prefix if vendor in self.builds else f"/opt/mpi/{vendor}"
+        prefix = {} if vendor == "pure" else {f"IMPI_PREFIX_{vendor.upper()}": folder}
         return {"HOME": HOME, "USER": USER, "PATH": _PATH, "PYTHONPATH": SOURCES, "LANG": "C.UTF-8", **prefix}
 
     def python(self, client: int | None = None) -> str:
@@ -139,8 +180,40 @@ class DockerLab:
             if not found or time.monotonic() > deadline:
                 return found
 
+    def access(self) -> Access:
+        """How other processes reach it."""
+        if self._keys is None:
+            raise LabError(f"lab {self.name} has not been started")
+        user_key, host_key = self._keys
+        clients = [self.environment(i) for i in range(len(self.vendors))]
+        nodes = {name: self._reached[name] for name, _ in self._plan.nodes()}
+        return Access(
+            backend="docker",
+            lab=self.name,
+            run=self._plan.run,
+            vendors=self.vendors,
+            topology=str(self.topology),
+            expires=self._expires,
+            nodes=nodes,
+            environment={
+                name: clients[int(name[1 : name.index("n")])] if name != "server" else clients[0] for name in nodes
+            },
+            python=_PYTHON,
+            user=USER,
+            private_key=user_key.private,
+            host_key=host_key.public,
+            images=dict(self._plan.images),
+            builds=dict(self.builds),
+        )
+
+    def hold(self) -> None:
+        """From now on it outlives this process."""
+        if not is_held(self.name):
+            keeper_of("docker").hold(self.name, self._expires)
+        self._held = True
+
     def close(self) -> None:
-        """Remove all of it. Any number of times, from any thread, also while the interpreter ends."""
+        """Remove all of it, or let go of it if it is held. Any number of times, also while the interpreter ends."""
         with self._closing:
             nodes, self._nodes, self._taps = list(self._nodes.values()), {}, []
             for node in nodes:
@@ -149,61 +222,72 @@ class DockerLab:
             containers, self._containers = self._containers, []
             network, self._network = self._network, None
             volume, self._volume = self._volume, ""
+            if self._held:
+                return
+            if containers and is_held(self.name):
+                let_go(self.name)  # whoever has kept it is to keep it no longer
             with engine_fault(f"lab {self.name} cannot be removed (impilab clean tries again)"):
                 try:
-                    in_parallel(_remove, containers)
+                    in_parallel(remove_container, containers)
                 except RuntimeError:  # no new threads at the interpreter's end
                     for container in containers:
-                        _remove(container)
-                with ignore_missing():
-                    if network is not None:
-                        network.remove()
-                with ignore_missing():
-                    if volume:
-                        self._client.api.remove_volume(volume, force=True)
+                        remove_container(container)
+                if network is not None:
+                    when_free(network.remove)
+                if volume:
+                    when_free(lambda: self._client.api.remove_volume(volume, force=True))
 
     # -- up
 
     def _up(self) -> None:
         nodes = self._plan.nodes()
-        subnet = self._make_network(len(nodes))
+        if self._plan.pool is None:
+            raise LabError(f"lab {self.name} has no pool of networks")
+        self._network, subnet = make_network(self._client, self.name, self._labels, self._plan.pool, len(nodes))
         # .1 is the engine's own end, the gateway.
         addresses = {name: str(subnet[i + 2]) for i, (name, _) in enumerate(nodes)}
-        keys = (new_key(), new_key())
+        self._keys = keys = (new_key(), new_key())
         tar = contents(*keys, addresses)
         with engine_fault(f"lab {self.name} cannot be started"):
             self._volume = f"impilab-{self.name}"
             self._client.volumes.create(self._volume, labels=self._labels)
-        made = in_parallel(lambda node: self._start_node(*node, addresses, tar, keys), nodes)
+        made = in_parallel(lambda node: self._start_node(*node, addresses, tar), nodes)
+        self._ready(made)
+
+    def _take_up(self, access: Access) -> None:
+        """Reach the nodes of a lab that runs, bring them up to date, and begin its captures anew."""
+        self._volume = f"impilab-{self.name}"
+        addresses = {name: node.address for name, node in access.nodes.items()}
+        with engine_fault(f"lab {self.name} is not there any more"):
+            self._network = self._client.networks.get(f"impilab-{self.name}")
+            mine: dict[str, str | list[str] | bool] = {"label": f"{LABEL}lab={self.name}"}
+            self._containers = self._client.containers.list(all=True, filters=mine)
+        there = {str(container.name): container for container in self._containers}
+        for name, node in access.nodes.items():
+            if node.container not in there:
+                raise LabError(f"lab {self.name} has lost its node {name}")
+
+        def take_up(name: str) -> Tap:
+            node = access.nodes[name]
+            connected = self._connect(there[node.container], name, node)
+            sync(name, connected.connection, _PYTHON, SOURCES, sources())
+            old = there.get(f"{node.container}-capture")
+            with engine_fault(f"the capture of {name} cannot be begun anew"):
+                if old is not None:
+                    remove_container(old)
+                return self._start_capture(connected, there[node.container], addresses)
+
+        self._ready(in_parallel(take_up, list(access.nodes)))
+
+    def _ready(self, taps: list[Tap]) -> None:
         self.server = self._nodes["server"]
         shapes = enumerate(self.topology.clients)
         self.clients = [[self._nodes[f"c{i}n{j}"] for j in range(shape.nodes)] for i, shape in shapes]
-        self._taps = [tap for _, tap in made]
+        self._taps = taps
         in_parallel(lambda tap: tap.wait_ready(_READY_S), self._taps)
         self.software = self._versions()
 
-    def _make_network(self, nodes: int) -> IPv4Network:
-        with engine_fault("the engine's networks cannot be listed"):
-            taken = [*host_routes(), *network_subnets(self._client)]
-        for subnet in free_subnets(self._plan.pool, nodes, taken):
-            ipam = docker.types.IPAMConfig(
-                pool_configs=[docker.types.IPAMPool(subnet=str(subnet), gateway=str(subnet[1]))]
-            )
-            try:
-                self._network = self._client.networks.create(
-                    f"impilab-{self.name}", driver="bridge", ipam=ipam, labels=self._labels
-                )
-            except docker.errors.APIError as error:
-                # Another lab was faster: take the next one.
-                if "overlap" in str(error).lower():
-                    continue
-                raise LabError(f"lab {self.name}: no network {subnet}: {error}") from error
-            return subnet
-        raise LabError(f"no free subnet is left in the pool {self._plan.pool}: impilab clean, or set IMPILAB_POOL")
-
-    def _start_node(
-        self, name: str, image: str, addresses: Mapping[str, str], tar: bytes, keys: tuple[Key, Key]
-    ) -> tuple[SshNode, Tap]:
+    def _start_node(self, name: str, image: str, addresses: Mapping[str, str], tar: bytes) -> Tap:
         if self._network is None:
             raise LabError(f"lab {self.name} has no network")
         network = str(self._network.name)
@@ -211,6 +295,9 @@ class DockerLab:
             endpoint = self._client.api.create_endpoint_config(ipv4_address=addresses[name], aliases=[name])
             container = self._client.containers.create(
                 image,
+                # It ends by itself, and goes with its end, whatever becomes of us.
+                [*_TIMER, str(int(self._plan.terms.ttl_s)), *_SSHD],
+                auto_remove=True,
                 name=f"impilab-{self.name}-{name}",
                 hostname=name,
                 user=USER,
@@ -228,44 +315,51 @@ class DockerLab:
             self._containers.append(container)
             container.put_archive("/", tar)
             container.start()
-            sidecar = self._client.containers.create(
-                self._plan.images["base"],
-                tcpdump(name, len(addresses)),
-                name=f"impilab-{self.name}-{name}-capture",
-                user="0",
-                network_mode=f"container:{container.id}",
-                cap_drop=["ALL"],
-                cap_add=list(CAPTURE_RIGHTS),
-                # It needs little, but at once: else the kernel drops packets on a busy machine.
-                cpu_shares=CAPTURE_SHARES,
-                security_opt=["no-new-privileges"],
-                volumes={self._volume: {"bind": CAPTURE_FOLDER, "mode": "rw"}},
-                log_config=LogConfig(type="json-file"),
-                labels=self._labels,
-            )
-            self._containers.append(sidecar)
-            sidecar.start()
-            where = self._where(container, addresses[name])
-        node = SshNode(name, addresses[name], self._connect(container, name, where, keys), HOME)
-        self._nodes[name] = node
-        return node, Tap(node, sidecar, _gateway(addresses))
+            where = self._where(container, name, addresses[name])
+        node = self._connect(container, name, where)
+        with engine_fault(f"the capture of {name} of lab {self.name} cannot be started"):
+            return self._start_capture(node, container, addresses)
 
-    def _where(self, container: Container, address: str) -> tuple[str, int]:
+    def _start_capture(self, node: SshNode, container: Container, addresses: Mapping[str, str]) -> Tap:
+        sidecar = self._client.containers.create(
+            self._plan.images["base"],
+            ["/bin/sh", "-c", _TIMED, str(int(self._plan.terms.ttl_s)), *tcpdump(node.name, len(addresses))],
+            auto_remove=True,
+            name=f"{container.name}-capture",
+            user="0",
+            network_mode=f"container:{container.id}",
+            cap_drop=["ALL"],
+            cap_add=list(CAPTURE_RIGHTS),
+            # It needs little, but at once: else the kernel drops packets on a busy machine.
+            cpu_shares=CAPTURE_SHARES,
+            security_opt=["no-new-privileges"],
+            volumes={self._volume: {"bind": CAPTURE_FOLDER, "mode": "rw"}},
+            log_config=LogConfig(type="json-file"),
+            labels=self._labels,
+        )
+        self._containers.append(sidecar)
+        sidecar.start()
+        return Tap(node, sidecar, gateway(addresses))
+
+    def _where(self, container: Container, name: str, address: str) -> NodeAccess:
         if not self._plan.publish:
-            return address, SSH_PORT
+            return NodeAccess(address=address, host=address, port=SSH_PORT, container=str(container.name), home=HOME)
         container.reload()
         published = container.ports.get(f"{SSH_PORT}/tcp")
         if not published:
-            raise LabError(f"lab {self.name}: the engine published no port for SSH")
-        return "127.0.0.1", int(published[0]["HostPort"])
+            raise LabError(f"lab {self.name}: the engine published no port for SSH of {name}")
+        port = int(published[0]["HostPort"])
+        return NodeAccess(address=address, host="127.0.0.1", port=port, container=str(container.name), home=HOME)
 
-    def _connect(self, container: Container, name: str, where: tuple[str, int], keys: tuple[Key, Key]) -> Connection:
+    def _connect(self, container: Container, name: str, where: NodeAccess) -> SshNode:
         """Ready is who lets us in."""
-        user_key, host_key = keys
+        if self._keys is None:
+            raise LabError(f"lab {self.name} has no keys")
+        user_key, host_key = self._keys
         try:
-            return Connection.open(
-                where[0],
-                port=where[1],
+            connection = Connection.open(
+                where.host,
+                port=where.port,
                 user=USER,
                 key=user_key,
                 host_key=host_key.public,
@@ -276,6 +370,9 @@ class DockerLab:
             with engine_fault(f"node {name} of lab {self.name} is not reachable ({error}) and its log"):
                 said = container.logs(tail=5).decode("utf-8", "replace").strip()
             raise LabError(f"node {name} of lab {self.name} is not reachable: {error}; it said: {said}") from error
+        self._reached[name] = where
+        node = self._nodes[name] = SshNode(name, where.address, connection, HOME)
+        return node
 
     # -- details
 
@@ -294,6 +391,7 @@ class DockerLab:
     def _versions(self) -> dict[str, str]:
         """Image ids, and what the images say they contain."""
         found = {f"image.{name}": image for name, image in sorted(self._plan.images.items())}
+        found.update({f"build.{name}": f"{b.origin} {b.digest}" for name, b in self.builds.items()})
         first = {vendor: nodes[0] for vendor, nodes in zip(reversed(self.vendors), reversed(self.clients), strict=True)}
         for vendor, node in {"server": self.server, **first}.items():
             for line in (node.read("/opt/impi/pip.txt") or b"").decode().splitlines():
@@ -306,24 +404,3 @@ class DockerLab:
             if package in wanted:
                 found[f"debian.{package}"] = version
         return found
-
-
-def network_subnets(client: docker.DockerClient) -> list[IPv4Network]:
-    """The IPv4 subnets of all networks of the engine."""
-    found = []
-    for network in client.networks.list():
-        for config in (network.attrs.get("IPAM") or {}).get("Config") or []:
-            if "." in config.get("Subnet", ""):
-                found.append(IPv4Network(config["Subnet"]))
-    return found
-
-
-def _gateway(addresses: Mapping[str, str]) -> str:
-    """The engine's end of the network: one below the first node."""
-    first = min(addresses.values(), key=lambda text: tuple(map(int, text.split("."))))
-    return f"{first.rpartition('.')[0]}.{int(first.rpartition('.')[2]) - 1}"
-
-
-def _remove(container: Container) -> None:
-    with ignore_missing():
-        container.remove(force=True, v=True)

@@ -100,6 +100,10 @@ class Images:
             found = {name: i for name, tag in tags.items() if (i := self._id(tag))}
         return found
 
+    def make(self, name: str, context: Files, base: str) -> str:
+        """Id of an image of these files on top of that one; built unless it is there."""
+        return self._id(self._make(name, context, base))
+
     # -- the chain
 
     def _origin(self) -> str:

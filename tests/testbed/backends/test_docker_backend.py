@@ -19,7 +19,8 @@ import pytest
 from impi.errors import LabError
 from impi.testbed.backends import engine_installed
 from impi.testbed.backends.docker import DockerBackend
-from impi.testbed.backends.docker_lab import LABEL, DockerLab, Plan
+from impi.testbed.backends.docker_lab import DockerLab, Plan
+from impi.testbed.backends.docker_yard import LABEL
 from impi.testbed.backends.images import Images
 from impi.testbed.runner import Lab, Node, Remote
 from impi.testbed.topology import parse_topology
@@ -263,8 +264,8 @@ def test_another_labs_subnet_is_passed_over_even_when_it_came_unseen(
     backend: DockerBackend, lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # As if the other lab had been made between the look and our own try.
-    monkeypatch.setattr("impi.testbed.backends.docker_lab.network_subnets", lambda client: [])
-    monkeypatch.setattr("impi.testbed.backends.docker_lab.host_routes", list)
+    monkeypatch.setattr("impi.testbed.backends.docker_network.network_subnets", lambda client: [])
+    monkeypatch.setattr("impi.testbed.backends.docker_network.host_routes", list)
     taken = {lab.server.address.rpartition(".")[0], lab.server.address}
     other = backend.open(["pure", "pure"], parse_topology("1x1+1x1"), run="test")
     try:
@@ -289,7 +290,9 @@ DYING = """
 import sys, time
 from impi.testbed.backends.docker import DockerBackend
 from impi.testbed.topology import parse_topology
+from impi.testbed.backends.keeper import keeper_of
 lab = DockerBackend().open(["pure", "pure"], parse_topology("1x1+1x1"), run="dying")
+keeper_of("docker").process.kill()  # which would be faster than what is tried here
 print(lab.name, flush=True)
 time.sleep(600)
 """
@@ -304,7 +307,7 @@ def test_a_dead_owners_lab_is_cleaned_and_a_live_ones_is_spared(backend: DockerB
         assert p.stdout is not None
         name = p.stdout.readline().strip()
         assert len(ours(backend, name)) == 8
-        assert not [line for line in backend.clean() if name in line]
+        assert not backend.clean(labels={"lab": name})
         p.send_signal(number)
         try:
             p.wait(DEADLINE_S)
@@ -315,8 +318,9 @@ def test_a_dead_owners_lab_is_cleaned_and_a_live_ones_is_spared(backend: DockerB
         return
     leftovers = [f for f in backend.doctor() if f.subject == "leftovers"]
     assert not leftovers[0].ok
-    assert not [line for line in backend.clean(older_than_s=3600) if name in line]
-    removed = backend.clean()
+    # Only this one: another test's, or whoever's, are none of ours.
+    assert not backend.clean(older_than_s=3600, labels={"lab": name})
+    removed = backend.clean(labels={"lab": name})
     assert len([line for line in removed if name in line]) == 8
     assert ours(backend, name) == []
     assert len(ours(backend, lab.name)) == 4 * 2 + 2

@@ -1,0 +1,45 @@
+"""Who holds a lab beyond the end of the process that opened it: whoever has a socket of its name.
+
+An abstract name: it belongs to the machine's network namespace, as the lab's addresses do, and goes with its holder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+from pathlib import Path
+from typing import Final
+
+__all__ = ["holding_name", "is_held", "let_go"]
+
+_TABLE: Final = Path("/proc/net/unix")
+_LISTENS: Final = 0x10000  # the kernel's SO_ACCEPTCON among the flags of the table
+_ANSWER_S: Final = 60.0
+
+
+def holding_name(lab: str) -> str:
+    """The name of the socket, behind its zero octet."""
+    return f"impilab-held-{lab}"
+
+
+def is_held(lab: str) -> bool:
+    """Whether a keeper holds it."""
+    try:
+        lines = _TABLE.read_text("utf-8", "replace").splitlines()
+    except OSError:
+        return False
+    # A connection that was accepted has the same name for as long as it is there: only who listens holds.
+    mine = (line.split() for line in lines if line.endswith(f" @{holding_name(lab)}"))
+    return any(int(fields[3], 16) & _LISTENS for fields in mine)
+
+
+def let_go(lab: str) -> list[str] | None:
+    """Have its keeper remove it now; what was removed, or None where no keeper did."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking, contextlib.suppress(OSError, ValueError):
+        asking.settimeout(_ANSWER_S)
+        asking.connect(f"\0{holding_name(lab)}")
+        with asking.makefile("rb") as answer:
+            found = json.loads(answer.readline())
+        return [str(item) for item in found] if isinstance(found, list) else None
+    return None

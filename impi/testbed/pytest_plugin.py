@@ -1,0 +1,69 @@
+"""A lab for users' own tests: put ``pytest_plugins = ["impi.testbed.pytest_plugin"]`` into a ``conftest.py``.
+
+::
+
+    def test_my_program(impi_lab):
+        lab = impi_lab("1x2+1x2", "mpich+openmpi")
+        job = lab.run("my_program.py", "--steps", "10")
+        assert job.ok, job
+        assert "converged" in job.stdout
+
+The lab runs in containers where an engine is installed, else on loopback addresses; ``--impi-backend`` decides
+otherwise. Equal labs are opened once a session and closed at its end, however it ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from impi.testbed.backends import choose_backend
+from impi.testbed.cell import parse_parties
+from impi.testbed.jobs import JobEnded, run_job
+from impi.testbed.runner import Backend, Lab
+from impi.testbed.topology import parse_topology
+
+__all__ = ["TestLab", "impi_lab", "pytest_addoption"]
+
+
+class TestLab:
+    """A running lab; ``lab`` is the whole of it, with its nodes."""
+
+    __test__ = False  # for pytest it looks like a class of tests
+
+    def __init__(self, lab: Lab) -> None:
+        self.lab = lab
+
+    def run(
+        self, program: str | Path, *arguments: str, timeout_s: float = 60.0, env: Mapping[str, str] | None = None
+    ) -> JobEnded:
+        """Run a Python program of this machine as one job of all clients."""
+        return run_job(self.lab, Path(program), *arguments, timeout_s=timeout_s, env=env)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """``--impi-backend``."""
+    parser.addoption("--impi-backend", choices=("docker", "local"), help="where impi_lab opens its labs")
+
+
+@pytest.fixture(scope="session")
+def impi_lab(request: pytest.FixtureRequest) -> Iterator[Callable[..., TestLab]]:
+    """``impi_lab(topology, parties)``: a lab such as ``impi_lab("2x2+1x4", "mpich+openmpi")``."""
+    backends: list[Backend] = []
+    labs: dict[tuple[tuple[str, ...], str], Lab] = {}
+
+    def open_lab(topology: str, parties: str) -> TestLab:
+        if not backends:
+            backends.append(choose_backend(request.config.getoption("--impi-backend")))
+        shape, vendors = parse_topology(topology), parse_parties(parties)
+        key = (vendors, str(shape))
+        if key not in labs:
+            backends[0].prepare(sorted(set(vendors)))
+            labs[key] = backends[0].open(vendors, shape, run="pytest")
+        return TestLab(labs[key])
+
+    yield open_lab
+    for lab in labs.values():
+        lab.close()
