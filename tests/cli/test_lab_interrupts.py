@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "testbed"))
 from forge import FakeBackend, FakeClient, Job
 
 from impi.cli.impilab import main
-from impi.cli.labrun import _ending
+from impi.cli.labrun import ending
 from impi.testbed.runner import Completed, Stacks
 from impi.testbed.schedule import Scheduler
 
@@ -113,7 +113,7 @@ def test_twice_ends_at_once(backend, monkeypatch):
 def test_signals(backend):
     scheduler, told = Scheduler(backend, "r"), []
     before = signal.getsignal(signal.SIGINT)
-    with _ending(scheduler, told.append):
+    with ending(scheduler, told.append):
         os.kill(os.getpid(), signal.SIGINT)
         assert (scheduler.stop.is_set(), scheduler.hurry.is_set(), len(told)) == (True, False, 1)
         os.kill(os.getpid(), signal.SIGTERM)

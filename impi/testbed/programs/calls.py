@@ -297,7 +297,8 @@ def _wrap(cls: type, name: str, wrapper: _Wrapper) -> None:
         return
     raw = vars(owner)[name]
     call = raw.__func__ if isinstance(raw, classmethod) else raw
-    if not callable(call) or hasattr(call, "__wrapped__"):
+    if not callable(call) or hasattr(call, "_told"):
         return
     told = wrapper(call)
+    vars(told)["_told"] = True  # two classes may have it from one base
     setattr(owner, name, classmethod(told) if isinstance(raw, classmethod) else told)
