@@ -67,7 +67,6 @@ COMMUNICATOR_CASES: Final = (
         program="comm_dup.py",
         checks=lambda _roster, _rank: 4,
         crossings=_dup,
-        nodes=True,
     ),
     Case(
         name="comm.create",

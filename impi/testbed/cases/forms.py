@@ -121,7 +121,6 @@ FORM_CASES: Final = (
         program="coll_nonblocking.py",
         checks=lambda _roster, _rank: 4,
         crossings=_nonblocking,
-        nodes=True,
     ),
     Case(
         name="coll.persistent",

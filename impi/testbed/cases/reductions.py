@@ -111,7 +111,6 @@ REDUCTION_CASES: Final = (
         program="coll_ops.py",
         checks=lambda _roster, _rank: len(COMBINE),
         crossings=_ops,
-        nodes=True,
     ),
     Case(
         name="reduce.locations",

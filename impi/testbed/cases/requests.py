@@ -149,7 +149,6 @@ REQUEST_CASES: Final = (
         checks=lambda _roster, _rank: len(_TYPES),
         crossings=_types,
         params={"types": [list(pair) for pair in _TYPES]},
-        nodes=True,
     ),
     Case(
         name="p2p.derived",
@@ -262,7 +261,6 @@ REQUEST_CASES: Final = (
         program="p2p_waitany.py",
         checks=lambda _roster, _rank: 5,
         crossings=_waited,
-        nodes=True,
     ),
     Case(
         name="p2p.empty",
