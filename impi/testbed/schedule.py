@@ -331,14 +331,14 @@ class Scheduler:
             verdict, seen = self._run_once(bench, cell)
         finally:
             self._give(cell.roster.size)
-        attempt = Attempt(verdict=verdict, seconds=time.monotonic() - start, seen=seen)
+        lab = bench.lab.name if bench.lab is not None else ""
+        attempt = Attempt(verdict=verdict, seconds=time.monotonic() - start, seen=seen, lab=lab)
         if self.stop.is_set() and verdict.outcome != "pass":
             if not self.hurry.is_set():
                 with self._lock:
                     self._cut_off(attempt, cell)
             return None
-        lab = bench.lab.name if bench.lab is not None else ""
-        return Attempt(verdict=verdict, seconds=attempt.seconds, seen=seen, lab=lab)
+        return attempt
 
     def _run_once(self, bench: _Bench, cell: Cell) -> tuple[Verdict, Seen | None]:
         try:
