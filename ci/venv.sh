@@ -5,8 +5,11 @@
 set -eu
 cd "$(dirname "$0")/.."
 want=$(cksum pyproject.toml ci/venv.sh)
+# Where PYTHONDONTWRITEBYTECODE is set, nothing is ever compiled for good: every rank that starts would compile numpy and
+# impi anew, which doubles what a job costs. So what is imported all the time is compiled here.
+compile() { env -u PYTHONDONTWRITEBYTECODE .venv/bin/python "$@" >/dev/null; }
 has() { [ -f ".venv/.has-$1" ] && [ "$(cat ".venv/.has-$1")" = "$want" ]; }
-if has "$1"; then exit 0; fi
+if has "$1"; then compile -m compileall -q impi; exit 0; fi
 python=${PYTHON:-python3}
 if ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
     echo "impilab: Python 3.11 or newer is needed; name one with PYTHON=/path/to/python3 make ..." >&2; exit 4
@@ -27,14 +30,18 @@ if ! has lab; then
     vendors=$!
     install '.[lab,vendors]'
     wait "$vendors"
+    compile -c 'import docker, mpi4py, numpy, paramiko'
+    compile -m impi.cli.impilab --help
     printf '%s' "$want" > .venv/.has-lab
 fi
 if [ "$1" != lab ] && ! has dev; then
     echo "impilab: installing what tests and linters need into .venv" >&2
-    install '.[lab,vendors,test,lint]'
+    install '.[lab,vendors,test,lint,plots]'
+    compile -c 'import hypothesis, pytest, xdist'
     printf '%s' "$want" > .venv/.has-dev
 fi
 if [ "$1" = fuzz ]; then
-    install '.[lab,vendors,test,lint,fuzz]'
+    install '.[lab,vendors,test,lint,plots,fuzz]'
     printf '%s' "$want" > .venv/.has-fuzz
 fi
+compile -m compileall -q impi

@@ -13,10 +13,8 @@ import hmac
 import json
 import os
 import select
-import shutil
 import socket
 import struct
-import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -100,8 +98,10 @@ class Door:
 
     def __init__(self, host: str, backlog: int) -> None:
         self._listeners: list[socket.socket] = []
+        import tempfile
+
         self._folder = tempfile.mkdtemp(prefix="impi-")  # for this user only
-        path = str(Path(self._folder) / "door")
+        self._path = path = str(Path(self._folder) / "door")
         self.address: dict[str, Any] = {"node": node(), "unix": None, "tcp": None}
         """For the other procs; JSON."""
         try:
@@ -132,7 +132,9 @@ class Door:
         for sock in self._listeners:
             sock.close()
         self._listeners.clear()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        for remove, path in ((os.unlink, self._path), (os.rmdir, self._folder)):
+            with contextlib.suppress(OSError):
+                remove(path)
 
     def meet(
         self, rank: int, peers: Sequence[Mapping[str, Any]], token: str, timeout_s: float = _CONNECT_S
