@@ -1,6 +1,6 @@
 # Every verb is one line; the work is in ci/*.sh and in impi itself.
 .DEFAULT_GOAL := help
-.PHONY: help interop test lint compat coverage clauses fuzz clean
+.PHONY: help interop test lint compat bench coverage clauses fuzz clean
 
 help:     ## show these verbs
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' Makefile
@@ -12,6 +12,8 @@ lint:     ## ruff, mypy --strict, import-linter
 	@ci/venv.sh dev && ci/lint.sh
 compat:   ## mpi4py's own test suite on jobs of several vendors, beside what each makes of it alone
 	@ci/venv.sh dev && ci/vendors.sh && .venv/bin/python tests/compat $(ARGS)
+bench:    ## measure IMPI beside what it is made of, as ratios
+	@ci/venv.sh lab && ci/vendors.sh && .venv/bin/impi bench $(ARGS)
 coverage: ## branch coverage of wire, startup, transfer, each by its own tests
 	@ci/venv.sh dev && ci/coverage.sh
 clauses:  ## break the code clause by clause and see that the tests notice

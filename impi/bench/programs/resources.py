@@ -1,0 +1,74 @@
+"""What a process costs that does little: its start, its memory, and its processor time while it waits in Recv.
+
+``startup`` meets all in a barrier and ends; ``memory`` is what a process has after a barrier and 1 MiB to its
+neighbour, in MiB, as the average over the ranks; ``idle`` is the processor time of the last rank in Recv from rank 0
+for ``--seconds``, in percent of a core, and how long after the Send it returned, in us, by one machine's clock.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+from mpi4py import MPI
+from osucommon import arguments, pin, tell  # type: ignore[import-not-found]
+
+_MESSAGE = 1 << 20
+
+
+def _startup(_: Any) -> dict[str, float]:
+    MPI.COMM_WORLD.Barrier()
+    return {}
+
+
+def _memory(_: Any) -> dict[str, float]:
+    world = MPI.COMM_WORLD
+    rank, size = world.Get_rank(), world.Get_size()
+    world.Barrier()
+    out, into = bytearray(_MESSAGE), bytearray(_MESSAGE)
+    world.Sendrecv([out, MPI.BYTE], (rank + 1) % size, 0, [into, MPI.BYTE], (rank - 1) % size, 0)
+    results = {}
+    text = Path("/proc/self/smaps_rollup").read_text("ascii")
+    for line in text.splitlines():
+        name, _, rest = line.partition(":")
+        if name in {"Rss", "Pss"}:
+            results[name.lower()] = world.allreduce(int(rest.split()[0]) / 1024, MPI.SUM) / size
+    return results
+
+
+def _idle(options: Any) -> dict[str, float]:
+    world = MPI.COMM_WORLD
+    rank, last = world.Get_rank(), world.Get_size() - 1
+    word = bytearray(8)
+    world.Barrier()
+    share = late = 0.0
+    if rank == 0:
+        time.sleep(options.seconds)
+        word[:] = time.clock_gettime_ns(time.CLOCK_MONOTONIC).to_bytes(8, "little")
+        world.Send([word, MPI.BYTE], last, 1)
+    elif rank == last:
+        cpu, wall = time.process_time(), time.perf_counter()
+        world.Recv([word, MPI.BYTE], 0, 1)
+        late = (time.clock_gettime_ns(time.CLOCK_MONOTONIC) - int.from_bytes(word, "little")) / 1e3
+        share = (time.process_time() - cpu) / (time.perf_counter() - wall) * 100
+    return {"idle": world.bcast(share, last), "wakeup": world.bcast(late, last)}
+
+
+_MEASURES = {"startup": (_startup, ""), "memory": (_memory, "MiB"), "idle": (_idle, "% and us")}
+
+
+def main() -> None:
+    """Measure, and let rank 0 tell."""
+    parser = arguments("Measure what a process costs.")
+    parser.add_argument("measure", choices=tuple(_MEASURES))
+    parser.add_argument("--seconds", type=float, default=10.0, help="how long 'idle' waits")
+    options = parser.parse_args()
+    pin(options.pin)
+    function, unit = _MEASURES[options.measure]
+    results = function(options)
+    if MPI.COMM_WORLD.Get_rank() == 0:
+        tell(options.measure, unit, results, as_json=options.json)
+
+
+main()

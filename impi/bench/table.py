@@ -1,0 +1,64 @@
+"""Rows and comparisons as tables on a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.table import Table
+from rich.text import Text
+
+from impi.bench.compare import Change
+from impi.bench.rows import Row, Spread, octets
+
+__all__ = ["changes_table", "number", "rows_table"]
+
+_SIGNS = {True: Text("✓", "green"), False: Text("✗", "red"), None: Text("")}
+
+
+def number(value: float) -> str:
+    """A number with three digits that count: 0.0123, 4.56, 789, 12300."""
+    if abs(value) >= 100:
+        return f"{value:.0f}"
+    return f"{value:.3g}"
+
+
+def _spread(of: Spread | None) -> str:
+    return f"{number(of.median)} [{number(of.low)}, {number(of.high)}]" if of else "-"
+
+
+def rows_table(rows: Sequence[Row]) -> Table:
+    """Medians with their quartiles, ratios, bounds."""
+    table = Table(title="medians \\[quartiles]; ratios are of pairs of runs")
+    for heading in ("measure", "vendors", "size", "variant"):
+        table.add_column(heading)
+    for heading in ("value", "unit", "reference", "against", "ratio", "bound", ""):
+        table.add_column(heading, justify="right" if heading in {"value", "reference", "ratio"} else "left")
+    for row in rows:
+        cells: list[str | Text] = [
+            row.measure,
+            row.vendors,
+            octets(row.size),
+            row.variant,
+            _spread(row.value),
+            row.unit,
+        ]
+        ratio = _spread(row.ratio)
+        if row.bound and row.bound.of == "difference" and row.difference:
+            ratio = f"{row.difference.median:+.3g} {row.unit}"
+        cells += [_spread(row.reference) if row.reference else "", row.against, ratio if row.ratio else ""]
+        table.add_row(*cells, str(row.bound or ""), _SIGNS[row.holds] if not row.error else Text("error", "magenta"))
+    return table
+
+
+def changes_table(changes: Sequence[Change]) -> Table:
+    """Old and new medians; what exceeds the spread is marked, by whether it is better or worse."""
+    table = Table(title="new against old; marked is what exceeds the spread")
+    for heading in ("measure", "old", "new", "of", "change", ""):
+        table.add_column(heading, justify="left" if heading in {"measure", "of", ""} else "right")
+    for change in changes:
+        old, new = getattr(change.old, change.quantity), getattr(change.new, change.quantity)
+        relative = f"{change.relative:+.1%}" if change.relative is not None else "-"
+        mark = Text("worse", "red") if change.worse else Text("better", "green") if change.beyond else Text("")
+        of = "ratio" if change.quantity == "ratio" else change.new.unit
+        table.add_row(change.new.title, _spread(old), _spread(new), of, relative, mark)
+    return table

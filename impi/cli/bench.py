@@ -1,0 +1,115 @@
+"""``impi bench``: measures IMPI beside what it is made of; ``impi bench compare``: two such runs."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from rich.console import Console
+from rich.status import Status
+
+from impi.bench.catalogue import MEASURES, experiments
+from impi.bench.compare import compare
+from impi.bench.effort import Effort
+from impi.bench.experiment import run
+from impi.bench.report import Report, load, machine, save, versions
+from impi.bench.rows import Row
+from impi.bench.table import changes_table, rows_table
+from impi.errors import LaunchError, UsageError
+from impi.launch.prefix import find
+from impi.vendors import VENDORS
+
+__all__ = ["bench"]
+
+_QUICK: Final = 3
+_RUNS: Final = 9
+_WIDTH: Final = 200
+
+
+def bench(options: argparse.Namespace) -> int:
+    """Run the verb; the exit code is returned: 0 all bounds hold (compare: nothing is worse), 1 not so.
+
+    Raises:
+        UsageError: what was asked for does not exist.
+    """
+    if options.what[:1] == ["compare"]:
+        return _compare(options.what[1:])
+    names = _measures(options.what)
+    vendors = _vendors(options.vendors)
+    effort = Effort(quick=options.quick, cores=() if options.no_pin else tuple(sorted(os.sched_getaffinity(0))))
+    runs = options.runs or (_QUICK if options.quick else _RUNS)
+    before = machine()
+    rows = _measure(names, vendors, effort, runs)
+    asked = {"measures": names, "vendors": vendors, "runs": runs, "quick": options.quick, "cores": effort.cores}
+    report = Report(rows=tuple(rows), machine=before, versions=versions(vendors), options=asked)
+    if options.json:
+        save(report, options.json)
+    console = _console()
+    console.print(rows_table(rows))
+    for row in rows:
+        if row.error:
+            print(f"impi bench: {row.title}: {row.error}", file=sys.stderr)
+    if any(row.bound for row in rows) and runs < _RUNS:
+        print(f"impi bench: medians of {runs} runs; the bounds are about at least {_RUNS}", file=sys.stderr)
+    return 1 if any(row.holds is False or row.error for row in rows) else 0
+
+
+def _measure(names: Sequence[str], vendors: Sequence[str], effort: Effort, runs: int) -> list[Row]:
+    rows: list[Row] = []
+    # Whoever ends us (timeout, CI) must not leave a job behind that spins on: unwinding ends it.
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    console = Console(stderr=True)
+    with Status("starting", console=console) as status:
+        for experiment in experiments(names, vendors, effort):
+            rows += run(experiment, runs, status.update)
+            if not console.is_terminal:
+                print(f"{experiment.name} {experiment.vendors}", file=sys.stderr, flush=True)
+    return rows
+
+
+def _measures(names: Sequence[str]) -> list[str]:
+    for name in names:
+        if name not in MEASURES:
+            raise UsageError(f"there is no measure {name!r}; the choices are {', '.join(MEASURES)}, or compare")
+    return [name for name in MEASURES if not names or name in names]
+
+
+def _vendors(text: str) -> list[str]:
+    names = list(dict.fromkeys(filter(None, text.split(","))))
+    for name in names:
+        if name not in VENDORS:
+            raise UsageError(f"there is no vendor {name!r}; the choices are {', '.join(VENDORS)}")
+        if name != "pure":
+            try:
+                find(name, "", os.environ)
+            except LaunchError as error:
+                raise UsageError(f"{error}, or leave it out with --vendors") from None
+    if not names:
+        raise UsageError("--vendors needs a name, such as pure,mpich")
+    return names
+
+
+def _compare(files: Sequence[str]) -> int:
+    if len(files) != 2:
+        raise UsageError("compare needs two files: impi bench compare OLD.json NEW.json")
+    old, new = (load(Path(file)) for file in files)
+    changes, gone, added = compare(old.rows, new.rows)
+    if not changes:
+        raise UsageError(f"{files[0]} and {files[1]} have no row in common; compare runs of the same measures")
+    _console().print(changes_table(changes))
+    for text, rows in (("only in the old run", gone), ("only in the new run", added)):
+        if rows:
+            print(f"{text}: {len(rows)} rows, such as {rows[0].title}")
+    if {**old.machine, "load": 0} != {**new.machine, "load": 0}:
+        print("the machines differ: values without a reference say little", file=sys.stderr)
+    return 1 if any(change.worse for change in changes) else 0
+
+
+def _console() -> Console:
+    console = Console()
+    return console if console.is_terminal else Console(width=_WIDTH)

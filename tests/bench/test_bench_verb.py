@@ -1,0 +1,173 @@
+"""``impi bench`` as users call it: files, comparisons, mistakes, and a real run."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from impi.bench.compare import compare
+from impi.bench.jobs import Client, Imp
+from impi.bench.report import Report, load, machine, save
+from impi.bench.rows import Row, at_most
+from impi.cli.impi import main
+from impi.errors import LaunchError
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def own_signals() -> Iterator[None]:
+    """What a run in this process does to SIGTERM ends with the test."""
+    before = signal.getsignal(signal.SIGTERM)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+def _row(*values: float, better: str = "lower", references: tuple[float, ...] = (), measure: str = "latency") -> Row:
+    return Row(
+        measure=measure,
+        vendors="pure+pure",
+        unit="us",
+        better=better,
+        values=values,
+        references=references,
+        against="sockets" if references else "",
+        bound=at_most(2) if references else None,
+    )
+
+
+def _file(folder: Path, name: str, *rows: Row) -> str:
+    file = folder / name
+    save(Report(rows=rows, machine=machine(), versions={"impi": "1"}, options={"runs": 9}), file)
+    return str(file)
+
+
+def test_a_change_within_the_spread_is_none() -> None:
+    changes, gone, added = compare([_row(1, 2, 3)], [_row(2, 3, 4)])
+    assert (changes[0].beyond, changes[0].worse, gone, added) == (False, False, [], [])
+    assert changes[0].relative == 0.5
+
+
+@pytest.mark.parametrize(("better", "worse"), [("lower", True), ("higher", False)])
+def test_a_change_beyond_the_spread(better: str, worse: bool) -> None:
+    change = compare([_row(1, 1.1, 1.2, better=better)], [_row(2, 2.1, 2.2, better=better)])[0][0]
+    assert change.beyond
+    assert change.worse is worse
+
+
+def test_a_slower_machine_is_no_regression() -> None:
+    old = _row(2, 2.1, 2.2, references=(1, 1.05, 1.1))
+    new = _row(20, 21, 22, references=(10, 10.5, 11))
+    change = compare([old], [new])[0][0]
+    assert (change.quantity, change.worse) == ("ratio", False)
+
+
+def test_two_runs_have_no_spread() -> None:
+    assert not compare([_row(1, 1)], [_row(9, 9)])[0][0].beyond
+
+
+def test_what_cannot_be_measured_any_more_is_worse() -> None:
+    assert compare([_row(1, 1, 1)], [_row()])[0][0].worse
+
+
+def test_rows_of_one_run_only() -> None:
+    changes, gone, added = compare([_row(1), _row(1, measure="gone")], [_row(1), _row(1, measure="new")])
+    assert ([c.new.measure for c in changes], gone[0].measure, added[0].measure) == (["latency"], "gone", "new")
+
+
+def test_a_report_there_and_back(tmp_path: Path) -> None:
+    rows = (_row(1, 2, 3, references=(1, 1, 1)), _row(4))
+    loaded = load(Path(_file(tmp_path, "a.json", *rows)))
+    assert loaded.rows == rows
+    assert loaded.versions == {"impi": "1"}
+
+
+def test_compare_says_by_its_code_whether_anything_is_worse(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    good, bad = _file(tmp_path, "good.json", _row(1, 1.1, 1.2)), _file(tmp_path, "bad.json", _row(2, 2.1, 2.2))
+    assert main(["bench", "compare", good, bad]) == 1
+    assert "worse" in capsys.readouterr().out
+    assert main(["bench", "compare", bad, good]) == 0
+    assert "better" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (["nonsense"], "there is no measure 'nonsense'"),
+        (["--vendors", "lam"], "there is no vendor 'lam'"),
+        (["--vendors", ","], "--vendors needs a name"),
+        (["--runs", "0"], "'0' is not a number from 1"),
+        (["--nonsense"], "unrecognized arguments"),
+        (["compare", "one"], "compare needs two files"),
+        (["compare", "no-such-file", "other"], "no-such-file cannot be read"),
+    ],
+)
+def test_mistakes_are_one_sentence(argv: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", *argv]) == 4
+    err = capsys.readouterr().err
+    assert words in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"form": "other"}', '{"form": "impi-bench 1"}'])
+def test_files_of_something_else(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "x").write_text(text)
+    assert main(["bench", "compare", str(tmp_path / "x"), str(tmp_path / "x")]) == 4
+    assert str(tmp_path / "x") in capsys.readouterr().err
+
+
+def test_a_job_that_fails_says_which_and_why() -> None:
+    with pytest.raises(LaunchError, match=r"IMPI pure:1\+pure:1 ended with exit code"):
+        Imp(clients=(Client("pure"), Client("pure")), argv=("pointtopoint.py", "nonsense")).run()
+
+
+@pytest.mark.slow
+@pytest.mark.vendor("mpich")
+def test_a_real_run(tmp_path: Path, own_signals: None) -> None:
+    if not (ROOT / ".mpi" / "mpich" / "bin" / "mpiexec").exists():
+        pytest.skip("mpich is not in .mpi/mpich: run ci/vendors.sh")
+    file = tmp_path / "out.json"
+    argv = ["bench", "rate", "memory", "--quick", "--runs", "1", "--vendors", "pure,mpich", "--json", str(file)]
+    code = main(argv)
+    value = json.loads(file.read_text())
+    rows = value["rows"]
+    assert not [row["error"] for row in rows if row["error"]]
+    assert code == (1 if any(row["holds"] is False for row in rows) else 0)
+    assert {"machine", "versions", "rows"} <= set(value)
+    assert {row["vendors"] for row in rows} == {"pure+pure", "pure+mpich", "mpich+mpich"}
+    assert {row["against"] for row in rows} >= {"plain sockets, spinning", "mpich's own TCP"}
+    assert all(row["value"] > 0 and row["runs"] == 1 for row in rows)
+    assert "mpich" in value["versions"]
+
+
+def test_asked_to_end_it_leaves_nothing_running() -> None:
+    """``timeout`` and CI send SIGTERM; a job that spins on would spoil whatever is measured next."""
+    argv = [sys.executable, "-m", "impi.cli.impi", "bench", "idle", "--vendors", "pure", "--runs", "1"]
+    process = subprocess.Popen(argv, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        while not (started := _children(process.pid)):
+            assert process.poll() is None
+            time.sleep(0.01)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 128 + signal.SIGTERM
+        assert [pid for pid in started if Path(f"/proc/{pid}").exists()] == []
+    finally:
+        process.kill()
+        process.wait()
+        for pid in started:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
+
+
+def _children(pid: int) -> list[int]:
+    """The processes that a process has started, by now."""
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
