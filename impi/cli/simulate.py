@@ -1,0 +1,258 @@
+"""``impi simulate``: what start-up and collectives cost on networks, and in sizes, that are not at hand."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from rich.console import Console
+from rich.table import Table
+
+from impi.errors import UsageError
+from impi.simulate.catalogue import OPERATIONS, Case, check_size, simulate
+from impi.simulate.drive import Driver
+from impi.simulate.measure import MEASURABLE, compare
+from impi.simulate.network import Network, Tier
+from impi.simulate.plots import check_plot, draw
+from impi.simulate.report import COLLECTIVE_HEAD, STARTUP_HEAD, CollectiveRow, StartupRow, as_json
+from impi.simulate.shape import HOSTS, HostKind, Limits, Shape, parse_shape, spread
+from impi.simulate.startup import start_up
+from impi.simulate.units import SECOND, parse_rate, parse_size, parse_time, show_rate, show_time
+
+__all__ = ["add_simulate"]
+
+_T = TypeVar("_T")
+
+_EPILOG: Final = """\
+Times are like 50us or 1.5ms, rates like 1.25GB/s or 10Gbit/s, sizes like 8, 64K (65536) or 64KB (64000).
+Lists are separated by commas; every combination is a row. The same command gives the same figures on every machine.
+
+examples:
+  impi simulate startup --clients 2,8,32 --procs 1000,100000 --hosts proc,node,client
+  impi simulate collective barrier,allreduce --clients 2,4,8,16,32 --procs 100000 --latency 5ms
+  impi simulate collective bcast --topology 2x2+1x4 --size 8,64K,1M --transfer packets
+
+Exit codes: 0; 4 if something was asked wrongly; 130 if interrupted."""
+
+
+def add_simulate(verbs: argparse._SubParsersAction[argparse.ArgumentParser], text: str) -> None:
+    """Add the verb to the command line of ``impi``; ``text`` says what it is for."""
+    parser = verbs.add_parser(
+        "simulate",
+        help=text,
+        description="Run the protocol's own machines and algorithms on a modelled network, in virtual time.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parsers = parser.add_subparsers(title="what", metavar="WHAT", required=True)
+    start = parsers.add_parser("startup", help="from the first connection to the end of the dance", allow_abbrev=False)
+    _add_common(start)
+    start.set_defaults(handler=_startup)
+    one = parsers.add_parser("collective", help="one collective, or several", allow_abbrev=False)
+    one.add_argument("names", metavar="NAME,...", help=f"all, or of {', '.join(OPERATIONS)}")
+    one.add_argument("--size", default="8", metavar="LIST", help="octets, as in MPI benchmarks (8)")
+    one.add_argument("--root", default=0, type=int, metavar="RANK", help="of rooted collectives (0)")
+    one.add_argument("--local", default="library", choices=("library", "messages"), help="local phases (library)")
+    one.add_argument(
+        "--transfer",
+        default="counted",
+        choices=("counted", "packets"),
+        help="packets: the real transfer machines, for small jobs; counted: the same packets without octets",
+    )
+    _add_common(one)
+    one.set_defaults(handler=_collective)
+    real = parsers.add_parser("check", help="predictions against a real job on this machine", allow_abbrev=False)
+    real.add_argument("names", nargs="?", default=",".join(MEASURABLE), metavar="NAME,...", help="these three")
+    real.add_argument("--topology", default="1x1+1x1", metavar="TOPO", help="of the job, on this machine (1x1+1x1)")
+    real.add_argument("--size", default="8,64K", metavar="LIST", help="octets, in eights (8,64K)")
+    real.add_argument("--times", default=100, type=int, metavar="N", help="how often each is timed (100)")
+    real.set_defaults(handler=_check)
+
+
+def _add_common(parser: argparse.ArgumentParser) -> None:
+    job = parser.add_argument_group("the job")
+    job.add_argument("--clients", default="2,4,8,16,32", metavar="LIST", help="numbers of clients (2,4,8,16,32)")
+    job.add_argument("--procs", default="1024", metavar="LIST", help="numbers of processes in all (1024)")
+    job.add_argument("--per-node", default=32, type=int, metavar="N", help="processes of a node (32)")
+    job.add_argument("--topology", metavar="TOPO", help="instead of these: 2x2+1x4 is NODESxPROCS of each client")
+    job.add_argument("--hosts", default="proc", metavar="LIST", help="proc, node, client: as impirun's --hosts (proc)")
+    for name, text in (("datalen", "octets of a packet"), ("ackmark", "of 3.6"), ("hiwater", "of 3.6")):
+        job.add_argument(f"--{name}", default=getattr(Limits(), name), type=int, metavar="N", help=text)
+    job.add_argument("--xsize", default=Limits().xsize, type=int, metavar="N", help="from here collectives are long")
+    job.add_argument("--maxlinear", default=Limits().maxlinear, type=int, metavar="N", help="most masters of a star")
+    net = parser.add_argument_group("the network")
+    for name, default, text in _NETWORK:
+        net.add_argument(f"--{name}", default=default, metavar="X", help=f"{text} ({default})")
+    net.add_argument("--cores", default=0, type=int, metavar="N", help="cores of a node; 0: one for each process")
+    out = parser.add_argument_group("the result")
+    out.add_argument("--json", type=Path, metavar="FILE", help="write everything there, too")
+    out.add_argument("--plot", type=Path, metavar="FILE", help="draw it: .svg or .png")
+    out.add_argument("--title", default="", help="of the plot")
+
+
+_NETWORK: Final = (
+    ("latency", "50us", "L between clients, one way"),
+    ("bandwidth", "1.25GB/s", "of a node's link"),
+    ("overhead", "5us", "o_s and o_r: processor time for one packet at either end"),
+    ("copy", "4GB/s", "rate at which a processor handles the octets of packets"),
+    ("local-latency", "500ns", "L within a client"),
+    ("local-bandwidth", "10GB/s", "within a client"),
+    ("local-overhead", "250ns", "o_s and o_r within a client"),
+    ("combine", "2GB/s", "rate at which a reduction combines"),
+    ("route", "20us", "processor time of a host agent for one packet"),
+    ("connect", "20us", "processor time of either end of a new connection"),
+)
+
+
+def _network(options: argparse.Namespace) -> Network:
+    o = options
+    if o.cores < 0:
+        raise UsageError(f"--cores {o.cores}: give the cores of a node, or 0 for one for each process")
+    overhead, local = parse_time(o.overhead), parse_time(o.local_overhead)
+    return Network(
+        wide=Tier(
+            latency=parse_time(o.latency),
+            bandwidth=parse_rate(o.bandwidth),
+            send=overhead,
+            receive=overhead,
+            copy=parse_rate(o.copy),
+        ),
+        local=Tier(
+            latency=parse_time(o.local_latency),
+            bandwidth=parse_rate(o.local_bandwidth),
+            send=local,
+            receive=local,
+        ),
+        combine=parse_rate(o.combine),
+        route=parse_time(o.route),
+        connect=parse_time(o.connect),
+        cores=o.cores,
+    )
+
+
+def _limits(options: argparse.Namespace) -> Limits:
+    return Limits(
+        datalen=options.datalen,
+        ackmark=options.ackmark,
+        hiwater=options.hiwater,
+        xsize=options.xsize,
+        maxlinear=options.maxlinear,
+    )
+
+
+def _list(text: str, parse: Callable[[str], _T]) -> list[_T]:
+    return [parse(part.strip()) for part in text.split(",")]
+
+
+def _number(what: str) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        if not text.isascii() or not text.isdigit() or int(text) < 1:
+            raise UsageError(f"{text!r} is no number of {what}; give one from 1, or several separated by commas")
+        return int(text)
+
+    return parse
+
+
+def _kind(text: str) -> HostKind:
+    for kind in HOSTS:
+        if kind == text:
+            return kind
+    raise UsageError(f"--hosts {text!r} is none of {', '.join(HOSTS)}")
+
+
+def _shapes(options: argparse.Namespace) -> list[Shape]:
+    if options.topology:
+        return [parse_shape(options.topology)]
+    procs = _list(options.procs, _number("processes"))
+    clients = _list(options.clients, _number("clients"))
+    return [spread(n, c, options.per_node) for n in procs for c in clients]
+
+
+def _places(options: argparse.Namespace) -> Iterator[tuple[Shape, HostKind]]:
+    kinds = _list(options.hosts, _kind)
+    return ((shape, kind) for shape in _shapes(options) for kind in kinds)
+
+
+def _startup(options: argparse.Namespace) -> int:
+    network, limits = _network(options), _limits(options)
+    places = list(_places(options))
+    _check_outputs(options)
+    rows = [StartupRow(shape, kind, start_up(shape, network, kind, limits)) for shape, kind in places]
+    return _tell(options, "startup", STARTUP_HEAD, rows, (network, limits))
+
+
+def _collective(options: argparse.Namespace) -> int:
+    network, limits = _network(options), _limits(options)
+    names = list(OPERATIONS) if options.names == "all" else _list(options.names, str)
+    native = options.local == "library"
+    sizes = _list(options.size, parse_size)
+    cases = [Case(name, size, options.root, native) for name in names for size in sizes]
+    places = list(_places(options))
+    for shape, _ in places:
+        for case in cases:
+            check_size(shape, limits, case)
+    _check_outputs(options)
+    rows = []
+    for case in cases:
+        for shape, kind in places:
+            driver = Driver(shape, network, limits, kind=kind, transport=options.transfer)
+            rows.append(CollectiveRow(shape, kind, case, simulate(shape, limits, case, driver)))
+    return _tell(options, "collective", COLLECTIVE_HEAD, rows, (network, limits))
+
+
+def _check(options: argparse.Namespace) -> int:
+    if options.times < 1:
+        raise UsageError(f"--times {options.times}: give at least 1")
+    sizes = _list(options.size, parse_size)
+    network, rows = compare(parse_shape(options.topology), _list(options.names, str), sizes, options.times)
+    # A job without two processes of one client has nothing of its own to say of that.
+    tiers = {"between clients": network.wide, "within a client": network.local}
+    for name, tier in list(tiers.items())[: 1 + (network.local is not network.wide)]:
+        print(
+            f"{name}: L {show_time(tier.latency)}, B {show_rate(tier.bandwidth)}, "
+            f"o_s {show_time(tier.send)}, o_r {show_time(tier.receive)}"
+        )
+    table = Table("collective", "size", "measured", "predicted", "predicted/measured")
+    for row in rows:
+        times = (show_time(round(seconds * SECOND)) for seconds in (row.measured, row.predicted))
+        table.add_row(row.case.operation, str(row.case.size), *times, f"{row.ratio:.2f}")
+    Console().print(table)
+    return 0
+
+
+def _check_outputs(options: argparse.Namespace) -> None:
+    if options.plot is not None:
+        check_plot(options.plot)
+
+
+def _tell(
+    options: argparse.Namespace,
+    what: str,
+    head: Sequence[str],
+    rows: Sequence[CollectiveRow | StartupRow],
+    given: tuple[Network, Limits],
+) -> int:
+    table = Table()
+    for name in head:
+        table.add_column(name, justify="left" if name in ("collective", "hosts") else "right")
+    for row in rows:
+        table.add_row(*row.cells())
+    console = Console()
+    # A file or a pipe has no width to fit into.
+    (console if console.is_terminal else Console(width=160)).print(table)
+    if options.json is not None:
+        _write(options.json, as_json(what, rows, *given))
+    if options.plot is not None:
+        draw(rows, options.plot, options.title or what)
+    return 0
+
+
+def _write(path: Path, value: dict[str, Any]) -> None:
+    try:
+        path.write_text(json.dumps(value, indent=1) + "\n")
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror}") from error

@@ -1,0 +1,158 @@
+"""The dance (IMPI 2.3.8) in virtual time, as our engine dances it.
+
+Every host connects to the lower hosts of other clients, one after another: each takes one round trip (the kernel of the
+other answers) and a little processor time. Only then does it look at who has connected to it, a little time each. The
+four octets of a host rank are one latency behind the connection.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from impi.job import Job
+from impi.simulate.clock import Clock
+from impi.simulate.network import Network
+from impi.startup import Connect, check_rank, dance_steps, encode_rank
+
+__all__ = ["BACKLOG", "Dance", "dance", "dance_by_formula", "dance_by_steps"]
+
+BACKLOG: Final = 1024
+"""Connections that wait at a host that does not accept yet: what our engine asks of its kernel."""
+_MOST_STEPS: Final = 256
+"""Hosts up to which each does its steps; beyond, the formula does."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dance:
+    """What it costs. Times in picoseconds."""
+
+    end: int
+    """The last host has danced."""
+    hosts: int
+    connections: int
+    """In all."""
+    most: int
+    """Most connections of one host: descriptors that it needs."""
+    waiting: int
+    """Most that had come to one host at some moment and were not accepted yet; of more than :data:`BACKLOG` its kernel
+    turns some away, and they try again a second later, which is not in :attr:`end`."""
+
+
+def dance(job: Job, network: Network, starts: Sequence[int]) -> Dance:
+    """Dance; ``starts`` says when the hosts of each client begin."""
+    how = dance_by_steps if len(job.hosts) <= _MOST_STEPS else dance_by_formula
+    return how(job, network, starts)
+
+
+class _Host:
+    """One host and its steps."""
+
+    def __init__(self, job: Job, me: int) -> None:
+        self.me = me
+        steps = dance_steps(job, me)
+        self.connects = [step.host for step in steps if isinstance(step, Connect)]
+        self.expected = len(steps) - len(self.connects)
+        self.begun: list[bytes] = []
+        self.free = 0
+        self.waiting = 0
+        self.accepted: set[int] = set()
+        self.accepting = False
+        self.end = -1
+
+
+class _Steps:
+    """All hosts do their steps."""
+
+    def __init__(self, job: Job, network: Network, starts: Sequence[int]) -> None:
+        self._job = job
+        self._network = network
+        self._clock = Clock()
+        self.hosts = [_Host(job, host.index) for host in job.hosts]
+        for host, owner in zip(self.hosts, job.hosts, strict=True):
+            self._clock.at(starts[owner.client], self._next, host, 0)
+
+    def run(self) -> None:
+        self._clock.run()
+        assert all(host.end >= 0 for host in self.hosts), "a host waits for ever"
+
+    def _next(self, host: _Host, at: int) -> None:
+        if at < len(host.connects):
+            round_trip = 2 * self._network.wide.latency
+            self._clock.at(self._clock.now + self._network.connect + round_trip, self._connected, host, at)
+            return
+        host.accepting = True
+        host.free = self._clock.now
+        for octets in host.begun:
+            self._accept(host, octets)
+        self._settle(host)
+
+    def _connected(self, host: _Host, at: int) -> None:
+        other = self.hosts[host.connects[at]]
+        octets = encode_rank(host.me)
+        self._clock.at(self._clock.now + self._network.wide.latency, self._come, other, octets)
+        self._next(host, at + 1)
+
+    def _come(self, host: _Host, octets: bytes) -> None:
+        if host.accepting:
+            self._accept(host, octets)
+            self._settle(host)
+        else:
+            host.begun.append(octets)
+            host.waiting = len(host.begun)
+
+    def _accept(self, host: _Host, octets: bytes) -> None:
+        host.accepted.add(check_rank(self._job, host.me, host.accepted, octets))
+        host.free = max(host.free, self._clock.now) + self._network.connect
+        host.waiting = max(host.waiting, _left(host.free - self._clock.now, self._network.connect))
+
+    def _settle(self, host: _Host) -> None:
+        if len(host.accepted) == host.expected:
+            host.end = max(host.free, self._clock.now)
+
+
+def dance_by_steps(job: Job, network: Network, starts: Sequence[int]) -> Dance:
+    """Every host does what :func:`impi.startup.dance_steps` says and checks who comes, in virtual time."""
+    steps = _Steps(job, network, starts)
+    steps.run()
+    return Dance(
+        end=max(host.end for host in steps.hosts),
+        hosts=len(steps.hosts),
+        connections=sum(len(host.connects) for host in steps.hosts),
+        most=max(len(host.connects) + host.expected for host in steps.hosts),
+        waiting=max(host.waiting for host in steps.hosts),
+    )
+
+
+def dance_by_formula(job: Job, network: Network, starts: Sequence[int]) -> Dance:
+    """The same without the steps: the hosts of a higher client reach host h with their connection number h + 1."""
+    latency, cost = network.wide.latency, network.connect
+    each = cost + 2 * latency
+    counts = [0] * job.nclients
+    for host in job.hosts:
+        counts[host.client] += 1
+    n = len(job.hosts)
+    below = [sum(counts[:client]) for client in range(job.nclients)]
+    end = most = waiting = 0
+    for host in job.hosts:
+        client = host.client
+        at = begins = starts[client] + below[client] * each
+        come: list[tuple[int, int]] = []
+        for other in range(client + 1, job.nclients):
+            insort(come, (starts[other] + (host.index + 1) * each + latency, counts[other]))
+        early = 0
+        for arrival, many in come:
+            at = max(at, arrival) + many * cost
+            early += many
+            waiting = max(waiting, early if arrival < begins else _left(at - arrival, cost))
+        end = max(end, at)
+        most = max(most, n - counts[client])
+    connections = (n * n - sum(count * count for count in counts)) // 2
+    return Dance(end=end, hosts=n, connections=connections, most=most, waiting=waiting)
+
+
+def _left(work: int, cost: int) -> int:
+    """How many are not done yet."""
+    return -(-work // cost) if cost else 0

@@ -1,0 +1,375 @@
+"""Runs the generators of chapter 4 of all processes of a job in virtual time.
+
+Processes of one client that only take part in phases of their own library do the same at the same time, so one
+generator stands for all of them, until it asks for a message: then each gets its own. So 10^5 processes cost
+little where the library has collectives, and one generator and some messages each where it has none.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import count
+from typing import Any, Literal, TypeAlias
+
+from impi.collectives import Algorithm, Local, Recv, Send, Step
+from impi.simulate.clock import Clock
+from impi.simulate.counted import CountedTransport
+from impi.simulate.fabric import Fabric, Parcel, Traffic
+from impi.simulate.local import phase_times, phase_values
+from impi.simulate.messages import Message, Transport
+from impi.simulate.network import Network, wire_time
+from impi.simulate.packets import PacketTransport
+from impi.simulate.shape import DEFAULT_LIMITS, HostKind, Limits, Shape
+from impi.simulate.values import nbytes
+
+__all__ = ["Deadlock", "Driver", "Outcome", "Program", "TransportKind"]
+
+TransportKind: TypeAlias = Literal["counted", "packets"]
+
+Program: TypeAlias = Callable[[int], Algorithm[Any]]
+"""What each rank runs."""
+
+
+class Deadlock(AssertionError):
+    """Nothing can move any more, and somebody waits; or a message was never received."""
+
+
+@dataclass(slots=True, eq=False)
+class _Actor:
+    """One process, or several that do the same."""
+
+    rank: int
+    stands_for: Sequence[int]
+    """Its ranks; :attr:`rank` is the first of them."""
+    algorithm: Algorithm[Any]
+    open: int = 0
+    values: list[Any] = field(default_factory=list)
+    history: list[list[Any]] = field(default_factory=list)
+    """What was handed to it; kept as long as it stands for several."""
+    hops: int = 0
+    started: bool = False
+    end: int = -1
+    result: Any = None
+
+
+@dataclass(slots=True)
+class _Phase:
+    """A phase of one client's library that some have begun."""
+
+    begun: list[tuple[_Actor, int, Local, int]] = field(default_factory=list)
+    procs: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What one collective has cost. Times in picoseconds since all processes have begun it."""
+
+    time: int
+    """Until the last process had ended it."""
+    ends: tuple[tuple[int, int], ...]
+    """Which process ended it when; of those that do the same, one."""
+    results: dict[int, Any]
+    hops: int
+    """Most messages between clients that had to be one after another."""
+    wide: dict[tuple[int, int], Traffic]
+    """Packets and octets from client to client."""
+    messages: int
+    """Messages between clients."""
+    local: Traffic
+    """Messages within clients."""
+    phases: int
+    """Phases of libraries."""
+    busiest_proc: int
+    """Most time that a processor of one process was at it."""
+    busiest_link: int
+    """Most time that the link of one node was sending."""
+    events: int
+
+    @property
+    def packets(self) -> int:
+        """Between clients, in all."""
+        return sum(traffic.packets for traffic in self.wide.values())
+
+    @property
+    def octets(self) -> int:
+        """Between clients, in all, headers included."""
+        return sum(traffic.octets for traffic in self.wide.values())
+
+
+class Driver:
+    """One collective of one job.
+
+    Args:
+        shape: where the processes are.
+        network: what carries the messages.
+        limits: of the job.
+        kind: whether hosts are processes, nodes or clients.
+        transport: ``packets`` drives the real transfer machines, ``counted`` their twin without octets.
+        shared: whether one generator may stand for several processes; never where these share cores.
+    """
+
+    def __init__(
+        self,
+        shape: Shape,
+        network: Network,
+        limits: Limits = DEFAULT_LIMITS,
+        *,
+        kind: HostKind = "proc",
+        transport: TransportKind = "counted",
+        shared: bool = True,
+    ) -> None:
+        self.clock = Clock()
+        self.fabric = Fabric(self.clock, shape, network, kind)
+        self._shape = shape
+        self._network = network
+        # Who shares cores gets in each other's way, so that not all do the same at the same time.
+        self._shared = shared and not network.cores
+        self._transport: Transport = (
+            PacketTransport(self.fabric, shape, limits, self, kind)
+            if transport == "packets"
+            else CountedTransport(self.fabric, limits, self)
+        )
+        self._client_of = shape.client_of
+        self._actors: dict[int, _Actor] = {}
+        self._program: Program = _no_program
+        self._posted: dict[tuple[int, int, int], deque[tuple[_Actor, int]]] = {}
+        """Posted receives, by source, destination and tag."""
+        self._early: dict[tuple[int, int, int], deque[Message]] = {}
+        """What has come before it was asked for."""
+        self._places: dict[Message, tuple[_Actor, int]] = {}
+        """Who waits for what is accepted and not complete."""
+        self._phases: dict[int, _Phase] = {}
+        self._messages = 0
+        self._phase_count = 0
+        self._charge = 0
+
+    def charge(self, octets: int) -> None:
+        """What the running algorithm does just now is to combine so many octets."""
+        self._charge += wire_time(octets, self._network.combine)
+
+    def run(self, program: Program, apart: Sequence[int] = (0,)) -> Outcome:
+        """Run ``program`` on all processes, which begin at once.
+
+        Args:
+            program: what a rank does.
+            apart: ranks that do something of their own, such as a root; the masters are known to.
+
+        Raises:
+            Deadlock: not all of them ended, or a message was not received.
+        """
+        self._program = program
+        self._actors = {actor.rank: actor for actor in self._cast(apart)}
+        for actor in list(self._actors.values()):
+            self._resume(actor)
+        self.clock.run()
+        self._check()
+        return self._outcome()
+
+    def _cast(self, apart: Sequence[int]) -> Iterator[_Actor]:
+        program = self._program
+        for ranks in self._shape.ranks:
+            alone = sorted({ranks[0], *(rank for rank in apart if rank in ranks)})
+            others = [rank for rank in ranks if rank not in alone]
+            # Shared or not, they begin in the same order, so that what is equal in time comes in the same order.
+            for rank in alone if self._shared else (*alone, *others):
+                yield _Actor(rank, (rank,), program(rank))
+            if others and self._shared:
+                yield _Actor(others[0], others, program(others[0]))
+
+    # The algorithm
+
+    def _resume(self, actor: _Actor) -> None:
+        self._charge = 0
+        try:
+            steps = actor.algorithm.send(actor.values) if actor.started else next(actor.algorithm)
+        except StopIteration as stop:
+            actor.result = stop.value
+            self._work(actor, partial(self._finish, actor))
+            return
+        assert steps, "an algorithm never asks for nothing"
+        if len(actor.stands_for) > 1 and actor.started:
+            actor.history.append(actor.values)
+        actor.started = True
+        if self._charge:
+            self._work(actor, _nothing)
+        parted = [] if all(isinstance(step, Local) for step in steps) else self._part(actor)
+        self._start(actor, steps)
+        for other, first in parted:
+            self._start(other, first)
+
+    def _work(self, actor: _Actor, then: Callable[[], None]) -> None:
+        """Call ``then`` when the process has done what it has to do by now, reductions included."""
+        if len(actor.stands_for) > 1:
+            self.clock.at(self.clock.now + self._charge, then)
+        else:
+            self.fabric.workers.do(actor.rank, self._charge, then)
+
+    def _part(self, actor: _Actor) -> list[tuple[_Actor, list[Step]]]:
+        """From here on each of them is alone; the others, and what they do first."""
+        parted = []
+        for rank in actor.stands_for[1:]:
+            other = _Actor(rank, (rank,), self._program(rank), hops=actor.hops, started=True)
+            steps = next(other.algorithm)
+            for values in actor.history:
+                steps = other.algorithm.send(values)
+            self._actors[rank] = other
+            parted.append((other, steps))
+        actor.stands_for = (actor.rank,)
+        actor.history = []
+        return parted
+
+    def _finish(self, actor: _Actor) -> None:
+        actor.end = self.clock.now
+
+    def _start(self, actor: _Actor, steps: list[Step]) -> None:
+        # One more than there are, so that one that is done at once does not let the algorithm go on.
+        actor.open = len(steps) + 1
+        actor.values = [None] * sum(not isinstance(step, Send) for step in steps)
+        slots = count()
+        numbered = [(step, -1 if isinstance(step, Send) else next(slots)) for step in steps]
+        for step, slot in numbered:
+            if isinstance(step, Recv):  # first, as the engine does
+                self._post(actor, step, slot)
+        for step, slot in numbered:
+            if isinstance(step, Send):
+                self._send(actor, step)
+            elif isinstance(step, Local):
+                self._join(actor, step, slot)
+        self._done(actor)
+
+    def _done(self, actor: _Actor) -> None:
+        actor.open -= 1
+        if actor.open == 0:
+            self._resume(actor)
+
+    # Messages
+
+    def _post(self, actor: _Actor, step: Recv, slot: int) -> None:
+        key = step.source, actor.rank, step.tag
+        early = self._early.get(key)
+        if not early:
+            self._posted.setdefault(key, deque()).append((actor, slot))
+            return
+        message = early.popleft()
+        if not early:
+            del self._early[key]
+        self._places[message] = actor, slot
+        if self._is_wide(message):
+            self._transport.accept(message)
+        else:
+            self.received(message)
+
+    def _send(self, actor: _Actor, step: Send) -> None:
+        assert step.dest != actor.rank and 0 <= step.dest < self._shape.size
+        wide = self._client_of[actor.rank] != self._client_of[step.dest]
+        size = nbytes(step.value)
+        message = Message(actor.rank, step.dest, step.tag, step.value, size, actor.hops + wide)
+        if wide:
+            self._messages += 1
+            self._transport.send(message)
+        else:
+            left, come = partial(self._done, actor), partial(self._come, message)
+            self.fabric.message(Parcel(actor.rank, step.dest, size, left, come))
+
+    def _is_wide(self, message: Message) -> bool:
+        return self._client_of[message.source] != self._client_of[message.dest]
+
+    def _come(self, message: Message) -> None:
+        """A message of the own client is there, whole."""
+        if self.arrived(message):
+            self.received(message)
+
+    def arrived(self, message: Message) -> bool:
+        """See :class:`impi.simulate.messages.Listener`."""
+        key = message.source, message.dest, message.tag
+        posted = self._posted.get(key)
+        if not posted:
+            self._early.setdefault(key, deque()).append(message)
+            return False
+        self._places[message] = posted.popleft()
+        if not posted:
+            del self._posted[key]
+        return True
+
+    def received(self, message: Message) -> None:
+        """See :class:`impi.simulate.messages.Listener`."""
+        actor, slot = self._places.pop(message)
+        actor.values[slot] = message.value
+        actor.hops = max(actor.hops, message.hops)
+        self._done(actor)
+
+    def sent(self, message: Message) -> None:
+        """See :class:`impi.simulate.messages.Listener`."""
+        self._done(self._actors[message.source])
+
+    # Phases of libraries
+
+    def _join(self, actor: _Actor, step: Local, slot: int) -> None:
+        client = self._client_of[actor.rank]
+        phase = self._phases.setdefault(client, _Phase())
+        phase.begun.append((actor, slot, step, self.clock.now))
+        phase.procs += len(actor.stands_for)
+        if phase.procs == len(self._shape.ranks[client]):
+            self._together(self._phases.pop(client))
+
+    def _together(self, phase: _Phase) -> None:
+        self._phase_count += 1
+        steps = {actor.rank: step for actor, _, step, _ in phase.begun}
+        actors = {actor.rank: actor for actor, _, _, _ in phase.begun}
+        kinds = {(step.what, step.root) for step in steps.values()}
+        assert len(kinds) == 1, f"one client is in different phases: {kinds}"
+        [(what, root)] = kinds
+        starts = {actor.rank: start for actor, _, _, start in phase.begun}
+        of_root = starts.get(root, self.clock.now)
+        one = steps.get(root, phase.begun[0][2])
+        ends = phase_times(one, phase.procs, self.clock.now, of_root, self._network)
+        values = phase_values(steps, phase.procs)
+        most = max(actor.hops for actor in actors.values())
+        for actor, slot, _, _ in phase.begun:
+            if what in ("bcast", "scatter"):
+                actor.hops = max(actor.hops, actors[root].hops)
+            elif what not in ("gather", "reduce") or actor.rank == root:
+                actor.hops = most
+            end = max(self.clock.now, ends.root if actor.rank == root else ends.others)
+            self.clock.at(end, self._brought, actor, slot, values[actor.rank])
+
+    def _brought(self, actor: _Actor, slot: int, value: Any) -> None:
+        actor.values[slot] = value
+        self._done(actor)
+
+    # The end
+
+    def _check(self) -> None:
+        waiting = [actor.rank for actor in self._actors.values() if actor.end < 0]
+        if waiting:
+            shown = ", ".join(map(str, sorted(waiting)[:8]))
+            raise Deadlock(f"{len(waiting)} processes wait for ever, among them {shown}")
+        if self._early or self._posted or self._places or not self._transport.quiet():
+            raise Deadlock(f"{sum(map(len, self._early.values()))} messages were sent and never received")
+
+    def _outcome(self) -> Outcome:
+        actors = self._actors.values()
+        return Outcome(
+            time=max(actor.end for actor in actors),
+            ends=tuple(sorted((actor.rank, actor.end) for actor in actors)),
+            results={actor.rank: actor.result for actor in actors},
+            hops=max(actor.hops for actor in actors),
+            wide=self.fabric.wide,
+            messages=self._messages,
+            local=self.fabric.local,
+            phases=self._phase_count,
+            busiest_proc=max(self.fabric.workers.busy),
+            busiest_link=max(self.fabric.links.busy),
+            events=self.clock.events,
+        )
+
+
+def _nothing() -> None:
+    """What comes after is there already."""
+
+
+def _no_program(rank: int) -> Algorithm[Any]:
+    raise AssertionError("nothing to run")

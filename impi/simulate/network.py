@@ -1,0 +1,68 @@
+"""What the model knows of machines and networks.
+
+A message costs as in LogGP and pLogP (Alexandrov et al. 1995; Kielmann et al. 2000, used for MPI's collectives by
+Barchet-Estefanel and Mounie, EuroPVM/MPI 2004): overhead o_s of the sender's processor, wire time m/B on the link of
+its node, latency L, wire time on the receiver's link (cut through: it adds only where that link is busy), overhead o_r
+of the receiver's processor. Links and processors serve what comes in the order in which it comes; so the gap g(m) of
+pLogP is not a parameter but follows: max(o_s(m), m/B, o_r(m)).
+
+Not in the model: TCP's slow start, windows and losses; switches that are shared; what else the machines do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from impi.simulate.units import SECOND
+
+__all__ = ["Network", "Tier", "wire_time"]
+
+
+def wire_time(nbytes: int, rate: int) -> int:
+    """Picoseconds that ``nbytes`` octets take at ``rate`` octets a second, rounded up; a rate of 0 is no limit."""
+    return -(-nbytes * SECOND // rate) if rate else 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tier:
+    """One kind of way between two processes. Times are picoseconds, rates octets a second with 0 for no limit."""
+
+    latency: int
+    bandwidth: int
+    """Of a node's link, each way; all its processes share it."""
+    send: int
+    """o_s: processor time of the sender for one packet (or local message)."""
+    receive: int
+    """o_r: processor time of the receiver for one."""
+    copy: int = 0
+    """Rate at which either processor handles the octets themselves: o_s(m) = send + m/copy."""
+
+    def sending(self, nbytes: int) -> int:
+        """o_s(m)."""
+        return self.send + wire_time(nbytes, self.copy)
+
+    def receiving(self, nbytes: int) -> int:
+        """o_r(m)."""
+        return self.receive + wire_time(nbytes, self.copy)
+
+    def hop(self, nbytes: int) -> int:
+        """One message alone, from the sender's call to the receiver's hands: o_s(m) + m/B + L + o_r(m)."""
+        return self.sending(nbytes) + wire_time(nbytes, self.bandwidth) + self.latency + self.receiving(nbytes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Network:
+    """All parameters of a run."""
+
+    wide: Tier
+    """Between processes of different clients: packets of chapter 3, over the links of the nodes."""
+    local: Tier
+    """Between processes of one client: the MPI library's own messages. Without contention: its bandwidth is a copy."""
+    combine: int = 0
+    """Octets a second that a reduction combines."""
+    route: int = 0
+    """Processor time of a host agent for each packet."""
+    connect: int = 0
+    """Processor time of either end for one connection of the dance."""
+    cores: int = 0
+    """Processors of a node, which its processes share; 0 for as many as there are processes."""

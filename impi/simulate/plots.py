@@ -1,0 +1,92 @@
+"""Curves of a run over the number of clients or processes, as PNG or SVG; by matplotlib, which is not always there."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from impi.errors import UsageError
+from impi.simulate.report import CollectiveRow, StartupRow
+from impi.simulate.units import SECOND
+
+__all__ = ["check_plot", "draw"]
+
+_KINDS: Final = (".svg", ".png")
+
+
+def check_plot(path: Path) -> None:
+    """Raise UsageError now if :func:`draw` could not."""
+    if path.suffix not in _KINDS:
+        raise UsageError(f"a plot is a file that ends in .svg or .png, not {path.name!r}")
+    _pyplot()
+
+
+def draw(rows: Sequence[CollectiveRow | StartupRow], path: Path, title: str) -> None:
+    """One curve for all that differ in the horizontal axis alone: processes if these vary, else clients, else size.
+
+    Raises:
+        UsageError: matplotlib is missing, or the file cannot be written.
+    """
+    plt = _pyplot()
+    axis, label = _axis(rows)
+    curves: dict[str, list[tuple[int, float]]] = defaultdict(list)
+    for row in rows:
+        for name, seconds in _points(row, axis):
+            curves[name].append((_value(row, axis), seconds))
+    figure, axes = plt.subplots(figsize=(6.4, 4.0), layout="constrained")
+    for name, points in curves.items():
+        points.sort()
+        axes.plot([x for x, _ in points], [y for _, y in points], marker="o", markersize=4, label=name)
+    axes.set(xscale="log", yscale="log", xlabel=label, ylabel="seconds", title=title)
+    ticks = sorted({_value(row, axis) for row in rows})
+    axes.set_xticks(ticks, [str(tick) for tick in ticks])
+    axes.minorticks_off()
+    axes.grid(visible=True, alpha=0.3)
+    axes.legend(fontsize="small")
+    try:
+        # Without dates and random names, so that the same run is the same file.
+        figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror}") from error
+    finally:
+        plt.close(figure)
+
+
+def _pyplot() -> Any:
+    try:
+        import matplotlib as mpl
+    except ImportError:
+        raise UsageError("plots need matplotlib, which is not installed; pip install 'impilab[plots]'") from None
+    mpl.use("Agg")
+    mpl.rcParams["svg.hashsalt"] = "impi"
+    mpl.rcParams["svg.fonttype"] = "none"
+    import matplotlib.pyplot as plt
+
+    return plt
+
+
+def _axis(rows: Sequence[CollectiveRow | StartupRow]) -> tuple[str, str]:
+    names = {"procs": "processes", "clients": "clients", "size": "octets"}
+    for axis, label in names.items():
+        if len({_value(row, axis) for row in rows}) > 1:
+            return axis, label
+    return "procs", "processes"
+
+
+def _value(row: CollectiveRow | StartupRow, axis: str) -> int:
+    if axis == "size":
+        return row.case.size if isinstance(row, CollectiveRow) else 0
+    return row.shape.size if axis == "procs" else len(row.shape.clients)
+
+
+def _points(row: CollectiveRow | StartupRow, axis: str) -> list[tuple[str, float]]:
+    clients = len(row.shape.clients)
+    place = f"{clients} client{'s'[: clients != 1]}" if axis != "clients" else f"{row.shape.size} procs"
+    if isinstance(row, StartupRow):
+        o = row.outcome
+        parts = {"labels exchanged": o.negotiated, "ready": o.danced}
+        return [(f"{part}, hosts per {row.kind}, {place}", time / SECOND) for part, time in parts.items()]
+    size = "" if axis == "size" else f" {row.case.size} B"
+    return [(f"{row.case.operation}{size}, {place}", row.outcome.time / SECOND)]

@@ -1,0 +1,86 @@
+"""Times, sizes and rates as users write them, and back; the simulator counts in picoseconds and octets."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from impi.errors import UsageError
+
+__all__ = ["SECOND", "parse_rate", "parse_size", "parse_time", "show_rate", "show_size", "show_time"]
+
+SECOND: Final = 10**12
+"""Picoseconds in a second."""
+
+_NUMBER: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z/]*)", re.ASCII)
+_TIMES: Final = {"s": SECOND, "ms": 10**9, "us": 10**6, "ns": 10**3, "ps": 1}
+_SIZES: Final = {
+    "": 1,
+    "B": 1,
+    "KB": 10**3,
+    "MB": 10**6,
+    "GB": 10**9,
+    "K": 2**10,
+    "M": 2**20,
+    "G": 2**30,
+    "KiB": 2**10,
+    "MiB": 2**20,
+    "GiB": 2**30,
+}
+_RATES: Final = {
+    "B/s": 1,
+    "KB/s": 10**3,
+    "MB/s": 10**6,
+    "GB/s": 10**9,
+    "Kbit/s": 125,
+    "Mbit/s": 125 * 10**3,
+    "Gbit/s": 125 * 10**6,
+}
+
+
+def parse_time(text: str) -> int:
+    """Picoseconds in ``50us``; a plain 0 needs no unit. Raises UsageError."""
+    return 0 if text == "0" else _parse(text, "a time", _TIMES, "50us")
+
+
+def parse_size(text: str) -> int:
+    """Octets in ``64KiB``, ``64K`` (both 65536), ``64KB`` (64000) or ``64``. Raises UsageError."""
+    return _parse(text, "a size", _SIZES, "64KiB")
+
+
+def parse_rate(text: str) -> int:
+    """Octets a second in ``1.25GB/s`` or ``10Gbit/s``, at least one. Raises UsageError."""
+    rate = _parse(text, "a rate", _RATES, "1.25GB/s")
+    if rate < 1:
+        raise UsageError(f"the rate {text!r} moves nothing; give at least 1B/s")
+    return rate
+
+
+def _parse(text: str, what: str, units: dict[str, int], example: str) -> int:
+    match = _NUMBER.fullmatch(text.strip())
+    if match is None or match[2] not in units:
+        known = ", ".join(unit for unit in units if unit)
+        raise UsageError(f"{text!r} is not {what}; write a number and one of {known}, such as {example}")
+    return round(float(match[1]) * units[match[2]]) if "." in match[1] else int(match[1]) * units[match[2]]
+
+
+def show_time(ps: int) -> str:
+    """Three digits and a unit: ``1.25 ms``."""
+    return _show(ps, (("ps", 1), ("ns", 10**3), ("us", 10**6), ("ms", 10**9), ("s", SECOND)))
+
+
+def show_size(octets: int) -> str:
+    """Three digits and a decimal unit: ``1.28 GB``."""
+    return _show(octets, (("B", 1), ("KB", 10**3), ("MB", 10**6), ("GB", 10**9), ("TB", 10**12), ("PB", 10**15)))
+
+
+def show_rate(octets: int) -> str:
+    """As :func:`show_size`, a second."""
+    return f"{show_size(octets)}/s"
+
+
+def _show(value: int, units: tuple[tuple[str, int], ...]) -> str:
+    name, size = next((unit for unit in reversed(units) if value >= unit[1]), units[0])
+    scaled = value / size
+    digits = 0 if size == 1 or scaled >= 100 else 1 if scaled >= 10 else 2
+    return f"{scaled:.{digits}f} {name}"

@@ -1,0 +1,114 @@
+"""``impi simulate`` as a user calls it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from impi.cli.impi import main
+from impi.errors import UsageError
+from impi.simulate.measure import compare, fit
+from impi.simulate.shape import parse_shape
+from impi.simulate.units import SECOND
+
+
+def test_a_table_and_the_same_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "out.json"
+    argv = ["simulate", "collective", "barrier,bcast", "--clients", "2,8", "--procs", "16", "--json", str(file)]
+    assert main(argv) == 0
+    out = capsys.readouterr().out
+    assert out.count("│ barrier ") == out.count("│ bcast ") == 2
+    first = json.loads(file.read_text())
+    assert [(row["collective"], row["clients"], row["messages"]) for row in first["rows"]] == [
+        ("barrier", 2, 2),
+        ("barrier", 8, 14),
+        ("bcast", 2, 1),
+        ("bcast", 8, 7),
+    ]
+    assert first["network"]["wide"]["latency"] == 50 * 10**6
+    assert main(argv) == 0
+    assert json.loads(file.read_text()) == first
+
+
+def test_the_real_machines_say_the_same(tmp_path: Path) -> None:
+    rows = []
+    for transfer in ("counted", "packets"):
+        file = tmp_path / transfer
+        argv = ["simulate", "collective", "all", "--topology", "2x2+1x3", "--size", "8,4K", "--hosts", "proc,client"]
+        assert main([*argv, "--transfer", transfer, "--json", str(file)]) == 0
+        rows.append(json.loads(file.read_text())["rows"])
+    assert rows[0] == rows[1]
+
+
+def test_startup(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "out.json"
+    argv = ["simulate", "startup", "--clients", "3", "--procs", "12", "--hosts", "proc,client", "--json", str(file)]
+    assert main(argv) == 0
+    assert [row["connections"] for row in json.loads(file.read_text())["rows"]] == [48, 3]
+    assert "client (3)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("suffix", ["svg", "png"])
+def test_a_plot(tmp_path: Path, suffix: str) -> None:
+    pytest.importorskip("matplotlib", reason="matplotlib is not here: pip install 'impilab[plots]'")
+    file = tmp_path / f"plot.{suffix}"
+    argv = ["simulate", "collective", "bcast", "--clients", "2,4", "--procs", "8", "--plot", str(file)]
+    assert main(argv) == 0
+    first = file.read_bytes()
+    assert main(argv) == 0
+    assert file.read_bytes() == first
+
+
+@pytest.mark.parametrize(
+    ("argv", "sentence"),
+    [
+        ("collective nope", "there is no collective 'nope'"),
+        ("collective bcast --clients 33", "a job has 1 to 32 clients, not 33"),
+        ("collective bcast --clients 2,x", "'x' is no number of clients"),
+        ("collective bcast --clients 8 --procs 4", "4 processes cannot be spread over 8 clients"),
+        ("collective bcast --latency 5", "'5' is not a time"),
+        ("collective bcast --hosts nodes", "--hosts 'nodes' is none of proc, node, client"),
+        ("collective bcast --root 99999", "root 99999 is not in 0..1023"),
+        ("collective bcast --topology 2x2+x", "'x' is not NODESxPROCS"),
+        ("collective bcast --datalen 0", "datalen"),
+        ("collective bcast --ackmark 9 --hiwater 8", "ackmark"),
+        ("collective bcast --cores -1", "--cores -1"),
+        ("collective bcast --per-node 0", "a node cannot have 0 processes"),
+        ("collective bcast --plot x.pdf", "a plot is a file that ends in .svg or .png"),
+        ("collective bcast --procs 8 --clients 2 --json /nowhere/at/all", "cannot be written"),
+        ("collective alltoall --procs 100000", "alltoall among 100000 processes is 9999900000 messages"),
+        ("startup --nope", "unrecognized arguments: --nope"),
+        ("check reduce", "'reduce' is not measured"),
+        ("check --topology 1x2", "2 clients or more"),
+        ("check --times 0", "--times 0"),
+        ("", "required: WHAT"),
+    ],
+)
+def test_a_mistake_is_one_sentence(argv: str, sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", *argv.split()]) == 4
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1 and err.startswith("impi simulate: ") and sentence in err
+
+
+def test_what_was_measured_becomes_a_network() -> None:
+    seen = {"small": 100e-6, "large": 150e-6, "send": 20e-6, "receive": 30e-6, "octets": 50_000}
+    tier = fit({"wide": seen}).wide
+    assert (tier.send, tier.receive, tier.latency) == (20 * 10**6, 30 * 10**6, 50 * 10**6)
+    assert tier.bandwidth == pytest.approx(10**9)
+    overlapping = fit({"wide": {**seen, "send": 100e-6, "receive": 300e-6}}).wide
+    assert (overlapping.send, overlapping.receive, overlapping.latency) == (25 * 10**6, 75 * 10**6, 0)
+
+
+def test_a_real_job_is_measured_and_predicted() -> None:
+    """That there are figures; how good they are depends on what else the machine does."""
+    network, rows = compare(parse_shape("1x2+1x1"), ["barrier", "bcast"], [8, 4096], 3)
+    assert [(row.case.operation, row.case.size) for row in rows] == [("barrier", 0), ("bcast", 8), ("bcast", 4096)]
+    assert all(0 < row.measured < 60 and 0 < row.predicted < 60 for row in rows)
+    assert network.wide.hop(8) > 0 and network.local.hop(8) < SECOND
+
+
+def test_a_job_that_cannot_be_compared() -> None:
+    with pytest.raises(UsageError, match="at most 64"):
+        compare(parse_shape("1x40+1x40"), ["barrier"], [8], 1)

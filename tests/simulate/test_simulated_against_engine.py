@@ -1,0 +1,121 @@
+"""What the simulator says is sent is what the engine sends: real jobs in threads, over sockets."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from simulate_world import driver
+
+from impi.collectives import (
+    Algorithm,
+    Fixed,
+    Layout,
+    Reduction,
+    allgather,
+    allreduce,
+    barrier,
+    bcast,
+    gather,
+    is_short,
+    scan,
+    scatter,
+)
+from impi.collectives import reduce as reduce_
+from impi.engine.collective import CollectiveOperation, OctetCodec
+from impi.engine.engine import Engine
+from impi.simulate.catalogue import Case, simulate
+from impi.simulate.messages import Message
+from impi.simulate.shape import Limits, Shape
+from impi.transfer import Transfer
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "engine"))  # its jobs in one process
+
+from engine_world import make_job, run_job
+
+sys.path.pop(0)
+
+Sent = Counter[tuple[int, int, int, int]]
+"""How many messages (source, destination, tag, octets) were sent between clients."""
+
+TOTAL: Reduction[Any] = Reduction(lambda a, b: bytes(b))
+RUNS: dict[str, Callable[[Layout, int, Limits, int], Algorithm[Any]]] = {
+    "barrier": lambda lay, r, lim, size: barrier(lay, r, maxlinear=lim.maxlinear),
+    "bcast": lambda lay, r, lim, size: bcast(lay, r, 0, bytes(size), maxlinear=lim.maxlinear),
+    "reduce": lambda lay, r, lim, size: reduce_(lay, r, 0, bytes(size), TOTAL, maxlinear=lim.maxlinear),
+    "allreduce": lambda lay, r, lim, size: allreduce(lay, r, bytes(size), TOTAL, maxlinear=lim.maxlinear),
+    "scan": lambda lay, r, lim, size: scan(lay, r, bytes(size), TOTAL),
+    "scatter": lambda lay, r, lim, size: scatter(lay, r, 0, [bytes(size)] * lay.size),
+    "gather": lambda lay, r, lim, size: gather(
+        lay, r, 0, bytes(size), Fixed(size), maxlinear=lim.maxlinear, short=is_short(size, lim.xsize)
+    ),
+    "allgather": lambda lay, r, lim, size: allgather(
+        lay, r, bytes(size), Fixed(size), maxlinear=lim.maxlinear, short=is_short(size, lim.xsize)
+    ),
+}
+
+
+def sent_by_engines(shape: Shape, limits: Limits, operation: str, size: int) -> Sent:
+    job = make_job(
+        [len(ranks) for ranks in shape.ranks],
+        maxdatalen=limits.datalen,
+        maxlinear=limits.maxlinear,
+        xsize=limits.xsize,
+        ackmark=limits.ackmark,
+        hiwater=limits.hiwater,
+    )
+    layout = Layout(shape.client_of)
+    sent: Sent = Counter()
+
+    def program(engine: Engine) -> None:
+        context = engine.make_context(0, range(len(job.procs)))
+        engine.open(context)
+        algorithm = RUNS[operation](layout, engine.rank, limits, size)
+        running = CollectiveOperation(engine, context, algorithm, OctetCodec())
+        engine.wait(lambda: running.done)
+
+    original = Transfer.send
+
+    def spy(machine: Transfer, dest: int, **how: Any) -> Any:
+        sent[how["lsrank"], dest, how["tag"], sum(view.nbytes for view in how["views"])] += 1
+        return original(machine, dest, **how)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Transfer, "send", spy)
+        run_job(job, program)
+    return sent
+
+
+def sent_in_simulation(shape: Shape, limits: Limits, operation: str, size: int) -> Sent:
+    driving = driver(shape, limits)
+    sent: Sent = Counter()
+    original = driving._transport.send
+
+    def spy(message: Message) -> None:
+        sent[message.source, message.dest, message.tag, message.nbytes] += 1
+        original(message)
+
+    driving._transport.send = spy  # type: ignore[method-assign]
+    outcome = simulate(shape, limits, Case(operation, size, native=False), driving)
+    assert sent.total() == outcome.messages
+    return sent
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    st.lists(st.integers(1, 3), min_size=2, max_size=4),
+    st.sampled_from(sorted(RUNS)),
+    st.sampled_from([0, 8, 65, 200]),
+    st.integers(0, 4),
+)
+def test_the_engine_sends_what_was_simulated(clients: list[int], operation: str, size: int, maxlinear: int) -> None:
+    shape = Shape(tuple((n,) for n in clients))
+    limits = Limits(datalen=64, ackmark=2, hiwater=4, maxlinear=maxlinear, xsize=100)
+    predicted = sent_in_simulation(shape, limits, operation, size)
+    assert predicted == sent_by_engines(shape, limits, operation, size)

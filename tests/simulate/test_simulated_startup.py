@@ -1,0 +1,96 @@
+"""Start-up in virtual time: the machines of chapter 2 make the job, and the dance is what its steps say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from simulate_world import SHAPES, US, network
+
+from impi.errors import UsageError
+from impi.simulate import startup
+from impi.simulate.dance import dance_by_formula, dance_by_steps
+from impi.simulate.shape import HOSTS, Limits, Shape, parse_shape, spread
+from impi.simulate.startup import start_up
+from impi.simulate.units import parse_rate, parse_size, parse_time, show_size, show_time
+
+KINDS = st.sampled_from(HOSTS)
+
+
+@settings(deadline=None)
+@given(SHAPES, KINDS, st.data())
+def test_the_formula_of_the_dance_is_what_its_steps_do(shape: Shape, kind: Any, data: st.DataObject) -> None:
+    starts = data.draw(st.lists(st.integers(0, 10**9), min_size=len(shape.clients), max_size=len(shape.clients)))
+    job = shape.job(kind, Limits())
+    cost = data.draw(st.integers(1, 200 * US))
+    args = (job, network(connect=cost), starts)
+    assert dance_by_steps(*args) == dance_by_formula(*args)
+
+
+@settings(deadline=None, max_examples=40)
+@given(SHAPES, KINDS)
+def test_every_label_takes_a_round_trip_through_the_server(shape: Shape, kind: Any) -> None:
+    outcome = start_up(shape, network(bandwidth=0, overhead=0), kind)
+    trip = 100 * US
+    # TCP's handshake; AUTH and its answer; IMPI, which the last client's answers; then fourteen labels and DONE.
+    assert outcome.joined == 3 * trip
+    assert outcome.negotiated == (3 + 15) * trip
+    assert outcome.commands == 2 * len(shape.clients) * (2 + 15)
+    assert outcome.negotiated <= outcome.told <= outcome.danced
+
+
+@settings(deadline=None, max_examples=40)
+@given(SHAPES, KINDS)
+def test_the_job_is_that_of_the_shape(shape: Shape, kind: Any) -> None:
+    exchange = startup._Exchange(shape, network(), kind, Limits())
+    exchange.run()
+    job, expected = exchange.job, shape.job(kind, Limits())
+    assert job is not None
+    assert (job.procs, job.hosts, job.maxlinear) == (expected.procs, expected.hosts, expected.maxlinear)
+
+
+def test_one_client_that_makes_the_job_for_all_changes_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    shape = spread(20, 3, 4)
+    before = start_up(shape, network())
+    monkeypatch.setattr(startup, "_MANY", 0)
+    assert start_up(shape, network()) == before
+
+
+def test_fewer_hosts_dance_less() -> None:
+    shape = parse_shape("2x4+2x4")
+    dances = {kind: start_up(shape, network(), kind).dance for kind in HOSTS}
+    assert [dances[kind].connections for kind in HOSTS] == [64, 4, 1]
+    assert [dances[kind].most for kind in HOSTS] == [8, 2, 1]
+
+
+@pytest.mark.parametrize(
+    ("parse", "text", "value"),
+    [
+        (parse_time, "50us", 50 * US),
+        (parse_time, "1.5 ms", 1500 * US),
+        (parse_time, "0", 0),
+        (parse_rate, "1.25GB/s", 1_250_000_000),
+        (parse_rate, "10Gbit/s", 1_250_000_000),
+        (parse_size, "64K", 65536),
+        (parse_size, "64KB", 64000),
+        (parse_size, "7", 7),
+    ],
+)
+def test_units(parse: Any, text: str, value: int) -> None:
+    assert parse(text) == value
+
+
+@pytest.mark.parametrize(
+    ("parse", "text"),
+    [(parse_time, "50"), (parse_time, "-1us"), (parse_rate, "0B/s"), (parse_rate, "1GB"), (parse_size, "1e3")],
+)
+def test_what_is_no_unit_is_said(parse: Any, text: str) -> None:
+    with pytest.raises(UsageError, match=r"such as|at least"):
+        parse(text)
+
+
+def test_shown_with_three_digits() -> None:
+    assert [show_time(t) for t in (5, 1250 * 10**3, 99 * US, 2 * 10**14)] == ["5 ps", "1.25 us", "99.0 us", "200 s"]
+    assert show_size(1_280_000_000) == "1.28 GB"
