@@ -7,10 +7,21 @@ host its procs in order (IMPI 2.3.5); so the position of a proc in :attr:`Job.pr
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Final
 
-__all__ = ["ALTERNATIVES", "LONG8_VERSION", "STRICT_VERSION", "Host", "Job", "Proc"]
+from impi.decisions import Decisions
+
+__all__ = [
+    "ALTERNATIVES",
+    "LONG8_VERSION",
+    "REPRODUCIBLE",
+    "STRICT_VERSION",
+    "TUNED_VERSION",
+    "Host",
+    "Job",
+    "Proc",
+]
 
 STRICT_VERSION: Final = (0, 0)
 """IMPI 0.0, which every client supports."""
@@ -18,8 +29,14 @@ STRICT_VERSION: Final = (0, 0)
 LONG8_VERSION: Final = (0x494C4142, 1)
 """Our own version ("ILAB", 1): IMPI 0.0 with 8-byte longs. In force only when every client offers it."""
 
-ALTERNATIVES: Final = ("scatter=masters", "allgatherv=gathervs", "alltoall=masters")
-"""Readings of chapter 4, where its text is lost, that are in force only if every client has chosen them."""
+TUNED_VERSION: Final = (0x494C4142, 2)
+"""Our next version ("ILAB", 2): that, and clients that take a table of decisions."""
+
+REPRODUCIBLE: Final = "reduce=reproducible"
+"""Reductions whose bits do not depend on the clients: no reading of chapter 4, so only between clients of ours."""
+
+ALTERNATIVES: Final = ("scatter=masters", "allgatherv=gathervs", "alltoall=masters", REPRODUCIBLE)
+"""Readings of chapter 4, where its text is lost, and what goes beyond it: in force only if every client chooses it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,11 +87,18 @@ class Job:
 
     collectives: tuple[str, ...] = ()
     """Which of :data:`ALTERNATIVES` all clients have chosen."""
+    decisions: Decisions | None = None
+    """The algorithms of collectives where not those of chapter 4; None: those everywhere."""
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether a version of our own is in force: every client is ours."""
+        return self.version in (LONG8_VERSION, TUNED_VERSION)
 
     @property
     def long_size(self) -> int:
         """Octets of MPI_LONG on the wire: 4 as external32 says, 8 where our own version is in force."""
-        return 8 if self.version == LONG8_VERSION else 4
+        return 8 if self.is_ours else 4
 
     def client_procs(self, client: int) -> tuple[int, ...]:
         """Ranks in MPI_COMM_WORLD of one client's procs, ascending."""
@@ -82,7 +106,8 @@ class Job:
 
     def to_json(self) -> str:
         """One line that :meth:`from_json` reads back; addresses as hex."""
-        value = asdict(self)
+        value = asdict(replace(self, decisions=None))
+        value["decisions"] = None if self.decisions is None else self.decisions.to_json()
         for item in (*value["hosts"], *value["procs"]):
             item["ipv6"] = item["ipv6"].hex()
         return json.dumps(value)
@@ -113,4 +138,12 @@ class Job:
         )
         version = tuple(value.pop("version"))
         collectives = tuple(value.pop("collectives"))
-        return cls(version=(version[0], version[1]), hosts=hosts, procs=procs, collectives=collectives, **value)
+        table = value.pop("decisions")
+        return cls(
+            version=(version[0], version[1]),
+            hosts=hosts,
+            procs=procs,
+            collectives=collectives,
+            decisions=None if table is None else Decisions.parse(table),
+            **value,
+        )

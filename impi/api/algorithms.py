@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from impi import collectives
-from impi.collectives import Algorithm, Fixed, Layout, Octets, Packing, Reduction, inter, is_short
+from impi.collectives import SHAPES, Algorithm, Fixed, Layout, Octets, Packing, Reduction, inter, is_short
 from impi.collectives.tags import (
     ALLTOALL_TAG,
     ALLTOALLV_TAG,
@@ -20,7 +20,8 @@ from impi.collectives.tags import (
     GATHERV_TAG,
     SCATTERV_TAG,
 )
-from impi.job import Job
+from impi.decisions import Decisions, Rule
+from impi.job import REPRODUCIBLE, Job
 from impi.semantics.constants import PROC_NULL, ROOT
 from impi.semantics.errors import error
 from impi.vendors.base import INT_MAX
@@ -39,6 +40,9 @@ class Role:
 
 # Big-endian octets of equal length compare as the numbers they are.
 LARGEST: Reduction[bytes] = Reduction(lambda a, b: max(bytes(a), bytes(b)))
+
+_ALWAYS_LINEAR = 2**31
+_NEVER_LINEAR = 0
 
 
 class Within:
@@ -60,6 +64,7 @@ class Within:
         self._maxlinear = job.maxlinear
         self._xsize = job.xsize
         self._others = job.collectives
+        self._decisions = job.decisions
 
     def role(self, root: int) -> Role:
         """Everybody is a leaf. Raises Exception: ERR_ROOT, there is no such root."""
@@ -74,7 +79,12 @@ class Within:
     def bcast(self, root: int, value: Any, nbytes: int | None = None) -> Algorithm[Any]:
         """IMPI 4.11. ``nbytes``: octets of the value, if everybody knows them."""
         like = self._sized(nbytes)
-        return collectives.bcast(self.layout, self.rank, root, value, maxlinear=self._maxlinear, like=like)
+        rule = self._rule("bcast", nbytes)
+        if rule is None or nbytes is None:
+            return collectives.bcast(self.layout, self.rank, root, value, maxlinear=self._maxlinear, like=like)
+        return collectives.bcast_over(
+            SHAPES[rule.algorithm], self.layout, self.rank, root, value, nbytes, segment=rule.segment, like=like
+        )
 
     def gather(self, root: int, piece: Octets, packing: Packing, nbytes: int) -> Algorithm[list[Octets] | None]:
         """IMPI 4.12. ``nbytes``: octets of every piece, or 0 if nobody knows the others'."""
@@ -97,6 +107,8 @@ class Within:
         self, root: int, pieces: Sequence[Octets] | None, packing: Fixed | None = None
     ) -> Algorithm[Octets | None]:
         """IMPI 4.14. ``packing``: None if only the root knows the sizes, which is then no matter of IMPI."""
+        if packing is not None and (rule := self._rule("scatter", packing.size)):
+            return collectives.scatter_over(SHAPES[rule.algorithm], self.layout, self.rank, root, pieces, packing)
         if packing is not None and "scatter=masters" in self._others:
             return collectives.scatter_by_masters(self.layout, self.rank, root, pieces, packing)
         like = None if packing is None or self._sized(packing.size * self.size) is None else packing.size
@@ -138,20 +150,36 @@ class Within:
 
     def reduce(self, root: int, value: Any, reduction: Reduction[Any]) -> Algorithm[Any]:
         """IMPI 4.16."""
+        if self._reproducible(reduction):
+            return collectives.reproducible_reduce(self.layout, self.rank, root, value, reduction)
+        rule = self._reduction_rule("reduce", value, reduction)
+        if rule is not None and rule.algorithm == "elimination":
+            return collectives.reduce_by_elimination(
+                self.layout, self.rank, root, value, reduction, threshold=rule.segment, native=self._native
+            )
         return collectives.reduce(
-            self.layout, self.rank, root, value, reduction, maxlinear=self._maxlinear, native=self._native
+            self.layout, self.rank, root, value, reduction, maxlinear=self._linear_up_to(rule), native=self._native
         )
 
     def allreduce(self, value: Any, reduction: Reduction[Any]) -> Algorithm[Any]:
         """IMPI 4.21."""
+        if self._reproducible(reduction):
+            return self._reproducible_allreduce(value, reduction)
+        rule = self._reduction_rule("allreduce", value, reduction)
+        if rule is not None and rule.algorithm == "elimination":
+            return collectives.allreduce_by_elimination(
+                self.layout, self.rank, value, reduction, threshold=rule.segment, native=self._native
+            )
         return collectives.allreduce(
-            self.layout, self.rank, value, reduction, maxlinear=self._maxlinear, native=self._native
+            self.layout, self.rank, value, reduction, maxlinear=self._linear_up_to(rule), native=self._native
         )
 
     def reduce_scatter(
         self, value: Any, reduction: Reduction[Any], divide: Callable[[Any], Sequence[Any]]
     ) -> Algorithm[Any]:
         """IMPI 4.17."""
+        if self._reproducible(reduction):
+            return collectives.reproducible_reduce_scatter(self.layout, self.rank, value, reduction, divide)
         return collectives.reduce_scatter(
             self.layout, self.rank, value, reduction, divide, maxlinear=self._maxlinear, native=self._native
         )
@@ -175,6 +203,39 @@ class Within:
     def _sized(self, nbytes: int | None) -> int | None:
         """``nbytes`` where the local phase can be the vendor's, else None."""
         return nbytes if self._native and nbytes is not None and nbytes <= INT_MAX else None
+
+    def decide(self, decisions: Decisions | None) -> None:
+        """Use another table from the next operation on; all members of the communicator must, with the same."""
+        self._decisions = decisions
+
+    def _rule(self, operation: str, nbytes: int | None) -> Rule | None:
+        """What is decided for this communicator; ``nbytes``: what all know, or None."""
+        clients = self.layout.num_masters()
+        if self._decisions is None or nbytes is None or clients == 1:
+            return None
+        return self._decisions.choose(operation, clients, nbytes)
+
+    def _reduction_rule(self, operation: str, value: Any, reduction: Reduction[Any]) -> Rule | None:
+        # Where the order of values matters, the specification's own algorithm keeps it.
+        if reduction.elements is None or not reduction.commutative:
+            return None
+        return self._rule(operation, reduction.elements.nbytes(value))
+
+    def _linear_up_to(self, rule: Rule | None) -> int:
+        """The ``maxlinear`` that makes the shape that was decided of those of chapter 4."""
+        if rule is None:
+            return self._maxlinear
+        return _ALWAYS_LINEAR if rule.algorithm == "flat" else _NEVER_LINEAR
+
+    def _reproducible(self, reduction: Reduction[Any]) -> bool:
+        # A maximum is the same in any order, and the creation of communicators stays as it is.
+        return REPRODUCIBLE in self._others and reduction is not LARGEST
+
+    def _reproducible_allreduce(self, value: Any, reduction: Reduction[Any]) -> Algorithm[Any]:
+        whole = yield from collectives.reproducible_reduce(self.layout, self.rank, 0, value, reduction)
+        like = value if self._native and reduction.library is not None else None
+        bcast = collectives.bcast(self.layout, self.rank, 0, whole, maxlinear=self._maxlinear, like=like)
+        return (yield from bcast)
 
 
 class Between:

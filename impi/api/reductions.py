@@ -10,7 +10,7 @@ import numpy as np
 from impi.api import transport
 from impi.api.buffers import Message
 from impi.api.op import Op
-from impi.collectives import Reduction
+from impi.collectives import Elements, Reduction
 from impi.engine.collective import ArrayCodec
 from impi.semantics import op as predefined
 from impi.semantics.errors import error
@@ -57,7 +57,10 @@ def plan(message: Message, op: Op) -> Plan:
         return inoutvec
 
     codec = ArrayCodec(typemap, dtype, transport.long_size())
-    return Plan(value, Reduction(combine, op.Is_commutative(), np.copy, _library(name, value)), codec)
+    # External32 has one size at all clients, whatever the native one is.
+    octets = typemap.packed_size(1, external=True, long_size=transport.long_size())
+    elements: Elements[Array] = Elements(octets, len, lambda array, start, end: array[start:end], np.concatenate)
+    return Plan(value, Reduction(combine, op.Is_commutative(), np.copy, _library(name, value), elements), codec)
 
 
 def _library(name: str | None, value: Array) -> tuple[str, str] | None:

@@ -1,6 +1,7 @@
 """``impi``: tools for people who look at IMPI jobs.
 
-Exit codes: 0 as expected, 1 something was wrong, 2 usage, 130 interrupted.
+Exit codes: 0 as expected, 1 something was wrong, 2 usage, 130 interrupted; of ``impi bench`` 0, 1, 3 its own fault, 4
+usage, 130; of ``impi simulate`` 0, 1, 4 usage, 130.
 """
 
 from __future__ import annotations
@@ -8,31 +9,64 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, NoReturn
 
 from impi import __version__
+from impi.cli.benchoptions import BENCH_ENDING, add_bench
 from impi.cli.decode import add_decode
 from impi.cli.ending import Ending
+from impi.cli.tune import add_tune
+from impi.errors import UsageError
 
 __all__ = ["main"]
 
 _ENDING: Final = Ending(prog="impi", usage=2, wrong=1, interrupted=130)
+_SIMULATE_ENDING: Final = Ending(prog="impi simulate", usage=4, wrong=1, interrupted=130)
+_ENDINGS: Final = {"bench": BENCH_ENDING, "simulate": _SIMULATE_ENDING}
+_SIMULATE: Final = "predict start-up and collectives in virtual time"
 _DESCRIPTION: Final = "Tools for people who look at IMPI jobs; 'impi VERB --help' tells more."
+
+
+class _Parser(argparse.ArgumentParser):
+    """Usage errors in one sentence, with the exit code of the verb."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message}; see '{self.prog} --help'")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; the exit code is returned."""
-    parser = argparse.ArgumentParser(prog="impi", description=_DESCRIPTION, allow_abbrev=False)
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    ending = _ENDINGS.get("".join(arguments[:1]), _ENDING)
+    kind = argparse.ArgumentParser if ending is _ENDING else _Parser
+    parser = kind(prog="impi", description=_DESCRIPTION, allow_abbrev=False)
     parser.add_argument("--version", action="version", version=f"impi {__version__}, IMPI 0.0")
     verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
     add_decode(verbs)
+    add_bench(verbs)
+    add_tune(verbs)
 
     def work() -> int:
-        options = parser.parse_args(argv)
+        _add_simulate(verbs, wanted=ending is _SIMULATE_ENDING)
+        options = parser.parse_args(arguments)
         handler: Callable[[argparse.Namespace], int] = options.handler
         return handler(options)
 
-    return _ENDING.of(work)
+    return ending.of(work)
+
+
+def _add_simulate(verbs: argparse._SubParsersAction[argparse.ArgumentParser], *, wanted: bool) -> None:
+    if not wanted:
+        # Its modules are many, and the other verbs need none of them.
+        verbs.add_parser("simulate", help=_SIMULATE)
+        return
+    try:
+        from impi.cli.simulate import add_simulate
+    except ModuleNotFoundError as error:
+        if error.name != "rich":
+            raise
+        raise UsageError("impi simulate needs rich, which is not installed; pip install 'impilab[lab]'") from None
+    add_simulate(verbs, _SIMULATE)
 
 
 if __name__ == "__main__":

@@ -7,12 +7,14 @@ import gc
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from impi import __version__
 from impi.agent import HOSTS
+from impi.decisions import Decisions
 from impi.errors import UsageError
-from impi.job import ALTERNATIVES
+from impi.job import ALTERNATIVES, REPRODUCIBLE
 from impi.quirks import Quirks
 from impi.startup.facts import DEFAULT_ACKMARK, DEFAULT_DATALEN, DEFAULT_HIWATER, MAX_VERIFY
 from impi.vendors import VENDORS
@@ -37,6 +39,7 @@ examples:
 A PROGRAM that ends in .py is run by this Python; its "from mpi4py import MPI" then spans all clients.
 IMPI_VERIFY=1 in the environment of all clients checks that the calls of every collective fit each other; 2 explains
 what does not; 3 compares Info arguments, too; 4 is for assertions, of which these operations have none; 0 is off.
+IMPI_TUNING=FILE is --tuning FILE.
 The exit code is the program's own; 1 when the job failed, 2 when something was asked wrongly, 128+N after signal N."""
 
 
@@ -49,6 +52,7 @@ _CLIENT_ONLY = (
     "xsize",
     "maxlinear",
     "collectives",
+    "tuning",
     "datalen",
     "ackmark",
     "hiwater",
@@ -92,6 +96,20 @@ def _collectives(text: str) -> tuple[str, ...]:
         if name not in ALTERNATIVES:
             raise argparse.ArgumentTypeError(f"there is no {name!r}; the choices are {', '.join(ALTERNATIVES)}")
     return tuple(chosen)
+
+
+def _tuning(parser: argparse.ArgumentParser, option: str | None, variable: str) -> Decisions | None:
+    """The table of --tuning, or else of IMPI_TUNING."""
+    path = variable if option is None else option
+    if not path:
+        return None
+    where = f"IMPI_TUNING={path}" if option is None else f"--tuning {path}"
+    try:
+        return Decisions.parse(Path(path).read_bytes())
+    except OSError as error:
+        parser.error(f"{where} cannot be read: {error.strerror}")
+    except UsageError as error:
+        parser.error(f"{where} is no table of decisions: {error.message}")
 
 
 def _seconds(text: str) -> float:
@@ -169,8 +187,10 @@ def _add_client(parser: argparse.ArgumentParser) -> None:
         "--collectives",
         metavar="LIST",
         type=_collectives,
-        help=f"other readings where the specification is lost, of {','.join(ALTERNATIVES)} (all clients alike)",
+        help=f"other readings where the specification is lost, of {','.join(ALTERNATIVES[:-1])}; {REPRODUCIBLE}: the "
+        "bits of reductions depend on nothing but the ranks, which takes longer (all clients alike)",
     )
+    add("--tuning", metavar="FILE", help="algorithms of collectives, by impi tune; one client's is that of all")
     parser.add_argument_group("what the other clients do against IMPI 0.0; say it to every client alike").add_argument(
         "--peer-quirks",
         metavar="LIST",
@@ -215,6 +235,7 @@ def _client_options(parser: _Parser, args: argparse.Namespace) -> ClientOptions:
         interface=args.interface,
         strict=args.impi_version == "0.0",
         verify=_verify_level(parser, os.environ.get("IMPI_VERIFY") or "0"),
+        decisions=_tuning(parser, args.tuning, os.environ.get("IMPI_TUNING") or ""),
         **{name: value for name, value in chosen.items() if value is not None},
     )
 

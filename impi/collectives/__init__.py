@@ -21,14 +21,21 @@ from impi.collectives.layout import Layout
 from impi.collectives.packing import Fixed, Octets, Packing, Prefixed, Sized
 from impi.collectives.reduce import reduce
 from impi.collectives.reduce_scatter import reduce_scatter
-from impi.collectives.reduction import Reduction
+from impi.collectives.reduction import Elements, Reduction
+from impi.collectives.reproducible import reproducible_reduce, reproducible_reduce_scatter
 from impi.collectives.scan import exscan, scan
 from impi.collectives.scatter import scatter, scatter_by_masters
 from impi.collectives.scatterv import scatterv
+from impi.collectives.shapes import SHAPES, Shape
 from impi.collectives.steps import Algorithm, Local, Recv, Send, Step
+from impi.collectives.tuned_bcast import bcast_over
+from impi.collectives.tuned_reduce import allreduce_by_elimination, reduce_by_elimination
+from impi.collectives.tuned_scatter import scatter_over
 
 __all__ = [
+    "SHAPES",
     "Algorithm",
+    "Elements",
     "Fixed",
     "Layout",
     "Local",
@@ -38,25 +45,32 @@ __all__ = [
     "Recv",
     "Reduction",
     "Send",
+    "Shape",
     "Sized",
     "Step",
     "allgather",
     "allgatherv",
     "allgatherv_by_gathervs",
     "allreduce",
+    "allreduce_by_elimination",
     "alltoall",
     "alltoall_by_masters",
     "alltoallv",
     "barrier",
     "bcast",
+    "bcast_over",
     "exscan",
     "gather",
     "gatherv",
     "is_short",
     "reduce",
+    "reduce_by_elimination",
     "reduce_scatter",
+    "reproducible_reduce",
+    "reproducible_reduce_scatter",
     "scan",
     "scatter",
     "scatter_by_masters",
+    "scatter_over",
     "scatterv",
 ]

@@ -2,17 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-__all__ = ["Reduction"]
+__all__ = ["Elements", "Reduction"]
 
 V = TypeVar("V")
 
 
 def _same(value: V) -> V:
     return value
+
+
+@dataclass(frozen=True, slots=True)
+class Elements(Generic[V]):
+    """How values are made of elements that are combined one by one, so that parts of values can be combined."""
+
+    octets: int
+    """Of one element between clients: the same at all of them."""
+    count: Callable[[V], int]
+    """Elements of a value; the same at all processes of an operation."""
+    part: Callable[[V, int, int], V]
+    """``part(value, start, end)``: some of them, as a value. It may be an alias."""
+    join: Callable[[Sequence[V]], V]
+    """Parts as one value, in their order."""
+
+    def nbytes(self, value: V) -> int:
+        """Octets of a value between clients."""
+        return self.octets * self.count(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,3 +45,5 @@ class Reduction(Generic[V]):
     right where :attr:`combine` never works in place."""
     library: tuple[str, str] | None = None
     """The names of the operation and of the element by which MPI libraries do the same, if they do."""
+    elements: Elements[V] | None = None
+    """None: values are whole, and nobody knows the size of another process's."""

@@ -46,7 +46,8 @@ class OctetCodec:
     def view(self, value: Any) -> memoryview:
         """The octets."""
         view = memoryview(value)
-        return view.cast("B") if view.nbytes else memoryview(b"")
+        # Of nothing, too, it can be written: libraries look, and an empty view of another shape cannot be cast.
+        return view.cast("B") if view.nbytes else memoryview(bytearray())
 
     def fresh(self, like: int) -> bytearray:
         """So many octets."""
@@ -77,7 +78,7 @@ class ArrayCodec:
 
     def view(self, value: Any) -> memoryview:
         """The octets in memory."""
-        return value.view(np.uint8).data if value.size else memoryview(b"")
+        return value.view(np.uint8).data if value.size else memoryview(bytearray())
 
     def fresh(self, like: Any) -> Any:
         """Another array of the same kind."""

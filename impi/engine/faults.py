@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Final
 
 from impi.collectives.tags import FAULT_TAG
 from impi.engine.payload import OctetSource, OctetTarget
-from impi.job import LONG8_VERSION
 from impi.semantics.constants import ERROR_CLASSES
 from impi.semantics.errors import LAST_PREDEFINED, MPIException, error
 
@@ -49,7 +48,7 @@ class Faults:
         self._engine = engine
         self._context = context
         self._others = [rank for rank in range(len(context.peers)) if context.is_inter or rank != context.rank]
-        self._works = engine.job.version == LONG8_VERSION
+        self._works = engine.job.is_ours
         self.begun = 0
         """Collectives that the program has called here, refused ones included: the number of the next."""
         self._refused: dict[int, set[int]] = {}

@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final, TextIO
 
@@ -26,58 +26,18 @@ from impi.launch.interrupts import Interrupts
 from impi.launch.mpich import MpichLauncher
 from impi.launch.net import parse_endpoint
 from impi.launch.openmpi import OpenmpiLauncher
+from impi.launch.options import ClientOptions
 from impi.launch.prefix import find
 from impi.launch.program import Command, Launcher, Program, base_environment
 from impi.launch.pure import PureLauncher
 from impi.launch.rendezvous import Rendezvous
-from impi.quirks import Quirks
 from impi.startup.client import ALL_VERSIONS, STRICT_VERSIONS, Joined, Negotiated
-from impi.startup.facts import DEFAULT_ACKMARK, DEFAULT_DATALEN, DEFAULT_HIWATER, ClientFacts, HostFacts
+from impi.startup.facts import ClientFacts, HostFacts
 from impi.vendors import VENDORS, interfaces
 
 __all__ = ["ClientOptions", "run_client"]
 
 _TURN_S: Final = 60.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClientOptions:
-    """What the command line of ``impirun -client`` says."""
-
-    rank: int
-    """The number of this client."""
-    server: str
-    """HOST:PORT, as ``impirun -server`` has printed it."""
-    argv: tuple[str, ...]
-    """The program and its arguments."""
-    procs: int | None = None
-    """How many procs; None: the slots of all nodes, or 1."""
-    vendor: str = "pure"
-    prefix: str = ""
-    """Folder of the MPI library; empty: look for it."""
-    nodes: str = ""
-    """NODE:SLOTS,...; empty: this machine."""
-    hosts: str = "proc"
-    """What owns the channels to other clients: one of :data:`impi.agent.HOSTS`."""
-    interface: str = ""
-    """Address, interface or network that the procs advertise; empty: where traffic to the server leaves."""
-    strict: bool = False
-    """Whether to offer IMPI 0.0 only."""
-    xsize: int = -1
-    maxlinear: int = -1
-    datalen: int = DEFAULT_DATALEN
-    ackmark: int = DEFAULT_ACKMARK
-    hiwater: int = DEFAULT_HIWATER
-    tag_ub: int | None = None
-    """The highest tag; None: the highest that the vendor has."""
-    quirks: Quirks = Quirks()  # noqa: RUF009  (immutable)
-    """What the user says of the other clients."""
-    verify: int = 0
-    """The level of verification of collectives (IMPI_VERIFY)."""
-    collectives: tuple[str, ...] = ()
-    """Which of :data:`impi.job.ALTERNATIVES` are chosen."""
-    start_timeout_s: float = 60.0
-    """How long procs may take to initialise MPI once the first has begun to."""
 
 
 def run_client(options: ClientOptions, *, environ: Mapping[str, str], stderr: TextIO) -> int:
@@ -229,6 +189,11 @@ class _Session:
                     self._all_clients = True
                 case Negotiated(job=job):
                     self._job = job
+                    if self._options.decisions is not None and job.decisions is None:
+                        self._warn(
+                            "the tuning (--tuning or IMPI_TUNING) is not used: at least one client offers no more than "
+                            "IMPI 0.0"
+                        )
                     self._answer(job)
 
     def _answer(self, job: Job) -> None:
@@ -355,6 +320,7 @@ def _facts(options: ClientOptions, own: tuple[HostFacts, ...], tag_ub: int) -> C
         hiwater=options.hiwater,
         verify=options.verify,
         collectives=options.collectives,
+        decisions=options.decisions,
     )
 
 

@@ -3,21 +3,27 @@
 A choice is a label of ours (IMPI 2.3.5: new ones may be added, clients ignore what they do not know), submitted only
 where a user has chosen something. So a client of ours that hears of a choice that it has not made knows that they
 differ, and says so; one of another implementation is silent.
+
+A table of decisions is another matter: it takes effect only if all clients have it, so those that were given none take
+that of the others. It is submitted only after C_VERSION has shown that every client knows what it is.
 """
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import Final
 
-from impi.errors import StartupError
-from impi.job import ALTERNATIVES
+from impi.decisions import Decisions
+from impi.errors import StartupError, UsageError
+from impi.job import ALTERNATIVES, REPRODUCIBLE, TUNED_VERSION
 from impi.startup.facts import ClientFacts
 from impi.wire import OwnLabel
 
-__all__ = ["check_choice", "encode_choices"]
+__all__ = ["agree_on_decisions", "check_choice", "check_version", "encode_choices", "encode_decisions"]
 
 _VALUE: Final = struct.Struct(">i")
+_LENGTH: Final = struct.Struct(">I")
 
 
 def encode_choices(facts: ClientFacts) -> list[tuple[OwnLabel, bytes]]:
@@ -48,6 +54,48 @@ def check_choice(label: OwnLabel, chosen: dict[int, bytes], own: bytes | None, n
                 f"client {first} has {_show(label, value)} and client {client} has {_show(label, other)}: "
                 "start all clients with the same, or none"
             )
+
+
+def check_version(facts: ClientFacts, version: tuple[int, int]) -> None:
+    """Raise StartupError where the user wants what cannot be in a job of the agreed version."""
+    if REPRODUCIBLE in facts.collectives and version != TUNED_VERSION:
+        raise StartupError(
+            f"--collectives {REPRODUCIBLE} is possible only if all clients are ours, and none has --impi-version 0.0; "
+            f"what all of them offer is version {version[0]:#x}.{version[1]}"
+        )
+
+
+def encode_decisions(decisions: Decisions) -> bytes:
+    """The data of C_TUNING."""
+    text = decisions.to_json().encode()
+    return _LENGTH.pack(len(text)) + text
+
+
+def agree_on_decisions(clients: Sequence[int], data: bytes) -> Decisions:
+    """The one table in the broadcast ``data`` of C_TUNING, which is that of ``clients``, in this order.
+
+    Raises:
+        StartupError: it is not one table for each of them, or they are not the same.
+    """
+    texts: dict[int, bytes] = {}
+    for client in clients:
+        end = _LENGTH.size + (_LENGTH.unpack_from(data)[0] if len(data) >= _LENGTH.size else 0)
+        if not _LENGTH.size < end <= len(data):
+            raise StartupError("C_TUNING is cut short", clause="2.3.5", peer=f"client {client}", octets=data)
+        texts[client], data = data[_LENGTH.size : end], data[end:]
+    if data:
+        raise StartupError(f"C_TUNING has more than the tables of {len(texts)} clients", clause="2.3.5", octets=data)
+    (first, text), *others = texts.items()
+    for client, other in others:
+        if other != text:
+            raise StartupError(
+                f"clients {first} and {client} have different tables of --tuning (or IMPI_TUNING): "
+                "give the same to all clients, or one to one of them"
+            )
+    try:
+        return Decisions.parse(text)
+    except UsageError as error:
+        raise StartupError(f"C_TUNING is no table: {error.message}", peer=f"client {first}") from None
 
 
 _NAMES: Final = {OwnLabel.C_VERIFY: "IMPI_VERIFY", OwnLabel.C_COLLECTIVES: "--collectives"}

@@ -11,17 +11,24 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import Final, TypeAlias
 
+from impi.decisions import Decisions
 from impi.errors import ImpiError, JobError, LocalProtocolError, PeerError, StartupError, Truncated, UsageError
-from impi.job import ALTERNATIVES, LONG8_VERSION, STRICT_VERSION, Job
+from impi.job import ALTERNATIVES, LONG8_VERSION, STRICT_VERSION, TUNED_VERSION, Job
 from impi.startup.agree import agree_on_job, agree_on_version
 from impi.startup.auth import Credentials, Method, encode_mask
-from impi.startup.choices import check_choice, encode_choices
+from impi.startup.choices import (
+    agree_on_decisions,
+    check_choice,
+    check_version,
+    encode_choices,
+    encode_decisions,
+)
 from impi.startup.facts import MAX_CLIENTS, ClientFacts, encode_facts, encode_versions
 from impi.wire import MAX_PAYLOAD, Command, CommandReader, Label, OwnLabel, encode_command
 
 __all__ = ["ALL_VERSIONS", "STRICT_VERSIONS", "ClientEvent", "ClientMachine", "Joined", "Negotiated"]
 
-ALL_VERSIONS: Final = (STRICT_VERSION, LONG8_VERSION)
+ALL_VERSIONS: Final = (STRICT_VERSION, LONG8_VERSION, TUNED_VERSION)
 """What a client offers unless its user asked for 0.0."""
 STRICT_VERSIONS: Final = (STRICT_VERSION,)
 
@@ -92,6 +99,8 @@ class ClientMachine:
         self._labels: deque[tuple[Label | OwnLabel, bytes]] = deque()
         self._facts: ClientFacts | None = None
         self._values: dict[int, bytes] = {}
+        self._version = STRICT_VERSION
+        self._decisions: Decisions | None = None
         self._out = bytearray(encode_command(Command.AUTH, encode_mask(credentials.methods)))
 
     def submit(self, facts: ClientFacts) -> None:
@@ -227,19 +236,33 @@ class ClientMachine:
         self._check_mask(Label(label), mask)
         self._values[label] = payload[8:]
         if label == Label.C_VERSION:
-            # Decided here, and not with the rest, because it may decide which labels follow (2.3.5).
-            agree_on_version(payload[8:], self._nclients)
+            # Decided here, and not with the rest, because it decides which labels follow (2.3.5).
+            self._on_version(agree_on_version(payload[8:], self._nclients))
         self._labels.popleft()
         self._send_label()
 
+    def _on_version(self, version: tuple[int, int]) -> None:
+        self._version = version
+        if self._facts is None:
+            return
+        check_version(self._facts, version)
+        if self._facts.decisions is not None and version == TUNED_VERSION:
+            self._labels.append((OwnLabel.C_TUNING, encode_decisions(self._facts.decisions)))
+
     def _on_choice(self, label: OwnLabel, mask: int, data: bytes) -> None:
+        if label is OwnLabel.C_TUNING and self._version != TUNED_VERSION:
+            return  # Without that version it is nobody's whom we know.
         clients = [client for client in range(self._nclients) if mask >> client & 1]
         mine = bool(self._labels) and self._labels[0][0] is label
-        wrong = mask >> self._nclients or not clients or len(data) != 4 * len(clients)
+        wrong = mask >> self._nclients or not clients
+        wrong = wrong or (label is not OwnLabel.C_TUNING and len(data) != 4 * len(clients))
         if wrong or (self._rank in clients) is not mine:
             raise self._fault(f"broadcast {label.name}, but not what the clients of this job submitted", "2.3.5", data)
-        chosen = {client: data[4 * i : 4 * i + 4] for i, client in enumerate(clients)}
-        check_choice(label, chosen, self._labels[0][1] if mine else None, self._nclients)
+        if label is OwnLabel.C_TUNING:
+            self._decisions = agree_on_decisions(clients, data)
+        else:
+            chosen = {client: data[4 * i : 4 * i + 4] for i, client in enumerate(clients)}
+            check_choice(label, chosen, self._labels[0][1] if mine else None, self._nclients)
         if mine:
             self._labels.popleft()
             self._send_label()
@@ -250,7 +273,7 @@ class ClientMachine:
             return job
         # What was chosen is the same everywhere, or some client has refused it.
         collectives = tuple(name for name in ALTERNATIVES if name in self._facts.collectives)
-        return replace(job, verify=self._facts.verify, collectives=collectives)
+        return replace(job, verify=self._facts.verify, collectives=collectives, decisions=self._decisions)
 
     def _send_label(self) -> None:
         if self._labels:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from impi.decisions import Decisions
 from impi.errors import LocalProtocolError, UsageError
 from impi.job import ALTERNATIVES
 from impi.wire import Label
@@ -79,6 +80,8 @@ class ClientFacts:
     """The level of verification of collectives."""
     collectives: tuple[str, ...] = ()
     """Which of :data:`impi.job.ALTERNATIVES` the user has chosen."""
+    decisions: Decisions | None = None
+    """The table of algorithms that the user has given, for all clients."""
 
     def __post_init__(self) -> None:
         _check("the packet length (datalen)", self.datalen, 1, MAX_UINT4, "2.3.5")

@@ -51,13 +51,15 @@ class Label(IntEnum):
 class OwnLabel(IntEnum):
     """Ours, not the specification's, and above all of its labels (IMPI 2.3.5: clients ignore what they do not know).
 
-    Each carries an Int4 a client, and is submitted only by clients whose user chose something.
+    Each is submitted only by clients whose user chose something, and carries an Int4 a client unless it says otherwise.
     """
 
     C_VERIFY = 0x494C0100
     """The level of IMPI_VERIFY."""
     C_COLLECTIVES = 0x494C0200
     """What --collectives has chosen: bit i is the i-th of ``job.ALTERNATIVES``."""
+    C_TUNING = 0x494C0300
+    """The table of --tuning: a UInt4 with the octets of its JSON, and these; only in jobs of ``job.TUNED_VERSION``."""
 
 
 def encode_command(cmd: int, payload: bytes = b"") -> bytes:

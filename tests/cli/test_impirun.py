@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from impi import __version__
 from impi.cli import impirun
+from impi.decisions import Decisions, Rule
 from impi.launch.client import ClientOptions
 from impi.launch.server import ServerOptions
 from impi.quirks import Quirks
@@ -59,6 +61,27 @@ def test_no_level_of_verification(
         impirun.main(["-client", "1", "10.0.0.1:99", "a.out"])
     assert (ended.value.code, called) == (2, [])
     assert f"IMPI_VERIFY is a level from 0 to 4, not '{text}'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", [True, False])
+def test_a_table_of_decisions(option: bool, called: list[Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    table = Decisions.of({"bcast": (Rule("chain", segment=100),)})
+    path = tmp_path / "tuning.json"
+    path.write_text(table.to_json())
+    # What is said on the command line counts, and the file of the variable need not be there.
+    monkeypatch.setenv("IMPI_TUNING", "/nowhere" if option else str(path))
+    impirun.main(["-client", "1", "h:9", *(["--tuning", str(path)] if option else []), "a.out"])
+    assert [options.decisions for options in called] == [table]
+
+
+def test_a_variable_that_names_no_table(
+    called: list[Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("IMPI_TUNING", "/nowhere/x")
+    with pytest.raises(SystemExit) as ended:
+        impirun.main(["-client", "1", "h:9", "a.out"])
+    assert (ended.value.code, called) == (2, [])
+    assert "IMPI_TUNING=/nowhere/x cannot be read: No such file" in capsys.readouterr().err
 
 
 def test_client_with_everything_chosen(called: list[Any]) -> None:
@@ -135,6 +158,9 @@ def test_all_that_follows_the_program_is_the_programs(rest: str, argv: tuple[str
         ("-client 0 h:1 --peer-quirks lam p", "no quirk 'lam'; the quirks are little-endian, reduce-on-p2p"),
         ("-client 0 h:1 --peer-quirks= p", "no quirk ''"),
         ("-client 0 h:1 --collectives scatter=x p", "there is no 'scatter=x'; the choices are scatter=masters, allga"),
+        ("-server 2 --tuning x", "--tuning belongs to -client, not to -server"),
+        ("-client 0 h:1 --tuning /nowhere/x p", "--tuning /nowhere/x cannot be read: No such file or directory"),
+        ("-client 0 h:1 --tuning /dev/null p", "--tuning /dev/null is no table of decisions: no JSON"),
         ("-client 0 h:1 --nosuch p", "--nosuch"),
         ("-client 0 h:1 --vend mpich p", "--vend"),
     ],

@@ -11,16 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from impi.engine.faults import Faults
-from impi.job import LONG8_VERSION, STRICT_VERSION
 from impi.semantics.errors import error, table
 
 Words = dict[tuple[int, int], deque[bytes]]
 
 
 class Engine:
-    def __init__(self, rank: int, words: Words, version: tuple[int, int] = LONG8_VERSION) -> None:
+    def __init__(self, rank: int, words: Words, *, is_ours: bool = True) -> None:
         self.rank = rank
-        self.job = SimpleNamespace(version=version)
+        self.job = SimpleNamespace(is_ours=is_ours)
         self._words = words
 
     def send(self, context: Any, dest: int, tag: int, source: Any, *, collective: bool) -> None:
@@ -127,7 +126,7 @@ def test_a_code_of_the_programs_own_is_told_as_other() -> None:
 
 def test_where_another_implementation_may_be_nothing_is_sent() -> None:
     words: Words = {}
-    engine: Any = Engine(0, words, STRICT_VERSION)
+    engine: Any = Engine(0, words, is_ours=False)
     context: Any = SimpleNamespace(rank=0, peers=[0, 1], is_inter=False)
     faults = Faults(engine, context)
     faults.refuse("Bcast", error("ERR_ROOT"))

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from impi.errors import ImpiError, JobError, LocalProtocolError, PeerError, StartupError, UsageError
-from impi.job import ALTERNATIVES, LONG8_VERSION, STRICT_VERSION
+from impi.job import ALTERNATIVES, STRICT_VERSION, TUNED_VERSION
 from impi.startup import (
     ALL_VERSIONS,
     STRICT_VERSIONS,
@@ -77,7 +77,7 @@ def test_all_come_to_the_same_job(facts_of: Maker, nclients: int, credentials: C
     assert jobs == [jobs[0]] * nclients
     job = jobs[0].job
     assert (job.nclients, len(job.hosts), len(job.procs)) == (nclients, 2 * nclients, 3 * nclients)
-    assert (job.version, job.long_size) == (LONG8_VERSION, 8)
+    assert (job.version, job.long_size) == (TUNED_VERSION, 8)
 
 
 def test_one_strict_client_makes_a_strict_job(facts_of: Maker) -> None:
@@ -172,7 +172,7 @@ def test_no_client_has_this_number(rank: int) -> None:
         ClientMachine(rank, NONE)
 
 
-@pytest.mark.parametrize("versions", [(), (LONG8_VERSION,), (STRICT_VERSION, STRICT_VERSION), ((0, 0), (2, 0), (1, 0))])
+@pytest.mark.parametrize("versions", [(), (TUNED_VERSION,), (STRICT_VERSION, STRICT_VERSION), ((0, 0), (2, 0), (1, 0))])
 def test_versions_that_cannot_be_offered(versions: tuple[tuple[int, int], ...]) -> None:
     with pytest.raises(LocalProtocolError):
         ClientMachine(0, NONE, versions)

@@ -1,0 +1,101 @@
+"""``impi tune``: measure, predict, compare, and write the table of decisions that a job then uses."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+from impi.decisions import FORMAT
+from impi.errors import LabError, UsageError
+
+__all__ = ["add_tune", "tune"]
+
+_DEFAULT_LAYOUT: Final = "pure:1,pure:1,pure:1"
+_HELP: Final = """\
+One proc of each client takes part. The parameters of the pLogP model (latency, overheads, gap) are measured between
+pairs of clients; closed formulas then say what each algorithm costs for any number of clients and octets, and what they
+say is shown beside what was measured among the clients of the layout (> the model's choice, * the fastest).
+
+examples:
+  impi tune --layout mpich:1,openmpi:1,pure:1 -o tuning.json
+  impirun -client 0 HOST:PORT --tuning tuning.json ...       # one client's table is that of all; or IMPI_TUNING
+
+Between machines the measuring program is a job like any other, and FILE is at the proc of rank 0:
+  impirun -client R HOST:PORT --vendor V python -m impi.tune.measure FILE
+  impi tune --from FILE -o tuning.json
+
+The exit code is 0, or 1 when the job failed, or 2 when something was asked wrongly."""
+
+
+def add_tune(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the verb to the command line of ``impi``."""
+    parser = verbs.add_parser(
+        "tune",
+        help="measure the network between clients and choose algorithms of collectives",
+        description="Choose the algorithms of collectives by models of what was measured between clients.",
+        epilog=_HELP,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    source = parser.add_mutually_exclusive_group()
+    source.add_argument("--layout", metavar="LIST", help=f"VENDOR:PROCS,... here (default: {_DEFAULT_LAYOUT})")
+    source.add_argument("--from", dest="measured", metavar="FILE", help="use an earlier measurement")
+    parser.add_argument("-o", "--output", metavar="FILE", help="write the table of decisions, for --tuning of impirun")
+    parser.add_argument("--quick", action="store_true", help="a few repetitions only")
+    parser.set_defaults(handler=tune)
+
+
+def tune(options: argparse.Namespace) -> int:
+    """Run the verb; the exit code."""
+    try:
+        from rich.console import Console
+
+        from impi.tune import table
+    except ModuleNotFoundError as error:
+        if error.name != "rich":
+            raise
+        raise LabError("impi tune shows tables by rich, which is not installed: pip install 'impilab[lab]'") from None
+    from impi.tune.choice import decide
+    from impi.tune.jobs import measure, parse_layout, read_measurement
+    from impi.tune.plogp import Parameters, typical
+
+    if options.output:
+        _check_writable(Path(options.output))
+    if options.measured:
+        measurement = read_measurement(Path(options.measured))
+    else:
+        layout = parse_layout(options.layout or _DEFAULT_LAYOUT)
+        print("impi tune: measuring, for a minute at most if the machine is idle", file=sys.stderr, flush=True)
+        measurement = measure(layout, quick=options.quick)
+    try:
+        clients = int(measurement["clients"])
+        parameters = typical([Parameters.of_value(pair["parameters"]) for pair in measurement["pairs"]])
+        compared = table.comparison(parameters, clients, measurement["measured"])
+    except (KeyError, TypeError, ValueError):
+        raise UsageError(f"{options.measured} is no measurement of impi tune") from None
+    decisions = decide(parameters)
+    console = Console()
+    for shown in (table.network(parameters), compared, table.decided(decisions, clients)):
+        console.print(shown)
+    if options.output:
+        value = {"decisions": decisions.to_value(), "parameters": parameters.to_value(), **_measured(measurement)}
+        Path(options.output).write_text(json.dumps({"format": FORMAT, **value}, indent=1) + "\n", encoding="utf-8")
+        console.print(f"{options.output} is for impirun --tuning", highlight=False)
+    return 0
+
+
+def _measured(measurement: dict[str, Any]) -> dict[str, Any]:
+    """What a table of decisions says of where it comes from."""
+    return {name: measurement[name] for name in ("clients", "pairs", "measured")}
+
+
+def _check_writable(path: Path) -> None:
+    """Before minutes are spent."""
+    try:
+        with path.open("a", encoding="utf-8"):
+            pass
+    except OSError as error:
+        raise UsageError(f"-o {path} cannot be written: {error.strerror}") from None

@@ -1,0 +1,272 @@
+"""The program that every proc of a measuring job runs: ``python -m impi.tune.measure FILE [--quick]``.
+
+Rank 0 of each client takes part, the others only wait. Rank 0 of all writes a JSON object of what was measured to FILE:
+the pLogP parameters of pairs of clients (by Kielmann's method), and how long each algorithm takes among all of them.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any, Final
+
+import numpy as np
+
+import impi.MPI
+from impi.decisions import ALGORITHMS, SPECIFICATION, Decisions, Rule
+from impi.tune.choice import best
+from impi.tune.plogp import MEASUREMENT, Parameters, derive, typical
+
+__all__ = ["main"]
+
+MPI: Any = impi.MPI
+
+_SIZES: Final = (0, 64, 1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 18, 1 << 20)
+_OPERATION_SIZES: Final = (64, 1 << 10, 1 << 13, 1 << 16, 1 << 19)
+_TAG: Final = 7
+_ENOUGH_S: Final = 0.1
+"""For one figure, roughly."""
+_LEAST, _MOST = 5, 60
+_WAIT: Final = 3
+"""Round trips that a receiver waits until a message has come for certain."""
+
+
+def _times(run: Callable[[], float], expected: float, quick: bool) -> float:
+    """The median of what ``run`` returns, of as many runs as are worth it; the number follows from ``expected``."""
+    return median(run() for _ in range(_repeats(expected, quick)))
+
+
+def _repeats(expected: float, quick: bool) -> int:
+    count = int(min(max(_ENOUGH_S / max(expected, 1e-6), _LEAST), _MOST))
+    return max(count // 4, 3) if quick else count
+
+
+class _Pair:
+    """Two ranks, of which ``first`` looks at the clock. Both call the same methods."""
+
+    def __init__(self, comm: Any, first: int, second: int) -> None:
+        self._comm = comm
+        self._leads = comm.rank == first
+        self._other = second if self._leads else first
+        self._nothing = np.zeros(0, np.uint8)
+
+    def _agreed(self, value: float) -> float:
+        """What the first says: both must do as much."""
+        there = np.array([value])
+        (self._comm.Send if self._leads else self._comm.Recv)(there, self._other, _TAG)
+        return float(there[0])
+
+    def round_trips(self, quick: bool) -> dict[int, float]:
+        """By m: seconds for m octets there and none back.
+
+        Sizes take turns, since what else the machine does comes and goes, and only differences count.
+        """
+        data = {octets: np.zeros(octets, np.uint8) for octets in _SIZES}
+        found: dict[int, list[float]] = {octets: [] for octets in _SIZES}
+        warm = sum(self._round_trip(there) for there in data.values())
+        for _ in range(_repeats(self._agreed(warm) / len(_SIZES), quick)):
+            for octets, there in data.items():
+                found[octets].append(self._round_trip(there))
+        return {octets: self._agreed(median(several)) for octets, several in found.items()}
+
+    def _round_trip(self, data: Any) -> float:
+        start = time.perf_counter()
+        if self._leads:
+            self._comm.Send(data, self._other, _TAG)
+            self._comm.Recv(self._nothing, self._other, _TAG)
+        else:
+            self._comm.Recv(data, self._other, _TAG)
+            self._comm.Send(self._nothing, self._other, _TAG)
+        return time.perf_counter() - start
+
+    def saturated(self, quick: bool) -> float:
+        """g(0): more and more messages in a row, until the one answer at the end does not count any more."""
+        count, last = 16, 0.0
+        while True:
+            start = time.perf_counter()
+            for _ in range(count):
+                if self._leads:
+                    self._comm.Send(self._nothing, self._other, _TAG)
+                else:
+                    self._comm.Recv(self._nothing, self._other, _TAG)
+            (self._comm.Recv if self._leads else self._comm.Send)(self._nothing, self._other, _TAG)
+            each = self._agreed((time.perf_counter() - start) / count)
+            if count >= (256 if quick else 2048) or (last and abs(each - last) < 0.02 * last):
+                return each
+            count, last = 2 * count, each
+
+    def overheads(self, octets: int, trip: float, quick: bool) -> tuple[float, float]:
+        """o_s and o_r of the first: how long it is in Send, and in Recv once the message is there."""
+        data = np.zeros(octets, np.uint8)
+        receiving = []
+
+        def once() -> float:
+            if not self._leads:
+                self._comm.Recv(data, self._other, _TAG)
+                self._comm.Send(data, self._other, _TAG)
+                return 0.0
+            start = time.perf_counter()
+            self._comm.Send(data, self._other, _TAG)
+            sent = time.perf_counter()
+            # Spun, not slept: a sleeper's wake-up would be part of it.
+            while time.perf_counter() - sent < _WAIT * trip:
+                pass
+            begun = time.perf_counter()
+            self._comm.Recv(data, self._other, _TAG)
+            receiving.append(time.perf_counter() - begun)
+            return sent - start
+
+        sending = _times(once, (2 + _WAIT) * trip, quick)
+        return self._agreed(sending), self._agreed(median(receiving) if receiving else 0.0)
+
+    def parameters(self, combine: float, quick: bool) -> Parameters:
+        """All of them; the same at both."""
+        saturated = self.saturated(quick)
+        trips = {m: (trip, *self.overheads(m, trip, quick)) for m, trip in self.round_trips(quick).items()}
+        return derive(saturated, trips, combine)
+
+
+def _combining() -> float:
+    """Seconds for an octet of float64 that comes in the form of the wire, is added, and goes out in that form."""
+    there = np.ones(1 << 16, ">f8")
+    mine = np.ones(1 << 16)
+
+    def once() -> float:
+        start = time.perf_counter()
+        np.add(mine, there.astype("d"), out=mine)
+        mine.astype(">f8")
+        return time.perf_counter() - start
+
+    once()
+    return _times(once, 1e-3, False) / there.nbytes
+
+
+def _pairs(n: int) -> list[tuple[int, int]]:
+    """Those that stars and chains use: enough to know what is typical."""
+    return sorted({(0, i) for i in range(1, n)} | {(i, i + 1) for i in range(n - 1)})
+
+
+def _all_pairs(comm: Any, quick: bool) -> list[dict[str, Any]]:
+    combine = comm.bcast(_combining() if comm.rank == 0 else None, 0)
+    found = []
+    for first, second in _pairs(comm.size):
+        value = None
+        if comm.rank in (first, second):
+            value = _Pair(comm, first, second).parameters(combine, quick).to_value()
+        found.append({"pair": [first, second], "parameters": comm.bcast(value, first)})
+    return found
+
+
+class _Operation:
+    """One operation of one size, timed by rank 0, its root."""
+
+    def __init__(self, comm: Any, operation: str, octets: int) -> None:
+        self._comm = comm
+        self._operation = operation
+        numbers = octets // 8
+        self._mine = np.zeros(numbers)
+        self._result = np.zeros(numbers)
+        self._all = np.zeros(numbers * comm.size) if comm.rank == 0 else None
+        self._nothing = np.zeros(0, np.uint8)
+
+    def _run(self) -> None:
+        match self._operation:
+            case "bcast":
+                self._comm.Bcast(self._mine, 0)
+            case "scatter":
+                self._comm.Scatter(self._all, self._mine, 0)
+            case "reduce":
+                self._comm.Reduce(self._mine, self._result, root=0)
+            case _:
+                self._comm.Allreduce(self._mine, self._result)
+
+    def _all_to_root(self) -> None:
+        """Rank 0 goes on when it has heard of all others."""
+        if self._comm.rank == 0:
+            for other in range(1, self._comm.size):
+                self._comm.Recv(self._nothing, other, _TAG)
+        else:
+            self._comm.Send(self._nothing, 0, _TAG)
+
+    def _root_to_all(self) -> None:
+        """The others go on when they have heard of rank 0."""
+        if self._comm.rank == 0:
+            for other in range(1, self._comm.size):
+                self._comm.Send(self._nothing, other, _TAG)
+        else:
+            self._comm.Recv(self._nothing, 0, _TAG)
+
+    def seconds(self, rule: Rule, one_way: float, quick: bool) -> float:
+        """From when all may begin until all have what they are to get, by the clock of rank 0.
+
+        ``one_way``: how long it takes to tell that, once before a reduction and once after whatever others get.
+        """
+        self._comm._algorithms.decide(Decisions.of({self._operation: (rule,)}))
+        before = self._operation in ("reduce", "allreduce")
+        after = self._operation != "reduce"
+
+        def once() -> float:
+            self._all_to_root()
+            start = time.perf_counter()
+            if before:
+                self._root_to_all()
+            self._run()
+            if after:
+                self._all_to_root()
+            return max(time.perf_counter() - start - (before + after) * one_way, 0.0)
+
+        try:
+            once()
+            return _times(once, self._comm.bcast(once(), 0), quick)
+        finally:
+            self._comm._algorithms.decide(None)
+
+
+def _operations(comm: Any, network: Parameters, quick: bool) -> list[dict[str, Any]]:
+    one_way = network.latency + network.gap(0)
+    found = []
+    for operation, algorithms in ALGORITHMS.items():
+        for octets in _OPERATION_SIZES[:: 2 if quick else 1]:
+            timed = _Operation(comm, operation, octets)
+            for algorithm in algorithms:
+                if algorithm == SPECIFICATION:
+                    continue
+                rule = best(network, operation, comm.size, octets, algorithm)
+                seconds = timed.seconds(rule, one_way, quick)
+                found.append(
+                    {
+                        "operation": operation,
+                        "octets": octets,
+                        "algorithm": algorithm,
+                        "segment": rule.segment,
+                        "seconds": seconds,
+                    }
+                )
+    return found
+
+
+def main(argv: list[str]) -> None:
+    """Measure; called by every proc of the job."""
+    path, *rest = argv
+    quick = "--quick" in rest
+    world = MPI.COMM_WORLD
+    client = world.Get_attr(MPI.IMPI_CLIENT_COLOR)
+    clients = world.allgather(client)
+    masters = world.Split(0 if clients.index(client) == world.rank else MPI.UNDEFINED, world.rank)
+    if masters != MPI.COMM_NULL:
+        pairs = _all_pairs(masters, quick)
+        network = typical([Parameters.of_value(pair["parameters"]) for pair in pairs])
+        measured = _operations(masters, network, quick)
+        if masters.rank == 0:
+            value = {"format": MEASUREMENT, "clients": masters.size, "pairs": pairs, "measured": measured}
+            Path(path).write_text(json.dumps(value), encoding="utf-8")
+        masters.Free()
+    world.Barrier()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,126 @@
+"""The parameters of the pLogP model (Kielmann, Bal, Verstoep: Fast Measurement of LogP Parameters, RTSPP 2000).
+
+L is the latency; o_s(m) and o_r(m) are how long a sender and a receiver are busy with m octets, g(m) is the time
+between two messages of m octets: what the slowest part of the way needs for one. All are seconds.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any, Final
+
+from impi.errors import UsageError
+
+__all__ = ["MEASUREMENT", "Curve", "Parameters", "derive", "typical"]
+
+MEASUREMENT: Final = "impi measurement 1"
+"""What a file of measured parameters says of itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """A function of octets by its values at some; a straight line between two, and beyond the last as before it."""
+
+    points: tuple[tuple[int, float], ...]
+    """Octets and seconds, ascending, at least one."""
+
+    def __call__(self, octets: float) -> float:
+        """Seconds, never negative."""
+        if len(self.points) == 1:
+            return self.points[0][1]
+        index = bisect_right(self.points, octets, key=lambda point: point[0])
+        (m0, t0), (m1, t1) = self.points[max(index - 1, 0) :][:2] if 0 < index < len(self.points) else self._end(index)
+        return max(t0 + (t1 - t0) * (octets - m0) / (m1 - m0), 0.0)
+
+    def _end(self, index: int) -> Sequence[tuple[int, float]]:
+        return self.points[:2] if index == 0 else self.points[-2:]
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """Of one network, or what is typical of several."""
+
+    latency: float
+    send: Curve
+    receive: Curve
+    gap: Curve
+    combine: float
+    """Seconds to combine one octet of two vectors, conversion included: what the reductions add to the model."""
+
+    def to_value(self) -> dict[str, Any]:
+        """As JSON has it."""
+        curves = {"send": self.send, "receive": self.receive, "gap": self.gap}
+        return {
+            "latency": self.latency,
+            **{name: [list(point) for point in curve.points] for name, curve in curves.items()},
+            "combine": self.combine,
+        }
+
+    @classmethod
+    def of_value(cls, value: Any) -> Parameters:
+        """What :meth:`to_value` wrote.
+
+        Raises:
+            UsageError: it is none.
+        """
+        try:
+            curves = {
+                name: Curve(tuple((int(m), float(t)) for m, t in value[name])) for name in ("send", "receive", "gap")
+            }
+            found = cls(latency=float(value["latency"]), combine=float(value["combine"]), **curves)
+        except (KeyError, TypeError, ValueError):
+            raise UsageError("its parameters are none of pLogP: measure again with impi tune") from None
+        if not all(curve.points and list(curve.points) == sorted(curve.points) for curve in curves.values()):
+            raise UsageError("its parameters are no ascending curves: measure again with impi tune")
+        return found
+
+
+def derive(saturated: float, trips: Mapping[int, tuple[float, float, float]], combine: float) -> Parameters:
+    """The parameters of one pair of hosts, from what was measured.
+
+    Args:
+        saturated: g(0): seconds for each of many messages of 0 octets in a row.
+        trips: by octets m, 0 among them: seconds of a round trip with m one way and 0 back, o_s(m), o_r(m).
+        combine: see :class:`Parameters`.
+    """
+    back_and_forth = trips[0][0]
+    # RTT(0) = 2 (L + g(0)), and RTT(m) = L + g(m) + L + g(0).
+    gap = [(m, max(saturated + trip - back_and_forth, saturated)) for m, (trip, _, _) in sorted(trips.items())]
+    return Parameters(
+        latency=max(back_and_forth / 2 - saturated, 0.0),
+        send=Curve(tuple((m, o) for m, (_, o, _) in sorted(trips.items()))),
+        receive=Curve(tuple((m, o) for m, (_, _, o) in sorted(trips.items()))),
+        gap=Curve(_ascending(gap)),
+        combine=combine,
+    )
+
+
+def typical(several: Sequence[Parameters]) -> Parameters:
+    """The median of each: the models know one network. All have the same sizes."""
+    return Parameters(
+        latency=median(p.latency for p in several),
+        send=_middle([p.send for p in several]),
+        receive=_middle([p.receive for p in several]),
+        gap=_middle([p.gap for p in several]),
+        combine=median(p.combine for p in several),
+    )
+
+
+def _ascending(points: Sequence[tuple[int, float]]) -> tuple[tuple[int, float], ...]:
+    """The nearest curve (least squares) that never falls: more octets take no less time, whatever the noise says."""
+    runs: list[tuple[float, int]] = []
+    for _, seconds in points:
+        total, count = seconds, 1
+        while runs and runs[-1][0] / runs[-1][1] > total / count:
+            before, several = runs.pop()
+            total, count = total + before, count + several
+        runs.append((total, count))
+    values = [total / count for total, count in runs for _ in range(count)]
+    return tuple((octets, value) for (octets, _), value in zip(points, values, strict=True))
+
+
+def _middle(curves: Sequence[Curve]) -> Curve:
+    return Curve(tuple((m, median(curve(m) for curve in curves)) for m, _ in curves[0].points))

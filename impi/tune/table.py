@@ -1,0 +1,83 @@
+"""What was measured and predicted, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rich.table import Table
+
+from impi.decisions import Decisions, Rule
+from impi.tune.models import predict
+from impi.tune.plogp import Parameters
+
+__all__ = ["comparison", "decided", "network"]
+
+
+def _octets(number: int | None) -> str:
+    if number is None:
+        return "all"
+    for shift, unit in ((20, "Mi"), (10, "Ki")):
+        if number >= 1 << shift and number % (1 << shift) == 0:
+            return f"{number >> shift} {unit}B"
+    return f"{number} B"
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds * 1e6:.1f} µs" if seconds < 1e-3 else f"{seconds * 1e3:.2f} ms"
+
+
+def _named(algorithm: str, segment: int) -> str:
+    return f"{algorithm}, {_octets(segment)}" if segment else algorithm
+
+
+def network(parameters: Parameters) -> Table:
+    """The parameters that are typical, by size."""
+    table = Table(title=f"pLogP between hosts: L = {_time(parameters.latency)}")
+    for heading in ("m", "o_s(m)", "o_r(m)", "g(m)"):
+        table.add_column(heading, justify="right")
+    for octets, gap in parameters.gap.points:
+        table.add_row(_octets(octets), _time(parameters.send(octets)), _time(parameters.receive(octets)), _time(gap))
+    return table
+
+
+def comparison(parameters: Parameters, clients: int, measured: Sequence[dict[str, Any]]) -> Table:
+    """Each algorithm and size: predicted against measured; > is what the model says is best, * what was."""
+    table = Table(title=f"{clients} clients: predicted against measured")
+    for heading in ("operation", "octets", "algorithm"):
+        table.add_column(heading)
+    for heading in ("predicted", "measured", "ratio", ""):
+        table.add_column(heading, justify="right")
+    groups: dict[tuple[str, int], list[tuple[Rule, float, float]]] = {}
+    for row in measured:
+        rule = Rule(row["algorithm"], segment=row["segment"])
+        expected = predict(parameters, row["operation"], rule, clients, row["octets"])
+        groups.setdefault((row["operation"], row["octets"]), []).append((rule, expected, row["seconds"]))
+    for (operation, octets), rows in groups.items():
+        least, fastest = min(row[1] for row in rows), min(row[2] for row in rows)
+        for rule, expected, seconds in rows:
+            marks = (">" if expected == least else "") + ("*" if seconds == fastest else "")
+            table.add_row(
+                operation,
+                _octets(octets),
+                _named(rule.algorithm, rule.segment),
+                _time(expected),
+                _time(seconds),
+                f"{expected / seconds:.2f}" if seconds else "",
+                marks,
+            )
+        table.add_section()
+    return table
+
+
+def decided(decisions: Decisions, clients: int) -> Table:
+    """What the job will do with so many clients."""
+    table = Table(title=f"decided for {clients} clients")
+    for heading in ("operation", "up to", "algorithm"):
+        table.add_column(heading)
+    for operation, rules in decisions.rules:
+        several = [rule for rule in rules if rule.clients is None or clients <= rule.clients]
+        # The first that has no limit of octets decides all that is left.
+        for rule in several[: next((i for i, rule in enumerate(several) if rule.octets is None), len(several)) + 1]:
+            table.add_row(operation, _octets(rule.octets), _named(rule.algorithm, rule.segment))
+    return table
