@@ -12,7 +12,6 @@ from statistics import mean
 from typing import Any, Final
 
 from impi.errors import LaunchError, UsageError
-from impi.simulate import probe
 from impi.simulate.catalogue import Case, simulate
 from impi.simulate.drive import Driver
 from impi.simulate.network import Network, Tier
@@ -111,7 +110,7 @@ def run_probe(shape: Shape, names: Sequence[str], sizes: Sequence[int], times: i
         server = start("-server", str(len(shape.clients)), "--interface", "127.0.0.1")
         assert server.stdout is not None
         where = server.stdout.readline().strip()
-        program = [sys.executable, str(probe.__file__), str(times), ",".join(names), ",".join(map(str, sizes))]
+        program = [sys.executable, "-m", "impi.simulate.probe", str(times), ",".join(names), ",".join(map(str, sizes))]
         clients = [
             start("-client", str(c), where, "-np", str(len(ranks)), "--vendor", "pure", *program)
             for c, ranks in enumerate(shape.ranks)
