@@ -70,13 +70,21 @@ def _same(one: Connection, other: Connection) -> bool:
     return long.startswith(short)
 
 
+def _begins(connection: Connection) -> bool:
+    """Whether it begins as a client's with the server does: with the command AUTH (IMPI 2.3.3)."""
+    return connection.forth.data[:4] == b"AUTH"
+
+
 def interpret(connections: Iterable[Connection], server_port: int | None = None) -> Dissection:
     """Tell start-up conversations, host channels and the rest apart, and decode them."""
     result = Dissection()
     rest: list[Connection] = []
+    connections = list(connections)
+    # A host of another node may listen on the same port as the server.
+    servers = {c.accepter for c in connections if _begins(c) and c.accepter[1] == server_port}
     for connection in connections:
-        # IMPI 2.3.3: a client's first four octets are the command AUTH.
-        if connection.forth.data[:4] == b"AUTH" or connection.accepter[1] == server_port:
+        to_server = connection.accepter in servers if servers else connection.accepter[1] == server_port
+        if to_server or _begins(connection):
             result.conversations.append(decode_startup(connection))
         else:
             rest.append(connection)

@@ -42,14 +42,20 @@ def h_port(case: str, client: int) -> int:
     return int.from_bytes(data[data.index(b"\x00\x00\x00\x08\x00\x00\x21\x00") + 8 :][:4], "big")
 
 
-def dissection(case: str, mss: int = 1448) -> Dissection:
+def dissection(case: str, mss: int = 1448, server: tuple[str, int] = SERVER) -> Dissection:
     maker = PcapMaker()
     for client in (0, 1):
         streams = octets(case, f"client{client}_to_server"), octets(case, f"server_to_client{client}")
-        maker.connection(("127.0.0.1", 6000 + client), SERVER, *streams, mss=mss)
+        maker.connection(("127.0.0.1", 6000 + client), server, *streams, mss=mss)
     streams = octets(case, "host1_to_host0"), octets(case, "host0_to_host1")
     maker.connection((HOSTS[1], 7000), (HOSTS[0], h_port(case, 0)), *streams, mss=mss)
-    return dissect([maker.bytes()])
+    return dissect([maker.bytes()], server[1])
+
+
+def test_a_host_may_listen_on_the_port_that_the_server_has_elsewhere():
+    result = dissection("short", server=("127.0.0.1", h_port("short", 0)))
+    assert result.problems == result.gaps == []
+    assert (len(result.conversations), len(result.channels)) == (2, 1)
 
 
 @pytest.mark.parametrize("case", CASES)
