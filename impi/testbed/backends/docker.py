@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from impi.errors import ImpiError, UsageError
+from impi.testbed.backends.copies import Copies
 from impi.testbed.backends.docker_doctor import examine
 from impi.testbed.backends.docker_lab import DockerLab, Plan
 from impi.testbed.backends.docker_network import neighbours_short
@@ -40,6 +41,7 @@ class DockerBackend:
     def __init__(self, *, publish: bool | None = None) -> None:
         self._client = connect()
         self._images = Images(self._client)
+        self._copies = Copies(self._client)
         self._built: dict[str, str] = {}
         self._open: weakref.WeakSet[DockerLab] = weakref.WeakSet()
         if publish is None:
@@ -95,6 +97,7 @@ class DockerBackend:
             pool=pool_from_environment(),
             publish=self._publish or (terms is not None and terms.publish),
             terms=terms or Terms(),
+            copies=self._copies.ensure(self._built[name] for name in {*vendors, "pure"} - self.builds.keys()),
             builds={vendor: build for vendor, build in self.builds.items() if vendor in vendors},
         )
         lab = DockerLab(self._client, plan)

@@ -20,6 +20,7 @@ from impi.errors import LabError, LaunchError
 from impi.remote.ssh import Connection, Key, new_key
 from impi.testbed.backends.capture import CAPTURE_FOLDER, CAPTURE_RIGHTS, CAPTURE_SHARES, Tap, tcpdump
 from impi.testbed.backends.contents import HOME, SOURCES, SSH_PORT, UID, USER, contents, sources
+from impi.testbed.backends.copies import mounts, quicken
 from impi.testbed.backends.docker_network import gateway, make_network
 from impi.testbed.backends.docker_yard import LABEL, remove_container, when_free
 from impi.testbed.backends.engine import engine_fault
@@ -64,6 +65,8 @@ class Plan:
     publish: bool
     """Reach SSH by a port on 127.0.0.1: where containers' addresses are not reachable from here."""
     terms: Terms = field(default_factory=Terms)
+    copies: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """By image id: the volume that takes the place of a folder; see :mod:`.copies`."""
     builds: Mapping[str, Build] = field(default_factory=dict)
 
     def nodes(self) -> list[tuple[str, str]]:
@@ -291,6 +294,7 @@ class DockerLab:
         if self._network is None:
             raise LabError(f"lab {self.name} has no network")
         network = str(self._network.name)
+        copies = self._plan.copies.get(image, {})
         with engine_fault(f"node {name} of lab {self.name} cannot be started"):
             endpoint = self._client.api.create_endpoint_config(ipv4_address=addresses[name], aliases=[name])
             container = self._client.containers.create(
@@ -309,12 +313,15 @@ class DockerLab:
                 security_opt=["no-new-privileges"],
                 shm_size=_SHM,
                 volumes={self._volume: {"bind": CAPTURE_FOLDER, "mode": "ro"}},
+                mounts=mounts(copies, own=(SOURCES, HOME)),
                 ports={f"{SSH_PORT}/tcp": ("127.0.0.1", 0)} if self._plan.publish else {},
                 labels=self._labels,
             )
             self._containers.append(container)
             container.put_archive("/", tar)
             container.start()
+            if copies:
+                quicken(container)
             where = self._where(container, name, addresses[name])
         node = self._connect(container, name, where)
         with engine_fault(f"the capture of {name} of lab {self.name} cannot be started"):

@@ -33,7 +33,7 @@ from impi.errors import LabError, UsageError
 from impi.testbed.backends.machine import machine_files
 from impi.testbed.backends.nodes import in_parallel
 
-__all__ = ["IMAGE_LABEL", "SPY", "VENDORS", "Images"]
+__all__ = ["IMAGE_LABEL", "SPY", "VENDORS", "Images", "only_one_builds"]
 
 IMAGE_LABEL: Final = "org.impilab.image"
 VENDORS: Final = ("pure", "mpich", "openmpi")
@@ -82,7 +82,7 @@ class Images:
         wanted.append(SPY)
         if not {"base", *wanted} <= (found := self.present(wanted)).keys():
             # One build at a time on a machine: the second finds what the first has made.
-            with _only_one_builds():
+            with only_one_builds():
                 base = self._make("base", _context("base"), self._machine())
                 in_parallel(lambda v: self._make(v, _context(v), base), wanted)
                 found = self.present(wanted)
@@ -185,7 +185,7 @@ class Images:
 
 
 @contextlib.contextmanager
-def _only_one_builds() -> Iterator[None]:
+def only_one_builds() -> Iterator[None]:
     """Hold this user's lock on building; it goes with the process."""
     path = Path(tempfile.gettempdir()) / f"impilab-{os.getuid()}-images.lock"
     with path.open("w") as lock:
