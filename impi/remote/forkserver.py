@@ -16,6 +16,7 @@ from typing import NoReturn
 # What the lab's programs import is imported once for all of them: they run in forks of this process.
 import hashlib  # noqa: F401  isort: skip
 import pathlib  # noqa: F401  isort: skip
+import socket  # noqa: F401  isort: skip
 
 from impi.remote import supervisor
 

@@ -29,6 +29,7 @@ from impi.testbed.backends.images import SPY
 from impi.testbed.backends.keeper import keeper_of
 from impi.testbed.backends.leftovers import new_labels
 from impi.testbed.backends.nodes import SshNode, in_parallel, lab_fault
+from impi.testbed.backends.software import software
 from impi.testbed.backends.spy import trace
 from impi.testbed.backends.sweeping import SWEEP_S, findings, sweep_argv
 from impi.testbed.backends.sync import sync
@@ -288,7 +289,7 @@ class DockerLab:
         self.clients = [[self._nodes[f"c{i}n{j}"] for j in range(shape.nodes)] for i, shape in shapes]
         self._taps = taps
         in_parallel(lambda tap: tap.wait_ready(_READY_S), self._taps)
-        self.software = self._versions()
+        self.software = software(self._plan.images, self.builds, self.vendors, self.server, self.clients)
 
     def _start_node(self, name: str, image: str, addresses: Mapping[str, str], tar: bytes) -> Tap:
         if self._network is None:
@@ -393,21 +394,5 @@ class DockerLab:
             "known": [],
         }
         with lab_fault(node.name):
-            return findings(node.name, *node.connection.execute(sweep_argv(_PYTHON, spec), timeout_s=SWEEP_S))
-
-    def _versions(self) -> dict[str, str]:
-        """Image ids, and what the images say they contain."""
-        found = {f"image.{name}": image for name, image in sorted(self._plan.images.items())}
-        found.update({f"build.{name}": f"{b.origin} {b.digest}" for name, b in self.builds.items()})
-        first = {vendor: nodes[0] for vendor, nodes in zip(reversed(self.vendors), reversed(self.clients), strict=True)}
-        for vendor, node in {"server": self.server, **first}.items():
-            for line in (node.read("/opt/impi/pip.txt") or b"").decode().splitlines():
-                package, _, version = line.partition("==")
-                if package not in ("pip", "setuptools"):
-                    found[f"{vendor}.{package}"] = version
-        wanted = ("libc6", "openssh-server", "python3", "tcpdump")
-        for line in (self.server.read("/opt/impi/dpkg.txt") or b"").decode().splitlines():
-            package, _, version = line.partition("\t")
-            if package in wanted:
-                found[f"debian.{package}"] = version
-        return found
+            done = node.connection.run(sweep_argv(_PYTHON, spec), timeout_s=SWEEP_S)
+            return findings(node.name, done.code, done.stdout)
