@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
+from array import array
+
 from mpi4py import MPI
 from report import Report  # type: ignore[import-not-found]
 
@@ -18,15 +19,13 @@ def piece(of: int, to: int) -> bytes:
 
 out, into = [piece(rank, r) for r in range(size)], [piece(r, rank) for r in range(size)]
 given, taken = [list(map(len, pieces)) for pieces in (out, into)]
-buffer = np.zeros(sum(taken), dtype=np.uint8)
-comm.Alltoallv([np.frombuffer(b"".join(out), dtype=np.uint8), given], [buffer, taken])
+buffer = array("B", bytes(sum(taken)))
+comm.Alltoallv([b"".join(out), given], [buffer, taken])
 report.check("alltoallv", buffer.tobytes() == b"".join(into), True)
-buffer[:] = 0
+buffer[:] = array("B", bytes(len(buffer)))
 starts = [[sum(counts[:r]) for r in range(size)] for counts in (given, taken)]
 types = [MPI.BYTE] * size
-comm.Alltoallw(
-    [np.frombuffer(b"".join(out), dtype=np.uint8), (given, starts[0]), types], [buffer, (taken, starts[1]), types]
-)
+comm.Alltoallw([b"".join(out), (given, starts[0]), types], [buffer, (taken, starts[1]), types])
 report.check("alltoallw", buffer.tobytes() == b"".join(into), True)
 
 report.done()

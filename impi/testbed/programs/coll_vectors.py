@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
+from array import array
+
 from mpi4py import MPI
 from report import Report  # type: ignore[import-not-found]
 
@@ -13,15 +14,15 @@ rank, size = report.rank, report.size
 counts = [3 * r + 1 for r in range(size)]
 places = [sum(counts[:r]) for r in range(size)]
 every = [report.octets(f"vectors/{r}", counts[r]) for r in range(size)]
-own = np.frombuffer(every[rank], dtype=np.uint8)
+own = every[rank]
 for root in (0, size - 1):
-    into = np.zeros(sum(counts), dtype=np.uint8)
+    into = array("B", bytes(sum(counts)))
     comm.Gatherv(own, [into, counts, places, MPI.BYTE] if rank == root else None, root)
     report.check(f"gatherv to {root}", rank != root or into.tobytes() == b"".join(every), True)
-    back = np.zeros(counts[rank], dtype=np.uint8)
+    back = array("B", bytes(counts[rank]))
     comm.Scatterv([into, counts, places, MPI.BYTE] if rank == root else None, back, root)
     report.check(f"scatterv from {root}", back.tobytes(), every[rank])
-into = np.zeros(sum(counts), dtype=np.uint8)
+into = array("B", bytes(sum(counts)))
 comm.Allgatherv(own, [into, counts, places, MPI.BYTE])
 report.check("allgatherv", into.tobytes(), b"".join(every))
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
+from array import array
+
 from mpi4py import MPI
 from report import Report  # type: ignore[import-not-found]
 
@@ -22,8 +23,8 @@ comm.Delete_attr(copied)
 report.check("deleted", comm.Get_attr(copied), None)
 twin.Set_name("twin")
 report.check("name", (comm.Get_name(), twin.Get_name()), ("MPI_COMM_WORLD", "twin"))
-into = np.zeros(14, dtype=np.uint8)
-twin.Sendrecv(np.frombuffer(report.octets(f"attributes/{rank}", 14), dtype=np.uint8), to, 7, into, source, 7)
+into = array("B", bytes(14))
+twin.Sendrecv(report.octets(f"attributes/{rank}", 14), to, 7, into, source, 7)
 report.check("message", into.tobytes(), report.octets(f"attributes/{source}", 14))
 twin.Free()
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
+from array import array
+
 from mpi4py import MPI
 from report import Report  # type: ignore[import-not-found]
 
@@ -13,12 +14,12 @@ rank, size = report.rank, report.size
 ring = comm.Create_cart([size], periods=[True], reorder=False)
 left, right = ring.Shift(0, 1)
 report.check("neighbours", (left, right), ((rank - 1) % size, (rank + 1) % size))
-into = np.zeros(26, dtype=np.uint8)
-ring.Sendrecv(np.frombuffer(report.octets(f"cart/{rank}", 26), dtype=np.uint8), right, 7, into, left, 7)
+into = array("B", bytes(26))
+ring.Sendrecv(report.octets(f"cart/{rank}", 26), right, 7, into, left, 7)
 report.check("around", into.tobytes(), report.octets(f"cart/{left}", 26))
 report.check("of both neighbours", ring.neighbor_allgather(rank), [left, right])
-pair = np.zeros(2, dtype=np.int32)
-ring.Neighbor_alltoall(np.array([10 * rank, 10 * rank + 1], dtype=np.int32), pair)
+pair = array("i", bytes(8))
+ring.Neighbor_alltoall(array("i", [10 * rank, 10 * rank + 1]), pair)
 report.check("exchanged", pair.tolist(), [10 * left + 1, 10 * right] if size > 2 else pair.tolist())
 grid = comm.Create_cart(MPI.Compute_dims(size, 2), periods=[False, False])
 row = grid.Sub([False, True])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
+from array import array
+
 from mpi4py import MPI
 from report import Report  # type: ignore[import-not-found]
 
@@ -22,8 +23,8 @@ for name, made in (
         continue
     n, me = len(chosen), chosen.index(rank)
     report.check(f"{name}: size and rank", (made.Get_size(), made.Get_rank()), (n, me))
-    into = np.zeros(18, dtype=np.uint8)
-    out = np.frombuffer(report.octets(f"create/{name}/{rank}", 18), dtype=np.uint8)
+    into = array("B", bytes(18))
+    out = report.octets(f"create/{name}/{rank}", 18)
     made.Sendrecv(out, (me + 1) % n, 7, into, (me - 1) % n, 7)
     report.check(f"{name}: around", into.tobytes(), report.octets(f"create/{name}/{chosen[me - 1]}", 18))
     made.Free()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
+from array import array
+
 from mpi4py import MPI
 from report import Report  # type: ignore[import-not-found]
 
@@ -14,10 +15,10 @@ to, source = (rank + size // 2) % size, (rank - size // 2) % size
 twin = comm.Dup()
 third = twin.Dup()
 comms = (comm, twin, third)
-out = [np.frombuffer(report.octets(f"dup/{i}/{rank}", 24), dtype=np.uint8) for i in range(3)]
+out = [report.octets(f"dup/{i}/{rank}", 24) for i in range(3)]
 requests = [c.Isend(buffer, to, 7) for c, buffer in zip(comms, out, strict=True)]
 for i in (2, 0, 1):
-    into = np.zeros(24, dtype=np.uint8)
+    into = array("B", bytes(24))
     comms[i].Recv(into, MPI.ANY_SOURCE, MPI.ANY_TAG)
     report.check(f"communicator {i}", into.tobytes(), report.octets(f"dup/{i}/{source}", 24))
 MPI.Request.Waitall(requests)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
+from array import array
+
 from mpi4py import MPI
 from report import Report  # type: ignore[import-not-found]
 
@@ -19,8 +20,8 @@ for i in range(40):
             made.Free()
         held = held[1::2]
 last = comm.Dup()
-into = np.zeros(12, dtype=np.uint8)
-last.Sendrecv(np.frombuffer(report.octets(f"many/{rank}", 12), dtype=np.uint8), to, 7, into, source, 7)
+into = array("B", bytes(12))
+last.Sendrecv(report.octets(f"many/{rank}", 12), to, 7, into, source, 7)
 report.check("on the last", into.tobytes(), report.octets(f"many/{source}", 12))
 report.check("all agree", last.allreduce(len(held)), size * len(held))
 for made in (*held, last):

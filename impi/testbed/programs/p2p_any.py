@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
+from array import array
+
 from mpi4py import MPI
 from report import Report  # type: ignore[import-not-found]
 
@@ -16,7 +17,7 @@ if rank == 0:
         status = MPI.Status()
         comm.Probe(MPI.ANY_SOURCE, MPI.ANY_TAG, status)
         source, tag, count = status.Get_source(), status.Get_tag(), status.Get_count(MPI.BYTE)
-        into = np.zeros(count, dtype=np.uint8)
+        into = array("B", bytes(count))
         comm.Recv(into, source, tag)
         report.check("octets", into.tobytes(), report.octets(f"any/{source}/{tag}", count))
         seen.append((source, tag, count))
@@ -26,11 +27,11 @@ if rank == 0:
     # Of one sender, messages do not overtake (MPI 3.5): tag 30 came before 31.
     report.check("order", all(seen.index((r, 30, 10 + r)) < seen.index((r, 31, 10 + r)) for r in range(1, size)), True)
     for r in range(1, size):
-        comm.Send(np.frombuffer(report.octets(f"any/reply/{r}", 16), dtype=np.uint8), r, 40)
+        comm.Send(report.octets(f"any/reply/{r}", 16), r, 40)
 else:
     for tag in (30, 31):
-        comm.Send(np.frombuffer(report.octets(f"any/{rank}/{tag}", 10 + rank), dtype=np.uint8), 0, tag)
-    into = np.zeros(16, dtype=np.uint8)
+        comm.Send(report.octets(f"any/{rank}/{tag}", 10 + rank), 0, tag)
+    into = array("B", bytes(16))
     comm.Recv(into, MPI.ANY_SOURCE, MPI.ANY_TAG)
     report.check("reply", into.tobytes(), report.octets(f"any/reply/{rank}", 16))
 

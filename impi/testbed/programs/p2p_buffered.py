@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
+from array import array
+
 from mpi4py import MPI
 from report import Report  # type: ignore[import-not-found]
 
@@ -13,17 +14,17 @@ to, source = (rank + size // 2) % size, (rank - size // 2) % size
 
 MPI.Attach_buffer(bytearray(3 * (500 + MPI.BSEND_OVERHEAD)))
 for i in range(3):
-    comm.Bsend(np.frombuffer(report.octets(f"buffered/{i}/{rank}", 500), dtype=np.uint8), to, 88)
+    comm.Bsend(report.octets(f"buffered/{i}/{rank}", 500), to, 88)
 comm.Barrier()
 for i in range(3):
-    into = np.zeros(500, dtype=np.uint8)
+    into = array("B", bytes(500))
     comm.Recv(into, source, 88)
     report.check(f"buffered {i}", into.tobytes(), report.octets(f"buffered/{i}/{source}", 500))
 MPI.Detach_buffer()
-into = np.zeros(40, dtype=np.uint8)
+into = array("B", bytes(40))
 request = comm.Irecv(into, source, 89)
 comm.Barrier()
-comm.Rsend(np.frombuffer(report.octets(f"ready/{rank}", 40), dtype=np.uint8), to, 89)
+comm.Rsend(report.octets(f"ready/{rank}", 40), to, 89)
 request.Wait()
 report.check("ready", into.tobytes(), report.octets(f"ready/{source}", 40))
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
+from array import array
+
 from mpi4py import MPI
 from report import Report  # type: ignore[import-not-found]
 
@@ -15,7 +16,7 @@ remote = report.client_of(rank) != report.client_of(to)
 status = MPI.Status()
 if remote:
     for tag, n in ((56, 64), (57, 400_000)):
-        request = comm.Issend(np.frombuffer(report.octets(f"cancel/{rank}/{tag}", n), dtype=np.uint8), to, tag)
+        request = comm.Issend(report.octets(f"cancel/{rank}/{tag}", n), to, tag)
         request.Cancel()
         request.Wait(status)
         report.check(f"cancelled {n}", status.Is_cancelled(), True)
@@ -23,12 +24,12 @@ comm.Barrier()
 report.check("nothing there", comm.Iprobe(source, MPI.ANY_TAG), False)
 comm.Barrier()
 # A receive is taken back without a word on the wire.
-request = comm.Irecv(np.zeros(1, dtype=np.uint8), source, 58)
+request = comm.Irecv(array("B", bytes(1)), source, 58)
 request.Cancel()
 request.Wait(status)
 report.check("cancelled receive", status.Is_cancelled(), True)
-into = np.zeros(20, dtype=np.uint8)
-comm.Sendrecv(np.frombuffer(report.octets(f"cancel/next/{rank}", 20), dtype=np.uint8), to, 56, into, source, 56)
+into = array("B", bytes(20))
+comm.Sendrecv(report.octets(f"cancel/next/{rank}", 20), to, 56, into, source, 56)
 report.check("the next message", into.tobytes(), report.octets(f"cancel/next/{source}", 20))
 
 report.done()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
+from array import array
+
 from mpi4py import MPI
 from report import Report  # type: ignore[import-not-found]
 
@@ -12,9 +13,9 @@ rank, size = report.rank, report.size
 to, source = (rank + size // 2) % size, (rank - size // 2) % size
 
 count = report.plan["params"]["count"]
-requests = [comm.Isend(np.array([rank, i], dtype=np.int32), to, 36) for i in range(count)]
+requests = [comm.Isend(array("i", [rank, i]), to, 36) for i in range(count)]
 seen = []
-into = np.zeros(2, dtype=np.int32)
+into = array("i", bytes(8))
 for _ in range(count):
     comm.Recv(into, source, 36)
     seen.append(into.tolist())

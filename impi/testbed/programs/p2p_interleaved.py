@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
+from array import array
+
 from mpi4py import MPI
 from report import Report  # type: ignore[import-not-found]
 
@@ -12,9 +13,9 @@ rank, size = report.rank, report.size
 to, source = (rank + size // 2) % size, (rank - size // 2) % size
 
 n = report.plan["params"]["size"]
-into = [np.zeros(n, dtype=np.uint8) for _ in range(4)]
+into = [array("B", bytes(n)) for _ in range(4)]
 requests = [comm.Irecv(into[i], source, 40 + i) for i in (3, 1, 2, 0)]
-out = [np.frombuffer(report.octets(f"interleaved/{i}/{rank}", n), dtype=np.uint8) for i in range(4)]
+out = [report.octets(f"interleaved/{i}/{rank}", n) for i in range(4)]
 requests += [comm.Isend(buffer, to, 40 + i) for i, buffer in enumerate(out)]
 MPI.Request.Waitall(requests)
 for i, buffer in enumerate(into):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
+from array import array
+
 from mpi4py import MPI
 from report import Report  # type: ignore[import-not-found]
 
@@ -11,16 +12,16 @@ comm = MPI.COMM_WORLD
 rank, size = report.rank, report.size
 to, source = (rank + size // 2) % size, (rank - size // 2) % size
 
-into = np.full(3, 7, dtype=np.int32)
+into = array("i", [7] * 3)
 status = MPI.Status()
-comm.Sendrecv(np.zeros(3, dtype=np.int32), MPI.PROC_NULL, 5, into, MPI.PROC_NULL, 5, status)
+comm.Sendrecv(array("i", bytes(12)), MPI.PROC_NULL, 5, into, MPI.PROC_NULL, 5, status)
 report.check(
     "nobody's message", (into.tolist(), status.Get_source(), status.Get_count(MPI.INT)), ([7] * 3, MPI.PROC_NULL, 0)
 )
-own = np.array(report.numbers(f"self/{rank}", 3), dtype=np.int32)
+own = array("i", report.numbers(f"self/{rank}", 3))
 comm.Sendrecv(own, rank, 5, into, rank, 5)
 report.check("one's own", into.tolist(), own.tolist())
-alone = np.zeros(3, dtype=np.int32)
+alone = array("i", bytes(12))
 MPI.COMM_SELF.Sendrecv(own, 0, 5, alone, 0, 5)
 report.check("on MPI_COMM_SELF", alone.tolist(), own.tolist())
 comm.Sendrecv(own, to, 5, into, source, 5)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
+from array import array
+
 from mpi4py import MPI
 from report import Report  # type: ignore[import-not-found]
 
@@ -12,14 +13,14 @@ rank, size = report.rank, report.size
 to, source = (rank + size // 2) % size, (rank - size // 2) % size
 
 sizes = [(i * 7919) % 3000 + (300_000 if i % 16 == 5 else 4) for i in range(48)]
-out = [np.zeros(n, dtype=np.uint8) for n in sizes]
+out = [array("B", bytes(n)) for n in sizes]
 for i, buffer in enumerate(out):
-    buffer[:4] = list(i.to_bytes(4, "big"))
+    buffer[:4] = array("B", i.to_bytes(4, "big"))
 requests = [comm.Isend(buffer, to, 33 + i % 3) for i, buffer in enumerate(out)]
 status = MPI.Status()
 seen = []
 for _ in sizes:
-    into = np.zeros(310_000, dtype=np.uint8)
+    into = array("B", bytes(310_000))
     comm.Recv(into, source, MPI.ANY_TAG, status)
     seen.append((int.from_bytes(into[:4].tobytes(), "big"), status.Get_tag(), status.Get_count(MPI.BYTE)))
 report.check("order, tags and lengths", seen, [(i, 33 + i % 3, n) for i, n in enumerate(sizes)])

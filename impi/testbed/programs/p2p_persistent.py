@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
+from array import array
+
 from mpi4py import MPI
 from report import Report  # type: ignore[import-not-found]
 
@@ -11,10 +12,10 @@ comm = MPI.COMM_WORLD
 rank, size = report.rank, report.size
 to, source = (rank + size // 2) % size, (rank - size // 2) % size
 
-out, into = np.zeros(30, dtype=np.int32), np.zeros(30, dtype=np.int32)
+out, into = array("i", bytes(120)), array("i", bytes(120))
 requests = [comm.Recv_init(into, source, 86), comm.Ssend_init(out, to, 86)]
 for turn in range(3):
-    out[:] = report.numbers(f"persistent/{turn}/{rank}", 30)
+    out[:] = array("i", report.numbers(f"persistent/{turn}/{rank}", 30))
     for request in requests:
         request.Start()  # type: ignore[attr-defined]
     MPI.Request.Waitall([*requests])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
+from array import array
+
 from mpi4py import MPI
 from report import Report  # type: ignore[import-not-found]
 
@@ -12,10 +13,7 @@ rank, size = report.rank, report.size
 to, source = (rank + size // 2) % size, (rank - size // 2) % size
 
 lengths = report.plan["params"]["sizes"]
-requests = [
-    comm.Isend(np.frombuffer(report.octets(f"probe/{rank}/{n}", n), dtype=np.uint8), to, 95 + i)
-    for i, n in enumerate(lengths)
-]
+requests = [comm.Isend(report.octets(f"probe/{rank}/{n}", n), to, 95 + i) for i, n in enumerate(lengths)]
 status = MPI.Status()
 for i, n in reversed(list(enumerate(lengths))):
     comm.Probe(source, 95 + i, status)
@@ -25,7 +23,7 @@ for i, n in reversed(list(enumerate(lengths))):
     report.check(f"Iprobe of {n}", status.Get_count(MPI.BYTE), n)
     message = comm.Mprobe(source, 95 + i, status)
     report.check(f"nothing is left of {n}", comm.Iprobe(source, 95 + i), False)
-    into = np.zeros(status.Get_count(MPI.BYTE), dtype=np.uint8)
+    into = array("B", bytes(status.Get_count(MPI.BYTE)))
     message.Recv(into)
     report.check(f"octets of {n}", into.tobytes() == report.octets(f"probe/{source}/{n}", n), True)
 MPI.Request.Waitall(requests)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
+from array import array
+
 from mpi4py import MPI
 from report import Report  # type: ignore[import-not-found]
 
@@ -13,9 +14,9 @@ rank, size = report.rank, report.size
 to, source = (rank + size // 2) % size, (rank - size // 2) % size
 sizes = report.plan["params"]["sizes"]
 
-into = [np.zeros(n, dtype=np.uint8) for n in sizes]
+into = [array("B", bytes(n)) for n in sizes]
 requests = [comm.Irecv(buffer, source, 20 + i) for i, buffer in enumerate(into)]
-out = [np.frombuffer(report.octets(f"sizes/{rank}/{n}", n), dtype=np.uint8) for n in sizes]
+out = [report.octets(f"sizes/{rank}/{n}", n) for n in sizes]
 requests += [comm.Isend(buffer, to, 20 + i) for i, buffer in enumerate(out)]
 statuses = [MPI.Status() for _ in requests]
 MPI.Request.Waitall(requests, statuses)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
+from array import array
+
 from mpi4py import MPI
 from report import Report  # type: ignore[import-not-found]
 
@@ -12,18 +13,18 @@ rank, size = report.rank, report.size
 
 to, source = (rank + size // 2) % size, (rank - size // 2) % size
 
-out = np.frombuffer(report.octets(f"ssend/{rank}", 64), dtype=np.uint8)
+out = report.octets(f"ssend/{rank}", 64)
 request = comm.Issend(out, to, 50)
 comm.Barrier()
 report.check("complete although nobody receives", request.Test(), False)
 comm.Barrier()
-into = np.zeros(64, dtype=np.uint8)
+into = array("B", bytes(64))
 comm.Recv(into, source, 50)
 request.Wait()
 report.check("octets", into.tobytes(), report.octets(f"ssend/{source}", 64))
 
 # The blocking form; the lower half sends first, so that nobody waits in a circle.
-again = np.zeros(64, dtype=np.uint8)
+again = array("B", bytes(64))
 for sends in (rank < size // 2, rank >= size // 2):
     if sends:
         comm.Ssend(out, to, 51)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
+from array import array
+
 from mpi4py import MPI
 from report import Report  # type: ignore[import-not-found]
 
@@ -11,15 +12,11 @@ comm = MPI.COMM_WORLD
 rank, size = report.rank, report.size
 
 others = [r for r in range(size) if r != rank]
-into = {r: np.zeros(16, dtype=np.uint8) for r in others}
-again = {r: np.zeros(16, dtype=np.uint8) for r in others}
+into = {r: array("B", bytes(16)) for r in others}
+again = {r: array("B", bytes(16)) for r in others}
 first = [comm.Irecv(into[r], r, 44) for r in others]
 second = [comm.Irecv(again[r], r, 45) for r in others]
-sent = [
-    comm.Isend(np.frombuffer(report.octets(f"waitany/{tag}/{rank}/{r}", 16), dtype=np.uint8), r, tag)
-    for tag in (44, 45)
-    for r in others
-]
+sent = [comm.Isend(report.octets(f"waitany/{tag}/{rank}/{r}", 16), r, tag) for tag in (44, 45) for r in others]
 done = sorted(MPI.Request.Waitany(first) for _ in others)
 report.check("each once", done, list(range(len(others))))
 report.check("none is left", MPI.Request.Waitany(first), MPI.UNDEFINED)

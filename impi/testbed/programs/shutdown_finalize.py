@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 from mpi4py import MPI
 from report import Report  # type: ignore[import-not-found]
 
@@ -11,7 +10,7 @@ comm = MPI.COMM_WORLD
 rank, size = report.rank, report.size
 
 if rank == 0:
-    comm.Send(np.frombuffer(report.octets("finalize/unmatched", 100), dtype=np.uint8), size - 1, 77)
+    comm.Send(report.octets("finalize/unmatched", 100), size - 1, 77)
 comm.Barrier()
 report.check("MPI is initialised", MPI.Is_initialized() and not MPI.Is_finalized(), True)
 report.done()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
+from array import array
+
 from mpi4py import MPI
 from report import Report  # type: ignore[import-not-found]
 
@@ -11,10 +12,8 @@ comm = MPI.COMM_WORLD
 rank, size = report.rank, report.size
 to, source = (rank + size // 2) % size, (rank - size // 2) % size
 
-into = np.zeros(6, dtype=np.int64)
-comm.Sendrecv(
-    [np.array(report.numbers(f"long/{rank}", 6), dtype=np.int64), MPI.LONG], to, 17, [into, MPI.LONG], source, 17
-)
+into = array("l", bytes(48))
+comm.Sendrecv([array("l", report.numbers(f"long/{rank}", 6)), MPI.LONG], to, 17, [into, MPI.LONG], source, 17)
 report.check("longs", into.tolist(), report.numbers(f"long/{source}", 6))
 
 report.done()
