@@ -6,7 +6,7 @@ import argparse
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -17,11 +17,13 @@ from impi.bench.catalogue import MEASURES, experiments
 from impi.bench.compare import compare
 from impi.bench.effort import Effort
 from impi.bench.experiment import run
+from impi.bench.plots import draw
 from impi.bench.report import Report, load, machine, save, versions
 from impi.bench.rows import Row
 from impi.bench.table import changes_table, rows_table
 from impi.errors import LaunchError, UsageError
 from impi.launch.prefix import find
+from impi.plotting import check_plot
 from impi.vendors import VENDORS
 
 __all__ = ["bench"]
@@ -29,6 +31,8 @@ __all__ = ["bench"]
 _QUICK: Final = 3
 _RUNS: Final = 9
 _WIDTH: Final = 200
+_BUSY: Final = 0.7
+"""Runnable processes in the last minute, from which on something else runs."""
 
 
 def bench(options: argparse.Namespace) -> int:
@@ -39,24 +43,54 @@ def bench(options: argparse.Namespace) -> int:
     """
     if options.what[:1] == ["compare"]:
         return _compare(options.what[1:])
+    if options.plot:
+        check_plot(options.plot)
+    if options.what[:1] == ["show"]:
+        return _show(options.what[1:], options.plot)
     names = _measures(options.what)
     vendors = _vendors(options.vendors)
     effort = Effort(quick=options.quick, cores=() if options.no_pin else tuple(sorted(os.sched_getaffinity(0))))
     runs = options.runs or (_QUICK if options.quick else _RUNS)
     before = machine()
+    _warn_if_busy(before)
     rows = _measure(names, vendors, effort, runs)
     asked = {"measures": names, "vendors": vendors, "runs": runs, "quick": options.quick, "cores": effort.cores}
     report = Report(rows=tuple(rows), machine=before, versions=versions(vendors), options=asked)
     if options.json:
         save(report, options.json)
-    console = _console()
-    console.print(rows_table(rows))
+    code = _tell(report, options.plot)
+    if any(row.bound for row in rows) and runs < _RUNS:
+        print(f"impi bench: medians of {runs} runs; the bounds are about at least {_RUNS}", file=sys.stderr)
+    return code
+
+
+def _show(files: Sequence[str], plot: Path | None) -> int:
+    if len(files) != 1:
+        raise UsageError("show needs one file: impi bench show RUN.json")
+    return _tell(load(Path(files[0])), plot)
+
+
+def _tell(report: Report, plot: Path | None) -> int:
+    """The table and the picture; 1 if a bound does not hold, or something could not be measured."""
+    rows = report.rows
+    _console().print(rows_table(rows))
     for row in rows:
         if row.error:
             print(f"impi bench: {row.title}: {row.error}", file=sys.stderr)
-    if any(row.bound for row in rows) and runs < _RUNS:
-        print(f"impi bench: medians of {runs} runs; the bounds are about at least {_RUNS}", file=sys.stderr)
+    if plot:
+        versions = ", ".join(f"{name} {text}" for name, text in report.versions.items())
+        draw(rows, plot, f"{versions}\n{report.machine.get('processor')}, {report.machine.get('cores')} cores")
     return 1 if any(row.holds is False or row.error for row in rows) else 0
+
+
+def _warn_if_busy(machine: Mapping[str, object]) -> None:
+    """Ratios of pairs forgive much, but ranks that share their cores with other work measure that work."""
+    load = machine["load"]
+    if isinstance(load, list) and load[0] > _BUSY:
+        print(
+            f"impi bench: this machine is busy (load {load[0]:.1f}): end what else runs, or do not trust the figures",
+            file=sys.stderr,
+        )
 
 
 def _measure(names: Sequence[str], vendors: Sequence[str], effort: Effort, runs: int) -> list[Row]:
@@ -75,7 +109,7 @@ def _measure(names: Sequence[str], vendors: Sequence[str], effort: Effort, runs:
 def _measures(names: Sequence[str]) -> list[str]:
     for name in names:
         if name not in MEASURES:
-            raise UsageError(f"there is no measure {name!r}; the choices are {', '.join(MEASURES)}, or compare")
+            raise UsageError(f"there is no measure {name!r}; the choices are {', '.join(MEASURES)}, compare or show")
     return [name for name in MEASURES if not names or name in names]
 
 

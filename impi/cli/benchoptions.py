@@ -26,6 +26,7 @@ examples:
   impi bench --quick --json quick.json
   impi bench --json new.json
   impi bench compare old.json new.json
+  impi bench show new.json --plot new.svg
 
 The exit code is 0 if all bounds hold (compare: if nothing is worse by more than the spread), 1 if not, 3 when something
 of its own failed, 4 when something was asked wrongly."""
@@ -41,12 +42,13 @@ def add_bench(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("what", nargs="*", metavar="MEASURE", help="what to measure, or: compare OLD.json NEW.json")
+    parser.add_argument("what", nargs="*", metavar="MEASURE", help="what to measure, or: compare OLD NEW, show RUN")
     parser.add_argument("--vendors", default="pure,mpich,openmpi", metavar="LIST", help="default: %(default)s")
     parser.add_argument("--runs", type=_runs, metavar="N", help="pairs of runs a row (default: 9; with --quick 3)")
     parser.add_argument("--quick", action="store_true", help="a tenth of the iterations, and 3 runs")
     parser.add_argument("--no-pin", action="store_true", help="do not give every rank, where there are enough, a core")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all rows with their samples")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the ratios: a file that ends in .svg or .png")
     parser.set_defaults(handler=_bench)
 
 

@@ -12,11 +12,12 @@ from rich.console import Console
 from rich.table import Table
 
 from impi.errors import UsageError
+from impi.plotting import check_plot
 from impi.simulate.catalogue import OPERATIONS, Case, check_size, simulate
 from impi.simulate.drive import Driver
 from impi.simulate.measure import MEASURABLE, compare
 from impi.simulate.network import Network, Tier
-from impi.simulate.plots import check_plot, draw
+from impi.simulate.plots import draw
 from impi.simulate.report import COLLECTIVE_HEAD, STARTUP_HEAD, CollectiveRow, StartupRow, as_json
 from impi.simulate.shape import HOSTS, HostKind, Limits, Shape, parse_shape, spread
 from impi.simulate.startup import start_up

@@ -5,22 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
 
-from impi.errors import UsageError
+from impi.plotting import pyplot, save_plot
 from impi.simulate.report import CollectiveRow, StartupRow
 from impi.simulate.units import SECOND
 
-__all__ = ["check_plot", "draw"]
-
-_KINDS: Final = (".svg", ".png")
-
-
-def check_plot(path: Path) -> None:
-    """Raise UsageError now if :func:`draw` could not."""
-    if path.suffix not in _KINDS:
-        raise UsageError(f"a plot is a file that ends in .svg or .png, not {path.name!r}")
-    _pyplot()
+__all__ = ["draw"]
 
 
 def draw(rows: Sequence[CollectiveRow | StartupRow], path: Path, title: str) -> None:
@@ -29,7 +19,7 @@ def draw(rows: Sequence[CollectiveRow | StartupRow], path: Path, title: str) -> 
     Raises:
         UsageError: matplotlib is missing, or the file cannot be written.
     """
-    plt = _pyplot()
+    plt = pyplot()
     axis, label = _axis(rows)
     curves: dict[str, list[tuple[int, float]]] = defaultdict(list)
     for row in rows:
@@ -45,26 +35,7 @@ def draw(rows: Sequence[CollectiveRow | StartupRow], path: Path, title: str) -> 
     axes.minorticks_off()
     axes.grid(visible=True, alpha=0.3)
     axes.legend(fontsize="small")
-    try:
-        # Without dates and random names, so that the same run is the same file.
-        figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
-    except OSError as error:
-        raise UsageError(f"{path} cannot be written: {error.strerror}") from error
-    finally:
-        plt.close(figure)
-
-
-def _pyplot() -> Any:
-    try:
-        import matplotlib as mpl
-    except ImportError:
-        raise UsageError("plots need matplotlib, which is not installed; pip install 'impilab[plots]'") from None
-    mpl.use("Agg")
-    mpl.rcParams["svg.hashsalt"] = "impi"
-    mpl.rcParams["svg.fonttype"] = "none"
-    import matplotlib.pyplot as plt
-
-    return plt
+    save_plot(figure, path)
 
 
 def _axis(rows: Sequence[CollectiveRow | StartupRow]) -> tuple[str, str]:
