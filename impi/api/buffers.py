@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from impi.api.constants import BOTTOM, BUFFER_AUTOMATIC, IN_PLACE
-from impi.api.datatype import BYTE, Datatype, _typedict
+from impi.api.datatype import BYTE, CHAR, INT8_T, SIGNED_CHAR, UINT8_T, UNSIGNED_CHAR, Datatype, _typedict
 from impi.api.memory import at_address, buffer, octets_of
 from impi.semantics.datatype import NAMED, TypeMap
 
@@ -25,6 +25,7 @@ __all__ = [
     "VectorMessage",
     "buffer",
     "memory",
+    "plain",
     "simple",
     "vector",
     "vector_w",
@@ -126,6 +127,37 @@ def simple(spec: Any, *, readonly: bool, blocks: int = 1, check: bool = True) ->
     if check and buf is not BOTTOM:
         typ.typemap.inside(view, offset, count * max(blocks, 1))
     return Message(view, offset, count, typ, discovered)
+
+
+_OCTETS: Final = frozenset(datatype._state for datatype in (BYTE, CHAR, SIGNED_CHAR, UNSIGNED_CHAR, INT8_T, UINT8_T))
+"""Types of one octet, which is the same in every form."""
+
+
+def plain(spec: Any, *, readonly: bool) -> memoryview | None:
+    """The octets that :func:`simple` would find in the commonest specifications, where they travel as they are.
+
+    None for all others, wrong ones included: they are for :func:`simple`.
+    """
+    count = None
+    buf = spec
+    if type(spec) is list or type(spec) is tuple:
+        if len(spec) == 2:
+            buf, datatype = spec
+        elif len(spec) == 3 and type(spec[1]) is int:
+            buf, count, datatype = spec
+        else:
+            return None
+        if type(datatype) is not Datatype or datatype._state not in _OCTETS:
+            return None
+    try:
+        view = memoryview(buf)
+    except Exception:
+        return None
+    if view.format != "B" or view.ndim != 1 or not view.c_contiguous or (view.readonly and not readonly):
+        return None
+    if count is None:
+        return view
+    return view[:count] if 0 <= count <= len(view) else None
 
 
 def vector(spec: Any, *, readonly: bool, blocks: int) -> VectorMessage:

@@ -23,7 +23,7 @@ from impi.semantics.errors import MPIException
 if TYPE_CHECKING:
     from impi.api.errhandler import Errhandler
 
-__all__ = ["Owner", "guarded", "guarded_collective", "guarded_function", "handle", "wrapped"]
+__all__ = ["Owner", "failed", "guarded", "guarded_collective", "guarded_function", "handle", "wrapped"]
 
 C = TypeVar("C", bound=type)
 F = TypeVar("F", bound=Callable[..., Any])
@@ -50,6 +50,17 @@ def handle(failure: MPIException, owner: Owner | None) -> None:
         owner = getattr(getattr(world, "COMM_SELF", None), "_state", None)
     if owner is not None and not runtime.finalized():
         owner.errhandler._call(owner, int(failure), failure)
+
+
+def failed(failure: ImpiError | MPIException, owner: Owner | None, call: str) -> None:
+    """What the guard of a method does, for one that is in ``_unguarded`` as every call of its guard counts there.
+
+    The method raises ``failure`` on.
+    """
+    if isinstance(failure, ImpiError):
+        runtime.fail(failure)
+    failure.call = failure.call or call
+    handle(failure, owner)
 
 
 def guarded(cls: C) -> C:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from impi.api import bsend, runtime, transport
-from impi.api.buffers import simple
+from impi.api.buffers import plain, simple
 from impi.api.datatype import BYTE
-from impi.api.failing import guarded
+from impi.api.failing import Owner, failed, guarded
 from impi.api.message import MESSAGE_NO_PROC, Message
 from impi.api.pickling import pickle
 from impi.api.request import (
@@ -17,6 +17,7 @@ from impi.api.request import (
     Request,
     describe_message,
     fill_status,
+    finish_receive,
     load,
     null_receive,
     null_send,
@@ -24,10 +25,13 @@ from impi.api.request import (
 )
 from impi.collectives.tags import REDUCE_TAG
 from impi.engine.context import Context
+from impi.engine.direct import DirectSource, DirectTarget
+from impi.engine.operations import SENT, ReceiveOperation, SendOperation
 from impi.engine.operations import Message as Envelope
 from impi.engine.payload import OctetSource, OctetTarget, Source
+from impi.errors import ImpiError
 from impi.semantics.constants import ANY_SOURCE, ANY_TAG, PROC_NULL
-from impi.semantics.errors import error
+from impi.semantics.errors import MPIException, error
 
 if TYPE_CHECKING:
     from impi.api.status import Status
@@ -40,17 +44,35 @@ class PointToPoint:
     """The methods; :class:`impi.api.comm.Comm` brings the context."""
 
     _context: Context | None
+    _unguarded = ("Recv", "Send")
 
     if TYPE_CHECKING:
 
         @property
         def _attached(self) -> bsend.Attached: ...
+        @property
+        def _owner(self) -> Owner | None: ...
 
     # ---- buffers: sends --------------------------------------------------------------------------------
 
     def Send(self, buf: Any, dest: int, tag: int = 0) -> None:
         """Blocking send."""
-        self.Isend(buf, dest, tag).Wait()
+        try:
+            # The commonest case first: there is a sender, so it is a good rank, and it looks at the tag.
+            context = self._context
+            if (
+                context is not None
+                and (sender := context.senders.get(dest)) is not None
+                and (octets := plain(buf, readonly=True)) is not None
+                and sender(tag, octets, len(octets))
+            ):
+                return
+            operation = self._send(buf, dest, tag)[0]
+            if operation is not None and not operation.done:
+                runtime.engine().wait_for(operation)
+        except (ImpiError, MPIException) as failure:
+            failed(failure, self._owner, "Send")
+            raise
 
     def Ssend(self, buf: Any, dest: int, tag: int = 0) -> None:
         """Blocking synchronous send: returns once the message is matched."""
@@ -58,7 +80,8 @@ class PointToPoint:
 
     def Rsend(self, buf: Any, dest: int, tag: int = 0) -> None:
         """Blocking ready send."""
-        self.Isend(buf, dest, tag).Wait()
+        if (operation := self._send(buf, dest, tag)[0]) is not None and not operation.done:
+            runtime.engine().wait_for(operation)
 
     def Bsend(self, buf: Any, dest: int, tag: int = 0) -> None:
         """Blocking buffered send: the message is copied into the attached buffer."""
@@ -66,11 +89,13 @@ class PointToPoint:
 
     def Isend(self, buf: Any, dest: int, tag: int = 0) -> Request:
         """Start a send."""
-        return self._sender(buf, dest, tag)()
+        operation, keep = self._send(buf, dest, tag)
+        return null_send() if operation is None else Request._of(operation, None, keep)
 
     def Irsend(self, buf: Any, dest: int, tag: int = 0) -> Request:
         """Start a ready send."""
-        return self._sender(buf, dest, tag)()
+        operation, keep = self._send(buf, dest, tag)
+        return null_send() if operation is None else Request._of(operation, None, keep)
 
     def Issend(self, buf: Any, dest: int, tag: int = 0) -> Request:
         """Start a synchronous send."""
@@ -100,11 +125,23 @@ class PointToPoint:
 
     def Recv(self, buf: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> None:
         """Blocking receive."""
-        self.Irecv(buf, source, tag).Wait(status)
+        try:
+            operation = self._receive(buf, source, tag)
+            if operation is None:
+                fill_status(status, PROC_NULL, ANY_TAG, 0)
+                return
+            if not operation.done:
+                runtime.engine().wait_for(operation)
+            if status is not None or operation.truncated or operation.failure is not None:
+                finish_receive(operation, status)
+        except (ImpiError, MPIException) as failure:
+            failed(failure, self._owner, "Recv")
+            raise
 
     def Irecv(self, buf: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Request:
         """Start a receive."""
-        return self._receiver(buf, source, tag)()
+        operation = self._receive(buf, source, tag)
+        return null_receive() if operation is None else Request._of(operation)
 
     def Recv_init(self, buf: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Prequest:
         """A persistent receive."""
@@ -122,9 +159,13 @@ class PointToPoint:
     ) -> None:
         """Send and receive at once; the two cannot block each other."""
         start = self._sender(sendbuf, dest, sendtag)
-        receiving = self.Irecv(recvbuf, source, recvtag)
+        receiving = self._receive(recvbuf, source, recvtag)
         sending = start()
-        receiving.Wait(status)
+        if receiving is None:
+            fill_status(status, PROC_NULL, ANY_TAG, 0)
+        else:
+            runtime.engine().wait_for(receiving)
+            finish_receive(receiving, status)
         sending.Wait()
 
     def Sendrecv_replace(
@@ -291,6 +332,29 @@ class PointToPoint:
 
     # What is wrong with a buffer is found before anything is posted: a receive whose send fails would stay.
 
+    def _send(self, buf: Any, dest: int, tag: int) -> tuple[SendOperation | None, Any]:
+        """Start a send: what it is, and what must live as long; nothing for PROC_NULL."""
+        context = self._checked(dest, tag)
+        if dest == PROC_NULL:
+            return (None, None)
+        engine = runtime.engine()
+        octets = plain(buf, readonly=True)
+        if octets is None:
+            message = simple(buf, readonly=True)
+            return (engine.send(context, dest, tag, transport.source(message)), message)
+        if (context.senders.get(dest) or engine.sender(context, dest))(tag, octets, len(octets)):
+            return _SENT
+        return (engine.send(context, dest, tag, DirectSource(octets)), octets)
+
+    def _receive(self, buf: Any, source: int, tag: int) -> ReceiveOperation | None:
+        """Post a receive; None from PROC_NULL."""
+        context = self._checked_source(source, tag)
+        if source == PROC_NULL:
+            return None
+        octets = plain(buf, readonly=False)
+        target = transport.target(simple(buf, readonly=False)) if octets is None else DirectTarget(octets)
+        return runtime.engine().receive(context, source, tag, target)
+
     def _sender(self, buf: Any, dest: int, tag: int, *, synchronous: bool = False) -> Callable[[], Request]:
         context = self._checked(dest, tag)
         if dest == PROC_NULL:
@@ -354,19 +418,25 @@ class PointToPoint:
         return self._context
 
     def _checked(self, dest: int, tag: int) -> Context:
-        context = self._live()
-        if dest != PROC_NULL and not 0 <= dest < len(context.peers):
-            raise error("ERR_RANK", f"destination rank {dest} is not in 0..{len(context.peers) - 1}")
-        _check_tag(tag)
+        engine = runtime.engine()
+        context = self._context or self._live()
+        if not 0 <= dest < context.npeers and dest != PROC_NULL:
+            raise error("ERR_RANK", f"destination rank {dest} is not in 0..{context.npeers - 1}")
+        if not 0 <= tag <= engine.job.tag_ub or engine.reduce_on_p2p:
+            _check_tag(tag)
         return context
 
     def _checked_source(self, source: int, tag: int) -> Context:
-        context = self._live()
-        if source not in (ANY_SOURCE, PROC_NULL) and not 0 <= source < len(context.peers):
-            raise error("ERR_RANK", f"source rank {source} is not in 0..{len(context.peers) - 1}")
-        if tag != ANY_TAG:
+        engine = runtime.engine()
+        context = self._context or self._live()
+        if not 0 <= source < context.npeers and source not in (ANY_SOURCE, PROC_NULL):
+            raise error("ERR_RANK", f"source rank {source} is not in 0..{context.npeers - 1}")
+        if tag != ANY_TAG and (not 0 <= tag <= engine.job.tag_ub or engine.reduce_on_p2p):
             _check_tag(tag)
         return context
+
+
+_SENT: Final = (SENT, None)
 
 
 def _check_tag(tag: int) -> None:

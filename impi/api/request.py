@@ -24,6 +24,7 @@ __all__ = [
     "Request",
     "describe_message",
     "fill_status",
+    "finish_receive",
     "load",
     "null_receive",
     "null_send",
@@ -43,7 +44,8 @@ class _Active(State):
     __slots__ = ("keep", "operation", "value")
 
     def __init__(self, operation: Operation | None, value: Callable[[], Any] | None = None, keep: Any = None) -> None:
-        super().__init__()
+        self._number = 0
+        self.constant = None
         self.operation = operation
         self.value = value
         self.keep = keep
@@ -62,7 +64,9 @@ class Request(Handle):
 
     @classmethod
     def _of(cls, operation: Operation, value: Callable[[], Any] | None = None, keep: Any = None) -> Self:
-        return cls._wrap(_Active(operation, value, keep))
+        self: Self = object.__new__(cls)
+        self._state = _Active(operation, value, keep)
+        return self
 
     @classmethod
     def _class_of(cls, state: Any) -> type[Request]:
@@ -192,7 +196,11 @@ class Request(Handle):
     @classmethod
     def waitall(cls, requests: Sequence[Request], statuses: list[Status] | None = None) -> list[Any]:
         """Wait until all are complete; the objects received."""
-        runtime.engine().wait(lambda: all(r._done for r in requests))
+        engine = runtime.engine()
+        for request in requests:
+            # Whoever waits for one drives all of them.
+            if (operation := request._operation) is not None and not operation.done:
+                engine.wait_for(operation)
         return cls._finish_all(requests, statuses)
 
     @classmethod
@@ -300,11 +308,11 @@ class Request(Handle):
         self._state = None
 
     def _finish(self, status: Status | None) -> Any:
-        owner = self._owner
+        operation = self._operation
         try:
             return self._complete(status)
         except MPIException as failure:
-            handle(failure, owner)
+            handle(failure, _owner(operation))
             raise
 
     def _complete(self, status: Status | None) -> Any:
@@ -313,9 +321,11 @@ class Request(Handle):
             fill_status(status, ANY_SOURCE, ANY_TAG, 0)
             return None
         if not operation.done:
-            runtime.engine().wait(lambda: operation.done)
+            runtime.engine().wait_for(operation)
         value = self._state.value
         self._clear()
+        if status is None and value is None and type(operation) in _PLAIN and not _is_wrong(operation):
+            return None
         try:
             _describe(operation, status)
             check(operation)
@@ -343,12 +353,12 @@ class Request(Handle):
         first: MPIException | None = None
         blamed: Owner | None = None
         for request, status in zip(requests, statuses, strict=False):
-            owner = request._owner
+            operation = request._operation
             try:
                 values.append(request._complete(status))
             except MPIException as failure:
                 if first is None:
-                    first, blamed = failure, owner
+                    first, blamed = failure, _owner(operation)
         if first is not None:
             handle(first, blamed)  # with the code of the request (MPI 4.1, 9.3.1), once for the call
             together = error("ERR_IN_STATUS", str(first))
@@ -409,6 +419,25 @@ def describe_message(message: Envelope, status: Status | None) -> None:
             external=message.external,
             long_size=transport.long_size(),
         )
+
+
+_PLAIN: Final = frozenset([SendOperation, ReceiveOperation])
+
+
+def _is_wrong(operation: Any) -> bool:
+    """Whether :func:`check` has something to say about a send or receive."""
+    return type(operation) is ReceiveOperation and (operation.truncated or operation.failure is not None)
+
+
+def finish_receive(operation: ReceiveOperation, status: Status | None) -> None:
+    """A blocking receive is complete: fill its status, raise what went wrong."""
+    try:
+        _describe(operation, status)
+        check(operation)
+    except MPIException as failure:
+        if status is not None:
+            status.Set_error(int(failure))
+        raise
 
 
 def check(operation: Operation) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NoReturn
 from impi import __version__
 from impi.agent import HOSTS
 from impi.decisions import Decisions
+from impi.engine.waiting import spin_asked
 from impi.errors import UsageError
 from impi.job import ALTERNATIVES, REPRODUCIBLE
 from impi.quirks import Quirks
@@ -39,7 +40,7 @@ examples:
 A PROGRAM that ends in .py is run by this Python; its "from mpi4py import MPI" then spans all clients.
 IMPI_VERIFY=1 in the environment of all clients checks that the calls of every collective fit each other; 2 explains
 what does not; 3 compares Info arguments, too; 4 is for assertions, of which these operations have none; 0 is off.
-IMPI_TUNING=FILE is --tuning FILE.
+IMPI_TUNING=FILE is --tuning FILE. IMPI_SPIN=SECONDS: how long a wait looks again and again before it sleeps; 0: never.
 The exit code is the program's own; 1 when the job failed, 2 when something was asked wrongly, 128+N after signal N."""
 
 
@@ -88,6 +89,14 @@ def _verify_level(parser: argparse.ArgumentParser, text: str) -> int:
     if text not in map(str, range(MAX_VERIFY + 1)):
         parser.error(f"IMPI_VERIFY is a level from 0 to {MAX_VERIFY}, not {text!r}")
     return int(text)
+
+
+def _check_spin(parser: argparse.ArgumentParser) -> None:
+    """The procs read IMPI_SPIN themselves; but what is wrong with it is better said once, and before they start."""
+    try:
+        spin_asked(os.environ)
+    except UsageError as error:
+        parser.error(error.message)
 
 
 def _collectives(text: str) -> tuple[str, ...]:
@@ -228,6 +237,7 @@ def _client_options(parser: _Parser, args: argparse.Namespace) -> ClientOptions:
     }
     from impi.launch.client import ClientOptions
 
+    _check_spin(parser)
     return ClientOptions(
         rank=int(rank),
         server=server,

@@ -12,6 +12,7 @@ from typing import Any
 from impi.engine.engine import Engine
 from impi.engine.join import claim
 from impi.engine.mesh import connect_hosts, listen, own_address
+from impi.engine.waiting import Patience, spin_asked
 from impi.errors import JobError, StartupError
 from impi.job import LONG8_VERSION, Host, Job, Proc
 from impi.quirks import Quirks
@@ -32,6 +33,7 @@ def join_job() -> Engine:
         ImpiError: the job could not be joined; the sentence is for the user.
     """
     invitation = claim()
+    asked_s = spin_asked(os.environ)
     if invitation is None:
         return Engine(_singleton(), 0, load({"vendor": "pure", "rank": 0, "size": 1}), {})
     vendor = load(invitation)
@@ -56,12 +58,15 @@ def join_job() -> Engine:
     ranks = [names[bytes.fromhex(item["address"]), item["pid"]] for item in everybody]
     rank = ranks[vendor.world.rank]
     host = job.procs[rank].host
+    here = sum(proc.ipv6 == job.procs[rank].ipv6 for proc in job.procs)
+    # What this process may run on says nothing where it is bound to one core already.
+    patience = Patience(asked_s, crowded=here > int(invitation.get("cores") or os.cpu_count() or 1))
     if listener is not None:
         sockets = connect_hosts(job, host, listener, address)
-        return Engine(job, rank, vendor, sockets, ranks=ranks, quirks=quirks)
+        return Engine(job, rank, vendor, sockets, ranks=ranks, quirks=quirks, patience=patience)
     sock = knock(rank, AGENT, reply["agents"][str(host)], str(invitation["token"]))
     sock.setblocking(False)
-    return Engine(job, rank, vendor, {host: sock}, ranks=ranks, agent=True, quirks=quirks)
+    return Engine(job, rank, vendor, {host: sock}, ranks=ranks, agent=True, quirks=quirks, patience=patience)
 
 
 def _negotiated(invitation: dict[str, Any], vendor: Vendor, everybody: list[dict[str, Any]]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from impi.semantics.matching import Matcher
@@ -38,6 +38,7 @@ class Context:
         self.members = tuple(members)
         self.rank = rank
         self.peers = self.members if peers is None else tuple(peers)
+        self.npeers = len(self.peers)
         self.is_inter = peers is not None
         self.shadow = shadow
         self.rank_of = {world: rank for rank, world in enumerate(self.peers)}
@@ -57,6 +58,8 @@ class Context:
         """Receives, probes and collectives in progress that a local message could concern: while there are any, the
         shadow is drained.
         """
+        self.senders: dict[int, Callable[[int, memoryview, int], bool]] = {}
+        """By rank in :attr:`peers`, as far as they have been used: how short messages go there (see Engine.sender)."""
         self.owner: Any = None
         """What the api has made of it: whose error handler is called."""
 

@@ -7,28 +7,30 @@ message must not stop serving its channels, or jobs deadlock.
 
 from __future__ import annotations
 
-import select
 import socket
-import time
 from collections.abc import Callable, Sequence
+from time import perf_counter
 
 from impi.collectives.tags import FAULT_TAG, REDUCE_TAG
+from impi.engine.channels import Channels
 from impi.engine.context import Context
 from impi.engine.faults import Faults, Notice
-from impi.engine.operations import CopyOperation, Message, Operation, ReceiveOperation, SendOperation
+from impi.engine.operations import SENT, CopyOperation, Message, Operation, ReceiveOperation, SendOperation
 from impi.engine.payload import Source, Target
+from impi.engine.waiting import Patience
 from impi.errors import JobError
 from impi.job import Job
 from impi.quirks import Quirks
 from impi.semantics.constants import ANY_SOURCE
-from impi.transfer import Arrived, Cancelled, Incoming, Transfer
+from impi.transfer import Incoming, Transfer
 from impi.vendors.base import Vendor
 
 __all__ = ["Engine"]
 
-_SPINS = 200
-"""Turns without any progress before a wait on a vendor that must be polled begins to sleep."""
+Inbox = tuple[Callable[[int, int], ReceiveOperation | None], dict[int, int], Context]
+
 _NAP_S = 20e-6
+"""First sleep of a wait on a vendor that must be polled; each is longer than the one before by a sixteenth of it."""
 _LONGEST_NAP_S = 1e-3
 _IDLE_S = 1.0
 """Longest sleep where every event has a descriptor; only a bound on the effect of a lost wake-up."""
@@ -36,8 +38,6 @@ _REMOTE_ONLY_S = 0.05
 """Longest sleep while only channels matter: the vendor may still owe its peers a push of what it took over (eager
 sends).
 """
-_READS = 16
-"""Most reads from one channel before the next gets its turn."""
 _DRAINS = 64
 """Most local messages that are taken in before the channels get their turn."""
 
@@ -54,6 +54,7 @@ class Engine:
         ranks: the ranks in MPI_COMM_WORLD of the procs of this client, in the vendor's order; they ascend unless given.
         agent: whether our host is an agent of its own.
         quirks: what to do as the other clients' hosts do, against the specification.
+        patience: how long waits spin; without it they block at once.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class Engine:
         ranks: Sequence[int] = (),
         agent: bool = False,
         quirks: Quirks = Quirks(),  # noqa: B008  (immutable)
+        patience: Patience | None = None,
     ) -> None:
         self.job = job
         self.rank = rank
@@ -80,16 +82,23 @@ class Engine:
         own = job.procs[rank].host
         self._host_of = [own if agent else proc.host for proc in job.procs]
         """By rank: whose channel leads there."""
-        self._sockets = sockets
-        self._hosts = {sock.fileno(): host for host, sock in sockets.items()}
-        self._writing: set[int] = set()
-        self._epoll = select.epoll()
-        for fd in self._hosts:
-            self._epoll.register(fd, select.EPOLLIN)
+        self._hosts = tuple(sockets)
+        self._patience = patience or Patience(0.0)
+        self._channels = Channels(
+            self.transfer,
+            sockets,
+            self._patience,
+            # With that quirk a tag tells what is collective; nothing needs to be fast there.
+            deliver=None if quirks.reduce_on_p2p else self._deliver,
+            arrived=self._remote_arrived,
+            cancelled=self._remote_cancelled,
+        )
+        self._flush = self._channels.flush
         self._vendor_fd = vendor.fileno()
-        if self._vendor_fd is not None:
-            self._epoll.register(self._vendor_fd, select.EPOLLIN)
+        self._channels.beside(self._vendor_fd, vendor.progress, others=len(self._vendor_ranks) > 1)
         self._contexts: dict[int, Context] = {}
+        self._inboxes: dict[int, Inbox] = {}
+        """By context id: what a message that comes in there concerns."""
         self._orphans: dict[int, list[Incoming]] = {}
         self._unmatched: dict[Incoming, Message] = {}
         self._active: list[Operation] = []
@@ -100,6 +109,8 @@ class Engine:
         """Make a communicator known; messages that came before it are matched now."""
         self._contexts[context.cid] = context
         context.faults = Faults(self, context)
+        for collective in (0, 1):
+            self._inboxes[context.cid + collective] = (context.matchers[collective].meet, context.rank_of, context)
         for cid in (context.cid, context.cid + 1):
             for incoming in self._orphans.pop(cid, ()):
                 self._remote_arrived(incoming)
@@ -107,6 +118,8 @@ class Engine:
     def close(self, context: Context) -> None:
         """Forget a communicator that was freed."""
         self._contexts.pop(context.cid, None)
+        self._inboxes.pop(context.cid, None)
+        self._inboxes.pop(context.cid + 1, None)
         if context.shadow is not None:
             context.shadow.free()
 
@@ -160,12 +173,15 @@ class Engine:
             operation = SendOperation(pending, None, source)
         else:
             world = context.peers[dest]
+            octets = source.octets(external=self.external)
+            if not (synchronous or collective) and self.sender(context, dest)(tag, octets, source.count):
+                return SENT
             outgoing = self.transfer.send(
                 world,
                 cid=context.cid + (collective and not self._is_p2p_reduce(tag)),
                 tag=tag,
                 lsrank=context.rank,
-                views=[source.octets(external=self.external)],
+                views=[octets],
                 synchronous=synchronous,
                 count=source.count,
             )
@@ -174,6 +190,24 @@ class Engine:
         if not operation.done:
             self._active.append(operation)
         return operation
+
+    def sender(self, context: Context, dest: int) -> Callable[[int, memoryview, int], bool]:
+        """A function for point-to-point messages to rank ``dest``, of tag, octets and count.
+
+        It sends one that is done with when it returns True. False: nothing was done, as the message is not short, must
+        wait for its turn or for credit, or is for a proc of our own client; :meth:`send` is the way.
+        """
+        send = context.senders.get(dest)
+        if send is None:
+            # With that quirk some tags are not the program's: the long way says so.
+            if dest in context.shadow_of or self.reduce_on_p2p:
+                send = _never
+            else:
+                world = context.peers[dest]
+                make = self.transfer.sender(world, context.cid, context.rank)
+                send = self._channels.sender(self._host_of[world], world, make)
+            context.senders[dest] = send
+        return send
 
     def is_external(self, context: Context, dest: int) -> bool:
         """Whether :meth:`send` sends external32 to rank ``dest``."""
@@ -189,7 +223,7 @@ class Engine:
         operation = ReceiveOperation(context, source, tag, target, collective=collective)
         message = context.matchers[collective].post(source, tag, operation)
         if message is None:
-            if self._maybe_local(context, source):
+            if operation.maybe_local:
                 context.waiting += 1
         else:
             self._matched(operation, message)
@@ -205,7 +239,7 @@ class Engine:
         """Cancel a receive; False if it is matched already."""
         if operation.message is not None or not operation.context.matchers[operation.collective].withdraw(operation):
             return False
-        if self._maybe_local(operation.context, operation.source):
+        if operation.maybe_local:
             operation.context.waiting -= 1
         operation.done = operation.cancelled = True
         return True
@@ -236,18 +270,38 @@ class Engine:
         """Drive everything until ``ready()``. ``polling``: a local message may come although none is posted for
         (probe).
         """
-        idle = 0
+        spins, begun, naps, timeout = self._patience.spin_s, 0.0, 0, 0.0
         while not ready():
-            timeout = 0.0
+            if self.progress(timeout):
+                begun, naps, timeout = 0.0, 0, 0.0
+                continue
+            if spins:
+                now = perf_counter()
+                begun = begun or now
+                if now - begun < spins:
+                    continue
             if self._vendor_fd is not None:
-                timeout = _IDLE_S if idle else 0.0
+                timeout = _IDLE_S
             elif not (polling or self._local_interest()):
-                timeout = _REMOTE_ONLY_S if idle else 0.0
-            elif idle > _SPINS:
-                # epoll cannot sleep for less than a millisecond, and the vendor has no descriptor: a short nap
-                # leaves the core to the procs that we wait for.
-                time.sleep(min(_NAP_S * (1 + (idle - _SPINS) / 64), _LONGEST_NAP_S))
-            idle = 0 if self.progress(timeout) else idle + 1
+                timeout = _REMOTE_ONLY_S
+            else:
+                # The vendor has no descriptor: short sleeps, which a packet ends, leave the core to whoever is waited
+                # for.
+                timeout = min(_NAP_S * (1 + naps / 16), _LONGEST_NAP_S)
+                naps += 1
+
+    def wait_for(self, operation: Operation) -> None:
+        """As :meth:`wait`, for one operation to be done."""
+        spin_s = self._patience.spin_s
+        while (host := self._only_host(operation)) is not None:
+            moved = self._channels.attend(host, spin_s, _REMOTE_ONLY_S if self._vendor_fd is None else _IDLE_S)
+            spin_s = self._patience.spin_s if moved else 0.0
+            if self._active:
+                self._advance()
+            if operation.done:
+                return
+        if not operation.done:
+            self.wait(lambda: operation.done)
 
     def progress(self, timeout: float = 0.0) -> bool:
         """One turn over vendor, channels and operations; sleeps at most ``timeout`` seconds. Whether anything moved."""
@@ -257,18 +311,7 @@ class Engine:
             if context.waiting:
                 moved |= self._drain(context)
         moved |= self._advance()
-        if moved:
-            timeout = 0.0
-        for fd, mask in self._epoll.poll(timeout):
-            moved = True
-            host = self._hosts.get(fd)
-            if host is None:
-                self.vendor.progress()
-                continue
-            if mask & ~select.EPOLLOUT:
-                self._read(host)
-            if mask & select.EPOLLOUT:
-                self._flush(host)
+        moved |= self._channels.poll(0.0 if moved else timeout)
         return self._advance() or moved
 
     def track(self, operation: Operation) -> None:
@@ -284,22 +327,27 @@ class Engine:
         """IMPI 3.8: FINI on every channel both ways, then close. The barrier of Finalize comes before."""
         self.wait(lambda: self.quiet)
         self.transfer.finish()
-        for host in self._sockets:
+        for host in self._hosts:
             self._flush(host)
-        self.wait(lambda: self.transfer.finished and not self._writing)
-        self._epoll.close()
-        for sock in self._sockets.values():
-            sock.close()
+        self.wait(lambda: self.transfer.finished and self._channels.written)
+        self._channels.close()
 
     # ---- inside --------------------------------------------------------------------------------------
 
-    def _maybe_local(self, context: Context, source: int) -> bool:
-        return source == ANY_SOURCE or source in context.shadow_of
-
     def _local_interest(self) -> bool:
-        return any(context.waiting for context in self._contexts.values()) or any(
-            not (isinstance(op, SendOperation) and op.remote is not None) for op in self._active
-        )
+        return any(context.waiting for context in self._contexts.values()) or not all(map(_is_remote, self._active))
+
+    def _only_host(self, operation: Operation) -> int | None:
+        """The host whose packets alone can complete it, where nothing local matters just now."""
+        world = -1
+        if isinstance(operation, ReceiveOperation):
+            if not operation.maybe_local:
+                world = operation.context.peers[operation.source]
+        elif isinstance(operation, SendOperation) and operation.remote is not None:
+            world = operation.remote.dest
+        if world < 0 or self._local_interest():
+            return None
+        return self._host_of[world]
 
     def _advance(self) -> bool:
         if not self._active:
@@ -362,7 +410,7 @@ class Engine:
             return
         operation = context.matchers[collective].arrive(message.source, message.tag, message)
         if operation is not None:
-            if self._maybe_local(context, operation.source):
+            if operation.maybe_local:
                 context.waiting -= 1
             self._matched(operation, message)
         elif message.remote is not None:
@@ -382,47 +430,31 @@ class Engine:
         if not operation.advance():
             self._active.append(operation)
 
-    def _read(self, host: int) -> None:
-        sock = self._sockets[host]
-        for _ in range(_READS):
-            try:
-                n = sock.recv_into(self.transfer.get_buffer(host))
-            except BlockingIOError:
-                break
-            except OSError:
-                n = 0  # a reset, too, is a lawful end once both FINIs are exchanged: eof() knows
-            if n == 0:
-                self.transfer.eof(host)
-                self._epoll.unregister(sock.fileno())
-                self._writing.discard(host)
-                break
-            for event in self.transfer.received(host, n):
-                match event:
-                    case Arrived(incoming) if not incoming.cancelled:  # else its CANCEL was read with it
-                        self._remote_arrived(incoming)
-                    case Cancelled(incoming):
-                        self._remote_cancelled(incoming)
-        self._flush(host)
+    def _deliver(self, world: int, cid: int, tag: int, count: int, octets: memoryview) -> bool:
+        """A whole short message of another client: give it to the receive that waits for it, if there is one."""
+        inbox = self._inboxes.get(cid)
+        if inbox is None:
+            return False
+        meet, rank_of, context = inbox
+        source = rank_of.get(world)
+        if source is None:
+            return False
+        operation = meet(source, tag)
+        if operation is None:
+            return False
+        if operation.maybe_local:
+            context.waiting -= 1
+        operation.deliver(source, tag, count, octets, external=self.external)
+        return True
 
-    def _flush(self, host: int) -> None:
-        sock = self._sockets[host]
-        if sock.fileno() < 0:
-            return
-        while views := self.transfer.data_to_send(host):
-            try:
-                n = sock.sendmsg(views)
-            except BlockingIOError:
-                self.transfer.sent(host, 0)
-                self._want_write(host, True)
-                return
-            except OSError as error:
-                raise JobError(f"the channel to host {host} broke: {error.strerror}", clause="3.8") from None
-            self.transfer.sent(host, n)
-        self._want_write(host, False)
 
-    def _want_write(self, host: int, wanted: bool) -> None:
-        if wanted == (host in self._writing):
-            return
-        mask = select.EPOLLIN | select.EPOLLOUT if wanted else select.EPOLLIN
-        self._epoll.modify(self._sockets[host].fileno(), mask)
-        (self._writing.add if wanted else self._writing.discard)(host)
+def _never(tag: int, octets: memoryview, count: int) -> bool:
+    """For procs of our own client."""
+    return False
+
+
+def _is_remote(operation: Operation) -> bool:
+    """Whether only packets can move it."""
+    if isinstance(operation, SendOperation):
+        return operation.remote is not None
+    return isinstance(operation, ReceiveOperation) and operation.is_remote

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
+from impi.engine.direct import DirectTarget
+from impi.semantics.constants import ANY_SOURCE
 from impi.semantics.errors import MPIException
 from impi.transfer import Incoming, Outgoing
 from impi.vendors.base import Arrival, Pending
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
     from impi.engine.context import Context
     from impi.engine.payload import Source, Target
 
-__all__ = ["CopyOperation", "Message", "Operation", "ReceiveOperation", "SendOperation"]
+__all__ = ["SENT", "CopyOperation", "Message", "Operation", "ReceiveOperation", "SendOperation"]
 
 
 class Operation(Protocol):
@@ -74,10 +76,15 @@ class SendOperation:
         return self._remote
 
 
+SENT: Final = SendOperation(None, None, None)
+"""Every send that was done with at once; nothing of it can change."""
+
+
 class ReceiveOperation:
     """A receive; matched at most once, then done when its octets are in place."""
 
     __slots__ = (
+        "_delivered",
         "_message",
         "_pending",
         "cancelled",
@@ -85,6 +92,7 @@ class ReceiveOperation:
         "context",
         "done",
         "failure",
+        "maybe_local",
         "source",
         "tag",
         "target",
@@ -97,17 +105,50 @@ class ReceiveOperation:
         self.tag = tag
         self.target = target
         self.collective = collective
+        self.maybe_local = source == ANY_SOURCE or source in context.shadow_of
+        """Whether a proc of our own client can be its source."""
         self.done = False
         self.cancelled = False
         self.truncated = False
         self.failure: MPIException | None = None
         self._message: Message | None = None
+        self._delivered: tuple[int, int, int, int, bool] | None = None
         self._pending: Pending | None = None
 
     @property
     def message(self) -> Message | None:
         """What it was matched with; None before."""
+        if self._message is None and self._delivered is not None:
+            source, tag, nbytes, count, external = self._delivered
+            self._message = Message(source, tag, nbytes, count, None, None, external)
         return self._message
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether it was matched with a message of another client."""
+        return self._message is not None and self._message.remote is not None
+
+    def deliver(self, source: int, tag: int, count: int, octets: memoryview, *, external: bool) -> None:
+        """It is matched with a message that is here as a whole; ``octets`` are good until this returns."""
+        nbytes = len(octets)
+        self._delivered = (source, tag, nbytes, count, external)
+        self.done = True
+        target = self.target
+        if type(target) is DirectTarget:  # what follows, without the calls
+            if nbytes <= len(target.view):
+                target.view[:nbytes] = octets
+            else:
+                self.truncated = True
+            return
+        capacity = target.capacity(external=external)
+        if capacity is not None and nbytes > capacity:
+            self.truncated = True
+            return
+        target.landing(nbytes, external=external)[:] = octets
+        try:
+            target.finish(nbytes, count, external=external)
+        except MPIException as failure:
+            self.failure = failure  # as in advance()
 
     def place(self, message: Message) -> memoryview | None:
         """It is matched with ``message``: where the octets go; None for nowhere, as they are more than it takes."""

@@ -92,6 +92,7 @@ def _begin(options: ClientOptions, environ: Mapping[str, str], warn: Any, stack:
         "server": _numeric(host, one_node),
         "interface": address if one_node else "" if inside else advertised,
         "agents": options.hosts != "proc",
+        "cores": len(os.sched_getaffinity(0)),
     }
     program = Program(argv=argv, nodes=placed, environ=base_environment(environ), join=join, interface=interface)
     agents = hosts.commands(options.hosts, program, address, control)

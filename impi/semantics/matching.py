@@ -58,21 +58,34 @@ class Matcher(Generic[P, U]):
 
     def arrive(self, source: int, tag: int, message: U) -> P | None:
         """Take the oldest receive that matches, or else keep the message as unexpected and return None."""
+        posted = self.meet(source, tag)
+        if posted is not None:
+            return posted
         key = (source, tag)
-        if self._wild:
-            found = _oldest(self._posted, (key, (source, ANY_TAG), (ANY_SOURCE, tag), _ANY))
-        else:
-            found = key if key in self._posted else None
-        if found is not None:
-            if found != key:
-                self._wild -= 1
-            return _pop(self._posted, found)
         self._sequence += 1
         line = self._unexpected.get(key)
         if line is None:
             self._unexpected[key] = line = deque()
         line.append((self._sequence, message))
         return None
+
+    def meet(self, source: int, tag: int) -> P | None:
+        """Take the oldest receive that matches a message that has come just now; None: nothing has changed."""
+        key = (source, tag)
+        if not self._wild:
+            line = self._posted.get(key)
+            if line is None:
+                return None
+            item = line.popleft()[1]
+            if not line:
+                del self._posted[key]
+            return item
+        found = _oldest(self._posted, (key, (source, ANY_TAG), (ANY_SOURCE, tag), _ANY))
+        if found is None:
+            return None
+        if found != key:
+            self._wild -= 1
+        return _pop(self._posted, found)
 
     def probe(self, source: int, tag: int) -> U | None:
         """The oldest message that matches; it stays."""

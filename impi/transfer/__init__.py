@@ -3,8 +3,19 @@
 from __future__ import annotations
 
 from impi.transfer.credit import AckCounter, CreditWindow
-from impi.transfer.inbound import Event
-from impi.transfer.machine import Transfer
+from impi.transfer.inbound import Deliver, Event
+from impi.transfer.machine import ShortSender, Transfer
 from impi.transfer.message import Arrived, Cancelled, Incoming, Outgoing
 
-__all__ = ["AckCounter", "Arrived", "Cancelled", "CreditWindow", "Event", "Incoming", "Outgoing", "Transfer"]
+__all__ = [
+    "AckCounter",
+    "Arrived",
+    "Cancelled",
+    "CreditWindow",
+    "Deliver",
+    "Event",
+    "Incoming",
+    "Outgoing",
+    "ShortSender",
+    "Transfer",
+]

@@ -85,6 +85,14 @@ class Channel:
         """Whether :meth:`views` has anything now."""
         return bool(self._flights or self._urgent or self._ready) or self._fini_due()
 
+    def detain(self, octets: bytes, *, begun: bool) -> None:
+        """Queue what TCP did not take of a packet that went past the queues; ``begun``: it took the beginning."""
+        flight = Flight.of_header(octets)
+        flight.begun = begun
+        self.work += 1
+        self._octets += flight.left
+        self._flights.append(flight)
+
     def wake(self, path: Path) -> None:
         """Let ``path`` take part in the round, if it has anything to send and credit for it."""
         if not path.awake and path.sendable and not self.closed:

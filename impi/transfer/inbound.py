@@ -10,11 +10,15 @@ from impi.job import Job, Proc
 from impi.transfer.channel import Channel
 from impi.transfer.message import Arrived, Cancelled, Incoming
 from impi.transfer.path import Path
-from impi.wire.packets import Header, PacketType
+from impi.wire.packets import HEADER_SIZE, SHORT_HEADER, Header, PacketType
 
-__all__ = ["Event", "Inbound"]
+__all__ = ["Deliver", "Event", "Inbound"]
 
 Event = Arrived | Cancelled
+Deliver = Callable[[int, int, int, int, memoryview], bool]
+"""Takes a whole short message to the receive that waits for it: source (its rank in MPI_COMM_WORLD), cid, tag, count,
+octets, which are good until it returns. False: nobody waits, and nothing was done.
+"""
 
 _DATA: Final = int(PacketType.DATA)
 _DATASYNC: Final = int(PacketType.DATASYNC)
@@ -24,6 +28,10 @@ _AFTER_FINI: Final = frozenset({PacketType.PROTOACK, PacketType.SYNCACK, PacketT
 
 _LONGEST: Final = (1 << 63) - 1
 """Octets of the longest message that any machine could hold; pk_msglen can say more."""
+
+_PARTLY: Final = 4096
+"""Most octets of a short message that waits in the read-ahead buffer until all of it is there."""
+_unpack_short: Final = SHORT_HEADER.unpack_from
 
 
 class Inbound:
@@ -51,6 +59,7 @@ class Inbound:
         self._paths = paths
         self._queued = queued
         self._ranks = {(proc.ipv6, proc.pid): proc.rank for proc in job.procs}
+        self._reverse = {path.reverse: path for path in paths.values()}
         self._receiving: dict[int, Incoming] = {}
         self._drqid = 0
         self.destroys = False
@@ -71,13 +80,12 @@ class Inbound:
         self._channels[self._paths[incoming.source].host].reader.streams += 1
         return self._drqid
 
-    def received(self, channel: Channel, nbytes: int) -> list[Event]:
-        """Carry out what ``nbytes`` more octets on ``channel`` complete."""
+    def rest(self, channel: Channel) -> list[Event]:
+        """Carry out what is complete of the octets that were read."""
         reader = channel.reader
-        reader.received(nbytes)
         events: list[Event] = []
         while True:
-            body = reader.body()
+            body = reader.body
             if body is not None:
                 if not reader.fill(body):
                     return events
@@ -88,6 +96,59 @@ class Inbound:
             event = self._on_header(channel, header)
             if event is not None:
                 events.append(event)
+
+    def shorts(self, channel: Channel, deliver: Deliver) -> Callable[[int], bool]:
+        """A function that takes so many octets that were read on ``channel`` as far as they are short messages that are
+        waited for, and PROTOACKs. False: there is more, for :meth:`rest`.
+
+        It takes no packet of which anything is wrong: then the long way finds what.
+        """
+        reader, host, reverse = channel.reader, channel.host.index, self._reverse
+        ahead, limit, tag_ub, ackmark = reader.ahead, self._job.maxdatalen, self._job.tag_ub, self._job.ackmark
+        partly = min(limit, _PARTLY)
+
+        def take(nbytes: int) -> bool:
+            lent = reader.lent
+            if lent is None or reader.body is not None or not 0 < nbytes <= len(lent):
+                reader.received(nbytes)
+                return False
+            reader.lent = None
+            reader.end = end = reader.end + nbytes
+            start = reader.start
+            if self.destroys or channel.fini_received:
+                return False
+            while end - start >= HEADER_SIZE:
+                kind, length, pair, _, msglen, lsrank, tag, cid, count = _unpack_short(ahead, start)
+                path = reverse.get(pair)
+                if path is None or path.host != host:
+                    break
+                begin = start + HEADER_SIZE
+                if kind == _PROTOACK:
+                    reader.raw = ahead[start:begin].tobytes()
+                    reader.start = start = begin
+                    self._on_protoack(channel, path)
+                    continue
+                if kind != _DATA or length != msglen or length > limit or lsrank < 0 or not 0 <= tag <= tag_ub:
+                    break
+                stop = begin + length
+                if stop > end and length <= partly:
+                    end = start  # so little that its rest may come after it, to be copied once
+                    continue
+                if stop > end or not deliver(path.rank, cid, tag, count, ahead[begin:stop]):
+                    break
+                reader.start = stop
+                counter = path.counter
+                if counter.held or counter.unacknowledged + 1 >= ackmark:
+                    reader.raw = ahead[start:begin].tobytes()
+                    self._count(channel, path)
+                else:
+                    counter.unacknowledged += 1
+                start = stop
+            else:
+                return not channel.work
+            return False
+
+        return take
 
     def _on_header(self, channel: Channel, header: Header) -> Event | None:
         kind = header.pk_type

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from struct import Struct
 from typing import Final
 
 from impi.errors import JobError, LocalProtocolError, PeerError
 from impi.job import Job
 from impi.transfer.channel import Channel, host_name
-from impi.transfer.inbound import Event, Inbound
+from impi.transfer.inbound import Deliver, Event, Inbound
 from impi.transfer.message import Incoming, Outgoing
-from impi.transfer.path import Path
-from impi.wire.packets import PacketType, unpack_header
+from impi.transfer.path import AFTER_FIRST, Path
+from impi.wire.packets import HEADER_SIZE, SRQID_OFFSET, PacketType, unpack_header
 
-__all__ = ["Transfer"]
+__all__ = ["ShortSender", "Transfer"]
+
+ShortSender = Callable[[int, bytes | bytearray | memoryview, int], memoryview | None]
 
 _FINALIZING: Final = "3.8"
+_pack_srqid: Final = Struct(">Q").pack_into
 
 
 class Transfer:
@@ -112,6 +116,48 @@ class Transfer:
         path.firsts.append(message)
         self._queued(path)
         return message
+
+    def sender(self, dest: int, cid: int, lsrank: int) -> ShortSender:
+        """A function that makes the one packet of a short message for ``dest``, past the queues, if nothing at all
+        stands in its way: ``(tag, octets, count)`` gives the packet, good until the next call; or None, and nothing was
+        done: :meth:`send` is the way.
+
+        The same octets as by :meth:`send`, without an object that remembers it: they are copied (format ``B``), so that
+        the message is over for its sender. What TCP does not take goes back by :meth:`detain`.
+        """
+        path = self._path(dest)
+        channel, window, tag_ub, most = self._channels[path.host], path.window, self._job.tag_ub, path.short_max
+        frame = path.frame()
+        size = last_tag = elements = -1
+        packet = place = frame
+
+        def make(tag: int, octets: bytes | bytearray | memoryview, count: int) -> memoryview | None:
+            nonlocal size, last_tag, elements, packet, place
+            nbytes = len(octets)
+            if channel.work or nbytes > most or not window.open or self._finishing:
+                return None
+            if nbytes != size or tag != last_tag or count != elements:
+                if not 0 <= tag <= tag_ub:
+                    return None
+                path.fill(frame, nbytes, lsrank, tag, cid, count)
+                size, last_tag, elements = nbytes, tag, count
+                packet = frame[: HEADER_SIZE + nbytes]
+                place = packet[HEADER_SIZE:]
+            self._srqid = srqid = self._srqid + 1
+            _pack_srqid(frame, SRQID_OFFSET, srqid)
+            place[:] = octets
+            # As Path.next() would, if nothing else were in its lanes.
+            window.sent += 1
+            path.turn = AFTER_FIRST
+            return packet
+
+        return make
+
+    def detain(self, dest: int, packet: memoryview, nbytes: int) -> None:
+        """TCP took only the first ``nbytes`` octets of the packet that :meth:`sender` has just made."""
+        host = self._paths[dest].host
+        self._channels[host].detain(packet[nbytes:].tobytes(), begun=nbytes > 0)
+        self.busy.add(host)
 
     def accept(self, incoming: Incoming, view: memoryview | None) -> None:
         """``incoming`` was matched: its octets go to ``view``, and the sender is told where it waits for that.
@@ -217,9 +263,37 @@ class Transfer:
         Raises:
             PeerError: the host broke the protocol.
         """
+        self.read(host, nbytes)
+        return self.rest(host)
+
+    def read(self, host: int, nbytes: int) -> bool:
+        """Only note what was read, for :meth:`rest`; False, as from a function of :meth:`taker` that takes nothing."""
+        self._channel(host).reader.received(nbytes)
+        return False
+
+    def taker(self, host: int, deliver: Deliver) -> Callable[[int], bool]:
+        """A function that does the work of :meth:`received` for one host, as far as what has come, so many octets, is
+        short messages that ``deliver`` accepts: no object is made of these, and no event.
+
+        True: that was all, and nothing is to be written. False: call :meth:`rest`.
+        """
+        channel = self._channel(host)
+        take = self._inbound.shorts(channel, deliver)
+
+        def guarded(nbytes: int) -> bool:
+            try:
+                return take(nbytes)
+            except PeerError as error:
+                error.peer = self._culprit(channel)
+                raise
+
+        return guarded
+
+    def rest(self, host: int) -> list[Event]:
+        """What :meth:`received` would say of the octets that a function of :meth:`taker` has left."""
         channel = self._channel(host)
         try:
-            events = self._inbound.received(channel, nbytes)
+            events = self._inbound.rest(channel)
         except PeerError as error:
             error.peer = self._culprit(channel)
             raise

@@ -8,12 +8,17 @@ from typing import Final
 from impi.job import Proc
 from impi.transfer.credit import AckCounter, CreditWindow
 from impi.transfer.message import Incoming, Outgoing
-from impi.wire.packets import Header, PacketType, pack_header
+from impi.wire.packets import HEADER_SIZE, SHORT_HEADER, Header, PacketType, pack_header
 
-__all__ = ["Flight", "Path"]
+__all__ = ["AFTER_FIRST", "Flight", "Path"]
 
 _DATA: Final = int(PacketType.DATA)
 _DATASYNC: Final = int(PacketType.DATASYNC)
+AFTER_FIRST: Final = 2
+"""The lane after that of first packets."""
+_SHORT_MAX: Final = 4096
+"""Most octets of user data that are copied beside their header, rather than handed to TCP as a piece of their own."""
+_pack_short: Final = SHORT_HEADER.pack_into
 
 
 class Flight:
@@ -67,8 +72,8 @@ class Path:
         "_dest",
         "_lanes",
         "_maxdatalen",
+        "_pair",
         "_src",
-        "_turn",
         "acks",
         "awaiting",
         "awake",
@@ -79,6 +84,9 @@ class Path:
         "longs",
         "newest",
         "rank",
+        "reverse",
+        "short_max",
+        "turn",
         "window",
     )
 
@@ -89,6 +97,12 @@ class Path:
         self._src = (me.ipv6, me.pid)
         self._dest = (peer.ipv6, peer.pid)
         self._maxdatalen = maxdatalen
+        mine, theirs = (p.ipv6 + p.pid.to_bytes(8, "big", signed=True) for p in (me, peer))
+        self._pair = mine + theirs
+        self.reverse = theirs + mine
+        """How a header names the two, source first, in what the peer sends to us."""
+        self.short_max = min(maxdatalen, _SHORT_MAX)
+        """Most octets of user data of a packet that goes past the queues."""
         self.window = CreditWindow(ackmark, hiwater)
         self.counter = AckCounter(ackmark, hiwater)
         self.acks: deque[bytes] = deque()
@@ -99,7 +113,8 @@ class Path:
             self.firsts,
             self.longs,
         )
-        self._turn = 0
+        self.turn = 0
+        """The lane that comes next."""
         self.awake = False
         """It is in its channel's round of paths that may send."""
         self.awaiting: dict[int, Outgoing] = {}
@@ -123,13 +138,21 @@ class Path:
         """A packet without user data; what table 3.1 does not list for it is sent as zero."""
         return pack_header(Header(int(pk_type), 0, *self._src, *self._dest, srqid, drqid))
 
+    def frame(self) -> memoryview:
+        """Room for a packet of :attr:`short_max` octets."""
+        return memoryview(bytearray(HEADER_SIZE + self.short_max))
+
+    def fill(self, frame: memoryview, nbytes: int, lsrank: int, tag: int, cid: int, count: int) -> None:
+        """Write the header of a short message, but for its request."""
+        _pack_short(frame, 0, _DATA, nbytes, self._pair, 0, nbytes, lsrank, tag, cid, count)
+
     def next(self) -> Flight:
         """Count and build the next packet. Only while :attr:`sendable`."""
         self.window.take()
-        turn = self._turn
+        turn = self.turn
         while not self._lanes[turn]:
             turn = (turn + 1) % 3
-        self._turn = (turn + 1) % 3
+        self.turn = (turn + 1) % 3
         if turn == 2:
             return self._onward(self.longs.popleft())
         entry = self._lanes[turn].popleft()

@@ -21,15 +21,20 @@ _READ_AHEAD: Final = 64 * 1024
 class Reader:
     """Cuts the stream of one channel into packets (IMPI 3.5)."""
 
-    __slots__ = ("_ahead", "_body", "_end", "_fresh", "_left", "_lent", "_lent_to_stash", "_start", "raw", "streams")
+    __slots__ = (
+        "_fresh", "_header", "_left", "_lent_to_stash", "ahead", "body", "end", "lent", "raw", "start", "streams"
+    )  # fmt: skip
 
     def __init__(self) -> None:
-        self._ahead = memoryview(bytearray(_READ_AHEAD))
-        self._start = 0
-        self._end = 0
-        self._body: Incoming | None = None
+        self.ahead = memoryview(bytearray(_READ_AHEAD))
+        """What was read before it was known what it is: good are the octets from :attr:`start` to :attr:`end`."""
+        self.start = 0
+        self.end = 0
+        self._header = self.ahead[:HEADER_SIZE]
+        self.body: Incoming | None = None
+        """The message whose user data is awaited."""
         self._left = 0
-        self._lent: memoryview | None = None
+        self.lent: memoryview | None = None
         self._lent_to_stash = False
         self._fresh: list[Incoming] = []
         self.raw = b""
@@ -40,32 +45,38 @@ class Reader:
     @property
     def unfinished(self) -> bytes:
         """The header, as far as it has come, of the packet that is not complete; empty where the stream may end."""
-        return self.raw if self._body is not None else self._ahead[self._start : self._end].tobytes()
+        return self.raw if self.body is not None else self.ahead[self.start : self.end].tobytes()
 
     def buffer(self) -> memoryview:
         """Where the next octets are to be read to; never empty."""
-        for incoming in self._fresh:
-            incoming.own()
-        self._fresh.clear()
-        if self._body is not None:
-            self._lent = self._body.room(self._left)
-            self._lent_to_stash = not self._body.accepted
-            return self._lent
-        part = self._end - self._start
-        self._ahead[:part] = self._ahead[self._start : self._end]
-        self._start, self._end = 0, part
-        self._lent = self._ahead[part : HEADER_SIZE if self.streams else _READ_AHEAD]
-        return self._lent
+        if self._fresh:
+            for incoming in self._fresh:
+                incoming.own()
+            self._fresh.clear()
+        if self.body is not None:
+            self.lent = self.body.room(self._left)
+            self._lent_to_stash = not self.body.accepted
+            return self.lent
+        if self.start == self.end:
+            self.start = self.end = 0
+            self.lent = self._header if self.streams else self.ahead
+            return self.lent
+        part = self.end - self.start
+        self.ahead[:part] = self.ahead[self.start : self.end]
+        self.start, self.end = 0, part
+        # More than a header is there where a short message has come in part.
+        self.lent = self.ahead[part : HEADER_SIZE if self.streams and part < HEADER_SIZE else _READ_AHEAD]
+        return self.lent
 
     def received(self, nbytes: int) -> None:
         """Note that ``nbytes`` octets were read into :meth:`buffer`; then ask :meth:`advance` until it says no."""
-        lent = self._lent
+        lent = self.lent
         if lent is None or not 0 < nbytes <= lent.nbytes:
             raise LocalProtocolError(f"{nbytes} octets cannot have been read: no buffer of that size was lent for it")
-        self._lent = None
-        body = self._body
+        self.lent = None
+        body = self.body
         if body is None:
-            self._end += nbytes
+            self.end += nbytes
             return
         self._left -= nbytes
         if self._lent_to_stash and body.accepted:  # accepted between buffer() and here
@@ -75,32 +86,28 @@ class Reader:
 
     def header(self) -> Header | None:
         """The next header, or None while it has not arrived completely. Only when no user data is awaited."""
-        start = self._start
-        if self._end - start < HEADER_SIZE:
+        start = self.start
+        if self.end - start < HEADER_SIZE:
             return None
-        self._start = start + HEADER_SIZE
-        self.raw = self._ahead[start : self._start].tobytes()
+        self.start = start + HEADER_SIZE
+        self.raw = self.ahead[start : self.start].tobytes()
         return unpack_header(self.raw)
 
     def expect(self, incoming: Incoming, nbytes: int) -> None:
         """The next ``nbytes`` octets are user data of ``incoming``."""
-        self._body = incoming
+        self.body = incoming
         self._left = nbytes
-
-    def body(self) -> Incoming | None:
-        """The message whose user data is awaited."""
-        return self._body
 
     def fill(self, body: Incoming) -> bool:
         """Pass on user data of :meth:`body` that has been read ahead; whether the packet is complete."""
-        nbytes = min(self._left, self._end - self._start)
+        nbytes = min(self._left, self.end - self.start)
         if nbytes:
-            piece = self._ahead[self._start : self._start + nbytes]
-            self._start += nbytes
+            piece = self.ahead[self.start : self.start + nbytes]
+            self.start += nbytes
             self._left -= nbytes
             if body.store(piece):
                 self._fresh.append(body)
         if self._left:
             return False
-        self._body = None
+        self.body = None
         return True

@@ -8,13 +8,18 @@ from typing import Final, NamedTuple
 
 from impi.errors import LocalProtocolError, Truncated
 
-__all__ = ["HEADER_SIZE", "Header", "PacketType", "pack_header", "unpack_header"]
+__all__ = ["HEADER_SIZE", "SHORT_HEADER", "SRQID_OFFSET", "Header", "PacketType", "pack_header", "unpack_header"]
 
 HEADER_SIZE: Final = 128
 """Octets of a packet header (IMPI 3.5)."""
 
 _LAYOUT: Final = struct.Struct(">II16sq16sqQQQiiQQqQQ")
 _ADDRESS_SIZE: Final = 16
+SHORT_HEADER: Final = struct.Struct(">II48sQ8xQiiQ8xq16x")
+"""The same octets with only what a short message has (IMPI 3.7.1): pk_type, pk_len, the four fields of the two
+processes as one, srqid, msglen, lsrank, tag, cid, count. All else is skipped, and packed as 0.
+"""
+SRQID_OFFSET: Final = 56
 _NO_ADDRESS: Final = bytes(_ADDRESS_SIZE)
 
 
