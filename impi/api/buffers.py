@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from impi.api.constants import BOTTOM, BUFFER_AUTOMATIC, IN_PLACE
 from impi.api.datatype import BYTE, Datatype, _typedict
-from impi.api.memory import at_address, buffer, octets_of
+from impi.api.memory import at_address, octets_of
 from impi.semantics.datatype import NAMED, TypeMap
 
 __all__ = [
@@ -23,14 +23,10 @@ __all__ = [
     "Message",
     "MessageW",
     "VectorMessage",
-    "buffer",
-    "memory",
     "simple",
     "vector",
     "vector_w",
 ]
-
-memory = buffer
 
 _EXACT: Final = {"LONG": NAMED["INT64_T"], "UNSIGNED_LONG": NAMED["UINT64_T"]}
 """What 8-octet longs are if nobody called them long."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-import numpy as np
-
 from impi.api import transport
 from impi.api.buffers import Message
 from impi.api.op import Op
@@ -14,6 +12,7 @@ from impi.collectives import Elements, Reduction
 from impi.engine.collective import ArrayCodec
 from impi.semantics import op as predefined
 from impi.semantics.errors import error
+from impi.semantics.lazynumpy import np
 from impi.vendors.base import INT_MAX, REDUCIBLE, REDUCTIONS
 
 __all__ = ["Plan", "plan", "store"]

@@ -267,7 +267,7 @@ class _Session:
         if not initialised:
             raise StartupError(
                 f"the program ended without initialising MPI; {name} must import mpi4py.MPI or impi.MPI, "
-                "in a Python that heeds PYTHONPATH and has numpy"
+                "in a Python that heeds PYTHONPATH"
             )
         if self._job is None:
             raise StartupError("the program ended before all clients had joined the job")
