@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from impi.records import record
 from impi.semantics.errors import MPIException
 from impi.transfer import Incoming, Outgoing
 from impi.vendors.base import Arrival, Pending
@@ -28,7 +28,7 @@ class Operation(Protocol):
         ...
 
 
-@dataclass(slots=True, eq=False)
+@record(frozen=False, eq=False)
 class Message:
     """A message that has arrived (its first packet, or the vendor's envelope) but may not be matched yet."""
 

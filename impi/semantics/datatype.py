@@ -7,9 +7,9 @@ packed message, so packing is one numpy copy a run, however many elements there 
 from __future__ import annotations
 
 from ctypes import addressof, c_char
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
+from impi.records import record
 from impi.semantics.basic import BASICS, NATIVE, PAIRS, Basic, DType, form_of
 from impi.semantics.constants import UNDEFINED
 from impi.semantics.errors import error
@@ -24,7 +24,7 @@ Forms: TypeAlias = tuple[int, int, int]
 """A number for each form: native, external32, external32 with 8-octet longs."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Run:
     """An array of one basic type inside one element of a datatype."""
 
