@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from impi.errors import UsageError
+from impi.records import record
 
 __all__ = ["ALGORITHMS", "FORMAT", "SPECIFICATION", "Decisions", "Rule"]
 
@@ -43,7 +43,7 @@ _KEYS: Final = {"clients", "octets", "algorithm", "segment"}
 _Rules: TypeAlias = tuple["Rule", ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Rule:
     """One decision, and up to where it holds."""
 
@@ -61,7 +61,7 @@ class Rule:
         return (self.clients is None or clients <= self.clients) and (self.octets is None or octets <= self.octets)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Decisions:
     """The rules of each operation; the first that holds decides."""
 

@@ -7,10 +7,10 @@ host its procs in order (IMPI 2.3.5); so the position of a proc in :attr:`Job.pr
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, replace
 from typing import Final
 
 from impi.decisions import Decisions
+from impi.records import record, replaced, values_of
 
 __all__ = [
     "ALTERNATIVES",
@@ -39,7 +39,7 @@ ALTERNATIVES: Final = ("scatter=masters", "allgatherv=gathervs", "alltoall=maste
 """Readings of chapter 4, where its text is lost, and what goes beyond it: in force only if every client chooses it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Host:
     """An agent that owns the TCP channels of some procs (IMPI 1, 2.3.5)."""
 
@@ -53,7 +53,7 @@ class Host:
     """The ranks in MPI_COMM_WORLD of its procs."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Proc:
     """An MPI process; ``(ipv6, pid)`` names it on the wire (IMPI 3.2)."""
 
@@ -65,7 +65,7 @@ class Proc:
     pid: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Job:
     """All of it. Built by :mod:`impi.startup`; read by everybody else."""
 
@@ -106,7 +106,7 @@ class Job:
 
     def to_json(self) -> str:
         """One line that :meth:`from_json` reads back; addresses as hex."""
-        value = asdict(replace(self, decisions=None))
+        value = values_of(replaced(self, decisions=None))
         value["decisions"] = None if self.decisions is None else self.decisions.to_json()
         for item in (*value["hosts"], *value["procs"]):
             item["ipv6"] = item["ipv6"].hex()

@@ -6,14 +6,14 @@ Nobody negotiates these: a user says them of his job (``--peer-quirks``), at eve
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
 
 from impi.errors import UsageError
+from impi.records import names_of, record
 
 __all__ = ["Quirks"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Quirks:
     """What to do as the peers do. LAM/MPI 7.1 needs both."""
 
@@ -29,7 +29,7 @@ class Quirks:
         Raises:
             UsageError: there is no such quirk.
         """
-        known = {field.name.replace("_", "-"): field.name for field in fields(cls)}
+        known = {name.replace("_", "-"): name for name in names_of(cls)}
         for word in words:
             if word not in known:
                 raise UsageError(f"there is no quirk {word!r}; the quirks are {', '.join(known)}")

@@ -7,7 +7,6 @@ gave it; all return what :mod:`impi.collectives` says.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from impi import collectives
@@ -22,6 +21,7 @@ from impi.collectives.tags import (
 )
 from impi.decisions import Decisions, Rule
 from impi.job import REPRODUCIBLE, Job
+from impi.records import record
 from impi.semantics.constants import PROC_NULL, ROOT
 from impi.semantics.errors import error
 from impi.vendors.base import INT_MAX
@@ -29,7 +29,7 @@ from impi.vendors.base import INT_MAX
 __all__ = ["LARGEST", "Algorithms", "Between", "Role", "Within"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Role:
     """What the caller is in an operation with a root."""
 

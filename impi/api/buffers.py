@@ -8,12 +8,12 @@ committed Exception of class ERR_TYPE.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from impi.api.constants import BOTTOM, BUFFER_AUTOMATIC, IN_PLACE
 from impi.api.datatype import BYTE, CHAR, INT8_T, SIGNED_CHAR, UINT8_T, UNSIGNED_CHAR, Datatype, _typedict
-from impi.api.memory import at_address, buffer, octets_of
+from impi.api.memory import at_address, octets_of
+from impi.records import record
 from impi.semantics.datatype import NAMED, TypeMap
 
 __all__ = [
@@ -23,21 +23,17 @@ __all__ = [
     "Message",
     "MessageW",
     "VectorMessage",
-    "buffer",
-    "memory",
     "plain",
     "simple",
     "vector",
     "vector_w",
 ]
 
-memory = buffer
-
 _EXACT: Final = {"LONG": NAMED["INT64_T"], "UNSIGNED_LONG": NAMED["UINT64_T"]}
 """What 8-octet longs are if nobody called them long."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Message:
     """``count`` elements of ``datatype``, the first at octet ``offset`` of ``view``."""
 
@@ -59,7 +55,7 @@ class Message:
         return Message(self.view, offset, self.count, self.datatype, self.discovered)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class VectorMessage:
     """Several blocks of one datatype; displacements are in its extent."""
 
@@ -76,7 +72,7 @@ class VectorMessage:
         return Message(self.view, offset, self.counts[index], self.datatype, self.discovered)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class MessageW:
     """Several blocks, each of its own datatype; displacements are octets."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
 from threading import Lock
 from typing import Any
 
@@ -22,6 +21,7 @@ from impi.collectives.tags import BCAST_TAG, GATHER_TAG, GROUP_TAG
 from impi.engine.collective import CollectiveOperation, OctetCodec
 from impi.engine.context import Context
 from impi.engine.payload import OctetSource, OctetTarget
+from impi.records import record
 from impi.semantics.constants import UNDEFINED
 from impi.semantics.contexts import copy_cid
 from impi.semantics.errors import MPIException, error
@@ -273,7 +273,7 @@ def connect_groups(
     return _connect(parent, part.within, local, leader, part.run, talk)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Part:
     """Some procs of a communicator, who act without the others."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import impi
 from impi.api import runtime
@@ -13,9 +13,11 @@ from impi.api.constants import MAX_PROCESSOR_NAME, SUBVERSION, THREAD_MULTIPLE, 
 from impi.api.datatype import AINT, COUNT, OFFSET
 from impi.api.failing import guarded_function
 from impi.api.info import INFO_NULL, Info
-from impi.api.memory import buffer
 from impi.api.runtime import finalized
 from impi.semantics.errors import error
+
+if TYPE_CHECKING:
+    from impi.api.bufferclass import buffer
 
 __all__ = [
     "Alloc_mem",
@@ -123,6 +125,8 @@ def Wtick() -> float:
 @guarded_function
 def Alloc_mem(size: int, info: Info = INFO_NULL) -> buffer:
     """Memory of ``size`` octets."""
+    from impi.api.bufferclass import buffer
+
     return buffer.allocate(size)
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import sys
-import traceback
 import warnings
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
@@ -75,6 +74,8 @@ class Errhandler(Handle):
         try:
             function(subject, errorcode)
         except BaseException:
+            import traceback
+
             traceback.print_exc()
             runtime.abort_on_error(failure or error(errorcode), more="; its error handler failed, too")
         finally:

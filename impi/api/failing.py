@@ -8,12 +8,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Collection
 from functools import wraps
-from inspect import isfunction
-from pathlib import Path
-from types import FrameType
+from types import FrameType, FunctionType
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from impi.api import runtime
@@ -28,7 +27,7 @@ __all__ = ["Owner", "failed", "guarded", "guarded_collective", "guarded_function
 C = TypeVar("C", bound=type)
 F = TypeVar("F", bound=Callable[..., Any])
 
-_PACKAGE: Final = str(Path(__file__).parent.parent)
+_PACKAGE: Final = os.path.dirname(os.path.dirname(__file__))  # noqa: PTH120  (pathlib costs some ms of every start)
 
 
 class Owner(Protocol):
@@ -93,7 +92,7 @@ def _guard(cls: C, collective: Collection[str]) -> C:
     for name, member in list(vars(cls).items()):
         if name.startswith("_") or name in getattr(cls, "_unguarded", ()):
             continue
-        if isfunction(member) and not member.__name__.startswith("MPI_"):  # those are not supported
+        if isinstance(member, FunctionType) and not member.__name__.startswith("MPI_"):  # those are not supported
             setattr(cls, name, wrapped(member, collective=name in collective))
         elif isinstance(member, classmethod):
             setattr(cls, name, classmethod(wrapped(member.__func__)))

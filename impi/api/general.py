@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -69,8 +68,12 @@ class GeneralOperation:
         try:
             function(*first, *self._args, **self._kwargs)
         except MPIException:
+            import traceback
+
             traceback.print_exc()
             raise
         except Exception:
+            import traceback
+
             traceback.print_exc()
             raise error("ERR_OTHER", "a function of a generalized request failed") from None

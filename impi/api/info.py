@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import platform
+import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Self
@@ -173,7 +173,7 @@ def _key(key: str) -> str:
 
 
 def _environment(args: Sequence[str]) -> dict[str, str]:
-    items = {"arch": platform.machine(), "thread_level": "MPI_THREAD_SINGLE"}
+    items = {"arch": os.uname().machine, "thread_level": "MPI_THREAD_SINGLE"}
     if args:
         items["command"] = args[0][:MAX_INFO_VAL]
     if args[1:]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable
 from itertools import count
 from typing import Any, Final
@@ -97,5 +96,7 @@ def _called(function: Callable[[Any, int, Any], Any], owner: Any, keyval: int, v
     try:
         return function(owner, keyval, value)
     except Exception:
+        import traceback
+
         traceback.print_exc()
         raise error("ERR_OTHER", f"the function of attribute key {keyval} failed") from None

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-import numpy as np
-
 from impi.api.buffers import Message, simple
 from impi.api.datatype import Datatype
 from impi.api.failing import guarded
@@ -18,6 +16,7 @@ from impi.semantics.basic import Kind
 from impi.semantics.constants import PROC_NULL
 from impi.semantics.datatype import NAMED, TypeMap
 from impi.semantics.errors import error
+from impi.semantics.lazynumpy import np
 
 __all__ = ["OneSided"]
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, Self
 
-import numpy as np
-
 from impi.api.buffers import Message, simple
 from impi.api.datatype import Datatype
 from impi.api.failing import guarded
 from impi.api.handle import Handle, State
-from impi.api.memory import buffer
 from impi.semantics import op as predefined
 from impi.semantics.errors import error
+from impi.semantics.lazynumpy import np
 
 # fmt: off
 __all__ = [
@@ -79,6 +77,8 @@ class Op(Handle):
 
     def _call(self, invec: memoryview, inoutvec: memoryview, datatype: Datatype) -> None:
         """``inoutvec = invec op inoutvec`` by the program's own function; the views hold elements with their gaps."""
+        from impi.api.bufferclass import buffer
+
         self._live().function(buffer(invec), buffer.frombuffer(inoutvec), datatype)
 
     @classmethod

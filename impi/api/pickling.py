@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable
 from pickle import HIGHEST_PROTOCOL
 from pickle import dumps as _dumps
 from pickle import loads as _loads
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from impi.api.memory import buffer
+if TYPE_CHECKING:
+    from impi.api.bufferclass import buffer
 
 __all__ = ["Pickle", "pickle"]
 
@@ -74,6 +75,8 @@ class Pickle:
         buffers: list[buffer] = []
 
         def keep_in_stream(candidate: Any) -> bool:
+            from impi.api.bufferclass import buffer
+
             view = buffer.frombuffer(candidate, readonly=True)
             if view.nbytes < self._threshold:
                 return True

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
-
-import numpy as np
 
 from impi.api import transport
 from impi.api.buffers import Message
 from impi.api.op import Op
 from impi.collectives import Elements, Reduction
 from impi.engine.collective import ArrayCodec
+from impi.records import record
 from impi.semantics import op as predefined
 from impi.semantics.errors import error
+from impi.semantics.lazynumpy import np
 from impi.vendors.base import INT_MAX, REDUCIBLE, REDUCTIONS
 
 __all__ = ["Plan", "plan", "store"]
@@ -23,7 +22,7 @@ _OF_WINDOWS: Final = ("REPLACE", "NO_OP")
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Plan:
     """What a reduction algorithm needs."""
 

@@ -6,7 +6,6 @@ import atexit
 import os
 import sys
 import time
-import traceback
 from collections.abc import Callable
 from types import TracebackType
 from typing import NoReturn
@@ -149,6 +148,8 @@ def _abort_on_exception(kind: type[BaseException], value: BaseException, trace: 
     """An uncaught exception in one proc ends the job: the others would wait for it for ever."""
     if isinstance(value, ImpiError):
         fail(value)
+    import traceback
+
     traceback.print_exception(kind, value, trace)
     if _state.finalized or _state.engine is None:
         return

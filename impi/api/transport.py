@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from impi.api import runtime
 from impi.api.buffers import Message
 from impi.engine.payload import BufferSource, BufferTarget, OctetSource
+from impi.records import replaced
 from impi.semantics.datatype import TypeMap
 
 __all__ = [
@@ -82,4 +82,4 @@ def frozen(message: Message, *, external: bool) -> OctetSource:
 
 def resized(message: Message, count: int) -> Message:
     """The first ``count`` elements of a buffer."""
-    return replace(message, count=count)
+    return replaced(message, count=count)

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 from impi.api import constants as C
 from impi.api.handle import State
+from impi.records import fresh, record
 from impi.semantics.datatype import TypeMap
 
 __all__ = ["Recipe", "TypeState"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Recipe:
     """The call that made a datatype: its combiner, the arguments by name, the datatypes it was made of."""
 
     combiner: str = "NAMED"
-    params: dict[str, Any] = field(default_factory=dict)
+    params: dict[str, Any] = fresh(default_factory=dict)
     bases: tuple[TypeState, ...] = ()
 
     @property

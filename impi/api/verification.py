@@ -12,7 +12,6 @@ from __future__ import annotations
 import pickle
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import wraps
 from inspect import signature
 from pathlib import Path
@@ -36,6 +35,7 @@ from impi.collectives import Algorithm, Prefixed
 from impi.engine.collective import Codec, OctetCodec
 from impi.engine.faults import Agreed
 from impi.engine.payload import Source
+from impi.records import replaced
 from impi.semantics.errors import MPIException, error
 from impi.semantics.verification import Call, Violation, check, explain
 
@@ -252,7 +252,7 @@ def _describe(comm: Any, function: str, describe: _Describe, args: tuple[Any, ..
 
 
 def _faulty(call: Call, wrong: Exception) -> Call:
-    return replace(call, fault=getattr(wrong, "detail", "") or str(wrong) or type(wrong).__name__)
+    return replaced(call, fault=getattr(wrong, "detail", "") or str(wrong) or type(wrong).__name__)
 
 
 def _where() -> str:

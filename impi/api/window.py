@@ -27,12 +27,12 @@ from impi.api.handle import Handle
 from impi.api.info import INFO_NULL, Info
 from impi.api.intracomm import Intracomm
 from impi.api.keyvals import Keyvals
-from impi.api.memory import buffer
 from impi.api.onesided import OneSided
 from impi.api.winstate import WindowState
 from impi.semantics.errors import error
 
 if TYPE_CHECKING:
+    from impi.api.bufferclass import buffer
     from impi.api.comm import Comm
 
 __all__ = ["WIN_NULL", "Win"]
@@ -131,6 +131,8 @@ class Win(Handle, OneSided):
 
     def tomemory(self) -> buffer:
         """Its memory; empty if dynamic."""
+        from impi.api.bufferclass import buffer
+
         view = self._live().view
         return buffer.frombuffer(view) if view.nbytes else buffer()
 
@@ -324,6 +326,8 @@ def _only_member(call: str, comm: Comm) -> int:
 def _allocated(size: int) -> buffer:
     if size < 0:
         raise error("ERR_SIZE", f"a window cannot have {size} octets")
+    from impi.api.bufferclass import buffer
+
     return buffer.allocate(size, clear=True)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from impi.api.constants import WIN_FLAVOR_DYNAMIC
@@ -11,6 +10,7 @@ from impi.api.errhandler import Errhandler, initial
 from impi.api.handle import State
 from impi.api.info import Info
 from impi.api.memory import address_of, octets_of
+from impi.records import record
 from impi.semantics.constants import PROC_NULL
 from impi.semantics.datatype import TypeMap
 from impi.semantics.errors import error
@@ -18,7 +18,7 @@ from impi.semantics.errors import error
 __all__ = ["Place", "WindowState"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Place:
     """``count`` elements in the memory of a window, the first at octet ``offset`` of ``view``."""
 

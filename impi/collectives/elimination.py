@@ -14,12 +14,12 @@ Partial results are combined in the order of the vertices, with one bracketing f
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from impi.collectives.reduction import Elements, Reduction
 from impi.collectives.steps import Algorithm, Recv, Send
 from impi.collectives.tags import REDUCE_TAG
+from impi.records import record
 
 __all__ = ["meetings", "reduce_to_all", "reduce_to_first"]
 
@@ -45,7 +45,7 @@ def meetings(n: int, vertex: int) -> list[tuple[tuple[int, ...], int]]:
     return found
 
 
-@dataclass(slots=True)
+@record(frozen=False)
 class _Round:
     """What happened at one meeting, so that it can be gone back."""
 
@@ -54,7 +54,7 @@ class _Round:
     halved: bool
 
 
-@dataclass(slots=True)
+@record(frozen=False)
 class _Held(Generic[V]):
     """What a vertex holds of the result."""
 

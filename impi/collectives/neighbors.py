@@ -9,17 +9,17 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import repeat
 from typing import Any
 
 from impi.collectives.steps import Algorithm, Recv, Send, Step
 from impi.collectives.tags import NEIGHBOR_TAG
+from impi.records import record
 
 __all__ = ["Edges", "exchange"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Edges:
     """The edges of one process; a rank below 0 is no process."""
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from impi.errors import PeerError
+from impi.records import record
 
 __all__ = ["Fixed", "Octets", "Packing", "Prefixed", "Sized", "concatenate"]
 
@@ -37,7 +37,7 @@ class Packing(Protocol):
         """Octets of the message of ``ranks``; None if only who has the pieces knows."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Fixed:
     """Every process contributes ``size`` octets: the packed phases of the specification (IMPI 4.1, 4.12)."""
 
@@ -56,7 +56,7 @@ class Fixed:
         return self.size * len(ranks)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Sized:
     """Process r contributes ``sizes[r]`` octets, as everybody knows: the v-operations."""
 
@@ -75,7 +75,7 @@ class Sized:
         return sum(self.sizes[r] for r in ranks)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Prefixed:
     """Nobody knows the others' sizes, as with pickled objects: each piece follows its length, 8 octets, big-endian.
 

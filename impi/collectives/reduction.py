@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Generic, TypeVar
+
+from impi.records import record
 
 __all__ = ["Elements", "Reduction"]
 
@@ -15,7 +16,7 @@ def _same(value: V) -> V:
     return value
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Elements(Generic[V]):
     """How values are made of elements that are combined one by one, so that parts of values can be combined."""
 
@@ -33,7 +34,7 @@ class Elements(Generic[V]):
         return self.octets * self.count(value)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Reduction(Generic[V]):
     """An MPI_Op on values of one kind."""
 

@@ -19,17 +19,17 @@ A step never names the process itself.
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from impi.collectives.reduction import Reduction
+from impi.records import record
 
 __all__ = ["Algorithm", "Local", "Recv", "Send", "Step", "among"]
 
 R = TypeVar("R")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Send:
     """Send ``value`` to rank ``dest`` of the communicator."""
 
@@ -38,7 +38,7 @@ class Send:
     tag: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Recv:
     """Receive one value from rank ``source`` of the communicator."""
 
@@ -46,7 +46,7 @@ class Recv:
     tag: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Local:
     """A phase that all processes of the caller's client run together, by the collectives of their own MPI library.
 

@@ -10,12 +10,12 @@ equality; we follow 4.10). Within a client it is ours: always a tree.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
 from impi.collectives import trees
 from impi.collectives.layout import Layout
+from impi.records import record
 
 __all__ = ["Links", "Team", "across", "high_links", "low_links", "within"]
 
@@ -23,7 +23,7 @@ _Parent: TypeAlias = Callable[[int], int | None]
 _Children: TypeAlias = Callable[[int, int], tuple[int, ...]]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Team:
     """The participants of one phase."""
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-import numpy as np
-
 from impi.collectives.steps import Algorithm, Local, Recv, Send
 from impi.engine.context import Context
 from impi.engine.engine import Engine
@@ -16,6 +14,7 @@ from impi.engine.operations import Operation, ReceiveOperation
 from impi.engine.payload import BufferSource, OctetSource, OctetTarget, Source
 from impi.errors import ImpiError
 from impi.semantics.datatype import TypeMap
+from impi.semantics.lazynumpy import np
 
 __all__ = ["ArrayCodec", "Codec", "CollectiveOperation", "OctetCodec"]
 

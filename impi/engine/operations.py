@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 from impi.engine.direct import DirectTarget
+from impi.records import record
 from impi.semantics.constants import ANY_SOURCE
 from impi.semantics.errors import MPIException
 from impi.transfer import Incoming, Outgoing
@@ -30,7 +30,7 @@ class Operation(Protocol):
         ...
 
 
-@dataclass(slots=True, eq=False)
+@record(frozen=False, eq=False)
 class Message:
     """A message that has arrived (its first packet, or the vendor's envelope) but may not be matched yet."""
 

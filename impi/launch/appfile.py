@@ -16,12 +16,12 @@ import os
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from impi.errors import UsageError
 from impi.launch.program import Command, agent
+from impi.records import record
 
 __all__ = ["AppLine", "make_commands", "parse_appfile", "read_appfile"]
 
@@ -31,7 +31,7 @@ _FORM: Final = "HOST -client RANK $hostport ARGUMENTS..."
 _ROOT: Final = str(Path(__file__).absolute().parents[2])
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class AppLine:
     """One client to start."""
 

@@ -12,7 +12,6 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final, TextIO
 
@@ -31,6 +30,7 @@ from impi.launch.prefix import find
 from impi.launch.program import Command, Launcher, Program, base_environment
 from impi.launch.pure import PureLauncher
 from impi.launch.rendezvous import Rendezvous
+from impi.records import values_of
 from impi.startup.client import ALL_VERSIONS, STRICT_VERSIONS, Joined, Negotiated
 from impi.startup.facts import ClientFacts, HostFacts
 from impi.vendors import VENDORS, interfaces
@@ -205,7 +205,7 @@ class _Session:
         for number in self.control.agents:
             self.control.answer_agent(number, {"job": value, "host": host_of.get(number)})
         doors = {str(host): self.control.agents[number]["door"] for number, host in host_of.items()}
-        self.control.answer({"job": value, "agents": doors, "quirks": asdict(self._options.quirks)})
+        self.control.answer({"job": value, "agents": doors, "quirks": values_of(self._options.quirks)})
 
     def _check(self, children: Children, program: Program) -> None:
         """Go one step further where something has come; raise what cannot go on."""
@@ -268,7 +268,7 @@ class _Session:
         if not initialised:
             raise StartupError(
                 f"the program ended without initialising MPI; {name} must import mpi4py.MPI or impi.MPI, "
-                "in a Python that heeds PYTHONPATH and has numpy"
+                "in a Python that heeds PYTHONPATH"
             )
         if self._job is None:
             raise StartupError("the program ended before all clients had joined the job")

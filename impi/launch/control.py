@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import hmac
 import json
-import secrets
+import os
 import selectors
 import socket
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 from impi.launch.net import show_endpoint
+from impi.records import fresh, record
 
 __all__ = ["Control"]
 
@@ -21,11 +20,11 @@ _MAX_LINE: Final = 1 << 24
 _SEND_S: Final = 10.0
 
 
-@dataclass(slots=True)
+@record(frozen=False)
 class _Connection:
     sock: socket.socket
     peer: str
-    received: bytearray = field(default_factory=bytearray)
+    received: bytearray = fresh(default_factory=bytearray)
     known: bool = False
 
 
@@ -54,7 +53,7 @@ class Control:
         """Numbers of the host agents that have not come."""
         self._selector = selector
         self._warn = warn
-        self.token = secrets.token_hex(16)
+        self.token = os.urandom(16).hex()
         self.joined: set[object] = set()
         """Who has begun to initialise MPI: (node, pid) of procs under an MPI library, ranks of pure ones."""
         self.rank0: dict[str, Any] | None = None
@@ -122,6 +121,8 @@ class Control:
                 self._refuse(connection, "sent no end of line")
 
     def _introduce(self, connection: _Connection, line: bytes) -> None:
+        import hmac  # while the procs start; it takes as long as all else that is loaded here
+
         try:
             hello = json.loads(line)
         except ValueError:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import ipaddress
 import socket
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from impi.errors import UsageError
+from impi.records import record
 
 __all__ = ["HERE", "Node", "is_here", "parse", "place"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Node:
     """A machine, by the name that SSH knows it by, and how many procs it takes."""
 
@@ -76,6 +75,8 @@ def is_here(name: str) -> bool:
     """Whether a node's name means this machine, so that no SSH is needed to start something on it."""
     if name in (HERE, socket.gethostname()):
         return True
+    import ipaddress
+
     try:
         address = ipaddress.ip_address(name)
     except ValueError:

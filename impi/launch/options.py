@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from impi.decisions import Decisions
 from impi.quirks import Quirks
+from impi.records import record
 from impi.startup.facts import DEFAULT_ACKMARK, DEFAULT_DATALEN, DEFAULT_HIWATER
 
 __all__ = ["ClientOptions"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class ClientOptions:
     """What the command line of ``impirun -client`` says."""
 
@@ -41,7 +40,7 @@ class ClientOptions:
     hiwater: int = DEFAULT_HIWATER
     tag_ub: int | None = None
     """The highest tag; None: the highest that the vendor has."""
-    quirks: Quirks = Quirks()  # noqa: RUF009  (immutable)
+    quirks: Quirks = Quirks()
     """What the user says of the other clients."""
     verify: int = 0
     """The level of verification of collectives (IMPI_VERIFY)."""

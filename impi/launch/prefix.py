@@ -5,11 +5,11 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from impi.errors import LaunchError, UsageError
+from impi.records import record
 
 __all__ = ["Installation", "find"]
 
@@ -21,7 +21,7 @@ _LIBRARIES: Final = {"mpich": ("libmpi.so.12",), "openmpi": ("libmpi.so.40",)}
 _DEADLINE_S: Final = 20.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Installation:
     """One installed MPI library."""
 

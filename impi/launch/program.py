@@ -7,11 +7,11 @@ import os
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
 from impi.launch.nodes import Node, is_here
+from impi.records import record
 from impi.vendors import interfaces
 
 __all__ = ["ROOT", "SSH_OPTIONS", "Command", "Launcher", "Program", "agent", "base_environment", "forwarded"]
@@ -53,7 +53,7 @@ _FORWARDED: Final = (
 """Beginnings of the names that go to other nodes too, where SSH drops all others."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Program:
     """One client's procs."""
 
@@ -91,7 +91,7 @@ class Program:
         return json.dumps({**self.join, **more})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Command:
     """One node agent (:mod:`impi.launch.node`), and what it is to start there."""
 

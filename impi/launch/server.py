@@ -13,7 +13,6 @@ import socket
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
 from typing import Final, TextIO
 
 from impi.errors import LaunchError, UsageError
@@ -22,6 +21,7 @@ from impi.launch.children import Children
 from impi.launch.interrupts import Interrupts
 from impi.launch.net import peer_name, set_options, show_endpoint
 from impi.launch.program import Command
+from impi.records import record
 from impi.startup import (
     AuthenticatedByNone,
     ClientFinished,
@@ -51,7 +51,7 @@ _CLIENTS_END_S: Final = 20.0
 # How long clients that this server has started may take to end once the job is over, before they are ended.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class ServerOptions:
     """What the command line of ``impirun -server`` says."""
 

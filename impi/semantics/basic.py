@@ -6,11 +6,13 @@ external32 with MPI_LONG in 8, which clients may agree on.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import ctypes
+import struct
+import sys
 from enum import Enum
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-import numpy as np
+from impi.semantics.lazynumpy import np
 
 __all__ = ["BASICS", "EXTERNAL", "EXTERNAL_LONG8", "NATIVE", "PAIRS", "Basic", "DType", "Kind", "Wire", "form_of"]
 
@@ -52,63 +54,129 @@ class Wire(Enum):
     QUAD = "as IEEE binary128"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Basic:
-    """One basic datatype."""
+    """One basic datatype.
 
-    name: str
-    """As in MPI, without the prefix."""
-    kind: Kind
+    Args:
+        name: as in MPI, without the prefix.
+        kind: by which MPI says what a reduction is valid for.
+        size: octets in memory.
+        align: octets.
+        codes: what numpy calls it, made into its types when they are asked for: :attr:`native`, :attr:`carrier`, and
+            the wires of both external forms.
+        sizes: octets in both external forms.
+        how: in both external forms.
+        turn: see there.
+    """
+
+    __slots__ = ("_codes", "align", "carrier", "how", "kind", "name", "native", "sizes", "turn", "wires")
+
     native: DType
     """For arithmetic; a void type where numpy has none."""
     carrier: DType
     """For moving it, of the same size: what :mod:`impi.semantics.external32` takes apart."""
     wires: tuple[DType, DType, DType]
     """By form."""
-    how: tuple[Wire, Wire, Wire]
-    """By form."""
-    align: int
 
-    @property
-    def sizes(self) -> tuple[int, int, int]:
+    def __init__(
+        self,
+        name: str,
+        kind: Kind,
+        size: int,
+        align: int,
+        codes: tuple[Any, Any, Any, Any],
+        sizes: tuple[int, int],
+        how: tuple[Wire, Wire],
+        turn: int = 0,
+    ) -> None:
+        self.name = name
+        self.kind = kind
+        self.align = align
+        self.sizes = (size, *sizes)
         """Octets by form."""
-        return (self.wires[0].itemsize, self.wires[1].itemsize, self.wires[2].itemsize)
+        self.how = (Wire.SAME, *how)
+        """By form."""
+        self.turn = turn
+        """Octets of each number that it consists of, where external32 has just these in the other order; else 0."""
+        self._codes = codes
+
+    def __repr__(self) -> str:
+        return f"Basic({self.name})"
+
+    if not TYPE_CHECKING:  # or all attributes would seem to be there
+
+        def __getattr__(self, name: str) -> Any:
+            # Slots that are not filled come here.
+            if name not in {"native", "carrier", "wires"}:
+                raise AttributeError(f"Basic has no {name!r}")
+            self.native, self.carrier, *wires = map(np.dtype, self._codes)
+            self.wires = (self.carrier, *wires)
+            return getattr(self, name)
+
+
+_LITTLE: Final = sys.byteorder == "little"
+_PARTS: Final = {"c8": "f4", "c16": "f8", "G": "g"}
+"""A complex number is two real ones."""
+_C_CODES: Final = {
+    "?": "?",
+    "i1": "b",
+    "i2": "h",
+    "i4": "i",
+    "i8": "q",
+    "u1": "B",
+    "u2": "H",
+    "u4": "I",
+    "u8": "Q",
+    "f2": "e",
+    "f4": "f",
+    "f8": "d",
+}
+
+
+def _measure(code: str) -> tuple[int, int]:
+    """Size and alignment, in octets, of what numpy calls so: the C compiler's."""
+    if code in _PARTS:
+        size, align = _measure(_PARTS[code])
+        return 2 * size, align
+    if code == "g":
+        return ctypes.sizeof(ctypes.c_longdouble), ctypes.alignment(ctypes.c_longdouble)
+    size = struct.calcsize(_C_CODES[code])
+    return size, struct.calcsize("b" + _C_CODES[code]) - size
 
 
 def _plain(name: str, kind: Kind, code: str) -> Basic:
-    native = np.dtype(code)
-    how = Wire.SAME if native.itemsize == 1 else Wire.SWAP
-    big = native.newbyteorder(">")
-    return Basic(name, kind, native, native, (native, big, big), (Wire.SAME, how, how), native.alignment)
+    size, align = _measure(code)
+    how, big = (Wire.SAME, code) if size == 1 else (Wire.SWAP, ">" + code)
+    turn = _measure(_PARTS.get(code, code))[0] if _LITTLE and size > 1 else 0
+    return Basic(name, kind, size, align, (code, code, big, big), (size, size), (how, how), turn)
 
 
 def _narrow(name: str, kind: Kind, code: str, external: str, external_long8: str) -> Basic:
-    native = np.dtype(code)
-    wires = (native, np.dtype(external), np.dtype(external_long8))
-    how = tuple(Wire.SWAP if wire.itemsize == native.itemsize else Wire.NARROW for wire in wires[1:])
-    return Basic(name, kind, native, native, wires, (Wire.SAME, how[0], how[1]), native.alignment)
+    size, align = _measure(code)
+    sizes = _measure(external)[0], _measure(external_long8)[0]
+    how = tuple(Wire.SWAP if wire == size else Wire.NARROW for wire in sizes)
+    codes = (code, code, ">" + external, ">" + external_long8)
+    return Basic(name, kind, size, align, codes, sizes, (how[0], how[1]), size if _LITTLE and Wire.SWAP in how else 0)
 
 
 def _fields(name: str, kind: Kind, names: list[str], code: str, align: int) -> Basic:
     """A type of several words; ``names`` is their order in external32, most significant first."""
-    wire = np.dtype([(part, ">" + code) for part in names])
+    wire = [(part, ">" + code) for part in names]
     groups = [names] if len(names) < 4 or code == "f2" else [names[:2], names[2:]]
-    little = np.dtype([(part, "<" + code) for group in groups for part in reversed(group)])
+    little = [(part, "<" + code) for group in groups for part in reversed(group)]
     if code == "f2":  # a complex number: its parts keep their places
-        little = np.dtype([(part, "<" + code) for part in names])
-    carrier = little if np.little_endian else wire
-    native = np.dtype((np.void, wire.itemsize))
-    return Basic(name, kind, native, carrier, (carrier, wire, wire), (Wire.SAME, Wire.FIELDS, Wire.FIELDS), align)
+        little = [(part, "<" + code) for part in names]
+    size = len(names) * _measure(code)[0]
+    codes = (f"V{size}", little if _LITTLE else wire, wire, wire)
+    return Basic(name, kind, size, align, codes, (size, size), (Wire.FIELDS, Wire.FIELDS))
 
 
 def _quad(name: str, kind: Kind, code: str, parts: int) -> Basic:
-    native = np.dtype(code)
-    part = np.dtype([("hi", ">u8"), ("lo", ">u8")])
-    carrier = np.dtype((np.void, native.itemsize))
-    wire = part if parts == 1 else np.dtype([("re", part), ("im", part)])
-    return Basic(
-        name, kind, native, carrier, (carrier, wire, wire), (Wire.SAME, Wire.QUAD, Wire.QUAD), native.alignment
-    )
+    size, align = _measure(code)
+    part: list[tuple[str, Any]] = [("hi", ">u8"), ("lo", ">u8")]
+    wire = part if parts == 1 else [("re", part), ("im", part)]
+    sizes = (16 * parts, 16 * parts)
+    return Basic(name, kind, size, align, (code, f"V{size}", wire, wire), sizes, (Wire.QUAD, Wire.QUAD))
 
 
 _C, _F, _R, _L = Kind.C_INTEGER, Kind.FORTRAN_INTEGER, Kind.FLOATING, Kind.LOGICAL
@@ -168,16 +236,16 @@ _PLAIN: Final[tuple[tuple[str, Kind, str], ...]] = (
     ("COMPLEX16", _X, "c16"),
 )
 
-_LONG = np.dtype("l").str[1:]  # i8 or i4: the C compiler's long
-_ULONG = np.dtype("L").str[1:]
+_LONG = f"i{struct.calcsize('l')}"  # i8 or i4: the C compiler's long
+_ULONG = f"u{struct.calcsize('L')}"
 
 BASICS: Final[dict[str, Basic]] = {
     basic.name: basic
     for basic in (
         *(_plain(*row) for row in _PLAIN),
-        _narrow("LONG", _C, _LONG, ">i4", ">" + _LONG),
-        _narrow("UNSIGNED_LONG", _C, _ULONG, ">u4", ">" + _ULONG),
-        _narrow("WCHAR", _T, "u4", ">u2", ">u2"),
+        _narrow("LONG", _C, _LONG, "i4", _LONG),
+        _narrow("UNSIGNED_LONG", _C, _ULONG, "u4", _ULONG),
+        _narrow("WCHAR", _T, "u4", "u2", "u2"),
         _quad("LONG_DOUBLE", _R, "g", 1),
         _quad("C_LONG_DOUBLE_COMPLEX", _X, "G", 2),
         _quad("CXX_LONG_DOUBLE_COMPLEX", _X, "G", 2),

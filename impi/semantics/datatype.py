@@ -7,15 +7,15 @@ packed message, so packing is one numpy copy a run, however many elements there 
 from __future__ import annotations
 
 from ctypes import addressof, c_char
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-import numpy as np
-
+from impi.records import record
 from impi.semantics.basic import BASICS, NATIVE, PAIRS, Basic, DType, form_of
 from impi.semantics.constants import UNDEFINED
 from impi.semantics.errors import error
 from impi.semantics.external32 import decode, encode, swap_in_place, swappable
+from impi.semantics.lazynumpy import np
+from impi.semantics.words import turn, turned, worth
 
 __all__ = ["NAMED", "Forms", "Run", "TypeMap"]
 
@@ -24,7 +24,7 @@ Forms: TypeAlias = tuple[int, int, int]
 """A number for each form: native, external32, external32 with 8-octet longs."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Run:
     """An array of one basic type inside one element of a datatype."""
 
@@ -46,8 +46,8 @@ class TypeMap:
     """
 
     __slots__ = (
-        "_dense", "_landable", "_verbatim", "align", "basics", "extent", "lb", "marked", "name", "runs", "sizes",
-        "true_lb", "true_ub",
+        "_dense", "_landable", "_turn", "_verbatim", "align", "basics", "extent", "lb", "marked", "name", "runs",
+        "sizes", "true_lb", "true_ub",
     )  # fmt: skip
 
     def __init__(
@@ -71,8 +71,12 @@ class TypeMap:
         self._dense = all(_in_order(run, self.true_lb) for run in runs)
         self._landable = tuple(self._dense and all(swappable(r.basic, f) for r in runs) for f in range(3))
         self._verbatim = tuple(
-            self._dense and all(f == NATIVE or r.basic.wires[f].itemsize == 1 for r in runs) for f in range(3)
+            self._dense and all(f == NATIVE or r.basic.sizes[f] == 1 for r in runs) for f in range(3)
         )
+        turns = {r.basic.turn for r in runs}
+        width = turns.pop() if len(turns) == 1 else 0
+        self._turn = tuple(width if self._landable[f] and f != NATIVE else 0 for f in range(3))
+        """Octets of the numbers that it consists of, where turning each round is all that the form needs; else 0."""
 
     def __repr__(self) -> str:
         return f"TypeMap({self.name or f'{len(self.runs)} runs'}, size={self.size}, extent={self.extent})"
@@ -123,8 +127,11 @@ class TypeMap:
         """
         form = form_of(external=external, long_size=long_size)
         first, last = self.inside(view, offset, count)
-        if self._verbatim[form] and (count <= 1 or self.extent == self.size):
+        in_a_row = count <= 1 or self.extent == self.size
+        if self._verbatim[form] and in_a_row:
             return view[first:last]
+        if self._turn[form] and in_a_row and worth(last - first):
+            return turned(view[first:last], self._turn[form])
         out = np.empty(count * self.sizes[form], np.uint8)
         for run in self.runs if count else ():
             encode(run.basic, form, self._memory(run, view, offset, count), self._wire(run, form, out, 0, count))
@@ -169,6 +176,10 @@ class TypeMap:
         first, _ = self.inside(view, offset, whole + (rest > 0))
         inplace = self._landable[form] and _is_at(data, view, first)
         if inplace and self._verbatim[form]:
+            return whole
+        if self._turn[form] and not rest and (whole == 1 or self.extent == self.size) and worth(nbytes):
+            place = view[first : first + nbytes]
+            turn(place if inplace else data, place, self._turn[form])
             return whole
         wire = np.frombuffer(data, np.uint8)
         for run in self.runs if whole else ():

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
-import numpy as np
-
 from impi.semantics.basic import Kind
 from impi.semantics.datatype import TypeMap
 from impi.semantics.errors import error
+from impi.semantics.lazynumpy import np
 
 __all__ = ["OPS", "apply", "check"]
 
@@ -22,8 +21,9 @@ _BITWISE: Final = frozenset({Kind.C_INTEGER, Kind.FORTRAN_INTEGER, Kind.BYTE, Ki
 _ANY: Final = frozenset(Kind)
 
 
-def _ufunc(function: np.ufunc) -> Callable[[Array, Array], None]:
+def _ufunc(name: str) -> Callable[[Array, Array], None]:
     def run(invec: Array, inoutvec: Array) -> None:
+        function: np.ufunc = getattr(np, name)
         # Overflow wraps or gives infinity, as in C; it is no reason for a warning.
         with np.errstate(all="ignore"):
             function(invec, inoutvec, out=inoutvec, casting="unsafe")
@@ -31,8 +31,9 @@ def _ufunc(function: np.ufunc) -> Callable[[Array, Array], None]:
     return run
 
 
-def _location(better: np.ufunc) -> Callable[[Array, Array], None]:
+def _location(name: str) -> Callable[[Array, Array], None]:
     def run(invec: Array, inoutvec: Array) -> None:
+        better: np.ufunc = getattr(np, name)
         value, index = invec["value"], invec["index"]
         take = better(value, inoutvec["value"])
         take |= (value == inoutvec["value"]) & (index < inoutvec["index"])
@@ -51,18 +52,18 @@ def _nothing(invec: Array, inoutvec: Array) -> None:
 
 
 OPS: Final[dict[str, tuple[Callable[[Array, Array], None], frozenset[Kind]]]] = {
-    "MAX": (_ufunc(np.maximum), _ORDERED),
-    "MIN": (_ufunc(np.minimum), _ORDERED),
-    "SUM": (_ufunc(np.add), _ARITHMETIC),
-    "PROD": (_ufunc(np.multiply), _ARITHMETIC),
-    "LAND": (_ufunc(np.logical_and), _LOGICAL),
-    "BAND": (_ufunc(np.bitwise_and), _BITWISE),
-    "LOR": (_ufunc(np.logical_or), _LOGICAL),
-    "BOR": (_ufunc(np.bitwise_or), _BITWISE),
-    "LXOR": (_ufunc(np.logical_xor), _LOGICAL),
-    "BXOR": (_ufunc(np.bitwise_xor), _BITWISE),
-    "MAXLOC": (_location(np.greater), frozenset()),
-    "MINLOC": (_location(np.less), frozenset()),
+    "MAX": (_ufunc("maximum"), _ORDERED),
+    "MIN": (_ufunc("minimum"), _ORDERED),
+    "SUM": (_ufunc("add"), _ARITHMETIC),
+    "PROD": (_ufunc("multiply"), _ARITHMETIC),
+    "LAND": (_ufunc("logical_and"), _LOGICAL),
+    "BAND": (_ufunc("bitwise_and"), _BITWISE),
+    "LOR": (_ufunc("logical_or"), _LOGICAL),
+    "BOR": (_ufunc("bitwise_or"), _BITWISE),
+    "LXOR": (_ufunc("logical_xor"), _LOGICAL),
+    "BXOR": (_ufunc("bitwise_xor"), _BITWISE),
+    "MAXLOC": (_location("greater"), frozenset()),
+    "MINLOC": (_location("less"), frozenset()),
     "REPLACE": (_replace, _ANY),
     "NO_OP": (_nothing, _ANY),
 }

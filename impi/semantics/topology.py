@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from impi.records import record
 from impi.semantics.constants import PROC_NULL
 from impi.semantics.errors import error
 
 __all__ = ["Cart", "DistGraph", "Graph", "Topology"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Cart:
     """A grid, row-major: the last dimension runs fastest."""
 
@@ -81,7 +81,7 @@ class Cart:
         return self.rank(where)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Graph:
     """Any graph: the neighbours of node i are ``edges[index[i - 1] : index[i]]``."""
 
@@ -100,7 +100,7 @@ class Graph:
         return list(self.edges[self.index[rank - 1] if rank else 0 : self.index[rank]])
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class DistGraph:
     """What one process knows of a graph: its own edges."""
 

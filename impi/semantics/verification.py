@@ -8,9 +8,9 @@ rank 0, and sizes against what the other end expects. Sizes are octets of extern
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
+from impi.records import fresh, record
 from impi.semantics.constants import PROC_NULL, ROOT
 
 __all__ = ["Call", "Violation", "check", "explain"]
@@ -37,7 +37,7 @@ _ERRORS: Final = {
 _SPECIAL_ROOTS: Final = {ROOT: "MPI_ROOT", PROC_NULL: "MPI_PROC_NULL"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Call:
     """One process's call. What an operation does not have keeps its default, and is not looked at."""
 
@@ -57,7 +57,7 @@ class Call:
     """Octets from each sender; one number if all send as much."""
     members: Sequence[int] | None = None
     """Of a group argument, as ranks of the communicator; any other number is no member of that."""
-    values: Mapping[str, Any] = field(default_factory=dict)
+    values: Mapping[str, Any] = fresh(default_factory=dict)
     """Further arguments that all must give alike, by the name that a sentence gives them."""
     where: str = ""
     """File and line of the program; only for :func:`explain`."""
@@ -65,7 +65,7 @@ class Call:
     """Why the caller cannot take part, whatever the others call."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Violation:
     """One call that does not fit the others."""
 

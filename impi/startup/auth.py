@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
 from impi.errors import UsageError
+from impi.records import record
 
 __all__ = [
     "KEY_VARIABLE",
@@ -39,7 +39,7 @@ class Method(IntEnum):
     KEY = 1
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Credentials:
     """What one side may negotiate with."""
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import struct
 from collections import deque
-from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import Final, TypeAlias
 
 from impi.decisions import Decisions
 from impi.errors import ImpiError, JobError, LocalProtocolError, PeerError, StartupError, Truncated, UsageError
 from impi.job import ALTERNATIVES, LONG8_VERSION, STRICT_VERSION, TUNED_VERSION, Job
+from impi.records import record, replaced
 from impi.startup.agree import agree_on_job, agree_on_version
 from impi.startup.auth import Credentials, Method, encode_mask
 from impi.startup.choices import (
@@ -42,14 +42,14 @@ _NO_METHOD: Final = (
 _RIGHT_KEY: Final = "If the key is right, the server's own messages say why: client {} may exist already."
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Joined:
     """All clients have joined: call :meth:`ClientMachine.submit` when the processes are known."""
 
     nclients: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Negotiated:
     """Start-up is complete."""
 
@@ -273,7 +273,7 @@ class ClientMachine:
             return job
         # What was chosen is the same everywhere, or some client has refused it.
         collectives = tuple(name for name in ALTERNATIVES if name in self._facts.collectives)
-        return replace(job, verify=self._facts.verify, collectives=collectives, decisions=self._decisions)
+        return replaced(job, verify=self._facts.verify, collectives=collectives, decisions=self._decisions)
 
     def _send_label(self) -> None:
         if self._labels:

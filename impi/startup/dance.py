@@ -7,11 +7,11 @@ is the loop of the clause.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from impi.errors import PeerError, Truncated
 from impi.job import Job
+from impi.records import record
 
 __all__ = ["RANK_SIZE", "Accept", "Connect", "DanceStep", "check_rank", "dance_steps", "encode_rank"]
 
@@ -19,14 +19,14 @@ RANK_SIZE: Final = 4
 """Octets that the connecting side sends first: its host rank, in network order."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Connect:
     """Connect to this host and send our own rank."""
 
     host: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Accept:
     """Accept one connection, from whatever host comes first."""
 

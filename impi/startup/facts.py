@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
 
 from impi.decisions import Decisions
 from impi.errors import LocalProtocolError, UsageError
 from impi.job import ALTERNATIVES
+from impi.records import record
 from impi.wire import Label
 
 __all__ = [
@@ -40,7 +40,7 @@ MAX_UINT4: Final = 2**32 - 1
 MAX_VERIFY: Final = 4
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ProcFacts:
     """One process: together, ``ipv6`` and ``pid`` are unique in the whole job."""
 
@@ -48,7 +48,7 @@ class ProcFacts:
     pid: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class HostFacts:
     """One host: where it listens, and its processes in order of rank."""
 
@@ -57,7 +57,7 @@ class HostFacts:
     procs: tuple[ProcFacts, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class ClientFacts:
     """All that a client contributes, its hosts in order of rank; checked when made.
 

@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from enum import Enum, auto
-from hmac import compare_digest
 from typing import Final, TypeAlias
 
 from impi.errors import PeerError, UsageError
+from impi.records import record
 from impi.startup.auth import Credentials, Method, choose_method, decode_mask
 from impi.startup.collect import Collector
 from impi.startup.facts import MAX_CLIENTS
@@ -46,7 +45,7 @@ _NOBODY: Final = -1
 # The client number of a stranger.
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class AuthenticatedByNone:
     """A connection is let in without authentication: warn the user (IMPI 2.3.3)."""
 
@@ -54,7 +53,7 @@ class AuthenticatedByNone:
     peer: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ClientJoined:
     """A connection has become a client."""
 
@@ -63,7 +62,7 @@ class ClientJoined:
     peer: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ConnectionRefused:
     """Close this connection and tell the user why; the job goes on. The machine has forgotten it already."""
 
@@ -71,12 +70,12 @@ class ConnectionRefused:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class JobStarted:
     """Every client has its DONE: start-up is complete (IMPI 2.3.6)."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ClientFinished:
     """A client has sent FINI: close its connection (IMPI 2.3.7). The machine has forgotten it already."""
 
@@ -84,12 +83,12 @@ class ClientFinished:
     client: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class JobOver:
     """Every client has sent FINI: the server ends in success (IMPI 2.3.7)."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class JobFailed:
     """The job cannot go on: tell the user, close all connections. The machine takes no further input."""
 
@@ -238,6 +237,8 @@ class ServerMachine:
         yield AuthenticatedByNone(connection.number, connection.peer)
 
     def _on_key(self, connection: _Connection, key: bytes) -> Iterator[ServerEvent]:
+        from hmac import compare_digest  # with OpenSSL; who uses no key does without
+
         if not compare_digest(key, self._credentials.key.to_bytes(_KEY_SIZE, "big")):
             raise PeerError("sent a wrong authentication key", clause="2.3.3")
         connection.phase = _Phase.IMPI

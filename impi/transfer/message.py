@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from impi.errors import LocalProtocolError
+from impi.records import record
 
 __all__ = ["Arrived", "Cancelled", "Incoming", "Outgoing"]
 
@@ -220,7 +220,7 @@ class Incoming:
         return f"<Incoming from {self.source}: cid {self.cid}, tag {self.tag}, {self.filled} of {self.nbytes} octets>"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Arrived:
     """A first header was read. Accept the message before the next ``get_buffer``: its octets move once at most.
 
@@ -230,7 +230,7 @@ class Arrived:
     incoming: Incoming
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Cancelled:
     """An unmatched message was taken back by its sender: forget it (IMPI 3.7.4)."""
 

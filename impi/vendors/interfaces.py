@@ -7,12 +7,12 @@ It lies beside the vendors because all who need it, launchers and engine, lie ab
 from __future__ import annotations
 
 import fcntl
-import ipaddress
 import socket
 import struct
 from typing import Final
 
 from impi.errors import StartupError, UsageError
+from impi.wire.addresses import ipv4_octets
 
 __all__ = ["address_of", "name_of", "outgoing_address"]
 
@@ -26,6 +26,10 @@ def address_of(text: str) -> str:
     Raises:
         UsageError: none of these, or this node has no IPv4 address there.
     """
+    if ipv4_octets(text) is not None:
+        return text
+    import ipaddress
+
     try:
         return str(ipaddress.ip_address(text.strip("[]")))
     except ValueError:

@@ -7,7 +7,6 @@ then directly from the sender's buffer into the receiver's.
 from __future__ import annotations
 
 import os
-import platform
 import select
 import socket
 import sys
@@ -231,7 +230,7 @@ class PureVendor:
         """The interpreter takes the place of a library."""
         return {
             "library": "impi pure",
-            "version": platform.python_version(),
+            "version": sys.version.split(maxsplit=1)[0],
             "file": os.path.realpath(sys.executable),
         }
 

@@ -6,12 +6,11 @@ send; the *mapped* form (10 zeros, ff ff and the address) is understood too. Ide
 
 from __future__ import annotations
 
-from ipaddress import AddressValueError, IPv4Address, IPv6Address
 from typing import Final
 
 from impi.errors import LocalProtocolError, UsageError
 
-__all__ = ["ADDRESS_SIZE", "from_text", "to_text"]
+__all__ = ["ADDRESS_SIZE", "from_text", "ipv4_octets", "to_text"]
 
 ADDRESS_SIZE: Final = 16
 """Octets of a host identifier."""
@@ -28,11 +27,10 @@ def from_text(text: str) -> bytes:
     Raises:
         UsageError: not a numeric address, or one that no identifier can carry (0.0.0.0, 0.0.0.1, or with a zone).
     """
-    try:
-        four = IPv4Address(text)
-    except AddressValueError:
+    four = ipv4_octets(text)
+    if four is None:
         return _ipv6(text)
-    octets = _COMPATIBLE + four.packed
+    octets = _COMPATIBLE + four
     if octets in _NEVER_IPV4:
         raise UsageError(f"{text} is not the address of a host: give one at which others can reach it", clause="1.2.3")
     return octets
@@ -47,11 +45,24 @@ def to_text(identifier: bytes) -> str:
     if len(identifier) != ADDRESS_SIZE:
         raise LocalProtocolError("a host identifier is 16 octets", clause="1.2.3", octets=identifier)
     if identifier[:12] in (_COMPATIBLE, _MAPPED) and _COMPATIBLE + identifier[12:] not in _NEVER_IPV4:
-        return str(IPv4Address(identifier[12:]))
+        return ".".join(map(str, identifier[12:]))
+    from ipaddress import IPv6Address
+
     return str(IPv6Address(identifier))
 
 
+def ipv4_octets(text: str) -> bytes | None:
+    """The 4 octets of a numeric IPv4 address, or None; as :class:`ipaddress.IPv4Address`, which takes long to load."""
+    parts = text.split(".")
+    if len(parts) != 4 or not all(part.isascii() and part.isdecimal() for part in parts):
+        return None
+    numbers = [int(part) for part in parts if len(part) <= 3 and str(int(part)) == part]
+    return bytes(numbers) if len(numbers) == 4 and max(numbers) <= 255 else None
+
+
 def _ipv6(text: str) -> bytes:
+    from ipaddress import AddressValueError, IPv6Address
+
     try:
         address = IPv6Address(text)
     except AddressValueError:

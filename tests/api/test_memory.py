@@ -6,7 +6,8 @@ import mmap
 import numpy as np
 import pytest
 
-from impi.api.memory import address_of, at_address, buffer, octets_of, within_reach
+from impi.api.bufferclass import buffer
+from impi.api.memory import address_of, at_address, octets_of, within_reach
 
 
 class TestBuffer:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from impi.api.memory import buffer
+from impi.api.bufferclass import buffer
 from impi.api.pickling import Pickle, pickle
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from impi.api import constants, runtime
+from impi.api.bufferclass import buffer
 from impi.api.buffers import BOTTOM
 from impi.api.constants import (
     ERR_COMM,
@@ -48,7 +49,6 @@ from impi.api.errhandler import ERRORS_RETURN, Errhandler
 from impi.api.group import GROUP_EMPTY, Group
 from impi.api.info import Info
 from impi.api.intracomm import Intracomm
-from impi.api.memory import buffer
 from impi.api.op import MAXLOC, NO_OP, PROD, REPLACE, SUM, Op
 from impi.api.window import WIN_NULL, Win
 from impi.semantics.constants import PROC_NULL

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from impi.semantics.basic import BASICS, EXTERNAL, EXTERNAL_LONG8, NATIVE, Wire
+from impi.semantics.binary128 import from_binary128, to_binary128
 from impi.semantics.constants import ERROR_CLASSES
 from impi.semantics.datatype import NAMED
 from impi.semantics.derive import resized, vector
 from impi.semantics.errors import MPIException
-from impi.semantics.external32 import from_binary128, to_binary128
 
 X87 = np.finfo(np.longdouble).nmant == 63
 needs_x87 = pytest.mark.skipif(not X87, reason="this machine's long double is not the 80-bit one of x87")

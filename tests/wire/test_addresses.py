@@ -51,3 +51,16 @@ def test_what_is_no_address_of_a_host(text: str) -> None:
 def test_wrong_size(octets: bytes) -> None:
     with pytest.raises(LocalProtocolError):
         addresses.to_text(octets)
+
+
+@given(
+    st.lists(st.integers(0, 300).map(str) | st.text("0123456789 +-_\u0661", max_size=4), min_size=3, max_size=5).map(
+        ".".join
+    )
+)
+def test_numeric_ipv4_as_pythons_own(text: str) -> None:
+    try:
+        octets = ipaddress.IPv4Address(text).packed
+    except ValueError:
+        octets = None
+    assert addresses.ipv4_octets(text) == octets

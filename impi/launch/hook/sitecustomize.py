@@ -60,7 +60,17 @@ class Finder:
         spec = module.__spec__
         if spec is not None and spec.loader_state is not None:
             module.__spec__ = spec.loader_state
-        vars(module).setdefault("__getattr__", _no_handles)
+        later = vars(module).get("__getattr__")
+
+        def attribute(name: str) -> Any:
+            if later is not None:
+                try:
+                    return later(name)
+                except AttributeError:
+                    pass
+            return _no_handles(name)
+
+        vars(module)["__getattr__"] = attribute
 
 
 def _package(name: str, file: str, locations: list[str]) -> ModuleSpec:

@@ -1,0 +1,175 @@
+"""Small classes of named values, as :func:`dataclasses.dataclass` makes them, made in a tenth of the time.
+
+A rank makes dozens of such classes before its first message, and importing :mod:`dataclasses` takes as long as these
+together. So here is what the project uses of it, and no more. To :mod:`dataclasses` itself (``replace``, ``fields``,
+``asdict``) a record is a dataclass like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast, dataclass_transform, overload
+
+__all__ = ["fresh", "names_of", "record", "replaced", "values_of"]
+
+T = TypeVar("T")
+C = TypeVar("C", bound="type[Any]")
+
+
+class _Fresh:
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self.make = make
+
+
+def fresh(*, default_factory: Callable[[], T]) -> T:
+    """The default of a field that is another object in each record."""
+    return cast(T, _Fresh(default_factory))
+
+
+@overload
+def record(cls: C, /) -> C: ...
+@overload
+def record(*, kw_only: bool = ..., frozen: bool = ..., eq: bool = ...) -> Callable[[C], C]: ...
+@dataclass_transform(frozen_default=True, field_specifiers=(fresh,))
+def record(
+    cls: C | None = None, /, *, kw_only: bool = False, frozen: bool = True, eq: bool = True
+) -> C | Callable[[C], C]:
+    """Make a class a record: its annotated names are slots, set by its call, in their order or by name.
+
+    Args:
+        cls: its annotations are strings; methods of its own stay.
+        kw_only: whether they can be set by name only.
+        frozen: whether they cannot be set again; equal records have equal hashes then.
+        eq: whether records of equal values are equal; otherwise each equals only itself.
+    """
+    return _make(cls, kw_only, frozen, eq) if cls is not None else lambda c: _make(c, kw_only, frozen, eq)
+
+
+def replaced(item: T, **changes: Any) -> T:
+    """Another record, with some values changed."""
+    return type(item)(**{name: getattr(item, name) for name in names_of(item)} | changes)
+
+
+def values_of(item: Any) -> Any:
+    """A record as a dictionary, and so on for what it holds; anything else as it is."""
+    if isinstance(item, (list, tuple)):
+        return type(item)(map(values_of, item))
+    if getattr(type(item), "__reduce__", None) is not _reduce:
+        return item
+    return {name: values_of(getattr(item, name)) for name in names_of(item)}
+
+
+def names_of(item: Any) -> tuple[str, ...]:
+    """The fields of a record, or of the class."""
+    names: tuple[str, ...] = item.__slots__
+    return names
+
+
+def _make(cls: C, kw_only: bool, frozen: bool, eq: bool) -> C:
+    space = dict(vars(cls))
+    names = tuple(name for name, kind in space.get("__annotations__", {}).items() if not kind.startswith("ClassVar"))
+    defaults = {name: space.pop(name) for name in names if name in space}
+    for name in ("__dict__", "__weakref__"):
+        space.pop(name, None)
+    space["__slots__"] = names
+    space["__match_args__"] = () if kw_only else names
+    space["__dataclass_fields__"] = _Twin(defaults, kw_only=kw_only, frozen=frozen, eq=eq)
+    space["__dataclass_params__"] = _Twin(defaults, kw_only=kw_only, frozen=frozen, eq=eq)
+    space.setdefault("__repr__", _repr)
+    space["__reduce__"] = _reduce
+    if eq:
+        space.setdefault("__eq__", _eq)
+        space.setdefault("__hash__", _hash if frozen else None)
+    if frozen:
+        space["__setattr__"], space["__delattr__"] = _no_setting, _no_deleting
+    metaclass: Any = type(cls)
+    made = metaclass(cls.__name__, cls.__bases__, space)
+    made.__init__ = _init(made, names, defaults, kw_only=kw_only)
+    return cast(C, made)
+
+
+def _init(cls: type, names: tuple[str, ...], defaults: dict[str, Any], *, kw_only: bool) -> Callable[..., None]:
+    """The one method that is compiled: records are made while messages are under way."""
+    known: dict[str, Any] = {"_Fresh": _Fresh, "__name__": cls.__module__}
+    parameters, lines = [], []
+    for name in names:
+        known[f"_set_{name}"] = getattr(cls, name).__set__
+        value = name
+        if name in defaults:
+            known[f"_default_{name}"] = default = defaults[name]
+            if isinstance(default, _Fresh):
+                value = f"_default_{name}.make() if {name} is _default_{name} else {name}"
+        parameters.append(f"{name}=_default_{name}" if name in defaults else name)
+        lines.append(f" _set_{name}(self, {value})")
+    if "__post_init__" in vars(cls):
+        lines.append(" self.__post_init__()")
+    star = "*, " if kw_only and names else ""
+    exec(f"def __init__(self, {star}{', '.join(parameters)}):\n" + "\n".join(lines or [" pass"]), known)
+    init: Callable[..., None] = known["__init__"]
+    init.__qualname__ = f"{cls.__qualname__}.__init__"
+    return init
+
+
+class _Twin:
+    """An attribute of the dataclass that would have been made; made when :mod:`dataclasses` asks for it."""
+
+    def __init__(self, defaults: dict[str, Any], **options: bool) -> None:
+        self._defaults = defaults
+        self._options = options
+        self._name = ""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, item: object, cls: type) -> Any:
+        import dataclasses
+
+        namespace: dict[str, Any] = {"__module__": cls.__module__, "__annotations__": {}}
+        for name in names_of(cls):
+            namespace["__annotations__"][name] = cls.__annotations__[name]
+            if name in self._defaults:
+                default = self._defaults[name]
+                is_fresh = isinstance(default, _Fresh)
+                namespace[name] = dataclasses.field(default_factory=default.make) if is_fresh else default
+        twin: type = dataclasses.dataclass(**self._options)(type(cls.__name__, (), namespace))
+        value = getattr(twin, self._name)
+        setattr(cls, self._name, value)
+        return value
+
+
+def _repr(self: Any) -> str:
+    fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in names_of(self))
+    return f"{type(self).__qualname__}({fields})"
+
+
+def _values(item: Any) -> tuple[Any, ...]:
+    return tuple(getattr(item, name) for name in names_of(item))
+
+
+def _eq(self: Any, other: object) -> Any:
+    if type(other) is not type(self):
+        return NotImplemented
+    return _values(self) == _values(other)
+
+
+def _hash(self: Any) -> int:
+    return hash(_values(self))
+
+
+def _no_setting(self: Any, name: str, value: object) -> None:
+    raise AttributeError(f"{name} of a {type(self).__name__} cannot be set")
+
+
+def _no_deleting(self: Any, name: str) -> None:
+    raise AttributeError(f"{name} of a {type(self).__name__} cannot be deleted")
+
+
+def _reduce(self: Any) -> tuple[Any, ...]:
+    return _restored, (type(self), _values(self))
+
+
+def _restored(cls: type[T], values: tuple[Any, ...]) -> T:
+    item = cls.__new__(cls)
+    for name, value in zip(names_of(cls), values, strict=True):
+        object.__setattr__(item, name, value)
+    return item

@@ -1,0 +1,39 @@
+"""Turning round the octets of numbers that lie one after the other, without numpy.
+
+Short messages are quicker this way than as arrays of numpy, and a program that has no use for numpy never loads it.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import Final
+
+from impi.semantics import lazynumpy
+
+__all__ = ["turn", "turned", "worth"]
+
+_CODES: Final = {2: "H", 4: "I", 8: "Q"}
+_CHUNK: Final = 1 << 15
+"""Octets at a time: what is copied there and back stays in the nearest caches."""
+_NUMPY_FROM: Final = 1 << 14
+"""Octets from which numpy is quicker, where it is loaded anyway."""
+
+
+def worth(nbytes: int) -> bool:
+    """Whether so many octets are better turned here than as an array of numpy."""
+    return nbytes < _NUMPY_FROM or not lazynumpy.loaded()
+
+
+def turned(data: bytes | bytearray | memoryview, width: int) -> memoryview:
+    """A copy of numbers of ``width`` octets (2, 4 or 8), the octets of each in the other order."""
+    words = array(_CODES[width])
+    words.frombytes(data)
+    words.byteswap()
+    return memoryview(words).cast("B") if words else memoryview(bytearray())  # nothing cannot be cast
+
+
+def turn(source: bytes | bytearray | memoryview, target: memoryview, width: int) -> None:
+    """The same into ``target``, which has as many octets; it may be where ``source`` is."""
+    view = memoryview(source)
+    for begin in range(0, view.nbytes, _CHUNK):
+        target[begin : begin + _CHUNK] = turned(view[begin : begin + _CHUNK], width)
