@@ -30,7 +30,7 @@ __all__ = ["Engine"]
 Inbox = tuple[Callable[[int, int], ReceiveOperation | None], dict[int, int], Context]
 
 _NAP_S = 20e-6
-"""First sleep of a wait on a vendor that must be polled; each is longer than the one before by a sixteenth of it."""
+"""First sleep of a wait on a vendor that must be polled; each is longer than the one before by a quarter of it."""
 _LONGEST_NAP_S = 1e-3
 _IDLE_S = 1.0
 """Longest sleep where every event has a descriptor; only a bound on the effect of a lost wake-up."""
@@ -95,7 +95,9 @@ class Engine:
         )
         self._flush = self._channels.flush
         self._vendor_fd = vendor.fileno()
-        self._channels.beside(self._vendor_fd, vendor.progress, others=len(self._vendor_ranks) > 1)
+        self._others = len(self._vendor_ranks) > 1
+        """Whether anybody but ourselves can send through the vendor."""
+        self._channels.beside(self._vendor_fd, vendor.progress, others=self._others)
         self._contexts: dict[int, Context] = {}
         self._inboxes: dict[int, Inbox] = {}
         """By context id: what a message that comes in there concerns."""
@@ -282,24 +284,24 @@ class Engine:
                     continue
             if self._vendor_fd is not None:
                 timeout = _IDLE_S
-            elif not (polling or self._local_interest()):
+            elif not (polling and self._others) and not self._local_interest():
                 timeout = _REMOTE_ONLY_S
             else:
                 # The vendor has no descriptor: short sleeps, which a packet ends, leave the core to whoever is waited
                 # for.
-                timeout = min(_NAP_S * (1 + naps / 16), _LONGEST_NAP_S)
+                timeout = min(_NAP_S * (1 + naps / 4), _LONGEST_NAP_S)
                 naps += 1
 
     def wait_for(self, operation: Operation) -> None:
         """As :meth:`wait`, for one operation to be done."""
         spin_s = self._patience.spin_s
-        while (host := self._only_host(operation)) is not None:
+        if not self._others and isinstance(operation, ReceiveOperation) and operation.maybe_local:
+            self.progress()  # brings messages to ourselves; there will be no more of these while we wait
+        while not operation.done and (host := self._only_host(operation)) is not None:
             moved = self._channels.attend(host, spin_s, _REMOTE_ONLY_S if self._vendor_fd is None else _IDLE_S)
             spin_s = self._patience.spin_s if moved else 0.0
             if self._active:
                 self._advance()
-            if operation.done:
-                return
         if not operation.done:
             self.wait(lambda: operation.done)
 
@@ -335,19 +337,22 @@ class Engine:
     # ---- inside --------------------------------------------------------------------------------------
 
     def _local_interest(self) -> bool:
-        return any(context.waiting for context in self._contexts.values()) or not all(map(_is_remote, self._active))
+        """Whether what the vendor brings, or has yet to say, matters to anything under way."""
+        if self._others and any(context.waiting for context in self._contexts.values()):
+            return True
+        return not all(map(_is_remote, self._active))
 
     def _only_host(self, operation: Operation) -> int | None:
         """The host whose packets alone can complete it, where nothing local matters just now."""
-        world = -1
+        host = None
         if isinstance(operation, ReceiveOperation):
             if not operation.maybe_local:
-                world = operation.context.peers[operation.source]
+                host = self._host_of[operation.context.peers[operation.source]]
+            elif operation.source == ANY_SOURCE and not self._others and len(self._hosts) == 1:
+                host = self._hosts[0]
         elif isinstance(operation, SendOperation) and operation.remote is not None:
-            world = operation.remote.dest
-        if world < 0 or self._local_interest():
-            return None
-        return self._host_of[world]
+            host = self._host_of[operation.remote.dest]
+        return None if host is None or self._local_interest() else host
 
     def _advance(self) -> bool:
         if not self._active:

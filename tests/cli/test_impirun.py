@@ -45,6 +45,17 @@ def test_client_with_nothing_chosen(called: list[Any]) -> None:
     assert called == [ClientOptions(rank=1, server="10.0.0.1:99", argv=("a.out",))]
 
 
+def test_no_time_to_spin(
+    called: list[Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("IMPI_SPIN", "1 ms")
+    with pytest.raises(SystemExit) as ended:
+        impirun.main(["-client", "1", "10.0.0.1:99", "a.out"])
+    assert (ended.value.code, called) == (2, [])
+    said = capsys.readouterr().err
+    assert "IMPI_SPIN is the seconds that a wait spins before it blocks, from 0, not '1 ms'" in said
+
+
 @pytest.mark.parametrize(("text", "level"), [("", 0), ("0", 0), ("4", 4)])
 def test_the_level_of_verification(text: str, level: int, called: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("IMPI_VERIFY", text)

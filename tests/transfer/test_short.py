@@ -1,0 +1,199 @@
+"""Short messages past the queues: the same octets, counts and matches as through them (the slow twin)."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from transfer_wiring import drain, feed, make_job
+
+from impi.errors import PeerError
+from impi.transfer import Arrived, Cancelled, Incoming, Transfer
+from impi.wire.packets import HEADER_SIZE, SHORT_HEADER, SRQID_OFFSET, Header, PacketType, pack_header, unpack_header
+
+LIMIT = 16
+
+
+class World:
+    """Rank 0 sends to rank 1, who posts receives by tag; both through the fast twins or neither."""
+
+    def __init__(self, fast: bool, ackmark: int, hiwater: int) -> None:
+        job = make_job([[1], [1]], maxdatalen=LIMIT, ackmark=ackmark, hiwater=hiwater)
+        self.fast = fast
+        self.left, self.right = Transfer(job, 0), Transfer(job, 1)
+        self.make = self.left.sender(1, 4, 0)
+        self.takers = {0: self.left.taker(1, lambda *_: False), 1: self.right.taker(0, self.deliver)}
+        self.streams = {0: bytearray(), 1: bytearray()}
+        self.pipes = {0: bytearray(), 1: bytearray()}
+        self.posted: list[int] = []
+        self.unexpected: list[Incoming] = []
+        self.matched: list[tuple[int, bytearray, int]] = []
+        self.short = 0
+
+    def deliver(self, source: int, cid: int, tag: int, count: int, octets: memoryview) -> bool:
+        assert (source, cid) == (0, 4)
+        if tag not in self.posted:
+            return False
+        self.posted.remove(tag)
+        self.matched.append((tag, bytearray(octets), count))
+        self.short += 1
+        return True
+
+    def send(self, data: bytes, tag: int, synchronous: bool, room: int) -> None:
+        """Send, of which TCP takes ``room`` octets."""
+        packet = self.make(tag, data, len(data)) if self.fast and not synchronous else None
+        if packet is None:
+            views = [memoryview(data)]
+            self.left.send(1, cid=4, tag=tag, lsrank=0, views=views, synchronous=synchronous, count=len(data))
+            self.write(0, room)
+            return
+        taken = min(room, len(packet))
+        self.carry(0, bytes(packet[:taken]))
+        if taken < len(packet):
+            self.left.detain(1, packet, taken)
+        self.write(0, room - taken)
+
+    def write(self, rank: int, limit: int) -> None:
+        if limit > 0:
+            self.carry(rank, drain((self.left, self.right)[rank], 1 - rank, limit))
+
+    def carry(self, rank: int, octets: bytes) -> None:
+        self.streams[rank] += octets
+        self.pipes[rank] += octets
+
+    def read(self, rank: int, limit: int) -> None:
+        """What has come from the other side, up to ``limit`` octets; then write whatever that brings about."""
+        machine, host, pipe = (self.left, self.right)[rank], 1 - rank, self.pipes[1 - rank]
+        while limit and pipe:
+            room = machine.get_buffer(host)
+            n = min(len(room), limit, len(pipe))
+            room[:n] = pipe[:n]
+            del pipe[:n]
+            limit -= n
+            if not self.fast:
+                self.handle(machine.received(host, n))
+            elif not self.takers[rank](n):
+                self.handle(machine.rest(host))
+            assert self.fast is False or host in machine.busy or not machine.wants_write(host)
+        self.write(rank, 1 << 30)
+
+    def handle(self, events: list[Arrived | Cancelled]) -> None:
+        for event in events:
+            self.unexpected.append(event.incoming)
+        self.match()
+
+    def post(self, tag: int) -> None:
+        self.posted.append(tag)
+        self.match()
+        self.write(1, 1 << 30)
+
+    def match(self) -> None:
+        for incoming in list(self.unexpected):
+            if incoming.tag in self.posted:
+                self.posted.remove(incoming.tag)
+                self.unexpected.remove(incoming)
+                place = bytearray(incoming.nbytes)
+                self.matched.append((incoming.tag, place, incoming.count))
+                self.right.accept(incoming, memoryview(place))
+
+
+tags = st.integers(0, 2)
+moves = st.one_of(
+    st.tuples(st.just("send"), st.binary(max_size=LIMIT + 8), tags, st.booleans(), st.sampled_from([0, 5, 130, 9999])),
+    st.tuples(st.just("post"), tags),
+    st.tuples(st.just("write"), st.sampled_from([0, 1]), st.integers(1, 400)),
+    st.tuples(st.just("read"), st.sampled_from([0, 1]), st.sampled_from([1, 7, 128, 200, 9999])),
+)
+
+
+@pytest.mark.clause("3.6")
+@pytest.mark.clause("3.7.1")
+@settings(max_examples=120, deadline=None)
+@given(st.lists(moves, max_size=60), st.sampled_from([(1, 1), (2, 4), (3, 3), (10, 20)]))
+def test_fast_and_slow_are_twins(program, marks):
+    fast, slow = worlds = World(True, *marks), World(False, *marks)
+    end = [("write", 0, 1 << 30), ("read", 1, 1 << 30), ("read", 0, 1 << 30)] * 20
+    end += [("post", tag) for tag in range(3) for _ in range(60)] + end
+    for name, *arguments in [*program, *end]:
+        for world in worlds:
+            getattr(world, name)(*arguments)
+    assert fast.streams == slow.streams
+    for tag in range(3):
+        assert [m for m in fast.matched if m[0] == tag] == [m for m in slow.matched if m[0] == tag]
+    assert len(fast.matched) == sum(move[0] == "send" for move in program)
+    assert all(world.left.idle and world.right.idle for world in worlds)
+
+
+def test_nothing_is_made_where_something_stands_before():
+    job = make_job([[1], [1]], maxdatalen=LIMIT, ackmark=2, hiwater=2)
+    machine = Transfer(job, 0)
+    make = machine.sender(1, 0, 0)
+    assert make(0, bytes(LIMIT + 1), 1) is None  # long
+    assert make(32768, b"", 0) is None and make(-1, b"", 0) is None  # no tag
+    assert make(0, b"a", 1) is not None and make(0, b"b", 1) is not None
+    assert make(0, b"c", 1) is None  # no credit
+    machine.send(1, cid=0, tag=0, lsrank=0, views=[memoryview(b"d")])
+    feed(machine, 1, _header(job, PacketType.PROTOACK))
+    assert make(0, b"e", 1) is None  # d comes first
+    assert drain(machine, 1)[-1:] == b"d" and make(0, b"e", 1) is not None
+    feed(machine, 1, _header(job, PacketType.PROTOACK))
+    machine.finish()
+    assert make(0, b"f", 1) is None
+
+
+def _header(job, kind: PacketType, **more: int) -> bytes:
+    me, peer = job.procs
+    return pack_header(Header(int(kind), more.pop("pk_len", 0), peer.ipv6, peer.pid, me.ipv6, me.pid, **more))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        ({"pk_len": 3, "msglen": 4}, "both must be equal"),
+        ({"tag": 40000}, "40000"),
+        ({"lsrank": -1}, "local rank -1"),
+        ({"pk_len": 17, "msglen": 17}, "17 octets in a packet"),
+    ],
+)
+def test_what_is_wrong_is_left_to_the_long_way(wrong, sentence):
+    job = make_job([[1], [1]], maxdatalen=LIMIT)
+    machine = Transfer(job, 0)
+    taken = []
+    take = machine.taker(1, lambda *arguments: taken.append(arguments) is None)
+    octets = _header(job, PacketType.DATA, **wrong) + bytes(20)
+    machine.get_buffer(1)[: len(octets)] = octets
+    assert not take(len(octets)) and not taken
+    with pytest.raises(PeerError, match=sentence):
+        machine.rest(1)
+
+
+@pytest.mark.clause("3.6")
+def test_who_overruns_hiwater_is_found_here_too():
+    job = make_job([[1], [1]], maxdatalen=LIMIT, ackmark=2, hiwater=2)
+    machine = Transfer(job, 0)
+    take = machine.taker(1, lambda *_: True)
+    octets = _header(job, PacketType.DATA) * 3
+    machine.get_buffer(1)[: len(octets)] = octets
+    with pytest.raises(PeerError, match="while 2 were unacknowledged") as caught:
+        take(len(octets))
+    assert caught.value.peer and caught.value.octets == octets[:HEADER_SIZE]
+
+
+def test_a_short_header_is_a_header():
+    pair = bytes(range(48))
+    octets = SHORT_HEADER.pack(0, 5, pair, 7, 5, 3, 2, 8, 5)
+    assert len(octets) == HEADER_SIZE
+    known = Header(0, 5, pair[:16], int.from_bytes(pair[16:24], "big"), pair[24:40], 0, 7, 0, 5, 3, 2, 8, 0, 5)
+    header = unpack_header(octets)
+    assert header == known._replace(dest_pid=header.dest_pid)
+    assert octets[SRQID_OFFSET : SRQID_OFFSET + 8] == (7).to_bytes(8, "big")
+
+
+def test_a_short_message_that_is_waited_for_is_no_event():
+    world = World(True, 2, 4)
+    world.post(1)
+    world.send(b"abc", 1, False, 9999)
+    world.read(1, 130)
+    assert not world.matched  # a part is not enough
+    world.read(1, 9999)
+    assert world.matched == [(1, bytearray(b"abc"), 3)] and world.short == 1
