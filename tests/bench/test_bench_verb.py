@@ -18,6 +18,7 @@ from impi.bench.compare import compare
 from impi.bench.jobs import Client, Imp
 from impi.bench.report import Report, load, machine, save
 from impi.bench.rows import Row, at_most
+from impi.cli.bench import _warn_if_busy
 from impi.cli.impi import main
 from impi.errors import LaunchError
 
@@ -171,3 +172,57 @@ def test_asked_to_end_it_leaves_nothing_running() -> None:
 def _children(pid: int) -> list[int]:
     """The processes that a process has started, by now."""
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def test_a_run_is_shown_again_and_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("matplotlib", reason="matplotlib is not here: pip install 'impilab[plots]'")
+    good = _row(1, 2, 3, references=(1.0, 2.0, 3.0))
+    bad = _row(9, 9, 9, references=(1.0, 2.0, 3.0), measure="blocked")
+    file = _file(tmp_path, "run.json", good, _row(1, 2, measure="idle"))
+    plot = tmp_path / "run.svg"
+    assert main(["bench", "show", file, "--plot", str(plot)]) == 0
+    assert "latency" in capsys.readouterr().out
+    drawn = plot.read_text()
+    assert "latency (lower is better)" in drawn
+    assert "idle" not in drawn  # it is held against nothing
+    first = plot.read_bytes()
+    assert main(["bench", "show", file, "--plot", str(plot)]) == 0
+    assert plot.read_bytes() == first
+    both = _file(tmp_path, "both.json", good, bad)
+    assert main(["bench", "show", both, "--plot", str(tmp_path / "both.png")]) == 1
+    assert (tmp_path / "both.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["show"], "show needs one file"),
+        (["show", "a.json", "b.json"], "show needs one file"),
+        (["show", "run.json", "--plot", "run.gif"], "ends in .svg or .png, not 'run.gif'"),
+        (["latency", "--plot", "nowhere/run.svg"], "there is no folder"),
+    ],
+)
+def test_mistakes_with_plots(
+    arguments: list[str],
+    says: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    pytest.importorskip("matplotlib", reason="matplotlib is not here: pip install 'impilab[plots]'")
+    monkeypatch.chdir(tmp_path)
+    assert main(["bench", *arguments]) == 4
+    assert says in capsys.readouterr().err
+
+
+def test_nothing_to_draw_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("matplotlib", reason="matplotlib is not here: pip install 'impilab[plots]'")
+    file = _file(tmp_path, "run.json", _row(1, 2))
+    assert main(["bench", "show", file, "--plot", str(tmp_path / "run.svg")]) == 4
+    assert "no row is held against a reference" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("load", "warned"), [(0.1, False), (3.2, True)])
+def test_a_busy_machine_is_told(load: float, warned: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    _warn_if_busy({"load": [load, 1.0, 1.0]})
+    assert ("busy (load 3.2)" in capsys.readouterr().err) == warned
