@@ -8,11 +8,12 @@ import os
 import selectors
 import signal
 import subprocess
+import threading
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import IO, Any, Final, NoReturn, Protocol
 
 from impi.errors import LaunchError
-from impi.launch import tree
+from impi.launch import node, tree
 from impi.launch.program import Command
 
 __all__ = ["Children", "Exit", "exit_code"]
@@ -44,8 +45,68 @@ def exit_code(status: int) -> int:
     return status if status >= 0 else 128 - status
 
 
+class _Process(Protocol):
+    """What is needed of :class:`subprocess.Popen`."""
+
+    pid: int
+    returncode: int | Any
+    stdin: IO[bytes] | None
+    stdout: IO[bytes] | None
+
+    def wait(self) -> int:
+        """The exit status, once it has ended."""
+        ...
+
+
+class _Fork:
+    """An agent here, without starting Python once more: that takes longer than all else before the procs begin."""
+
+    def __init__(self) -> None:
+        theirs_in, ours_out = os.pipe()
+        ours_in, theirs_out = os.pipe()
+        self.returncode: int | None = None
+        self.pid = os.fork()
+        if self.pid == 0:
+            _be_agent(theirs_in, theirs_out)
+        os.close(theirs_in)
+        os.close(theirs_out)
+        self.stdin: IO[bytes] | None = open(ours_out, "wb")  # noqa: PTH123, SIM115  (descriptors; closed by Children)
+        self.stdout: IO[bytes] | None = open(ours_in, "rb", buffering=0)  # noqa: PTH123, SIM115
+
+    def wait(self) -> int:
+        """The exit status, once it has ended."""
+        if self.returncode is None:
+            _, status = os.waitpid(self.pid, 0)
+            self.returncode = os.waitstatus_to_exitcode(status)
+        return self.returncode
+
+
+def _be_agent(theirs_in: int, theirs_out: int) -> NoReturn:
+    """What ``python -m impi.launch.node`` does, in a fork of this process; nothing of ours may run on in it."""
+    status = 1
+    try:
+        os.setsid()
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        os.dup2(theirs_in, 0)
+        os.dup2(theirs_out, 1)
+        for number in map(int, os.listdir("/proc/self/fd")):  # noqa: PTH208  (names; the limit may be millions)
+            if number > 2:
+                with contextlib.suppress(OSError):
+                    os.close(number)
+        with contextlib.suppress(OSError), open("/proc/self/comm", "wb") as name:  # noqa: PTH123
+            name.write(b"impi-node")
+        node.main()
+        status = 0
+    except BaseException:
+        import traceback
+
+        traceback.print_exc()
+    finally:
+        os._exit(status)
+
+
 class _Agent:
-    def __init__(self, command: Command, process: subprocess.Popen[bytes]) -> None:
+    def __init__(self, command: Command, process: _Process) -> None:
         self.command = command
         self.process = process
         self.received = bytearray()
@@ -121,14 +182,19 @@ class Children:
     # ---- one agent
 
     def _start(self, command: Command) -> None:
+        process: _Process
         try:
-            process = subprocess.Popen(
-                command.argv,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                # The terminal's Ctrl-C must not reach it before impirun decides.
-                start_new_session=True,
-            )
+            # A fork of a process with threads may find locks that nobody will ever open.
+            if command.here and threading.active_count() == 1:
+                process = _Fork()
+            else:
+                process = subprocess.Popen(
+                    command.argv,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    # The terminal's Ctrl-C must not reach it before impirun decides.
+                    start_new_session=True,
+                )
         except OSError as error:
             raise LaunchError(f"cannot start {command.name} by {command.argv[0]}: {error.strerror}") from None
         agent = _Agent(command, process)

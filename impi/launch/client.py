@@ -11,7 +11,7 @@ import socket
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Final, TextIO
 
@@ -38,6 +38,8 @@ from impi.vendors import VENDORS, interfaces
 __all__ = ["ClientOptions", "run_client"]
 
 _TURN_S: Final = 60.0
+_INTRODUCED_S: Final = 10.0
+"""The server answers at once; longer is not waited for one that does not."""
 
 
 def run_client(options: ClientOptions, *, environ: Mapping[str, str], stderr: TextIO) -> int:
@@ -170,6 +172,8 @@ class _Session:
 
     def _end(self, children: Children) -> None:
         """End what is left, and leave the server without FINI at once, so that the other clients end meanwhile."""
+        with suppress(ImpiError):  # what is told already is the reason
+            self._introduce()
         # An mpiexec comments at length on being ended.
         children.quiet = self._interrupts.signum is not None
         for key in list(self._selector.get_map().values()):
@@ -177,6 +181,12 @@ class _Session:
                 self._selector.unregister(key.fileobj)
         self._rendezvous.close()
         children.end(self._turn)
+
+    def _introduce(self) -> None:
+        """Go on until the server knows who leaves it: a stranger it would just let go, and wait for this client."""
+        give_up = time.monotonic() + _INTRODUCED_S
+        while not self._rendezvous.introduced and self._interrupts.signum is None and time.monotonic() < give_up:
+            self._turn(give_up - time.monotonic())
 
     def _from_server(self) -> None:
         if self._job is not None:

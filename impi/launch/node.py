@@ -1,6 +1,7 @@
 """The agent of one node: starts processes there, forwards what they print, and ends them when told to or abandoned.
 
-``python -m impi.launch.node`` reads one line of JSON from standard input::
+A fork of impirun (:mod:`impi.launch.children`) or ``python -m impi.launch.node``, it reads one line of JSON from
+standard input::
 
     {"argv": [...], "cwd": "/dir", "env": {...}, "only": bool, "procs": [{"rank": 3, "env": {...}}, ...]}
 

@@ -96,7 +96,9 @@ class Command:
     """One node agent (:mod:`impi.launch.node`), and what it is to start there."""
 
     argv: tuple[str, ...]
-    """How the agent itself is started."""
+    """How the agent itself is started, where a fork cannot be one."""
+    here: bool
+    """Whether a fork can be one: on this machine."""
     spec: Mapping[str, object]
     """Its first line of input."""
     titles: Mapping[int, str]
@@ -136,7 +138,7 @@ def agent(
     if not here:
         start = ["ssh", *SSH_OPTIONS, node, shlex.join(start)]
     name = f"the agent of node {node}"
-    return Command(argv=tuple(start), spec=spec, titles=titles, name=name, ranks=ranks, serves=serves)
+    return Command(argv=tuple(start), here=here, spec=spec, titles=titles, name=name, ranks=ranks, serves=serves)
 
 
 class Launcher(Protocol):

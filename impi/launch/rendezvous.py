@@ -101,6 +101,11 @@ class Rendezvous:
         """The numeric address of this machine that the server sees: where other clients too can probably reach it."""
         return str(self._socket.getsockname()[0])
 
+    @property
+    def introduced(self) -> bool:
+        """Whether the server has been told which client this is."""
+        return self._machine.introduced
+
     def on_readable(self) -> list[ClientEvent]:
         """Read what has come, without waiting, and answer it.
 

@@ -132,6 +132,11 @@ class ClientMachine:
         self._phase = _Phase.FINISHED
         self._out += encode_command(Command.FINI)
 
+    @property
+    def introduced(self) -> bool:
+        """Whether the server is told which client this is, once :meth:`data_to_send` is written: it is no stranger."""
+        return self._phase is not _Phase.AUTH
+
     def data_to_send(self) -> bytes:
         """Take out the octets to be written."""
         data = bytes(self._out)

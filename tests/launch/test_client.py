@@ -7,6 +7,7 @@ import os
 import queue
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -16,6 +17,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from impi.startup.auth import Method
+from impi.wire import Command, encode_command
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = Path(__file__).parent / "programs"
@@ -209,6 +213,31 @@ def test_a_program_without_mpi(vendor: str, impirun: type[Impirun]) -> None:
     assert job.server.end() == 1
 
 
+def test_a_server_that_is_slow_learns_who_has_failed(tmp_path: Path, impirun: type[Impirun]) -> None:
+    """Else it would take the client for a stranger, and wait for it."""
+    mark = tmp_path / "mark"
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(WAIT_S)
+        where = f"127.0.0.1:{listener.getsockname()[1]}"
+        client = impirun("-client", "0", where, "-np", "1", "sh", "-c", f"touch {mark}")
+        server, _ = listener.accept()
+    with server:
+        server.settimeout(WAIT_S)
+        assert server.recv(100)[:4] == Command.AUTH.to_bytes(4, "big")
+        give_up = time.monotonic() + WAIT_S
+        while not mark.exists() or children_of(client.process.pid) != {client.process.pid}:
+            assert time.monotonic() < give_up
+            time.sleep(0.01)
+        assert client.process.poll() is None
+        server.sendall(encode_command(Method.NONE))
+        octets = b""
+        while piece := server.recv(100):
+            octets += piece
+    assert octets == encode_command(Command.IMPI, bytes(4))
+    assert client.end() == 1
+    assert "the program ended without initialising MPI" in client.err
+
+
 def test_a_proc_that_ends_while_others_wait_for_it(impirun: type[Impirun]) -> None:
     client = Job(impirun).client("-np", "2", ODD)
     assert client.end() == 1
@@ -320,7 +349,8 @@ def test_the_agent_is_killed(np: int, impirun: type[Impirun]) -> None:
     job = Job(impirun)
     client = job.client("-np", str(np), HOLD)
     left = holding(client, np)
-    agents = [pid for pid in left[0] if b"impi.launch.node" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    agents = [pid for pid in left[0] if is_agent(pid)]
+    assert agents
     for agent in agents:
         os.kill(agent, signal.SIGKILL)
     assert client.end() == 1
@@ -503,9 +533,14 @@ def test_a_proc_behind_an_agent_is_lost(vendor: str, impirun: type[Impirun]) -> 
 
 
 def proc_argv(pid: int) -> list[bytes]:
-    """The arguments of a process that is a Python."""
+    """The arguments of a process that is a Python; none of an agent that is a fork of impirun, and so has its."""
     name, *arguments = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-    return arguments if b"python" in name else []
+    return arguments if b"python" in name and not is_agent(pid) else []
+
+
+def is_agent(pid: int) -> bool:
+    """Whether it is the agent of a node that impirun has forked."""
+    return Path(f"/proc/{pid}/comm").read_text().strip() == "impi-node"
 
 
 def test_a_proc_that_leaves_without_finalize(impirun: type[Impirun]) -> None:

@@ -1,0 +1,85 @@
+"""What starts agents: as forks where that is safe, else as processes of their own; nobody can tell the difference."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+DRIVER = """
+import json, os, selectors, sys, threading
+from impi.launch.children import Children
+from impi.launch.program import agent
+
+if sys.argv[1] == "thread":
+    threading.Thread(target=threading.Event().wait, daemon=True).start()
+unrelated = os.open("/dev/null", os.O_RDONLY)
+os.set_inheritable(unrelated, True)
+selector = selectors.DefaultSelector()
+titles = {0: "rank 0 of this client", 1: "rank 1 of this client"}
+argv = json.loads(sys.argv[2])
+commands = [agent("localhost", argv, {"ONLY": "this"}, {n: {"N": str(n)} for n in titles}, titles, ranks=True)] * 2
+children = Children(commands, selector)
+children.start()
+while children.running and not children.error:
+    for key, _ in selector.select(20):
+        key.data()
+children.close()
+print("ended", sorted(children.ended_ranks), children.failure, children.error)
+"""
+PROC = """
+import json, os, signal
+from pathlib import Path
+parent = Path(f"/proc/{os.getppid()}")
+print(json.dumps({
+    "environment": {name: os.environ[name] for name in os.environ if name != "LC_CTYPE"},
+    "descriptors": sorted(os.readlink(f"/proc/self/fd/{n}").split(":")[0] for n in (0, 1, 2)),
+    "more": [n for n in os.listdir("/proc/self/fd") if int(n) > 3],
+    "leads": os.getsid(0) == os.getpid(),
+    "apart": os.getsid(os.getppid()) == os.getppid(),
+    "signals": [str(signal.getsignal(n)) for n in (signal.SIGTERM, signal.SIGPIPE, signal.SIGHUP)],
+    "fork": (parent / "comm").read_text().strip() == "impi-node",
+    "of the agent": sorted(n for n in os.listdir(parent / "fd") if int(n) < 3),
+    "unrelated": [n for n in os.listdir(parent / "fd") if os.readlink(parent / "fd" / n) == "/dev/null"],
+}))
+"""
+
+
+def drive(how: str, *argv: str) -> tuple[list[dict[str, Any]], str, str]:
+    """What the procs have said, the last line, and stderr."""
+    driver = [sys.executable, "-c", DRIVER, how, json.dumps(argv)]
+    result = subprocess.run(driver, capture_output=True, text=True, timeout=60, check=True)
+    *said, last = result.stdout.splitlines()
+    return [json.loads(line) for line in said], last, result.stderr
+
+
+def test_both_ways_are_the_same_to_procs() -> None:
+    seen = {}
+    for how in ("fork", "thread"):
+        said, last, err = drive(how, sys.executable, "-S", "-c", PROC)
+        assert (len(said), last, err) == (4, "ended [0, 1] None ", "")
+        assert {item.pop("fork") for item in said} == {how == "fork"}
+        assert sorted(item["environment"].pop("N") for item in said) == ["0", "0", "1", "1"]
+        seen[how] = said[0]
+    assert seen["fork"] == seen["thread"]
+    assert seen["fork"]["environment"] == {"ONLY": "this"}
+    assert (seen["fork"]["leads"], seen["fork"]["apart"], seen["fork"]["more"]) == (True, True, [])
+    assert seen["fork"]["unrelated"] == []
+
+
+@pytest.mark.parametrize("how", ["fork", "thread"])
+def test_one_that_fails(how: str) -> None:
+    code = "import os, sys; os.environ['N'] == '1' and sys.exit(3)"
+    said, last, err = drive(how, sys.executable, "-c", code)
+    assert (said, last, err) == ([], "ended [0] rank 1 of this client ended with exit code 3 ", "")
+
+
+@pytest.mark.parametrize("how", ["fork", "thread"])
+def test_one_that_is_not_there(how: str) -> None:
+    said, last, err = drive(how, "/no/such/program")
+    assert said == []
+    assert last.startswith("ended [] None the agent of node localhost: cannot start /no/such/program in ")
+    assert err == ""
