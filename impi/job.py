@@ -89,6 +89,8 @@ class Job:
     """Which of :data:`ALTERNATIVES` all clients have chosen."""
     decisions: Decisions | None = None
     """The algorithms of collectives where not those of chapter 4; None: those everywhere."""
+    native: bool = False
+    """Whether user data between clients is as all of them have it in memory, where 1.2.2 has external32."""
 
     @property
     def is_ours(self) -> bool:

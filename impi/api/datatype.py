@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final, Self
 
-from impi.api import typecode
+from impi.api import runtime, typecode
 from impi.api.constants import MAX_OBJECT_NAME
 from impi.api.failing import guarded
 from impi.api.handle import Handle
@@ -118,37 +118,38 @@ class Datatype(TypeConstructors, Handle):
     def Pack(self, inbuf: Any, outbuf: Any, position: int, comm: Any) -> int:
         """Pack all of ``inbuf`` into ``outbuf`` at ``position``; returns the position after it.
 
-        The octets are external32, with 8-octet longs: any client can unpack them.
+        The octets are those of a message between clients, which can be received as PACKED, and the other way round:
+        external32, with 8-octet longs; or as they are in memory where the job's clients have agreed on that.
         """
-        return self._pack(inbuf, outbuf, position, long_size=8)
+        return self._pack(inbuf, outbuf, position, external=runtime.external(), long_size=8)
 
     def Unpack(self, inbuf: Any, position: int, outbuf: Any, comm: Any) -> int:
         """Unpack as many elements as ``outbuf`` has room for; returns the position after them."""
-        return self._unpack(inbuf, position, outbuf, long_size=8)
+        return self._unpack(inbuf, position, outbuf, external=runtime.external(), long_size=8)
 
     def Pack_size(self, count: int, comm: Any) -> int:
         """Octets that packing ``count`` elements takes."""
-        return self._packed_size(count, long_size=8)
+        return self._packed_size(count, external=runtime.external(), long_size=8)
 
     def Pack_external(self, datarep: str, inbuf: Any, outbuf: Any, position: int) -> int:
         """As :meth:`Pack`, in external32 as the standard has it."""
         _check_datarep(datarep)
-        return self._pack(inbuf, outbuf, position, long_size=4)
+        return self._pack(inbuf, outbuf, position, external=True, long_size=4)
 
     def Unpack_external(self, datarep: str, inbuf: Any, position: int, outbuf: Any) -> int:
         """As :meth:`Unpack`, from external32 as the standard has it."""
         _check_datarep(datarep)
-        return self._unpack(inbuf, position, outbuf, long_size=4)
+        return self._unpack(inbuf, position, outbuf, external=True, long_size=4)
 
     def Pack_external_size(self, datarep: str, count: int) -> int:
         """Octets that ``count`` elements take in external32."""
         _check_datarep(datarep)
-        return self._packed_size(count, long_size=4)
+        return self._packed_size(count, external=True, long_size=4)
 
-    def _packed_size(self, count: int, *, long_size: int) -> int:
+    def _packed_size(self, count: int, *, external: bool, long_size: int) -> int:
         if count < 0:
             raise error("ERR_COUNT", f"negative count {count}")
-        return self.typemap.packed_size(count, external=True, long_size=long_size)
+        return self.typemap.packed_size(count, external=external, long_size=long_size)
 
     def _fitting(self, view: memoryview) -> int:
         extent = self.typemap.extent
@@ -156,10 +157,10 @@ class Datatype(TypeConstructors, Handle):
             raise error("ERR_TYPE", f"how many elements a buffer has cannot be told from an extent of {extent}")
         return view.nbytes // extent
 
-    def _pack(self, inbuf: Any, outbuf: Any, position: int, *, long_size: int) -> int:
+    def _pack(self, inbuf: Any, outbuf: Any, position: int, *, external: bool, long_size: int) -> int:
         source, _ = octets_of(inbuf, readonly=True)
         target, _ = octets_of(outbuf, readonly=False)
-        octets = self.typemap.pack(source, 0, self._fitting(source), external=True, long_size=long_size)
+        octets = self.typemap.pack(source, 0, self._fitting(source), external=external, long_size=long_size)
         end = position + octets.nbytes
         if position < 0 or end > target.nbytes:
             detail = f"packing needs octets {position} to {end} of a buffer of {target.nbytes}"
@@ -167,15 +168,15 @@ class Datatype(TypeConstructors, Handle):
         target[position:end] = octets
         return end
 
-    def _unpack(self, inbuf: Any, position: int, outbuf: Any, *, long_size: int) -> int:
+    def _unpack(self, inbuf: Any, position: int, outbuf: Any, *, external: bool, long_size: int) -> int:
         source, _ = octets_of(inbuf, readonly=True)
         target, _ = octets_of(outbuf, readonly=False)
         count = self._fitting(target)
-        end = position + self.typemap.packed_size(count, external=True, long_size=long_size)
+        end = position + self.typemap.packed_size(count, external=external, long_size=long_size)
         if position < 0 or end > source.nbytes:
             detail = f"unpacking {count} elements needs octets {position} to {end} of a buffer of {source.nbytes}"
             raise error("ERR_TRUNCATE" if position >= 0 else "ERR_ARG", detail)
-        self.typemap.unpack(source[position:end], target, 0, count, external=True, long_size=long_size)
+        self.typemap.unpack(source[position:end], target, 0, count, external=external, long_size=long_size)
         return end
 
     # ---- attributes and name ---------------------------------------------------------------------------

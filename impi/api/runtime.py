@@ -16,7 +16,18 @@ from impi.errors import ImpiError
 from impi.semantics.contexts import ContextIds
 from impi.semantics.errors import MPIException, error
 
-__all__ = ["State", "abort", "abort_on_error", "contexts", "engine", "fail", "finalize", "finalized", "initialize"]
+__all__ = [
+    "State",
+    "abort",
+    "abort_on_error",
+    "contexts",
+    "engine",
+    "external",
+    "fail",
+    "finalize",
+    "finalized",
+    "initialize",
+]
 
 
 class State:
@@ -58,6 +69,11 @@ def engine() -> Engine:
             "ERR_OTHER", "MPI is not active: it was finalized" if _state.finalized else "MPI is not initialized"
         )
     return _state.engine
+
+
+def external() -> bool:
+    """Whether this job's clients send each other external32; True, too, where there is no job."""
+    return _state.engine is None or _state.engine.external
 
 
 def contexts() -> ContextIds:

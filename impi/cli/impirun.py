@@ -61,6 +61,7 @@ _CLIENT_ONLY = (
     "start_timeout",
     "peer_quirks",
     "impi_version",
+    "external32",
 )
 
 
@@ -178,6 +179,12 @@ def _add_client(parser: argparse.ArgumentParser) -> None:
     )
     add("--impi-version", choices=("0.0",), help="offer this version only, even to clients that have ours")
     add(
+        "--external32",
+        action="store_true",
+        default=None,
+        help="user data between clients is external32, even where all of them have it alike in memory",
+    )
+    add(
         "--start-timeout", metavar="S", type=_seconds, help="seconds that procs may start after the first (default: 60)"
     )
     add = parser.add_argument_group("what the client offers to the job").add_argument
@@ -232,6 +239,7 @@ def _client_options(parser: _Parser, args: argparse.Namespace) -> ClientOptions:
         "ackmark": args.ackmark,
         "hiwater": args.hiwater,
         "tag_ub": args.tag_ub,
+        "external32": args.external32,
         "start_timeout_s": args.start_timeout,
         "quirks": args.peer_quirks,
     }

@@ -16,6 +16,7 @@ from impi.engine.waiting import Patience, spin_asked
 from impi.errors import JobError, StartupError
 from impi.job import LONG8_VERSION, Host, Job, Proc
 from impi.quirks import Quirks
+from impi.semantics import representation
 from impi.vendors import load
 from impi.vendors.base import Vendor
 from impi.vendors.meeting import AGENT, knock, node
@@ -37,7 +38,7 @@ def join_job() -> Engine:
     if invitation is None:
         return Engine(_singleton(), 0, load({"vendor": "pure", "rank": 0, "size": 1}), {})
     vendor = load(invitation)
-    me: dict[str, object] = {"pid": os.getpid()}
+    me: dict[str, object] = {"pid": os.getpid(), "form": representation.own().hex()}
     # With several nodes it is the name of an interface, or a network: one address cannot fit all of them.
     interface, server = str(invitation.get("interface") or ""), str(invitation["server"])
     listener = None
@@ -151,4 +152,5 @@ def _singleton() -> Job:
         maxlinear=4,
         ackmark=1,
         hiwater=1,
+        native=True,
     )

@@ -73,7 +73,7 @@ class Engine:
         self.rank = rank
         self.client = job.procs[rank].client
         self.vendor = vendor
-        self.external = not quirks.little_endian
+        self.external = not (quirks.little_endian or job.native)
         """Whether messages between clients carry external32; else they are in native form, as local ones are."""
         self.reduce_on_p2p = quirks.reduce_on_p2p
         """Whether tag 190 is Reduce's alone: then its messages are told by it, as they are on the same context id."""

@@ -250,7 +250,8 @@ class _Session:
             facts = tuple(host for _, host in numbered)
         else:
             facts = hosts.alone(rank0["procs"])
-        self._rendezvous.submit(_facts(self._options, facts, int(rank0["tag_ub"])))
+        representation = b"" if self._options.external32 else hosts.representation(rank0["procs"])
+        self._rendezvous.submit(_facts(self._options, facts, int(rank0["tag_ub"]), representation))
 
     def _too_late(self, joined: int) -> str:
         seconds = f"{self._options.start_timeout_s:g} s (--start-timeout)"
@@ -312,7 +313,7 @@ def _resolve(argv: tuple[str, ...], here: bool) -> tuple[str, ...]:
     return (os.path.abspath(found) if found else argv[0], *argv[1:])  # noqa: PTH100  (resolving links would leave a venv)
 
 
-def _facts(options: ClientOptions, own: tuple[HostFacts, ...], tag_ub: int) -> ClientFacts:
+def _facts(options: ClientOptions, own: tuple[HostFacts, ...], tag_ub: int, representation: bytes = b"") -> ClientFacts:
     """What this client contributes.
 
     Raises:
@@ -332,6 +333,7 @@ def _facts(options: ClientOptions, own: tuple[HostFacts, ...], tag_ub: int) -> C
         verify=options.verify,
         collectives=options.collectives,
         decisions=options.decisions,
+        representation=representation,
     )
 
 

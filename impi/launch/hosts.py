@@ -13,7 +13,7 @@ from impi.launch.nodes import HERE
 from impi.launch.program import ROOT, Command, Program, agent
 from impi.startup.facts import HostFacts, ProcFacts
 
-__all__ = ["alone", "behind", "commands"]
+__all__ = ["alone", "behind", "commands", "representation"]
 
 
 def commands(hosts: str, program: Program, address: str, door: str) -> list[Command]:
@@ -93,6 +93,19 @@ def behind(agents: Sequence[Mapping[str, Any]], procs: Sequence[Mapping[str, Any
         ]
     except (KeyError, TypeError, ValueError) as error:
         raise _wrong(error) from None
+
+
+def representation(procs: Sequence[Mapping[str, Any]]) -> bytes:
+    """How all of them keep values in memory; empty where they differ, or one does not know.
+
+    Raises:
+        PeerError: what they have said makes no sense.
+    """
+    try:
+        forms = {bytes.fromhex(item["form"]) for item in procs}
+    except (KeyError, TypeError, ValueError) as error:
+        raise _wrong(error) from None
+    return forms.pop() if len(forms) == 1 else b""
 
 
 def _facts(item: Mapping[str, Any]) -> ProcFacts:

@@ -33,6 +33,8 @@ class ClientOptions:
     """Address, interface or network that the procs advertise; empty: where traffic to the server leaves."""
     strict: bool = False
     """Whether to offer IMPI 0.0 only."""
+    external32: bool = False
+    """Whether user data between clients is external32 even where all have it alike in memory."""
     xsize: int = -1
     maxlinear: int = -1
     datalen: int = DEFAULT_DATALEN

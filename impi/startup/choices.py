@@ -5,7 +5,8 @@ where a user has chosen something. So a client of ours that hears of a choice th
 differ, and says so; one of another implementation is silent.
 
 A table of decisions is another matter: it takes effect only if all clients have it, so those that were given none take
-that of the others. It is submitted only after C_VERSION has shown that every client knows what it is.
+that of the others. It is submitted only after C_VERSION has shown that every client knows what it is. So is the form of
+values in memory, which is no choice: where all have the same, nobody need turn them round.
 """
 
 from __future__ import annotations
@@ -20,10 +21,18 @@ from impi.job import ALTERNATIVES, REPRODUCIBLE, TUNED_VERSION
 from impi.startup.facts import ClientFacts
 from impi.wire import OwnLabel
 
-__all__ = ["agree_on_decisions", "check_choice", "check_version", "encode_choices", "encode_decisions"]
+__all__ = [
+    "agree_on_decisions",
+    "agree_on_native",
+    "check_choice",
+    "check_version",
+    "encode_choices",
+    "encode_decisions",
+]
 
 _VALUE: Final = struct.Struct(">i")
 _LENGTH: Final = struct.Struct(">I")
+_LITTLE: Final = 1
 
 
 def encode_choices(facts: ClientFacts) -> list[tuple[OwnLabel, bytes]]:
@@ -96,6 +105,15 @@ def agree_on_decisions(clients: Sequence[int], data: bytes) -> Decisions:
         return Decisions.parse(text)
     except UsageError as error:
         raise StartupError(f"C_TUNING is no table: {error.message}", peer=f"client {first}") from None
+
+
+def agree_on_native(representations: Sequence[bytes], nclients: int) -> bool:
+    """Whether user data stays as it is in memory: every client has said what it has, all the same, and little-endian.
+
+    Where all are big-endian external32 is next to that, and stays what it is.
+    """
+    same = len(representations) == nclients and len(set(representations)) == 1
+    return same and representations[0][0] == _LITTLE
 
 
 _NAMES: Final = {OwnLabel.C_VERIFY: "IMPI_VERIFY", OwnLabel.C_COLLECTIVES: "--collectives"}

@@ -18,6 +18,7 @@ from impi.startup.agree import agree_on_job, agree_on_version
 from impi.startup.auth import Credentials, Method, encode_mask
 from impi.startup.choices import (
     agree_on_decisions,
+    agree_on_native,
     check_choice,
     check_version,
     encode_choices,
@@ -35,6 +36,7 @@ STRICT_VERSIONS: Final = (STRICT_VERSION,)
 _AUTH_LIMIT: Final = 1024
 _KNOWN_LABELS: Final = frozenset(int(label) for label in Label)
 _OWN_LABELS: Final = frozenset(int(label) for label in OwnLabel)
+_OF_TUNED_VERSION: Final = (OwnLabel.C_TUNING, OwnLabel.C_NATIVE)
 _WRONG_KEY: Final = "Server disconnected (wrong authentication key?)"  # the words of 2.3.3
 _NO_METHOD: Final = (
     "This client offered {} (by its IMPI_AUTH_ variables and -auth); a server that takes none of it says so there."
@@ -101,6 +103,7 @@ class ClientMachine:
         self._values: dict[int, bytes] = {}
         self._version = STRICT_VERSION
         self._decisions: Decisions | None = None
+        self._native = False
         self._out = bytearray(encode_command(Command.AUTH, encode_mask(credentials.methods)))
 
     def submit(self, facts: ClientFacts) -> None:
@@ -251,11 +254,15 @@ class ClientMachine:
         if self._facts is None:
             return
         check_version(self._facts, version)
-        if self._facts.decisions is not None and version == TUNED_VERSION:
+        if version != TUNED_VERSION:
+            return
+        if self._facts.decisions is not None:
             self._labels.append((OwnLabel.C_TUNING, encode_decisions(self._facts.decisions)))
+        if self._facts.representation:
+            self._labels.append((OwnLabel.C_NATIVE, self._facts.representation))
 
     def _on_choice(self, label: OwnLabel, mask: int, data: bytes) -> None:
-        if label is OwnLabel.C_TUNING and self._version != TUNED_VERSION:
+        if label in _OF_TUNED_VERSION and self._version != TUNED_VERSION:
             return  # Without that version it is nobody's whom we know.
         clients = [client for client in range(self._nclients) if mask >> client & 1]
         mine = bool(self._labels) and self._labels[0][0] is label
@@ -267,7 +274,10 @@ class ClientMachine:
             self._decisions = agree_on_decisions(clients, data)
         else:
             chosen = {client: data[4 * i : 4 * i + 4] for i, client in enumerate(clients)}
-            check_choice(label, chosen, self._labels[0][1] if mine else None, self._nclients)
+            if label is OwnLabel.C_NATIVE:
+                self._native = agree_on_native(list(chosen.values()), self._nclients)
+            else:
+                check_choice(label, chosen, self._labels[0][1] if mine else None, self._nclients)
         if mine:
             self._labels.popleft()
             self._send_label()
@@ -278,7 +288,13 @@ class ClientMachine:
             return job
         # What was chosen is the same everywhere, or some client has refused it.
         collectives = tuple(name for name in ALTERNATIVES if name in self._facts.collectives)
-        return replaced(job, verify=self._facts.verify, collectives=collectives, decisions=self._decisions)
+        return replaced(
+            job,
+            verify=self._facts.verify,
+            collectives=collectives,
+            decisions=self._decisions,
+            native=self._native,
+        )
 
     def _send_label(self) -> None:
         if self._labels:

@@ -82,6 +82,8 @@ class ClientFacts:
     """Which of :data:`impi.job.ALTERNATIVES` the user has chosen."""
     decisions: Decisions | None = None
     """The table of algorithms that the user has given, for all clients."""
+    representation: bytes = b""
+    """How all its processes keep values in memory, as four octets (``OwnLabel.C_NATIVE``); empty: nobody can say."""
 
     def __post_init__(self) -> None:
         _check("the packet length (datalen)", self.datalen, 1, MAX_UINT4, "2.3.5")
@@ -94,6 +96,8 @@ class ClientFacts:
             raise UsageError(f"IMPI_VERIFY is {self.verify}, but must be 0 to {MAX_VERIFY}")
         if not set(self.collectives) <= set(ALTERNATIVES):
             raise LocalProtocolError(f"there are no such collectives: {self.collectives}")
+        if len(self.representation) not in (0, 4):
+            raise LocalProtocolError(f"a representation is four octets, not {self.representation.hex()}")
         if not self.hosts or not any(host.procs for host in self.hosts):
             raise LocalProtocolError("a client has at least one host and one process", clause="2.3.5")
         for host in self.hosts:

@@ -60,6 +60,9 @@ class OwnLabel(IntEnum):
     """What --collectives has chosen: bit i is the i-th of ``job.ALTERNATIVES``."""
     C_TUNING = 0x494C0300
     """The table of --tuning: a UInt4 with the octets of its JSON, and these; only in jobs of ``job.TUNED_VERSION``."""
+    C_NATIVE = 0x494C0400
+    """How the processes of the client keep values in memory: four octets, of which the first is 1 for little-endian
+    (:func:`impi.semantics.representation.own`). By every client that knows it; only in jobs of that version, too."""
 
 
 def encode_command(cmd: int, payload: bytes = b"") -> bytes:
