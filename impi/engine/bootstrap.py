@@ -10,7 +10,7 @@ import time
 from typing import Any
 
 from impi.engine.engine import Engine
-from impi.engine.join import claim
+from impi.engine.join import claim, shortest_block
 from impi.engine.mesh import connect_hosts, listen, own_address
 from impi.engine.waiting import Patience, spin_asked
 from impi.errors import JobError, StartupError
@@ -37,6 +37,7 @@ def join_job() -> Engine:
     asked_s = spin_asked(os.environ)
     if invitation is None:
         return Engine(_singleton(), 0, load({"vendor": "pure", "rank": 0, "size": 1}), {})
+    shortest = shortest_block()
     vendor = load(invitation)
     me: dict[str, object] = {"pid": os.getpid(), "form": representation.own().hex()}
     # With several nodes it is the name of an interface, or a network: one address cannot fit all of them.
@@ -64,10 +65,13 @@ def join_job() -> Engine:
     patience = Patience(asked_s, crowded=here > int(invitation.get("cores") or os.cpu_count() or 1))
     if listener is not None:
         sockets = connect_hosts(job, host, listener, address)
-        return Engine(job, rank, vendor, sockets, ranks=ranks, quirks=quirks, patience=patience)
+        return Engine(job, rank, vendor, sockets, ranks=ranks, quirks=quirks, patience=patience, shortest=shortest)
     sock = knock(rank, AGENT, reply["agents"][str(host)], str(invitation["token"]))
     sock.setblocking(False)
-    return Engine(job, rank, vendor, {host: sock}, ranks=ranks, agent=True, quirks=quirks, patience=patience)
+    sockets = {host: sock}
+    return Engine(
+        job, rank, vendor, sockets, ranks=ranks, agent=True, quirks=quirks, patience=patience, shortest=shortest
+    )
 
 
 def _negotiated(invitation: dict[str, Any], vendor: Vendor, everybody: list[dict[str, Any]]) -> dict[str, Any]:

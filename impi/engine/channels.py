@@ -204,11 +204,13 @@ class Channels:
         return moved
 
     def _read(self, host: int) -> None:
-        receive, get_buffer, take = self._sockets[host].recv_into, self._transfer.get_buffer, self._takers[host]
+        sock, get_buffers, take = self._sockets[host], self._transfer.get_buffers, self._takers[host]
+        receive = sock.recv_into
         for _ in range(_READS):
-            room = get_buffer(host)
+            room = get_buffers(host)
+            scattered = isinstance(room, list)
             try:
-                n = receive(room, 0, _NOW)
+                n = sock.recvmsg_into(room, 0, _NOW)[0] if isinstance(room, list) else receive(room, 0, _NOW)
             except BlockingIOError:
                 return
             except OSError:
@@ -216,7 +218,7 @@ class Channels:
             if n == 0 or not take(n):
                 self._took(host, n)
             # No more was there; what comes from now on, the end included, makes epoll say so again.
-            if n < len(room):
+            if not scattered and n < len(room):
                 return
 
     def _took(self, host: int, n: int) -> None:

@@ -18,6 +18,10 @@ class DirectSource:
         """The memory."""
         return self._view
 
+    def views(self, *, external: bool, shortest: int = 0) -> list[memoryview]:
+        """The same."""
+        return [self._view]
+
 
 class DirectTarget:
     """Room for octets; as :class:`impi.engine.payload.BufferTarget` of so many elements of one octet."""
@@ -34,6 +38,10 @@ class DirectTarget:
     def landing(self, nbytes: int, *, external: bool) -> memoryview:
         """Its beginning."""
         return self.view[:nbytes]
+
+    def places(self, nbytes: int, *, external: bool, shortest: int = 0) -> list[memoryview] | None:
+        """None: one is enough."""
+        return None
 
     def finish(self, nbytes: int, count: int, *, external: bool) -> None:
         """Nothing to do: the octets are where they belong."""

@@ -21,6 +21,7 @@ from impi.engine.waiting import Patience
 from impi.errors import JobError
 from impi.job import Job
 from impi.quirks import Quirks
+from impi.semantics.blocks import SHORTEST
 from impi.semantics.constants import ANY_SOURCE
 from impi.transfer import Incoming, Transfer
 from impi.vendors.base import Vendor
@@ -55,6 +56,7 @@ class Engine:
         agent: whether our host is an agent of its own.
         quirks: what to do as the other clients' hosts do, against the specification.
         patience: how long waits spin; without it they block at once.
+        shortest: octets of the blocks, on the average, from which a message to another client is not packed.
     """
 
     def __init__(
@@ -68,6 +70,7 @@ class Engine:
         agent: bool = False,
         quirks: Quirks = Quirks(),  # noqa: B008  (immutable)
         patience: Patience | None = None,
+        shortest: int = SHORTEST,
     ) -> None:
         self.job = job
         self.rank = rank
@@ -75,6 +78,7 @@ class Engine:
         self.vendor = vendor
         self.external = not (quirks.little_endian or job.native)
         """Whether messages between clients carry external32; else they are in native form, as local ones are."""
+        self._shortest = shortest
         self.reduce_on_p2p = quirks.reduce_on_p2p
         """Whether tag 190 is Reduce's alone: then its messages are told by it, as they are on the same context id."""
         self.transfer = Transfer(job, rank, agent=agent)
@@ -175,15 +179,16 @@ class Engine:
             operation = SendOperation(pending, None, source)
         else:
             world = context.peers[dest]
-            octets = source.octets(external=self.external)
-            if not (synchronous or collective) and self.sender(context, dest)(tag, octets, source.count):
+            views = source.views(external=self.external, shortest=self._shortest)
+            short = len(views) == 1 and not (synchronous or collective)
+            if short and self.sender(context, dest)(tag, views[0], source.count):
                 return SENT
             outgoing = self.transfer.send(
                 world,
                 cid=context.cid + (collective and not self._is_p2p_reduce(tag)),
                 tag=tag,
                 lsrank=context.rank,
-                views=[octets],
+                views=views,
                 synchronous=synchronous,
                 count=source.count,
             )
@@ -422,9 +427,9 @@ class Engine:
             self._unmatched[message.remote] = message
 
     def _matched(self, operation: ReceiveOperation, message: Message) -> None:
-        place = operation.place(message)
+        place = operation.place(message, self._shortest)
         if message.local is not None:
-            if place is None:
+            if not isinstance(place, memoryview):
                 place = memoryview(bytearray(message.nbytes))  # a vendor knows no other way to be rid of it
             operation.started(message.local.receive(place))
         elif message.remote is not None:

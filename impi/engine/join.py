@@ -11,10 +11,12 @@ import os
 from typing import Any
 
 from impi.errors import UsageError
+from impi.semantics.blocks import SHORTEST
 
-__all__ = ["VARIABLE", "claim"]
+__all__ = ["VARIABLE", "claim", "shortest_block"]
 
 VARIABLE = "IMPI_JOIN"
+_ZERO_COPY = "IMPI_ZERO_COPY"
 
 
 def claim() -> dict[str, Any] | None:
@@ -33,3 +35,17 @@ def claim() -> dict[str, Any] | None:
     if not isinstance(value, dict) or "vendor" not in value:
         raise UsageError(f"{VARIABLE} is not what impirun sets; start the program with 'impirun -client ...'")
     return value
+
+
+def shortest_block() -> int:
+    """Octets from which blocks of derived datatypes are not packed: IMPI_ZERO_COPY, or what was measured.
+
+    Raises:
+        UsageError: the variable is no number.
+    """
+    text = os.environ.get(_ZERO_COPY, "")
+    if not text:
+        return SHORTEST
+    if not (text.isascii() and text.isdecimal()):
+        raise UsageError(f"{_ZERO_COPY}={text} is not a number of octets, such as {SHORTEST}")
+    return int(text)

@@ -150,13 +150,20 @@ class ReceiveOperation:
         except MPIException as failure:
             self.failure = failure  # as in advance()
 
-    def place(self, message: Message) -> memoryview | None:
-        """It is matched with ``message``: where the octets go; None for nowhere, as they are more than it takes."""
+    def place(self, message: Message, shortest: int) -> memoryview | list[memoryview] | None:
+        """It is matched with ``message``: where the octets go; None for nowhere, as they are more than it takes.
+
+        Several places only if it comes over a channel, and they have ``shortest`` octets, on the average.
+        """
         self._message = message
         capacity = self.target.capacity(external=message.external)
         if capacity is not None and message.nbytes > capacity:
             self.truncated = True
             return None
+        if message.remote is not None:
+            places = self.target.places(message.nbytes, external=message.external, shortest=shortest)
+            if places is not None:
+                return places if len(places) > 1 else places[0]
         return self.target.landing(message.nbytes, external=message.external)
 
     def started(self, pending: Pending | None) -> None:

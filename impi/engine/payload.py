@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from impi.semantics.blocks import SHORTEST
 from impi.semantics.datatype import TypeMap
 from impi.semantics.errors import error
 
@@ -24,6 +25,12 @@ class Source(Protocol):
         """The message, as external32 or in native form. Stays valid as long as the source lives."""
         ...
 
+    def views(self, *, external: bool, shortest: int = SHORTEST) -> list[memoryview]:
+        """The same in pieces, which lie in the user's memory where nothing is converted and they have, on the average,
+        ``shortest`` octets.
+        """
+        ...
+
 
 class Target(Protocol):
     """Where a message goes."""
@@ -34,6 +41,10 @@ class Target(Protocol):
 
     def landing(self, nbytes: int, *, external: bool) -> memoryview:
         """A writable place for exactly ``nbytes`` octets."""
+        ...
+
+    def places(self, nbytes: int, *, external: bool, shortest: int = SHORTEST) -> list[memoryview] | None:
+        """In place of :meth:`landing`, on the conditions of :meth:`Source.views`: their final places; else None."""
         ...
 
     def finish(self, nbytes: int, count: int, *, external: bool) -> None:
@@ -56,6 +67,10 @@ class OctetSource:
         """The octets themselves."""
         return self._view
 
+    def views(self, *, external: bool, shortest: int = SHORTEST) -> list[memoryview]:
+        """One."""
+        return [self._view]
+
 
 class OctetTarget:
     """Takes a message of any length into memory of its own: :attr:`data`."""
@@ -71,6 +86,10 @@ class OctetTarget:
         """Fresh memory."""
         self.data = bytearray(nbytes)
         return memoryview(self.data)
+
+    def places(self, nbytes: int, *, external: bool, shortest: int = SHORTEST) -> list[memoryview] | None:
+        """None: one is enough."""
+        return None
 
     def finish(self, nbytes: int, count: int, *, external: bool) -> None:
         """Nothing to do: octets need no conversion."""
@@ -97,6 +116,15 @@ class BufferSource:
             self._view, self._offset, self._elements, external=external, long_size=self._long_size
         )
 
+    def views(self, *, external: bool, shortest: int = SHORTEST) -> list[memoryview]:
+        """Blocks of the user's memory, or all of it packed."""
+        pieces = None
+        if not self._datatype.name:
+            pieces = self._datatype.pieces(
+                self._view, self._offset, self._elements, shortest, external=external, long_size=self._long_size
+            )
+        return [self.octets(external=external)] if pieces is None else pieces
+
 
 class BufferTarget:
     """Room for ``count`` elements of a datatype in a user's buffer."""
@@ -107,7 +135,8 @@ class BufferTarget:
         self._offset = offset
         self._count = count
         self._long_size = long_size
-        self._place: memoryview = memoryview(b"")
+        self._place: memoryview | None = None
+        """None: the octets come to their final places."""
 
     def capacity(self, *, external: bool) -> int | None:
         """The packed size of the elements that fit."""
@@ -123,10 +152,26 @@ class BufferTarget:
         self._place = place[:nbytes]
         return self._place
 
+    def places(self, nbytes: int, *, external: bool, shortest: int = SHORTEST) -> list[memoryview] | None:
+        """Blocks of the user's memory, of whole elements: of others only whole basic ones are stored."""
+        if self._datatype.name:
+            return None
+        size = self._datatype.packed_size(1, external=external, long_size=self._long_size)
+        whole, rest = divmod(nbytes, size) if size else (0, 1)
+        if rest or not whole:
+            return None
+        self._datatype.inside(self._view, self._offset, self._count)
+        self._place = None
+        return self._datatype.pieces(
+            self._view, self._offset, whole, shortest, external=external, long_size=self._long_size
+        )
+
     def finish(self, nbytes: int, count: int, *, external: bool) -> None:
         """Unpack, converting in place where the octets already lie in the user's memory."""
         if external:
             self._check(nbytes, count)
+        if self._place is None:
+            return
         self._datatype.unpack(
             self._place, self._view, self._offset, self._count, external=external, long_size=self._long_size
         )

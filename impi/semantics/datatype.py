@@ -10,6 +10,7 @@ from ctypes import addressof, c_char
 from typing import Any, Final, TypeAlias
 
 from impi.records import record
+from impi.semantics import blocks
 from impi.semantics.basic import BASICS, NATIVE, PAIRS, Basic, DType, form_of
 from impi.semantics.constants import UNDEFINED
 from impi.semantics.errors import error
@@ -46,8 +47,8 @@ class TypeMap:
     """
 
     __slots__ = (
-        "_dense", "_landable", "_turn", "_verbatim", "align", "basics", "extent", "lb", "marked", "name", "runs",
-        "sizes", "true_lb", "true_ub",
+        "_alike", "_blocks", "_dense", "_landable", "_turn", "_verbatim", "align", "basics", "extent", "lb", "marked",
+        "name", "runs", "sizes", "true_lb", "true_ub",
     )  # fmt: skip
 
     def __init__(
@@ -70,9 +71,10 @@ class TypeMap:
         self.true_ub = max((high for _, high in bounds), default=0)
         self._dense = all(_in_order(run, self.true_lb) for run in runs)
         self._landable = tuple(self._dense and all(swappable(r.basic, f) for r in runs) for f in range(3))
-        self._verbatim = tuple(
-            self._dense and all(f == NATIVE or r.basic.sizes[f] == 1 for r in runs) for f in range(3)
-        )
+        self._alike = tuple(all(f == NATIVE or r.basic.sizes[f] == 1 for r in runs) for f in range(3))
+        """By form: whether each value has the octets that it has in memory."""
+        self._verbatim = tuple(self._dense and alike for alike in self._alike)
+        self._blocks: dict[int, blocks.Blocks | None] = {}
         turns = {r.basic.turn for r in runs}
         width = turns.pop() if len(turns) == 1 else 0
         self._turn = tuple(width if self._landable[f] and f != NATIVE else 0 for f in range(3))
@@ -136,6 +138,30 @@ class TypeMap:
         for run in self.runs if count else ():
             encode(run.basic, form, self._memory(run, view, offset, count), self._wire(run, form, out, 0, count))
         return out.data
+
+    def pieces(
+        self, view: memoryview, offset: int, count: int, shortest: int, *, external: bool, long_size: int = 4
+    ) -> list[memoryview] | None:
+        """Where the octets of ``count`` elements lie in ``view``, in packed order, where they need no conversion.
+
+        None where they do, or where blocks of contiguous octets have less than ``shortest`` on the average: then
+        :meth:`pack` and :meth:`unpack` are for them.
+
+        Raises:
+            MPIException: ``ERR_BUFFER``, the elements do not lie inside ``view``.
+        """
+        form = form_of(external=external, long_size=long_size)
+        if not self._alike[form]:
+            return None
+        try:
+            found = self._blocks[shortest]
+        except KeyError:
+            found = self._blocks[shortest] = blocks.blocks_of(self.runs, shortest)
+        if found is None:
+            return None
+        self.inside(view, offset, count)
+        elements = [view[offset + self.true_lb + i * self.extent :] for i in range(count)]
+        return [element[block] for element in elements for block in found]
 
     def landing(
         self, view: memoryview, offset: int, count: int, *, external: bool, long_size: int = 4

@@ -12,6 +12,7 @@ from impi.transfer.channel import Channel, host_name
 from impi.transfer.inbound import Deliver, Event, Inbound
 from impi.transfer.message import Incoming, Outgoing
 from impi.transfer.path import AFTER_FIRST, Path
+from impi.transfer.scatter import Scatter
 from impi.wire.packets import HEADER_SIZE, SRQID_OFFSET, PacketType, unpack_header
 
 __all__ = ["ShortSender", "Transfer"]
@@ -159,22 +160,30 @@ class Transfer:
         self._channels[host].detain(packet[nbytes:].tobytes(), begun=nbytes > 0)
         self.busy.add(host)
 
-    def accept(self, incoming: Incoming, view: memoryview | None) -> None:
+    def accept(self, incoming: Incoming, view: memoryview | Sequence[memoryview] | None) -> None:
         """``incoming`` was matched: its octets go to ``view``, and the sender is told where it waits for that.
 
         Args:
             incoming: from an :class:`Arrived` event, not accepted or cancelled before.
-            view: writable octets (format ``B``), at least ``incoming.nbytes``; the machine's until ``done``. None drops
-                the octets as they come, so that a message that is too long for its receive costs no memory.
+            view: writable octets (format ``B``), at least ``incoming.nbytes``; the machine's until ``done``. Or
+                several such views, of exactly that many together, in the order of the message. None drops the octets
+                as they come, so that a message that is too long for its receive costs no memory.
         """
         if incoming.accepted or incoming.cancelled:
             raise LocalProtocolError(f"a message was accepted after it had been accepted or cancelled: {incoming}")
-        if view is not None and (view.nbytes < incoming.nbytes or view.readonly or view.format != "B"):
-            raise LocalProtocolError(
-                f"{incoming} cannot go into {view.nbytes} octets (format {view.format}, readonly {view.readonly})"
-            )
+        place: memoryview | Scatter | None
+        if view is None or isinstance(view, memoryview):
+            if view is not None and (view.nbytes < incoming.nbytes or view.readonly or view.format != "B"):
+                raise LocalProtocolError(
+                    f"{incoming} cannot go into {view.nbytes} octets (format {view.format}, readonly {view.readonly})"
+                )
+            place = view
+        else:
+            place = Scatter(view)
+            if place.nbytes != incoming.nbytes or not place.usable:
+                raise LocalProtocolError(f"{incoming} cannot go into {len(view)} views of {place.nbytes} octets")
         path = self._paths[incoming.source]
-        incoming.take_place(view)
+        incoming.take_place(place)
         if path.newest.get(incoming.srqid) is incoming:
             del path.newest[incoming.srqid]
         if incoming.synchronous:
@@ -254,8 +263,12 @@ class Transfer:
         """
         return self._channel(host).reader.buffer()
 
+    def get_buffers(self, host: int) -> memoryview | list[memoryview]:
+        """In place of :meth:`get_buffer`: a list, for ``recvmsg_into``, where the octets go to several places."""
+        return self._channel(host).reader.buffers()
+
     def received(self, host: int, nbytes: int) -> list[Event]:
-        """``nbytes`` (at least one) octets were read into :meth:`get_buffer`.
+        """``nbytes`` (at least one) octets were read into :meth:`get_buffer` or :meth:`get_buffers`.
 
         Returns:
             what it means, in order. Messages accepted before the next :meth:`get_buffer` are copied once or never.

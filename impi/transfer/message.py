@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from impi.errors import LocalProtocolError
 from impi.records import record
+from impi.transfer.scatter import Scatter
 
 __all__ = ["Arrived", "Cancelled", "Incoming", "Outgoing"]
 
@@ -90,19 +91,24 @@ class Outgoing:
         if self.done:
             self._views = ()  # the caller's buffers may be resized or closed from here on
 
-    def take(self, nbytes: int) -> Iterator[memoryview]:
+    def take(self, nbytes: int) -> list[memoryview]:
         """The next ``nbytes`` octets of user data, in pieces of the caller's views; never copied."""
         self.taken += nbytes
+        found: list[memoryview] = []
         while nbytes > 0:
             view = self._views[self._index]
-            end = min(self._at + nbytes, view.nbytes)
-            if end > self._at:
-                yield view[self._at : end]
-                nbytes -= end - self._at
+            end = view.nbytes
+            if self._at or end > nbytes:
+                end = min(self._at + nbytes, end)
+                view = view[self._at : end]
+            if view.nbytes:
+                found.append(view)
+                nbytes -= view.nbytes
             self._at = end
-            if end == view.nbytes:
+            if end == self._views[self._index].nbytes:
                 self._index += 1
                 self._at = 0
+        return found
 
     def __repr__(self) -> str:
         return f"<Outgoing to {self.dest}: cid {self.cid}, tag {self.tag}, {self.nbytes} octets, done {self.done}>"
@@ -122,6 +128,7 @@ class Incoming:
         "first",
         "lsrank",
         "nbytes",
+        "scatter",
         "source",
         "srqid",
         "stash",
@@ -169,18 +176,22 @@ class Incoming:
         self.filled = 0
         """Octets arrived so far."""
         self.view: memoryview | None = None
-        """Where the octets go, once accepted; None for nowhere."""
+        """Where the octets go, once accepted; None for nowhere, or for :attr:`scatter`."""
+        self.scatter: Scatter | None = None
+        """The same where they go to several places."""
         self.stash: memoryview | None = None
         """The octets arrived before it was accepted."""
 
-    def take_place(self, view: memoryview | None) -> None:
-        """Accept: what has arrived moves to ``view``, and the rest goes there directly; without one it is dropped."""
-        if self.stash is not None:
-            if view is not None:
-                view[: self.filled] = self.stash[: self.filled]
-            self.stash = None
-        self.view = view
+    def take_place(self, place: memoryview | Scatter | None) -> None:
+        """Accept: what has arrived moves to ``place``, and the rest goes there directly; without one it is dropped."""
+        if isinstance(place, Scatter):
+            self.scatter = place
+        else:
+            self.view = place
         self.accepted = True
+        stash, self.stash = self.stash, None
+        if stash is not None:
+            self._put(0, stash[: self.filled])
 
     def store(self, piece: memoryview) -> bool:
         """Take octets that were read elsewhere; True if they stay there because nobody has accepted them."""
@@ -189,9 +200,14 @@ class Incoming:
         if not self.accepted:
             self.stash = piece
             return True
-        if self.view is not None:
-            self.view[start : self.filled] = piece
+        self._put(start, piece)
         return False
+
+    def _put(self, start: int, piece: memoryview) -> None:
+        if self.view is not None:
+            self.view[start : start + piece.nbytes] = piece
+        elif self.scatter is not None:
+            self.scatter.write(piece)
 
     def own(self) -> None:
         """Copy octets that lie in a read-ahead buffer into one of our own, unless they have moved or gone since."""
@@ -204,6 +220,8 @@ class Incoming:
         """Where the next ``nbytes`` octets, or the first of them, are to be read to."""
         if self.view is not None:
             return self.view[self.filled : self.filled + nbytes]
+        if self.scatter is not None:
+            return self.scatter.room(nbytes)[0]
         if self.accepted:
             return _NOWHERE[:nbytes]
         if self.stash is None:
@@ -214,7 +232,7 @@ class Incoming:
         """Work out ``done`` again; gives back the caller's view when it is."""
         if self.accepted and self.filled == self.nbytes:
             self.done = True
-            self.view = None
+            self.view = self.scatter = None
 
     def __repr__(self) -> str:
         return f"<Incoming from {self.source}: cid {self.cid}, tag {self.tag}, {self.filled} of {self.nbytes} octets>"

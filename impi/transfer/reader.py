@@ -22,7 +22,8 @@ class Reader:
     """Cuts the stream of one channel into packets (IMPI 3.5)."""
 
     __slots__ = (
-        "_fresh", "_header", "_left", "_lent_to_stash", "ahead", "body", "end", "lent", "raw", "start", "streams"
+        "_fresh", "_header", "_left", "_lent_octets", "_lent_to_stash", "ahead", "body", "end", "lent", "raw", "start",
+        "streams",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -35,6 +36,8 @@ class Reader:
         """The message whose user data is awaited."""
         self._left = 0
         self.lent: memoryview | None = None
+        self._lent_octets = 0
+        """Octets of what was lent where that is more than :attr:`lent`; else 0."""
         self._lent_to_stash = False
         self._fresh: list[Incoming] = []
         self.raw = b""
@@ -49,6 +52,7 @@ class Reader:
 
     def buffer(self) -> memoryview:
         """Where the next octets are to be read to; never empty."""
+        self._lent_octets = 0
         if self._fresh:
             for incoming in self._fresh:
                 incoming.own()
@@ -68,10 +72,21 @@ class Reader:
         self.lent = self.ahead[part : HEADER_SIZE if self.streams and part < HEADER_SIZE else _READ_AHEAD]
         return self.lent
 
+    def buffers(self) -> memoryview | list[memoryview]:
+        """As :meth:`buffer`, but all places at once where there are several, for ``recvmsg_into``."""
+        lent = self.buffer()
+        body = self.body
+        if body is None or body.scatter is None or lent.nbytes == self._left:
+            return lent
+        room = body.scatter.room(self._left)
+        self._lent_octets = sum(view.nbytes for view in room)
+        return room
+
     def received(self, nbytes: int) -> None:
         """Note that ``nbytes`` octets were read into :meth:`buffer`; then ask :meth:`advance` until it says no."""
         lent = self.lent
-        if lent is None or not 0 < nbytes <= lent.nbytes:
+        most, self._lent_octets = self._lent_octets, 0
+        if lent is None or not 0 < nbytes <= (most or lent.nbytes):
             raise LocalProtocolError(f"{nbytes} octets cannot have been read: no buffer of that size was lent for it")
         self.lent = None
         body = self.body
@@ -83,6 +98,8 @@ class Reader:
             body.store(lent[:nbytes])
         else:
             body.filled += nbytes
+            if body.scatter is not None:
+                body.scatter.skip(nbytes)
 
     def header(self) -> Header | None:
         """The next header, or None while it has not arrived completely. Only when no user data is awaited."""

@@ -15,6 +15,7 @@ from impi.agent.serve import run
 from impi.engine.engine import Engine
 from impi.job import Host, Job, Proc
 from impi.quirks import Quirks
+from impi.semantics.blocks import SHORTEST
 from impi.wire import addresses
 
 
@@ -143,6 +144,7 @@ def make_engines(
     agents: Sequence[int] = (),
     ranks: Callable[[int], Sequence[int]] | None = None,
     quirks: Quirks = Quirks(),
+    shortest: int = SHORTEST,
 ) -> tuple[list[Engine], list[threading.Thread]]:
     """One engine a proc, connected, and a thread for each of ``agents``, the hosts that are processes of their own.
 
@@ -168,8 +170,9 @@ def make_engines(
     for p in job.procs:
         order = ranks(p.client) if ranks else job.client_procs(p.client)
         vendor = MemoryVendor(queues, order, p.rank)
+        agent = p.host in routers
         engines.append(
-            Engine(job, p.rank, vendor, sockets[p.rank], ranks=order, agent=p.host in routers, quirks=quirks)
+            Engine(job, p.rank, vendor, sockets[p.rank], ranks=order, agent=agent, quirks=quirks, shortest=shortest)
         )
     return engines, threads
 
@@ -189,9 +192,10 @@ def run_job(
     agents: Sequence[int] = (),
     ranks: Callable[[int], Sequence[int]] | None = None,
     quirks: Quirks = Quirks(),
+    shortest: int = SHORTEST,
 ) -> list[Any]:
     """Run ``program`` on every proc, each in a thread, then shut down; the results in rank order."""
-    engines, routing = make_engines(job, agents, ranks, quirks)
+    engines, routing = make_engines(job, agents, ranks, quirks, shortest)
     results: list[Any] = [None] * len(engines)
     failures: list[BaseException] = []
 

@@ -1,0 +1,103 @@
+"""Where the octets of a datatype's element lie in memory: as few blocks as there are, in the order of the message.
+
+Where nothing is converted a message can be written from these blocks and read into them. It is worth the trouble only
+where they are long: each costs an entry of the vector that a system call takes, where packing costs its octets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from math import prod
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from impi.records import record, replaced
+
+if TYPE_CHECKING:
+    from impi.semantics.datatype import Run
+
+__all__ = ["SHORTEST", "Blocks", "blocks_of"]
+
+SHORTEST: Final = 4096
+"""Octets of a block, on the average, from which a message is not packed, unless the user says otherwise
+(IMPI_ZERO_COPY). Measured by ``impi bench derived``.
+"""
+
+Blocks: TypeAlias = tuple[slice, ...]
+"""Each block of one element, in octets from its first one in memory (MPI_Type_get_true_extent)."""
+
+
+@record
+class _Part:
+    """Equal blocks in a grid: like a run, but of octets."""
+
+    place: int
+    packed: int
+    length: int
+    dimensions: tuple[tuple[int, int, int], ...]
+    """Of each: how many, octets between them in memory, and in the message."""
+
+    @property
+    def number(self) -> int:
+        return prod(n for n, _, _ in self.dimensions)
+
+
+def blocks_of(runs: Sequence[Run], shortest: int) -> Blocks | None:
+    """The blocks of an element of these runs, in native form; None where they are shorter than ``shortest`` octets.
+
+    That is their average length, as far as it can be told without looking at each of them.
+    """
+    parts = _joined([_part(run) for run in runs])
+    number = sum(part.number for part in parts)
+    size = sum(part.number * part.length for part in parts)
+    if size < number * shortest or number == 0:
+        return None
+    places: list[tuple[int, int, int]] = []
+    for part in parts:
+        for index in product(*(range(n) for n, _, _ in part.dimensions)):
+            packed = part.packed + sum(i * step for i, (_, _, step) in zip(index, part.dimensions, strict=True))
+            place = part.place + sum(i * step for i, (_, step, _) in zip(index, part.dimensions, strict=True))
+            places.append((packed, place, part.length))
+    places.sort()
+    blocks: list[tuple[int, int]] = []
+    for _, place, length in places:
+        if blocks and blocks[-1][0] + blocks[-1][1] == place:
+            blocks[-1] = (blocks[-1][0], blocks[-1][1] + length)
+        else:
+            blocks.append((place, length))
+    first = min(place for place, _ in blocks)
+    return tuple(slice(place - first, place - first + length) for place, length in blocks)
+
+
+def _part(run: Run) -> _Part:
+    dimensions = zip(run.shape, run.strides, (packed[0] for packed in run.packed_strides), strict=True)
+    return _Part(run.displacement, run.packed[0], run.basic.sizes[0], tuple(d for d in dimensions if d[0] != 1))
+
+
+def _joined(parts: list[_Part]) -> list[_Part]:
+    """Parts that follow each other, in memory and in the message, become one; so do the neighbours inside of one."""
+    parts = [part for part in parts if part.number and part.length]
+    while True:
+        found: list[_Part] = []
+        for part in sorted(map(_flattened, parts), key=lambda part: part.packed):
+            last = found[-1] if found else None
+            if (
+                last is not None
+                and last.dimensions == part.dimensions
+                and last.place + last.length == part.place
+                and last.packed + last.length == part.packed
+            ):
+                found[-1] = replaced(last, length=last.length + part.length)
+            else:
+                found.append(part)
+        if found == parts:
+            return found
+        parts = found
+
+
+def _flattened(part: _Part) -> _Part:
+    for i, (n, step, packed) in enumerate(part.dimensions):
+        if step == packed == part.length:
+            rest = part.dimensions[:i] + part.dimensions[i + 1 :]
+            return _flattened(_Part(part.place, part.packed, n * part.length, rest))
+    return part
