@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations_with_replacement
 from typing import Final
 
-from impi.bench import pairs
+from impi.bench import data, pairs
 from impi.bench.effort import COLLECTIVES, Effort, Pair, across, against, calls, own, sizes_of
 from impi.bench.experiment import Experiment, Line
 from impi.bench.jobs import STARTED
@@ -107,6 +107,8 @@ MEASURES: Final[dict[str, Callable[[Pair, Effort], Iterator[Experiment]]]] = {
     "bandwidth": pairs.bandwidth,
     "rate": pairs.rate,
     "bidirectional": pairs.bidirectional,
+    "native": data.native,
+    "derived": data.derived,
     "local": pairs.local,
     "local-only": pairs.local_only,
     "startup": _startup,

@@ -64,11 +64,18 @@ class Imp:
     clients: tuple[Client, ...]
     argv: tuple[str, ...]
     """The program's name in :mod:`impi.bench.programs`, and its arguments."""
+    options: tuple[str, ...] = ()
+    """Of every ``impirun -client``."""
+    environ: tuple[tuple[str, str], ...] = ()
+    """Variables of every proc."""
+    called: str = ""
+    """What is special about it, where it is held against another job of ours."""
 
     @property
     def title(self) -> str:
         """What this is, for people."""
-        return f"IMPI {'+'.join(f'{client.vendor}:{client.procs}' for client in self.clients)}"
+        clients = "+".join(f"{client.vendor}:{client.procs}" for client in self.clients)
+        return f"IMPI {clients}" + (f", {self.called}" if self.called else "")
 
     def run(self) -> Results:
         """Run the job.
@@ -77,14 +84,16 @@ class Imp:
             LaunchError: a part of it could not be started, ended badly, or was too slow.
         """
         environ = {**os.environ, "IMPI_AUTH_NONE": "1"}
-        environ.pop("IMPI_SPIN", None)
+        for name in ("IMPI_SPIN", "IMPI_ZERO_COPY"):
+            environ.pop(name, None)
+        environ.update(self.environ)
         with _Processes(self.title, environ) as processes:
             server = processes.start(_impirun("-server", str(len(self.clients)), "--interface", _LOCALHOST))
             where = processes.first_line(server)
             for number, client in enumerate(self.clients):
-                argv = ("-client", str(number), where, "-np", str(client.procs), "--vendor", client.vendor)
+                options = ("-np", str(client.procs), "--vendor", client.vendor, *self.options)
                 own = {} if client.spin_s is None else {"IMPI_SPIN": str(client.spin_s)}
-                processes.start(_impirun(*argv, *_program(self.argv)), own)
+                processes.start(_impirun("-client", str(number), where, *options, *_program(self.argv)), own)
             return processes.results()
 
 

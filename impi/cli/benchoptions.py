@@ -12,10 +12,10 @@ __all__ = ["BENCH_ENDING", "add_bench"]
 
 BENCH_ENDING: Final = Ending(prog="impi bench", usage=4, wrong=3, interrupted=130)
 _HELP: Final = """\
-MEASURE is any of latency, blocked, bandwidth, rate, bidirectional, local, local-only, startup, memory, idle,
-collectives and overlap (default: all), each by the definition of the OSU micro-benchmark of that kind, over IMPI
+MEASURE is any of latency, blocked, bandwidth, rate, bidirectional, native, derived, local, local-only, startup, memory,
+idle, collectives and overlap (default: all), each by the definition of the OSU micro-benchmark of that kind, over IMPI
 between every pair of the vendors, over each vendor's own TCP and shared memory by the same program, and over plain
-Python sockets.
+Python sockets. Of native and derived the reference is IMPI, too: with external32, and with packed datatypes.
 
 Every row is a median; ratios and differences are of pairs of runs, ours and the reference's in turn. In the table and
 in the JSON file a bound is a sign and a limit: "<= 2 x" is at most twice the reference, ">= 0.9 x" at least 0.9 of it,

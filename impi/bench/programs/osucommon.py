@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from mpi4py import MPI
 
-__all__ = ["arguments", "pin", "tell"]
+__all__ = ["arguments", "numbers", "pin", "tell"]
 
 _MARK = "IMPI-BENCH "  # what impi.bench.programs says; a program knows nothing of impi
 
@@ -19,13 +19,14 @@ def arguments(description: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--iterations", type=int, default=1000, help="how many are timed")
     parser.add_argument("--skip", type=int, default=100, help="how many before those are not")
-    parser.add_argument("--sizes", type=_numbers, default=[8], metavar="LIST", help="octets of a message")
-    parser.add_argument("--pin", type=_numbers, default=[], metavar="LIST", help="the core of each rank, by rank")
+    parser.add_argument("--sizes", type=numbers, default=[8], metavar="LIST", help="octets of a message")
+    parser.add_argument("--pin", type=numbers, default=[], metavar="LIST", help="the core of each rank, by rank")
     parser.add_argument("--json", action="store_true", help="one line of JSON in place of a table")
     return parser
 
 
-def _numbers(text: str) -> list[int]:
+def numbers(text: str) -> list[int]:
+    """Those of a list with commas."""
     return [int(number) for number in text.split(",")]
 
 

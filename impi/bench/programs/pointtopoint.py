@@ -1,6 +1,7 @@
 """Two ranks, as osu_latency, osu_bw, osu_bibw and osu_mbw_mr: latency, bandwidths and message rate.
 
 Ranks 0 and 1 of MPI_COMM_WORLD, or with ``--local N`` of a communicator of its first N ranks; others wait at the end.
+With ``--blocks`` messages are vectors of blocks of so many octets, as long as the gaps between them.
 As with OSU's, messages of more than 8 KiB are sent a tenth as often. Latency is half a round trip in us; bandwidths are
 10^6 octets/s; rates messages/s, each over windows that are acknowledged.
 """
@@ -13,7 +14,7 @@ from collections.abc import Callable
 
 import numpy as np
 from mpi4py import MPI
-from osucommon import arguments, pin, tell  # type: ignore[import-not-found]
+from osucommon import arguments, numbers, pin, tell  # type: ignore[import-not-found]
 
 _TYPES = {"byte": (np.uint8, MPI.BYTE), "float64": (np.float64, MPI.DOUBLE)}
 _TAG = 1
@@ -23,7 +24,7 @@ _LARGE = 8192
 class _Pair:
     """Two ranks of a communicator and their buffers."""
 
-    def __init__(self, comm: MPI.Comm, size: int, options: argparse.Namespace) -> None:
+    def __init__(self, comm: MPI.Comm, size: int, block: int, options: argparse.Namespace) -> None:
         kind, datatype = _TYPES[options.type]
         count = max(size // np.dtype(kind).itemsize, 1)
         self.comm, self.size = comm, count * np.dtype(kind).itemsize
@@ -32,8 +33,14 @@ class _Pair:
         self.skip: int = options.skip
         self.first = comm.Get_rank() == 0
         self.peer = 1 if self.first else 0
-        self.out = [np.ones(count, kind), datatype]
-        self.into = [np.zeros(count, kind), datatype]
+        elements, spread = count, count
+        if block:
+            datatype = datatype.Create_vector(
+                self.size // block, block // np.dtype(kind).itemsize, 2 * block // np.dtype(kind).itemsize
+            ).Commit()
+            elements, spread = 1, 2 * count
+        self.out = [np.ones(spread, kind), elements, datatype]
+        self.into = [np.zeros(spread, kind), elements, datatype]
         self.acknowledgment = [bytearray(4), MPI.BYTE]
 
     def timed(self, step: Callable[[], None]) -> float:
@@ -110,6 +117,9 @@ def main() -> None:
     parser.add_argument("measure", choices=tuple(_MEASURES))
     parser.add_argument("--type", choices=tuple(_TYPES), default="byte", help="what messages consist of")
     parser.add_argument("--window", type=int, default=64, help="messages of a window")
+    parser.add_argument(
+        "--blocks", type=numbers, default=[0], metavar="LIST", help="octets of blocks with gaps between"
+    )
     parser.add_argument("--local", type=int, default=0, metavar="N", help="on a communicator of the first N ranks")
     options = parser.parse_args()
     world = MPI.COMM_WORLD
@@ -121,7 +131,9 @@ def main() -> None:
     function, unit = _MEASURES[options.measure]
     if world.Get_rank() < 2:
         for size in options.sizes:
-            results[f"{options.measure}/{size}"] = function(_Pair(comm, size, options))
+            for block in options.blocks:
+                name = f"{options.measure}/{size}" + (f"/{block}" if block else "")
+                results[name] = function(_Pair(comm, size, block, options))
     if world.Get_rank() == 0:
         tell(f"{options.measure}, two ranks, {options.type}", unit, results, as_json=options.json)
     world.Barrier()

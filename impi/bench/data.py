@@ -1,0 +1,76 @@
+"""What the form of user data costs: values turned round or not, derived datatypes packed or not. Ours beside ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+from impi.bench.effort import SPIN_S, Effort, Pair, across
+from impi.bench.experiment import Experiment, Line
+from impi.bench.rows import at_least, octets
+
+__all__ = ["derived", "native"]
+
+_PAIR: Final = ("pure", "pure")
+"""A library has no part in what goes to another client."""
+_LARGE: Final = 1 << 24
+_SIZES: Final = (1 << 16, 1 << 20)
+_BLOCKS: Final = (16, 256, 1024, 2048, 4096, 65536)
+_MOST: Final = 4096
+"""Blocks of a message: more take seconds."""
+_FROM: Final = 4096
+"""Octets of a block from which it must not be slower to leave it in its place: what is so by default."""
+_STREAM: Final = ("--window", "8")
+_IN_PLACE: Final = (("IMPI_ZERO_COPY", "0"),)
+_PACKED: Final = (("IMPI_ZERO_COPY", "1000000000"),)
+
+
+def derived(pair: Pair, effort: Effort) -> Iterator[Experiment]:
+    """Vectors of octets: where in place and packed break even, which the default of IMPI_ZERO_COPY was chosen by."""
+    if pair != _PAIR:
+        return
+    for size in _SIZES:
+        blocks = [block for block in _BLOCKS if block < size <= block * _MOST]
+        options = ("--sizes", str(size), "--blocks", ",".join(map(str, blocks)), *_STREAM)
+        argv = effort.program("pointtopoint.py", "bandwidth", *options, iterations=60, skip=10)
+        job = across(pair, argv, SPIN_S)
+        yield Experiment(
+            name="derived",
+            vendors="+".join(pair),
+            ours=replace(job, environ=_IN_PLACE),
+            references=(replace(job, environ=_PACKED, called="packed"),),
+            lines=tuple(
+                _line(f"bandwidth/{size}/{block}", size, f"in place, blocks of {octets(block)}", block >= _FROM)
+                for block in blocks
+            ),
+        )
+
+
+def native(pair: Pair, effort: Effort) -> Iterator[Experiment]:
+    """Floating point numbers as they are in memory, which clients on such machines agree on, against external32."""
+    if pair != _PAIR:
+        return
+    options = ("--type", "float64", "--sizes", str(_LARGE), *_STREAM)
+    argv = effort.program("pointtopoint.py", "bandwidth", *options, iterations=60, skip=10)
+    job = across(pair, argv, SPIN_S)
+    yield Experiment(
+        name="native",
+        vendors="+".join(pair),
+        ours=job,
+        references=(replace(job, options=("--external32",), called="external32"),),
+        lines=(_line(f"bandwidth/{_LARGE}", _LARGE, "float64, native", bound=True),),
+    )
+
+
+def _line(key: str, size: int, variant: str, bound: bool) -> Line:
+    return Line(
+        measure="bandwidth",
+        key=key,
+        unit="MB/s",
+        better="higher",
+        size=size,
+        variant=variant,
+        references=(0,),
+        bound=at_least(1) if bound else None,
+    )
