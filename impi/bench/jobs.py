@@ -8,9 +8,10 @@ import select
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -45,6 +46,22 @@ _TRANSPORTS: Final[Mapping[tuple[str, str], Mapping[str, str]]] = {
 }
 _CROWDED: Final = {"mpich": {"MPIR_CVAR_POLLS_BEFORE_YIELD": "1"}, "openmpi": {"OMPI_MCA_mpi_yield_when_idle": "1"}}
 """What impirun sets, too, where procs share cores: without it they spin each other down."""
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """SIGTERM waits meanwhile: between the start of a process and its entry in a list nobody would end it."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    told: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda number, _: told.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        if told:
+            signal.raise_signal(signal.SIGTERM)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,18 +214,19 @@ class _Processes:
         out, err = os.memfd_create("out"), os.memfd_create("err")
         self._stack.callback(os.close, out)
         self._stack.callback(os.close, err)
-        try:
-            process = subprocess.Popen(
-                argv,
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=err,
-                env={**self._environ, **(own or {})},
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise LaunchError(f"{self._title}: {argv[0]} could not be started: {error.strerror}") from None
-        self._started.append((process, out, err))
+        with _undisturbed():
+            try:
+                process = subprocess.Popen(
+                    argv,
+                    stdin=subprocess.DEVNULL,
+                    stdout=out,
+                    stderr=err,
+                    env={**self._environ, **(own or {})},
+                    start_new_session=True,
+                )
+            except OSError as error:
+                raise LaunchError(f"{self._title}: {argv[0]} could not be started: {error.strerror}") from None
+            self._started.append((process, out, err))
         return len(self._started) - 1
 
     def first_line(self, number: int) -> str:

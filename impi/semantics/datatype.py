@@ -203,7 +203,11 @@ class TypeMap:
         inplace = self._landable[form] and _is_at(data, view, first)
         if inplace and self._verbatim[form]:
             return whole
-        if self._turn[form] and not rest and (whole == 1 or self.extent == self.size) and worth(nbytes):
+        in_a_row = not rest and (whole == 1 or self.extent == self.size)
+        if self._verbatim[form] and in_a_row:
+            view[first : first + nbytes] = data
+            return whole
+        if self._turn[form] and in_a_row and worth(nbytes):
             place = view[first : first + nbytes]
             turn(place if inplace else data, place, self._turn[form])
             return whole

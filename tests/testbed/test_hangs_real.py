@@ -48,14 +48,19 @@ if report.client == 1:
 """
 MANY = """
 if rank == 0:
-    for i in range(5000): comm.Send(np.zeros(1, dtype=np.uint8), size - 1, 99)
+    for i in range(5000): comm.Send(bytearray(1), size - 1, 99)
 elif rank == size - 1:
-    for i in range(5000): comm.Recv(np.zeros(1, dtype=np.uint8), 0, 99)
+    for i in range(5000): comm.Recv(bytearray(1), 0, 99)
 right, left ="""
-NOTHING = f"{BEGIN}import impi.transfer.channel as channel\nchannel.Channel.views = lambda self: []\n"
+NOTHING = f"""{BEGIN}
+import impi.transfer.channel as channel
+import impi.transfer.machine as machine
+channel.Channel.views = lambda self: []
+machine.Transfer.sender = lambda self, *way: lambda *message: None  # no short ones past the queues either
+"""
 CIRCLE = """
-if rank == 1: comm.Recv(np.zeros(1), 2, 5)
-if rank == 2: comm.Recv(np.zeros(1), 1, 6)
+if rank == 1: comm.Recv(bytearray(8), 2, 5)
+if rank == 2: comm.Recv(bytearray(8), 1, 6)
 right, left ="""
 NEVER = "# Allreduce\nimport time\nif rank == 3: time.sleep(1000)\n"
 
