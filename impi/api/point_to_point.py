@@ -15,9 +15,9 @@ from impi.api.pickling import pickle
 from impi.api.request import (
     Prequest,
     Request,
+    conclude,
     describe_message,
     fill_status,
-    finish_receive,
     load,
     null_receive,
     null_send,
@@ -133,7 +133,7 @@ class PointToPoint:
             if not operation.done:
                 runtime.engine().wait_for(operation)
             if status is not None or operation.truncated or operation.failure is not None:
-                finish_receive(operation, status)
+                conclude(operation, status)
         except (ImpiError, MPIException) as failure:
             failed(failure, self._owner, "Recv")
             raise
@@ -165,7 +165,7 @@ class PointToPoint:
             fill_status(status, PROC_NULL, ANY_TAG, 0)
         else:
             runtime.engine().wait_for(receiving)
-            finish_receive(receiving, status)
+            conclude(receiving, status)
         sending.Wait()
 
     def Sendrecv_replace(

@@ -24,7 +24,7 @@ __all__ = [
     "Request",
     "describe_message",
     "fill_status",
-    "finish_receive",
+    "conclude",
     "load",
     "null_receive",
     "null_send",
@@ -327,12 +327,7 @@ class Request(Handle):
         if status is None and value is None and type(operation) in _PLAIN and not _is_wrong(operation):
             return None
         try:
-            _describe(operation, status)
-            check(operation)
-        except MPIException as failure:
-            if status is not None:
-                status.Set_error(int(failure))
-            raise
+            conclude(operation, status)
         finally:
             if isinstance(operation, GeneralOperation):
                 operation.free()
@@ -429,8 +424,8 @@ def _is_wrong(operation: Any) -> bool:
     return type(operation) is ReceiveOperation and (operation.truncated or operation.failure is not None)
 
 
-def finish_receive(operation: ReceiveOperation, status: Status | None) -> None:
-    """A blocking receive is complete: fill its status, raise what went wrong."""
+def conclude(operation: Operation, status: Status | None) -> None:
+    """It is complete: fill its status, raise what went wrong."""
     try:
         _describe(operation, status)
         check(operation)

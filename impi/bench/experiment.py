@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import median
 
 from impi.bench.jobs import Job, Results
@@ -69,15 +69,8 @@ def _row(experiment: Experiment, line: Line, samples: Sequence[Sequence[Results]
     candidates = {number: [results[key] for results in samples[1 + number]] for number in line.references}
     worst = max if line.better == "lower" else min
     chosen = worst(candidates, key=lambda number: median(candidates[number]), default=None)
-    return Row(
-        measure=line.measure,
-        vendors=experiment.vendors,
-        variant=line.variant,
-        size=line.size,
-        unit=line.unit,
-        better=line.better,
-        against=experiment.references[chosen].title if chosen is not None else "",
-        bound=line.bound,
+    return replace(
+        _about(experiment, line, chosen),
         values=tuple(results[line.key] for results in samples[0]),
         references=tuple(candidates[chosen]) if chosen is not None else (),
         extra={name: median(results[other] for results in samples[0]) for name, other in line.extra.items()},
@@ -85,6 +78,11 @@ def _row(experiment: Experiment, line: Line, samples: Sequence[Sequence[Results]
 
 
 def _failed(experiment: Experiment, line: Line, error: str) -> Row:
+    return replace(_about(experiment, line, line.references[0] if line.references else None), error=error)
+
+
+def _about(experiment: Experiment, line: Line, reference: int | None) -> Row:
+    """A row without results; ``reference``: the number of what it is held against."""
     return Row(
         measure=line.measure,
         vendors=experiment.vendors,
@@ -92,7 +90,6 @@ def _failed(experiment: Experiment, line: Line, error: str) -> Row:
         size=line.size,
         unit=line.unit,
         better=line.better,
-        against=experiment.references[line.references[0]].title if line.references else "",
+        against=experiment.references[reference].title if reference is not None else "",
         bound=line.bound,
-        error=error,
     )

@@ -66,13 +66,17 @@ class Copies:
             if not self._slow:
                 return {}
             wanted = sorted(set(images))
-            if not all(_name(image, _DONE) in self._present() for image in wanted):
+            if self._lacking(wanted):
                 with only_one_builds():
                     self._remove_stale()
-                    for image in wanted:
-                        if _name(image, _DONE) not in self._present():
-                            self._make(image)
+                    for image in self._lacking(wanted):  # another process may have made them meanwhile
+                        self._make(image)
         return {image: {folder: _name(image, kind) for kind, folder in FOLDERS.items()} for image in wanted}
+
+    def _lacking(self, images: Iterable[str]) -> list[str]:
+        """Those whose copies are not complete."""
+        present = self._present()
+        return [image for image in images if _name(image, _DONE) not in present]
 
     def _present(self) -> Mapping[str, str]:
         """Image id by name of volume."""
@@ -80,9 +84,10 @@ class Copies:
         return {str(volume.name): volume.attrs["Labels"][COPY_LABEL] for volume in found}
 
     def _make(self, image: str) -> None:
+        present = self._present()
         for name in [_name(image, kind) for kind in FOLDERS]:
             # What an interrupted copy has left would not be filled again; what a lab uses was complete once.
-            if name not in self._present() or self._remove(name):
+            if name not in present or self._remove(name):
                 self._client.volumes.create(name, labels={COPY_LABEL: image})
         # It never runs: a volume is filled when the first container that has it is made.
         filler = self._client.containers.create(
