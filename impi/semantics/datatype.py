@@ -40,6 +40,11 @@ class Run:
     """For each dimension, by form."""
 
 
+_WORKED_OUT: Final = frozenset(
+    ("_alike", "_dense", "_landable", "_turn", "_verbatim", "align", "basics", "true_lb", "true_ub")
+)
+
+
 class TypeMap:
     """A datatype: what one element consists of, and where the next one begins.
 
@@ -63,19 +68,29 @@ class TypeMap:
         """Whether the bounds were set (MPI_Type_create_resized), not found."""
         self.name = name
         """Of a predefined type, as in MPI without the prefix; else empty."""
-        self.align = max((run.basic.align for run in runs), default=1)
-        self.basics = sum(_length(run) for run in runs)
+        self._blocks: dict[int, blocks.Blocks | None] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        """The slots that :meth:`_work_out` fills, when the first of them is asked for."""
+        if name not in _WORKED_OUT:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        self._work_out()
+        return getattr(self, name)
+
+    def _work_out(self) -> None:
+        """What only moving data needs: most datatypes are but a step on the way to another one."""
+        self.align = max((run.basic.align for run in self.runs), default=1)
+        self.basics = sum(_length(run) for run in self.runs)
         """Basic elements in one element (MPI_Get_elements)."""
-        bounds = [_bounds(run) for run in runs]
+        bounds = [_bounds(run) for run in self.runs]
         self.true_lb = min((low for low, _ in bounds), default=0)
         self.true_ub = max((high for _, high in bounds), default=0)
-        self._dense = all(_in_order(run, self.true_lb) for run in runs)
-        self._landable = tuple(self._dense and all(swappable(r.basic, f) for r in runs) for f in range(3))
-        self._alike = tuple(all(f == NATIVE or r.basic.sizes[f] == 1 for r in runs) for f in range(3))
+        self._dense = all(_in_order(run, self.true_lb) for run in self.runs)
+        self._landable = tuple(self._dense and all(swappable(r.basic, f) for r in self.runs) for f in range(3))
+        self._alike = tuple(all(f == NATIVE or r.basic.sizes[f] == 1 for r in self.runs) for f in range(3))
         """By form: whether each value has the octets that it has in memory."""
         self._verbatim = tuple(self._dense and alike for alike in self._alike)
-        self._blocks: dict[int, blocks.Blocks | None] = {}
-        turns = {r.basic.turn for r in runs}
+        turns = {r.basic.turn for r in self.runs}
         width = turns.pop() if len(turns) == 1 else 0
         self._turn = tuple(width if self._landable[f] and f != NATIVE else 0 for f in range(3))
         """Octets of the numbers that it consists of, where turning each round is all that the form needs; else 0."""

@@ -135,8 +135,9 @@ def _join(
     chosen = [(low, high) for low, high, mark in bounds if mark or not marked]
     lb, ub = min(low for low, _ in chosen), max(high for _, high in chosen)
     new = TypeMap(tuple(_merged(runs)), lb=lb, ub=ub, sizes=sizes, marked=marked)
-    if padded and not marked and new.extent % new.align:
-        new.extent += new.align - new.extent % new.align
+    if padded and not marked:
+        align = max((run.basic.align for run in runs), default=1)
+        new.extent += -new.extent % align
     return new
 
 
