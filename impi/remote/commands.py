@@ -8,10 +8,10 @@ import queue
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from impi.errors import LaunchError
-from impi.remote import forkserver, supervisor
+from impi.remote import errands, forkserver, supervisor
 from impi.remote.supervised import Channel, Supervised
 
 __all__ = ["Commands", "bootstrap"]
@@ -26,7 +26,7 @@ def bootstrap(python: str) -> tuple[list[str], bytes]:
     version.
     """
     modules = {"impi": "", "impi.remote": ""}
-    for module in (supervisor, forkserver):
+    for module in (supervisor, errands, forkserver):
         modules[module.__name__] = Path(str(module.__file__)).read_text("utf-8")
     text = json.dumps(modules).encode()
     # Read to the octet, unbuffered: what follows is the fork server's.
@@ -56,6 +56,8 @@ class Commands:
         self._where = where
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
+        # Held until a number's first line is written: the fork server takes a lower number for an old one.
+        self._numbering = threading.Lock()
         self._strands: dict[bytes, _Strand] = {}
         self._lost = ""
         threading.Thread(target=self._read, name=f"commands of {where}", daemon=True).start()
@@ -78,14 +80,43 @@ class Commands:
         Raises:
             LaunchError: the connection is lost. (That ``argv`` cannot be started is an outcome, with code 127.)
         """
+        with self._numbering:
+            return Supervised(
+                self._strand(),
+                argv,
+                env=env or {},
+                only=only,
+                cwd=cwd,
+                stdin=stdin,
+                grace_s=grace_s,
+                settle_s=settle_s,
+            )
+
+    def ask(self, do: str, timeout_s: float, **errand: object) -> dict[str, Any]:
+        """What the fork server does itself (:mod:`impi.remote.errands`): its answer.
+
+        Raises:
+            LaunchError: the connection is lost, or there is no answer in time.
+        """
+        with self._numbering:
+            strand = self._strand()
+            strand.write(json.dumps({"do": do, **errand}).encode() + b"\n")
+        try:
+            answer: dict[str, Any] = json.loads(strand.read_within(timeout_s))
+        except queue.Empty:
+            raise LaunchError(f"{self._where}: no answer to {do} within {timeout_s:g} s") from None
+        finally:
+            strand.release()
+        return answer
+
+    def _strand(self) -> _Strand:
+        """A new one."""
         with self._lock:
             if self._lost:
                 raise LaunchError(self._lost)
             number = b"%d" % next(self._numbers)
             strand = self._strands[number] = _Strand(self, number)
-        return Supervised(
-            strand, argv, env=env or {}, only=only, cwd=cwd, stdin=stdin, grace_s=grace_s, settle_s=settle_s
-        )
+        return strand
 
     def close(self) -> None:
         """End all commands and the fork server, without waiting for it. Any number of times."""
@@ -132,7 +163,11 @@ class _Strand:
         self._arrived: queue.SimpleQueue[bytes | LaunchError] = queue.SimpleQueue()
 
     def read(self, size: int) -> bytes:
-        item = self._arrived.get()
+        return self.read_within(None)
+
+    def read_within(self, timeout_s: float | None) -> bytes:
+        """What has arrived; queue.Empty: nothing in time."""
+        item = self._arrived.get(timeout=timeout_s)
         if isinstance(item, LaunchError):
             raise item
         return item

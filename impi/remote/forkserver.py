@@ -2,12 +2,14 @@
 
 Sent to the node together with :mod:`impi.remote.supervisor`; standard library only. It is fed on standard input and
 answers on standard output in lines ``NUMBER SPACE TEXT``: a number higher than all before is a new command, TEXT is a
-line from or to its supervisor, and an empty TEXT the end of that direction. The end of standard input ends all.
+line from or to its supervisor, and an empty TEXT the end of that direction. The end of standard input ends all. A new
+number with ``{"do": ...}`` is no command but an errand (:mod:`impi.remote.errands`): one line answers it.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import selectors
 import signal
@@ -16,15 +18,15 @@ from typing import NoReturn
 # What the lab's programs import is imported once for all of them: they run in forks of this process.
 import hashlib  # noqa: F401  isort: skip
 import pathlib  # noqa: F401  isort: skip
-import socket  # noqa: F401  isort: skip
 
-from impi.remote import supervisor
+from impi.remote import errands, supervisor
 
 __all__ = ["main"]
 
 _CHUNK = 1 << 18
 _DESCRIPTORS = 3
 _MOST_DESCRIPTORS = 1 << 16
+_ERRAND = b'{"do"'
 
 
 class _Child:
@@ -79,6 +81,9 @@ class _ForkServer:
             number, _, text = line.partition(b" ")
             if int(number) > self._newest:
                 self._newest = int(number)
+                if text.startswith(_ERRAND):
+                    self._say(number + b" " + json.dumps(errands.perform(json.loads(text))).encode() + b"\n")
+                    continue
                 self._fork(number)
             child = self._children.get(number)
             if child is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import io
 import logging
@@ -10,7 +11,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import paramiko
 from cryptography.hazmat.primitives import serialization
@@ -29,7 +30,6 @@ _KEEPALIVE_S: Final = 15
 _STEP_S: Final = 10.0  # for one answer of an sshd that is already connected
 _RETRY_S: Final = 0.02
 _CHUNK: Final = 1 << 18
-_NO_SUCH: Final = 44
 _LOST: Final = (OSError, EOFError, paramiko.SSHException)  # what paramiko raises when the other side is gone
 
 
@@ -171,13 +171,17 @@ class Connection:
         settle_s: float = 0.5,
     ) -> Supervised:
         """Run ``argv`` there under a supervisor of its own; ``env`` is laid over the login's variables."""
+        return self._forkserver().start(argv, env=env, cwd=cwd, stdin=stdin, grace_s=grace_s, settle_s=settle_s)
+
+    def _forkserver(self) -> Commands:
+        """The node's fork server, started at the first need."""
         with self._starting:
             if self._commands is None:
                 command, text = bootstrap(self._python)
                 session = _Session(self._channel(shlex.join(command)), self._where)
                 session.write(text)
                 self._commands = Commands(session, self._where)
-        return self._commands.start(argv, env=env, cwd=cwd, stdin=stdin, grace_s=grace_s, settle_s=settle_s)
+            return self._commands
 
     def run(self, argv: Sequence[str], *, env: Mapping[str, str] | None = None, timeout_s: float = 60.0) -> Outcome:
         """:meth:`start` and wait."""
@@ -213,20 +217,32 @@ class Connection:
 
     def read(self, path: str, *, offset: int = 0, timeout_s: float = 60.0) -> bytes | None:
         """A file's octets from ``offset`` on, or None if there is no such file; also of /proc, where sizes are 0."""
-        script = f'test -e "$1" || exit {_NO_SUCH}; exec tail -c "+$2" -- "$1"'
-        code, data = self.execute(["/bin/sh", "-c", script, "sh", path, str(offset + 1)], timeout_s=timeout_s)
-        if code == _NO_SUCH:
-            return None
-        if code != 0:
-            raise LaunchError(f"{self._where}: {path} cannot be read")
-        return data
+        found = bytearray()
+        while True:
+            more = self._errand("read", timeout_s, path, offset=offset + len(found), most=_CHUNK)["data"]
+            if more is None:
+                return None
+            data = base64.b64decode(more)
+            found += data
+            if len(data) < _CHUNK:
+                return bytes(found)
 
     def write(self, path: str, data: bytes, *, mode: int = 0o644, timeout_s: float = 60.0) -> None:
         """Put a file there, with the folders above it."""
-        script = 'mkdir -p -- "$(dirname -- "$1")" && cat > "$1" && chmod "$2" -- "$1"'
-        code, _ = self.execute(["/bin/sh", "-c", script, "sh", path, f"{mode:o}"], stdin=data, timeout_s=timeout_s)
-        if code != 0:
-            raise LaunchError(f"{self._where}: {path} cannot be written")
+        self._errand("write", timeout_s, path, data=base64.b64encode(data).decode(), mode=mode)
+
+    def datagram(self, host: str, port: int, data: bytes) -> None:
+        """Let the node send one UDP datagram to a numeric address."""
+        answer = self._forkserver().ask("datagram", _STEP_S, host=host, port=port, data=base64.b64encode(data).decode())
+        if "error" in answer:
+            raise LaunchError(f"{self._where}: no datagram can be sent to {host}:{port}: {answer['error']}")
+
+    def _errand(self, do: str, timeout_s: float, path: str, **more: object) -> dict[str, Any]:
+        answer = self._forkserver().ask(do, timeout_s, path=path, **more)
+        if "error" in answer:
+            done = "written" if do == "write" else do
+            raise LaunchError(f"{self._where}: {path} cannot be {done}: {answer['error']}")
+        return answer
 
     def close(self) -> None:
         """Close it; commands under way are ended by their supervisors. Any number of times."""

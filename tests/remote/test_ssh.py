@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -145,3 +146,31 @@ def test_a_node_without_python_says_so(sshd: Sshd) -> None:
             connection.run(["true"], timeout_s=DEADLINE_S)
     finally:
         connection.close()
+
+
+def test_datagrams(connection: Connection) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.bind(("127.0.0.1", 0))
+        sock.settimeout(DEADLINE_S)
+        connection.datagram("127.0.0.1", sock.getsockname()[1], b"a canary")
+        assert sock.recv(100) == b"a canary"
+        with pytest.raises(LaunchError, match="no datagram can be sent to 127.0.0.1"):
+            connection.datagram("127.0.0.1", sock.getsockname()[1], bytes(1 << 17))
+
+
+def test_many_threads_ask_at_once(connection: Connection, tmp_path: Path) -> None:
+    """The fork server takes a number that is lower than another for an old one, and would never answer it."""
+
+    def ask(i: int) -> bytes | None:
+        connection.write(str(tmp_path / str(i)), b"%d" % i)
+        if i % 5 == 0:
+            assert connection.run(["true"]).code == 0
+        return connection.read(str(tmp_path / str(i)), timeout_s=DEADLINE_S)
+
+    with ThreadPoolExecutor(16) as pool:
+        assert list(pool.map(ask, range(60))) == [b"%d" % i for i in range(60)]
+
+
+def test_a_file_that_cannot_be_read_is_an_error(connection: Connection, tmp_path: Path) -> None:
+    with pytest.raises(LaunchError, match="cannot be read: Is a directory"):
+        connection.read(str(tmp_path))

@@ -103,14 +103,10 @@ class Tap:
         return data or b""
 
     def _canary(self, what: str) -> bytes:
-        payload = f"impilab canary {what} {self._node.name} {secrets.token_hex(16)}"
-        script = 'printf %s "$1" > "/dev/udp/$2/$3"'  # one write, one datagram
+        payload = f"impilab canary {what} {self._node.name} {secrets.token_hex(16)}".encode()
         with lab_fault(self._node.name):
-            argv = ["/bin/bash", "-c", script, "bash", payload, self._gateway, str(_DISCARD)]
-            code, _ = self._node.connection.execute(argv)
-        if code != 0:
-            raise LabError(f"{self._node.name}: the canary could not be sent")
-        return payload.encode()
+            self._node.connection.datagram(self._gateway, _DISCARD, payload)
+        return payload
 
     def _statistics(self) -> int:
         """Packets that the kernel dropped since the beginning of the lab, which tcpdump tells when it gets USR1."""
