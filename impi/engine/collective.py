@@ -15,8 +15,9 @@ from impi.engine.payload import BufferSource, OctetSource, OctetTarget, Source
 from impi.errors import ImpiError
 from impi.semantics.datatype import TypeMap
 from impi.semantics.lazynumpy import np
+from impi.semantics.wordops import numbers
 
-__all__ = ["ArrayCodec", "Codec", "CollectiveOperation", "OctetCodec"]
+__all__ = ["ArrayCodec", "Codec", "CollectiveOperation", "NumbersCodec", "OctetCodec"]
 
 
 class Codec(Room, Protocol):
@@ -82,6 +83,36 @@ class ArrayCodec:
     def fresh(self, like: Any) -> Any:
         """Another array of the same kind."""
         return np.empty_like(like)
+
+
+class NumbersCodec:
+    """Values are memoryviews of native numbers, for reductions without numpy (:mod:`impi.semantics.wordops`)."""
+
+    def __init__(self, datatype: TypeMap, code: str, long_size: int) -> None:
+        self._datatype = datatype
+        self._code = code
+        self._long_size = long_size
+
+    def encode(self, value: memoryview) -> Source:
+        """external32 or native, as the way requires."""
+        return BufferSource(self._datatype, self.view(value), 0, len(value), self._long_size)
+
+    def decode(self, data: bytearray, *, external: bool) -> memoryview:
+        """Fresh numbers."""
+        count = len(data) // self._datatype.packed_size(1, external=external, long_size=self._long_size)
+        octets = bytearray(count * self._datatype.size)
+        if count:
+            view = memoryview(octets)
+            self._datatype.unpack(memoryview(data), view, 0, count, external=external, long_size=self._long_size)
+        return numbers(octets, self._code)
+
+    def view(self, value: memoryview) -> memoryview:
+        """The octets in memory."""
+        return value.cast("B") if len(value) else memoryview(bytearray())
+
+    def fresh(self, like: memoryview) -> memoryview:
+        """As many others."""
+        return numbers(bytearray(like.nbytes), self._code)
 
 
 class CollectiveOperation:

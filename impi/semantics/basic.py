@@ -103,6 +103,11 @@ class Basic:
     def __repr__(self) -> str:
         return f"Basic({self.name})"
 
+    @property
+    def code(self) -> str:
+        """What numpy calls it, and the reductions of MPI libraries: such as ``i4``; a void type is ``V16``."""
+        return str(self._codes[0])
+
     if not TYPE_CHECKING:  # or all attributes would seem to be there
 
         def __getattr__(self, name: str) -> Any:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
+from array import array
+
 from mpi4py import MPI
 from report import Report  # type: ignore[import-not-found]
 
@@ -11,21 +12,21 @@ comm = MPI.COMM_WORLD
 rank, size = report.rank, report.size
 to, source = (rank + size // 2) % size, (rank - size // 2) % size
 
-into = np.zeros(20, dtype=np.uint8)
+into = bytearray(20)
 note = comm.Irecv(into, source, 72)
-data = np.array(report.numbers("nonblocking/bcast", 15) if rank == 0 else [0] * 15, dtype=np.int32)
+data = array("i", report.numbers("nonblocking/bcast", 15) if rank == 0 else [0] * 15)
 every = [report.numbers(f"nonblocking/{r}", 9) for r in range(size)]
-total = np.zeros(9, dtype=np.int32)
-pieces = np.zeros(9 * size, dtype=np.int32)
+total = array("i", bytes(36))
+pieces = array("i", bytes(36 * size))
 requests = [
     comm.Ibcast(data, 0),
-    comm.Iallreduce(np.array(every[rank], dtype=np.int32), total, MPI.SUM),
+    comm.Iallreduce(array("i", every[rank]), total, MPI.SUM),
     comm.Ibarrier(),
-    comm.Iallgather(np.array(every[rank], dtype=np.int32), pieces),
+    comm.Iallgather(array("i", every[rank]), pieces),
 ]
-comm.Send(np.frombuffer(report.octets(f"nonblocking/note/{rank}", 20), dtype=np.uint8), to, 72)
+comm.Send(report.octets(f"nonblocking/note/{rank}", 20), to, 72)
 note.Wait()
-report.check("message", into.tobytes(), report.octets(f"nonblocking/note/{source}", 20))
+report.check("message", bytes(into), report.octets(f"nonblocking/note/{source}", 20))
 for request in reversed(requests):
     request.Wait()
 report.check("bcast", data.tolist(), report.numbers("nonblocking/bcast", 15))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
+from array import array
+
 from mpi4py import MPI
 from report import Report  # type: ignore[import-not-found]
 
@@ -10,13 +11,13 @@ report = Report(MPI)
 comm = MPI.COMM_WORLD
 rank, size = report.rank, report.size
 
-values, total = np.zeros(7, dtype=np.int32), np.zeros(7, dtype=np.int32)
-data = np.zeros(11, dtype=np.int32)
+values, total = array("i", bytes(28)), array("i", bytes(28))
+data = array("i", bytes(44))
 requests = [comm.Allreduce_init(values, total, MPI.SUM), comm.Bcast_init(data, size - 1)]
 for turn in range(3):
     every = [report.numbers(f"persistent/{turn}/{r}", 7) for r in range(size)]
-    values[:] = every[rank]
-    data[:] = report.numbers(f"persistent/bcast/{turn}", 11) if rank == size - 1 else 0
+    values[:] = array("i", every[rank])
+    data[:] = array("i", report.numbers(f"persistent/bcast/{turn}", 11) if rank == size - 1 else [0] * 11)
     MPI.Prequest.Startall(requests)
     MPI.Request.Waitall(requests)
     report.check(f"sum of turn {turn}", total.tolist(), [sum(column) for column in zip(*every, strict=True)])

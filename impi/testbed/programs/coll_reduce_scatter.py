@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
+from array import array
+
 from mpi4py import MPI
 from report import Report  # type: ignore[import-not-found]
 
@@ -12,13 +13,13 @@ rank, size = report.rank, report.size
 
 every = [report.numbers(f"reduce-scatter/{r}", size * (size + 5)) for r in range(size)]
 sums = [sum(column) for column in zip(*every, strict=True)]
-mine = np.array(every[rank], dtype=np.int32)
-block = np.zeros(5, dtype=np.int32)
+mine = array("i", every[rank])
+block = array("i", bytes(20))
 comm.Reduce_scatter_block(mine[: 5 * size], block, MPI.SUM)
 report.check("blocks", block.tolist(), sums[5 * rank : 5 * rank + 5])
 counts = [2 * r + 1 for r in range(size)]
 own = mine[: sum(counts)]
-part = np.zeros(counts[rank], dtype=np.int32)
+part = array("i", bytes(4 * counts[rank]))
 comm.Reduce_scatter(own, part, counts, MPI.SUM)
 start = sum(counts[:rank])
 report.check("several lengths", part.tolist(), sums[start : start + counts[rank]])

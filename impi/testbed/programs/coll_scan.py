@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
+from array import array
+
 from mpi4py import MPI
 from report import Report  # type: ignore[import-not-found]
 
@@ -11,11 +12,11 @@ comm = MPI.COMM_WORLD
 rank, size = report.rank, report.size
 
 every = [report.numbers(f"scan/{r}", 10) for r in range(size)]
-mine = np.array(every[rank], dtype=np.int32)
-total = np.zeros(10, dtype=np.int32)
+mine = array("i", every[rank])
+total = array("i", bytes(40))
 comm.Scan(mine, total, MPI.SUM)
 report.check("scan", total.tolist(), [sum(column) for column in zip(*every[: rank + 1], strict=True)])
-before = np.full(10, -1, dtype=np.int32)
+before = array("i", [-1] * 10)
 comm.Exscan(mine, before, MPI.SUM)
 expected = [sum(column) for column in zip(*every[:rank], strict=True)] if rank else [-1] * 10
 report.check("exscan", before.tolist(), expected)

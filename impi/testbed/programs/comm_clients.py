@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
+from array import array
+
 from mpi4py import MPI
 from report import Report  # type: ignore[import-not-found]
 
@@ -15,13 +16,13 @@ home = comm.Split(int(color or 0), rank)
 report.check("one client", home.allgather(rank), report.clients[report.client])
 firsts = comm.Split(0 if home.Get_rank() == 0 else MPI.UNDEFINED, rank)
 every = {r: report.numbers(f"clients/{r}", 4) for r in range(size)}
-inside = np.zeros(4, dtype=np.int32)
-home.Reduce(np.array(every[rank], dtype=np.int32), inside, MPI.SUM, 0)
-total = np.zeros(4, dtype=np.int32)
+inside = array("i", bytes(16))
+home.Reduce(array("i", every[rank]), inside, MPI.SUM, 0)
+total = array("i", bytes(16))
 if firsts != MPI.COMM_NULL:
     n, me = firsts.Get_size(), firsts.Get_rank()
     right, left = (me + 1) % n, (me - 1) % n
-    theirs = np.zeros(4, dtype=np.int32)
+    theirs = array("i", bytes(16))
     firsts.Sendrecv(inside, right, 7, theirs, left, 7)
     expected = [sum(column) for column in zip(*(every[r] for r in report.clients[left]), strict=True)]
     report.check("the left client's", theirs.tolist(), expected)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
+from array import array
+
 from mpi4py import MPI
 from report import Report  # type: ignore[import-not-found]
 
@@ -12,16 +13,16 @@ rank, size = report.rank, report.size
 
 right, left = (rank + 1) % size, (rank - 1) % size
 twin = comm.Dup()
-into = np.zeros(24, dtype=np.uint8)
-twin.Sendrecv(np.frombuffer(report.octets(f"dup/{rank}", 24), dtype=np.uint8), right, 7, into, left, 7)
-report.check("around the duplicate", into.tobytes(), report.octets(f"dup/{left}", 24))
+into = bytearray(24)
+twin.Sendrecv(report.octets(f"dup/{rank}", 24), right, 7, into, left, 7)
+report.check("around the duplicate", bytes(into), report.octets(f"dup/{left}", 24))
 
 half = comm.Split(rank % 2, -rank)  # descending: the order is the key's, not the rank's
 members = sorted((r for r in range(size) if r % 2 == rank % 2), reverse=True)
 report.check("size and rank in the half", (half.Get_size(), half.Get_rank()), (len(members), members.index(rank)))
-total = np.zeros(1, dtype=np.int32)
-half.Allreduce(np.array([rank], dtype=np.int32), total, MPI.SUM)
-report.check("sum over the half", int(total[0]), sum(members))
+total = array("i", [0])
+half.Allreduce(array("i", [rank]), total, MPI.SUM)
+report.check("sum over the half", total[0], sum(members))
 report.check("members of the half", half.allgather(rank), members)
 half.Free()
 twin.Free()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
+from array import array
+
 from mpi4py import MPI
 from report import Report  # type: ignore[import-not-found]
 
@@ -11,8 +12,8 @@ comm = MPI.COMM_WORLD
 rank, size = report.rank, report.size
 to, source = (rank + size // 2) % size, (rank - size // 2) % size
 
-ints = np.array(report.numbers(f"pack/int/{rank}", 4), dtype=np.int32)
-doubles = np.array(report.numbers(f"pack/double/{rank}", 3), dtype=np.float64)
+ints = array("i", report.numbers(f"pack/int/{rank}", 4))
+doubles = array("d", report.numbers(f"pack/double/{rank}", 3))
 buffer = bytearray(MPI.INT.Pack_size(4, comm) + MPI.DOUBLE.Pack_size(3, comm))
 position = MPI.INT.Pack(ints, buffer, 0, comm)
 position = MPI.DOUBLE.Pack(doubles, buffer, position, comm)
@@ -20,7 +21,7 @@ into = bytearray(len(buffer))
 status = MPI.Status()
 comm.Sendrecv([buffer, position, MPI.PACKED], to, 85, [into, len(into), MPI.PACKED], source, 85, status)
 report.check("octets", status.Get_count(MPI.PACKED), 4 * 4 + 3 * 8)
-got_ints, got_doubles = np.zeros(4, dtype=np.int32), np.zeros(3)
+got_ints, got_doubles = array("i", bytes(16)), array("d", bytes(24))
 position = MPI.INT.Unpack(into, 0, got_ints, comm)
 MPI.DOUBLE.Unpack(into, position, got_doubles, comm)
 report.check("ints", got_ints.tolist(), report.numbers(f"pack/int/{source}", 4))

@@ -1,0 +1,86 @@
+"""The reductions of :mod:`.op` on a few integers or doubles without numpy, which a short program never loads otherwise.
+
+Values are memoryviews of native numbers, so that parts of them are aliases, as of arrays.
+"""
+
+from __future__ import annotations
+
+import operator
+from array import array
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from impi.semantics.datatype import TypeMap
+
+__all__ = ["OPS", "code_of", "combine", "join", "numbers", "worth"]
+
+_MOST: Final = 1 << 16
+"""Elements for which importing numpy would take longer."""
+_CODES: Final = {
+    **{f"i{size}": code for size, code in ((1, "b"), (2, "h"), (4, "i"), (8, "q"))},
+    **{f"u{size}": code for size, code in ((1, "B"), (2, "H"), (4, "I"), (8, "Q"))},
+    "f8": "d",
+}
+"""By the names of numpy, and of libraries' elements: those of :mod:`array`."""
+
+
+def _maximum(a: Any, b: Any) -> Any:
+    return a if a >= b or a != a else b  # noqa: PLR0124  (what is not a number wins, as in numpy)
+
+
+def _minimum(a: Any, b: Any) -> Any:
+    return a if a <= b or a != a else b  # noqa: PLR0124
+
+
+OPS: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    "MAX": _maximum,
+    "MIN": _minimum,
+    "SUM": operator.add,
+    "PROD": operator.mul,
+    "LAND": lambda a, b: int(bool(a and b)),
+    "BAND": operator.and_,
+    "LOR": lambda a, b: int(bool(a or b)),
+    "BOR": operator.or_,
+    "LXOR": lambda a, b: int(bool(a) is not bool(b)),
+    "BXOR": operator.xor,
+}
+"""By name, of two numbers; which of them are defined for a type, :func:`impi.semantics.op.check` says."""
+
+
+def code_of(datatype: TypeMap) -> str:
+    """What :mod:`array` calls the elements of a predefined type; empty: it has none such, or not with these rules."""
+    return _CODES.get(datatype.runs[0].basic.code, "") if datatype.name and len(datatype.runs) == 1 else ""
+
+
+def worth(count: int) -> bool:
+    """Whether so few elements are better combined here, where numpy is not loaded."""
+    return count <= _MOST
+
+
+def numbers(octets: memoryview | bytearray, code: str) -> memoryview:
+    """The elements that lie there, as a value."""
+    view = memoryview(octets).cast("B") if len(octets) else memoryview(bytearray())  # nothing cannot be cast
+    return view.cast(code)  # type: ignore[call-overload, no-any-return]
+
+
+def join(values: Sequence[memoryview]) -> memoryview:
+    """Values one after the other, as one."""
+    return numbers(bytearray(b"".join(values)), values[0].format)
+
+
+def combine(op: str, code: str) -> Callable[[memoryview, memoryview], memoryview]:
+    """``combine(invec, inoutvec)``: as :func:`impi.semantics.op.apply`, and returns ``inoutvec``."""
+    function = OPS[op]
+    width = array(code).itemsize
+    low = 0 if code.isupper() else -(1 << (8 * width - 1))
+    mask = (1 << (8 * width)) - 1
+
+    def run(invec: memoryview, inoutvec: memoryview) -> memoryview:
+        try:
+            inoutvec[:] = array(code, map(function, invec, inoutvec))
+        except OverflowError:  # it wraps, as in C
+            wrapped = (((function(a, b) - low) & mask) + low for a, b in zip(invec, inoutvec, strict=True))
+            inoutvec[:] = array(code, wrapped)
+        return inoutvec
+
+    return run
