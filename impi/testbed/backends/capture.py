@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 import secrets
+import struct
 import time
-from typing import Final
+from typing import Any, Final
 
 from docker.errors import DockerException
 from docker.models.containers import Container
@@ -19,7 +20,7 @@ from impi.testbed.backends.nodes import SshNode, lab_fault
 from impi.testbed.backends.pcap import HEADER_OCTETS, between
 from impi.testbed.runner import Capture
 
-__all__ = ["CAPTURE_FOLDER", "CAPTURE_RIGHTS", "CAPTURE_SHARES", "Tap", "tcpdump"]
+__all__ = ["CAPTURE_FOLDER", "CAPTURE_RIGHTS", "CAPTURE_SHARES", "Tap", "Teller", "capturing"]
 
 CAPTURE_FOLDER: Final = "/cap"
 CAPTURE_RIGHTS: Final = ("NET_RAW", "SETUID", "SETGID")
@@ -27,6 +28,8 @@ CAPTURE_SHARES: Final = 65536  # of the processor, where a node has 1024
 _SEEN_S: Final = 10.0
 _TURN_S: Final = 0.01
 _DISCARD: Final = 9  # the port of a service that nobody runs; sent to the gateway, so that no other node sees it
+_CHUNK: Final = 1 << 16
+_FRAME: Final = struct.Struct(">BxxxL")
 _STATISTICS: Final = re.compile(rb"tcpdump: \d+ packets? captured, .*?(\d+) packets? dropped by kernel")
 _MOST_BUFFER_KIB: Final = 131072
 _ALL_BUFFERS_KIB: Final = 1 << 20
@@ -35,26 +38,77 @@ _ALL_BUFFERS_KIB: Final = 1 << 20
 _SNAPLEN: Final = 65550
 
 
-def tcpdump(node: str, nodes: int) -> list[str]:
-    """The argument vector of one node's capture, in a lab of so many.
+# tcpdump itself is to be process 1, which gets our signals. A line on standard input makes it tell its statistics: to
+# signal it by way of the engine costs a process of the engine's each time.
+_SCRIPT: Final = 'exec 3<&0; (sleep "$0"; kill -TERM 1) & while read -r _ <&3; do kill -USR1 1; done & exec "$@"'
+
+
+def capturing(node: str, nodes: int, seconds: float) -> list[str]:
+    """The argument vector of one node's capture, in a lab of so many, which ends after so long.
 
     Immediate mode: else a packet reaches the file up to a second later. The lab's own SSH is left out.
     """
     buffer = min(_MOST_BUFFER_KIB, _ALL_BUFFERS_KIB // nodes)
     argv = ["tcpdump", "-Z", "root", "-i", "eth0", "--immediate-mode", "-B", str(buffer), "-U", "-s", str(_SNAPLEN)]
-    return [*argv, "-w", _path(node), "udp or (tcp and not port 2222)"]
+    argv += ["-w", _path(node), "udp or (tcp and not port 2222)"]
+    return ["/bin/sh", "-c", _SCRIPT, str(int(seconds)), *argv]
 
 
 def _path(node: str) -> str:
     return f"{CAPTURE_FOLDER}/{node}.pcap"
 
 
+class Teller:
+    """What a capture prints, and how it is asked for its statistics: by its standard streams.
+
+    Made before the container is started, or what it prints first may come together with the engine's own answer.
+    """
+
+    def __init__(self, sidecar: Container) -> None:
+        self._stream: Any = sidecar.attach_socket(params={"stdin": 1, "stderr": 1, "stream": 1})
+        self._socket: Any = getattr(self._stream, "_sock", self._stream)
+        self._received = b""
+        self._said = b""
+
+    def dropped(self, timeout_s: float) -> int | None:
+        """Packets that the kernel has dropped since the capture began; None: it does not tell. OSError: it is gone."""
+        self._said = b""
+        self._socket.sendall(b"\n")
+        deadline = time.monotonic() + timeout_s
+        while not (found := _STATISTICS.search(self._said)):
+            self._socket.settimeout(max(0.001, deadline - time.monotonic()))
+            try:
+                data = self._socket.recv(_CHUNK)
+            except TimeoutError:
+                return None
+            if not data:
+                raise OSError("its streams are closed")
+            self._take(data)
+        return int(found[1])
+
+    def _take(self, data: bytes) -> None:
+        """The engine's frames: one octet of kind, three of nothing, four of length."""
+        self._received += data
+        while len(self._received) >= _FRAME.size:
+            _, length = _FRAME.unpack_from(self._received)
+            if len(self._received) < _FRAME.size + length:
+                return
+            self._said += self._received[_FRAME.size : _FRAME.size + length]
+            self._received = self._received[_FRAME.size + length :]
+
+    def close(self) -> None:
+        """Let go of it."""
+        getattr(self._stream, "_response", self._stream).close()  # the one has the other
+        self._socket.close()
+
+
 class Tap:
     """The capture of one node. LabError: it does not run, or a canary did not arrive."""
 
-    def __init__(self, node: SshNode, sidecar: Container, gateway: str) -> None:
+    def __init__(self, node: SshNode, sidecar: Container, teller: Teller, gateway: str) -> None:
         self._node = node
         self._sidecar = sidecar
+        self._teller = teller
         self._gateway = gateway
         self._offset = HEADER_OCTETS
         self._header = b""
@@ -108,24 +162,27 @@ class Tap:
             self._node.connection.datagram(self._gateway, _DISCARD, payload)
         return payload
 
+    def close(self) -> None:
+        """Let go of the sidecar, which goes on."""
+        self._teller.close()
+
     def _statistics(self) -> int:
-        """Packets that the kernel dropped since the beginning of the lab, which tcpdump tells when it gets USR1."""
+        """Packets that the kernel dropped since the beginning of the lab."""
         try:
-            told = len(_STATISTICS.findall(self._sidecar.logs()))
-            self._sidecar.kill("USR1")
-            deadline = time.monotonic() + _SEEN_S
-            while len(found := _STATISTICS.findall(self._sidecar.logs())) <= told:
-                self._check_alive(deadline, "tcpdump did not tell its statistics")
-                time.sleep(_TURN_S)
-        except (DockerException, OSError) as error:
+            dropped = self._teller.dropped(_SEEN_S)
+        except OSError as error:
             raise LabError(f"{self._node.name}: tcpdump cannot be asked for its statistics: {error}") from error
-        return int(found[-1])
+        if dropped is None:
+            raise self._mute("tcpdump did not tell its statistics")
+        return dropped
 
     def _check_alive(self, deadline: float, what: str) -> None:
-        if time.monotonic() < deadline:
-            return
+        if time.monotonic() >= deadline:
+            raise self._mute(what)
+
+    def _mute(self, what: str) -> LabError:
         try:
             said = self._sidecar.logs(tail=5).decode("utf-8", "replace").strip()
         except (DockerException, OSError) as error:
             said = str(error)
-        raise LabError(f"{self._node.name}: {what}; tcpdump said: {said}")
+        return LabError(f"{self._node.name}: {what}; tcpdump said: {said}")

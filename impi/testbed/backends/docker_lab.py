@@ -18,7 +18,7 @@ from docker.types import LogConfig
 
 from impi.errors import LabError, LaunchError
 from impi.remote.ssh import Connection, Key, new_key
-from impi.testbed.backends.capture import CAPTURE_FOLDER, CAPTURE_RIGHTS, CAPTURE_SHARES, Tap, tcpdump
+from impi.testbed.backends.capture import CAPTURE_FOLDER, CAPTURE_RIGHTS, CAPTURE_SHARES, Tap, Teller, capturing
 from impi.testbed.backends.contents import HOME, SOURCES, SSH_PORT, UID, USER, contents, sources
 from impi.testbed.backends.copies import mounts, quicken
 from impi.testbed.backends.docker_network import gateway, make_network
@@ -49,8 +49,6 @@ _SPARED: Final = (
     *("sshd:", "/usr/sbin/sshd", "sshd ", "/sbin/docker-init", _TIMER[0]),
     f"{_PYTHON} -I -S -c import os",
 )
-_TIMED: Final = '(sleep "$0"; kill -TERM 1) & exec "$@"'
-"""tcpdump itself is to be process 1, which gets our signals."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,10 +217,11 @@ class DockerLab:
     def close(self) -> None:
         """Remove all of it, or let go of it if it is held. Any number of times, also while the interpreter ends."""
         with self._closing:
-            nodes, self._nodes, self._taps = list(self._nodes.values()), {}, []
-            for node in nodes:
+            taps, self._taps = self._taps, []
+            nodes, self._nodes = list(self._nodes.values()), {}
+            for close in (*(tap.close for tap in taps), *(node.connection.close for node in nodes)):
                 with contextlib.suppress(OSError, EOFError):
-                    node.connection.close()
+                    close()
             containers, self._containers = self._containers, []
             network, self._network = self._network, None
             volume, self._volume = self._volume, ""
@@ -331,7 +330,8 @@ class DockerLab:
     def _start_capture(self, node: SshNode, container: Container, addresses: Mapping[str, str]) -> Tap:
         sidecar = self._client.containers.create(
             self._plan.images["base"],
-            ["/bin/sh", "-c", _TIMED, str(int(self._plan.terms.ttl_s)), *tcpdump(node.name, len(addresses))],
+            capturing(node.name, len(addresses), self._plan.terms.ttl_s),
+            stdin_open=True,
             auto_remove=True,
             name=f"{container.name}-capture",
             user="0",
@@ -346,8 +346,13 @@ class DockerLab:
             labels=self._labels,
         )
         self._containers.append(sidecar)
-        sidecar.start()
-        return Tap(node, sidecar, gateway(addresses))
+        teller = Teller(sidecar)
+        try:
+            sidecar.start()
+        except BaseException:
+            teller.close()
+            raise
+        return Tap(node, sidecar, teller, gateway(addresses))
 
     def _where(self, container: Container, name: str, address: str) -> NodeAccess:
         if not self._plan.publish:

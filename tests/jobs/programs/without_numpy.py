@@ -56,6 +56,22 @@ def together() -> None:
     assert all_of_them == array("i", [n for source in range(size) for n in pattern("i", 3, source)])
 
 
+def reductions() -> None:
+    total = array("i", bytes(12))
+    comm.Allreduce(array("i", [rank, 2**31 - 1 if rank == 0 else 1, 5]), total, MPI.SUM)
+    assert total.tolist() == [sum(range(size)), (2**31 - 2 + size) % 2**32 - 2**32, 5 * size]  # it wraps, as in C
+    most = array("d", [-rank])
+    comm.Allreduce(MPI.IN_PLACE, most, MPI.MAX)
+    assert most[0] == 0.0
+    before = array("q", [7])
+    comm.Scan(array("q", [rank]), before, MPI.SUM)
+    assert before[0] == sum(range(rank + 1))
+    comm.Reduce(array("i", [rank]), total[:1] if rank == 0 else None, MPI.MIN, 0)
+    mine = array("B", [0])
+    comm.Reduce_scatter_block(array("B", range(size)), mine, MPI.BOR)
+    assert mine[0] == rank
+
+
 def objects() -> None:
     assert comm.sendrecv({"from": rank}, right, 4, source=left) == {"from": left}
     assert comm.bcast([rank], 0) == [0]
@@ -67,6 +83,7 @@ def objects() -> None:
 assert "numpy" not in sys.modules
 exchange()
 together()
+reductions()
 objects()
 half = comm.Split(rank % 2, rank)
 half.Barrier()
