@@ -9,8 +9,8 @@ from impi.testbed.roster import Roster
 
 # fmt: off
 __all__ = [
-    "COLLECTIVE", "CREATED", "DATALEN", "WORLD", "Case", "Crossing", "Ends", "across", "barrier", "bcast", "reduction",
-    "remote_pairs",
+    "COLLECTIVE", "CREATED", "DATALEN", "WORLD", "Case", "Crossing", "Ends", "across", "barrier", "bcast", "converging",
+    "reduction", "remote_pairs",
 ]
 # fmt: on
 
@@ -159,6 +159,19 @@ def reduction(roster: Roster, root: int, nbytes: int, partial: Callable[[int], b
         )
         for child, parent in _edges(participants, roster.client(root), low=True)
     ]
+
+
+def converging(roster: Roster, root: int) -> list[tuple[int, int, list[int]]]:
+    """(from, to, clients whose part travels), for what comes together at the root piece by piece (IMPI 4.12)."""
+    participants, top = _participants(roster, root), roster.client(root)
+    n = len(participants)
+    found = []
+    for child, parent in _edges(participants, top, low=True):
+        virtual = (roster.client(child) - top) % n
+        # Of a tree whose parents are without the lowest set bit, that bit is how many are at and below it.
+        below = range(virtual, min(virtual + (1 if n <= _LINEAR else virtual & -virtual), n))
+        found.append((child, parent, [(v + top) % n for v in below]))
+    return found
 
 
 def _participants(roster: Roster, root: int) -> list[int]:

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
-from impi.testbed.cases.base import COLLECTIVE, CREATED, WORLD, Case, Crossing, barrier, bcast, reduction
+from impi.testbed.cases.base import (
+    COLLECTIVE,
+    CREATED,
+    WORLD,
+    Case,
+    Crossing,
+    barrier,
+    bcast,
+    converging,
+    reduction,
+)
 from impi.testbed.programs.payload import external_doubles, external_ints, numbers, octets
 from impi.testbed.roster import Roster
 
@@ -37,14 +47,18 @@ def _rooted(roster: Roster, nonce: str) -> Iterator[Crossing]:
 
 
 def _gathered(roster: Roster, root: int, label: str, size: int, nonce: str) -> Iterator[Crossing]:
-    """Gather: each client's pieces from its master while short, everybody's own when long (IMPI 4.12)."""
-    for client, master in enumerate(roster.masters()):
-        if client == roster.client(root):
-            continue
-        pieces = {r: octets(nonce, f"{label}/{r}", size) for r in roster.of_client(client)}
-        sent = {master: b"".join(pieces.values())} if size < _XSIZE else pieces
-        for src, data in sent.items():
-            yield Crossing(src=src, dest=root, cid=COLLECTIVE, tag=_GATHER_TAG, nbytes=len(data), payload=data)
+    """Gather: the clients' pieces from their masters while short, everybody's own when long (IMPI 4.12)."""
+
+    def pieces(clients: Iterable[int]) -> bytes:
+        return b"".join(octets(nonce, f"{label}/{r}", size) for c in clients for r in roster.of_client(c))
+
+    if size < _XSIZE:
+        sent = [(src, dest, pieces(below)) for src, dest, below in converging(roster, root)]
+    else:
+        remote = (r for r in range(roster.size) if roster.remote(r, root))
+        sent = [(r, root, octets(nonce, f"{label}/{r}", size)) for r in remote]
+    for src, dest, data in sent:
+        yield Crossing(src=src, dest=dest, cid=COLLECTIVE, tag=_GATHER_TAG, nbytes=len(data), payload=data)
 
 
 def _all(roster: Roster, nonce: str) -> Iterator[Crossing]:
