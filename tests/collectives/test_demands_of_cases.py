@@ -1,4 +1,4 @@
-"""What the lab's cases demand to cross is what the algorithms send, for any number of clients: made twice, so compared."""
+"""What the cases demand to cross is what the algorithms send, for any number of clients: made twice, so compared."""
 
 from __future__ import annotations
 
