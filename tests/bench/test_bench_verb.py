@@ -109,6 +109,7 @@ def test_compare_says_by_its_code_whether_anything_is_worse(tmp_path: Path, caps
         (["--runs", "0"], "'0' is not a number from 1"),
         (["--nonsense"], "unrecognized arguments"),
         (["compare", "one"], "compare needs two files"),
+        (["compare", "one", "two", "--plot", "x.svg"], "compare takes no --plot"),
         (["compare", "no-such-file", "other"], "no-such-file cannot be read"),
     ],
 )
