@@ -43,7 +43,9 @@ def bench(options: argparse.Namespace) -> int:
     """
     if options.what[:1] == ["compare"]:
         if options.plot or options.json:
-            raise UsageError("compare takes no --plot and no --json; impi bench show RUN.json --plot FILE draws one run")
+            raise UsageError(
+                "compare takes no --plot and no --json; impi bench show RUN.json --plot FILE draws one run"
+            )
         return _compare(options.what[1:])
     if options.plot:
         check_plot(options.plot)

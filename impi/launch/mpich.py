@@ -5,8 +5,12 @@ from __future__ import annotations
 from impi.launch.nodes import HERE
 from impi.launch.prefix import Installation
 from impi.launch.program import SSH_OPTIONS, Command, Program, agent, forwarded
+from impi.launch.reading import siblings_read
 
 __all__ = ["MpichLauncher"]
+
+_CMA = "MPIR_CVAR_CH4_CMA_ENABLE"
+"""Whether long local messages are read from the other process's memory."""
 
 
 class MpichLauncher:
@@ -34,8 +38,10 @@ class MpichLauncher:
 
     @staticmethod
     def _settings(program: Program, several: bool) -> dict[str, str]:
-        # process_vm_readv is forbidden in most containers, and MPICH aborts instead of doing without.
-        settings = {"MPIR_CVAR_CH4_CMA_ENABLE": "0"}
+        settings = {}
+        # Where it is forbidden, as in most containers, MPICH aborts instead of doing without.
+        if several or program.size == 1 or _CMA in program.environ or not siblings_read():
+            settings[_CMA] = "0"
         if program.crowded:
             settings["MPIR_CVAR_POLLS_BEFORE_YIELD"] = "1"
         if several:

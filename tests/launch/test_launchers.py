@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from impi.launch import mpich
 from impi.launch.mpich import MpichLauncher
 from impi.launch.nodes import parse
 from impi.launch.openmpi import OpenmpiLauncher
@@ -43,11 +44,20 @@ def test_mpich_on_one_node() -> None:
     assert argv[:3] == ["/m/bin/mpiexec", "-n", "2"]
     assert argv[-3:] == ["/bin/prog", "--nodes", "x y"]
     assert "-hosts" not in argv
-    assert env["MPIR_CVAR_CH4_CMA_ENABLE"] == "0"
     assert "MPIR_CVAR_CH4_NETMOD" not in env
     assert env["MPI4PY_LIBMPI"] == MPICH.library
     assert json.loads(env["IMPI_JOIN"]) == {**JOIN, "size": 2}
     assert {"IMPI_JOIN", "MPI4PY_LIBMPI", "PYTHONPATH"} <= set(argv[argv.index("-genvlist") + 1].split(","))
+
+
+@pytest.mark.parametrize("may", [False, True])
+def test_mpich_reads_the_others_memory_only_where_the_kernel_lets_it(
+    may: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mpich, "siblings_read", lambda: may)
+    for nodes, asks in (("localhost:2", True), ("localhost:1", False), ("far1:2,far2:1", False)):
+        _, env = only(MpichLauncher(MPICH).commands(program(nodes)))
+        assert env.get("MPIR_CVAR_CH4_CMA_ENABLE") == (None if may and asks else "0")
 
 
 def test_mpich_on_several_nodes() -> None:
