@@ -220,7 +220,7 @@ class DockerLab:
             taps, self._taps = self._taps, []
             nodes, self._nodes = list(self._nodes.values()), {}
             for close in (*(tap.close for tap in taps), *(node.connection.close for node in nodes)):
-                with contextlib.suppress(OSError, EOFError):
+                with contextlib.suppress(Exception):  # whatever it is, the rest of the lab must go
                     close()
             containers, self._containers = self._containers, []
             network, self._network = self._network, None
