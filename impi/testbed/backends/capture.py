@@ -162,10 +162,6 @@ class Tap:
             self._node.connection.datagram(self._gateway, _DISCARD, payload)
         return payload
 
-    def close(self) -> None:
-        """Let go of the sidecar, which goes on."""
-        self._teller.close()
-
     def _statistics(self) -> int:
         """Packets that the kernel dropped since the beginning of the lab."""
         try:

@@ -101,6 +101,7 @@ class DockerLab:
         self._nodes: dict[str, SshNode] = {}
         self._reached: dict[str, NodeAccess] = {}
         self._taps: list[Tap] = []
+        self._tellers: list[Teller] = []
         self._keys: tuple[Key, Key] | None = None
         self._closing = threading.Lock()
 
@@ -217,9 +218,9 @@ class DockerLab:
     def close(self) -> None:
         """Remove all of it, or let go of it if it is held. Any number of times, also while the interpreter ends."""
         with self._closing:
-            taps, self._taps = self._taps, []
+            tellers, self._tellers, self._taps = self._tellers, [], []
             nodes, self._nodes = list(self._nodes.values()), {}
-            for close in (*(tap.close for tap in taps), *(node.connection.close for node in nodes)):
+            for close in (*(teller.close for teller in tellers), *(node.connection.close for node in nodes)):
                 with contextlib.suppress(Exception):  # whatever it is, the rest of the lab must go
                     close()
             containers, self._containers = self._containers, []
@@ -347,11 +348,8 @@ class DockerLab:
         )
         self._containers.append(sidecar)
         teller = Teller(sidecar)
-        try:
-            sidecar.start()
-        except BaseException:
-            teller.close()
-            raise
+        self._tellers.append(teller)
+        sidecar.start()
         return Tap(node, sidecar, teller, gateway(addresses))
 
     def _where(self, container: Container, name: str, address: str) -> NodeAccess:

@@ -107,4 +107,5 @@ def test_an_edit_reaches_containers_that_run(monkeypatch):
         assert len(lab.end_capture()) == 4
         assert lab.sweep() == []
     finally:
+        lab.close()
         backend.remove(lab.name)
