@@ -193,7 +193,8 @@ def test_the_programs_choice_of_errors(choice: str, clean: bool, run_job: Callab
     )
     result = run_job([str(file)], ["mpich:1", "pure:1"])
     assert (set(result.codes) == {0}) is clean and (0 in result.codes) is clean, str(result)
-    assert result.out == ("raised\n" * 2 if clean else ""), str(result)
+    # Where both ranks end the job at once, an mpiexec may have time to comment on it.
+    assert result.out.count("raised\n") == (2 if clean else 0), str(result)
 
 
 @pytest.mark.parametrize("clients", [["mpich:3"], ["openmpi:2", "mpich:2"]], ids="+".join)
