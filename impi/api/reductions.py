@@ -48,62 +48,54 @@ def plan(message: Message, op: Op) -> Plan:
     name = op._predefined_name()
     if name in _OF_WINDOWS:
         raise error("ERR_OP", f"MPI_{name} is for one-sided communication only")
-    if name is None:
-        return _on_arrays(message, op, typemap, lambda a, b: op._call(_octets(a), _octets(b), message.datatype))
-    predefined.check(name, typemap)
+    if name is not None:
+        predefined.check(name, typemap)
+    long_size = transport.long_size()
     code = wordops.code_of(typemap)
+    value: Any
+    combine: Callable[[Any, Any], Any]
+    copy: Callable[[Any], Any]
+    join: Callable[[Any], Any]
+    codec: ArrayCodec | NumbersCodec
     if name in wordops.OPS and code and wordops.worth(message.count) and not loaded():
-        return _on_numbers(message, op, name, code)
-    return _on_arrays(message, op, typemap, lambda a, b: predefined.apply(name, a, b, typemap))
+        first, last = typemap.inside(message.view, message.offset, message.count)
+        value = wordops.numbers(message.view[first:last], code)
+        combine, copy, join = wordops.combine(name, code), wordops.copied, wordops.join
+        codec = NumbersCodec(typemap, code, long_size)
+    else:
+        dtype = typemap.dtype or np.dtype((np.void, typemap.extent))
+        value = np.ndarray((message.count,), dtype, message.view, message.offset)
+        combine, copy, join = _on_arrays(message, op, name, typemap), np.copy, np.concatenate
+        codec = ArrayCodec(typemap, dtype, long_size)
+    # External32 has one size at all clients, whatever the native one is.
+    octets = typemap.packed_size(1, external=True, long_size=long_size)
+    elements: Elements[Any] = Elements(octets, len, lambda value, start, end: value[start:end], join)
+    library = _library(name, typemap, message.count)
+    return Plan(value, Reduction(combine, op.Is_commutative(), copy, library, elements), codec)
 
 
-def _on_arrays(message: Message, op: Op, typemap: TypeMap, act: Callable[[Array, Array], object]) -> Plan:
-    dtype = typemap.dtype or np.dtype((np.void, typemap.extent))
-    value: Array = np.ndarray((message.count,), dtype, message.view, message.offset)
-
+def _on_arrays(message: Message, op: Op, name: str | None, typemap: TypeMap) -> Callable[[Array, Array], Array]:
     def combine(invec: Array, inoutvec: Array) -> Array:
-        act(invec, inoutvec)
+        if name is not None:
+            predefined.apply(name, invec, inoutvec, typemap)
+        else:
+            op._call(_octets(invec), _octets(inoutvec), message.datatype)
         return inoutvec
 
-    elements: Elements[Array] = Elements(_between(typemap), len, _part, np.concatenate)
-    reduction = Reduction(combine, op.Is_commutative(), np.copy, _library(message, op), elements)
-    return Plan(value, reduction, ArrayCodec(typemap, dtype, transport.long_size()))
-
-
-def _on_numbers(message: Message, op: Op, name: str, code: str) -> Plan:
-    typemap = transport.wire_type(message)
-    first, last = typemap.inside(message.view, message.offset, message.count)
-    elements: Elements[memoryview] = Elements(_between(typemap), len, _part, wordops.join)
-    reduction = Reduction(wordops.combine(name, code), op.Is_commutative(), _copied, _library(message, op), elements)
-    value = wordops.numbers(message.view[first:last], code)
-    return Plan(value, reduction, NumbersCodec(typemap, code, transport.long_size()))
+    return combine
 
 
 def _octets(value: Array) -> memoryview:
     return value.view(np.uint8).data
 
 
-def _part(value: Any, start: int, end: int) -> Any:
-    return value[start:end]
-
-
-def _copied(value: memoryview) -> memoryview:
-    return wordops.numbers(bytearray(value), value.format)
-
-
-def _between(typemap: TypeMap) -> int:
-    """Octets of an element between clients: external32 has one size at all of them, whatever the native one is."""
-    return typemap.packed_size(1, external=True, long_size=transport.long_size())
-
-
-def _library(message: Message, op: Op) -> tuple[str, str] | None:
+def _library(name: str | None, typemap: TypeMap, count: int) -> tuple[str, str] | None:
     """What MPI libraries call the operation and the elements, where they can reduce them."""
-    typemap, name = transport.wire_type(message), op._predefined_name()
     if name not in REDUCTIONS or not typemap.name or len(typemap.runs) != 1:
         return None
     element = typemap.runs[0].basic.code
     # Counts of libraries may be C ints.
-    known = element in REDUCIBLE and message.count * typemap.size <= INT_MAX
+    known = element in REDUCIBLE and count * typemap.size <= INT_MAX
     return (name, element) if known else None
 
 

@@ -54,65 +54,67 @@ class OctetCodec:
         return bytearray(like)
 
 
-class ArrayCodec:
-    """Values are one-dimensional arrays of native elements, for reductions."""
+class _ElementCodec:
+    """Values are native elements, one after the other, for reductions."""
 
-    def __init__(self, datatype: TypeMap, dtype: np.dtype[Any], long_size: int) -> None:
+    def __init__(self, datatype: TypeMap, long_size: int) -> None:
         self._datatype = datatype
-        self._dtype = dtype
         self._long_size = long_size
 
     def encode(self, value: Any) -> Source:
         """external32 or native, as the way requires."""
-        return BufferSource(self._datatype, self.view(value), 0, value.size, self._long_size)
+        return BufferSource(self._datatype, self.view(value), 0, len(value), self._long_size)
 
     def decode(self, data: bytearray, *, external: bool) -> Any:
-        """A fresh array."""
-        one = self._datatype.packed_size(1, external=external, long_size=self._long_size)
-        count = len(data) // one
-        value = np.empty(count, self._dtype)
+        """A fresh value."""
+        count = len(data) // self._datatype.packed_size(1, external=external, long_size=self._long_size)
+        value = self._empty(count)
         if count:
-            octets = value.view(np.uint8).data
+            octets = self.view(value)
             self._datatype.unpack(memoryview(data), octets, 0, count, external=external, long_size=self._long_size)
         return value
 
     def view(self, value: Any) -> memoryview:
-        """The octets in memory."""
-        return value.view(np.uint8).data if value.size else memoryview(bytearray())
+        """The octets in memory; of nothing, too, they can be written."""
+        return self._octets(value) if len(value) else memoryview(bytearray())
 
     def fresh(self, like: Any) -> Any:
-        """Another array of the same kind."""
-        return np.empty_like(like)
+        """As many others."""
+        return self._empty(len(like))
+
+    def _empty(self, count: int) -> Any:
+        raise NotImplementedError
+
+    def _octets(self, value: Any) -> memoryview:
+        raise NotImplementedError
 
 
-class NumbersCodec:
-    """Values are memoryviews of native numbers, for reductions without numpy (:mod:`impi.semantics.wordops`)."""
+class ArrayCodec(_ElementCodec):
+    """Values are one-dimensional arrays."""
+
+    def __init__(self, datatype: TypeMap, dtype: np.dtype[Any], long_size: int) -> None:
+        super().__init__(datatype, long_size)
+        self._dtype = dtype
+
+    def _empty(self, count: int) -> Any:
+        return np.empty(count, self._dtype)
+
+    def _octets(self, value: Any) -> memoryview:
+        return memoryview(value.view(np.uint8).data)
+
+
+class NumbersCodec(_ElementCodec):
+    """Values are memoryviews of numbers, without numpy (:mod:`impi.semantics.wordops`)."""
 
     def __init__(self, datatype: TypeMap, code: str, long_size: int) -> None:
-        self._datatype = datatype
+        super().__init__(datatype, long_size)
         self._code = code
-        self._long_size = long_size
 
-    def encode(self, value: memoryview) -> Source:
-        """external32 or native, as the way requires."""
-        return BufferSource(self._datatype, self.view(value), 0, len(value), self._long_size)
+    def _empty(self, count: int) -> memoryview:
+        return numbers(bytearray(count * self._datatype.size), self._code)
 
-    def decode(self, data: bytearray, *, external: bool) -> memoryview:
-        """Fresh numbers."""
-        count = len(data) // self._datatype.packed_size(1, external=external, long_size=self._long_size)
-        octets = bytearray(count * self._datatype.size)
-        if count:
-            view = memoryview(octets)
-            self._datatype.unpack(memoryview(data), view, 0, count, external=external, long_size=self._long_size)
-        return numbers(octets, self._code)
-
-    def view(self, value: memoryview) -> memoryview:
-        """The octets in memory."""
-        return value.cast("B") if len(value) else memoryview(bytearray())
-
-    def fresh(self, like: memoryview) -> memoryview:
-        """As many others."""
-        return numbers(bytearray(like.nbytes), self._code)
+    def _octets(self, value: memoryview) -> memoryview:
+        return value.cast("B")
 
 
 class CollectiveOperation:

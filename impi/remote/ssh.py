@@ -219,29 +219,31 @@ class Connection:
         """A file's octets from ``offset`` on, or None if there is no such file; also of /proc, where sizes are 0."""
         found = bytearray()
         while True:
-            more = self._errand("read", timeout_s, path, offset=offset + len(found), most=_CHUNK)["data"]
-            if more is None:
+            begin = offset + len(found)
+            more = self._errand("read", f"{path} cannot be read", timeout_s, path=path, offset=begin, most=_CHUNK)
+            if more["data"] is None:
                 return None
-            data = base64.b64decode(more)
+            data = base64.b64decode(more["data"])
             found += data
             if len(data) < _CHUNK:
                 return bytes(found)
 
     def write(self, path: str, data: bytes, *, mode: int = 0o644, timeout_s: float = 60.0) -> None:
         """Put a file there, with the folders above it."""
-        self._errand("write", timeout_s, path, data=base64.b64encode(data).decode(), mode=mode)
+        text = base64.b64encode(data).decode()
+        self._errand("write", f"{path} cannot be written", timeout_s, path=path, data=text, mode=mode)
 
     def datagram(self, host: str, port: int, data: bytes) -> None:
         """Let the node send one UDP datagram to a numeric address."""
-        answer = self._forkserver().ask("datagram", _STEP_S, host=host, port=port, data=base64.b64encode(data).decode())
-        if "error" in answer:
-            raise LaunchError(f"{self._where}: no datagram can be sent to {host}:{port}: {answer['error']}")
+        text = base64.b64encode(data).decode()
+        failing = f"no datagram can be sent to {host}:{port}"
+        self._errand("datagram", failing, _STEP_S, host=host, port=port, data=text)
 
-    def _errand(self, do: str, timeout_s: float, path: str, **more: object) -> dict[str, Any]:
-        answer = self._forkserver().ask(do, timeout_s, path=path, **more)
+    def _errand(self, do: str, failing: str, timeout_s: float, **errand: object) -> dict[str, Any]:
+        """Its answer; ``failing`` is what cannot be done where it is an error."""
+        answer = self._forkserver().ask(do, timeout_s, **errand)
         if "error" in answer:
-            done = "written" if do == "write" else do
-            raise LaunchError(f"{self._where}: {path} cannot be {done}: {answer['error']}")
+            raise LaunchError(f"{self._where}: {failing}: {answer['error']}")
         return answer
 
     def close(self) -> None:

@@ -14,7 +14,19 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from impi.semantics.lazynumpy import np
 
-__all__ = ["BASICS", "EXTERNAL", "EXTERNAL_LONG8", "NATIVE", "PAIRS", "Basic", "DType", "Kind", "Wire", "form_of"]
+__all__ = [
+    "BASICS",
+    "C_CODES",
+    "EXTERNAL",
+    "EXTERNAL_LONG8",
+    "NATIVE",
+    "PAIRS",
+    "Basic",
+    "DType",
+    "Kind",
+    "Wire",
+    "form_of",
+]
 
 DType: TypeAlias = "np.dtype[Any]"
 
@@ -122,7 +134,7 @@ class Basic:
 _LITTLE: Final = sys.byteorder == "little"
 _PARTS: Final = {"c8": "f4", "c16": "f8", "G": "g"}
 """A complex number is two real ones."""
-_C_CODES: Final = {
+C_CODES: Final = {
     "?": "?",
     "i1": "b",
     "i2": "h",
@@ -136,6 +148,7 @@ _C_CODES: Final = {
     "f4": "f",
     "f8": "d",
 }
+"""What :mod:`struct` and :mod:`array` call what numpy calls so."""
 
 
 def _measure(code: str) -> tuple[int, int]:
@@ -145,8 +158,8 @@ def _measure(code: str) -> tuple[int, int]:
         return 2 * size, align
     if code == "g":
         return ctypes.sizeof(ctypes.c_longdouble), ctypes.alignment(ctypes.c_longdouble)
-    size = struct.calcsize(_C_CODES[code])
-    return size, struct.calcsize("b" + _C_CODES[code]) - size
+    size = struct.calcsize(C_CODES[code])
+    return size, struct.calcsize("b" + C_CODES[code]) - size
 
 
 def _plain(name: str, kind: Kind, code: str) -> Basic:

@@ -10,17 +10,14 @@ from array import array
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from impi.semantics.basic import C_CODES
 from impi.semantics.datatype import TypeMap
 
-__all__ = ["OPS", "code_of", "combine", "join", "numbers", "worth"]
+__all__ = ["OPS", "code_of", "combine", "copied", "join", "numbers", "worth"]
 
 _MOST: Final = 1 << 16
 """Elements for which importing numpy would take longer."""
-_CODES: Final = {
-    **{f"i{size}": code for size, code in ((1, "b"), (2, "h"), (4, "i"), (8, "q"))},
-    **{f"u{size}": code for size, code in ((1, "B"), (2, "H"), (4, "I"), (8, "Q"))},
-    "f8": "d",
-}
+_CODES: Final = {name: code for name, code in C_CODES.items() if name[0] in "iu" or name == "f8"}
 """By the names of numpy, and of libraries' elements: those of :mod:`array`."""
 
 
@@ -61,6 +58,11 @@ def numbers(octets: memoryview | bytearray, code: str) -> memoryview:
     """The elements that lie there, as a value."""
     view = memoryview(octets).cast("B") if len(octets) else memoryview(bytearray())  # nothing cannot be cast
     return view.cast(code)  # type: ignore[call-overload, no-any-return]
+
+
+def copied(value: memoryview) -> memoryview:
+    """Another one of the same numbers."""
+    return numbers(bytearray(value), value.format)
 
 
 def join(values: Sequence[memoryview]) -> memoryview:
