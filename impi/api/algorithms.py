@@ -55,8 +55,14 @@ class Within:
     peers: int
     """Processes on the other side of an operation: all of one group, the remote group of two."""
 
-    def __init__(self, layout: Layout, rank: int, job: Job, *, native: bool = False) -> None:
-        """``native``: whether the vendor has collectives for the local phases; not for what only some members call."""
+    external: bool
+    """Whether the octets of an operation are external32."""
+
+    def __init__(self, layout: Layout, rank: int, job: Job, *, native: bool = False, external: bool = True) -> None:
+        """``native``: whether the vendor has collectives for the local phases; not for what only some members call.
+        ``external``: whether clients send each other external32; nobody does inside one.
+        """
+        self.external = external and layout.num_masters() > 1
         self.layout = layout
         self._native = native
         self.rank = rank
@@ -241,7 +247,8 @@ class Within:
 class Between:
     """From one group to the other."""
 
-    def __init__(self, rank: int, size: int, peers: int) -> None:
+    def __init__(self, rank: int, size: int, peers: int, *, external: bool = True) -> None:
+        self.external = external
         self.rank = rank
         self.size = size
         self.peers = peers

@@ -54,13 +54,13 @@ class BufferOperations:
     def _bcast(self, buf: Any, root: int) -> Start:
         do, role = self._algorithms, self._algorithms.role(root)
         message = simple(buf, readonly=role.is_root) if role.is_root or role.is_leaf else None
-        finish = None if role.is_root or message is None else _unpacker(message)
+        finish = None if role.is_root or message is None else _unpacker(message, do.external)
 
         def start() -> Request:
             if message is None:
                 return self._begin(do.bcast(root, None))
-            octets = transport.packed(message) if role.is_root else None
-            return self._begin(do.bcast(root, octets, transport.packed_size(message)), finish)
+            octets = transport.packed(message, do.external) if role.is_root else None
+            return self._begin(do.bcast(root, octets, transport.packed_size(message, do.external)), finish)
 
         return start
 
@@ -68,10 +68,10 @@ class BufferOperations:
         do, role = self._algorithms, self._algorithms.role(root)
         into = simple(recvbuf, readonly=False, blocks=do.peers) if role.is_root else None
         mine = self._contribution(sendbuf, lambda: None if into is None else into.block(do.rank), role.is_leaf)
-        finish = _placer(into, skip=self._own(sendbuf))
+        finish = _placer(into, do.external, skip=self._own(sendbuf))
 
         def start() -> Request:
-            piece = _octets(mine)
+            piece = _octets(mine, do.external)
             return self._begin(do.gather(root, piece, Fixed(len(piece)), len(piece)), finish)
 
         return start
@@ -80,33 +80,33 @@ class BufferOperations:
         do, role = self._algorithms, self._algorithms.role(root)
         into = vector(recvbuf, readonly=False, blocks=do.peers) if role.is_root else None
         mine = self._contribution(sendbuf, lambda: None if into is None else into.block(do.rank), role.is_leaf)
-        finish = _placer(into, skip=self._own(sendbuf))
-        return lambda: self._begin(do.gatherv(root, _octets(mine)), finish)
+        finish = _placer(into, do.external, skip=self._own(sendbuf))
+        return lambda: self._begin(do.gatherv(root, _octets(mine, do.external)), finish)
 
     def _scatter(self, sendbuf: Any, recvbuf: Any, root: int) -> Start:
         do, role = self._algorithms, self._algorithms.role(root)
         message = simple(sendbuf, readonly=True, blocks=do.peers) if role.is_root else None
         into = self._piece_room(recvbuf, role.is_leaf)
-        finish = None if into is None else _unpacker(into)
+        finish = None if into is None else _unpacker(into, do.external)
         one = into if message is None else message
-        packing = None if one is None else Fixed(transport.packed_size(one))
-        return lambda: self._begin(do.scatter(root, _blocks(message, do.peers), packing), finish)
+        packing = None if one is None else Fixed(transport.packed_size(one, do.external))
+        return lambda: self._begin(do.scatter(root, _blocks(message, do.peers, do.external), packing), finish)
 
     def _scatterv(self, sendbuf: Any, recvbuf: Any, root: int) -> Start:
         do, role = self._algorithms, self._algorithms.role(root)
         message = vector(sendbuf, readonly=True, blocks=do.peers) if role.is_root else None
         into = self._piece_room(recvbuf, role.is_leaf)
-        finish = None if into is None else _unpacker(into)
-        return lambda: self._begin(do.scatterv(root, _blocks(message, do.peers)), finish)
+        finish = None if into is None else _unpacker(into, do.external)
+        return lambda: self._begin(do.scatterv(root, _blocks(message, do.peers, do.external)), finish)
 
     def _allgather(self, sendbuf: Any, recvbuf: Any) -> Start:
         do = self._algorithms
         into = simple(recvbuf, readonly=False, blocks=do.peers)
         mine = self._contribution(sendbuf, lambda: into.block(do.rank))
-        finish = _placer(into, skip=self._own(sendbuf))
+        finish = _placer(into, do.external, skip=self._own(sendbuf))
 
         def start() -> Request:
-            piece = _octets(mine)
+            piece = _octets(mine, do.external)
             return self._begin(do.allgather(piece, Fixed(len(piece)), len(piece)), finish)
 
         return start
@@ -115,28 +115,34 @@ class BufferOperations:
         do = self._algorithms
         into = vector(recvbuf, readonly=False, blocks=do.peers)
         mine = self._contribution(sendbuf, lambda: into.block(do.rank))
-        sizes = Sized([transport.packed_size(into.block(r)) for r in range(do.peers)])
-        finish = _placer(into, skip=self._own(sendbuf))
-        return lambda: self._begin(do.allgatherv(_octets(mine), sizes), finish)
+        sizes = Sized([transport.packed_size(into.block(r), do.external) for r in range(do.peers)])
+        finish = _placer(into, do.external, skip=self._own(sendbuf))
+        return lambda: self._begin(do.allgatherv(_octets(mine, do.external), sizes), finish)
 
     def _alltoall(self, sendbuf: Any, recvbuf: Any) -> Start:
         do = self._algorithms
         into = simple(recvbuf, readonly=False, blocks=do.peers)
         message = into if self._in_place(sendbuf) else simple(sendbuf, readonly=True, blocks=do.peers)
-        packing = Fixed(transport.packed_size(message))
-        return lambda: self._begin(do.alltoall(snapshots(message, into, do.peers), packing), _placer(into))
+        packing = Fixed(transport.packed_size(message, do.external))
+        return lambda: self._begin(
+            do.alltoall(snapshots(message, into, do.peers, do.external), packing), _placer(into, do.external)
+        )
 
     def _alltoallv(self, sendbuf: Any, recvbuf: Any) -> Start:
         do = self._algorithms
         into = vector(recvbuf, readonly=False, blocks=do.peers)
         message = into if self._in_place(sendbuf) else vector(sendbuf, readonly=True, blocks=do.peers)
-        return lambda: self._begin(do.alltoallv(snapshots(message, into, do.peers)), _placer(into))
+        return lambda: self._begin(
+            do.alltoallv(snapshots(message, into, do.peers, do.external)), _placer(into, do.external)
+        )
 
     def _alltoallw(self, sendbuf: Any, recvbuf: Any) -> Start:
         do = self._algorithms
         into = vector_w(recvbuf, readonly=False, blocks=do.peers)
         message = into if self._in_place(sendbuf) else vector_w(sendbuf, readonly=True, blocks=do.peers)
-        return lambda: self._begin(do.alltoallv(snapshots(message, into, do.peers)), _placer(into))
+        return lambda: self._begin(
+            do.alltoallv(snapshots(message, into, do.peers, do.external)), _placer(into, do.external)
+        )
 
     # ---- reductions ------------------------------------------------------------------------------------
 
@@ -278,33 +284,39 @@ def _check_alike(message: Message, into: Message, sent: int, received: int) -> N
         raise ValueError(f"message: {sent} elements to send, but {received} to receive")
 
 
-def _octets(message: Message | None) -> Octets:
-    return b"" if message is None else transport.packed(message)
+def _octets(message: Message | None, external: bool) -> Octets:
+    return b"" if message is None else transport.packed(message, external)
 
 
-def _blocks(message: Message | VectorMessage | None, n: int) -> list[Octets] | None:
-    return None if message is None else [transport.packed(message.block(r)) for r in range(n)]
+def _blocks(message: Message | VectorMessage | None, n: int, external: bool) -> list[Octets] | None:
+    return None if message is None else [transport.packed(message.block(r), external) for r in range(n)]
 
 
-def snapshots(message: Message | VectorMessage | MessageW, into: Any, n: int) -> list[Octets]:
+def snapshots(
+    message: Message | VectorMessage | MessageW, into: Any, n: int, external: bool | None = None
+) -> list[Octets]:
     """The first ``n`` blocks as octets that stay what they are when ``into`` is written."""
-    return [transport.snapshot(message.block(r), into) for r in range(n)]
+    return [transport.snapshot(message.block(r), into, external) for r in range(n)]
 
 
-def _unpacker(message: Message) -> Callable[[Any], object]:
-    return lambda octets: transport.unpack(message, octets)
+def _unpacker(message: Message, external: bool) -> Callable[[Any], object]:
+    return lambda octets: transport.unpack(message, octets, external)
 
 
 def _placer(
-    into: Message | VectorMessage | MessageW | None, *, skip: int | None = None
+    into: Message | VectorMessage | MessageW | None, external: bool, *, skip: int | None = None
 ) -> Callable[[Any], object] | None:
-    return None if into is None else lambda pieces: place(into, pieces, skip=skip)
+    return None if into is None else lambda pieces: place(into, pieces, external, skip=skip)
 
 
 def place(
-    into: Message | VectorMessage | MessageW, pieces: Sequence[Octets | None] | None, *, skip: int | None = None
+    into: Message | VectorMessage | MessageW,
+    pieces: Sequence[Octets | None] | None,
+    external: bool | None = None,
+    *,
+    skip: int | None = None,
 ) -> None:
     """Put pieces into the blocks of a buffer; None leaves its block as it is."""
     for index, piece in enumerate(pieces or ()):
         if index != skip and piece is not None:
-            transport.unpack(into.block(index), piece)
+            transport.unpack(into.block(index), piece, external)

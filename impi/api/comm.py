@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, Self
 from impi.api import bsend, communicator, runtime
 from impi.api.algorithms import Algorithms
 from impi.api.attributes import Attributes
-from impi.api.collective_blocking import BlockingCollectives
 from impi.api.collective_nonblocking import NonblockingCollectives
 from impi.api.collective_objects import ObjectCollectives
 from impi.api.collective_persistent import PersistentCollectives
+from impi.api.collective_prompt import PromptCollectives
 from impi.api.communicator import Communicator
 from impi.api.constants import (
     CART,
@@ -59,7 +59,7 @@ class Comm(
     Handle,
     PointToPoint,
     Partitioned,
-    BlockingCollectives,
+    PromptCollectives,
     NonblockingCollectives,
     PersistentCollectives,
     ObjectCollectives,

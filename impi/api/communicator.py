@@ -14,6 +14,7 @@ from impi.api.bsend import Attached
 from impi.api.errhandler import Errhandler, initial
 from impi.api.handle import State
 from impi.api.info import Info
+from impi.api.prompt import Inside
 from impi.api.request import Request, null_send
 from impi.collectives import Algorithm, Fixed, Layout, inter
 from impi.collectives.steps import among
@@ -63,11 +64,13 @@ class Communicator(State):
         if peers is None:
             layout = Layout([job.procs[world].client for world in members])
             native = engine.vendor.world.collectives is not None
-            self.algorithms = Within(layout, rank, job, native=native)
+            self.algorithms = Within(layout, rank, job, native=native, external=engine.external)
         else:
-            self.algorithms = Between(rank, len(members), len(peers))
+            self.algorithms = Between(rank, len(members), len(peers), external=engine.external)
         self.topology = topology
         self.attributes = Attributes()
+        self.inside: Inside | None = None
+        """Its collectives by the library alone, where that can be."""
         self.errhandler: Errhandler = initial()
         self.info = Info.Create()
         self.name = ""
@@ -120,6 +123,7 @@ def _own(state: Communicator, context: Context, parent: Context | None) -> None:
     """The context is that of the communicator, which was made of ``parent``."""
     state.context = context
     context.owner = state
+    state.inside = Inside.of(runtime.engine(), context)
     state.errhandler = initial(parent.owner.errhandler if parent is not None else None)
     if parent is not None:
         state.attached.beyond = parent.owner.attached.beyond
@@ -164,7 +168,7 @@ def free(state: Communicator) -> None:
             raise
         context.shadow = None  # others may not come to free it, and the vendor may wait for them
     runtime.engine().close(context)
-    state.context = None
+    state.context = state.inside = None
 
 
 def start_duplicate(state: Communicator) -> tuple[Communicator, Request]:

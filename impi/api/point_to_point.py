@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from impi.api import bsend, runtime, transport
+from impi.api import bsend, prompt, runtime, transport
 from impi.api.buffers import plain, simple
 from impi.api.datatype import BYTE
 from impi.api.failing import Owner, failed, guarded
@@ -44,6 +44,7 @@ class PointToPoint:
     """The methods; :class:`impi.api.comm.Comm` brings the context."""
 
     _context: Context | None
+    _state: Any
     _unguarded = ("Recv", "Send")
 
     if TYPE_CHECKING:
@@ -58,13 +59,12 @@ class PointToPoint:
     def Send(self, buf: Any, dest: int, tag: int = 0) -> None:
         """Blocking send."""
         try:
-            # The commonest case first: there is a sender, so it is a good rank, and it looks at the tag.
-            context = self._context
+            # The commonest case first: there is a way, so it is a good rank, and who goes it looks at the rest.
             if (
-                context is not None
-                and (sender := context.senders.get(dest)) is not None
-                and (octets := plain(buf, readonly=True)) is not None
-                and sender(tag, octets, len(octets))
+                (state := self._state) is not None
+                and (context := state.context) is not None
+                and (send := context.sends.get(dest)) is not None
+                and send(buf, tag)
             ):
                 return
             operation = self._send(buf, dest, tag)[0]
@@ -126,6 +126,13 @@ class PointToPoint:
     def Recv(self, buf: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> None:
         """Blocking receive."""
         try:
+            if (
+                (state := self._state) is not None
+                and (context := state.context) is not None
+                and (receive := context.receives.get(source)) is not None
+                and receive(buf, tag, status)
+            ):
+                return
             operation = self._receive(buf, source, tag)
             if operation is None:
                 fill_status(status, PROC_NULL, ANY_TAG, 0)
@@ -338,6 +345,8 @@ class PointToPoint:
         if dest == PROC_NULL:
             return (None, None)
         engine = runtime.engine()
+        if dest not in context.sends:
+            context.sends[dest] = prompt.sender(engine, context, dest)
         octets = plain(buf, readonly=True)
         if octets is None:
             message = simple(buf, readonly=True)
@@ -351,9 +360,12 @@ class PointToPoint:
         context = self._checked_source(source, tag)
         if source == PROC_NULL:
             return None
+        engine = runtime.engine()
+        if source not in context.receives:
+            context.receives[source] = prompt.receiver(engine, context, source)
         octets = plain(buf, readonly=False)
         target = transport.target(simple(buf, readonly=False)) if octets is None else DirectTarget(octets)
-        return runtime.engine().receive(context, source, tag, target)
+        return engine.receive(context, source, tag, target)
 
     def _sender(self, buf: Any, dest: int, tag: int, *, synchronous: bool = False) -> Callable[[], Request]:
         context = self._checked(dest, tag)

@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias
 from impi.api import transport
 from impi.api.buffers import Message
 from impi.api.op import Op
+from impi.api.typestate import TypeState
 from impi.collectives import Elements, Reduction
 from impi.engine.collective import ArrayCodec, NumbersCodec
 from impi.records import record
@@ -21,7 +22,7 @@ from impi.semantics.errors import error
 from impi.semantics.lazynumpy import loaded, np
 from impi.vendors.base import INT_MAX, REDUCIBLE, REDUCTIONS
 
-__all__ = ["Plan", "plan", "store"]
+__all__ = ["Plan", "library_names", "plan", "store"]
 
 _OF_WINDOWS: Final = ("REPLACE", "NO_OP")
 
@@ -97,6 +98,19 @@ def _library(name: str | None, typemap: TypeMap, count: int) -> tuple[str, str] 
     # Counts of libraries may be C ints.
     known = element in REDUCIBLE and count * typemap.size <= INT_MAX
     return (name, element) if known else None
+
+
+def library_names(op: Op, datatype: TypeState) -> tuple[str, str] | None:
+    """What MPI libraries call an operation and a datatype, where they can do it; else None.
+
+    Raises:
+        Exception: ERR_OP, the operation is not defined for the type, or null.
+    """
+    name, typemap = op._predefined_name(), datatype.typemap
+    if name is None or name in _OF_WINDOWS:
+        return None
+    predefined.check(name, typemap)
+    return _library(name, typemap, 0)
 
 
 def store(into: Message | None, result: Any) -> None:

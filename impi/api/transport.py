@@ -43,32 +43,35 @@ def target(message: Message) -> BufferTarget:
     return BufferTarget(wire_type(message), message.view, message.offset, message.count, long_size())
 
 
-def packed(message: Message) -> memoryview:
-    """The buffer's elements as clients send them each other; an alias of the buffer where they are that already."""
-    return source(message).octets(external=runtime.engine().external)
+# ``external``: whether the octets are external32; None is what clients send each other.
 
 
-def packed_size(message: Message) -> int:
+def packed(message: Message, external: bool | None = None) -> memoryview:
+    """The buffer's elements as octets; an alias of the buffer where they are that already."""
+    return source(message).octets(external=runtime.engine().external if external is None else external)
+
+
+def packed_size(message: Message, external: bool | None = None) -> int:
     """Octets of :func:`packed`."""
-    external = runtime.engine().external
+    external = runtime.engine().external if external is None else external
     return wire_type(message).packed_size(message.count, external=external, long_size=long_size())
 
 
-def unpack(message: Message, octets: Any) -> None:
+def unpack(message: Message, octets: Any, external: bool | None = None) -> None:
     """Put octets of the form of :func:`packed` into the buffer.
 
     Raises:
         Exception: ERR_TRUNCATE, they do not fit.
     """
-    data, external = memoryview(octets), runtime.engine().external
+    external = runtime.engine().external if external is None else external
     wire_type(message).unpack(
-        data, message.view, message.offset, message.count, external=external, long_size=long_size()
+        memoryview(octets), message.view, message.offset, message.count, external=external, long_size=long_size()
     )
 
 
-def snapshot(message: Message, into: Message) -> memoryview:
+def snapshot(message: Message, into: Message, external: bool | None = None) -> memoryview:
     """Packed octets that stay what they are when ``into``, which may be the same memory, is written."""
-    octets = packed(message)
+    octets = packed(message, external)
     aliases = message.view is into.view or octets.obj is message.view.obj
     return memoryview(bytes(octets)) if aliases else octets
 

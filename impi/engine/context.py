@@ -60,6 +60,12 @@ class Context:
         """
         self.senders: dict[int, Callable[[int, memoryview, int], bool]] = {}
         """By rank in :attr:`peers`, as far as they have been used: how short messages go there (see Engine.sender)."""
+        self.sends: dict[int, Callable[[Any, int], bool]] = {}
+        """By rank in :attr:`peers`, as far as they have been used: the api's shortest way for a blocking send there, of
+        a buffer as the program gives it and a tag; False: nothing was done, and the long way decides.
+        """
+        self.receives: dict[int, Callable[[Any, int, Any], bool]] = {}
+        """The same for a blocking receive from there: buffer, tag and status."""
         self.owner: Any = None
         """What the api has made of it: whose error handler is called."""
 

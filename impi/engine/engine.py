@@ -17,7 +17,7 @@ from impi.engine.context import Context
 from impi.engine.faults import Faults, Notice
 from impi.engine.operations import SENT, CopyOperation, Message, Operation, ReceiveOperation, SendOperation
 from impi.engine.payload import Source, Target
-from impi.engine.waiting import Patience
+from impi.engine.waiting import ASKS, LONGEST_S, Patience
 from impi.errors import JobError
 from impi.job import Job
 from impi.quirks import Quirks
@@ -108,6 +108,8 @@ class Engine:
         self._orphans: dict[int, list[Incoming]] = {}
         self._unmatched: dict[Incoming, Message] = {}
         self._active: list[Operation] = []
+        self.asks = range(ASKS if self._patience.spin_s else 1)
+        """As often who calls the library past the engine may ask it before anything else has its turn."""
 
     # ---- communicators -------------------------------------------------------------------------------
 
@@ -126,6 +128,8 @@ class Engine:
         self._contexts.pop(context.cid, None)
         self._inboxes.pop(context.cid, None)
         self._inboxes.pop(context.cid + 1, None)
+        context.sends.clear()
+        context.receives.clear()
         if context.shadow is not None:
             context.shadow.free()
 
@@ -321,6 +325,24 @@ class Engine:
         moved |= self._channels.poll(0.0 if moved else timeout)
         return self._advance() or moved
 
+    def ask(self, test: Callable[[], bool]) -> bool:
+        """Ask a call of the library again and again, with turns for all else, as long as waits spin, at most 1 ms.
+
+        Whether ``test`` has said yes. What it raises goes through.
+        """
+        spin_s = min(self._patience.spin_s, LONGEST_S)
+        begun = 0.0
+        while spin_s:
+            self.progress()
+            for _ in self.asks:
+                if test():
+                    return True
+            now = perf_counter()
+            begun = begun or now
+            if now - begun > spin_s:
+                break
+        return test()
+
     def track(self, operation: Operation) -> None:
         """Let the engine drive an operation until it is done."""
         self._active.append(operation)
@@ -332,6 +354,9 @@ class Engine:
 
     def shutdown(self) -> None:
         """IMPI 3.8: FINI on every channel both ways, then close. The barrier of Finalize comes before."""
+        for context in self._contexts.values():
+            context.sends.clear()
+            context.receives.clear()
         self.wait(lambda: self.quiet)
         self.transfer.finish()
         for host in self._hosts:

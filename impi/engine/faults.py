@@ -56,6 +56,8 @@ class Faults:
         self._heard: dict[int, tuple[set[int], int, str]] = {}
         """By the number of one that was not called here yet: who has refused it, and why."""
         self._broken: tuple[int, str] | None = None
+        self.calm = True
+        """Whether nothing is known of any refusal."""
 
     @property
     def settled(self) -> bool:
@@ -95,6 +97,7 @@ class Faults:
         missing = set(self._others) - self._heard.pop(number, (set(), 0, ""))[0]
         if missing:
             self._refused[number] = missing
+        self.calm = not (self._refused or self._heard)
 
     def abandon(self, call: str, failure: Exception) -> None:
         """One that was begun cannot be ended."""
@@ -109,9 +112,11 @@ class Faults:
             self._refused[number].discard(source)
             if not self._refused[number]:
                 del self._refused[number]
+                self.calm = not (self._refused or self._heard)
         elif number < self.begun:
             self._break(code, why)
         elif not self.broken:
+            self.calm = False
             self._heard.setdefault(number, (set(), code, why))[0].add(source)
 
     def _describe(self, call: str, failure: Exception) -> tuple[int, str]:
@@ -127,6 +132,7 @@ class Faults:
         if self.broken or not self._works:
             return
         self._broken = (code, why)
+        self.calm = False
         self._refused.clear()
         self._heard.clear()
         # Between two groups nobody can tell their own group but through the other one: so everybody passes it on.

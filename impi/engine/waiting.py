@@ -8,11 +8,13 @@ from typing import Final
 
 from impi.errors import UsageError
 
-__all__ = ["VARIABLE", "Patience", "spin_asked"]
+__all__ = ["ASKS", "LONGEST_S", "VARIABLE", "Patience", "spin_asked"]
 
 VARIABLE: Final = "IMPI_SPIN"
 
-_MOST_S: Final = 1e-3
+ASKS: Final = 64
+"""How often a library is asked for the end of one of its calls, without a pause, before all else has its turn."""
+LONGEST_S: Final = 1e-3
 """Many times what it costs to be woken up; shorter than anybody notices."""
 _CROWDED_S: Final = 20e-6
 """Where ranks share cores: who is waited for may need this one."""
@@ -31,7 +33,7 @@ class Patience:
 
     def __init__(self, asked_s: float | None = None, *, crowded: bool = False) -> None:
         self.adapts = asked_s is None
-        self._most_s = _CROWDED_S if crowded else _MOST_S
+        self._most_s = _CROWDED_S if crowded else LONGEST_S
         self.spin_s = self._most_s if asked_s is None else asked_s
 
     def learn(self, waited_s: float) -> None:

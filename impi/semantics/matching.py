@@ -8,7 +8,7 @@ look at the head of each line that could match.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sized
 from typing import Final, Generic, TypeVar
 
 from impi.semantics.constants import ANY_SOURCE, ANY_TAG
@@ -109,6 +109,10 @@ class Matcher(Generic[P, U]):
     def discard(self, message: U) -> bool:
         """Drop an unexpected message, found by identity; False if it is not waiting here."""
         return _remove(self._unexpected, message) is not None
+
+    def lines(self) -> tuple[Sized, Sized]:
+        """Receives and messages that wait: for who must know at once, any time later, whether there are any."""
+        return self._posted, self._unexpected
 
     def posted(self) -> Iterator[P]:
         """The receives that wait, in the order they were posted."""

@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 from impi.errors import JobError, LaunchError
-from impi.semantics.errors import error
+from impi.semantics.errors import MPIException, error
 
 __all__ = ["NativeVendor", "real_mpi"]
 
@@ -156,14 +156,18 @@ class _Phase(_Request):
 
 @contextlib.contextmanager
 def _translated(mpi: Any) -> Iterator[None]:
-    """The library's errors as ours: its exceptions and codes are its own."""
     try:
         yield
     except mpi.Exception as failure:
-        # What a program can do wrong here is only that lengths differ; MPICH has no more to say of it than ERR_OTHER.
-        truncated = failure.Get_error_class() in (mpi.ERR_TRUNCATE, mpi.ERR_OTHER)
-        name = "ERR_TRUNCATE" if truncated else "ERR_UNKNOWN"
-        raise error(name, f"found by the MPI library: {failure.Get_error_string().splitlines()[0]}") from None
+        raise _translation(mpi, failure) from None
+
+
+def _translation(mpi: Any, failure: Any) -> MPIException:
+    """The library's error as ours: its exceptions and codes are its own."""
+    # What a program can do wrong here is only that lengths differ; MPICH has no more to say of it than ERR_OTHER.
+    truncated = failure.Get_error_class() in (mpi.ERR_TRUNCATE, mpi.ERR_OTHER)
+    name = "ERR_TRUNCATE" if truncated else "ERR_UNKNOWN"
+    return error(name, f"found by the MPI library: {failure.Get_error_string().splitlines()[0]}")
 
 
 class _Collectives:
@@ -239,10 +243,31 @@ class _Library:
         return whole
 
 
+class _Prompt:
+    """The library without anything of ours between."""
+
+    __slots__ = ("byte", "comm", "counter", "failure")
+
+    def __init__(self, library: _Library, comm: Any) -> None:
+        self.counter = library
+        self.comm = comm
+        self.byte = library.byte
+        self.failure: type[Exception] = library.mpi.Exception
+
+    def status(self) -> Any:
+        return self.counter.mpi.Status()
+
+    def reduction(self, element: str, op: str) -> tuple[Any, Any]:
+        return self.counter.reduction(element, op)
+
+    def translated(self, failure: Exception) -> MPIException:
+        return _translation(self.counter.mpi, failure)
+
+
 class _Comm:
     """A communicator of the library."""
 
-    __slots__ = ("_any_source", "_any_tag", "_comm", "_library", "_status", "collectives", "rank", "size")
+    __slots__ = ("_any_source", "_any_tag", "_comm", "_library", "_status", "collectives", "prompt", "rank", "size")
 
     def __init__(self, library: _Library, comm: Any, like: _Comm | None = None) -> None:
         self._library = library
@@ -251,6 +276,7 @@ class _Comm:
         self._any_source = library.mpi.ANY_SOURCE
         self._any_tag = library.mpi.ANY_TAG
         self.collectives = _Collectives(library, comm)
+        self.prompt = _Prompt(library, comm)
         # Nothing may be asked of a communicator whose creation is under way.
         self.rank: int = comm.Get_rank() if like is None else like.rank
         self.size: int = comm.Get_size() if like is None else like.size

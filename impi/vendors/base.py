@@ -7,9 +7,14 @@ or a pickle. Every implementation passes the same contract suite (``tests/vendor
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NoReturn, Protocol
+from typing import Any, Final, NoReturn, Protocol
 
-__all__ = ["INT_MAX", "REDUCIBLE", "REDUCTIONS", "Arrival", "LocalCollectives", "LocalComm", "Pending", "Vendor"]
+# fmt: off
+__all__ = [
+    "INT_MAX", "REDUCIBLE", "REDUCTIONS", "Arrival", "Counter", "LocalCollectives", "LocalComm", "Pending", "Prompt",
+    "Vendor",
+]
+# fmt: on
 
 INT_MAX: Final = 2**31 - 1
 """Most octets of a local collective: counts of libraries may be C ints."""
@@ -80,6 +85,40 @@ class LocalCollectives(Protocol):
         ...
 
 
+class Counter(Protocol):
+    """Counts calls that send."""
+
+    messages: int
+
+
+class Prompt(Protocol):
+    """A library that takes the program's own memory, through mpi4py: nothing of ours is between the two.
+
+    For octets, and for what :class:`LocalCollectives` can reduce. Whoever calls ``comm`` asks the request by ``Test``,
+    never waits in the library, and counts what it sends in ``counter``.
+    """
+
+    comm: Any
+    """The library's own communicator: an ``mpi4py.MPI.Intracomm``."""
+    byte: Any
+    """Its MPI_BYTE."""
+    failure: type[Exception]
+    """What its calls raise."""
+    counter: Counter
+
+    def status(self) -> Any:
+        """A fresh status of the library."""
+        ...
+
+    def reduction(self, element: str, op: str) -> tuple[Any, Any]:
+        """The library's type and operation, by the names of :class:`LocalCollectives`."""
+        ...
+
+    def translated(self, failure: Exception) -> Exception:
+        """What a program should see of a ``failure``."""
+        ...
+
+
 class LocalComm(Protocol):
     """The native communicator of the procs of one client that belong to one IMPI communicator."""
 
@@ -87,6 +126,8 @@ class LocalComm(Protocol):
     size: int
     collectives: LocalCollectives | None
     """None: the vendor has none of its own."""
+    prompt: Prompt | None
+    """None: the vendor is ours, and knows no memory but octets."""
 
     def isend(self, dest: int, tag: int, data: memoryview, *, sync: bool) -> Pending:
         """Start sending; ``data`` must stay untouched until done. ``sync``: done only once received."""

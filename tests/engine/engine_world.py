@@ -51,6 +51,8 @@ class _Arrival:
 class MemoryComm:
     """A native communicator whose queues are shared between the threads."""
 
+    collectives = prompt = None
+
     def __init__(
         self, queues: dict[tuple[int, int], deque[_Arrival]], members: Sequence[int], me: int, cid: int
     ) -> None:
