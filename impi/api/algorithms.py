@@ -181,13 +181,24 @@ class Within:
         )
 
     def reduce_scatter(
-        self, value: Any, reduction: Reduction[Any], divide: Callable[[Any], Sequence[Any]]
+        self,
+        value: Any,
+        reduction: Reduction[Any],
+        divide: Callable[[Any], Sequence[Any]],
+        sizes: Sequence[int] = (),
     ) -> Algorithm[Any]:
-        """IMPI 4.17."""
+        """IMPI 4.17. ``sizes``: elements of the parts, if everybody knows them."""
         if self._reproducible(reduction):
             return collectives.reproducible_reduce_scatter(self.layout, self.rank, value, reduction, divide)
         return collectives.reduce_scatter(
-            self.layout, self.rank, value, reduction, divide, maxlinear=self._maxlinear, native=self._native
+            self.layout,
+            self.rank,
+            value,
+            reduction,
+            divide,
+            maxlinear=self._maxlinear,
+            native=self._native,
+            sizes=sizes,
         )
 
     def scan(self, value: Any, reduction: Reduction[Any]) -> Algorithm[Any]:
@@ -310,7 +321,11 @@ class Between:
         return inter.allreduce(self.peers, value, reduction)
 
     def reduce_scatter(
-        self, value: Any, reduction: Reduction[Any], divide: Callable[[Any], Sequence[Any]]
+        self,
+        value: Any,
+        reduction: Reduction[Any],
+        divide: Callable[[Any], Sequence[Any]],
+        sizes: Sequence[int] = (),
     ) -> Algorithm[Any]:
         """See :func:`impi.collectives.inter.reduce_scatter`."""
         return inter.reduce_scatter(self.rank, self.peers, value, reduction, divide)

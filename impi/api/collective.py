@@ -220,7 +220,9 @@ class BufferOperations:
         def divide(value: Any) -> list[Any]:
             return [value[end - count : end] for end, count in zip(ends, counts, strict=True)]
 
-        return self._reducer(message, op, lambda plan: do.reduce_scatter(plan.value, plan.reduction, divide), into)
+        return self._reducer(
+            message, op, lambda plan: do.reduce_scatter(plan.value, plan.reduction, divide, counts), into
+        )
 
     def _reducer(
         self,

@@ -4,6 +4,7 @@ client; else, and where anything is unusual, they are those of :mod:`impi.api.co
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from impi.api.collective_blocking import BlockingCollectives
@@ -108,6 +109,65 @@ class PromptCollectives(BlockingCollectives):
             self._failed(failure, "Allreduce")
             raise
         super().Allreduce(sendbuf, recvbuf, op)
+
+    def Gatherv(self, sendbuf: Any, recvbuf: Any, root: int = 0) -> None:
+        """Everybody's buffer, each of its own length and at its own place, at the root."""
+        try:
+            state = self._state
+            if state is not None and (inside := state.inside) is not None and inside.gatherv(sendbuf, recvbuf, root):
+                return
+        except (ImpiError, MPIException) as failure:
+            self._failed(failure, "Gatherv")
+            raise
+        super().Gatherv(sendbuf, recvbuf, root)
+
+    def Scatterv(self, sendbuf: Any, recvbuf: Any, root: int = 0) -> None:
+        """One part of the root's buffer for everybody, each of its own length and from its own place."""
+        try:
+            state = self._state
+            if state is not None and (inside := state.inside) is not None and inside.scatterv(sendbuf, recvbuf, root):
+                return
+        except (ImpiError, MPIException) as failure:
+            self._failed(failure, "Scatterv")
+            raise
+        super().Scatterv(sendbuf, recvbuf, root)
+
+    def Allgatherv(self, sendbuf: Any, recvbuf: Any) -> None:
+        """Everybody's buffer, each of its own length and at its own place, everywhere."""
+        try:
+            state = self._state
+            if state is not None and (inside := state.inside) is not None and inside.allgatherv(sendbuf, recvbuf):
+                return
+        except (ImpiError, MPIException) as failure:
+            self._failed(failure, "Allgatherv")
+            raise
+        super().Allgatherv(sendbuf, recvbuf)
+
+    def Alltoallv(self, sendbuf: Any, recvbuf: Any) -> None:
+        """A part of everybody's buffer for everybody, each of its own length."""
+        try:
+            state = self._state
+            if state is not None and (inside := state.inside) is not None and inside.alltoallv(sendbuf, recvbuf):
+                return
+        except (ImpiError, MPIException) as failure:
+            self._failed(failure, "Alltoallv")
+            raise
+        super().Alltoallv(sendbuf, recvbuf)
+
+    def Reduce_scatter(self, sendbuf: Any, recvbuf: Any, recvcounts: Sequence[int] | None = None, op: Op = SUM) -> None:
+        """All buffers combined element by element, then scattered in blocks of ``recvcounts`` elements."""
+        try:
+            state = self._state
+            if (
+                state is not None
+                and (inside := state.inside) is not None
+                and inside.reduce_scatter(sendbuf, recvbuf, recvcounts, op)
+            ):
+                return
+        except (ImpiError, MPIException) as failure:
+            self._failed(failure, "Reduce_scatter")
+            raise
+        super().Reduce_scatter(sendbuf, recvbuf, recvcounts, op)
 
     def _failed(self, failure: ImpiError | MPIException, call: str) -> None:
         failed(failure, self._state, call)

@@ -19,6 +19,7 @@ from impi.api.buffers import plain
 from impi.api.datatype import Datatype, _typedict
 from impi.api.reductions import library_names
 from impi.api.typestate import TypeState
+from impi.collectives.tags import ALLTOALLV_TAG, GATHERV_TAG, SCATTERV_TAG
 from impi.engine.context import Context
 from impi.engine.engine import Engine
 from impi.engine.prompt import ASKS, finish
@@ -98,6 +99,30 @@ def _divided(spec: Any, byte: Any, blocks: int) -> _Spec | None:
         nbytes, rest = divmod(view.nbytes, blocks)
         size = _SIZES[datatype._state]
     return None if rest or nbytes % size or nbytes * blocks > INT_MAX else [view, nbytes, byte]
+
+
+def _placed(spec: Any, blocks: int) -> tuple[memoryview, list[int], list[int]]:
+    """Memory, and where each of so many blocks is in it: how many octets, from where.
+
+    Raises:
+        Exception: of any kind, where it is not a specification of the commonest, wrong ones included.
+    """
+    if len(spec) == 4:
+        buf, counts, displs, datatype = spec
+    else:
+        buf, (counts, displs), datatype = spec
+    size = _SIZES[datatype._state]
+    view = memoryview(buf).cast("B")
+    if size != 1:
+        counts = [count * size for count in counts]
+        displs = [displ * size for displ in displs]
+    if len(counts) != blocks or len(displs) != blocks or type(counts) is not list or type(displs) is not list:
+        raise ValueError(spec)
+    nbytes = view.nbytes
+    for count, displ in zip(counts, displs, strict=True):
+        if count < 0 or displ < 0 or displ + count > nbytes:
+            raise ValueError(spec)
+    return view, counts, displs
 
 
 def sender(engine: Engine, context: Context, dest: int) -> Callable[[Any, int], bool]:
@@ -223,7 +248,12 @@ class Inside:
         prompt: its library's communicator.
     """
 
-    __slots__ = ("allgather", "allreduce", "alltoall", "barrier", "bcast", "gather", "reduce", "scatter")
+    # fmt: off
+    __slots__ = (
+        "allgather", "allgatherv", "allreduce", "alltoall", "alltoallv", "barrier", "bcast", "gather", "gatherv",
+        "reduce", "reduce_scatter", "scatter", "scatterv",
+    )
+    # fmt: on
 
     def __init__(self, engine: Engine, context: Context, prompt: Prompt) -> None:
         call = _Call(engine, context, prompt)
@@ -233,14 +263,23 @@ class Inside:
         self.scatter: Callable[[Any, Any, Any], bool] = call.scatter()
         self.allgather: Callable[[Any, Any], bool] = call.allgather()
         self.alltoall: Callable[[Any, Any], bool] = call.alltoall()
+        self.gatherv: Callable[[Any, Any, Any], bool] = call.gatherv()
+        self.scatterv: Callable[[Any, Any, Any], bool] = call.scatterv()
+        self.allgatherv: Callable[[Any, Any], bool] = call.allgatherv()
+        self.alltoallv: Callable[[Any, Any], bool] = call.alltoallv()
         self.reduce: Callable[[Any, Any, Op, Any], bool] = call.reduce()
+        self.reduce_scatter: Callable[[Any, Any, Any, Op], bool] = call.reduce_scatter()
         self.allreduce: Callable[[Any, Any, Op], bool] = call.allreduce()
 
     @classmethod
     def of(cls, engine: Engine, context: Context) -> Inside | None:
-        """None: not all members are procs of one client with a library, or there is only one."""
-        shadow = context.shadow
-        if shadow is None or shadow.prompt is None or context.is_inter or engine.job.verify or engine.reduce_on_p2p:
+        """None: not all members are procs of one client with a library, there is only one, or somebody has chosen other
+        ways of collectives than ours.
+        """
+        shadow, job = context.shadow, engine.job
+        if shadow is None or shadow.prompt is None or context.is_inter or job.verify or engine.reduce_on_p2p:
+            return None
+        if set(job.collectives) - {REPRODUCIBLE}:
             return None
         return cls(engine, context, shadow.prompt) if 1 < len(context.members) == shadow.size else None
 
@@ -252,6 +291,7 @@ class _Call:
         self._context = context
         self._prompt = prompt
         self._size = len(context.members)
+        self._others = [(context.rank + i) % self._size for i in range(1, self._size)]
         self._finish = _waiter(engine, context, prompt)
         self._reduces = REPRODUCIBLE not in engine.job.collectives
 
@@ -266,7 +306,7 @@ class _Call:
                 request = start()
             except Exception:
                 return False
-            return finish(request, None)
+            return finish(request.Test, None)
 
         return call
 
@@ -285,7 +325,7 @@ class _Call:
                 request = start(located, root)
             except Exception:
                 return False
-            return finish(request, located)
+            return finish(request.Test, located)
 
         return call
 
@@ -309,7 +349,7 @@ class _Call:
                 request = start(mine, into, root)
             except Exception:
                 return False
-            return finish(request, (mine, into))
+            return finish(request.Test, (mine, into))
 
         return call
 
@@ -333,7 +373,7 @@ class _Call:
                 request = start(pieces, into, root)
             except Exception:
                 return False
-            return finish(request, (into, pieces))
+            return finish(request.Test, (into, pieces))
 
         return call
 
@@ -352,7 +392,7 @@ class _Call:
                 request = start(mine, into)
             except Exception:
                 return False
-            return finish(request, (mine, into))
+            return finish(request.Test, (mine, into))
 
         return call
 
@@ -371,7 +411,7 @@ class _Call:
                 request = start(pieces, into)
             except Exception:
                 return False
-            return finish(request, (pieces, into))
+            return finish(request.Test, (pieces, into))
 
         return call
 
@@ -395,7 +435,7 @@ class _Call:
                 request = start(mine, into, function, root)
             except Exception:
                 return False
-            return finish(request, (mine, into))
+            return finish(request.Test, (mine, into))
 
         return call
 
@@ -414,9 +454,153 @@ class _Call:
                 request = start(mine, into, function)
             except Exception:
                 return False
-            return finish(request, (mine, into))
+            return finish(request.Test, (mine, into))
 
         return call
+
+    def allgatherv(self) -> Callable[[Any, Any], bool]:
+        """See MPI_Allgatherv."""
+        start, finish, faults, earlier = self._prompt.comm.Iallgatherv, self._finish, *self._order()
+        byte, size, rank = self._prompt.byte, self._size, self._context.rank
+
+        def call(sendspec: Any, recvspec: Any) -> bool:
+            if earlier or not faults.calm:
+                return False
+            try:
+                mine, (into, counts, displs) = _located(sendspec, byte), _placed(recvspec, size)
+                if mine is None or mine[1] != counts[rank] or sum(counts) > INT_MAX or into.readonly:
+                    return False
+                request = start(mine, [into, counts, displs, byte])
+            except Exception:
+                return False
+            return finish(request.Test, (mine, into))
+
+        return call
+
+    def reduce_scatter(self) -> Callable[[Any, Any, Any, Any], bool]:
+        """See MPI_Reduce_scatter."""
+        start, finish, faults, earlier = self._prompt.comm.Ireduce_scatter, self._finish, *self._order()
+        elements, size, rank = self._elements(), self._size, self._context.rank
+
+        def call(sendspec: Any, recvspec: Any, counts: Any, op: Any) -> bool:
+            if earlier or not faults.calm or type(counts) is not list or len(counts) != size:
+                return False
+            try:
+                (mine, function), (into, _) = elements(sendspec, op), elements(recvspec, op)
+                if mine[1] != sum(counts) or into[1] != counts[rank] or mine[2] is not into[2] or min(counts) < 0:
+                    return False
+                request = start(mine, into, counts, function)
+            except Exception:
+                return False
+            return finish(request.Test, (mine, into))
+
+        return call
+
+    # Of these not everybody knows all sizes. Both ways make messages of them, each between its two procs.
+
+    def gatherv(self) -> Callable[[Any, Any, Any], bool]:
+        """See MPI_Gatherv."""
+        finish, exchange, faults, earlier = self._finish, self._exchange(GATHERV_TAG), *self._order()
+        byte, size, rank, others = self._prompt.byte, self._size, self._context.rank, self._others
+
+        def call(sendspec: Any, recvspec: Any, root: Any) -> bool:
+            if earlier or not faults.calm:
+                return False
+            try:
+                mine = _located(sendspec, byte)
+                if mine is None or not 0 <= root < size:
+                    return False
+                places: Any = ()
+                if root == rank:
+                    into, counts, displs = _placed(recvspec, size)
+                    if mine[1] != counts[rank]:
+                        return False
+                    into[displs[rank] : displs[rank] + mine[1]] = mine[0].cast("B")[: mine[1]]
+                    places = [(r, [into[displs[r] : displs[r] + counts[r]], counts[r], byte]) for r in others]
+            except Exception:
+                return False
+            test = exchange(places, () if root == rank else ((root, mine),))
+            return test is not None and finish(test, None)
+
+        return call
+
+    def scatterv(self) -> Callable[[Any, Any, Any], bool]:
+        """See MPI_Scatterv."""
+        finish, exchange, faults, earlier = self._finish, self._exchange(SCATTERV_TAG), *self._order()
+        byte, size, rank, others = self._prompt.byte, self._size, self._context.rank, self._others
+
+        def call(sendspec: Any, recvspec: Any, root: Any) -> bool:
+            if earlier or not faults.calm:
+                return False
+            try:
+                into = _located(recvspec, byte)
+                if into is None or into[0].readonly or not 0 <= root < size:
+                    return False
+                pieces: Any = ()
+                if root == rank:
+                    view, counts, displs = _placed(sendspec, size)
+                    if into[1] < counts[rank]:
+                        return False
+                    into[0].cast("B")[: counts[rank]] = view[displs[rank] : displs[rank] + counts[rank]]
+                    pieces = [(r, [view[displs[r] : displs[r] + counts[r]], counts[r], byte]) for r in others]
+            except Exception:
+                return False
+            test = exchange(() if root == rank else ((root, into),), pieces)
+            return test is not None and finish(test, None)
+
+        return call
+
+    def alltoallv(self) -> Callable[[Any, Any], bool]:
+        """See MPI_Alltoallv."""
+        finish, exchange, faults, earlier = self._finish, self._exchange(ALLTOALLV_TAG), *self._order()
+        byte, size, rank = self._prompt.byte, self._size, self._context.rank
+        others = self._others
+
+        def call(sendspec: Any, recvspec: Any) -> bool:
+            if earlier or not faults.calm:
+                return False
+            try:
+                view, sent, begins = _placed(sendspec, size)
+                into, counts, displs = _placed(recvspec, size)
+                if sent[rank] != counts[rank]:
+                    return False
+                into[displs[rank] : displs[rank] + counts[rank]] = view[begins[rank] : begins[rank] + sent[rank]]
+                places = [(r, [into[displs[r] : displs[r] + counts[r]], counts[r], byte]) for r in others]
+                pieces = [(r, [view[begins[r] : begins[r] + sent[r]], sent[r], byte]) for r in others]
+            except Exception:
+                return False
+            test = exchange(places, pieces)
+            return test is not None and finish(test, None)
+
+        return call
+
+    def _exchange(self, tag: int) -> Callable[[Any, Any], Callable[[], bool] | None]:
+        """A function that starts receives and sends, each a rank and octets: its result asks for the end of all.
+
+        None: something that has come before must be looked at first, so nothing was done.
+        """
+        receive, send = self._prompt.comm.Irecv, self._prompt.comm.Isend
+        counter = self._prompt.counter
+        posted, unexpected = self._context.matchers[1].lines()
+        tag = 2 * tag + 1
+
+        def exchange(places: Any, pieces: Any) -> Callable[[], bool] | None:
+            if posted or unexpected:
+                return None
+            requests = [receive(place, source, tag) for source, place in places]
+            requests += [send(piece, dest, tag) for dest, piece in pieces]
+            counter.messages += len(pieces) - 1  # whoever waits counts one
+            if len(requests) == 1:
+                return requests[0].Test  # type: ignore[no-any-return]
+
+            def test() -> bool:
+                while requests and requests[-1].Test():
+                    requests.pop()
+                return not requests
+
+            return test
+
+        return exchange
 
     def _order(self) -> tuple[Any, Any]:
         """What must be so that one can begin now: nobody has refused one, and none is under way."""
@@ -449,22 +633,16 @@ class _Call:
         return elements
 
 
-def _waiter(engine: Engine, context: Context, prompt: Prompt) -> Callable[[Any, Any], bool]:
+def _waiter(engine: Engine, context: Context, prompt: Prompt) -> Callable[[Callable[[], bool], Any], bool]:
     """A function that waits for a collective of the library that has been started, with what must live until then."""
-    faults, asks, counter, failure, progress = (
-        context.faults,
-        engine.asks,
-        prompt.counter,
-        prompt.failure,
-        engine.progress,
-    )
+    faults, asks, progress = context.faults, engine.asks, engine.progress
+    counter, failure = prompt.counter, prompt.failure
     calls = 0
 
-    def wait(request: Any, keep: Any) -> bool:
+    def wait(test: Callable[[], bool], keep: Any) -> bool:
         nonlocal calls
         counter.messages += 1
         faults.begun += 1
-        test = request.Test
         try:
             for _ in asks:
                 if test():

@@ -52,16 +52,20 @@ class Local:
 
     What it brings: of ``bcast`` and ``scatter`` the value for the caller; of ``reduce`` and ``gather`` the reduction,
     or the list of all values in rank order, at the root, and None elsewhere; of ``allreduce``, ``allgather`` and
-    ``alltoall`` that everywhere; of ``barrier`` None.
+    ``alltoall`` that everywhere; of ``reduce_scatter`` the caller's part of the reduction; of ``barrier`` None.
     """
 
-    what: Literal["barrier", "bcast", "scatter", "gather", "allgather", "alltoall", "reduce", "allreduce"]
+    what: Literal[
+        "barrier", "bcast", "scatter", "gather", "allgather", "alltoall", "reduce", "allreduce", "reduce_scatter"
+    ]
     root: int = 0
     """Its rank in the communicator."""
     value: Any = None
     """What the caller contributes: at the root of a scatter, and everywhere in an alltoall, a list of one for each."""
     like: Any = None
-    """Of bcast and scatter: what the codec of the values makes room for one by (see there)."""
+    """Of bcast and scatter: what the codec of the values makes room for one by (see there). Of allgather: the sizes of
+    the values by rank, where they differ; of reduce_scatter those of the parts.
+    """
     reduction: Reduction[Any] | None = None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 from typing import Any, Protocol
 
 from impi.collectives.steps import Local
@@ -38,7 +39,7 @@ class LocalOperation:
         shadow = context.shadow
         assert shadow is not None and shadow.collectives is not None
         root = context.shadow_of.get(step.root, 0)
-        start = _Start(shadow.collectives, step, room, root, is_root=root == shadow.rank, size=shadow.size)
+        start = _Start(shadow.collectives, step, room, root, rank=shadow.rank, size=shadow.size)
         self._pending: Pending = getattr(start, step.what)()
         self._keep: Any = start.keep
         self._value = start.value
@@ -77,13 +78,14 @@ class _Start:
     """Starts it: a method for each kind. ``keep`` must live until it is done; ``value`` makes what it brings."""
 
     def __init__(
-        self, collectives: LocalCollectives, step: Local, room: Room, root: int, *, is_root: bool, size: int
+        self, collectives: LocalCollectives, step: Local, room: Room, root: int, *, rank: int, size: int
     ) -> None:
         self._collectives = collectives
         self._step = step
         self._room = room
         self._root = root
-        self._is_root = is_root
+        self._rank = rank
+        self._is_root = root == rank
         self._size = size
         self.keep: Any = None
         self.value: Callable[[], Any] = _nothing
@@ -105,8 +107,13 @@ class _Start:
         return self._collectives.gather(piece, self._pieces(piece.nbytes) if self._is_root else None, self._root)
 
     def allgather(self) -> Pending:
-        piece = self._view(self._step.value)
-        return self._collectives.allgather(piece, self._pieces(piece.nbytes))
+        piece, sizes = self._view(self._step.value), self._step.like
+        if sizes is None:
+            return self._collectives.allgather(piece, self._pieces(piece.nbytes))
+        view = memoryview(bytearray(sum(sizes)))
+        ends = list(accumulate(sizes))
+        self.value = lambda: [view[end - size : end] for size, end in zip(sizes, ends, strict=True)]
+        return self._collectives.allgatherv(piece, view, sizes)
 
     def alltoall(self) -> Pending:
         pieces = self._view(b"".join(self._step.value))
@@ -121,6 +128,12 @@ class _Start:
         element, op = self._names()
         into = self._view(self._result(self._step.value))
         return self._collectives.allreduce(self._view(self._step.value), into, element, op)
+
+    def reduce_scatter(self) -> Pending:
+        element, op = self._names()
+        sizes = self._step.like
+        into = self._view(self._result(range(sizes[self._rank])))
+        return self._collectives.reduce_scatter(self._view(self._step.value), into, sizes, element, op)
 
     def _names(self) -> tuple[str, str]:
         reduction = self._step.reduction

@@ -194,6 +194,10 @@ class _Collectives:
     def allgather(self, piece: memoryview, into: memoryview) -> _Request:
         return self._started(lambda: self._comm.Iallgather(self._octets(piece), self._pieces(into)))
 
+    def allgatherv(self, piece: memoryview, into: memoryview, sizes: Sequence[int]) -> _Request:
+        there = [into, sizes, None, self._library.byte]
+        return self._started(lambda: self._comm.Iallgatherv(self._octets(piece), there))
+
     def alltoall(self, pieces: memoryview, into: memoryview) -> _Request:
         return self._started(lambda: self._comm.Ialltoall(self._pieces(pieces), self._pieces(into)))
 
@@ -205,6 +209,12 @@ class _Collectives:
     def allreduce(self, data: memoryview, into: memoryview, element: str, op: str) -> _Request:
         datatype, function = self._library.reduction(element, op)
         return self._started(lambda: self._comm.Iallreduce([data, datatype], [into, datatype], function))
+
+    def reduce_scatter(
+        self, data: memoryview, into: memoryview, sizes: Sequence[int], element: str, op: str
+    ) -> _Request:
+        datatype, function = self._library.reduction(element, op)
+        return self._started(lambda: self._comm.Ireduce_scatter([data, datatype], [into, datatype], sizes, function))
 
     def _started(self, start: Callable[[], Any]) -> _Request:
         self._library.messages += 1

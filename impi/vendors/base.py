@@ -48,8 +48,8 @@ class Arrival(Protocol):
 class LocalCollectives(Protocol):
     """The library's own collectives, started by all members in the same order; octets stay untouched until done.
 
-    Ranks are those of the :class:`LocalComm`. All pieces of one operation have the same size; together they, like
-    every buffer, are less than 2^31 octets.
+    Ranks are those of the :class:`LocalComm`. All pieces of one operation have the same size, or known ones; together
+    they, like every buffer, are less than 2^31 octets.
     """
 
     def barrier(self) -> Pending:
@@ -72,6 +72,10 @@ class LocalCollectives(Protocol):
         """All pieces in rank order, everywhere."""
         ...
 
+    def allgatherv(self, piece: memoryview, into: memoryview, sizes: Sequence[int]) -> Pending:
+        """All pieces, of these numbers of octets, in rank order, everywhere."""
+        ...
+
     def alltoall(self, pieces: memoryview, into: memoryview) -> Pending:
         """A piece from everybody for everybody, in rank order."""
         ...
@@ -82,6 +86,12 @@ class LocalCollectives(Protocol):
 
     def allreduce(self, data: memoryview, into: memoryview, element: str, op: str) -> Pending:
         """The same everywhere."""
+        ...
+
+    def reduce_scatter(
+        self, data: memoryview, into: memoryview, sizes: Sequence[int], element: str, op: str
+    ) -> Pending:
+        """To each rank its part of the reduction, of so many elements, in rank order."""
         ...
 
 

@@ -12,6 +12,7 @@ import random
 from collections import deque
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any
 
 from impi.collectives import Local, Send, Step
@@ -161,17 +162,21 @@ def local_phase(steps: Sequence[Local], ranks: Sequence[int]) -> list[Any]:
         assert {len(piece) for piece in pieces} == {step.like for step in steps}, "pieces of different sizes"
         return list(pieces)
     if what in ("gather", "allgather"):
-        assert len({len(value) for value in values}) == 1, "pieces of different sizes"
+        sizes = steps[0].like or [len(values[0])] * len(ranks)
+        assert [len(value) for value in values] == list(sizes), "pieces of other sizes"
         return [list(values) if here or what == "allgather" else None for here in roots]
     if what == "alltoall":
         assert len({len(piece) for value in values for piece in value}) == 1, "pieces of different sizes"
         return [[value[i] for value in values] for i in range(len(ranks))]
-    if what in ("reduce", "allreduce"):
+    if what in ("reduce", "allreduce", "reduce_scatter"):
         reduction = steps[0].reduction
         assert reduction is not None and reduction.commutative and reduction.library is not None
         result = values[-1]
         for value in reversed(values[:-1]):
             result = reduction.combine(value, result)
+        if what == "reduce_scatter":
+            ends = list(accumulate(steps[0].like))
+            return [result[end - size : end] for size, end in zip(steps[0].like, ends, strict=True)]
         return [copy.deepcopy(result) if here or what == "allreduce" else None for here in roots]
     assert what == "barrier"
     return [None] * len(ranks)
