@@ -23,6 +23,7 @@ from impi.collectives.tags import ALLTOALLV_TAG, GATHERV_TAG, SCATTERV_TAG
 from impi.engine.context import Context
 from impi.engine.engine import Engine
 from impi.engine.prompt import ASKS, finish
+from impi.errors import ImpiError
 from impi.job import REPRODUCIBLE
 from impi.semantics.errors import MPIException, error
 from impi.vendors.base import INT_MAX, Prompt
@@ -177,6 +178,8 @@ def receiver(engine: Engine, context: Context, source: int) -> Callable[[Any, in
     shadow = context.shadow
     if source not in context.shadow_of or shadow is None or shadow.prompt is None or engine.reduce_on_p2p:
         return _never_receives
+    if shadow.prompt.probes:
+        return _prober(engine, context, shadow.prompt, source)
     prompt, local, tag_ub, progress = shadow.prompt, context.shadow_of[source], engine.job.tag_ub, engine.progress
     start, byte, failure, asks = prompt.comm.Irecv, prompt.byte, prompt.failure, engine.asks
     posted, unexpected = context.matchers[0].lines()
@@ -214,6 +217,65 @@ def receiver(engine: Engine, context: Context, source: int) -> Callable[[Any, in
             raise _truncated(source, tag, located[1]) from None
         if status is not None:
             status.fill(source=source, tag=tag, nbytes=theirs.Get_elements(byte))
+        return True
+
+    return receive
+
+
+def _prober(engine: Engine, context: Context, prompt: Prompt, source: int) -> Callable[[Any, int, Any], bool]:
+    """As :func:`receiver`, where the library must be asked for messages first."""
+    local, tag_ub, progress, asks = context.shadow_of[source], engine.job.tag_ub, engine.progress, engine.asks
+    probe, byte = prompt.comm.Improbe, prompt.byte
+    posted, unexpected = context.matchers[0].lines()
+    theirs = prompt.status()
+    octets = theirs.Get_elements
+    calls = 0
+
+    def find(native: int) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls > ASKS:
+            calls = 0
+            progress()  # as in send()
+        for _ in asks:
+            if unexpected:
+                return None  # something else had its turn, and has taken a message off the library's queue
+            message = probe(local, native, theirs)
+            if message is not None:
+                return message
+        found: list[Any] = []
+
+        def ready() -> bool:
+            if not unexpected and (message := probe(local, native, theirs)) is not None:
+                found.append(message)
+            return bool(unexpected or found)
+
+        return found[0] if engine.ask(ready) and found else None
+
+    def receive(spec: Any, tag: int, status: Status | None) -> bool:
+        if posted or unexpected:
+            return False
+        try:
+            located = _located(spec, byte)
+            if located is None or located[0].readonly or not 0 <= tag <= tag_ub:
+                return False
+            message = find(tag + tag)
+        except (MPIException, ImpiError):
+            raise
+        except Exception:
+            return False
+        if message is None:
+            return False
+        nbytes = octets(byte)
+        if nbytes > located[1]:
+            engine.adopt(context, prompt.arrival(message, theirs))
+            return False
+        located[1] = nbytes
+        test = message.Irecv(located).Test
+        if not test():
+            finish(engine, test, located)
+        if status is not None:
+            status.fill(source=source, tag=tag, nbytes=nbytes)
         return True
 
     return receive
@@ -582,20 +644,22 @@ class _Call:
         receive, send = self._prompt.comm.Irecv, self._prompt.comm.Isend
         counter = self._prompt.counter
         posted, unexpected = self._context.matchers[1].lines()
-        tag = 2 * tag + 1
+        native = 2 * tag + 1
+        if self._prompt.probes:
+            receive = partial(_Probed, self._context, self._prompt, tag)
 
         def exchange(places: Any, pieces: Any) -> Callable[[], bool] | None:
             if posted or unexpected:
                 return None
-            requests = [receive(place, source, tag) for source, place in places]
-            requests += [send(piece, dest, tag) for dest, piece in pieces]
+            requests = [receive(place, source, native) for source, place in places]
+            requests += [send(piece, dest, native) for dest, piece in pieces]
             counter.messages += len(pieces) - 1  # whoever waits counts one
             if len(requests) == 1:
                 return requests[0].Test  # type: ignore[no-any-return]
 
             def test() -> bool:
-                while requests and requests[-1].Test():
-                    requests.pop()
+                # Each is asked, for one may wait for what another proc's asking brings about.
+                requests[:] = [request for request in requests if not request.Test()]
                 return not requests
 
             return test
@@ -631,6 +695,62 @@ class _Call:
             return located, function
 
         return elements
+
+
+class _Probed:
+    """A receive of a part of a collective, where the library must be asked for messages first."""
+
+    __slots__ = (
+        "_failure",
+        "_native",
+        "_pending",
+        "_place",
+        "_probe",
+        "_source",
+        "_tag",
+        "_take",
+        "_unexpected",
+        "_wrap",
+    )
+
+    def __init__(self, context: Context, prompt: Prompt, tag: int, place: _Spec, source: int, native: int) -> None:
+        self._take = context.matchers[1].take
+        self._unexpected = context.matchers[1].lines()[1]
+        self._probe = prompt.comm.Improbe
+        self._wrap = prompt
+        self._tag, self._place, self._source, self._native = tag, place, source, native
+        self._pending: Any = None
+        self._failure: MPIException | None = None
+
+    def Test(self) -> bool:
+        """As that of a request.
+
+        Raises:
+            Exception: ERR_TRUNCATE, more has come than there is room for; it is gone.
+        """
+        if self._pending is None:
+            arrival = self._arrival()
+            if arrival is None:
+                return False
+            view, room, _ = self._place
+            if arrival.nbytes > room:
+                view = memoryview(bytearray(arrival.nbytes))
+                self._failure = _truncated(self._source, self._tag, room)
+            self._pending = arrival.receive(view)
+        done: bool = self._pending.test()
+        if done and self._failure is not None:
+            raise self._failure
+        return done
+
+    def _arrival(self) -> Any:
+        if self._unexpected:
+            # Something else has had its turn and taken it off the library's queue.
+            message = self._take(self._source, self._tag)
+            if message is not None:
+                return message.local
+        status = self._wrap.status()
+        message = self._probe(self._source, self._native, status)
+        return None if message is None else self._wrap.arrival(message, status)
 
 
 def _waiter(engine: Engine, context: Context, prompt: Prompt) -> Callable[[Callable[[], bool], Any], bool]:

@@ -256,16 +256,21 @@ class _Library:
 class _Prompt:
     """The library without anything of ours between."""
 
-    __slots__ = ("byte", "comm", "counter", "failure")
+    __slots__ = ("byte", "comm", "counter", "failure", "probes")
 
     def __init__(self, library: _Library, comm: Any) -> None:
         self.counter = library
         self.comm = comm
         self.byte = library.byte
         self.failure: type[Exception] = library.mpi.Exception
+        # Open MPI 5.0 writes over the end of a buffer that is too short for a long message.
+        self.probes = library.mpi.get_vendor()[0] == "Open MPI"
 
     def status(self) -> Any:
         return self.counter.mpi.Status()
+
+    def arrival(self, message: Any, status: Any) -> _Arrival:
+        return _Arrival(self.counter, message, status)
 
     def reduction(self, element: str, op: str) -> tuple[Any, Any]:
         return self.counter.reduction(element, op)

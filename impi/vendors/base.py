@@ -115,6 +115,8 @@ class Prompt(Protocol):
     failure: type[Exception]
     """What its calls raise."""
     counter: Counter
+    probes: bool
+    """Whether a message must be asked for (Improbe) before it is received, for it would spoil memory if it is longer."""
 
     def status(self) -> Any:
         """A fresh status of the library."""
@@ -122,6 +124,10 @@ class Prompt(Protocol):
 
     def reduction(self, element: str, op: str) -> tuple[Any, Any]:
         """The library's type and operation, by the names of :class:`LocalCollectives`."""
+        ...
+
+    def arrival(self, message: Any, status: Any) -> Arrival:
+        """What a probe of the library has taken off its queue."""
         ...
 
     def translated(self, failure: Exception) -> Exception:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 PROGRAM = str(Path(__file__).parent / "programs" / "local_phases.py")
+TWINS = str(Path(__file__).parent / "programs" / "prompt_twins.py")
 
 
 JOBS = [["mpich:2", "openmpi:3"], ["openmpi:2", "pure:2"], ["mpich:3", "pure:1"]]
@@ -16,5 +17,15 @@ JOBS = [["mpich:2", "openmpi:3"], ["openmpi:2", "pure:2"], ["mpich:3", "pure:1"]
 @pytest.mark.parametrize("clients", JOBS, ids="+".join)
 def test_phases_are_the_library_s(clients: list[str], run_job: Callable[..., object]) -> None:
     result = run_job([PROGRAM], clients)
+    assert set(result.codes) == {0}, str(result)  # type: ignore[attr-defined]
+    assert result.out == "all right\n"  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("options", [[], ["--external32"], ["--impi-version", "0.0"]], ids=["", "external32", "0.0"])
+@pytest.mark.parametrize("clients", JOBS, ids="+".join)
+def test_what_goes_straight_to_the_library_is_as_our_long_way(
+    clients: list[str], options: list[str], run_job: Callable[..., object]
+) -> None:
+    result = run_job([TWINS], clients, options=dict.fromkeys(range(2), options))
     assert set(result.codes) == {0}, str(result)  # type: ignore[attr-defined]
     assert result.out == "all right\n"  # type: ignore[attr-defined]

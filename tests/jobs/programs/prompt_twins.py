@@ -1,0 +1,222 @@
+"""What goes straight to the library and what goes our long way are one thing: each rank draws its way in every call.
+
+Also what the direct way must leave alone: order beside wildcards and probes, truncation, progress of the channels.
+"""
+
+import random
+
+import numpy
+from mpi4py import MPI
+
+from impi.api import prompt, runtime
+
+world = MPI.COMM_WORLD
+home = world.Split(world.Get_attr(MPI.IMPI_CLIENT_COLOR))
+rank, size = home.rank, home.size
+draw = random.Random(world.rank)
+same = random.Random(7)
+state = home._state
+inside, context = state.inside, state.context
+expected = runtime.engine().vendor.world.prompt is not None and size > 1
+assert (inside is not None) == expected
+straight = 0
+
+
+def either():
+    """The way of this rank for its next call."""
+    global straight
+    state.inside = inside if draw.random() < 0.5 else None
+    straight += state.inside is not None
+    for ways, never in ((context.sends, prompt._never_sends), (context.receives, prompt._never_receives)):
+        ways.clear()
+        if draw.random() < 0.5:
+            ways.update(dict.fromkeys(range(size), never))
+
+
+TYPES = [(numpy.uint8, MPI.BYTE), (numpy.float64, MPI.DOUBLE), (numpy.int64, MPI.LONG), (numpy.int16, MPI.SHORT)]
+SIZES = [0, 1, 3, 64, 5000, 70000]
+
+
+def filled(seed, count, kind):
+    """Values that every rank knows."""
+    return ((numpy.arange(count) * 7 + seed * 13 + 1) % 113).astype(kind)
+
+
+def spec(array, datatype, blocks=1):
+    """One of the ways to say the same; a count is that of one block."""
+    return draw.choice([array, [array, datatype], [array, array.size // blocks, datatype], (array, datatype)])
+
+
+def check(what, got, want):
+    assert numpy.array_equal(got, want), f"{what} at {world.rank}: {got[:8]} is not {want[:8]}"
+
+
+for number in range(160):
+    kind, datatype = same.choice(TYPES)
+    count, root = same.choice(SIZES), same.randrange(size)
+    each = [filled(number + r, count, kind) for r in range(size)]
+    mine, into, whole = each[rank].copy(), numpy.zeros(count, kind), numpy.zeros(count * size, kind)
+    counts = [same.choice([0, 1, 5, 30000]) for _ in range(size)]
+    displs = [sum(counts[:r]) + 2 * r for r in range(size)]
+    gaps = numpy.full(sum(counts) + 2 * size, 99).astype(kind)
+    parts = [filled(number + r, counts[r], kind) for r in range(size)]
+    spread = gaps.copy()
+    for r in range(size):
+        spread[displs[r] : displs[r] + counts[r]] = parts[r]
+    op = same.choice([MPI.SUM, MPI.MAX, MPI.MIN])
+    reduced = {
+        MPI.SUM.handle: sum,
+        MPI.MAX.handle: lambda v: numpy.max(v, 0),
+        MPI.MIN.handle: lambda v: numpy.min(v, 0),
+    }
+    kinds = [numpy.float64, numpy.int64, numpy.int16, numpy.int32]
+    numbers = [filled(number + r, count, kinds[number % 4]) for r in range(size)]
+    total = reduced[op.handle](numbers).astype(kinds[number % 4])
+    sums = numpy.zeros_like(total)
+    what = same.randrange(14)
+    either()
+    if what == 0:
+        home.Barrier()
+    elif what == 1:
+        home.Bcast(spec(mine, datatype), root)
+        check("Bcast", mine, each[root])
+    elif what == 2:
+        home.Gather(spec(mine, datatype), spec(whole, datatype, size) if rank == root else None, root)
+        if rank == root:
+            check("Gather", whole, numpy.concatenate(each))
+    elif what == 3:
+        home.Scatter(numpy.concatenate(each) if rank == root else None, spec(into, datatype), root)
+        check("Scatter", into, each[rank])
+    elif what == 4:
+        home.Allgather(spec(mine, datatype), [whole, datatype])
+        check("Allgather", whole, numpy.concatenate(each))
+    elif what == 5:
+        home.Alltoall([numpy.concatenate([each[rank]] * size), datatype], [whole, count, datatype])
+        check("Alltoall", whole, numpy.concatenate(each))
+    elif what == 6:
+        home.Reduce(numbers[rank], sums if rank == root else None, op, root)
+        if rank == root:
+            check("Reduce", sums, total)
+    elif what == 7:
+        home.Allreduce(numbers[rank], sums, op)
+        check("Allreduce", sums, total)
+    elif what == 8:
+        home.Gatherv(parts[rank], [gaps, counts, displs, datatype] if rank == root else None, root)
+        if rank == root:
+            check("Gatherv", gaps, spread)
+    elif what == 9:
+        piece = numpy.zeros(counts[rank], kind)
+        home.Scatterv([spread, (counts, displs), datatype] if rank == root else None, [piece, datatype], root)
+        check("Scatterv", piece, parts[rank])
+    elif what == 10:
+        home.Allgatherv([parts[rank], datatype], [gaps, counts, displs, datatype])
+        check("Allgatherv", gaps, spread)
+    elif what == 11:
+        # Rank r sends to each as much as it has.
+        sent = numpy.concatenate([parts[rank]] * size)
+        starts = [counts[rank] * r for r in range(size)]
+        home.Alltoallv([sent, [counts[rank]] * size, starts, datatype], [gaps, (counts, displs), datatype])
+        check("Alltoallv", gaps, spread)
+    elif what == 12:
+        shares = [count // size + (r < count % size) for r in range(size)]
+        share = numpy.zeros(shares[rank], kinds[number % 4])
+        home.Reduce_scatter(numbers[rank], share, shares, op)
+        check("Reduce_scatter", share, total[sum(shares[:rank]) : sum(shares[: rank + 1])])
+    else:
+        right, left = (rank + 1) % size, (rank - 1) % size
+        status = draw.choice([None, MPI.Status()])
+        later = home.Isend(spec(mine, datatype), right, number) if rank % 2 or size == 1 else None
+        if later is None:
+            home.Send(spec(mine, datatype), right, number)
+        home.Recv(spec(into, datatype), left, number, status)
+        if later is not None:
+            later.Wait()
+        check("Recv", into, each[left])
+        if status is not None:
+            assert (status.source, status.tag) == (left, number), (status.source, status.tag)
+            assert status.Get_count(datatype) == count and status.Get_count(MPI.BYTE) == mine.nbytes
+assert not expected or straight > 30, straight
+state.inside = inside
+context.sends.clear()
+context.receives.clear()
+
+if size > 1:
+    # Order: what is posted earlier, and what a probe has taken off the library's queue, comes first.
+    one = numpy.zeros(1, "i")
+    first, second, third = one.copy(), one.copy(), one.copy()
+    if rank == 0:
+        anybody = home.Irecv(first, MPI.ANY_SOURCE, 5)
+        home.Barrier()
+        home.Recv(second, 1, 5)
+        home.Probe(1, 5)
+        home.Recv(third, 1, 5)
+        anybody.Wait()
+        assert [first[0], second[0], third[0]] == [1, 2, 3], (first, second, third)
+    else:
+        home.Barrier()
+        if rank == 1:
+            for value in (1, 2, 3):
+                home.Send(numpy.array([value], "i"), 0, 5)
+
+    # Truncation: the sentence and the class, and the next message is there.
+    if rank == 0:
+        for nbytes in (16, 70000, 3000000):
+            small = numpy.zeros(8, "B")
+            status = MPI.Status()
+            try:
+                home.Recv(small, 1, 6, draw.choice([None, status]))
+            except MPI.Exception as failure:
+                assert failure.Get_error_class() == MPI.ERR_TRUNCATE, failure
+            else:
+                raise AssertionError("a truncated message went unnoticed")
+            home.Recv(one, 1, 6)
+            assert one[0] == nbytes
+    elif rank == 1:
+        for nbytes in (16, 70000, 3000000):
+            home.Send(numpy.ones(nbytes, "B"), 0, 6)
+            home.Send(numpy.array([nbytes], "i"), 0, 6)
+
+    # What is wrong says so, and leaves nothing behind.
+    for wrong in (
+        lambda: home.Send(one, size, 0),
+        lambda: home.Recv(one, 0, -5),
+        lambda: home.Send([one, 2, MPI.INT], 0),
+    ):
+        try:
+            wrong()
+        except MPI.Exception:
+            pass
+        else:
+            raise AssertionError("a wrong call went unnoticed")
+home.Barrier()
+
+# Progress: X waits in the library for Y, who comes only after Z, of another client, has got rid of a long message to X.
+clients = world.allgather(world.Get_attr(MPI.IMPI_CLIENT_COLOR))
+near = [r for r, color in enumerate(clients) if color == clients[0]]
+z = next((r for r, color in enumerate(clients) if color != clients[0]), None)
+if len(near) > 1 and z is not None:
+    x, y = near[:2]
+    for together in (True, False):
+        long, note = numpy.zeros(1 << 20, "B"), numpy.zeros(1)
+        if world.rank == x:
+            request = world.Irecv(long, z, 9)
+            if together:
+                home.Barrier()
+            else:
+                home.Recv(note, 1, 11)
+            request.Wait()
+            assert long.all()
+        elif world.rank == y:
+            world.Recv(note, z, 10)
+            if together:
+                home.Barrier()
+            else:
+                home.Send(note, 0, 11)
+        elif world.rank == z:
+            world.Send(numpy.ones(1 << 20, "B"), x, 9)
+            world.Send(note, y, 10)
+        elif world.rank in near and together:
+            home.Barrier()
+world.Barrier()
+if world.rank == 0:
+    print("all right")
