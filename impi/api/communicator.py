@@ -14,7 +14,7 @@ from impi.api.bsend import Attached
 from impi.api.errhandler import Errhandler, initial
 from impi.api.handle import State
 from impi.api.info import Info
-from impi.api.prompt import Inside
+from impi.api.inside import Inside
 from impi.api.request import Request, null_send
 from impi.collectives import Algorithm, Fixed, Layout, inter
 from impi.collectives.steps import among

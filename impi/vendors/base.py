@@ -116,7 +116,7 @@ class Prompt(Protocol):
     """What its calls raise."""
     counter: Counter
     probes: bool
-    """Whether a message must be asked for (Improbe) before it is received, for it would spoil memory if it is longer."""
+    """Whether a message must be asked for (Improbe) before it is received: a longer one would spoil memory."""
 
     def status(self) -> Any:
         """A fresh status of the library."""
