@@ -1,9 +1,10 @@
 """Messages that go from the program straight to the MPI library of its client, with the program's own memory.
 
 Blocking messages between procs of one client, and in :mod:`impi.api.inside` blocking collectives of communicators
-inside one, of elements that lie one after the other: nothing is packed, queued or matched by us. Every way gives up where
-anything is unusual, having done nothing, and says so; then the long way (``point_to_point``, ``collective``) decides,
-which also has the words for mistakes. Both make the same calls of the library, so each proc chooses for itself.
+inside one, of elements that lie one after the other: nothing is packed, queued or matched by us. Every way gives up
+where anything is unusual, having done nothing, and says so; then the long way (``point_to_point``, ``collective``)
+decides, which also has the words for mistakes. Both make the same calls of the library, so each proc chooses for
+itself.
 
 The library is never waited in: who waits asks it again and again, and serves all else in between.
 """
@@ -205,8 +206,10 @@ def _to_client(short: Callable[[int, memoryview, int], bool]) -> Callable[[Any, 
 
 def receiver(engine: Engine, context: Context, source: int) -> Callable[[Any, int, Any], bool]:
     """Blocking receives from rank ``source`` (see :attr:`Context.receives`)."""
+    if source not in context.shadow_of:
+        return _from_client(engine, context, source)
     shadow = context.shadow
-    if source not in context.shadow_of or shadow is None or shadow.prompt is None or engine.reduce_on_p2p:
+    if shadow is None or shadow.prompt is None or engine.reduce_on_p2p:
         return _never_receives
     if shadow.prompt.probes:
         return _prober(engine, context, shadow.prompt, source)
@@ -304,6 +307,27 @@ def _prober(engine: Engine, context: Context, prompt: Prompt, source: int) -> Ca
         test = message.Irecv(place).Test
         if not test():
             finish(engine, test, place)
+        if status is not None:
+            status.fill(source=source, tag=tag, nbytes=nbytes)
+        return True
+
+    return receive
+
+
+def _from_client(engine: Engine, context: Context, source: int) -> Callable[[Any, int, Any], bool]:
+    """From a proc of another client: what is not here yet, and is the next thing that comes."""
+    wait, tag_ub = engine.receiver(context, source), engine.job.tag_ub
+    posted, unexpected = context.matchers[0].lines()
+
+    def receive(spec: Any, tag: int, status: Status | None) -> bool:
+        if posted or unexpected:
+            return False
+        place = plain(spec, readonly=False)
+        if place is None or not 0 <= tag <= tag_ub:
+            return False
+        nbytes = wait(tag, place)
+        if nbytes < 0:
+            return False
         if status is not None:
             status.fill(source=source, tag=tag, nbytes=nbytes)
         return True

@@ -24,6 +24,7 @@ _READS: Final = 16
 """Most reads from one channel before the next gets its turn."""
 _TURNS: Final = 7
 """One less than the turns, a power of two, after which who spins on one channel looks at the others, and the clock."""
+Single = Callable[[int, int, memoryview], int]
 _FINE_S: Final = 1e-3
 """epoll counts in milliseconds; shorter sleeps go through select."""
 _SELECTABLE: Final = 1024
@@ -116,6 +117,51 @@ class Channels:
             return True
 
         return send
+
+    def receiver(self, host: int, take: Single) -> Callable[[int, memoryview], int]:
+        """A function that waits for octets of ``host``, as :meth:`attend`, which ``take`` (of
+        :meth:`impi.transfer.Transfer.single`) finds to be a message of a tag, and puts where it belongs.
+
+        It returns how many octets the message has; -1: something has happened, or nothing in the time to spin, that the
+        long way must look at.
+        """
+        receive, buffer, take_all = self._sockets[host].recv_into, self._transfer.buffer_of(host), self._takers[host]
+        patience = self._patience
+
+        def wait(tag: int, place: memoryview) -> int:
+            room = buffer()
+            spin_s, begun, turns = patience.spin_s, 0.0, 0
+            flags: int = _NOW
+            if not spin_s:
+                if not self._alone or self._writing:
+                    return -1
+                flags = 0
+            while True:
+                try:
+                    n = receive(room, 0, flags)
+                except BlockingIOError:
+                    turns += 1
+                    if turns & _TURNS:
+                        continue
+                    if not self._alone:
+                        self._push()
+                        if self.poll(0.0):
+                            return -1
+                        room = buffer()
+                    now = perf_counter()
+                    begun = begun or now
+                    if now - begun > spin_s:
+                        return -1
+                except OSError:
+                    self._took(host, 0)
+                    return -1
+                else:
+                    length = take(n, tag, place)
+                    if length < 0 and (n == 0 or not take_all(n)):
+                        self._took(host, n)
+                    return length
+
+        return wait
 
     def flush(self, host: int) -> None:
         """Write what there is for ``host``, as far as TCP takes it."""

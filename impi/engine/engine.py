@@ -220,6 +220,26 @@ class Engine:
             context.senders[dest] = send
         return send
 
+    def receiver(self, context: Context, source: int) -> Callable[[int, memoryview], int]:
+        """A function that waits for a point-to-point message of a tag from rank ``source``, of another client, and for
+        nothing else, while no receive is posted: it puts it into memory that has room for it.
+
+        Its result is how many octets came; -1: what must be waited for, or has come, is another thing, and
+        :meth:`receive` is the way.
+        """
+        if self.reduce_on_p2p:
+            return _nothing_comes
+        world = context.peers[source]
+        wait = self._channels.receiver(self._host_of[world], self.transfer.single(world, context.cid))
+        contexts, others = self._contexts, self._others
+
+        def receive(tag: int, place: memoryview) -> int:
+            if self._active or (others and any(context.waiting for context in contexts.values())):
+                return -1
+            return wait(tag, place)
+
+        return receive
+
     def is_external(self, context: Context, dest: int) -> bool:
         """Whether :meth:`send` sends external32 to rank ``dest``."""
         return self.external and dest not in context.shadow_of
@@ -491,6 +511,11 @@ class Engine:
 def _never(tag: int, octets: memoryview, count: int) -> bool:
     """For procs of our own client."""
     return False
+
+
+def _nothing_comes(tag: int, place: memoryview) -> int:
+    """The long way is the way."""
+    return -1
 
 
 def _is_remote(operation: Operation) -> bool:

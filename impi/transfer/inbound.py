@@ -150,6 +150,43 @@ class Inbound:
 
         return take
 
+    def single(self, channel: Channel, path: Path, cid: int) -> Callable[[int, int, memoryview], int]:
+        """A function that takes so many octets that were read on ``channel`` where they are one short message, of a
+        tag, from ``path`` on context ``cid``, and puts it into its third argument. Its result are the octets of the message,
+        or -1: nothing has been done, the octets are not noted either.
+
+        As :meth:`shorts`, for who knows what comes next, and that nobody else waits for it.
+        """
+        reader, pair, counter = channel.reader, path.reverse, path.counter
+        ahead, limit, ackmark = reader.ahead, self._job.maxdatalen, self._job.ackmark
+
+        def take(nbytes: int, tag: int, place: memoryview) -> int:
+            lent = reader.lent
+            if nbytes < HEADER_SIZE or lent is None or reader.end or reader.body is not None or channel.fini_received:
+                return -1
+            kind, length, sender, _, msglen, lsrank, its_tag, its_cid, _ = _unpack_short(ahead)
+            if (
+                sender != pair
+                or its_tag != tag
+                or its_cid != cid
+                or kind != _DATA
+                or length != nbytes - HEADER_SIZE
+                or length != msglen
+                or length > limit
+                or length > len(place)
+                or lsrank < 0
+                or counter.held
+                or counter.unacknowledged + 1 >= ackmark
+                or self.destroys
+            ):
+                return -1
+            place[:length] = ahead[HEADER_SIZE:nbytes]
+            counter.unacknowledged += 1
+            reader.lent = None
+            return nbytes - HEADER_SIZE
+
+        return take
+
     def _on_header(self, channel: Channel, header: Header) -> Event | None:
         kind = header.pk_type
         if channel.fini_received and kind not in _AFTER_FINI:

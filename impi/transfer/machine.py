@@ -263,6 +263,10 @@ class Transfer:
         """
         return self._channel(host).reader.buffer()
 
+    def buffer_of(self, host: int) -> Callable[[], memoryview]:
+        """:meth:`get_buffer` for one host."""
+        return self._channel(host).reader.buffer
+
     def get_buffers(self, host: int) -> memoryview | list[memoryview]:
         """In place of :meth:`get_buffer`: a list, for ``recvmsg_into``, where the octets go to several places."""
         return self._channel(host).reader.buffers()
@@ -301,6 +305,15 @@ class Transfer:
                 raise
 
         return guarded
+
+    def single(self, source: int, cid: int) -> Callable[[int, int, memoryview], int]:
+        """A function for octets that were read on the channel of rank ``source``, where they are one short message of
+        it on context ``cid``: their number, the tag that is waited for, and where the message goes.
+
+        It returns how many octets it has; -1: nothing was done, and a function of :meth:`taker` decides.
+        """
+        path = self._path(source)
+        return self._inbound.single(self._channel(path.host), path, cid)
 
     def rest(self, host: int) -> list[Event]:
         """What :meth:`received` would say of the octets that a function of :meth:`taker` has left."""
