@@ -151,9 +151,9 @@ def plain(spec: Any, *, readonly: bool) -> memoryview | None:
         return None
     if view.format != "B" or view.ndim != 1 or not view.c_contiguous or (view.readonly and not readonly):
         return None
-    if count is None:
+    if count is None or count == len(view):
         return view
-    return view[:count] if 0 <= count <= len(view) else None
+    return view[:count] if 0 <= count < len(view) else None
 
 
 def vector(spec: Any, *, readonly: bool, blocks: int) -> VectorMessage:

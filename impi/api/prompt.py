@@ -159,7 +159,7 @@ def datatype_of(spec: Any) -> Any:
 def sender(engine: Engine, context: Context, dest: int) -> Callable[[Any, int], bool]:
     """Blocking sends to rank ``dest`` (see :attr:`Context.sends`)."""
     if dest not in context.shadow_of:
-        return _to_client(engine.sender(context, dest))
+        return engine.sender_of(context, dest, plain)
     shadow = context.shadow
     if shadow is None or shadow.prompt is None or engine.reduce_on_p2p:
         return _never_sends
@@ -190,16 +190,6 @@ def sender(engine: Engine, context: Context, dest: int) -> Callable[[Any, int], 
             calls = 0
             progress()
         return True
-
-    return send
-
-
-def _to_client(short: Callable[[int, memoryview, int], bool]) -> Callable[[Any, int], bool]:
-    """To a proc of another client."""
-
-    def send(spec: Any, tag: int) -> bool:
-        octets = plain(spec, readonly=True)
-        return octets is not None and short(tag, octets, len(octets))
 
     return send
 

@@ -11,24 +11,32 @@ import socket
 from collections.abc import Callable
 from functools import partial
 from time import perf_counter
-from typing import Final
+from typing import Any, Final, Protocol
 
 from impi.engine.waiting import Patience
 from impi.errors import JobError
 from impi.transfer import Arrived, Cancelled, Deliver, Incoming, ShortSender, Transfer
+from impi.transfer.inbound import FOR_THE_REST, NOT_NOTED, NOTHING_YET, Acknowledge
 
-__all__ = ["Channels"]
+__all__ = ["Channels", "See"]
 
 _NOW: Final = socket.MSG_DONTWAIT
 _READS: Final = 16
 """Most reads from one channel before the next gets its turn."""
 _TURNS: Final = 7
 """One less than the turns, a power of two, after which who spins on one channel looks at the others, and the clock."""
-Single = Callable[[int, int, memoryview], int]
 _FINE_S: Final = 1e-3
 """epoll counts in milliseconds; shorter sleeps go through select."""
 _SELECTABLE: Final = 1024
 """FD_SETSIZE."""
+
+
+class See(Protocol):
+    """Finds the octets in what somebody wants to send."""
+
+    def __call__(self, spec: Any, /, *, readonly: bool) -> memoryview | None:
+        """None: they are not there as they are to be sent."""
+        ...
 
 
 class Channels:
@@ -57,7 +65,10 @@ class Channels:
         self._sockets = sockets
         self._patience = patience
         self._takers = {
-            host: partial(transfer.read, host) if deliver is None else transfer.taker(host, deliver) for host in sockets
+            host: partial(transfer.read, host)
+            if deliver is None
+            else transfer.taker(host, deliver, self._acknowledger(host))
+            for host in sockets
         }
         self._arrived = arrived
         self._cancelled = cancelled
@@ -95,14 +106,41 @@ class Channels:
         """Whether nothing waits for a socket to become writable."""
         return not self._writing
 
+    def _acknowledger(self, host: int) -> Acknowledge:
+        """A function that sends a PROTOACK on the channel of ``host``, in whose queue there is nothing."""
+        write = self._sockets[host].send
+
+        def acknowledge(dest: int, packet: bytes) -> None:
+            try:
+                n = write(packet, _NOW)
+            except BlockingIOError:
+                n = 0
+            except OSError as error:
+                raise _broken(host, error) from None
+            if n != len(packet):
+                self._transfer.detain(dest, packet, n)
+                self.flush(host)
+
+        return acknowledge
+
     def sender(self, host: int, dest: int, make: ShortSender) -> Callable[[int, memoryview, int], bool]:
         """A function that sends what ``make`` (of :meth:`impi.transfer.Transfer.sender`, for ``dest``) makes of tag,
         octets and count, on the channel of ``host``; False if that is nothing.
         """
+        send = self.sender_of(host, dest, make, lambda octets, *, readonly: octets)
+        return lambda tag, octets, count: send(octets, tag, count)
+
+    def sender_of(self, host: int, dest: int, make: ShortSender, see: See) -> Callable[..., bool]:
+        """The same for what ``see`` finds in its first argument (None: nothing is sent); then the tag, and, unless it is
+        the number of octets, the count.
+        """
         write = self._sockets[host].send
 
-        def send(tag: int, octets: memoryview, count: int) -> bool:
-            packet = make(tag, octets, count)
+        def send(spec: Any, tag: int, count: int | None = None) -> bool:
+            octets = see(spec, readonly=True)
+            if octets is None:
+                return False
+            packet = make(tag, octets, len(octets) if count is None else count)
             if packet is None:
                 return False
             try:
@@ -118,24 +156,28 @@ class Channels:
 
         return send
 
-    def receiver(self, host: int, take: Single) -> Callable[[int, memoryview], int]:
-        """A function that waits for octets of ``host``, as :meth:`attend`, which ``take`` (of
-        :meth:`impi.transfer.Transfer.single`) finds to be a message of a tag, and puts where it belongs.
+    def receiver(
+        self, host: int, source: int, cid: int, busy: Callable[[], bool] | None
+    ) -> Callable[[int, memoryview], int]:
+        """A function that waits for octets of ``host``, as :meth:`attend`, which are a message of rank ``source`` of
+        MPI_COMM_WORLD on context ``cid``, of a tag, and puts it where it belongs.
 
-        It returns how many octets the message has; -1: something has happened, or nothing in the time to spin, that the
-        long way must look at.
+        It returns how many octets the message has; less than 0: something has happened, or nothing in the time to spin,
+        that the long way must look at; or it is ``busy``.
         """
         receive, buffer, take_all = self._sockets[host].recv_into, self._transfer.buffer_of(host), self._takers[host]
-        patience = self._patience
+        patience, take = self._patience, self._transfer.single(source, cid, self._acknowledger(host))
 
         def wait(tag: int, place: memoryview) -> int:
-            room = buffer()
+            if busy is not None and busy():
+                return NOT_NOTED
             spin_s, begun, turns = patience.spin_s, 0.0, 0
             flags: int = _NOW
             if not spin_s:
                 if not self._alone or self._writing:
-                    return -1
+                    return NOT_NOTED
                 flags = 0
+            room = buffer()
             while True:
                 try:
                     n = receive(room, 0, flags)
@@ -146,18 +188,21 @@ class Channels:
                     if not self._alone:
                         self._push()
                         if self.poll(0.0):
-                            return -1
+                            return NOT_NOTED
                         room = buffer()
                     now = perf_counter()
                     begun = begun or now
                     if now - begun > spin_s:
-                        return -1
+                        return NOT_NOTED
                 except OSError:
                     self._took(host, 0)
-                    return -1
+                    return NOT_NOTED
                 else:
                     length = take(n, tag, place)
-                    if length < 0 and (n == 0 or not take_all(n)):
+                    if length == NOTHING_YET:
+                        room = buffer()
+                        continue
+                    if length == FOR_THE_REST or (length == NOT_NOTED and (n == 0 or not take_all(n))):
                         self._took(host, n)
                     return length
 

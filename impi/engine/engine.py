@@ -10,9 +10,10 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Sequence
 from time import perf_counter
+from typing import Any
 
 from impi.collectives.tags import FAULT_TAG, REDUCE_TAG
-from impi.engine.channels import Channels
+from impi.engine.channels import Channels, See
 from impi.engine.context import Context
 from impi.engine.faults import Faults, Notice
 from impi.engine.operations import SENT, CopyOperation, Message, Operation, ReceiveOperation, SendOperation
@@ -230,15 +231,17 @@ class Engine:
         if self.reduce_on_p2p:
             return _nothing_comes
         world = context.peers[source]
-        wait = self._channels.receiver(self._host_of[world], self.transfer.single(world, context.cid))
-        contexts, others = self._contexts, self._others
+        return self._channels.receiver(self._host_of[world], world, context.cid, self._busy)
 
-        def receive(tag: int, place: memoryview) -> int:
-            if self._active or (others and any(context.waiting for context in contexts.values())):
-                return -1
-            return wait(tag, place)
-
-        return receive
+    def sender_of(self, context: Context, dest: int, see: See) -> Callable[[Any, int], bool]:
+        """As :meth:`sender`, of what ``see`` finds in the first argument; then the tag. For rank ``dest`` of another
+        client.
+        """
+        if self.reduce_on_p2p:
+            return lambda spec, tag: False
+        world = context.peers[dest]
+        make = self.transfer.sender(world, context.cid, context.rank)
+        return self._channels.sender_of(self._host_of[world], world, make, see)
 
     def is_external(self, context: Context, dest: int) -> bool:
         """Whether :meth:`send` sends external32 to rank ``dest``."""
@@ -396,6 +399,10 @@ class Engine:
         if self._others and any(context.waiting for context in self._contexts.values()):
             return True
         return not all(map(_is_remote, self._active))
+
+    def _busy(self) -> bool:
+        """Whether anything is under way, or a local message could concern anybody."""
+        return bool(self._active) or (self._others and any(context.waiting for context in self._contexts.values()))
 
     def _only_host(self, operation: Operation) -> int | None:
         """The host whose packets alone can complete it, where nothing local matters just now."""

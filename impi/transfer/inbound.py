@@ -12,13 +12,23 @@ from impi.transfer.message import Arrived, Cancelled, Incoming
 from impi.transfer.path import Path
 from impi.wire.packets import HEADER_SIZE, SHORT_HEADER, Header, PacketType
 
-__all__ = ["Deliver", "Event", "Inbound"]
+__all__ = ["FOR_THE_REST", "NOTHING_YET", "NOT_NOTED", "Acknowledge", "Deliver", "Event", "Inbound"]
 
 Event = Arrived | Cancelled
 Deliver = Callable[[int, int, int, int, memoryview], bool]
 """Takes a whole short message to the receive that waits for it: source (its rank in MPI_COMM_WORLD), cid, tag, count,
 octets, which are good until it returns. False: nobody waits, and nothing was done.
 """
+
+Acknowledge = Callable[[int, bytes], None]
+"""Sends a rank in MPI_COMM_WORLD a PROTOACK that is due, past the queues, in which there is nothing."""
+
+NOT_NOTED: Final = -1
+"""Nothing was done: a function of :meth:`Inbound.shorts` is to take the octets."""
+NOTHING_YET: Final = -2
+"""All was taken, and is something else."""
+FOR_THE_REST: Final = -3
+"""All was noted; :meth:`Inbound.rest` takes it, or something is to be written."""
 
 _DATA: Final = int(PacketType.DATA)
 _DATASYNC: Final = int(PacketType.DATASYNC)
@@ -97,7 +107,7 @@ class Inbound:
             if event is not None:
                 events.append(event)
 
-    def shorts(self, channel: Channel, deliver: Deliver) -> Callable[[int], bool]:
+    def shorts(self, channel: Channel, deliver: Deliver, acknowledge: Acknowledge) -> Callable[[int], bool]:
         """A function that takes so many octets that were read on ``channel`` as far as they are short messages that are
         waited for, and PROTOACKs. False: there is more, for :meth:`rest`.
 
@@ -138,11 +148,15 @@ class Inbound:
                     break
                 reader.start = stop
                 counter = path.counter
-                if counter.held or counter.unacknowledged + 1 >= ackmark:
+                if not counter.held and counter.unacknowledged + 1 < ackmark:
+                    counter.unacknowledged += 1
+                elif stop < end or counter.held or channel.work:
+                    # Who has sent more already may be beyond hiwater: the queues know what was given to TCP.
                     reader.raw = ahead[start:begin].tobytes()
                     self._count(channel, path)
                 else:
-                    counter.unacknowledged += 1
+                    counter.unacknowledged = 0
+                    acknowledge(path.rank, path.bare(PacketType.PROTOACK))
                 start = stop
             else:
                 return not channel.work
@@ -150,40 +164,61 @@ class Inbound:
 
         return take
 
-    def single(self, channel: Channel, path: Path, cid: int) -> Callable[[int, int, memoryview], int]:
+    def single(
+        self, channel: Channel, path: Path, cid: int, acknowledge: Acknowledge
+    ) -> Callable[[int, int, memoryview], int]:
         """A function that takes so many octets that were read on ``channel`` where they are one short message, of a
-        tag, from ``path`` on context ``cid``, and puts it into its third argument. Its result are the octets of the message,
-        or -1: nothing has been done, the octets are not noted either.
+        tag, from ``path`` on context ``cid``, after PROTOACKs if need be, and puts it into its third argument.
 
-        As :meth:`shorts`, for who knows what comes next, and that nobody else waits for it.
+        As :meth:`shorts`, for who knows what comes next, and that nobody else waits for it. Its result are the octets
+        of the message, or one of :data:`NOTHING_YET`, :data:`FOR_THE_REST`, :data:`NOT_NOTED`.
         """
-        reader, pair, counter = channel.reader, path.reverse, path.counter
+        reader, pair, counter, reverse, host = channel.reader, path.reverse, path.counter, self._reverse, path.host
         ahead, limit, ackmark = reader.ahead, self._job.maxdatalen, self._job.ackmark
+        answer = path.bare(PacketType.PROTOACK)
 
         def take(nbytes: int, tag: int, place: memoryview) -> int:
-            lent = reader.lent
-            if nbytes < HEADER_SIZE or lent is None or reader.end or reader.body is not None or channel.fini_received:
-                return -1
+            if nbytes < HEADER_SIZE or reader.end or reader.body is not None or channel.fini_received or self.destroys:
+                return NOT_NOTED
+            start = 0
             kind, length, sender, _, msglen, lsrank, its_tag, its_cid, _ = _unpack_short(ahead)
+            if kind == _PROTOACK:
+                other = reverse.get(sender)
+                if reader.lent is None or other is None or other.host != host:
+                    return NOT_NOTED
+                reader.lent = None
+                reader.raw = ahead[:HEADER_SIZE].tobytes()
+                reader.start, reader.end = HEADER_SIZE, nbytes
+                self._on_protoack(channel, other)
+                if nbytes < 2 * HEADER_SIZE or channel.work:
+                    return NOTHING_YET if nbytes == HEADER_SIZE and not channel.work else FOR_THE_REST
+                start = HEADER_SIZE
+                kind, length, sender, _, msglen, lsrank, its_tag, its_cid, _ = _unpack_short(ahead, start)
+            begin = start + HEADER_SIZE
             if (
                 sender != pair
                 or its_tag != tag
                 or its_cid != cid
                 or kind != _DATA
-                or length != nbytes - HEADER_SIZE
+                or length != nbytes - begin
                 or length != msglen
                 or length > limit
                 or length > len(place)
                 or lsrank < 0
                 or counter.held
-                or counter.unacknowledged + 1 >= ackmark
-                or self.destroys
             ):
-                return -1
-            place[:length] = ahead[HEADER_SIZE:nbytes]
-            counter.unacknowledged += 1
+                return FOR_THE_REST if start else NOT_NOTED
+            place[:length] = ahead[begin:nbytes]
             reader.lent = None
-            return nbytes - HEADER_SIZE
+            reader.start = reader.end = 0
+            if counter.unacknowledged + 1 < ackmark:
+                counter.unacknowledged += 1
+            elif channel.work:
+                self._count(channel, path)
+            else:
+                counter.unacknowledged = 0
+                acknowledge(path.rank, answer)
+            return nbytes - begin
 
         return take
 

@@ -9,7 +9,7 @@ from typing import Final
 from impi.errors import JobError, LocalProtocolError, PeerError
 from impi.job import Job
 from impi.transfer.channel import Channel, host_name
-from impi.transfer.inbound import Deliver, Event, Inbound
+from impi.transfer.inbound import Acknowledge, Deliver, Event, Inbound
 from impi.transfer.message import Incoming, Outgoing
 from impi.transfer.path import AFTER_FIRST, Path
 from impi.transfer.scatter import Scatter
@@ -154,10 +154,10 @@ class Transfer:
 
         return make
 
-    def detain(self, dest: int, packet: memoryview, nbytes: int) -> None:
-        """TCP took only the first ``nbytes`` octets of the packet that :meth:`sender` has just made."""
+    def detain(self, dest: int, packet: memoryview | bytes, nbytes: int) -> None:
+        """TCP took only ``nbytes`` octets of the packet that :meth:`sender` has just made, or of a PROTOACK."""
         host = self._paths[dest].host
-        self._channels[host].detain(packet[nbytes:].tobytes(), begun=nbytes > 0)
+        self._channels[host].detain(bytes(packet[nbytes:]), begun=nbytes > 0)
         self.busy.add(host)
 
     def accept(self, incoming: Incoming, view: memoryview | Sequence[memoryview] | None) -> None:
@@ -288,14 +288,15 @@ class Transfer:
         self._channel(host).reader.received(nbytes)
         return False
 
-    def taker(self, host: int, deliver: Deliver) -> Callable[[int], bool]:
+    def taker(self, host: int, deliver: Deliver, acknowledge: Acknowledge) -> Callable[[int], bool]:
         """A function that does the work of :meth:`received` for one host, as far as what has come, so many octets, is
         short messages that ``deliver`` accepts: no object is made of these, and no event.
 
-        True: that was all, and nothing is to be written. False: call :meth:`rest`.
+        PROTOACKs that are due go by ``acknowledge``, where nothing else is to be written; what TCP does not take of one
+        goes back by :meth:`detain`. True: that was all, and nothing is to be written. False: call :meth:`rest`.
         """
         channel = self._channel(host)
-        take = self._inbound.shorts(channel, deliver)
+        take = self._inbound.shorts(channel, deliver, acknowledge)
 
         def guarded(nbytes: int) -> bool:
             try:
@@ -306,14 +307,15 @@ class Transfer:
 
         return guarded
 
-    def single(self, source: int, cid: int) -> Callable[[int, int, memoryview], int]:
+    def single(self, source: int, cid: int, acknowledge: Acknowledge) -> Callable[[int, int, memoryview], int]:
         """A function for octets that were read on the channel of rank ``source``, where they are one short message of
         it on context ``cid``: their number, the tag that is waited for, and where the message goes.
 
-        It returns how many octets it has; -1: nothing was done, and a function of :meth:`taker` decides.
+        It returns how many octets it has; NOT_NOTED: nothing was done, and a function of :meth:`taker` decides;
+        FOR_THE_REST: call :meth:`rest`; NOTHING_YET: read on. For ``acknowledge`` see :meth:`taker`.
         """
         path = self._path(source)
-        return self._inbound.single(self._channel(path.host), path, cid)
+        return self._inbound.single(self._channel(path.host), path, cid, acknowledge)
 
     def rest(self, host: int) -> list[Event]:
         """What :meth:`received` would say of the octets that a function of :meth:`taker` has left."""

@@ -14,6 +14,10 @@ from impi.wire.packets import HEADER_SIZE, SHORT_HEADER, SRQID_OFFSET, Header, P
 LIMIT = 16
 
 
+def _nobody(dest: int, packet: bytes) -> None:
+    raise AssertionError(f"a PROTOACK for rank {dest}")
+
+
 class World:
     """Rank 0 sends to rank 1, who posts receives by tag; both through the fast twins or neither."""
 
@@ -22,7 +26,10 @@ class World:
         self.fast = fast
         self.left, self.right = Transfer(job, 0), Transfer(job, 1)
         self.make = self.left.sender(1, 4, 0)
-        self.takers = {0: self.left.taker(1, lambda *_: False), 1: self.right.taker(0, self.deliver)}
+        self.takers = {
+            0: self.left.taker(1, lambda *_: False, self.acknowledge),
+            1: self.right.taker(0, self.deliver, self.acknowledge),
+        }
         self.streams = {0: bytearray(), 1: bytearray()}
         self.pipes = {0: bytearray(), 1: bytearray()}
         self.posted: list[int] = []
@@ -159,7 +166,7 @@ def test_what_is_wrong_is_left_to_the_long_way(wrong, sentence):
     job = make_job([[1], [1]], maxdatalen=LIMIT)
     machine = Transfer(job, 0)
     taken = []
-    take = machine.taker(1, lambda *arguments: taken.append(arguments) is None)
+    take = machine.taker(1, lambda *arguments: taken.append(arguments) is None, _nobody)
     octets = _header(job, PacketType.DATA, **wrong) + bytes(20)
     machine.get_buffer(1)[: len(octets)] = octets
     assert not take(len(octets)) and not taken
@@ -171,7 +178,7 @@ def test_what_is_wrong_is_left_to_the_long_way(wrong, sentence):
 def test_who_overruns_hiwater_is_found_here_too():
     job = make_job([[1], [1]], maxdatalen=LIMIT, ackmark=2, hiwater=2)
     machine = Transfer(job, 0)
-    take = machine.taker(1, lambda *_: True)
+    take = machine.taker(1, lambda *_: True, _nobody)
     octets = _header(job, PacketType.DATA) * 3
     machine.get_buffer(1)[: len(octets)] = octets
     with pytest.raises(PeerError, match="while 2 were unacknowledged") as caught:
