@@ -131,8 +131,8 @@ class Channels:
         return lambda tag, octets, count: send(octets, tag, count)
 
     def sender_of(self, host: int, dest: int, make: ShortSender, see: See) -> Callable[..., bool]:
-        """The same for what ``see`` finds in its first argument (None: nothing is sent); then the tag, and, unless it is
-        the number of octets, the count.
+        """The same for what ``see`` finds in its first argument (None: nothing is sent); then the tag, and the count,
+        unless it is the number of octets.
         """
         write = self._sockets[host].send
 
@@ -156,9 +156,7 @@ class Channels:
 
         return send
 
-    def receiver(
-        self, host: int, source: int, cid: int, busy: Callable[[], bool] | None
-    ) -> Callable[[int, memoryview], int]:
+    def receiver(self, host: int, source: int, cid: int, busy: Callable[[], bool]) -> Callable[[int, memoryview], int]:
         """A function that waits for octets of ``host``, as :meth:`attend`, which are a message of rank ``source`` of
         MPI_COMM_WORLD on context ``cid``, of a tag, and puts it where it belongs.
 
@@ -169,14 +167,10 @@ class Channels:
         patience, take = self._patience, self._transfer.single(source, cid, self._acknowledger(host))
 
         def wait(tag: int, place: memoryview) -> int:
-            if busy is not None and busy():
-                return NOT_NOTED
             spin_s, begun, turns = patience.spin_s, 0.0, 0
-            flags: int = _NOW
-            if not spin_s:
-                if not self._alone or self._writing:
-                    return NOT_NOTED
-                flags = 0
+            if busy() or not (spin_s or (self._alone and not self._writing)):
+                return NOT_NOTED
+            flags: int = _NOW if spin_s else 0
             room = buffer()
             while True:
                 try:

@@ -29,8 +29,8 @@ __all__ = [
 ]
 
 DEFAULT_DATALEN: Final = 256 * 1024
-DEFAULT_ACKMARK: Final = 32
-DEFAULT_HIWATER: Final = 128
+DEFAULT_ACKMARK: Final = 16
+DEFAULT_HIWATER: Final = 32
 
 MAX_CLIENTS: Final = 32
 """A client has one bit of the 32 of client_mask (IMPI 2.3.5)."""

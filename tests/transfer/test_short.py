@@ -27,8 +27,8 @@ class World:
         self.left, self.right = Transfer(job, 0), Transfer(job, 1)
         self.make = self.left.sender(1, 4, 0)
         self.takers = {
-            0: self.left.taker(1, lambda *_: False, self.acknowledge),
-            1: self.right.taker(0, self.deliver, self.acknowledge),
+            0: self.left.taker(1, lambda *_: False, lambda _, packet: self.carry(0, packet)),
+            1: self.right.taker(0, self.deliver, lambda _, packet: self.carry(1, packet)),
         }
         self.streams = {0: bytearray(), 1: bytearray()}
         self.pipes = {0: bytearray(), 1: bytearray()}
