@@ -24,6 +24,7 @@ from impi.engine.context import Context
 from impi.engine.engine import Engine
 from impi.engine.prompt import ASKS, finish
 from impi.errors import ImpiError
+from impi.semantics.constants import ANY_SOURCE
 from impi.semantics.errors import MPIException, error
 from impi.semantics.lazynumpy import loaded, np
 from impi.vendors.base import INT_MAX, Prompt
@@ -196,6 +197,8 @@ def sender(engine: Engine, context: Context, dest: int) -> Callable[[Any, int], 
 
 def receiver(engine: Engine, context: Context, source: int) -> Callable[[Any, int, Any], bool]:
     """Blocking receives from rank ``source`` (see :attr:`Context.receives`)."""
+    if source == ANY_SOURCE:
+        return _never_receives
     if source not in context.shadow_of:
         return _from_client(engine, context, source)
     shadow = context.shadow

@@ -189,7 +189,12 @@ def _add_client(parser: argparse.ArgumentParser) -> None:
     )
     add = parser.add_argument_group("what the client offers to the job").add_argument
     add("--datalen", metavar="OCTETS", type=_number, help=f"most user data in a packet (default: {DEFAULT_DATALEN})")
-    add("--ackmark", metavar="N", type=_number, help=f"packets per acknowledgement (default: {DEFAULT_ACKMARK}, or hiwater)")
+    add(
+        "--ackmark",
+        metavar="N",
+        type=_number,
+        help=f"packets per acknowledgement (default: {DEFAULT_ACKMARK}, or hiwater)",
+    )
     add("--hiwater", metavar="N", type=_number, help=f"most packets not acknowledged (default: {DEFAULT_HIWATER})")
     add("--tag-ub", metavar="TAG", type=_number, help="highest tag (default: the vendor's)")
     add(
