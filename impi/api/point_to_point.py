@@ -45,7 +45,7 @@ class PointToPoint:
 
     _context: Context | None
     _state: Any
-    _unguarded = ("Recv", "Send")
+    _unguarded = ("Irecv", "Isend", "Recv", "Send")
 
     if TYPE_CHECKING:
 
@@ -89,7 +89,18 @@ class PointToPoint:
 
     def Isend(self, buf: Any, dest: int, tag: int = 0) -> Request:
         """Start a send."""
-        operation, keep = self._send(buf, dest, tag)
+        try:
+            if (
+                (state := self._state) is not None
+                and (context := state.context) is not None
+                and (send := context.starts.get(dest)) is not None
+                and send(buf, tag)
+            ):
+                return Request._of(SENT)
+            operation, keep = self._send(buf, dest, tag)
+        except (ImpiError, MPIException) as failure:
+            failed(failure, self._owner, "Isend")
+            raise
         return null_send() if operation is None else Request._of(operation, None, keep)
 
     def Irsend(self, buf: Any, dest: int, tag: int = 0) -> Request:
@@ -147,7 +158,11 @@ class PointToPoint:
 
     def Irecv(self, buf: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Request:
         """Start a receive."""
-        operation = self._receive(buf, source, tag)
+        try:
+            operation = self._receive(buf, source, tag)
+        except (ImpiError, MPIException) as failure:
+            failed(failure, self._owner, "Irecv")
+            raise
         return null_receive() if operation is None else Request._of(operation)
 
     def Recv_init(self, buf: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Prequest:
@@ -347,6 +362,8 @@ class PointToPoint:
         engine = runtime.engine()
         if dest not in context.sends:
             context.sends[dest] = prompt.sender(engine, context, dest)
+            if dest not in context.shadow_of:
+                context.starts[dest] = context.sends[dest]
         octets = plain(buf, readonly=True)
         if octets is None:
             message = simple(buf, readonly=True)

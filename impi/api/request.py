@@ -197,10 +197,19 @@ class Request(Handle):
     def waitall(cls, requests: Sequence[Request], statuses: list[Status] | None = None) -> list[Any]:
         """Wait until all are complete; the objects received."""
         engine = runtime.engine()
+        plain = statuses is None
         for request in requests:
             # Whoever waits for one drives all of them.
-            if (operation := request._operation) is not None and not operation.done:
+            state = request._state
+            if state is None or (operation := state.operation) is None:
+                continue
+            if not operation.done:
                 engine.wait_for(operation)
+            plain = plain and state.value is None and type(operation) in _PLAIN and not _is_wrong(operation)
+        if plain:
+            for request in requests:
+                request._clear()
+            return [None] * len(requests)
         return cls._finish_all(requests, statuses)
 
     @classmethod

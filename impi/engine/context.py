@@ -64,10 +64,18 @@ class Context:
         """By rank in :attr:`peers`, as far as they have been used: the api's shortest way for a blocking send there, of
         a buffer as the program gives it and a tag; False: nothing was done, and the long way decides.
         """
+        self.starts: dict[int, Callable[[Any, int], bool]] = {}
+        """Those of them that never wait."""
         self.receives: dict[int, Callable[[Any, int, Any], bool]] = {}
         """The same for a blocking receive from there: buffer, tag and status."""
         self.owner: Any = None
         """What the api has made of it: whose error handler is called."""
+
+    def forget(self) -> None:
+        """No message goes the short ways any more."""
+        self.sends.clear()
+        self.starts.clear()
+        self.receives.clear()
 
     faults: Faults
     """Of collectives that somebody cannot take part in."""

@@ -129,8 +129,7 @@ class Engine:
         self._contexts.pop(context.cid, None)
         self._inboxes.pop(context.cid, None)
         self._inboxes.pop(context.cid + 1, None)
-        context.sends.clear()
-        context.receives.clear()
+        context.forget()
         if context.shadow is not None:
             context.shadow.free()
 
@@ -383,8 +382,7 @@ class Engine:
     def shutdown(self) -> None:
         """IMPI 3.8: FINI on every channel both ways, then close. The barrier of Finalize comes before."""
         for context in self._contexts.values():
-            context.sends.clear()
-            context.receives.clear()
+            context.forget()
         self.wait(lambda: self.quiet)
         self.transfer.finish()
         for host in self._hosts:

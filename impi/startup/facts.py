@@ -30,7 +30,7 @@ __all__ = [
 
 DEFAULT_DATALEN: Final = 256 * 1024
 DEFAULT_ACKMARK: Final = 16
-DEFAULT_HIWATER: Final = 32
+DEFAULT_HIWATER: Final = 64
 
 MAX_CLIENTS: Final = 32
 """A client has one bit of the 32 of client_mask (IMPI 2.3.5)."""
