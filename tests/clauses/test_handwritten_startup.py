@@ -123,7 +123,7 @@ def test_our_clients_in_a_job_of_three(client: int) -> None:
 def test_our_client_beside_a_newer_one() -> None:
     """It ignores labels and a command that it does not know, and comes to 0.0 and IPv6 addresses."""
     here = addresses.from_text("fd00::a")
-    facts = ClientFacts(hosts=(HostFacts(here, 5001, (ProcFacts(here, 100),)),), datalen=8000, ackmark=8)
+    facts = ClientFacts(hosts=(HostFacts(here, 5001, (ProcFacts(here, 100),)),), datalen=8000, ackmark=8, hiwater=32)
     made = play("newer_client", 0, ClientMachine(0, PLAIN, STRICT_VERSIONS), facts)
     assert made is not None
     job = made.job
