@@ -19,7 +19,7 @@ Python sockets. Of native and derived the reference is IMPI, too: with external3
 
 Every row is a median; ratios and differences are of pairs of runs, ours and the reference's in turn. In the table and
 in the JSON file a bound is a sign and a limit: "<= 2 x" is at most twice the reference, ">= 0.9 x" at least 0.9 of it,
-"<= +3 us" at most 3 us more, "<= 5 %%" the value itself. Do not run anything else meanwhile.
+"<= +3 us" at most 3 us more, "<= 5 %" the value itself. Do not run anything else meanwhile.
 
 examples:
   impi bench latency blocked --vendors pure
