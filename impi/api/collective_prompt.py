@@ -27,7 +27,12 @@ class PromptCollectives(BlockingCollectives):
     def Barrier(self) -> None:
         """Wait for all."""
         try:
-            if (state := self._state) is not None and (inside := state.inside) is not None and inside.barrier():
+            if (
+                (state := self._state) is not None
+                and (context := state.context) is not None
+                and (inside := context.inside) is not None
+                and inside.barrier()
+            ):
                 return
         except (ImpiError, MPIException) as failure:
             self._failed(failure, "Barrier")
@@ -37,7 +42,12 @@ class PromptCollectives(BlockingCollectives):
     def Bcast(self, buf: Any, root: int = 0) -> None:
         """The root's buffer, everywhere."""
         try:
-            if (state := self._state) is not None and (inside := state.inside) is not None and inside.bcast(buf, root):
+            if (
+                (state := self._state) is not None
+                and (context := state.context) is not None
+                and (inside := context.inside) is not None
+                and inside.bcast(buf, root)
+            ):
                 return
         except (ImpiError, MPIException) as failure:
             self._failed(failure, "Bcast")
@@ -47,8 +57,12 @@ class PromptCollectives(BlockingCollectives):
     def Gather(self, sendbuf: Any, recvbuf: Any, root: int = 0) -> None:
         """Everybody's buffer, one after the other, at the root."""
         try:
-            state = self._state
-            if state is not None and (inside := state.inside) is not None and inside.gather(sendbuf, recvbuf, root):
+            if (
+                (state := self._state) is not None
+                and (context := state.context) is not None
+                and (inside := context.inside) is not None
+                and inside.gather(sendbuf, recvbuf, root)
+            ):
                 return
         except (ImpiError, MPIException) as failure:
             self._failed(failure, "Gather")
@@ -58,8 +72,12 @@ class PromptCollectives(BlockingCollectives):
     def Scatter(self, sendbuf: Any, recvbuf: Any, root: int = 0) -> None:
         """One block of the root's buffer for everybody."""
         try:
-            state = self._state
-            if state is not None and (inside := state.inside) is not None and inside.scatter(sendbuf, recvbuf, root):
+            if (
+                (state := self._state) is not None
+                and (context := state.context) is not None
+                and (inside := context.inside) is not None
+                and inside.scatter(sendbuf, recvbuf, root)
+            ):
                 return
         except (ImpiError, MPIException) as failure:
             self._failed(failure, "Scatter")
@@ -69,8 +87,12 @@ class PromptCollectives(BlockingCollectives):
     def Allgather(self, sendbuf: Any, recvbuf: Any) -> None:
         """Everybody's buffer, one after the other, everywhere."""
         try:
-            state = self._state
-            if state is not None and (inside := state.inside) is not None and inside.allgather(sendbuf, recvbuf):
+            if (
+                (state := self._state) is not None
+                and (context := state.context) is not None
+                and (inside := context.inside) is not None
+                and inside.allgather(sendbuf, recvbuf)
+            ):
                 return
         except (ImpiError, MPIException) as failure:
             self._failed(failure, "Allgather")
@@ -80,8 +102,12 @@ class PromptCollectives(BlockingCollectives):
     def Alltoall(self, sendbuf: Any, recvbuf: Any) -> None:
         """A block of everybody's buffer for everybody."""
         try:
-            state = self._state
-            if state is not None and (inside := state.inside) is not None and inside.alltoall(sendbuf, recvbuf):
+            if (
+                (state := self._state) is not None
+                and (context := state.context) is not None
+                and (inside := context.inside) is not None
+                and inside.alltoall(sendbuf, recvbuf)
+            ):
                 return
         except (ImpiError, MPIException) as failure:
             self._failed(failure, "Alltoall")
@@ -91,8 +117,12 @@ class PromptCollectives(BlockingCollectives):
     def Reduce(self, sendbuf: Any, recvbuf: Any, op: Op = SUM, root: int = 0) -> None:
         """All buffers combined element by element, at the root."""
         try:
-            state = self._state
-            if state is not None and (inside := state.inside) is not None and inside.reduce(sendbuf, recvbuf, op, root):
+            if (
+                (state := self._state) is not None
+                and (context := state.context) is not None
+                and (inside := context.inside) is not None
+                and inside.reduce(sendbuf, recvbuf, op, root)
+            ):
                 return
         except (ImpiError, MPIException) as failure:
             self._failed(failure, "Reduce")
@@ -102,8 +132,12 @@ class PromptCollectives(BlockingCollectives):
     def Allreduce(self, sendbuf: Any, recvbuf: Any, op: Op = SUM) -> None:
         """All buffers combined element by element, everywhere."""
         try:
-            state = self._state
-            if state is not None and (inside := state.inside) is not None and inside.allreduce(sendbuf, recvbuf, op):
+            if (
+                (state := self._state) is not None
+                and (context := state.context) is not None
+                and (inside := context.inside) is not None
+                and inside.allreduce(sendbuf, recvbuf, op)
+            ):
                 return
         except (ImpiError, MPIException) as failure:
             self._failed(failure, "Allreduce")
@@ -113,8 +147,12 @@ class PromptCollectives(BlockingCollectives):
     def Gatherv(self, sendbuf: Any, recvbuf: Any, root: int = 0) -> None:
         """Everybody's buffer, each of its own length and at its own place, at the root."""
         try:
-            state = self._state
-            if state is not None and (inside := state.inside) is not None and inside.gatherv(sendbuf, recvbuf, root):
+            if (
+                (state := self._state) is not None
+                and (context := state.context) is not None
+                and (inside := context.inside) is not None
+                and inside.gatherv(sendbuf, recvbuf, root)
+            ):
                 return
         except (ImpiError, MPIException) as failure:
             self._failed(failure, "Gatherv")
@@ -124,8 +162,12 @@ class PromptCollectives(BlockingCollectives):
     def Scatterv(self, sendbuf: Any, recvbuf: Any, root: int = 0) -> None:
         """One part of the root's buffer for everybody, each of its own length and from its own place."""
         try:
-            state = self._state
-            if state is not None and (inside := state.inside) is not None and inside.scatterv(sendbuf, recvbuf, root):
+            if (
+                (state := self._state) is not None
+                and (context := state.context) is not None
+                and (inside := context.inside) is not None
+                and inside.scatterv(sendbuf, recvbuf, root)
+            ):
                 return
         except (ImpiError, MPIException) as failure:
             self._failed(failure, "Scatterv")
@@ -135,8 +177,12 @@ class PromptCollectives(BlockingCollectives):
     def Allgatherv(self, sendbuf: Any, recvbuf: Any) -> None:
         """Everybody's buffer, each of its own length and at its own place, everywhere."""
         try:
-            state = self._state
-            if state is not None and (inside := state.inside) is not None and inside.allgatherv(sendbuf, recvbuf):
+            if (
+                (state := self._state) is not None
+                and (context := state.context) is not None
+                and (inside := context.inside) is not None
+                and inside.allgatherv(sendbuf, recvbuf)
+            ):
                 return
         except (ImpiError, MPIException) as failure:
             self._failed(failure, "Allgatherv")
@@ -146,8 +192,12 @@ class PromptCollectives(BlockingCollectives):
     def Alltoallv(self, sendbuf: Any, recvbuf: Any) -> None:
         """A part of everybody's buffer for everybody, each of its own length."""
         try:
-            state = self._state
-            if state is not None and (inside := state.inside) is not None and inside.alltoallv(sendbuf, recvbuf):
+            if (
+                (state := self._state) is not None
+                and (context := state.context) is not None
+                and (inside := context.inside) is not None
+                and inside.alltoallv(sendbuf, recvbuf)
+            ):
                 return
         except (ImpiError, MPIException) as failure:
             self._failed(failure, "Alltoallv")
@@ -157,10 +207,10 @@ class PromptCollectives(BlockingCollectives):
     def Reduce_scatter(self, sendbuf: Any, recvbuf: Any, recvcounts: Sequence[int] | None = None, op: Op = SUM) -> None:
         """All buffers combined element by element, then scattered in blocks of ``recvcounts`` elements."""
         try:
-            state = self._state
             if (
-                state is not None
-                and (inside := state.inside) is not None
+                (state := self._state) is not None
+                and (context := state.context) is not None
+                and (inside := context.inside) is not None
                 and inside.reduce_scatter(sendbuf, recvbuf, recvcounts, op)
             ):
                 return

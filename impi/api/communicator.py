@@ -69,8 +69,6 @@ class Communicator(State):
             self.algorithms = Between(rank, len(members), len(peers), external=engine.external)
         self.topology = topology
         self.attributes = Attributes()
-        self.inside: Inside | None = None
-        """Its collectives by the library alone, where that can be."""
         self.errhandler: Errhandler = initial()
         self.info = Info.Create()
         self.name = ""
@@ -123,7 +121,7 @@ def _own(state: Communicator, context: Context, parent: Context | None) -> None:
     """The context is that of the communicator, which was made of ``parent``."""
     state.context = context
     context.owner = state
-    state.inside = Inside.of(runtime.engine(), context)
+    context.inside = Inside.of(runtime.engine(), context)
     state.errhandler = initial(parent.owner.errhandler if parent is not None else None)
     if parent is not None:
         state.attached.beyond = parent.owner.attached.beyond
@@ -168,7 +166,7 @@ def free(state: Communicator) -> None:
             raise
         context.shadow = None  # others may not come to free it, and the vendor may wait for them
     runtime.engine().close(context)
-    state.context = state.inside = None
+    state.context = None
 
 
 def start_duplicate(state: Communicator) -> tuple[Communicator, Request]:

@@ -119,7 +119,8 @@ def wrapped(function: Any, *, collective: bool = False) -> Any:
     @wraps(function)
     def collective_call(self: Any, *args: Any, **kwargs: Any) -> Any:
         context = self._context
-        faults = None if context is None else context.faults
+        # After Finalize there is nobody to tell.
+        faults = None if context is None or runtime.finalized() else context.faults
         begun = 0 if faults is None else faults.begun
         try:
             return function(self, *args, **kwargs)

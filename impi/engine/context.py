@@ -68,11 +68,14 @@ class Context:
         """Those of them that never wait."""
         self.receives: dict[int, Callable[[Any, int, Any], bool]] = {}
         """The same for a blocking receive from there: buffer, tag and status."""
+        self.inside: Any = None
+        """The api's shortest way for collectives, where the library alone can do them (:mod:`impi.api.inside`)."""
         self.owner: Any = None
         """What the api has made of it: whose error handler is called."""
 
     def forget(self) -> None:
-        """No message goes the short ways any more."""
+        """Nothing goes the short ways any more."""
+        self.inside = None
         self.sends.clear()
         self.starts.clear()
         self.receives.clear()

@@ -16,7 +16,8 @@ rank, size = home.rank, home.size
 draw = random.Random(world.rank)
 same = random.Random(7)
 state = home._state
-inside, context = state.inside, state.context
+context = state.context
+inside = context.inside
 expected = runtime.engine().vendor.world.prompt is not None and size > 1
 assert (inside is not None) == expected
 straight = 0
@@ -25,8 +26,8 @@ straight = 0
 def either():
     """The way of this rank for its next call."""
     global straight
-    state.inside = inside if draw.random() < 0.5 else None
-    straight += state.inside is not None
+    context.inside = inside if draw.random() < 0.5 else None
+    straight += context.inside is not None
     for ways, never in ((context.sends, prompt._never_sends), (context.receives, prompt._never_receives)):
         ways.clear()
         if draw.random() < 0.5:
@@ -136,9 +137,8 @@ for number in range(160):
             assert (status.source, status.tag) == (left, number), (status.source, status.tag)
             assert status.Get_count(datatype) == count and status.Get_count(MPI.BYTE) == mine.nbytes
 assert not expected or straight > 30, straight
-state.inside = inside
-context.sends.clear()
-context.receives.clear()
+context.forget()
+context.inside = inside
 
 if size > 1:
     # Order: what is posted earlier, and what a probe has taken off the library's queue, comes first.
@@ -218,5 +218,22 @@ if len(near) > 1 and z is not None:
         elif world.rank in near and together:
             home.Barrier()
 world.Barrier()
+near = home.rank + 1 if home.rank + 1 < home.size else 0
+home.Barrier()
 if world.rank == 0:
     print("all right")
+
+# After the end no way is left, and the library is not called.
+MPI.Finalize()
+for call in (
+    home.Barrier,
+    lambda: home.Send(numpy.zeros(1), near),
+    lambda: home.Recv(numpy.zeros(1), near),
+    world.Barrier,
+):
+    try:
+        call()
+    except MPI.Exception as failure:
+        assert "finalized" in str(failure), failure
+    else:
+        raise AssertionError("a call went through after MPI_Finalize")
