@@ -176,6 +176,7 @@ on() { # NODE COMMAND...: run it there, instead of this shell
 }
 end() {
     kill $pids 2> /dev/null || true
+    [ -z "$pids" ] || wait $pids 2> /dev/null || true  # what still runs still writes
     if [ -n "${KEEP:-}" ]; then echo "kept: $W"; else rm -r "$W"; fi
 }"""
 

@@ -126,7 +126,7 @@ def test_a_client_that_never_sends_syncack(docker, tmp_path):
 def test_a_client_that_never_acknowledges_packets(docker):
     _, _, verdict = hang(docker, "p2p.ring", patched((BEGIN, NO_PROTOACK), ("right, left =", MANY), clients=(0, 1)))
     assert "client 1 (pure) rank 3" in verdict.blame
-    assert "for a PROTOACK (32 packets out, hiwater 32) from client 1 rank 3, which does not acknow" in verdict.reason
+    assert "for a PROTOACK (64 packets out, hiwater 64) from client 1 rank 3, which does not acknow" in verdict.reason
 
 
 @pytest.mark.docker
