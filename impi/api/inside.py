@@ -14,7 +14,7 @@ from impi.api.reductions import library_names
 from impi.collectives.tags import ALLTOALLV_TAG, GATHERV_TAG, SCATTERV_TAG
 from impi.engine.context import Context
 from impi.engine.engine import Engine
-from impi.engine.prompt import ASKS, finish
+from impi.engine.prompt import ASKS, abandon, finish
 from impi.job import REPRODUCIBLE
 from impi.semantics.errors import MPIException
 from impi.vendors.base import INT_MAX, Prompt
@@ -496,6 +496,9 @@ def _waiter(engine: Engine, context: Context, prompt: Prompt) -> Callable[[Calla
                     finish(engine, test, keep, context)
         except failure as found:
             raise prompt.translated(found) from None
+        except BaseException:
+            abandon(test, keep)
+            raise
         calls += 1
         if calls > ASKS:
             # A program whose collectives are always done at once serves its channels, too.

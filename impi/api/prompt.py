@@ -22,7 +22,7 @@ from impi.api.datatype import Datatype, _typedict
 from impi.api.typestate import TypeState
 from impi.engine.context import Context
 from impi.engine.engine import Engine
-from impi.engine.prompt import ASKS, finish
+from impi.engine.prompt import ASKS, abandon, finish
 from impi.errors import ImpiError
 from impi.semantics.constants import ANY_SOURCE
 from impi.semantics.errors import MPIException, error
@@ -165,7 +165,7 @@ def sender(engine: Engine, context: Context, dest: int) -> Callable[[Any, int], 
     if shadow is None or shadow.prompt is None or engine.reduce_on_p2p:
         return _never_sends
     prompt, local, tag_ub, progress = shadow.prompt, context.shadow_of[dest], engine.job.tag_ub, engine.progress
-    start, byte, counter, asks = prompt.comm.Isend, prompt.byte, prompt.counter, engine.asks
+    start, byte, counter, asks, failure = prompt.comm.Isend, prompt.byte, prompt.counter, engine.asks, prompt.failure
     calls = 0
 
     def send(spec: Any, tag: int) -> bool:
@@ -179,12 +179,18 @@ def sender(engine: Engine, context: Context, dest: int) -> Callable[[Any, int], 
             return False
         counter.messages += 1
         test = request.Test
-        if not test():
-            for _ in asks:
-                if test():
-                    break
-            else:
-                finish(engine, test, place)
+        try:
+            if not test():
+                for _ in asks:
+                    if test():
+                        break
+                else:
+                    finish(engine, test, place)
+        except failure as found:
+            raise prompt.translated(found) from None
+        except BaseException:
+            abandon(test, place)
+            raise
         calls += 1
         if calls > ASKS:
             # A program whose messages are always taken at once serves its channels, too.
@@ -241,6 +247,9 @@ def receiver(engine: Engine, context: Context, source: int) -> Callable[[Any, in
             if status is not None:
                 status.fill(source=source, tag=tag, nbytes=place[1])
             raise truncated(source, tag, place[1]) from None
+        except BaseException:
+            abandon(test, place)
+            raise
         if status is not None:
             status.fill(source=source, tag=tag, nbytes=theirs.Get_elements(byte))
         return True
@@ -298,8 +307,14 @@ def _prober(engine: Engine, context: Context, prompt: Prompt, source: int) -> Ca
             return False
         place[1] = nbytes
         test = message.Irecv(place).Test
-        if not test():
-            finish(engine, test, place)
+        try:
+            if not test():
+                finish(engine, test, place)
+        except prompt.failure as found:
+            raise prompt.translated(found) from None
+        except BaseException:
+            abandon(test, place)
+            raise
         if status is not None:
             status.fill(source=source, tag=tag, nbytes=nbytes)
         return True

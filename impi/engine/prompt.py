@@ -9,10 +9,15 @@ from impi.engine.context import Context
 from impi.engine.engine import Engine
 from impi.engine.waiting import ASKS
 
-__all__ = ["ASKS", "PromptOperation", "finish"]
+__all__ = ["ASKS", "PromptOperation", "abandon", "finish"]
 
 _abandoned: list[Any] = []
 """Memory into which a library may still write: it lives as long as the process."""
+
+
+def abandon(test: Callable[[], bool], keep: Any) -> None:
+    """Nobody waits for a call of the library any more, but it still has the memory."""
+    _abandoned.append((test, keep))
 
 
 class PromptOperation:
@@ -54,7 +59,7 @@ class PromptOperation:
     def abandon(self) -> None:
         """Nobody waits for it any more."""
         if not self.done:
-            _abandoned.append((self._test, self._keep))
+            abandon(self._test, self._keep)
             self.done = True
 
 
@@ -83,11 +88,8 @@ def finish(engine: Engine, test: Callable[[], bool], keep: Any, context: Context
         finally:
             if context is not None:
                 context.waiting -= 1
-    except Exception:
-        raise
     except BaseException:
-        # An interrupt: the library still has the memory.
-        _abandoned.append((test, keep))
+        # An interrupt; whoever has called this abandons the call itself.
         if operation is not None:
             operation.abandon()
         raise
