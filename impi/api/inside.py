@@ -14,7 +14,7 @@ from impi.api.reductions import library_names
 from impi.collectives.tags import ALLTOALLV_TAG, GATHERV_TAG, SCATTERV_TAG
 from impi.engine.context import Context
 from impi.engine.engine import Engine
-from impi.engine.prompt import ASKS, abandon, finish
+from impi.engine.prompt import waiter
 from impi.job import REPRODUCIBLE
 from impi.semantics.errors import MPIException
 from impi.vendors.base import INT_MAX, Prompt
@@ -479,31 +479,16 @@ class _Probed:
 
 def _waiter(engine: Engine, context: Context, prompt: Prompt) -> Callable[[Callable[[], bool], Any], bool]:
     """A function that waits for a collective of the library that has been started, with what must live until then."""
-    faults, asks, progress = context.faults, engine.asks, engine.progress
-    counter, failure = prompt.counter, prompt.failure
-    calls = 0
+    faults, counter, failure = context.faults, prompt.counter, prompt.failure
+    until = waiter(engine, failure, context)
 
     def wait(test: Callable[[], bool], keep: Any) -> bool:
-        nonlocal calls
         counter.messages += 1
         faults.begun += 1
         try:
-            if not test():
-                for _ in asks:
-                    if test():
-                        break
-                else:
-                    finish(engine, test, keep, context)
+            until(test, keep)
         except failure as found:
             raise prompt.translated(found) from None
-        except BaseException:
-            abandon(test, keep)
-            raise
-        calls += 1
-        if calls > ASKS:
-            # A program whose collectives are always done at once serves its channels, too.
-            calls = 0
-            progress()
         return True
 
     return wait

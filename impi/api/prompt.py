@@ -22,7 +22,7 @@ from impi.api.datatype import Datatype, _typedict
 from impi.api.typestate import TypeState
 from impi.engine.context import Context
 from impi.engine.engine import Engine
-from impi.engine.prompt import ASKS, abandon, finish
+from impi.engine.prompt import waiter
 from impi.errors import ImpiError
 from impi.semantics.constants import ANY_SOURCE
 from impi.semantics.errors import MPIException, error
@@ -164,12 +164,11 @@ def sender(engine: Engine, context: Context, dest: int) -> Callable[[Any, int], 
     shadow = context.shadow
     if shadow is None or shadow.prompt is None or engine.reduce_on_p2p:
         return _never_sends
-    prompt, local, tag_ub, progress = shadow.prompt, context.shadow_of[dest], engine.job.tag_ub, engine.progress
-    start, byte, counter, asks, failure = prompt.comm.Isend, prompt.byte, prompt.counter, engine.asks, prompt.failure
-    calls = 0
+    prompt, local, tag_ub = shadow.prompt, context.shadow_of[dest], engine.job.tag_ub
+    start, byte, counter, failure = prompt.comm.Isend, prompt.byte, prompt.counter, prompt.failure
+    wait = waiter(engine, failure)
 
     def send(spec: Any, tag: int) -> bool:
-        nonlocal calls
         try:
             place = located(spec, byte)
             if place is None or not 0 <= tag <= tag_ub:
@@ -178,24 +177,10 @@ def sender(engine: Engine, context: Context, dest: int) -> Callable[[Any, int], 
         except Exception:
             return False
         counter.messages += 1
-        test = request.Test
         try:
-            if not test():
-                for _ in asks:
-                    if test():
-                        break
-                else:
-                    finish(engine, test, place)
+            wait(request.Test, place)
         except failure as found:
             raise prompt.translated(found) from None
-        except BaseException:
-            abandon(test, place)
-            raise
-        calls += 1
-        if calls > ASKS:
-            # A program whose messages are always taken at once serves its channels, too.
-            calls = 0
-            progress()
         return True
 
     return send
@@ -212,13 +197,12 @@ def receiver(engine: Engine, context: Context, source: int) -> Callable[[Any, in
         return _never_receives
     if shadow.prompt.probes:
         return _prober(engine, context, shadow.prompt, source)
-    prompt, local, tag_ub, progress = shadow.prompt, context.shadow_of[source], engine.job.tag_ub, engine.progress
-    start, byte, failure, asks = prompt.comm.Irecv, prompt.byte, prompt.failure, engine.asks
+    prompt, local, tag_ub = shadow.prompt, context.shadow_of[source], engine.job.tag_ub
+    start, byte, failure = prompt.comm.Irecv, prompt.byte, prompt.failure
     posted, unexpected = context.matchers[0].lines()
-    calls = 0
+    wait = waiter(engine, failure)
 
     def receive(spec: Any, tag: int, status: Status | None) -> bool:
-        nonlocal calls
         # Older receives, and older messages that we have taken off the library's queue, come first.
         if posted or unexpected:
             return False
@@ -229,27 +213,16 @@ def receiver(engine: Engine, context: Context, source: int) -> Callable[[Any, in
             request = start(place, local, tag + tag)
         except Exception:
             return False
-        calls += 1
-        if calls > ASKS:
-            calls = 0
-            progress()  # as in send()
         test = request.Test
         if status is not None:
             theirs = prompt.status()
             test = partial(test, theirs)
         try:
-            for _ in asks:
-                if test():
-                    break
-            else:
-                finish(engine, test, place)
+            wait(test, place)
         except failure:
             if status is not None:
                 status.fill(source=source, tag=tag, nbytes=place[1])
             raise truncated(source, tag, place[1]) from None
-        except BaseException:
-            abandon(test, place)
-            raise
         if status is not None:
             status.fill(source=source, tag=tag, nbytes=theirs.Get_elements(byte))
         return True
@@ -259,22 +232,15 @@ def receiver(engine: Engine, context: Context, source: int) -> Callable[[Any, in
 
 def _prober(engine: Engine, context: Context, prompt: Prompt, source: int) -> Callable[[Any, int, Any], bool]:
     """As :func:`receiver`, where the library must be asked for messages first."""
-    local, tag_ub, progress, asks = context.shadow_of[source], engine.job.tag_ub, engine.progress, engine.asks
+    local, tag_ub, asks = context.shadow_of[source], engine.job.tag_ub, engine.asks
     probe, byte = prompt.comm.Improbe, prompt.byte
     posted, unexpected = context.matchers[0].lines()
     theirs = prompt.status()
     octets = theirs.Get_elements
-    calls = 0
+    wait = waiter(engine, prompt.failure)
 
     def find(native: int) -> Any:
-        nonlocal calls
-        calls += 1
-        if calls > ASKS:
-            calls = 0
-            progress()  # as in send()
         for _ in asks:
-            if unexpected:
-                return None  # something else had its turn, and has taken a message off the library's queue
             message = probe(local, native, theirs)
             if message is not None:
                 return message
@@ -306,15 +272,10 @@ def _prober(engine: Engine, context: Context, prompt: Prompt, source: int) -> Ca
             engine.adopt(context, prompt.arrival(message, theirs))
             return False
         place[1] = nbytes
-        test = message.Irecv(place).Test
         try:
-            if not test():
-                finish(engine, test, place)
+            wait(message.Irecv(place).Test, place)
         except prompt.failure as found:
             raise prompt.translated(found) from None
-        except BaseException:
-            abandon(test, place)
-            raise
         if status is not None:
             status.fill(source=source, tag=tag, nbytes=nbytes)
         return True

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from impi.collectives.steps import Local
 from impi.engine.context import Context
+from impi.engine.prompt import abandon
 from impi.semantics.errors import MPIException
 from impi.vendors.base import LocalCollectives, Pending
 
@@ -24,10 +25,6 @@ class Room(Protocol):
     def fresh(self, like: Any) -> Any:
         """A value whose octets will be written, of the size of ``like``."""
         ...
-
-
-_abandoned: list[Any] = []
-"""Buffers that must live as long as the process."""
 
 
 class LocalOperation:
@@ -63,7 +60,7 @@ class LocalOperation:
     def abandon(self) -> None:
         """Nobody waits for it any more: not all come to it. The library may write into its buffers all the same."""
         if not self.done:
-            _abandoned.append(self._keep)
+            abandon(self._pending.test, self._keep)
             self.done = True
 
     @property

@@ -9,7 +9,7 @@ from impi.engine.context import Context
 from impi.engine.engine import Engine
 from impi.engine.waiting import ASKS
 
-__all__ = ["ASKS", "PromptOperation", "abandon", "finish"]
+__all__ = ["PromptOperation", "abandon", "waiter"]
 
 _abandoned: list[Any] = []
 """Memory into which a library may still write: it lives as long as the process."""
@@ -44,8 +44,7 @@ class PromptOperation:
         if not self.done:
             context = self._context
             if context is not None and context.faults.broken:
-                self.abandon()
-                self.failure = context.faults.failure()
+                self.failure, self.done = context.faults.failure(), True
             else:
                 # Whoever drives the engine just now is not who has called it.
                 try:
@@ -56,42 +55,59 @@ class PromptOperation:
                 self._keep = None
         return self.done
 
-    def abandon(self) -> None:
-        """Nobody waits for it any more."""
-        if not self.done:
-            abandon(self._test, self._keep)
-            self.done = True
 
+def waiter(
+    engine: Engine, failure: type[Exception], context: Context | None = None
+) -> Callable[[Callable[[], bool], Any], None]:
+    """A function that waits for a call of the library, driving everything of this proc meanwhile: for the test of its
+    request to say yes, with what must live until then.
 
-def finish(engine: Engine, test: Callable[[], bool], keep: Any, context: Context | None = None) -> None:
-    """Wait for a call of the library, driving everything of this proc meanwhile.
+    It raises what the library has found, in its own words; ERR_OTHER and so on where others have refused it.
 
     Args:
         engine: of this proc.
-        test: of the library's request.
-        keep: what must live until it is done.
+        failure: what the library raises; the call is over then.
         context: of a collective, the only one that is under way there; others may refuse it.
-
-    Raises:
-        Exception: what the library has found, in its own words; ERR_OTHER and so on where others have refused it.
     """
-    operation: PromptOperation | None = None
-    try:
-        if engine.ask(test):
-            return
-        operation = PromptOperation(test, keep, context)
-        if context is not None:
-            context.waiting += 1  # a message of this client may say that it fails
+    asks, progress = engine.asks, engine.progress
+    calls = 0
+
+    def wait(test: Callable[[], bool], keep: Any) -> None:
+        nonlocal calls
         try:
-            engine.track(operation)
-            engine.wait(lambda: operation.done)
-        finally:
-            if context is not None:
-                context.waiting -= 1
-    except BaseException:
-        # An interrupt; whoever has called this abandons the call itself.
-        if operation is not None:
-            operation.abandon()
-        raise
+            if not test():
+                for _ in asks:
+                    if test():
+                        break
+                else:
+                    _finish(engine, test, keep, context)
+        except failure:
+            raise
+        except BaseException:
+            abandon(test, keep)  # an interrupt, or others have refused it
+            raise
+        calls += 1
+        if calls > ASKS:
+            # A program whose calls are always done at once serves its channels, too.
+            calls = 0
+            progress()
+
+    return wait
+
+
+def _finish(engine: Engine, test: Callable[[], bool], keep: Any, context: Context | None) -> None:
+    """The rest of a wait that is no short one."""
+    if engine.ask(test):
+        return
+    operation = PromptOperation(test, keep, context)
+    if context is not None:
+        context.waiting += 1  # a message of this client may say that it fails
+    try:
+        engine.track(operation)
+        engine.wait(lambda: operation.done)
+    finally:
+        operation.done = True  # after an interrupt nobody waits for it
+        if context is not None:
+            context.waiting -= 1
     if operation.failure is not None:
         raise operation.failure
