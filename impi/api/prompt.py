@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = [
     "SIZES",
     "Spec",
+    "contiguous",
     "datatype_of",
     "divided",
     "located",
@@ -66,12 +67,17 @@ _arrays: Final[set[type]] = {memoryview}
 """Classes whose ``nbytes`` can be relied on; numpy's comes in when the first is seen."""
 
 
+_numpys: Final[set[type]] = set()
+"""That one of numpy's."""
+
+
 def _octets(buf: Any) -> int:
     """How many octets of memory it has; a memoryview of it costs as much as all else here."""
     if type(buf) in _arrays:
         return buf.nbytes  # type: ignore[no-any-return]
     if loaded() and type(buf) is np.ndarray:
         _arrays.add(np.ndarray)
+        _numpys.add(np.ndarray)
     return memoryview(buf).nbytes
 
 
@@ -140,13 +146,22 @@ def placed(spec: Any, blocks: int) -> tuple[memoryview, list[int], list[int]]:
     if size != 1:
         counts = [count * size for count in counts]
         displs = [displ * size for displ in displs]
+    if type(sum(counts)) is not int or type(sum(displs)) is not int:
+        raise TypeError(spec)
     if min(counts) < 0 or min(displs) < 0 or max(map(add, counts, displs)) > view.nbytes:
         raise ValueError(spec)
     return view, counts, displs
 
 
+def contiguous(buf: Any) -> bool:
+    """Whether its octets lie one after the other."""
+    return buf.flags.c_contiguous if type(buf) in _numpys else memoryview(buf).c_contiguous
+
+
 def writable(buf: Any) -> bool:
     """Whether octets can be put into it, one after the other."""
+    if type(buf) in _numpys:
+        return buf.flags.carray  # type: ignore[no-any-return]
     view = memoryview(buf)
     return view.c_contiguous and not view.readonly
 

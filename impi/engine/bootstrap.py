@@ -12,6 +12,7 @@ from typing import Any
 from impi.engine.engine import Engine
 from impi.engine.join import claim, shortest_block
 from impi.engine.mesh import connect_hosts, listen, own_address
+from impi.engine.rollcall import Board
 from impi.engine.waiting import Patience, spin_asked
 from impi.errors import JobError, StartupError
 from impi.job import LONG8_VERSION, Host, Job, Proc
@@ -53,6 +54,7 @@ def join_job() -> Engine:
         me["port"] = listener.getsockname()[1]
     me["address"] = addresses.from_text(address).hex()
     everybody = [json.loads(item) for item in vendor.allgather(json.dumps(me).encode())]
+    board = Board.among(vendor)
     reply = _negotiated(invitation, vendor, everybody)
     job, quirks = Job.from_json(json.dumps(reply["job"])), Quirks(**reply["quirks"])
     # (P_IPV6, P_PID) is unique in the job (2.3.5), so it tells which proc each is.
@@ -65,13 +67,17 @@ def join_job() -> Engine:
     patience = Patience(asked_s, crowded=here > int(invitation.get("cores") or os.cpu_count() or 1))
     if listener is not None:
         sockets = connect_hosts(job, host, listener, address)
-        return Engine(job, rank, vendor, sockets, ranks=ranks, quirks=quirks, patience=patience, shortest=shortest)
+        engine = Engine(job, rank, vendor, sockets, ranks=ranks, quirks=quirks, patience=patience, shortest=shortest)
+        engine.board = board
+        return engine
     sock = knock(rank, AGENT, reply["agents"][str(host)], str(invitation["token"]))
     sock.setblocking(False)
     sockets = {host: sock}
-    return Engine(
+    engine = Engine(
         job, rank, vendor, sockets, ranks=ranks, agent=True, quirks=quirks, patience=patience, shortest=shortest
     )
+    engine.board = board
+    return engine
 
 
 def _negotiated(invitation: dict[str, Any], vendor: Vendor, everybody: list[dict[str, Any]]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Sequence
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from impi.collectives.tags import FAULT_TAG, REDUCE_TAG
 from impi.engine.channels import Channels, See
@@ -26,6 +26,9 @@ from impi.semantics.blocks import SHORTEST
 from impi.semantics.constants import ANY_SOURCE
 from impi.transfer import Incoming, Transfer
 from impi.vendors.base import Arrival, Vendor
+
+if TYPE_CHECKING:
+    from impi.engine.rollcall import Board
 
 __all__ = ["Engine"]
 
@@ -83,7 +86,10 @@ class Engine:
         self.reduce_on_p2p = quirks.reduce_on_p2p
         """Whether tag 190 is Reduce's alone: then its messages are told by it, as they are on the same context id."""
         self.transfer = Transfer(job, rank, agent=agent)
-        self._vendor_ranks = {world: local for local, world in enumerate(ranks or job.client_procs(self.client))}
+        self.vendor_ranks = {world: local for local, world in enumerate(ranks or job.client_procs(self.client))}
+        """By rank in MPI_COMM_WORLD, of the procs of our client."""
+        self.board: Board | None = None
+        """Where procs of our client say that they have come to a collective; all see it in the same state."""
         own = job.procs[rank].host
         self._host_of = [own if agent else proc.host for proc in job.procs]
         """By rank: whose channel leads there."""
@@ -100,7 +106,7 @@ class Engine:
         )
         self._flush = self._channels.flush
         self._vendor_fd = vendor.fileno()
-        self._others = len(self._vendor_ranks) > 1
+        self._others = len(self.vendor_ranks) > 1
         """Whether anybody but ourselves can send through the vendor."""
         self._channels.beside(self._vendor_fd, vendor.progress, others=self._others)
         self._contexts: dict[int, Context] = {}
@@ -136,7 +142,7 @@ class Engine:
     def make_context(self, cid: int, members: Sequence[int], peers: Sequence[int] | None = None) -> Context:
         """A communicator's engine side. Called by every member, as the vendor's shadow is made collectively."""
         local = self._local(members, peers)
-        shadow = self.vendor.world.subset([self._vendor_ranks[world] for world in local], cid)
+        shadow = self.vendor.world.subset([self.vendor_ranks[world] for world in local], cid)
         context = Context(cid, members, list(members).index(self.rank), shadow, local, peers=peers)
         self.open(context)
         return context

@@ -23,11 +23,19 @@ assert (inside is not None) == expected
 straight = 0
 
 
-def either():
-    """The way of this rank for its next call."""
+class LongWay:
+    """As the short ways of collectives, but each call is unusual."""
+
+    def __getattr__(self, name):
+        return lambda *arguments: bool(inside.absent())
+
+
+def either(together):
+    """The way of this rank for its next call; all have the same if ``together``."""
     global straight
-    context.inside = inside if draw.random() < 0.5 else None
-    straight += context.inside is not None
+    if inside is not None:
+        context.inside = inside if together or draw.random() < 0.5 else LongWay()
+        straight += context.inside is inside
     for ways, never in ((context.sends, prompt._never_sends), (context.receives, prompt._never_receives)):
         ways.clear()
         if draw.random() < 0.5:
@@ -75,7 +83,7 @@ for number in range(160):
     total = reduced[op.handle](numbers).astype(kinds[number % 4])
     sums = numpy.zeros_like(total)
     what = same.randrange(14)
-    either()
+    either(number % 2)
     if what == 0:
         home.Barrier()
     elif what == 1:

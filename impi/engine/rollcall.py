@@ -1,0 +1,288 @@
+"""Who has come to a collective of a communicator inside one client, by a table in memory that its procs share.
+
+A blocking collective of an MPI library is faster than a non-blocking one that is asked again and again, but it serves
+no channel, cannot be left when somebody refuses to take part, and does not meet a non-blocking one. So nobody enters
+one before all have said here that they do, and with the same arguments as far as they must be the same: from then on
+nobody waits for anything else. Who comes another way says that, too, and then all go the long way.
+
+A call is one word in the table: what it is (``sign``; 0: it goes the long way) and its number, so that it is read and
+written as a whole.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import platform
+import secrets
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from impi.engine.context import Context
+from impi.engine.engine import Engine
+from impi.engine.prompt import waiter
+from impi.engine.waiting import ASKS
+from impi.semantics.errors import MPIException
+from impi.vendors.base import Vendor
+
+__all__ = ["Board", "RollCall"]
+
+_FOLDER: Final = "/dev/shm"
+_COMMUNICATORS: Final = 256
+"""Of so many context ids (pairs of them, 4.3) the first have a place in the table."""
+_TURNS: Final = 16
+"""So many calls of a communicator can be read at once."""
+_AHEAD: Final = _TURNS // 2
+"""By so many calls nobody is ahead of the others."""
+_MOST: Final = 64
+"""Procs of a client that has a table: it has a word for each of them, turn and communicator."""
+_NUMBER: Final = 0xFFFF
+_NUMBER_BITS: Final = 16
+_SIZE_BITS: Final = 31
+"""A word is a sign, in :meth:`RollCall.rooted` and :meth:`RollCall.matched` above a number of octets, and a turn."""
+_SIZE: Final = 2**_SIZE_BITS - 1
+SIGN_BITS: Final = 64 - _NUMBER_BITS
+"""Of a sign of :attr:`RollCall.together`."""
+ROOTED_BITS: Final = SIGN_BITS - _SIZE_BITS
+"""Of a sign of :attr:`RollCall.rooted`."""
+
+
+class Board:
+    """The table.
+
+    Args:
+        words: the memory; None: this proc does not see it.
+        size: procs of the client.
+        present: the vendor's ranks of those who see it.
+    """
+
+    def __init__(self, words: memoryview | None, size: int, present: Sequence[int]) -> None:
+        self._words = words
+        self._size = size
+        self._present = frozenset(present)
+
+    @classmethod
+    def among(cls, vendor: Vendor) -> Board | None:
+        """The one that procs of this client share with the first of them. All of them call this; None for all: none."""
+        world = vendor.world
+        # On other machines who sees a word need not see yet what was written before it.
+        if world.prompt is None or not 1 < world.size <= _MOST or platform.machine() not in ("x86_64", "AMD64"):
+            return None
+        nbytes = 8 * world.size * (_COMMUNICATORS * _TURNS + world.size)
+        name = f"{_FOLDER}/impi-{secrets.token_hex(16)}" if world.rank == 0 else ""
+        memory: mmap.mmap | None = None
+        try:
+            if name:
+                memory = _mapped(name, nbytes, create=True)
+            first, where = json.loads(vendor.allgather(json.dumps([name, _identity()]).encode())[0])
+            if not name and where == _identity():
+                memory = _mapped(first, nbytes)
+            there = vendor.allgather(b"" if memory is None else b"1")
+        finally:
+            if name:
+                Path(name).unlink(missing_ok=True)
+        words = None if memory is None else memoryview(memory).cast("Q")
+        return cls(words, world.size, [rank for rank, sees in enumerate(there) if sees])
+
+    def calls(self, engine: Engine, context: Context) -> RollCall | None:
+        """Those of a communicator inside our client; None for all its members: it has none."""
+        columns = [engine.vendor_ranks[world] for world in context.members]
+        region = context.cid >> 1
+        if self._words is None or region >= _COMMUNICATORS or not self._present.issuperset(columns):
+            return None
+        rank, vectors = context.rank, _COMMUNICATORS * _TURNS * self._size
+        others = [(r, column) for r, column in enumerate(columns) if r != rank]
+        at, turns = region * _TURNS * self._size, count(1).__next__
+        table = _Table(self._words, at, vectors, self._size, columns, columns[rank], others, turns)
+        return _calls(engine, context, table)
+
+
+class RollCall(NamedTuple):
+    """The calls of one communicator. Each blocking collective that has a short way makes one of these calls, each time:
+    that is how they are counted.
+
+    Those with a result say whether everybody has come the short way, with arguments that fit; all of them get the same
+    answer. They wait for all, and raise ERR_OTHER and so on where others have refused the collective.
+    """
+
+    together: Callable[[int], bool]
+    """For a sign that must be everybody's: above 0, of so many bits as :data:`SIGN_BITS` says."""
+    rooted: Callable[[int, int, int, Callable[[int, int], bool]], bool]
+    """For a sign of :data:`ROOTED_BITS` that must be everybody's, the root, octets, and a function by which the root
+    says of each other rank's octets whether they fit.
+    """
+    matched: Callable[[int, Sequence[int], Sequence[int]], bool]
+    """For a sign as of :attr:`together`, octets that go to each rank, and the most that can come from each."""
+    away: Callable[[], None]
+    """This proc goes the long way."""
+
+
+class _Table(NamedTuple):
+    """What the calls of one communicator are made of."""
+
+    words: memoryview
+    base: int
+    """Where its turns begin: a row for each, a column for each proc of the client."""
+    vectors: int
+    """Where the rows are in which each proc says octets for each other, whatever the communicator."""
+    width: int
+    columns: Sequence[int]
+    """Of each rank."""
+    mine: int
+    others: Sequence[tuple[int, int]]
+    """Ranks and their columns."""
+    turns: Callable[[], int]
+    """Begins a turn; the first is 1."""
+
+
+def _calls(engine: Engine, context: Context, table: _Table) -> RollCall:
+    word_of, away = _reader(engine, context, table), _away(engine, context, table)
+    together = _together(engine, table, word_of)
+    return RollCall(together, _rooted(engine, context, table, word_of), _matched(table, together, away), away)
+
+
+def _reader(engine: Engine, context: Context, table: _Table) -> Callable[[int, int], int]:
+    """A function for the word at a place, once its proc has come to a turn."""
+    words, asks, until = table.words, engine.asks, waiter(engine, _Never, context)
+
+    def word_of(at: int, turn: int) -> int:
+        for _ in asks:
+            if (words[at] ^ turn) & _NUMBER == 0:
+                break
+        else:
+            until(lambda: (words[at] ^ turn) & _NUMBER == 0, None)
+        return words[at]
+
+    return word_of
+
+
+def _together(engine: Engine, table: _Table, word_of: Callable[[int, int], int]) -> Callable[[int], bool]:
+    words, base, width, mine, turns = table.words, table.base, table.width, table.mine, table.turns
+    others = [column for _, column in table.others]
+    asks, progress = engine.asks, engine.progress
+
+    def together(sign: int) -> bool:
+        turn = turns()
+        row = base + turn % _TURNS * width
+        words[row + mine] = word = sign << _NUMBER_BITS | turn & _NUMBER
+        alike = True
+        for other in others:
+            at = row + other
+            for _ in asks:
+                if words[at] == word:
+                    break
+            else:
+                if word_of(at, turn) != word:
+                    alike = False
+        if turn % ASKS == 0:
+            # A program whose collectives are always done at once serves its channels, too.
+            progress()
+        return alike
+
+    return together
+
+
+def _rooted(
+    engine: Engine, context: Context, table: _Table, word_of: Callable[[int, int], int]
+) -> Callable[[int, int, int, Callable[[int, int], bool]], bool]:
+    words, base, width, mine, turns = table.words, table.base, table.width, table.mine, table.turns
+    rank, columns, others, progress = context.rank, table.columns, table.others, engine.progress
+
+    def rooted(sign: int, root: int, nbytes: int, fits: Callable[[int, int], bool]) -> bool:
+        turn = turns()
+        row, number = base + turn % _TURNS * width, turn & _NUMBER
+        agreed = sign << _SIZE_BITS
+        if turn % ASKS == 0:
+            progress()  # as in together()
+        if root != rank:
+            words[row + mine] = (agreed | nbytes) << _NUMBER_BITS | number
+            return word_of(row + columns[root], turn) >> _NUMBER_BITS == agreed
+        verdict = 0
+        try:
+            said = [(r, word_of(row + column, turn) >> _NUMBER_BITS) for r, column in others]
+            if all(word & ~_SIZE == agreed and fits(r, word & _SIZE) for r, word in said):
+                verdict = agreed
+        finally:
+            # Whatever has happened: the others wait for this alone.
+            words[row + mine] = verdict << _NUMBER_BITS | number
+        return verdict != 0
+
+    return rooted
+
+
+def _matched(
+    table: _Table, together: Callable[[int], bool], away: Callable[[], None]
+) -> Callable[[int, Sequence[int], Sequence[int]], bool]:
+    words, others = table.words, table.others
+    own = table.vectors + table.mine * table.width
+    whose = [(table.vectors + column * table.width + table.mine, r) for r, column in others]
+
+    def matched(sign: int, sent: Sequence[int], room: Sequence[int]) -> bool:
+        for r, column in others:
+            words[own + column] = sent[r]
+        if not together(sign):
+            return False
+        # What the others have written stays until all have said what they think of it.
+        for at, r in whose:
+            if words[at] > room[r]:
+                away()
+                return False
+        return together(sign)
+
+    return matched
+
+
+def _away(engine: Engine, context: Context, table: _Table) -> Callable[[], None]:
+    words, base, width, mine, turns = table.words, table.base, table.width, table.mine, table.turns
+    until, faults = waiter(engine, _Never, context), context.faults
+
+    def is_read(at: int, turn: int) -> bool:
+        """Who is as far ahead of us has written its next turn there."""
+        return (words[at] ^ turn) & _NUMBER == 0 or (words[at] ^ turn + _TURNS) & _NUMBER == 0
+
+    def away() -> None:
+        turn = turns()
+        words[base + turn % _TURNS * width + mine] = turn & _NUMBER
+        # Nobody is waited for in this turn, but what the others have not read yet must stay.
+        last = turn - _AHEAD
+        if last < 1 or not faults.calm:
+            return
+        row = base + last % _TURNS * width
+        with suppress(MPIException):  # the long way says the same
+            for _, column in table.others:
+                if not is_read(row + column, last):
+                    until(partial(is_read, row + column, last), None)
+
+    return away
+
+
+class _Never(Exception):
+    """Reading a table does not fail."""
+
+
+def _mapped(name: str, nbytes: int, *, create: bool = False) -> mmap.mmap | None:
+    """The memory of that name; None: there is no room for it, or it is not to be had."""
+    flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | (os.O_CREAT | os.O_EXCL if create else 0)
+    try:
+        fd = os.open(name, flags, 0o600)
+        try:
+            if create:
+                os.posix_fallocate(fd, 0, nbytes)  # else a full folder would end us when a word is written
+            return mmap.mmap(fd, nbytes)
+        finally:
+            os.close(fd)
+    except (OSError, ValueError):
+        return None
+
+
+def _identity() -> str:
+    """The same for two procs where the folder is the same."""
+    try:
+        return f"{Path('/proc/sys/kernel/random/boot_id').read_text().strip()} {Path(_FOLDER).stat().st_dev}"
+    except OSError:
+        return ""
