@@ -34,7 +34,7 @@ class PromptCollectives(BlockingCollectives):
                 and inside.barrier()
             ):
                 return
-        except (ImpiError, MPIException) as failure:
+        except Exception as failure:
             self._failed(failure, "Barrier")
             raise
         super().Barrier()
@@ -49,7 +49,7 @@ class PromptCollectives(BlockingCollectives):
                 and inside.bcast(buf, root)
             ):
                 return
-        except (ImpiError, MPIException) as failure:
+        except Exception as failure:
             self._failed(failure, "Bcast")
             raise
         super().Bcast(buf, root)
@@ -64,7 +64,7 @@ class PromptCollectives(BlockingCollectives):
                 and inside.gather(sendbuf, recvbuf, root)
             ):
                 return
-        except (ImpiError, MPIException) as failure:
+        except Exception as failure:
             self._failed(failure, "Gather")
             raise
         super().Gather(sendbuf, recvbuf, root)
@@ -79,7 +79,7 @@ class PromptCollectives(BlockingCollectives):
                 and inside.scatter(sendbuf, recvbuf, root)
             ):
                 return
-        except (ImpiError, MPIException) as failure:
+        except Exception as failure:
             self._failed(failure, "Scatter")
             raise
         super().Scatter(sendbuf, recvbuf, root)
@@ -94,7 +94,7 @@ class PromptCollectives(BlockingCollectives):
                 and inside.allgather(sendbuf, recvbuf)
             ):
                 return
-        except (ImpiError, MPIException) as failure:
+        except Exception as failure:
             self._failed(failure, "Allgather")
             raise
         super().Allgather(sendbuf, recvbuf)
@@ -109,7 +109,7 @@ class PromptCollectives(BlockingCollectives):
                 and inside.alltoall(sendbuf, recvbuf)
             ):
                 return
-        except (ImpiError, MPIException) as failure:
+        except Exception as failure:
             self._failed(failure, "Alltoall")
             raise
         super().Alltoall(sendbuf, recvbuf)
@@ -124,7 +124,7 @@ class PromptCollectives(BlockingCollectives):
                 and inside.reduce(sendbuf, recvbuf, op, root)
             ):
                 return
-        except (ImpiError, MPIException) as failure:
+        except Exception as failure:
             self._failed(failure, "Reduce")
             raise
         super().Reduce(sendbuf, recvbuf, op, root)
@@ -139,7 +139,7 @@ class PromptCollectives(BlockingCollectives):
                 and inside.allreduce(sendbuf, recvbuf, op)
             ):
                 return
-        except (ImpiError, MPIException) as failure:
+        except Exception as failure:
             self._failed(failure, "Allreduce")
             raise
         super().Allreduce(sendbuf, recvbuf, op)
@@ -154,7 +154,7 @@ class PromptCollectives(BlockingCollectives):
                 and inside.gatherv(sendbuf, recvbuf, root)
             ):
                 return
-        except (ImpiError, MPIException) as failure:
+        except Exception as failure:
             self._failed(failure, "Gatherv")
             raise
         super().Gatherv(sendbuf, recvbuf, root)
@@ -169,7 +169,7 @@ class PromptCollectives(BlockingCollectives):
                 and inside.scatterv(sendbuf, recvbuf, root)
             ):
                 return
-        except (ImpiError, MPIException) as failure:
+        except Exception as failure:
             self._failed(failure, "Scatterv")
             raise
         super().Scatterv(sendbuf, recvbuf, root)
@@ -184,7 +184,7 @@ class PromptCollectives(BlockingCollectives):
                 and inside.allgatherv(sendbuf, recvbuf)
             ):
                 return
-        except (ImpiError, MPIException) as failure:
+        except Exception as failure:
             self._failed(failure, "Allgatherv")
             raise
         super().Allgatherv(sendbuf, recvbuf)
@@ -199,7 +199,7 @@ class PromptCollectives(BlockingCollectives):
                 and inside.alltoallv(sendbuf, recvbuf)
             ):
                 return
-        except (ImpiError, MPIException) as failure:
+        except Exception as failure:
             self._failed(failure, "Alltoallv")
             raise
         super().Alltoallv(sendbuf, recvbuf)
@@ -214,10 +214,17 @@ class PromptCollectives(BlockingCollectives):
                 and inside.reduce_scatter(sendbuf, recvbuf, recvcounts, op)
             ):
                 return
-        except (ImpiError, MPIException) as failure:
+        except Exception as failure:
             self._failed(failure, "Reduce_scatter")
             raise
         super().Reduce_scatter(sendbuf, recvbuf, recvcounts, op)
 
-    def _failed(self, failure: ImpiError | MPIException, call: str) -> None:
-        failed(failure, self._state, call)
+    def _failed(self, failure: Exception, call: str) -> None:
+        state = self._state
+        inside = None if state is None or state.context is None else state.context.inside
+        if inside is not None and isinstance(failure, inside.failure):
+            found = inside.translated(failure)
+            failed(found, state, call)
+            raise found from None
+        if isinstance(failure, ImpiError | MPIException):
+            failed(failure, state, call)

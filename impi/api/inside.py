@@ -8,11 +8,11 @@ the library's blocking collectives. Elsewhere they are its non-blocking ones, wh
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 from zlib import crc32
 
-from impi.api.prompt import SIZES, Spec, contiguous, datatype_of, divided, located, placed, writable
+from impi.api.prompt import SIZES, Layout, contiguous, datatype_of, divided, given, layouts, placed, taken, writable
 from impi.api.reductions import library_names
 from impi.engine.context import Context
 from impi.engine.engine import Engine
@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Inside"]
 
-Way = Callable[..., bool]
-"""Whether the library has done a collective: a sign of what must be everybody's, then what the library takes."""
+_Reduction = tuple[Any, Any, int, int]
 
 _BARRIER: Final = 1
 _BCAST: Final = 2
@@ -49,6 +48,8 @@ _SIGNS: Final = 2**SIGN_BITS - 1
 class Inside:
     """The collectives of one communicator: functions that say whether they have done it; False is: nothing was done.
 
+    They raise what the library raises, ``failure``; what a program should see of it says ``translated``.
+
     Args:
         engine: of this proc.
         context: of the communicator.
@@ -57,15 +58,16 @@ class Inside:
 
     # fmt: off
     __slots__ = (
-        "absent", "allgather", "allgatherv", "allreduce", "alltoall", "alltoallv", "barrier", "bcast", "gather",
-        "gatherv", "reduce", "reduce_scatter", "scatter", "scatterv",
+        "allgather", "allgatherv", "allreduce", "alltoall", "alltoallv", "barrier", "bcast", "failure",
+        "gather", "gatherv", "reduce", "reduce_scatter", "scatter", "scatterv", "translated",
     )
     # fmt: on
 
     def __init__(self, engine: Engine, context: Context, prompt: Prompt) -> None:
         calls = None if engine.board is None else engine.board.calls(engine, context)
+        self.translated = prompt.translated
+        self.failure = prompt.failure
         call = _Call(engine, context, prompt, calls)
-        self.absent: Callable[[], object] = _nobody_asks if calls is None else calls.away
         self.barrier: Callable[[], bool] = call.barrier()
         self.bcast: Callable[[Any, Any], bool] = call.bcast()
         self.gather: Callable[[Any, Any, Any], bool] = call.gather()
@@ -108,127 +110,155 @@ class _Call:
 
     def barrier(self) -> Callable[[], bool]:
         """See MPI_Barrier."""
-        way, away, faults, earlier = self._way("Barrier")
+        together, start, away, faults, earlier = self._way("Barrier")
+        suffices = self._calls is not None
 
         def call() -> bool:
             if earlier or not faults.calm:
                 return away()
-            return way(_BARRIER)
+            if not together(_BARRIER):
+                return False
+            if not suffices:
+                start()
+            return True
 
         return call
 
     def bcast(self) -> Callable[[Any, Any], bool]:
         """See MPI_Bcast."""
-        way, away, faults, earlier = self._way("Bcast")
+        together, start, away, faults, earlier = self._way("Bcast")
         byte, size, rank = self._byte, self._size, self._rank
 
         def call(spec: Any, root: Any) -> bool:
             try:
-                place = located(spec, byte)
+                place = given(spec, byte) if root == rank else taken(spec, byte)
                 if place is None or type(root) is not int or not 0 <= root < size or earlier or not faults.calm:
-                    return away()
-                if not (contiguous if root == rank else writable)(place[0]):
                     return away()
                 sign = (place[1] * size + root) * _KINDS + _BCAST
             except Exception:
                 return away()
-            return way(sign, place, root)
+            if not together(sign):
+                return False
+            start(place, root)
+            return True
 
         return call
 
     def gather(self) -> Callable[[Any, Any, Any], bool]:
         """See MPI_Gather."""
-        way, away, faults, earlier = self._way("Gather")
+        together, start, away, faults, earlier = self._way("Gather")
         byte, size, rank = self._byte, self._size, self._rank
 
         def call(sendspec: Any, recvspec: Any, root: Any) -> bool:
             try:
-                mine = located(sendspec, byte)
-                into = divided(recvspec, byte, size) if root == rank else None
+                mine, into = given(sendspec, byte), None
                 if mine is None or type(root) is not int or not 0 <= root < size or earlier or not faults.calm:
                     return away()
-                if mine[1] * size > INT_MAX or not _fit(mine, into, root == rank):
+                nbytes = mine[1]
+                if root == rank:
+                    into = divided(recvspec, byte, size, writable)
+                    if into is None or nbytes != into[1] or mine[0] is into[0]:
+                        return away()
+                elif nbytes * size > INT_MAX:
                     return away()
-                sign = (mine[1] * size + root) * _KINDS + _GATHER
+                sign = (nbytes * size + root) * _KINDS + _GATHER
             except Exception:
                 return away()
-            return way(sign, mine, into, root)
+            if not together(sign):
+                return False
+            start(mine, into, root)
+            return True
 
         return call
 
     def scatter(self) -> Callable[[Any, Any, Any], bool]:
         """See MPI_Scatter."""
-        way, away, faults, earlier = self._way("Scatter")
+        together, start, away, faults, earlier = self._way("Scatter")
         byte, size, rank = self._byte, self._size, self._rank
 
         def call(sendspec: Any, recvspec: Any, root: Any) -> bool:
             try:
-                into = located(recvspec, byte)
-                pieces = divided(sendspec, byte, size) if root == rank else None
+                into, pieces = taken(recvspec, byte), None
                 if into is None or type(root) is not int or not 0 <= root < size or earlier or not faults.calm:
                     return away()
-                if into[1] * size > INT_MAX or not writable(into[0]):
+                nbytes = into[1]
+                if root == rank:
+                    pieces = divided(sendspec, byte, size, contiguous)
+                    if pieces is None or nbytes != pieces[1] or pieces[0] is into[0]:
+                        return away()
+                elif nbytes * size > INT_MAX:
                     return away()
-                if root == rank and (pieces is None or pieces[1] != into[1] or not contiguous(pieces[0])):
-                    return away()
-                sign = (into[1] * size + root) * _KINDS + _SCATTER
+                sign = (nbytes * size + root) * _KINDS + _SCATTER
             except Exception:
                 return away()
-            return way(sign, pieces, into, root)
+            if not together(sign):
+                return False
+            start(pieces, into, root)
+            return True
 
         return call
 
     def allgather(self) -> Callable[[Any, Any], bool]:
         """See MPI_Allgather."""
-        way, away, faults, earlier = self._way("Allgather")
+        together, start, away, faults, earlier = self._way("Allgather")
         byte, size = self._byte, self._size
 
         def call(sendspec: Any, recvspec: Any) -> bool:
             try:
-                mine, into = located(sendspec, byte), divided(recvspec, byte, size)
-                if mine is None or not _fit(mine, into, True) or earlier or not faults.calm:
+                mine, into = given(sendspec, byte), divided(recvspec, byte, size, writable)
+                if mine is None or into is None or mine[1] != into[1] or mine[0] is into[0]:
+                    return away()
+                if earlier or not faults.calm:
                     return away()
                 sign = mine[1] * _KINDS + _ALLGATHER
             except Exception:
                 return away()
-            return way(sign, mine, into)
+            if not together(sign):
+                return False
+            start(mine, into)
+            return True
 
         return call
 
     def alltoall(self) -> Callable[[Any, Any], bool]:
         """See MPI_Alltoall."""
-        way, away, faults, earlier = self._way("Alltoall")
+        together, start, away, faults, earlier = self._way("Alltoall")
         byte, size = self._byte, self._size
 
         def call(sendspec: Any, recvspec: Any) -> bool:
             try:
-                pieces, into = divided(sendspec, byte, size), divided(recvspec, byte, size)
-                if pieces is None or not _fit(pieces, into, True) or earlier or not faults.calm:
+                pieces, into = divided(sendspec, byte, size, contiguous), divided(recvspec, byte, size, writable)
+                if pieces is None or into is None or pieces[1] != into[1] or pieces[0] is into[0]:
+                    return away()
+                if earlier or not faults.calm:
                     return away()
                 sign = pieces[1] * _KINDS + _ALLTOALL
             except Exception:
                 return away()
-            return way(sign, pieces, into)
+            if not together(sign):
+                return False
+            start(pieces, into)
+            return True
 
         return call
 
     def allgatherv(self) -> Callable[[Any, Any], bool]:
         """See MPI_Allgatherv."""
-        way, away, faults, earlier = self._way("Allgatherv")
-        byte, size, rank = self._byte, self._size, self._rank
+        together, start, away, faults, earlier = self._way("Allgatherv")
+        byte, rank, known = self._byte, self._rank, self._layouts()
 
         def call(sendspec: Any, recvspec: Any) -> bool:
             try:
-                mine, (into, counts, displs) = located(sendspec, byte), placed(recvspec, size)
-                if mine is None or mine[1] != counts[rank] or sum(counts) > INT_MAX or earlier or not faults.calm:
+                mine, (into, layout) = given(sendspec, byte), placed(recvspec, known, writable)
+                if mine is None or mine[1] != layout.counts[rank] or mine[0] is into or earlier or not faults.calm:
                     return away()
-                if into.readonly or not contiguous(mine[0]):
-                    return away()
-                sign = (hash(tuple(counts)) * _KINDS & _SIGNS) + _ALLGATHERV
-                there = [into, counts, displs, byte]
+                sign = (layout.code * _KINDS & _SIGNS) + _ALLGATHERV
             except Exception:
                 return away()
-            return way(sign, mine, there)
+            if not together(sign):
+                return False
+            start(mine, [into, layout.counts, layout.displs, byte])
+            return True
 
         return call
 
@@ -236,100 +266,99 @@ class _Call:
 
     def reduce(self) -> Callable[[Any, Any, Any, Any], bool]:
         """See MPI_Reduce."""
-        way, away, faults, earlier = self._way("Reduce")
-        known, size, rank = self._reduction(), self._size, self._rank
+        together, start, away, faults, earlier = self._way("Reduce")
+        (known, learn), size, rank = self._reduction(), self._size, self._rank
 
         def call(sendspec: Any, recvspec: Any, op: Any, root: Any) -> bool:
             try:
                 state = datatype_of(sendspec)
-                datatype, function, width, code = known(op, state)
-                mine = located(sendspec, datatype)
-                into = located(recvspec, datatype) if root == rank else None
+                datatype, function, width, code = known.get((op._state, state)) or learn(op, state)
+                mine, into = given(sendspec, datatype), None
                 if mine is None or type(root) is not int or not 0 <= root < size or earlier or not faults.calm:
                     return away()
-                if not _fit(mine, into, root == rank):
-                    return away()
-                if into is not None:
-                    if datatype_of(recvspec) is not state:
+                if root == rank:
+                    into = taken(recvspec, datatype)
+                    if into is None or mine[1] != into[1] or mine[0] is into[0] or datatype_of(recvspec) is not state:
                         return away()
                     into[1] //= width
                 mine[1] //= width
-                sign = (((mine[1] * size + root) * _KINDS + _REDUCE) ^ code) & _SIGNS
+                sign = ((mine[1] * size + root) * _KINDS + _REDUCE) ^ code
             except Exception:
                 return away()
-            return way(sign, mine, into, function, root)
+            if not together(sign):
+                return False
+            start(mine, into, function, root)
+            return True
 
         return call
 
     def allreduce(self) -> Callable[[Any, Any, Any], bool]:
         """See MPI_Allreduce."""
-        way, away, faults, earlier = self._way("Allreduce")
-        known = self._reduction()
+        together, start, away, faults, earlier = self._way("Allreduce")
+        known, learn = self._reduction()
 
         def call(sendspec: Any, recvspec: Any, op: Any) -> bool:
             try:
                 state = datatype_of(sendspec)
-                datatype, function, width, code = known(op, state)
-                mine, into = located(sendspec, datatype), located(recvspec, datatype)
-                if mine is None or into is None or not _fit(mine, into, True):
+                datatype, function, width, code = known.get((op._state, state)) or learn(op, state)
+                mine, into = given(sendspec, datatype), taken(recvspec, datatype)
+                if mine is None or into is None or mine[1] != into[1] or mine[0] is into[0]:
                     return away()
                 if datatype_of(recvspec) is not state or earlier or not faults.calm:
                     return away()
-                mine[1] = into[1] = count = mine[1] // width
-                sign = (count * _KINDS + _ALLREDUCE) ^ code
+                mine[1] = into[1] = elements = mine[1] // width
+                sign = (elements * _KINDS + _ALLREDUCE) ^ code
             except Exception:
                 return away()
-            return way(sign, mine, into, function)
+            if not together(sign):
+                return False
+            start(mine, into, function)
+            return True
 
         return call
 
     def reduce_scatter(self) -> Callable[[Any, Any, Any, Any], bool]:
         """See MPI_Reduce_scatter."""
-        way, away, faults, earlier = self._way("Reduce_scatter")
-        known, size, rank = self._reduction(), self._size, self._rank
+        together, start, away, faults, earlier = self._way("Reduce_scatter")
+        (known, learn), lengths, rank = self._reduction(), self._layouts(), self._rank
 
         def call(sendspec: Any, recvspec: Any, counts: Any, op: Any) -> bool:
             try:
-                if type(counts) is not list or len(counts) != size or earlier or not faults.calm:
-                    return away()
                 state = datatype_of(sendspec)
-                datatype, function, width, code = known(op, state)
-                mine, into = located(sendspec, datatype), located(recvspec, datatype)
-                if mine is None or into is None or min(counts) < 0 or datatype_of(recvspec) is not state:
-                    return away()
-                whole = sum(counts)
-                if type(whole) is not int or mine[1] != whole * width or into[1] != counts[rank] * width:
-                    return away()
-                if mine[0] is into[0] or not (contiguous(mine[0]) and writable(into[0])):
+                datatype, function, width, code = known.get((op._state, state)) or learn(op, state)
+                layout = lengths[1, *counts, *counts]
+                mine, into = given(sendspec, datatype), taken(recvspec, datatype)
+                if mine is None or into is None or mine[0] is into[0] or datatype_of(recvspec) is not state:
                     return away()
                 mine[1] //= width
                 into[1] //= width
-                sign = ((hash(tuple(counts)) * _KINDS + _REDUCE_SCATTER) ^ code) & _SIGNS
+                if mine[1] != layout.whole or into[1] != layout.counts[rank] or earlier or not faults.calm:
+                    return away()
+                sign = ((layout.code * _KINDS & _SIGNS) + _REDUCE_SCATTER) ^ code
             except Exception:
                 return away()
-            return way(sign, mine, into, counts, function)
+            if not together(sign):
+                return False
+            start(mine, into, layout.counts, function)
+            return True
 
         return call
 
-    def _reduction(self) -> Callable[[Any, Any], tuple[Any, Any, int, int]]:
-        """A function for the library's datatype and operation, the octets of an element, and a code for them.
-
-        It raises an Exception of any kind where the library has none.
+    def _reduction(self) -> tuple[dict[tuple[Any, Any], _Reduction], Callable[[Any, Any], _Reduction]]:
+        """The library's datatype and operation, the octets of an element, and a code for them, by the states of ours:
+        those that are known, and a function that finds them. It raises KeyError where the library has none.
         """
-        found: dict[tuple[Any, Any], tuple[Any, Any, int, int]] = {}
+        known: dict[tuple[Any, Any], _Reduction] = {}
 
-        def known(op: Any, state: Any) -> tuple[Any, Any, int, int]:
-            try:
-                return found[op._state, state]
-            except KeyError:
-                names = library_names(op, state) if self._reduces else None
-                if names is None:
-                    raise
-                code = crc32(" ".join(names).encode()) * _KINDS
-                found[op._state, state] = (*self._prompt.reduction(names[1], names[0]), SIZES[state], code)
-                return found[op._state, state]
+        def learn(op: Any, state: Any) -> _Reduction:
+            names = library_names(op, state) if self._reduces else None
+            if names is None:
+                raise KeyError(op)
+            code = crc32(" ".join(names).encode()) * _KINDS
+            known[op._state, state] = found = (*self._prompt.reduction(names[1], names[0]), SIZES[state], code)
+            return found
 
-        return known
+        return known, learn
 
     # ---- where not everybody knows all sizes -----------------------------------------------------------
 
@@ -337,184 +366,122 @@ class _Call:
 
     def gatherv(self) -> Callable[[Any, Any, Any], bool]:
         """See MPI_Gatherv."""
-        away, faults, earlier = self._order()
+        _, start, away, faults, earlier = self._way("Gatherv")
         if self._calls is None:
             return lambda sendspec, recvspec, root: False
-        rooted, done = self._calls.rooted, self._done("Gatherv")
+        rooted, known = self._calls.rooted, self._layouts()
         byte, size, rank = self._byte, self._size, self._rank
 
         def call(sendspec: Any, recvspec: Any, root: Any) -> bool:
             try:
-                mine, into, counts = located(sendspec, byte), None, None
+                mine, into = given(sendspec, byte), None
+                counts: Sequence[int] = ()
                 if mine is None or type(root) is not int or not 0 <= root < size or earlier or not faults.calm:
                     return away()
                 if root == rank:
-                    view, counts, displs = placed(recvspec, size)
-                    if mine[1] != counts[rank] or sum(counts) > INT_MAX or view.readonly:
+                    view, layout = placed(recvspec, known, writable)
+                    counts = layout.counts
+                    if mine[1] != counts[rank] or mine[0] is view:
                         return away()
-                    into = [view, counts, displs, byte]
-                if not contiguous(mine[0]):
-                    return away()
+                    into = [view, counts, layout.displs, byte]
                 sign = root * _KINDS + _GATHERV
             except Exception:
                 return away()
-            faults.begun += 1
-            if not rooted(sign, root, mine[1], lambda r, nbytes: counts is not None and nbytes == counts[r]):
-                faults.begun -= 1
+            if not rooted(sign, root, mine[1], counts):
                 return False
-            return done(mine, into, root)
+            start(mine, into, root)
+            return True
 
         return call
 
     def scatterv(self) -> Callable[[Any, Any, Any], bool]:
         """See MPI_Scatterv."""
-        away, faults, earlier = self._order()
+        _, start, away, faults, earlier = self._way("Scatterv")
         if self._calls is None:
             return lambda sendspec, recvspec, root: False
-        rooted, done = self._calls.rooted, self._done("Scatterv")
+        roomy, known = self._calls.roomy, self._layouts()
         byte, size, rank = self._byte, self._size, self._rank
 
         def call(sendspec: Any, recvspec: Any, root: Any) -> bool:
             try:
-                into, pieces, counts = located(recvspec, byte), None, None
+                into, pieces = taken(recvspec, byte), None
+                counts: Sequence[int] = ()
                 if into is None or type(root) is not int or not 0 <= root < size or earlier or not faults.calm:
                     return away()
                 if root == rank:
-                    view, counts, displs = placed(sendspec, size)
-                    if into[1] < counts[rank] or sum(counts) > INT_MAX:
+                    view, layout = placed(sendspec, known, contiguous)
+                    counts = layout.counts
+                    if into[1] < counts[rank] or into[0] is view:
                         return away()
-                    pieces = [view, counts, displs, byte]
-                if not writable(into[0]):
-                    return away()
+                    pieces = [view, counts, layout.displs, byte]
                 sign = root * _KINDS + _SCATTERV
             except Exception:
                 return away()
-            faults.begun += 1
-            if not rooted(sign, root, into[1], lambda r, nbytes: counts is not None and nbytes >= counts[r]):
-                faults.begun -= 1
+            if not roomy(sign, root, into[1], counts):
                 return False
-            return done(pieces, into, root)
+            start(pieces, into, root)
+            return True
 
         return call
 
     def alltoallv(self) -> Callable[[Any, Any], bool]:
         """See MPI_Alltoallv."""
-        away, faults, earlier = self._order()
+        _, start, away, faults, earlier = self._way("Alltoallv")
         if self._calls is None:
             return lambda sendspec, recvspec: False
-        matched, done = self._calls.matched, self._done("Alltoallv")
-        byte, size, rank = self._byte, self._size, self._rank
+        matched, known = self._calls.matched, self._layouts()
+        byte, rank = self._byte, self._rank
 
         def call(sendspec: Any, recvspec: Any) -> bool:
             try:
-                view, sent, begins = placed(sendspec, size)
-                into, counts, displs = placed(recvspec, size)
-                if sent[rank] != counts[rank] or into.readonly or earlier or not faults.calm:
-                    return away()
-                if sum(sent) > INT_MAX or sum(counts) > INT_MAX:
+                (pieces, sent), (into, room) = placed(sendspec, known, contiguous), placed(recvspec, known, writable)
+                if sent.counts[rank] != room.counts[rank] or pieces is into or earlier or not faults.calm:
                     return away()
             except Exception:
                 return away()
-            faults.begun += 1
-            if not matched(_ALLTOALLV, sent, counts):
-                faults.begun -= 1
+            if not matched(_ALLTOALLV, sent.counts, room.counts):
                 return False
-            return done([view, sent, begins, byte], [into, counts, displs, byte])
+            start([pieces, sent.counts, sent.displs, byte], [into, room.counts, room.displs, byte])
+            return True
 
         return call
 
     # ---- ways ------------------------------------------------------------------------------------------
 
-    def _way(self, name: str) -> tuple[Way, Callable[[], bool], Any, Any]:
-        """For a collective of that name: how the library does it, how it is left to the long way, and what must be so
-        that one can begin now: nobody has refused one, and none is under way.
+    def _way(self, name: str) -> tuple[Callable[[int], bool], Callable[..., object], Callable[[], bool], Any, Any]:
+        """Of the collective of that name: whether all go this way, by a sign of what must be everybody's; the library's
+        own call; how it is left to the long way, which is False; and what must be so that one can begin now: nobody has
+        refused one, and none is under way.
         """
-        calls = self._calls
-        return (self._asked(name) if calls is None else self._agreed(name, calls)), *self._order()
-
-    def _order(self) -> tuple[Callable[[], bool], Any, Any]:
         calls, context = self._calls, self._context
-        if calls is None:
-            return _nobody_asks, context.faults, context.collectives
-        absent = calls.away
+        if calls is None or name in self._prompt.prompter:
+            return self._alone, self._asked(name), _nobody_asks, context.faults, context.collectives
+        return calls.together, getattr(self._prompt.comm, name), calls.away, context.faults, context.collectives
 
-        def away() -> bool:
-            absent()
-            return False
+    def _layouts(self) -> Mapping[tuple[int, ...], Layout]:
+        return layouts(self._size)
 
-        return away, context.faults, context.collectives
+    def _alone(self, sign: int) -> bool:
+        """What the library is asked for meets what it is asked for on the long way."""
+        self._context.faults.begun += 1
+        self._prompt.counter.messages += 1
+        return True
 
-    def _agreed(self, name: str, calls: RollCall) -> Way:
-        """A blocking collective, once all have come to it."""
-        together, faults, counter = calls.together, self._context.faults, self._prompt.counter
-        call, failure = getattr(self._prompt.comm, name), self._prompt.failure
-
-        def meeting(sign: int) -> bool:
-            faults.begun += 1
-            if together(sign):
-                return True
-            faults.begun -= 1
-            return False
-
-        def way(sign: int, *what: Any) -> bool:
-            faults.begun += 1
-            if not together(sign):
-                faults.begun -= 1
-                return False
-            counter.messages += 1
-            try:
-                call(*what)
-            except failure as found:
-                raise self._prompt.translated(found) from None
-            return True
-
-        # To have come together is all there is of a barrier.
-        return meeting if name == "Barrier" else way
-
-    def _done(self, name: str) -> Callable[..., bool]:
-        """A blocking collective to which all have come."""
-        call, counter, failure = getattr(self._prompt.comm, name), self._prompt.counter, self._prompt.failure
-
-        def done(*what: Any) -> bool:
-            counter.messages += 1
-            try:
-                call(*what)
-            except failure as found:
-                raise self._prompt.translated(found) from None
-            return True
-
-        return done
-
-    def _asked(self, name: str) -> Way:
+    def _asked(self, name: str) -> Callable[..., None]:
         """A non-blocking collective, which is asked for its end."""
-        start, faults = getattr(self._prompt.comm, f"I{name.lower()}"), self._context.faults
-        counter, failure, until = self._prompt.counter, self._prompt.failure, self._until
+        start, faults, until = getattr(self._prompt.comm, f"I{name.lower()}"), self._context.faults, self._until
 
-        def way(sign: int, *what: Any) -> bool:
+        def call(*what: Any) -> None:
             try:
                 request = start(*what)
-            except Exception:
-                return False
-            counter.messages += 1
-            faults.begun += 1
-            try:
-                until(request.Test, what)
-            except failure as found:
-                raise self._prompt.translated(found) from None
-            return True
+            except Exception as failure:
+                faults.abandon(name, failure)
+                raise
+            until(request.Test, what)
 
-        return way
+        return call
 
 
 def _nobody_asks() -> bool:
     """For the way of one proc."""
     return False
-
-
-def _fit(mine: Spec, into: Spec | None, receives: bool) -> bool:
-    """Whether blocks that are sent and blocks that are received are as many octets, and memory the library can use."""
-    if not receives:
-        return contiguous(mine[0])
-    if into is None or mine[1] != into[1] or mine[0] is into[0]:
-        return False
-    return contiguous(mine[0]) and writable(into[0])

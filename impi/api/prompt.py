@@ -11,10 +11,11 @@ The library is never waited in: who waits asks it again and again, and serves al
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from operator import add
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from zlib import crc32
 
 from impi.api import datatype as datatypes
 from impi.api.buffers import plain
@@ -34,15 +35,16 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SIZES",
-    "Spec",
+    "Layout",
     "contiguous",
     "datatype_of",
     "divided",
-    "located",
+    "given",
+    "layouts",
     "placed",
     "receiver",
     "sender",
-    "truncated",
+    "taken",
     "writable",
 ]
 
@@ -106,29 +108,102 @@ def located(spec: Any, byte: Any) -> Spec | None:
     return [buf, nbytes, byte] if nbytes <= INT_MAX else None
 
 
-def divided(spec: Any, byte: Any, blocks: int) -> Spec | None:
-    """As :func:`located`, of memory of so many blocks: the octets are those of one, a count in ``spec``, too."""
+def given(spec: Any, byte: Any) -> Spec | None:
+    """As :func:`located`, of memory whose octets lie one after the other."""
     kind = type(spec)
-    rest = 0
+    if (kind is list or kind is tuple) and len(spec) == 2:
+        buf, datatype = spec
+        if type(buf) in _numpys:
+            nbytes = buf.nbytes
+            if nbytes % SIZES[datatype._state] or nbytes > INT_MAX or not buf.flags.c_contiguous:
+                return None
+            return [buf, nbytes, byte]
+    place = located(spec, byte)
+    return place if place is not None and contiguous(place[0]) else None
+
+
+def taken(spec: Any, byte: Any) -> Spec | None:
+    """As :func:`given`, of memory that can be written."""
+    kind = type(spec)
+    if (kind is list or kind is tuple) and len(spec) == 2:
+        buf, datatype = spec
+        if type(buf) in _numpys:
+            nbytes = buf.nbytes
+            if nbytes % SIZES[datatype._state] or nbytes > INT_MAX or not buf.flags.carray:
+                return None
+            return [buf, nbytes, byte]
+    place = located(spec, byte)
+    return place if place is not None and writable(place[0]) else None
+
+
+def divided(spec: Any, byte: Any, blocks: int, sound: Callable[[Any], bool]) -> Spec | None:
+    """As :func:`located`, of memory of so many blocks: the octets are those of one, a count in ``spec``, too.
+
+    ``sound``: what the memory must be, :func:`contiguous` or :func:`writable`.
+    """
+    kind = type(spec)
     if kind is not list and kind is not tuple:
         buf = memoryview(spec)
-        nbytes, rest = divmod(buf.nbytes, blocks)
-        size = _FORMATS[buf.format]
+        nbytes, size = buf.nbytes, _FORMATS[buf.format]
     elif len(spec) == 3:
         buf, count, datatype = spec
         size = SIZES[datatype._state]
-        nbytes = count * size
-        if type(count) is not int or not 0 <= nbytes * blocks <= _octets(buf):
+        nbytes = count * size * blocks
+        if type(count) is not int or not 0 <= nbytes <= _octets(buf):
             return None
     else:
         buf, datatype = spec
         size = SIZES[datatype._state]
-        nbytes, rest = divmod(buf.nbytes if type(buf) in _arrays else _octets(buf), blocks)
-    return None if rest or nbytes % size or nbytes * blocks > INT_MAX else [buf, nbytes, byte]
+        nbytes = buf.nbytes if type(buf) in _arrays else _octets(buf)
+    if nbytes % (size * blocks) or nbytes > INT_MAX or not sound(buf):
+        return None
+    return [buf, nbytes // blocks, byte]
 
 
-def placed(spec: Any, blocks: int) -> tuple[memoryview, list[int], list[int]]:
-    """Memory, and where each of so many blocks is in it: how many octets, from where.
+class Layout(NamedTuple):
+    """Where each of some blocks is in memory, in octets."""
+
+    counts: list[int]
+    displs: list[int]
+    whole: int
+    """Of all blocks."""
+    end: int
+    """Of the last."""
+    code: int
+    """Of the counts: the same in all procs."""
+
+
+class _Layouts(dict[tuple[int, ...], Layout]):
+    """By the octets of an element, then counts and displacements in elements; raises any Exception for wrong ones."""
+
+    _MOST = 64
+
+    def __init__(self, blocks: int) -> None:
+        super().__init__()
+        self._blocks = blocks
+
+    def __missing__(self, key: tuple[int, ...]) -> Layout:
+        size, blocks = key[0], self._blocks
+        if len(key) != 1 + 2 * blocks or not all(type(number) is int and number >= 0 for number in key):
+            raise ValueError(key)
+        counts = [number * size for number in key[1 : blocks + 1]]
+        displs = [number * size for number in key[blocks + 1 :]]
+        whole = sum(counts)
+        if whole > INT_MAX or max(displs) > INT_MAX:
+            raise ValueError(key)
+        if len(self) >= self._MOST:
+            self.clear()
+        self[key] = layout = Layout(counts, displs, whole, max(map(add, counts, displs)), crc32(repr(counts).encode()))
+        return layout
+
+
+def layouts(blocks: int) -> Mapping[tuple[int, ...], Layout]:
+    """Those of so many blocks, worked out once, by the octets of an element and all counts and displacements."""
+    return _Layouts(blocks)
+
+
+def placed(spec: Any, known: Mapping[tuple[int, ...], Layout], sound: Callable[[Any], bool]) -> tuple[Any, Layout]:
+    """Memory, and where each block is in it; ``sound`` as for :func:`divided`.
 
     Raises:
         Exception: of any kind, where it is not a specification of the commonest, wrong ones included.
@@ -137,20 +212,10 @@ def placed(spec: Any, blocks: int) -> tuple[memoryview, list[int], list[int]]:
         buf, counts, displs, datatype = spec
     else:
         buf, (counts, displs), datatype = spec
-    size = SIZES[datatype._state]
-    view = memoryview(buf)
-    if view.format != "B" or view.ndim != 1:
-        view = view.cast("B")
-    if type(counts) is not list or type(displs) is not list or not len(counts) == len(displs) == blocks:
+    layout = known[SIZES[datatype._state], *counts, *displs]
+    if layout.end > (buf.nbytes if type(buf) in _arrays else _octets(buf)) or not sound(buf):
         raise ValueError(spec)
-    if size != 1:
-        counts = [count * size for count in counts]
-        displs = [displ * size for displ in displs]
-    if type(sum(counts)) is not int or type(sum(displs)) is not int:
-        raise TypeError(spec)
-    if min(counts) < 0 or min(displs) < 0 or max(map(add, counts, displs)) > view.nbytes:
-        raise ValueError(spec)
-    return view, counts, displs
+    return buf, layout
 
 
 def contiguous(buf: Any) -> bool:
@@ -237,7 +302,7 @@ def receiver(engine: Engine, context: Context, source: int) -> Callable[[Any, in
         except failure:
             if status is not None:
                 status.fill(source=source, tag=tag, nbytes=place[1])
-            raise truncated(source, tag, place[1]) from None
+            raise _truncated(source, tag, place[1]) from None
         if status is not None:
             status.fill(source=source, tag=tag, nbytes=theirs.Get_elements(byte))
         return True
@@ -329,7 +394,7 @@ def _never_receives(spec: Any, tag: int, status: Status | None) -> bool:
     return False
 
 
-def truncated(source: int, tag: int, room: int) -> MPIException:
+def _truncated(source: int, tag: int, room: int) -> MPIException:
     """What is said of a message that is longer than its receive; how long, the library does not say."""
     return error(
         "ERR_TRUNCATE",

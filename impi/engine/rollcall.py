@@ -20,6 +20,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import count
+from operator import eq, ge
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -28,7 +29,7 @@ from impi.engine.engine import Engine
 from impi.engine.prompt import waiter
 from impi.engine.waiting import ASKS
 from impi.semantics.errors import MPIException
-from impi.vendors.base import Vendor
+from impi.vendors.base import Counter, Vendor
 
 __all__ = ["Board", "RollCall"]
 
@@ -93,12 +94,17 @@ class Board:
         """Those of a communicator inside our client; None for all its members: it has none."""
         columns = [engine.vendor_ranks[world] for world in context.members]
         region = context.cid >> 1
+        shadow = context.shadow
+        if shadow is None or shadow.prompt is None:
+            return None
         if self._words is None or region >= _COMMUNICATORS or not self._present.issuperset(columns):
             return None
         rank, vectors = context.rank, _COMMUNICATORS * _TURNS * self._size
         others = [(r, column) for r, column in enumerate(columns) if r != rank]
         at, turns = region * _TURNS * self._size, count(1).__next__
-        table = _Table(self._words, at, vectors, self._size, columns, columns[rank], others, turns)
+        table = _Table(
+            self._words, at, vectors, self._size, columns, columns[rank], others, turns, shadow.prompt.counter
+        )
         return _calls(engine, context, table)
 
 
@@ -106,20 +112,23 @@ class RollCall(NamedTuple):
     """The calls of one communicator. Each blocking collective that has a short way makes one of these calls, each time:
     that is how they are counted.
 
-    Those with a result say whether everybody has come the short way, with arguments that fit; all of them get the same
-    answer. They wait for all, and raise ERR_OTHER and so on where others have refused the collective.
+    But for the last they say whether everybody has come the short way, with arguments that fit: all get the same
+    answer, and where it is yes, one more collective of the communicator has begun. They wait for all, and raise
+    ERR_OTHER and so on where others have refused it.
     """
 
     together: Callable[[int], bool]
     """For a sign that must be everybody's: above 0, of so many bits as :data:`SIGN_BITS` says."""
-    rooted: Callable[[int, int, int, Callable[[int, int], bool]], bool]
-    """For a sign of :data:`ROOTED_BITS` that must be everybody's, the root, octets, and a function by which the root
-    says of each other rank's octets whether they fit.
+    rooted: Callable[[int, int, int, Sequence[int]], bool]
+    """For a sign of :data:`ROOTED_BITS` that must be everybody's, the root, octets, and at the root each rank's octets,
+    which those that it says must be.
     """
+    roomy: Callable[[int, int, int, Sequence[int]], bool]
+    """As :attr:`rooted`; they may be more."""
     matched: Callable[[int, Sequence[int], Sequence[int]], bool]
     """For a sign as of :attr:`together`, octets that go to each rank, and the most that can come from each."""
-    away: Callable[[], None]
-    """This proc goes the long way."""
+    away: Callable[[], bool]
+    """This proc goes the long way: False."""
 
 
 class _Table(NamedTuple):
@@ -138,12 +147,14 @@ class _Table(NamedTuple):
     """Ranks and their columns."""
     turns: Callable[[], int]
     """Begins a turn; the first is 1."""
+    counter: Counter
 
 
 def _calls(engine: Engine, context: Context, table: _Table) -> RollCall:
     word_of, away = _reader(engine, context, table), _away(engine, context, table)
-    together = _together(engine, table, word_of)
-    return RollCall(together, _rooted(engine, context, table, word_of), _matched(table, together, away), away)
+    together = _together(engine, context, table, word_of)
+    rooted, roomy = (_rooted(engine, context, table, word_of, fits) for fits in (eq, ge))
+    return RollCall(together, rooted, roomy, _matched(context, table, together, away), away)
 
 
 def _reader(engine: Engine, context: Context, table: _Table) -> Callable[[int, int], int]:
@@ -161,64 +172,85 @@ def _reader(engine: Engine, context: Context, table: _Table) -> Callable[[int, i
     return word_of
 
 
-def _together(engine: Engine, table: _Table, word_of: Callable[[int, int], int]) -> Callable[[int], bool]:
+def _together(
+    engine: Engine, context: Context, table: _Table, word_of: Callable[[int, int], int]
+) -> Callable[[int], bool]:
     words, base, width, mine, turns = table.words, table.base, table.width, table.mine, table.turns
+    faults, counter, asks, progress = context.faults, table.counter, engine.asks, engine.progress
     others = [column for _, column in table.others]
-    asks, progress = engine.asks, engine.progress
 
     def together(sign: int) -> bool:
         turn = turns()
         row = base + turn % _TURNS * width
         words[row + mine] = word = sign << _NUMBER_BITS | turn & _NUMBER
+        faults.begun += 1
         alike = True
         for other in others:
             at = row + other
-            for _ in asks:
-                if words[at] == word:
-                    break
-            else:
-                if word_of(at, turn) != word:
-                    alike = False
+            if words[at] != word:
+                for _ in asks:
+                    if words[at] == word:
+                        break
+                else:
+                    if word_of(at, turn) != word:
+                        alike = False
         if turn % ASKS == 0:
             # A program whose collectives are always done at once serves its channels, too.
             progress()
+        if alike:
+            counter.messages += 1
+        else:
+            faults.begun -= 1
         return alike
 
     return together
 
 
 def _rooted(
-    engine: Engine, context: Context, table: _Table, word_of: Callable[[int, int], int]
-) -> Callable[[int, int, int, Callable[[int, int], bool]], bool]:
+    engine: Engine,
+    context: Context,
+    table: _Table,
+    word_of: Callable[[int, int], int],
+    fits: Callable[[int, int], bool],
+) -> Callable[[int, int, int, Sequence[int]], bool]:
     words, base, width, mine, turns = table.words, table.base, table.width, table.mine, table.turns
-    rank, columns, others, progress = context.rank, table.columns, table.others, engine.progress
+    faults, counter, progress = context.faults, table.counter, engine.progress
+    rank, columns, others = context.rank, table.columns, table.others
 
-    def rooted(sign: int, root: int, nbytes: int, fits: Callable[[int, int], bool]) -> bool:
+    def rooted(sign: int, root: int, nbytes: int, needed: Sequence[int]) -> bool:
         turn = turns()
         row, number = base + turn % _TURNS * width, turn & _NUMBER
-        agreed = sign << _SIZE_BITS
-        if turn % ASKS == 0:
-            progress()  # as in together()
+        agreed, verdict = sign << _SIZE_BITS, 0
+        faults.begun += 1
         if root != rank:
             words[row + mine] = (agreed | nbytes) << _NUMBER_BITS | number
-            return word_of(row + columns[root], turn) >> _NUMBER_BITS == agreed
-        verdict = 0
-        try:
-            said = [(r, word_of(row + column, turn) >> _NUMBER_BITS) for r, column in others]
-            if all(word & ~_SIZE == agreed and fits(r, word & _SIZE) for r, word in said):
-                verdict = agreed
-        finally:
-            # Whatever has happened: the others wait for this alone.
-            words[row + mine] = verdict << _NUMBER_BITS | number
-        return verdict != 0
+            verdict = word_of(row + columns[root], turn) >> _NUMBER_BITS
+        else:
+            alike = True
+            try:
+                for r, column in others:
+                    said = word_of(row + column, turn) >> _NUMBER_BITS
+                    alike = said & ~_SIZE == agreed and fits(said & _SIZE, needed[r]) and alike
+                if alike:
+                    verdict = agreed
+            finally:
+                # Whatever has happened: the others wait for this alone.
+                words[row + mine] = verdict << _NUMBER_BITS | number
+        if turn % ASKS == 0:
+            progress()  # as in together()
+        if verdict == agreed:
+            counter.messages += 1
+            return True
+        faults.begun -= 1
+        return False
 
     return rooted
 
 
 def _matched(
-    table: _Table, together: Callable[[int], bool], away: Callable[[], None]
+    context: Context, table: _Table, together: Callable[[int], bool], away: Callable[[], bool]
 ) -> Callable[[int, Sequence[int], Sequence[int]], bool]:
-    words, others = table.words, table.others
+    words, others, faults, counter = table.words, table.others, context.faults, table.counter
     own = table.vectors + table.mine * table.width
     whose = [(table.vectors + column * table.width + table.mine, r) for r, column in others]
 
@@ -227,17 +259,18 @@ def _matched(
             words[own + column] = sent[r]
         if not together(sign):
             return False
+        faults.begun -= 1  # it has not begun yet
+        counter.messages -= 1
         # What the others have written stays until all have said what they think of it.
         for at, r in whose:
             if words[at] > room[r]:
-                away()
-                return False
+                return away()
         return together(sign)
 
     return matched
 
 
-def _away(engine: Engine, context: Context, table: _Table) -> Callable[[], None]:
+def _away(engine: Engine, context: Context, table: _Table) -> Callable[[], bool]:
     words, base, width, mine, turns = table.words, table.base, table.width, table.mine, table.turns
     until, faults = waiter(engine, _Never, context), context.faults
 
@@ -245,18 +278,18 @@ def _away(engine: Engine, context: Context, table: _Table) -> Callable[[], None]
         """Who is as far ahead of us has written its next turn there."""
         return (words[at] ^ turn) & _NUMBER == 0 or (words[at] ^ turn + _TURNS) & _NUMBER == 0
 
-    def away() -> None:
+    def away() -> bool:
         turn = turns()
         words[base + turn % _TURNS * width + mine] = turn & _NUMBER
         # Nobody is waited for in this turn, but what the others have not read yet must stay.
         last = turn - _AHEAD
-        if last < 1 or not faults.calm:
-            return
-        row = base + last % _TURNS * width
-        with suppress(MPIException):  # the long way says the same
-            for _, column in table.others:
-                if not is_read(row + column, last):
-                    until(partial(is_read, row + column, last), None)
+        if last > 0 and faults.calm:
+            row = base + last % _TURNS * width
+            with suppress(MPIException):  # the long way says the same
+                for _, column in table.others:
+                    if not is_read(row + column, last):
+                        until(partial(is_read, row + column, last), None)
+        return False
 
     return away
 

@@ -256,7 +256,7 @@ class _Library:
 class _Prompt:
     """The library without anything of ours between."""
 
-    __slots__ = ("byte", "comm", "counter", "failure", "probes")
+    __slots__ = ("byte", "comm", "counter", "failure", "probes", "prompter")
 
     def __init__(self, library: _Library, comm: Any) -> None:
         self.counter = library
@@ -265,6 +265,8 @@ class _Prompt:
         self.failure: type[Exception] = library.mpi.Exception
         # Open MPI 5.0 writes over the end of a buffer that is too short for a long message.
         self.probes = library.mpi.get_vendor()[0] == "Open MPI"
+        # By `impi bench local-only` (DESIGN.md, "What it costs").
+        self.prompter = () if self.probes else ("Alltoall", "Gather", "Scatter")
 
     def status(self) -> Any:
         return self.counter.mpi.Status()

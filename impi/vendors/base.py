@@ -6,7 +6,7 @@ or a pickle. Every implementation passes the same contract suite (``tests/vendor
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final, NoReturn, Protocol
 
 # fmt: off
@@ -117,6 +117,8 @@ class Prompt(Protocol):
     counter: Counter
     probes: bool
     """Whether a message must be asked for (Improbe) before it is received: a longer one would spoil memory."""
+    prompter: Collection[str]
+    """Collectives, by mpi4py's names, that are faster in their non-blocking form than once all have come together."""
 
     def status(self) -> Any:
         """A fresh status of the library."""
