@@ -8,7 +8,7 @@ the library's blocking collectives. Elsewhere they are its non-blocking ones, wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 from zlib import crc32
 
@@ -369,25 +369,23 @@ class _Call:
         _, start, away, faults, earlier = self._way("Gatherv")
         if self._calls is None:
             return lambda sendspec, recvspec, root: False
-        rooted, known = self._calls.rooted, self._layouts()
+        rooted, of_all, known = self._calls.rooted, self._calls.of_all, self._layouts()
         byte, size, rank = self._byte, self._size, self._rank
 
         def call(sendspec: Any, recvspec: Any, root: Any) -> bool:
             try:
                 mine, into = given(sendspec, byte), None
-                counts: Sequence[int] = ()
                 if mine is None or type(root) is not int or not 0 <= root < size or earlier or not faults.calm:
                     return away()
+                nbytes = mine[1]
                 if root == rank:
                     view, layout = placed(recvspec, known, writable)
-                    counts = layout.counts
-                    if mine[1] != counts[rank] or mine[0] is view:
+                    if nbytes != layout.counts[rank] or mine[0] is view:
                         return away()
-                    into = [view, counts, layout.displs, byte]
-                sign = root * _KINDS + _GATHERV
+                    into, nbytes = [view, layout.counts, layout.displs, byte], of_all(layout.counts, root)
             except Exception:
                 return away()
-            if not rooted(sign, root, mine[1], counts):
+            if not rooted(root * _KINDS + _GATHERV, root, nbytes):
                 return False
             start(mine, into, root)
             return True
@@ -399,25 +397,23 @@ class _Call:
         _, start, away, faults, earlier = self._way("Scatterv")
         if self._calls is None:
             return lambda sendspec, recvspec, root: False
-        roomy, known = self._calls.roomy, self._layouts()
+        rooted, of_all, known = self._calls.rooted, self._calls.of_all, self._layouts()
         byte, size, rank = self._byte, self._size, self._rank
 
         def call(sendspec: Any, recvspec: Any, root: Any) -> bool:
             try:
                 into, pieces = taken(recvspec, byte), None
-                counts: Sequence[int] = ()
                 if into is None or type(root) is not int or not 0 <= root < size or earlier or not faults.calm:
                     return away()
+                nbytes = into[1]
                 if root == rank:
                     view, layout = placed(sendspec, known, contiguous)
-                    counts = layout.counts
-                    if into[1] < counts[rank] or into[0] is view:
+                    if nbytes != layout.counts[rank] or into[0] is view:
                         return away()
-                    pieces = [view, counts, layout.displs, byte]
-                sign = root * _KINDS + _SCATTERV
+                    pieces, nbytes = [view, layout.counts, layout.displs, byte], of_all(layout.counts, root)
             except Exception:
                 return away()
-            if not roomy(sign, root, into[1], counts):
+            if not rooted(root * _KINDS + _SCATTERV, root, nbytes):
                 return False
             start(pieces, into, root)
             return True

@@ -71,6 +71,8 @@ _arrays: Final[set[type]] = {memoryview}
 
 _numpys: Final[set[type]] = set()
 """That one of numpy's."""
+_dtypes: Final[dict[Any, Any]] = {}
+"""States of the datatypes that are discovered, by numpy's own in this machine's order of octets."""
 
 
 def _octets(buf: Any) -> int:
@@ -79,6 +81,9 @@ def _octets(buf: Any) -> int:
         return buf.nbytes  # type: ignore[no-any-return]
     if loaded() and type(buf) is np.ndarray:
         _arrays.add(np.ndarray)
+        for code in "?bBhHiIlLqQefdgFDG":
+            if code in _FORMATS:
+                _dtypes.setdefault(np.dtype(code), _typedict[code]._state)  # l and q are equal to numpy
         _numpys.add(np.ndarray)
     return memoryview(buf).nbytes
 
@@ -111,7 +116,10 @@ def located(spec: Any, byte: Any) -> Spec | None:
 def given(spec: Any, byte: Any) -> Spec | None:
     """As :func:`located`, of memory whose octets lie one after the other."""
     kind = type(spec)
-    if (kind is list or kind is tuple) and len(spec) == 2:
+    if kind in _numpys:
+        if spec.dtype in _dtypes and (nbytes := spec.nbytes) <= INT_MAX and spec.flags.c_contiguous:
+            return [spec, nbytes, byte]
+    elif (kind is list or kind is tuple) and len(spec) == 2:
         buf, datatype = spec
         if type(buf) in _numpys:
             nbytes = buf.nbytes
@@ -125,7 +133,10 @@ def given(spec: Any, byte: Any) -> Spec | None:
 def taken(spec: Any, byte: Any) -> Spec | None:
     """As :func:`given`, of memory that can be written."""
     kind = type(spec)
-    if (kind is list or kind is tuple) and len(spec) == 2:
+    if kind in _numpys:
+        if spec.dtype in _dtypes and (nbytes := spec.nbytes) <= INT_MAX and spec.flags.carray:
+            return [spec, nbytes, byte]
+    elif (kind is list or kind is tuple) and len(spec) == 2:
         buf, datatype = spec
         if type(buf) in _numpys:
             nbytes = buf.nbytes
@@ -234,7 +245,11 @@ def writable(buf: Any) -> bool:
 def datatype_of(spec: Any) -> Any:
     """The datatype, or what is discovered, as a key of :data:`SIZES`; raises as :func:`located` does."""
     kind = type(spec)
-    return (spec[-1] if kind is list or kind is tuple else _typedict[memoryview(spec).format])._state
+    if kind is list or kind is tuple:
+        return spec[-1]._state
+    if kind in _numpys:
+        return _dtypes[spec.dtype]
+    return _typedict[memoryview(spec).format]._state
 
 
 def sender(engine: Engine, context: Context, dest: int) -> Callable[[Any, int], bool]:

@@ -20,9 +20,9 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import count
-from operator import eq, ge
 from pathlib import Path
 from typing import Final, NamedTuple
+from zlib import crc32
 
 from impi.engine.context import Context
 from impi.engine.engine import Engine
@@ -51,6 +51,11 @@ SIGN_BITS: Final = 64 - _NUMBER_BITS
 """Of a sign of :attr:`RollCall.together`."""
 ROOTED_BITS: Final = SIGN_BITS - _SIZE_BITS
 """Of a sign of :attr:`RollCall.rooted`."""
+_KIND_BITS: Final = 4
+"""Of a sign of :attr:`RollCall.matched`."""
+_SHORT_BITS: Final = (SIGN_BITS - _KIND_BITS) // 2
+_SHORT: Final = 2**_SHORT_BITS - 1
+"""Octets of two messages for which a word has room."""
 
 
 class Board:
@@ -119,16 +124,20 @@ class RollCall(NamedTuple):
 
     together: Callable[[int], bool]
     """For a sign that must be everybody's: above 0, of so many bits as :data:`SIGN_BITS` says."""
-    rooted: Callable[[int, int, int, Sequence[int]], bool]
-    """For a sign of :data:`ROOTED_BITS` that must be everybody's, the root, octets, and at the root each rank's octets,
-    which those that it says must be.
+    rooted: Callable[[int, int, int], bool]
+    """For a sign of :data:`ROOTED_BITS` that must be everybody's, the root, and octets: at the root what :meth:`of_all`
+    makes of the others'.
     """
-    roomy: Callable[[int, int, int, Sequence[int]], bool]
-    """As :attr:`rooted`; they may be more."""
     matched: Callable[[int, Sequence[int], Sequence[int]], bool]
-    """For a sign as of :attr:`together`, octets that go to each rank, and the most that can come from each."""
+    """For a sign of four bits, octets that go to each rank, and those that are to come from each."""
     away: Callable[[], bool]
     """This proc goes the long way: False."""
+
+    @staticmethod
+    def of_all(nbytes: Sequence[int], root: int) -> int:
+        """Each rank's octets but the root's, as one number of as many bits."""
+        others = [*nbytes[:root], *nbytes[root + 1 :]]
+        return others[0] if len(others) == 1 else crc32(repr(others).encode()) & _SIZE
 
 
 class _Table(NamedTuple):
@@ -153,8 +162,8 @@ class _Table(NamedTuple):
 def _calls(engine: Engine, context: Context, table: _Table) -> RollCall:
     word_of, away = _reader(engine, context, table), _away(engine, context, table)
     together = _together(engine, context, table, word_of)
-    rooted, roomy = (_rooted(engine, context, table, word_of, fits) for fits in (eq, ge))
-    return RollCall(together, rooted, roomy, _matched(context, table, together, away), away)
+    rooted, matched = _rooted(engine, context, table, together, word_of), _matched(context, table, together, away)
+    return RollCall(together, rooted, matched, away)
 
 
 def _reader(engine: Engine, context: Context, table: _Table) -> Callable[[int, int], int]:
@@ -210,47 +219,41 @@ def _rooted(
     engine: Engine,
     context: Context,
     table: _Table,
+    together: Callable[[int], bool],
     word_of: Callable[[int, int], int],
-    fits: Callable[[int, int], bool],
-) -> Callable[[int, int, int, Sequence[int]], bool]:
+) -> Callable[[int, int, int], bool]:
     words, base, width, mine, turns = table.words, table.base, table.width, table.mine, table.turns
-    faults, counter, progress = context.faults, table.counter, engine.progress
-    rank, columns, others = context.rank, table.columns, table.others
+    faults, counter, others, progress = context.faults, table.counter, table.others, engine.progress
 
-    def rooted(sign: int, root: int, nbytes: int, needed: Sequence[int]) -> bool:
+    def rooted(sign: int, root: int, nbytes: int) -> bool:
         turn = turns()
-        row, number = base + turn % _TURNS * width, turn & _NUMBER
-        agreed, verdict = sign << _SIZE_BITS, 0
+        row = base + turn % _TURNS * width
+        words[row + mine] = (sign << _SIZE_BITS | nbytes) << _NUMBER_BITS | turn & _NUMBER
         faults.begun += 1
-        if root != rank:
-            words[row + mine] = (agreed | nbytes) << _NUMBER_BITS | number
-            verdict = word_of(row + columns[root], turn) >> _NUMBER_BITS
-        else:
-            alike = True
-            try:
-                for r, column in others:
-                    said = word_of(row + column, turn) >> _NUMBER_BITS
-                    alike = said & ~_SIZE == agreed and fits(said & _SIZE, needed[r]) and alike
-                if alike:
-                    verdict = agreed
-            finally:
-                # Whatever has happened: the others wait for this alone.
-                words[row + mine] = verdict << _NUMBER_BITS | number
+        alike, said = True, [nbytes] * (len(others) + 1)
+        for r, column in others:
+            word = word_of(row + column, turn) >> _NUMBER_BITS
+            said[r] = word & _SIZE
+            alike = word >> _SIZE_BITS == sign and alike
         if turn % ASKS == 0:
             progress()  # as in together()
-        if verdict == agreed:
+        # All see the same, and so come to the same.
+        if alike and RollCall.of_all(said, root) == said[root]:
             counter.messages += 1
             return True
         faults.begun -= 1
         return False
 
-    return rooted
+    def rooted_pair(sign: int, root: int, nbytes: int) -> bool:
+        return together(sign << _SIZE_BITS | nbytes)
+
+    return rooted if len(others) > 1 else rooted_pair
 
 
 def _matched(
     context: Context, table: _Table, together: Callable[[int], bool], away: Callable[[], bool]
 ) -> Callable[[int, Sequence[int], Sequence[int]], bool]:
-    words, others, faults, counter = table.words, table.others, context.faults, table.counter
+    words, others, faults, counter, rank = table.words, table.others, context.faults, table.counter, context.rank
     own = table.vectors + table.mine * table.width
     whose = [(table.vectors + column * table.width + table.mine, r) for r, column in others]
 
@@ -263,11 +266,17 @@ def _matched(
         counter.messages -= 1
         # What the others have written stays until all have said what they think of it.
         for at, r in whose:
-            if words[at] > room[r]:
+            if words[at] != room[r]:
                 return away()
         return together(sign)
 
-    return matched
+    def matched_pair(sign: int, sent: Sequence[int], room: Sequence[int]) -> bool:
+        there, back = (room[0], sent[0]) if rank else (sent[1], room[1])
+        if there > _SHORT or back > _SHORT:
+            return matched(sign, sent, room)
+        return together(((back << _SHORT_BITS | there) << _KIND_BITS) + sign)
+
+    return matched if len(others) > 1 else matched_pair
 
 
 def _away(engine: Engine, context: Context, table: _Table) -> Callable[[], bool]:
