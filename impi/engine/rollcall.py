@@ -14,13 +14,10 @@ from __future__ import annotations
 import json
 import mmap
 import os
-import platform
-import secrets
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import count
-from pathlib import Path
 from typing import Final, NamedTuple
 from zlib import crc32
 
@@ -77,10 +74,10 @@ class Board:
         """The one that procs of this client share with the first of them. All of them call this; None for all: none."""
         world = vendor.world
         # On other machines who sees a word need not see yet what was written before it.
-        if world.prompt is None or not 1 < world.size <= _MOST or platform.machine() not in ("x86_64", "AMD64"):
+        if world.prompt is None or not 1 < world.size <= _MOST or os.uname().machine != "x86_64":
             return None
         nbytes = 8 * world.size * (_COMMUNICATORS * _TURNS + world.size)
-        name = f"{_FOLDER}/impi-{secrets.token_hex(16)}" if world.rank == 0 else ""
+        name = f"{_FOLDER}/impi-{os.urandom(16).hex()}" if world.rank == 0 else ""
         memory: mmap.mmap | None = None
         try:
             if name:
@@ -91,7 +88,8 @@ class Board:
             there = vendor.allgather(b"" if memory is None else b"1")
         finally:
             if name:
-                Path(name).unlink(missing_ok=True)
+                with suppress(FileNotFoundError):
+                    os.unlink(name)  # noqa: PTH108  (pathlib takes its time at every rank's start)
         words = None if memory is None else memoryview(memory).cast("Q")
         return cls(words, world.size, [rank for rank, sees in enumerate(there) if sees])
 
@@ -325,6 +323,7 @@ def _mapped(name: str, nbytes: int, *, create: bool = False) -> mmap.mmap | None
 def _identity() -> str:
     """The same for two procs where the folder is the same."""
     try:
-        return f"{Path('/proc/sys/kernel/random/boot_id').read_text().strip()} {Path(_FOLDER).stat().st_dev}"
+        with open("/proc/sys/kernel/random/boot_id") as file:  # noqa: PTH123
+            return f"{file.read().strip()} {os.stat(_FOLDER).st_dev}"  # noqa: PTH116
     except OSError:
         return ""
