@@ -19,7 +19,7 @@ _SIZES: Final = (1 << 16, 1 << 20)
 _BLOCKS: Final = (16, 256, 1024, 2048, 4096, 65536)
 _MOST: Final = 4096
 """Blocks of a message: more take seconds."""
-_FROM: Final = 4096
+_FROM: Final = 2048
 """Octets of a block from which it must not be slower to leave it in its place: what is so by default."""
 _STREAM: Final = ("--window", "8")
 _IN_PLACE: Final = (("IMPI_ZERO_COPY", "0"),)

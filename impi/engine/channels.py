@@ -244,7 +244,7 @@ class Channels:
         return (spin_s > 0.0 and self._spin(host, spin_s)) or self._block(host, longest_s)
 
     def _spin(self, host: int, spin_s: float) -> bool:
-        receive, room, take = self._sockets[host].recv_into, self._transfer.get_buffer(host), self._takers[host]
+        receive, room, take = *self._where_to(host), self._takers[host]
         begun = 0.0
         turns = 0
         while True:
@@ -275,8 +275,9 @@ class Channels:
         begun = perf_counter() if adapts else 0.0
         moved = True
         if self._alone and not self._writing:
+            receive, room = self._where_to(host)
             try:
-                n = self._sockets[host].recv_into(self._transfer.get_buffer(host))
+                n = receive(room, 0, 0)
             except OSError:
                 n = 0
             if n == 0 or not self._takers[host](n):
@@ -287,6 +288,13 @@ class Channels:
         if adapts:
             self._patience.learn(perf_counter() - begun)
         return moved
+
+    def _where_to(self, host: int) -> tuple[Callable[[Any, int, int], int], memoryview | list[memoryview]]:
+        """How the next octets are read, and where to: all places at once, where they go to several."""
+        sock, room = self._sockets[host], self._transfer.get_buffers(host)
+        if isinstance(room, list):
+            return lambda views, ancillary, flags: sock.recvmsg_into(views, ancillary, flags)[0], room
+        return sock.recv_into, room
 
     def _read(self, host: int) -> None:
         sock, get_buffers, take = self._sockets[host], self._transfer.get_buffers, self._takers[host]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SHORTEST", "Blocks", "blocks_of"]
 
-SHORTEST: Final = 4096
+SHORTEST: Final = 2048
 """Octets of a block, on the average, from which a message is not packed, unless the user says otherwise
 (IMPI_ZERO_COPY). Measured by ``impi bench derived``.
 """

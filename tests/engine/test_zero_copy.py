@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import socket
+import threading
 from dataclasses import replace
 
 import pytest
@@ -20,6 +21,7 @@ from impi.job import Job
 from impi.semantics.blocks import SHORTEST
 from impi.semantics.datatype import NAMED, TypeMap
 from impi.semantics.derive import hindexed, resized, struct, vector
+from impi.transfer.reader import Reader
 
 BYTE, INT, DOUBLE = (NAMED[name] for name in ("BYTE", "INT", "DOUBLE"))
 ALWAYS, NEVER = 0, 1 << 62
@@ -127,6 +129,34 @@ def test_nothing_is_packed_then(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(TypeMap, "unpack", lambda self, *_, **__: used.append(self))
     assert world.run(ALWAYS, late=False) == packed
     assert world.typemap not in used
+
+
+@pytest.mark.parametrize("spin_s", [0.0, 10.0], ids=["blocks", "spins"])
+def test_one_read_fills_many_blocks(spin_s: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever waits for this message alone reads all blocks at once, too, not one by one."""
+    blocks = vector(150, 1000, 1500, BYTE)
+    job = replace(make_job([1, 1], maxdatalen=1 << 20), native=True)
+    written = threading.Event()
+    reads = []
+    received = Reader.received
+    monkeypatch.setattr(Reader, "received", lambda self, nbytes: reads.append(nbytes) or received(self, nbytes))
+
+    def program(engine: Engine) -> int:
+        context = engine.make_context(0, range(2))
+        memory = memoryview(bytearray(225_000))
+        if engine.rank == 0:
+            engine.send(context, 1, 0, BufferSource(blocks, memory, 0, 1, 4))
+            engine.wait(lambda: engine.quiet)
+            written.set()
+            return 0
+        assert written.wait(30)
+        engine._patience.spin_s = spin_s
+        receiving: ReceiveOperation = engine.receive(context, 0, 0, BufferTarget(blocks, memory, 0, 1, 4))
+        before = len(reads)
+        engine.wait_for(receiving)
+        return len(reads) - before
+
+    assert run_job(job, program, shortest=ALWAYS)[1] < 10
 
 
 @pytest.mark.parametrize("native", [False, True], ids=["external32", "native"])
