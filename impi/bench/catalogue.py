@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import combinations_with_replacement
 from typing import Final
 
@@ -64,7 +65,7 @@ def _overlap(pair: Pair, effort: Effort) -> Iterator[Experiment]:
 
 
 def _startup(pair: Pair, _: Effort) -> Iterator[Experiment]:
-    """From the first process of a job to the end of its last."""
+    """From the first process of a job to the end of its last; one command starts either job."""
     argv = ("resources.py", "startup", "--json")
     jobs = own(pair, argv, 4, ("shm",))
     line = Line(
@@ -75,7 +76,7 @@ def _startup(pair: Pair, _: Effort) -> Iterator[Experiment]:
         references=tuple(range(len(jobs))),
         bound=at_most(1.5) if jobs else None,
     )
-    ours = across(pair, argv, None, 2)
+    ours = replace(across(pair, argv, None, 2), appfile=True)
     yield Experiment(name="startup", vendors="+".join(pair), ours=ours, references=tuple(jobs), lines=(line,))
 
 

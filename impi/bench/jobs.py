@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import select
+import shlex
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -87,6 +89,8 @@ class Imp:
     """Variables of every proc."""
     called: str = ""
     """What is special about it, where it is held against another job of ours."""
+    appfile: bool = False
+    """Whether one command starts all of it (IMPI 2.2.3), as an mpiexec does; then all waits are as they are."""
 
     @property
     def title(self) -> str:
@@ -104,6 +108,8 @@ class Imp:
         for name in ("IMPI_SPIN", "IMPI_ZERO_COPY"):
             environ.pop(name, None)
         environ.update(self.environ)
+        if self.appfile:
+            return self._run_whole(environ)
         with _Processes(self.title, environ) as processes:
             server = processes.start(_impirun("-server", str(len(self.clients)), "--interface", _LOCALHOST))
             where = processes.first_line(server)
@@ -112,6 +118,18 @@ class Imp:
                 own = {} if client.spin_s is None else {"IMPI_SPIN": str(client.spin_s)}
                 processes.start(_impirun("-client", str(number), where, *options, *_program(self.argv)), own)
             return processes.results()
+
+    def _run_whole(self, environ: dict[str, str]) -> Results:
+        with tempfile.NamedTemporaryFile("w", suffix=".app") as file:
+            for number, client in enumerate(self.clients):
+                options = ["-np", str(client.procs), "--vendor", client.vendor, *self.options]
+                words = ["-client", str(number), *options, sys.executable, *_program(self.argv)]
+                file.write(f"localhost {shlex.join(words[:2])} $hostport {shlex.join(words[2:])}\n")
+            file.flush()
+            with _Processes(self.title, environ) as processes:
+                options = ["--interface", _LOCALHOST, "-file", file.name]
+                processes.start(_impirun("-server", str(len(self.clients)), *options))
+                return processes.results()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

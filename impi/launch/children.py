@@ -95,7 +95,7 @@ def _be_agent(theirs_in: int, theirs_out: int) -> NoReturn:
                     os.close(number)
         with contextlib.suppress(OSError), open("/proc/self/comm", "wb") as name:  # noqa: PTH123
             name.write(b"impi-node")
-        node.main()
+        node.main(forks=True)
         status = 0
     except BaseException:
         import traceback

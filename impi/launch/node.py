@@ -23,7 +23,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NoReturn, Protocol
 
 from impi.launch import tree
 
@@ -33,12 +33,72 @@ _CHUNK = 1 << 16
 _LINE = 1 << 14
 """Octets of an unfinished line that are held back, so that lines of several procs do not mix."""
 _GRACE_S = 2.0
+_IMPIRUN = (sys.executable, "-m", "impi.cli.impirun")
+
+
+class _Process(Protocol):
+    """What is needed of :class:`subprocess.Popen`."""
+
+    pid: int
+    returncode: int | Any
+    stdout: IO[bytes] | None
+    stderr: IO[bytes] | None
+
+
+class _Fork:
+    """An ``impirun`` here, without starting Python once more; it has its own variables, folder and session."""
+
+    def __init__(self, arguments: list[str], cwd: str, environ: dict[str, str]) -> None:
+        pipes = [os.pipe(), os.pipe()]
+        self.returncode: int | None = None
+        self.pid = os.fork()
+        if self.pid == 0:
+            _be_impirun(arguments, cwd, environ, [end for _, end in pipes])
+        for _, end in pipes:
+            os.close(end)
+        self.stdout: IO[bytes] | None
+        self.stderr: IO[bytes] | None
+        self.stdout, self.stderr = (open(end, "rb", buffering=0) for end, _ in pipes)  # noqa: PTH123, SIM115
+
+
+def _be_impirun(arguments: list[str], cwd: str, environ: dict[str, str], ends: list[int]) -> NoReturn:
+    """What ``python -m impi.cli.impirun`` does, in a fork of an agent; nothing of the agent may run on in it."""
+    status = 1
+    try:
+        os.setsid()
+        signal.set_wakeup_fd(-1)
+        for number in (signal.SIGTERM, signal.SIGCHLD):
+            signal.signal(number, signal.SIG_DFL)
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        for descriptor, place in zip((nothing, *ends), range(3), strict=True):
+            os.dup2(descriptor, place)
+        os.closerange(3, max(map(int, os.listdir("/proc/self/fd"))) + 1)  # noqa: PTH208
+        with contextlib.suppress(OSError), open("/proc/self/comm", "wb") as name:  # noqa: PTH123
+            name.write(b"impirun")
+        os.chdir(cwd)
+        os.environ.clear()
+        os.environ.update(environ)
+        sys.argv = ["impirun", *arguments]
+        from impi.cli.entry import impirun
+
+        status = impirun()
+    except SystemExit as end:
+        status = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
+    except BaseException:
+        import traceback
+
+        traceback.print_exc()
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(status)
 
 
 class _Proc:
     """One proc, and what it has printed without ending the line."""
 
-    def __init__(self, rank: int, process: subprocess.Popen[bytes]) -> None:
+    def __init__(self, rank: int, process: _Process) -> None:
         self.rank = rank
         self.process = process
         self.held = {"stdout": b"", "stderr": b""}
@@ -46,7 +106,8 @@ class _Proc:
 
 
 class _Agent:
-    def __init__(self, spec: dict[str, Any]) -> None:
+    def __init__(self, spec: dict[str, Any], *, forks: bool) -> None:
+        self._forks = forks
         self._selector = selectors.DefaultSelector()
         self._procs: list[_Proc] = []
         self._segments: set[Path] = set()
@@ -77,15 +138,7 @@ class _Agent:
         for item in self._spec["procs"]:
             env = {**({} if self._spec["only"] else os.environ), **self._spec["env"], **item["env"]}
             try:
-                process = subprocess.Popen(
-                    self._spec["argv"],
-                    cwd=self._spec["cwd"],
-                    env=env,
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.PIPE,
-                    start_new_session=True,
-                )
+                process = self._process(env)
             except OSError as error:
                 # error.filename is the folder if that was missing, else the program.
                 self._say(error=f"cannot start {self._spec['argv'][0]} in {self._spec['cwd']}: {error.strerror}")
@@ -96,6 +149,20 @@ class _Agent:
             for name, file in (("stdout", process.stdout), ("stderr", process.stderr)):
                 self._selector.register(_pipe(file), selectors.EVENT_READ, (proc, name))
         return True
+
+    def _process(self, environ: dict[str, str]) -> _Process:
+        argv, cwd = self._spec["argv"], self._spec["cwd"]
+        if self._forks and argv[: len(_IMPIRUN)] == list(_IMPIRUN) and Path(cwd).is_dir():
+            return _Fork(argv[len(_IMPIRUN) :], cwd, environ)
+        return subprocess.Popen(
+            argv,
+            cwd=cwd,
+            env=environ,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
 
     def _forward(self, descriptor: int, proc: _Proc, name: str) -> None:
         data = os.read(descriptor, _CHUNK)
@@ -205,8 +272,8 @@ def _read_line() -> bytes:
     return bytes(line)
 
 
-def main() -> None:
-    """Be the agent of this node."""
+def main(*, forks: bool = False) -> None:
+    """Be the agent of this node; ``forks``: it has the modules of impirun, so another one can be a fork of it."""
     gc.freeze()  # the modules: no garbage, so not to be looked through
     # The terminal's Ctrl-C is impirun's affair.
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
@@ -214,7 +281,7 @@ def main() -> None:
     tree.become_subreaper()
     line = _read_line()
     if line:
-        _Agent(json.loads(line)).run()
+        _Agent(json.loads(line), forks=forks).run()
 
 
 if __name__ == "__main__":
