@@ -179,7 +179,7 @@ class Channels:
                     turns += 1
                     if turns & _TURNS:
                         continue
-                    if not self._alone:
+                    if not self._alone or self._writing:
                         self._push()
                         if self.poll(0.0):
                             return NOT_NOTED
@@ -254,7 +254,7 @@ class Channels:
                 turns += 1
                 if turns & _TURNS:
                     continue
-                if not self._alone:
+                if not self._alone or self._writing:
                     self._push()
                     if self.poll(0.0):
                         return True

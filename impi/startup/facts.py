@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 DEFAULT_DATALEN: Final = 256 * 1024
-DEFAULT_ACKMARK: Final = 16
+DEFAULT_ACKMARK: Final = 32
 DEFAULT_HIWATER: Final = 64
 
 MAX_CLIENTS: Final = 32
