@@ -221,9 +221,12 @@ class PromptCollectives(BlockingCollectives):
 
     def _failed(self, failure: Exception, call: str) -> None:
         state = self._state
-        inside = None if state is None or state.context is None else state.context.inside
-        if inside is not None and isinstance(failure, inside.failure):
+        context = None if state is None else state.context
+        if context is not None and context.inside is not None and isinstance(failure, context.inside.failure):
+            inside = context.inside
             found = inside.translated(failure)
+            if call in inside.agreed:
+                context.faults.abandon(call, found)  # the others have begun it
             failed(found, state, call)
             raise found from None
         if isinstance(failure, ImpiError | MPIException):

@@ -12,7 +12,19 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 from zlib import crc32
 
-from impi.api.prompt import SIZES, Layout, contiguous, datatype_of, divided, given, layouts, placed, taken, writable
+from impi.api.prompt import (
+    SIZES,
+    Layout,
+    apart_by,
+    contiguous,
+    datatype_of,
+    divided,
+    given,
+    layouts,
+    placed,
+    taken,
+    writable,
+)
 from impi.api.reductions import library_names
 from impi.engine.context import Context
 from impi.engine.engine import Engine
@@ -40,15 +52,20 @@ _ALLREDUCE: Final = 9
 _REDUCE_SCATTER: Final = 10
 _GATHERV: Final = 11
 _SCATTERV: Final = 12
-_ALLTOALLV: Final = 13
+_ALLTOALLV: Final = 13  # and 14
 _KINDS: Final = 16
+_NAMES: Final = frozenset((
+    "Allgather", "Allgatherv", "Allreduce", "Alltoall", "Alltoallv", "Barrier", "Bcast", "Gather", "Gatherv", "Reduce",
+    "Reduce_scatter", "Scatter", "Scatterv",
+))  # fmt: skip
 _SIGNS: Final = 2**SIGN_BITS - 1
 
 
 class Inside:
     """The collectives of one communicator: functions that say whether they have done it; False is: nothing was done.
 
-    They raise what the library raises, ``failure``; what a program should see of it says ``translated``.
+    They raise what the library raises, ``failure``; what a program should see of it says ``translated``. Those that are
+    ``agreed`` on have begun everywhere then.
 
     Args:
         engine: of this proc.
@@ -58,7 +75,7 @@ class Inside:
 
     # fmt: off
     __slots__ = (
-        "allgather", "allgatherv", "allreduce", "alltoall", "alltoallv", "barrier", "bcast", "failure",
+        "agreed", "allgather", "allgatherv", "allreduce", "alltoall", "alltoallv", "barrier", "bcast", "failure",
         "gather", "gatherv", "reduce", "reduce_scatter", "scatter", "scatterv", "translated",
     )
     # fmt: on
@@ -67,6 +84,7 @@ class Inside:
         calls = None if engine.board is None else engine.board.calls(engine, context)
         self.translated = prompt.translated
         self.failure = prompt.failure
+        self.agreed = frozenset[str]() if calls is None else _NAMES - set(prompt.prompter)
         call = _Call(engine, context, prompt, calls)
         self.barrier: Callable[[], bool] = call.barrier()
         self.bcast: Callable[[Any, Any], bool] = call.bcast()
@@ -107,6 +125,7 @@ class _Call:
         self._size = len(context.members)
         self._reduces = REPRODUCIBLE not in engine.job.collectives
         self._until = waiter(engine, prompt.failure, context)
+        self._apart = apart_by(prompt.address)
 
     def barrier(self) -> Callable[[], bool]:
         """See MPI_Barrier."""
@@ -148,6 +167,7 @@ class _Call:
         """See MPI_Gather."""
         together, start, away, faults, earlier = self._way("Gather")
         byte, size, rank = self._byte, self._size, self._rank
+        apart = self._apart
 
         def call(sendspec: Any, recvspec: Any, root: Any) -> bool:
             try:
@@ -157,7 +177,7 @@ class _Call:
                 nbytes = mine[1]
                 if root == rank:
                     into = divided(recvspec, byte, size, writable)
-                    if into is None or nbytes != into[1] or mine[0] is into[0]:
+                    if into is None or nbytes != into[1] or not apart(mine[0], into[0]):
                         return away()
                 elif nbytes * size > INT_MAX:
                     return away()
@@ -175,6 +195,7 @@ class _Call:
         """See MPI_Scatter."""
         together, start, away, faults, earlier = self._way("Scatter")
         byte, size, rank = self._byte, self._size, self._rank
+        apart = self._apart
 
         def call(sendspec: Any, recvspec: Any, root: Any) -> bool:
             try:
@@ -184,7 +205,7 @@ class _Call:
                 nbytes = into[1]
                 if root == rank:
                     pieces = divided(sendspec, byte, size, contiguous)
-                    if pieces is None or nbytes != pieces[1] or pieces[0] is into[0]:
+                    if pieces is None or nbytes != pieces[1] or not apart(pieces[0], into[0]):
                         return away()
                 elif nbytes * size > INT_MAX:
                     return away()
@@ -202,11 +223,12 @@ class _Call:
         """See MPI_Allgather."""
         together, start, away, faults, earlier = self._way("Allgather")
         byte, size = self._byte, self._size
+        apart = self._apart
 
         def call(sendspec: Any, recvspec: Any) -> bool:
             try:
                 mine, into = given(sendspec, byte), divided(recvspec, byte, size, writable)
-                if mine is None or into is None or mine[1] != into[1] or mine[0] is into[0]:
+                if mine is None or into is None or mine[1] != into[1] or not apart(mine[0], into[0]):
                     return away()
                 if earlier or not faults.calm:
                     return away()
@@ -224,11 +246,12 @@ class _Call:
         """See MPI_Alltoall."""
         together, start, away, faults, earlier = self._way("Alltoall")
         byte, size = self._byte, self._size
+        apart = self._apart
 
         def call(sendspec: Any, recvspec: Any) -> bool:
             try:
                 pieces, into = divided(sendspec, byte, size, contiguous), divided(recvspec, byte, size, writable)
-                if pieces is None or into is None or pieces[1] != into[1] or pieces[0] is into[0]:
+                if pieces is None or into is None or pieces[1] != into[1] or not apart(pieces[0], into[0]):
                     return away()
                 if earlier or not faults.calm:
                     return away()
@@ -246,11 +269,18 @@ class _Call:
         """See MPI_Allgatherv."""
         together, start, away, faults, earlier = self._way("Allgatherv")
         byte, rank, known = self._byte, self._rank, self._layouts()
+        apart = self._apart
 
         def call(sendspec: Any, recvspec: Any) -> bool:
             try:
                 mine, (into, layout) = given(sendspec, byte), placed(recvspec, known, writable)
-                if mine is None or mine[1] != layout.counts[rank] or mine[0] is into or earlier or not faults.calm:
+                if (
+                    mine is None
+                    or mine[1] != layout.counts[rank]
+                    or not apart(mine[0], into)
+                    or earlier
+                    or not faults.calm
+                ):
                     return away()
                 sign = (layout.code * _KINDS & _SIGNS) + _ALLGATHERV
             except Exception:
@@ -268,6 +298,7 @@ class _Call:
         """See MPI_Reduce."""
         together, start, away, faults, earlier = self._way("Reduce")
         (known, learn), size, rank = self._reduction(), self._size, self._rank
+        apart = self._apart
 
         def call(sendspec: Any, recvspec: Any, op: Any, root: Any) -> bool:
             try:
@@ -278,7 +309,12 @@ class _Call:
                     return away()
                 if root == rank:
                     into = taken(recvspec, datatype)
-                    if into is None or mine[1] != into[1] or mine[0] is into[0] or datatype_of(recvspec) is not state:
+                    if (
+                        into is None
+                        or mine[1] != into[1]
+                        or not apart(mine[0], into[0])
+                        or datatype_of(recvspec) is not state
+                    ):
                         return away()
                     into[1] //= width
                 mine[1] //= width
@@ -296,13 +332,14 @@ class _Call:
         """See MPI_Allreduce."""
         together, start, away, faults, earlier = self._way("Allreduce")
         known, learn = self._reduction()
+        apart = self._apart
 
         def call(sendspec: Any, recvspec: Any, op: Any) -> bool:
             try:
                 state = datatype_of(sendspec)
                 datatype, function, width, code = known.get((op._state, state)) or learn(op, state)
                 mine, into = given(sendspec, datatype), taken(recvspec, datatype)
-                if mine is None or into is None or mine[1] != into[1] or mine[0] is into[0]:
+                if mine is None or into is None or mine[1] != into[1] or not apart(mine[0], into[0]):
                     return away()
                 if datatype_of(recvspec) is not state or earlier or not faults.calm:
                     return away()
@@ -321,14 +358,18 @@ class _Call:
         """See MPI_Reduce_scatter."""
         together, start, away, faults, earlier = self._way("Reduce_scatter")
         (known, learn), lengths, rank = self._reduction(), self._layouts(), self._rank
+        apart = self._apart
 
         def call(sendspec: Any, recvspec: Any, counts: Any, op: Any) -> bool:
             try:
                 state = datatype_of(sendspec)
                 datatype, function, width, code = known.get((op._state, state)) or learn(op, state)
-                layout = lengths[1, *counts, *counts]
+                key = (1, *counts, *counts)
+                layout = lengths[key]
+                if type(sum(key)) is not int:
+                    return away()
                 mine, into = given(sendspec, datatype), taken(recvspec, datatype)
-                if mine is None or into is None or mine[0] is into[0] or datatype_of(recvspec) is not state:
+                if mine is None or into is None or not apart(mine[0], into[0]) or datatype_of(recvspec) is not state:
                     return away()
                 mine[1] //= width
                 into[1] //= width
@@ -371,6 +412,7 @@ class _Call:
             return lambda sendspec, recvspec, root: False
         rooted, of_all, known = self._calls.rooted, self._calls.of_all, self._layouts()
         byte, size, rank = self._byte, self._size, self._rank
+        apart = self._apart
 
         def call(sendspec: Any, recvspec: Any, root: Any) -> bool:
             try:
@@ -380,7 +422,7 @@ class _Call:
                 nbytes = mine[1]
                 if root == rank:
                     view, layout = placed(recvspec, known, writable)
-                    if nbytes != layout.counts[rank] or mine[0] is view:
+                    if nbytes != layout.counts[rank] or not apart(mine[0], view):
                         return away()
                     into, nbytes = [view, layout.counts, layout.displs, byte], of_all(layout.counts, root)
             except Exception:
@@ -399,6 +441,7 @@ class _Call:
             return lambda sendspec, recvspec, root: False
         rooted, of_all, known = self._calls.rooted, self._calls.of_all, self._layouts()
         byte, size, rank = self._byte, self._size, self._rank
+        apart = self._apart
 
         def call(sendspec: Any, recvspec: Any, root: Any) -> bool:
             try:
@@ -408,7 +451,7 @@ class _Call:
                 nbytes = into[1]
                 if root == rank:
                     view, layout = placed(sendspec, known, contiguous)
-                    if nbytes != layout.counts[rank] or into[0] is view:
+                    if nbytes != layout.counts[rank] or not apart(into[0], view):
                         return away()
                     pieces, nbytes = [view, layout.counts, layout.displs, byte], of_all(layout.counts, root)
             except Exception:
@@ -427,11 +470,12 @@ class _Call:
             return lambda sendspec, recvspec: False
         matched, known = self._calls.matched, self._layouts()
         byte, rank = self._byte, self._rank
+        apart = self._apart
 
         def call(sendspec: Any, recvspec: Any) -> bool:
             try:
                 (pieces, sent), (into, room) = placed(sendspec, known, contiguous), placed(recvspec, known, writable)
-                if sent.counts[rank] != room.counts[rank] or pieces is into or earlier or not faults.calm:
+                if sent.counts[rank] != room.counts[rank] or not apart(pieces, into) or earlier or not faults.calm:
                     return away()
             except Exception:
                 return away()

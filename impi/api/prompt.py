@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = [
     "SIZES",
     "Layout",
+    "apart_by",
     "contiguous",
     "datatype_of",
     "divided",
@@ -223,10 +224,25 @@ def placed(spec: Any, known: Mapping[tuple[int, ...], Layout], sound: Callable[[
         buf, counts, displs, datatype = spec
     else:
         buf, (counts, displs), datatype = spec
-    layout = known[SIZES[datatype._state], *counts, *displs]
+    key = (SIZES[datatype._state], *counts, *displs)
+    if type(sum(key)) is not int:
+        raise TypeError(spec)  # it may be equal to one that is known
+    layout = known[key]
     if layout.end > (buf.nbytes if type(buf) in _arrays else _octets(buf)) or not sound(buf):
         raise ValueError(spec)
     return buf, layout
+
+
+def apart_by(address: Callable[[Any], int]) -> Callable[[Any, Any], bool]:
+    """A function that says whether two contiguous memories have no octet in common, as libraries demand."""
+
+    def apart(one: Any, other: Any) -> bool:
+        if type(one) in _numpys and type(other) in _numpys and one.base is None and other.base is None:
+            return one is not other
+        here, there = address(one), address(other)
+        return here + _octets(one) <= there or there + _octets(other) <= here
+
+    return apart
 
 
 def contiguous(buf: Any) -> bool:

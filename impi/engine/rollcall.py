@@ -6,7 +6,8 @@ one before all have said here that they do, and with the same arguments as far a
 nobody waits for anything else. Who comes another way says that, too, and then all go the long way.
 
 A call is one word in the table: what it is (``sign``; 0: it goes the long way) and its number, so that it is read and
-written as a whole.
+written as a whole. Who knows of a refused collective (:mod:`impi.engine.faults`) leaves the table for good, with a
+mark: from then on the numbers of calls need not be everybody's.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ _COMMUNICATORS: Final = 256
 """Of so many context ids (pairs of them, 4.3) the first have a place in the table."""
 _TURNS: Final = 16
 """So many calls of a communicator can be read at once."""
+_ROWS: Final = _TURNS + 1
+"""The last is for marks."""
 _AHEAD: Final = _TURNS // 2
 """By so many calls nobody is ahead of the others."""
 _MOST: Final = 64
@@ -76,7 +79,7 @@ class Board:
         # On other machines who sees a word need not see yet what was written before it.
         if world.prompt is None or not 1 < world.size <= _MOST or os.uname().machine != "x86_64":
             return None
-        nbytes = 8 * world.size * (_COMMUNICATORS * _TURNS + world.size)
+        nbytes = 8 * world.size * (_COMMUNICATORS * _ROWS + world.size)
         name = f"{_FOLDER}/impi-{os.urandom(16).hex()}" if world.rank == 0 else ""
         memory: mmap.mmap | None = None
         try:
@@ -88,7 +91,7 @@ class Board:
             there = vendor.allgather(b"" if memory is None else b"1")
         finally:
             if name:
-                with suppress(FileNotFoundError):
+                with suppress(OSError):
                     os.unlink(name)  # noqa: PTH108  (pathlib takes its time at every rank's start)
         words = None if memory is None else memoryview(memory).cast("Q")
         return cls(words, world.size, [rank for rank, sees in enumerate(there) if sees])
@@ -102,12 +105,12 @@ class Board:
             return None
         if self._words is None or region >= _COMMUNICATORS or not self._present.issuperset(columns):
             return None
-        rank, vectors = context.rank, _COMMUNICATORS * _TURNS * self._size
+        rank, vectors = context.rank, _COMMUNICATORS * _ROWS * self._size
         others = [(r, column) for r, column in enumerate(columns) if r != rank]
-        at, turns = region * _TURNS * self._size, count(1).__next__
-        table = _Table(
-            self._words, at, vectors, self._size, columns, columns[rank], others, turns, shadow.prompt.counter
-        )
+        at, marks = region * _ROWS * self._size, (region * _ROWS + _TURNS) * self._size
+        turns, counter = count(1).__next__, shadow.prompt.counter
+        mine = columns[rank]
+        table = _Table(self._words, at, marks, vectors, self._size, columns, mine, others, turns, [], counter)
         return _calls(engine, context, table)
 
 
@@ -127,7 +130,9 @@ class RollCall(NamedTuple):
     makes of the others'.
     """
     matched: Callable[[int, Sequence[int], Sequence[int]], bool]
-    """For a sign of four bits, octets that go to each rank, and those that are to come from each."""
+    """For a sign of four bits, of which the next is free, octets that go to each rank, and those that are to come from
+    each.
+    """
     away: Callable[[], bool]
     """This proc goes the long way: False."""
 
@@ -144,6 +149,8 @@ class _Table(NamedTuple):
     words: memoryview
     base: int
     """Where its turns begin: a row for each, a column for each proc of the client."""
+    marks: int
+    """Where the row of marks begins: the number of the first call that a proc does not say any more, or 0."""
     vectors: int
     """Where the rows are in which each proc says octets for each other, whatever the communicator."""
     width: int
@@ -154,6 +161,8 @@ class _Table(NamedTuple):
     """Ranks and their columns."""
     turns: Callable[[], int]
     """Begins a turn; the first is 1."""
+    left: list[int]
+    """The mark of this proc, once it has left."""
     counter: Counter
 
 
@@ -165,16 +174,26 @@ def _calls(engine: Engine, context: Context, table: _Table) -> RollCall:
 
 
 def _reader(engine: Engine, context: Context, table: _Table) -> Callable[[int, int], int]:
-    """A function for the word at a place, once its proc has come to a turn."""
-    words, asks, until = table.words, engine.asks, waiter(engine, _Never, context)
+    """A function for the word of a column's proc, once it has come to a turn; 0 if it has left."""
+    words, base, marks, width = table.words, table.base, table.marks, table.width
+    asks, until = engine.asks, waiter(engine, _Never, context)
 
-    def word_of(at: int, turn: int) -> int:
+    def word_of(column: int, turn: int) -> int:
+        at, mark = base + turn % _TURNS * width + column, marks + column
+
+        def has_come() -> bool:
+            return (words[at] ^ turn) & _NUMBER == 0
+
         for _ in asks:
-            if (words[at] ^ turn) & _NUMBER == 0:
-                break
-        else:
-            until(lambda: (words[at] ^ turn) & _NUMBER == 0, None)
-        return words[at]
+            if has_come():
+                return words[at]
+        try:
+            until(lambda: has_come() or words[mark] != 0, None)
+        except MPIException:
+            # Others have refused it. But what all have said already some may have begun.
+            if not has_come():
+                raise
+        return words[at] if has_come() else 0
 
     return word_of
 
@@ -184,9 +203,12 @@ def _together(
 ) -> Callable[[int], bool]:
     words, base, width, mine, turns = table.words, table.base, table.width, table.mine, table.turns
     faults, counter, asks, progress = context.faults, table.counter, engine.asks, engine.progress
+    left = table.left
     others = [column for _, column in table.others]
 
     def together(sign: int) -> bool:
+        if left:
+            return False
         turn = turns()
         row = base + turn % _TURNS * width
         words[row + mine] = word = sign << _NUMBER_BITS | turn & _NUMBER
@@ -199,7 +221,7 @@ def _together(
                     if words[at] == word:
                         break
                 else:
-                    if word_of(at, turn) != word:
+                    if word_of(other, turn) != word:
                         alike = False
         if turn % ASKS == 0:
             # A program whose collectives are always done at once serves its channels, too.
@@ -222,15 +244,17 @@ def _rooted(
 ) -> Callable[[int, int, int], bool]:
     words, base, width, mine, turns = table.words, table.base, table.width, table.mine, table.turns
     faults, counter, others, progress = context.faults, table.counter, table.others, engine.progress
+    left = table.left
 
     def rooted(sign: int, root: int, nbytes: int) -> bool:
+        if left:
+            return False
         turn = turns()
-        row = base + turn % _TURNS * width
-        words[row + mine] = (sign << _SIZE_BITS | nbytes) << _NUMBER_BITS | turn & _NUMBER
+        words[base + turn % _TURNS * width + mine] = (sign << _SIZE_BITS | nbytes) << _NUMBER_BITS | turn & _NUMBER
         faults.begun += 1
         alike, said = True, [nbytes] * (len(others) + 1)
         for r, column in others:
-            word = word_of(row + column, turn) >> _NUMBER_BITS
+            word = word_of(column, turn) >> _NUMBER_BITS
             said[r] = word & _SIZE
             alike = word >> _SIZE_BITS == sign and alike
         if turn % ASKS == 0:
@@ -271,31 +295,40 @@ def _matched(
     def matched_pair(sign: int, sent: Sequence[int], room: Sequence[int]) -> bool:
         there, back = (room[0], sent[0]) if rank else (sent[1], room[1])
         if there > _SHORT or back > _SHORT:
-            return matched(sign, sent, room)
+            return matched(sign + 1, sent, room)  # not a word of those below
         return together(((back << _SHORT_BITS | there) << _KIND_BITS) + sign)
 
     return matched if len(others) > 1 else matched_pair
 
 
 def _away(engine: Engine, context: Context, table: _Table) -> Callable[[], bool]:
-    words, base, width, mine, turns = table.words, table.base, table.width, table.mine, table.turns
-    until, faults = waiter(engine, _Never, context), context.faults
+    words, base, marks, width, mine = table.words, table.base, table.marks, table.width, table.mine
+    turns, until, faults = table.turns, waiter(engine, _Never, context), context.faults
+    left = table.left
 
-    def is_read(at: int, turn: int) -> bool:
-        """Who is as far ahead of us has written its next turn there."""
-        return (words[at] ^ turn) & _NUMBER == 0 or (words[at] ^ turn + _TURNS) & _NUMBER == 0
+    def is_read(column: int, turn: int) -> bool:
+        """Whether a proc needs nothing any more of the turns before: who is as far ahead of us has written its next
+        turn in that place.
+        """
+        word = words[base + turn % _TURNS * width + column]
+        return (word ^ turn) & _NUMBER == 0 or (word ^ turn + _TURNS) & _NUMBER == 0 or words[marks + column] != 0
 
     def away() -> bool:
+        if left:
+            return False
         turn = turns()
+        if not faults.calm:
+            left.append(turn)
+            words[marks + mine] = turn
+            return False
         words[base + turn % _TURNS * width + mine] = turn & _NUMBER
         # Nobody is waited for in this turn, but what the others have not read yet must stay.
         last = turn - _AHEAD
-        if last > 0 and faults.calm:
-            row = base + last % _TURNS * width
+        if last > 0:
             with suppress(MPIException):  # the long way says the same
                 for _, column in table.others:
-                    if not is_read(row + column, last):
-                        until(partial(is_read, row + column, last), None)
+                    if not is_read(column, last):
+                        until(partial(is_read, column, last), None)
         return False
 
     return away

@@ -84,6 +84,8 @@ def _be_impirun(arguments: list[str], cwd: str, environ: dict[str, str], ends: l
         status = impirun()
     except SystemExit as end:
         status = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
+        if isinstance(end.code, str):
+            print(end.code, file=sys.stderr)
     except BaseException:
         import traceback
 
@@ -152,7 +154,7 @@ class _Agent:
 
     def _process(self, environ: dict[str, str]) -> _Process:
         argv, cwd = self._spec["argv"], self._spec["cwd"]
-        if self._forks and argv[: len(_IMPIRUN)] == list(_IMPIRUN) and Path(cwd).is_dir():
+        if self._forks and argv[: len(_IMPIRUN)] == list(_IMPIRUN) and os.access(cwd, os.X_OK):
             return _Fork(argv[len(_IMPIRUN) :], cwd, environ)
         return subprocess.Popen(
             argv,

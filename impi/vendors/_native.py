@@ -268,6 +268,9 @@ class _Prompt:
         # By `impi bench local-only` (DESIGN.md, "What it costs").
         self.prompter = () if self.probes else ("Alltoall", "Gather", "Scatter")
 
+    def address(self, buf: Any) -> int:
+        return self.counter.mpi.Get_address(buf)  # type: ignore[no-any-return]
+
     def status(self) -> Any:
         return self.counter.mpi.Status()
 

@@ -120,6 +120,10 @@ class Prompt(Protocol):
     prompter: Collection[str]
     """Collectives, by mpi4py's names, that are faster in their non-blocking form than once all have come together."""
 
+    def address(self, buf: Any) -> int:
+        """Where a buffer is in memory."""
+        ...
+
     def status(self) -> Any:
         """A fresh status of the library."""
         ...

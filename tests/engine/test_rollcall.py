@@ -80,7 +80,7 @@ def roll_call(
 
 
 def table(size: int) -> memoryview:
-    return memoryview(bytearray(8 * size * (REGIONS * RING + size))).cast("Q")
+    return memoryview(bytearray(8 * size * (REGIONS * (RING + 1) + size))).cast("Q")
 
 
 def run(procs: list[Callable[[], Any]]) -> list[Any]:
@@ -197,6 +197,34 @@ def test_who_goes_the_long_way_is_not_too_far_ahead() -> None:
     answers += [slow.together(1) for _ in range(3 * RING - 1)]
     runner.join(60)
     assert not runner.is_alive() and not any(answers)
+
+
+@pytest.mark.parametrize("slow", [False, True])
+@pytest.mark.parametrize("call", ["together", "rooted", "matched"])
+def test_who_knows_of_a_refused_collective_has_left_for_good(call: str, slow: bool) -> None:
+    """However many calls it makes, and although it is calm again: the others find it gone, and what it said before."""
+    words = table(2)
+    (hasty, faults, _), (other, _, _) = (roll_call(words, 2, [0, 1], me) for me in range(2))
+    assert hasty is not None and other is not None
+    before, after = 5, 3 * RING
+
+    def first() -> list[bool]:
+        answers = [answer(hasty, 2, 0, call, int(call == "together"), [0, 8]) for _ in range(before)]
+        faults.calm = False
+        answers += [hasty.away() for _ in range(after)]
+        faults.calm = True
+        return answers + [answer(hasty, 2, 0, call, int(call == "together"), [0, 8]) for _ in range(after)]
+
+    def second() -> list[bool]:
+        answers = []
+        for _ in range(before + 2 * after):
+            answers.append(answer(other, 2, 1, call, int(call == "together"), [0, 8]))
+            if slow:
+                threading.Event().wait(0.001)
+        return answers
+
+    wanted = [True] * before + [False] * 2 * after
+    assert run([first, second]) == [wanted, wanted]
 
 
 @pytest.mark.parametrize("call", ["together", "rooted", "matched"])

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 PROGRAM = str(Path(__file__).parent / "programs" / "local_phases.py")
+MISTAKES = str(Path(__file__).parent / "programs" / "prompt_mistakes.py")
 TWINS = str(Path(__file__).parent / "programs" / "prompt_twins.py")
 
 
@@ -27,5 +28,12 @@ def test_what_goes_straight_to_the_library_is_as_our_long_way(
     clients: list[str], options: list[str], run_job: Callable[..., object]
 ) -> None:
     result = run_job([TWINS], clients, options=dict.fromkeys(range(2), options))
+    assert set(result.codes) == {0}, str(result)  # type: ignore[attr-defined]
+    assert result.out == "all right\n"  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("clients", [*JOBS, ["mpich:2", "openmpi:2"]], ids="+".join)
+def test_mistakes_inside_a_client_do_not_spoil_what_follows(clients: list[str], run_job: Callable[..., object]) -> None:
+    result = run_job([MISTAKES], clients)
     assert set(result.codes) == {0}, str(result)  # type: ignore[attr-defined]
     assert result.out == "all right\n"  # type: ignore[attr-defined]
