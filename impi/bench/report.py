@@ -18,7 +18,7 @@ from impi.bench.rows import Row, row_from_json, row_to_json
 from impi.errors import LaunchError, UsageError
 from impi.launch.prefix import find
 
-__all__ = ["Report", "load", "machine", "save", "versions"]
+__all__ = ["Report", "check_report", "load", "machine", "save", "versions"]
 
 _FORM = "impi-bench 1"
 _SECONDS = 20.0
@@ -104,6 +104,15 @@ def save(report: Report, file: Path) -> None:
         file.write_text(json.dumps(value, indent=1) + "\n", "utf-8")
     except OSError as error:
         raise UsageError(f"{file} cannot be written: {error.strerror}; name another file") from None
+
+
+def check_report(file: Path) -> None:
+    """Raise UsageError now if nothing could be written there, not once all is measured."""
+    folder = file.absolute().parent
+    if not folder.is_dir():
+        raise UsageError(f"{file} cannot be written: there is no folder {folder}")
+    if file.is_dir() or not os.access(file if file.exists() else folder, os.W_OK):
+        raise UsageError(f"{file} cannot be written; name another file")
 
 
 def load(file: Path) -> Report:

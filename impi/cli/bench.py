@@ -14,11 +14,11 @@ from rich.console import Console
 from rich.status import Status
 
 from impi.bench.catalogue import MEASURES, experiments
-from impi.bench.compare import compare
+from impi.bench.compare import ENOUGH, compare
 from impi.bench.effort import Effort
 from impi.bench.experiment import run
 from impi.bench.plots import draw
-from impi.bench.report import Report, load, machine, save, versions
+from impi.bench.report import Report, check_report, load, machine, save, versions
 from impi.bench.rows import Row
 from impi.bench.table import changes_table, rows_table
 from impi.errors import LaunchError, UsageError
@@ -49,6 +49,8 @@ def bench(options: argparse.Namespace) -> int:
         return _compare(options.what[1:])
     if options.plot:
         check_plot(options.plot)
+    if options.json:
+        check_report(options.json)
     if options.what[:1] == ["show"]:
         return _show(options.what[1:], options.plot)
     names = _measures(options.what)
@@ -58,6 +60,10 @@ def bench(options: argparse.Namespace) -> int:
     before = machine()
     _warn_if_busy(before)
     rows = _measure(names, vendors, effort, runs)
+    if not rows:
+        raise UsageError(
+            f"nothing of {', '.join(names)} is about {' and '.join(vendors)} alone; name more vendors with --vendors"
+        )
     asked = {"measures": names, "vendors": vendors, "runs": runs, "quick": options.quick, "cores": effort.cores}
     report = Report(rows=tuple(rows), machine=before, versions=versions(vendors), options=asked)
     if options.json:
@@ -78,13 +84,18 @@ def _tell(report: Report, plot: Path | None) -> int:
     """The table and the picture; 1 if a bound does not hold, or something could not be measured."""
     rows = report.rows
     _console().print(rows_table(rows))
+    versions = ", ".join(f"{name} {text}" for name, text in report.versions.items())
+    print(f"{versions}; {_title(report.machine)}")
     for row in rows:
         if row.error:
             print(f"impi bench: {row.title}: {row.error}", file=sys.stderr)
     if plot:
-        versions = ", ".join(f"{name} {text}" for name, text in report.versions.items())
-        draw(rows, plot, f"{versions}\n{report.machine.get('processor')}, {report.machine.get('cores')} cores")
+        draw(rows, plot, f"{versions}\n{_title(report.machine)}")
     return 1 if any(row.holds is False or row.error for row in rows) else 0
+
+
+def _title(machine: Mapping[str, object]) -> str:
+    return f"{machine.get('processor')}, {machine.get('cores')} cores"
 
 
 def _warn_if_busy(machine: Mapping[str, object]) -> None:
@@ -145,6 +156,9 @@ def _compare(files: Sequence[str]) -> int:
             print(f"{text}: {len(rows)} rows, such as {rows[0].title}")
     if {**old.machine, "load": 0} != {**new.machine, "load": 0}:
         print("the machines differ: values without a reference say little", file=sys.stderr)
+    few = sum(min(len(change.old.values), len(change.new.values)) < ENOUGH for change in changes)
+    if few:
+        print(f"rows with fewer than {ENOUGH} runs, of which no change is called one: {few}", file=sys.stderr)
     return 1 if any(change.worse for change in changes) else 0
 
 

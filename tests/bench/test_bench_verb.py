@@ -97,7 +97,9 @@ def test_compare_says_by_its_code_whether_anything_is_worse(tmp_path: Path, caps
     assert main(["bench", "compare", good, bad]) == 1
     assert "worse" in capsys.readouterr().out
     assert main(["bench", "compare", bad, good]) == 0
-    assert "better" in capsys.readouterr().out
+    out, err = capsys.readouterr()
+    assert "better" in out
+    assert not err
 
 
 @pytest.mark.parametrize(
@@ -111,6 +113,8 @@ def test_compare_says_by_its_code_whether_anything_is_worse(tmp_path: Path, caps
         (["compare", "one"], "compare needs two files"),
         (["compare", "one", "two", "--plot", "x.svg"], "compare takes no --plot"),
         (["compare", "no-such-file", "other"], "no-such-file cannot be read"),
+        (["latency", "--json", "nowhere/run.json"], "nowhere/run.json cannot be written: there is no folder"),
+        (["latency", "--json", "/"], "/ cannot be written"),
     ],
 )
 def test_mistakes_are_one_sentence(argv: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -118,6 +122,17 @@ def test_mistakes_are_one_sentence(argv: list[str], words: str, capsys: pytest.C
     err = capsys.readouterr().err
     assert words in err
     assert err.count("\n") == 1
+
+
+def test_measures_that_need_other_vendors(own_signals: None, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "local", "--vendors", "pure"]) == 4
+    assert "nothing of local is about pure alone" in capsys.readouterr().err
+
+
+def test_too_few_runs_to_compare_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    few, many = _file(tmp_path, "few.json", _row(1, 1.1)), _file(tmp_path, "many.json", _row(2, 2.1, 2.2))
+    assert main(["bench", "compare", few, many]) == 0
+    assert "rows with fewer than 3 runs, of which no change is called one: 1" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"form": "other"}', '{"form": "impi-bench 1"}'])
