@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import importlib
 import json
 import os
 import selectors
@@ -79,9 +80,8 @@ def _be_impirun(arguments: list[str], cwd: str, environ: dict[str, str], ends: l
         os.environ.clear()
         os.environ.update(environ)
         sys.argv = ["impirun", *arguments]
-        from impi.cli.entry import impirun
-
-        status = impirun()
+        # By its name, as in a command line: what starts processes does not know the commands.
+        status = importlib.import_module(_IMPIRUN[-1]).main(arguments)
     except SystemExit as end:
         status = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
         if isinstance(end.code, str):
