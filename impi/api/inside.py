@@ -8,19 +8,18 @@ the library's blocking collectives. Elsewhere they are its non-blocking ones, wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 from zlib import crc32
 
 from impi.api.prompt import (
     SIZES,
-    Layout,
+    Layouts,
     apart_by,
     contiguous,
     datatype_of,
     divided,
     given,
-    layouts,
     placed,
     taken,
     writable,
@@ -54,10 +53,6 @@ _GATHERV: Final = 11
 _SCATTERV: Final = 12
 _ALLTOALLV: Final = 13  # and 14
 _KINDS: Final = 16
-_NAMES: Final = frozenset((
-    "Allgather", "Allgatherv", "Allreduce", "Alltoall", "Alltoallv", "Barrier", "Bcast", "Gather", "Gatherv", "Reduce",
-    "Reduce_scatter", "Scatter", "Scatterv",
-))  # fmt: skip
 _SIGNS: Final = 2**SIGN_BITS - 1
 
 
@@ -84,8 +79,8 @@ class Inside:
         calls = None if engine.board is None else engine.board.calls(engine, context)
         self.translated = prompt.translated
         self.failure = prompt.failure
-        self.agreed = frozenset[str]() if calls is None else _NAMES - set(prompt.prompter)
         call = _Call(engine, context, prompt, calls)
+        self.agreed = call.agreed
         self.barrier: Callable[[], bool] = call.barrier()
         self.bcast: Callable[[Any, Any], bool] = call.bcast()
         self.gather: Callable[[Any, Any, Any], bool] = call.gather()
@@ -126,11 +121,14 @@ class _Call:
         self._reduces = REPRODUCIBLE not in engine.job.collectives
         self._until = waiter(engine, prompt.failure, context)
         self._apart = apart_by(prompt.address)
+        self._layouts = Layouts(self._size)
+        self.agreed: set[str] = set()
+        """The names of those that all procs enter together."""
 
     def barrier(self) -> Callable[[], bool]:
         """See MPI_Barrier."""
         together, start, away, faults, earlier = self._way("Barrier")
-        suffices = self._calls is not None
+        suffices = "Barrier" in self.agreed
 
         def call() -> bool:
             if earlier or not faults.calm:
@@ -268,7 +266,7 @@ class _Call:
     def allgatherv(self) -> Callable[[Any, Any], bool]:
         """See MPI_Allgatherv."""
         together, start, away, faults, earlier = self._way("Allgatherv")
-        byte, rank, known = self._byte, self._rank, self._layouts()
+        byte, rank, known = self._byte, self._rank, self._layouts
         apart = self._apart
 
         def call(sendspec: Any, recvspec: Any) -> bool:
@@ -357,7 +355,7 @@ class _Call:
     def reduce_scatter(self) -> Callable[[Any, Any, Any, Any], bool]:
         """See MPI_Reduce_scatter."""
         together, start, away, faults, earlier = self._way("Reduce_scatter")
-        (known, learn), lengths, rank = self._reduction(), self._layouts(), self._rank
+        (known, learn), lengths, rank = self._reduction(), self._layouts, self._rank
         apart = self._apart
 
         def call(sendspec: Any, recvspec: Any, counts: Any, op: Any) -> bool:
@@ -410,7 +408,7 @@ class _Call:
         _, start, away, faults, earlier = self._way("Gatherv")
         if self._calls is None:
             return lambda sendspec, recvspec, root: False
-        rooted, of_all, known = self._calls.rooted, self._calls.of_all, self._layouts()
+        rooted, of_all, known = self._calls.rooted, self._calls.of_all, self._layouts
         byte, size, rank = self._byte, self._size, self._rank
         apart = self._apart
 
@@ -439,7 +437,7 @@ class _Call:
         _, start, away, faults, earlier = self._way("Scatterv")
         if self._calls is None:
             return lambda sendspec, recvspec, root: False
-        rooted, of_all, known = self._calls.rooted, self._calls.of_all, self._layouts()
+        rooted, of_all, known = self._calls.rooted, self._calls.of_all, self._layouts
         byte, size, rank = self._byte, self._size, self._rank
         apart = self._apart
 
@@ -468,7 +466,7 @@ class _Call:
         _, start, away, faults, earlier = self._way("Alltoallv")
         if self._calls is None:
             return lambda sendspec, recvspec: False
-        matched, known = self._calls.matched, self._layouts()
+        matched, known = self._calls.matched, self._layouts
         byte, rank = self._byte, self._rank
         apart = self._apart
 
@@ -496,10 +494,8 @@ class _Call:
         calls, context = self._calls, self._context
         if calls is None or name in self._prompt.prompter:
             return self._alone, self._asked(name), _nobody_asks, context.faults, context.collectives
+        self.agreed.add(name)
         return calls.together, getattr(self._prompt.comm, name), calls.away, context.faults, context.collectives
-
-    def _layouts(self) -> Mapping[tuple[int, ...], Layout]:
-        return layouts(self._size)
 
     def _alone(self, sign: int) -> bool:
         """What the library is asked for meets what it is asked for on the long way."""

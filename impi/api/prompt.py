@@ -6,14 +6,14 @@ where anything is unusual, having done nothing, and says so; then the long way (
 decides, which also has the words for mistakes. Both make the same calls of the library, so each proc chooses for
 itself.
 
-The library is never waited in: who waits asks it again and again, and serves all else in between.
+A message is never waited for in the library: who waits asks it again and again, and serves all else in between.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
-from operator import add
+from operator import add, attrgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from zlib import crc32
 
@@ -35,13 +35,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SIZES",
-    "Layout",
+    "Layouts",
     "apart_by",
     "contiguous",
     "datatype_of",
     "divided",
     "given",
-    "layouts",
     "placed",
     "receiver",
     "sender",
@@ -114,40 +113,6 @@ def located(spec: Any, byte: Any) -> Spec | None:
     return [buf, nbytes, byte] if nbytes <= INT_MAX else None
 
 
-def given(spec: Any, byte: Any) -> Spec | None:
-    """As :func:`located`, of memory whose octets lie one after the other."""
-    kind = type(spec)
-    if kind in _numpys:
-        if spec.dtype in _dtypes and (nbytes := spec.nbytes) <= INT_MAX and spec.flags.c_contiguous:
-            return [spec, nbytes, byte]
-    elif (kind is list or kind is tuple) and len(spec) == 2:
-        buf, datatype = spec
-        if type(buf) in _numpys:
-            nbytes = buf.nbytes
-            if nbytes % SIZES[datatype._state] or nbytes > INT_MAX or not buf.flags.c_contiguous:
-                return None
-            return [buf, nbytes, byte]
-    place = located(spec, byte)
-    return place if place is not None and contiguous(place[0]) else None
-
-
-def taken(spec: Any, byte: Any) -> Spec | None:
-    """As :func:`given`, of memory that can be written."""
-    kind = type(spec)
-    if kind in _numpys:
-        if spec.dtype in _dtypes and (nbytes := spec.nbytes) <= INT_MAX and spec.flags.carray:
-            return [spec, nbytes, byte]
-    elif (kind is list or kind is tuple) and len(spec) == 2:
-        buf, datatype = spec
-        if type(buf) in _numpys:
-            nbytes = buf.nbytes
-            if nbytes % SIZES[datatype._state] or nbytes > INT_MAX or not buf.flags.carray:
-                return None
-            return [buf, nbytes, byte]
-    place = located(spec, byte)
-    return place if place is not None and writable(place[0]) else None
-
-
 def divided(spec: Any, byte: Any, blocks: int, sound: Callable[[Any], bool]) -> Spec | None:
     """As :func:`located`, of memory of so many blocks: the octets are those of one, a count in ``spec``, too.
 
@@ -185,8 +150,10 @@ class Layout(NamedTuple):
     """Of the counts: the same in all procs."""
 
 
-class _Layouts(dict[tuple[int, ...], Layout]):
-    """By the octets of an element, then counts and displacements in elements; raises any Exception for wrong ones."""
+class Layouts(dict[tuple[int, ...], Layout]):
+    """Those of so many blocks, worked out once, by the octets of an element, then all counts and displacements in
+    elements. Looking for wrong ones raises an Exception of any kind.
+    """
 
     _MOST = 64
 
@@ -209,12 +176,7 @@ class _Layouts(dict[tuple[int, ...], Layout]):
         return layout
 
 
-def layouts(blocks: int) -> Mapping[tuple[int, ...], Layout]:
-    """Those of so many blocks, worked out once, by the octets of an element and all counts and displacements."""
-    return _Layouts(blocks)
-
-
-def placed(spec: Any, known: Mapping[tuple[int, ...], Layout], sound: Callable[[Any], bool]) -> tuple[Any, Layout]:
+def placed(spec: Any, known: Layouts, sound: Callable[[Any], bool]) -> tuple[Any, Layout]:
     """Memory, and where each block is in it; ``sound`` as for :func:`divided`.
 
     Raises:
@@ -256,6 +218,33 @@ def writable(buf: Any) -> bool:
         return buf.flags.carray  # type: ignore[no-any-return]
     view = memoryview(buf)
     return view.c_contiguous and not view.readonly
+
+
+def _looking(sound_array: Callable[[Any], bool], sound: Callable[[Any], bool]) -> Callable[[Any, Any], Spec | None]:
+    """:func:`located`, of memory that is ``sound``; ``sound_array`` says the same of numpy's arrays, at once."""
+
+    def look(spec: Any, byte: Any) -> Spec | None:
+        kind = type(spec)
+        if kind in _numpys:
+            if spec.dtype in _dtypes and (nbytes := spec.nbytes) <= INT_MAX and sound_array(spec):
+                return [spec, nbytes, byte]
+        elif (kind is list or kind is tuple) and len(spec) == 2:
+            buf, datatype = spec
+            if type(buf) in _numpys:
+                nbytes = buf.nbytes
+                if nbytes % SIZES[datatype._state] or nbytes > INT_MAX or not sound_array(buf):
+                    return None
+                return [buf, nbytes, byte]
+        place = located(spec, byte)
+        return place if place is not None and sound(place[0]) else None
+
+    return look
+
+
+given: Final = _looking(attrgetter("flags.c_contiguous"), contiguous)
+"""As :func:`located`, of memory whose octets lie one after the other."""
+taken: Final = _looking(attrgetter("flags.carray"), writable)
+"""As :data:`given`, of memory that can be written."""
 
 
 def datatype_of(spec: Any) -> Any:

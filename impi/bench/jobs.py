@@ -114,16 +114,19 @@ class Imp:
             server = processes.start(_impirun("-server", str(len(self.clients)), "--interface", _LOCALHOST))
             where = processes.first_line(server)
             for number, client in enumerate(self.clients):
-                options = ("-np", str(client.procs), "--vendor", client.vendor, *self.options)
                 own = {} if client.spin_s is None else {"IMPI_SPIN": str(client.spin_s)}
-                processes.start(_impirun("-client", str(number), where, *options, *_program(self.argv)), own)
+                processes.start(
+                    _impirun("-client", str(number), where, *self._options(client), *_program(self.argv)), own
+                )
             return processes.results()
+
+    def _options(self, client: Client) -> tuple[str, ...]:
+        return ("-np", str(client.procs), "--vendor", client.vendor, *self.options)
 
     def _run_whole(self, environ: dict[str, str]) -> Results:
         with tempfile.NamedTemporaryFile("w", suffix=".app") as file:
             for number, client in enumerate(self.clients):
-                options = ["-np", str(client.procs), "--vendor", client.vendor, *self.options]
-                words = ["-client", str(number), *options, sys.executable, *_program(self.argv)]
+                words = ["-client", str(number), *self._options(client), sys.executable, *_program(self.argv)]
                 file.write(f"localhost {shlex.join(words[:2])} $hostport {shlex.join(words[2:])}\n")
             file.flush()
             with _Processes(self.title, environ) as processes:

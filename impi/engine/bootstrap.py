@@ -67,14 +67,20 @@ def join_job() -> Engine:
     patience = Patience(asked_s, crowded=here > int(invitation.get("cores") or os.cpu_count() or 1))
     if listener is not None:
         sockets = connect_hosts(job, host, listener, address)
-        engine = Engine(job, rank, vendor, sockets, ranks=ranks, quirks=quirks, patience=patience, shortest=shortest)
-        engine.board = board
-        return engine
-    sock = knock(rank, AGENT, reply["agents"][str(host)], str(invitation["token"]))
-    sock.setblocking(False)
-    sockets = {host: sock}
+    else:
+        sock = knock(rank, AGENT, reply["agents"][str(host)], str(invitation["token"]))
+        sock.setblocking(False)
+        sockets = {host: sock}
     engine = Engine(
-        job, rank, vendor, sockets, ranks=ranks, agent=True, quirks=quirks, patience=patience, shortest=shortest
+        job,
+        rank,
+        vendor,
+        sockets,
+        ranks=ranks,
+        agent=listener is None,
+        quirks=quirks,
+        patience=patience,
+        shortest=shortest,
     )
     engine.board = board
     return engine

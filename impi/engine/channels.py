@@ -297,13 +297,11 @@ class Channels:
         return sock.recv_into, room
 
     def _read(self, host: int) -> None:
-        sock, get_buffers, take = self._sockets[host], self._transfer.get_buffers, self._takers[host]
-        receive = sock.recv_into
+        take = self._takers[host]
         for _ in range(_READS):
-            room = get_buffers(host)
-            scattered = isinstance(room, list)
+            receive, room = self._where_to(host)
             try:
-                n = sock.recvmsg_into(room, 0, _NOW)[0] if isinstance(room, list) else receive(room, 0, _NOW)
+                n = receive(room, 0, _NOW)
             except BlockingIOError:
                 return
             except OSError:
@@ -311,7 +309,7 @@ class Channels:
             if n == 0 or not take(n):
                 self._took(host, n)
             # No more was there; what comes from now on, the end included, makes epoll say so again.
-            if not scattered and n < len(room):
+            if not isinstance(room, list) and n < len(room):
                 return
 
     def _took(self, host: int, n: int) -> None:

@@ -109,8 +109,7 @@ class Board:
         others = [(r, column) for r, column in enumerate(columns) if r != rank]
         at, marks = region * _ROWS * self._size, (region * _ROWS + _TURNS) * self._size
         turns, counter = count(1).__next__, shadow.prompt.counter
-        mine = columns[rank]
-        table = _Table(self._words, at, marks, vectors, self._size, columns, mine, others, turns, [], counter)
+        table = _Table(self._words, at, marks, vectors, self._size, columns[rank], others, turns, [], counter)
         return _calls(engine, context, table)
 
 
@@ -154,8 +153,6 @@ class _Table(NamedTuple):
     vectors: int
     """Where the rows are in which each proc says octets for each other, whatever the communicator."""
     width: int
-    columns: Sequence[int]
-    """Of each rank."""
     mine: int
     others: Sequence[tuple[int, int]]
     """Ranks and their columns."""

@@ -85,16 +85,7 @@ def _be_agent(theirs_in: int, theirs_out: int) -> NoReturn:
     """What ``python -m impi.launch.node`` does, in a fork of this process; nothing of ours may run on in it."""
     status = 1
     try:
-        os.setsid()
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        os.dup2(theirs_in, 0)
-        os.dup2(theirs_out, 1)
-        for number in map(int, os.listdir("/proc/self/fd")):  # noqa: PTH208  (names; the limit may be millions)
-            if number > 2:
-                with contextlib.suppress(OSError):
-                    os.close(number)
-        with contextlib.suppress(OSError), open("/proc/self/comm", "wb") as name:  # noqa: PTH123
-            name.write(b"impi-node")
+        node.settle(b"impi-node", (theirs_in, theirs_out))
         node.main(forks=True)
         status = 0
     except BaseException:

@@ -23,12 +23,13 @@ import selectors
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any, NoReturn, Protocol
 
 from impi.launch import tree
 
-__all__ = ["main"]
+__all__ = ["main", "settle"]
 
 _CHUNK = 1 << 16
 _LINE = 1 << 14
@@ -62,20 +63,27 @@ class _Fork:
         self.stdout, self.stderr = (open(end, "rb", buffering=0) for end, _ in pipes)  # noqa: PTH123, SIM115
 
 
+def settle(name: bytes, streams: Sequence[int]) -> None:
+    """In a fork: a session of its own, what is to be standard input and so on, nothing else open, and its name."""
+    os.setsid()
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    for place, descriptor in enumerate(streams):
+        os.dup2(descriptor, place)
+    for number in map(int, os.listdir("/proc/self/fd")):  # noqa: PTH208  (names; the limit may be millions)
+        if number > 2:
+            with contextlib.suppress(OSError):
+                os.close(number)
+    with contextlib.suppress(OSError), open("/proc/self/comm", "wb") as file:  # noqa: PTH123
+        file.write(name)
+
+
 def _be_impirun(arguments: list[str], cwd: str, environ: dict[str, str], ends: list[int]) -> NoReturn:
     """What ``python -m impi.cli.impirun`` does, in a fork of an agent; nothing of the agent may run on in it."""
     status = 1
     try:
-        os.setsid()
         signal.set_wakeup_fd(-1)
-        for number in (signal.SIGTERM, signal.SIGCHLD):
-            signal.signal(number, signal.SIG_DFL)
-        nothing = os.open(os.devnull, os.O_RDONLY)
-        for descriptor, place in zip((nothing, *ends), range(3), strict=True):
-            os.dup2(descriptor, place)
-        os.closerange(3, max(map(int, os.listdir("/proc/self/fd"))) + 1)  # noqa: PTH208
-        with contextlib.suppress(OSError), open("/proc/self/comm", "wb") as name:  # noqa: PTH123
-            name.write(b"impirun")
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        settle(b"impirun", (os.open(os.devnull, os.O_RDONLY), *ends))
         os.chdir(cwd)
         os.environ.clear()
         os.environ.update(environ)

@@ -94,11 +94,12 @@ def run_server(options: ServerOptions, *, environ: Mapping[str, str], stdout: Te
         address, port = listener.getsockname()[:2]
         shown = _reachable(address) if address in _ANY else address
         _print_endpoint(show_endpoint(shown, port), stdout, stderr)
-        if lines:
-            # Clients on this machine are forks of this process: what they need is loaded once.
-            import impi.launch.client  # noqa: F401
         try:
-            loop.start(make_commands(lines, show_endpoint(shown, port), environ))
+            commands = make_commands(lines, show_endpoint(shown, port), environ)
+            if any(command.here for command in commands):
+                # Clients on this machine are forks of this process: what they need is loaded once.
+                import impi.launch.client  # noqa: F401
+            loop.start(commands)
             return loop.run()
         except LaunchError as error:
             _say(stderr, f"Error: {error}")

@@ -105,7 +105,7 @@ class Prompt(Protocol):
     """A library that takes the program's own memory, through mpi4py: nothing of ours is between the two.
 
     For octets, and for what :class:`LocalCollectives` can reduce. Whoever calls ``comm`` asks the request by ``Test``,
-    never waits in the library, and counts what it sends in ``counter``.
+    waits in the library only for what all have come to, and counts what it sends in ``counter``.
     """
 
     comm: Any
