@@ -144,6 +144,8 @@ class Layout(NamedTuple):
     displs: list[int]
     whole: int
     """Of all blocks."""
+    longest: int
+    """Of one block."""
     end: int
     """Of the last."""
     code: int
@@ -172,7 +174,8 @@ class Layouts(dict[tuple[int, ...], Layout]):
             raise ValueError(key)
         if len(self) >= self._MOST:
             self.clear()
-        self[key] = layout = Layout(counts, displs, whole, max(map(add, counts, displs)), crc32(repr(counts).encode()))
+        end, code = max(map(add, counts, displs)), crc32(repr(counts).encode())
+        self[key] = layout = Layout(counts, displs, whole, max(counts), end, code)
         return layout
 
 

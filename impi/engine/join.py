@@ -10,13 +10,13 @@ import json
 import os
 from typing import Any
 
+from impi.engine.slots import LARGEST
 from impi.errors import UsageError
 from impi.semantics.blocks import SHORTEST
 
-__all__ = ["VARIABLE", "claim", "shortest_block"]
+__all__ = ["VARIABLE", "claim", "largest_slot", "shortest_block"]
 
 VARIABLE = "IMPI_JOIN"
-_ZERO_COPY = "IMPI_ZERO_COPY"
 
 
 def claim() -> dict[str, Any] | None:
@@ -43,9 +43,23 @@ def shortest_block() -> int:
     Raises:
         UsageError: the variable is no number.
     """
-    text = os.environ.get(_ZERO_COPY, "")
+    return _octets("IMPI_ZERO_COPY", SHORTEST)
+
+
+def largest_slot() -> int:
+    """Octets up to which collectives inside a client go through memory that its procs share (:mod:`impi.engine.slots`):
+    IMPI_SLOT, or what was measured; 0: none.
+
+    Raises:
+        UsageError: the variable is no number.
+    """
+    return _octets("IMPI_SLOT", LARGEST)
+
+
+def _octets(variable: str, default: int) -> int:
+    text = os.environ.get(variable, "")
     if not text:
-        return SHORTEST
+        return default
     if not (text.isascii() and text.isdecimal()):
-        raise UsageError(f"{_ZERO_COPY}={text} is not a number of octets, such as {SHORTEST}")
+        raise UsageError(f"{variable}={text} is not a number of octets, such as {default}")
     return int(text)

@@ -10,7 +10,7 @@ from impi.semantics.datatype import TypeMap
 from impi.semantics.errors import error
 from impi.semantics.lazynumpy import np
 
-__all__ = ["OPS", "apply", "check"]
+__all__ = ["OPS", "UFUNCS", "apply", "check"]
 
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
@@ -51,17 +51,28 @@ def _nothing(invec: Array, inoutvec: Array) -> None:
     pass
 
 
+UFUNCS: Final = {
+    "MAX": "maximum",
+    "MIN": "minimum",
+    "SUM": "add",
+    "PROD": "multiply",
+    "BAND": "bitwise_and",
+    "BOR": "bitwise_or",
+    "BXOR": "bitwise_xor",
+}
+"""What numpy calls those whose results have the type of what they are of."""
+
 OPS: Final[dict[str, tuple[Callable[[Array, Array], None], frozenset[Kind]]]] = {
-    "MAX": (_ufunc("maximum"), _ORDERED),
-    "MIN": (_ufunc("minimum"), _ORDERED),
-    "SUM": (_ufunc("add"), _ARITHMETIC),
-    "PROD": (_ufunc("multiply"), _ARITHMETIC),
+    "MAX": (_ufunc(UFUNCS["MAX"]), _ORDERED),
+    "MIN": (_ufunc(UFUNCS["MIN"]), _ORDERED),
+    "SUM": (_ufunc(UFUNCS["SUM"]), _ARITHMETIC),
+    "PROD": (_ufunc(UFUNCS["PROD"]), _ARITHMETIC),
     "LAND": (_ufunc("logical_and"), _LOGICAL),
-    "BAND": (_ufunc("bitwise_and"), _BITWISE),
+    "BAND": (_ufunc(UFUNCS["BAND"]), _BITWISE),
     "LOR": (_ufunc("logical_or"), _LOGICAL),
-    "BOR": (_ufunc("bitwise_or"), _BITWISE),
+    "BOR": (_ufunc(UFUNCS["BOR"]), _BITWISE),
     "LXOR": (_ufunc("logical_xor"), _LOGICAL),
-    "BXOR": (_ufunc("bitwise_xor"), _BITWISE),
+    "BXOR": (_ufunc(UFUNCS["BXOR"]), _BITWISE),
     "MAXLOC": (_location("greater"), frozenset()),
     "MINLOC": (_location("less"), frozenset()),
     "REPLACE": (_replace, _ANY),
