@@ -22,7 +22,7 @@ _ALLTOALL: Final = 6
 
 def barrier(ways: Ways) -> Callable[[], bool]:
     """See MPI_Barrier."""
-    together, start, away, faults, earlier = ways.of("Barrier")
+    together, start, _, away, faults, earlier = ways.of("Barrier")
     suffices = "Barrier" in ways.agreed
 
     def call() -> bool:
@@ -39,7 +39,7 @@ def barrier(ways: Ways) -> Callable[[], bool]:
 
 def bcast(ways: Ways) -> Callable[[Any, Any], bool]:
     """See MPI_Bcast."""
-    together, start, away, faults, earlier = ways.of("Bcast")
+    together, start, least, away, faults, earlier = ways.of("Bcast")
     byte, size, rank, most, places = ways.byte, ways.size, ways.rank, ways.most, ways.places
 
     def call(spec: Any, root: Any) -> bool:
@@ -49,7 +49,7 @@ def bcast(ways: Ways) -> Callable[[Any, Any], bool]:
                 return away()
             nbytes = place[1]
             sign = (nbytes * size + root) * KINDS + _BCAST
-            if 0 < nbytes <= most and (shown := places(nbytes if root == rank else 0)):
+            if least <= nbytes <= most and (shown := places(nbytes if root == rank else 0)):
                 view = octets(place[0])
                 if root == rank:
                     shown[rank][:nbytes] = view[:nbytes]
@@ -68,7 +68,7 @@ def bcast(ways: Ways) -> Callable[[Any, Any], bool]:
 
 def gather(ways: Ways) -> Callable[[Any, Any, Any], bool]:
     """See MPI_Gather."""
-    together, start, away, faults, earlier = ways.of("Gather")
+    together, start, least, away, faults, earlier = ways.of("Gather")
     byte, size, rank, most, places = ways.byte, ways.size, ways.rank, ways.most, ways.places
     apart, others = ways.apart, ways.others
 
@@ -85,7 +85,7 @@ def gather(ways: Ways) -> Callable[[Any, Any, Any], bool]:
             elif nbytes * size > INT_MAX:
                 return away()
             sign = (nbytes * size + root) * KINDS + _GATHER
-            if 0 < nbytes <= most and (shown := places(nbytes if into is None else 0)):
+            if least <= nbytes <= most and (shown := places(nbytes if into is None else 0)):
                 if into is None:
                     shown[rank][:nbytes] = octets(mine[0])[:nbytes]
                 else:
@@ -107,7 +107,7 @@ def gather(ways: Ways) -> Callable[[Any, Any, Any], bool]:
 
 def scatter(ways: Ways) -> Callable[[Any, Any, Any], bool]:
     """See MPI_Scatter."""
-    together, start, away, faults, earlier = ways.of("Scatter")
+    together, start, least, away, faults, earlier = ways.of("Scatter")
     byte, size, rank, most, places = ways.byte, ways.size, ways.rank, ways.most, ways.places
     apart = ways.apart
 
@@ -125,7 +125,7 @@ def scatter(ways: Ways) -> Callable[[Any, Any, Any], bool]:
             elif whole > INT_MAX:
                 return away()
             sign = (whole + root) * KINDS + _SCATTER
-            if 0 < whole <= most and (shown := places(0 if pieces is None else whole)):
+            if least <= nbytes and whole <= most and (shown := places(0 if pieces is None else whole)):
                 view = octets(into[0])
                 if pieces is not None:
                     _show_others(octets(pieces[0]), shown[rank], rank * nbytes, nbytes, whole)
@@ -145,7 +145,7 @@ def scatter(ways: Ways) -> Callable[[Any, Any, Any], bool]:
 
 def allgather(ways: Ways) -> Callable[[Any, Any], bool]:
     """See MPI_Allgather."""
-    together, start, away, faults, earlier = ways.of("Allgather")
+    together, start, least, away, faults, earlier = ways.of("Allgather")
     byte, size, rank, most, places = ways.byte, ways.size, ways.rank, ways.most, ways.places
     apart, others = ways.apart, ways.others
 
@@ -158,7 +158,7 @@ def allgather(ways: Ways) -> Callable[[Any, Any], bool]:
                 return away()
             nbytes = mine[1]
             sign = nbytes * KINDS + _ALLGATHER
-            if 0 < nbytes <= most and (shown := places(nbytes)):
+            if least <= nbytes <= most and (shown := places(nbytes)):
                 view, piece = octets(into[0]), octets(mine[0])[:nbytes]
                 shown[rank][:nbytes] = piece
                 view[rank * nbytes : (rank + 1) * nbytes] = piece
@@ -178,7 +178,7 @@ def allgather(ways: Ways) -> Callable[[Any, Any], bool]:
 
 def alltoall(ways: Ways) -> Callable[[Any, Any], bool]:
     """See MPI_Alltoall."""
-    together, start, away, faults, earlier = ways.of("Alltoall")
+    together, start, least, away, faults, earlier = ways.of("Alltoall")
     byte, size, rank, most, places = ways.byte, ways.size, ways.rank, ways.most, ways.places
     apart, others = ways.apart, ways.others
 
@@ -192,7 +192,7 @@ def alltoall(ways: Ways) -> Callable[[Any, Any], bool]:
             nbytes = pieces[1]
             whole, at = nbytes * size, nbytes * rank
             sign = nbytes * KINDS + _ALLTOALL
-            if 0 < whole <= most and (shown := places(whole)):
+            if least <= nbytes and whole <= most and (shown := places(whole)):
                 view, out = octets(into[0]), octets(pieces[0])
                 _show_others(out, shown[rank], at, nbytes, whole)
                 view[at : at + nbytes] = out[at : at + nbytes]

@@ -23,7 +23,7 @@ _ALLTOALLV: Final = 13  # and 14
 
 def allgatherv(ways: Ways) -> Callable[[Any, Any], bool]:
     """See MPI_Allgatherv."""
-    together, start, away, faults, earlier = ways.of("Allgatherv")
+    together, start, least, away, faults, earlier = ways.of("Allgatherv")
     byte, rank, most, places = ways.byte, ways.rank, ways.most, ways.places
     apart, others, known = ways.apart, ways.others, ways.layouts
 
@@ -36,7 +36,7 @@ def allgatherv(ways: Ways) -> Callable[[Any, Any], bool]:
                 return away()
             nbytes = mine[1]
             sign = (layout.code * KINDS & SIGNS) + _ALLGATHERV
-            if 0 < layout.longest <= most and (shown := places(nbytes)):
+            if least <= layout.longest <= most and (shown := places(nbytes)):
                 view, piece, at = octets(into), octets(mine[0])[:nbytes], layout.displs[rank]
                 shown[rank][:nbytes] = piece
                 view[at : at + nbytes] = piece
@@ -57,7 +57,7 @@ def allgatherv(ways: Ways) -> Callable[[Any, Any], bool]:
 
 def gatherv(ways: Ways) -> Callable[[Any, Any, Any], bool]:
     """See MPI_Gatherv."""
-    _, start, away, faults, earlier = ways.of("Gatherv")
+    _, start, least, away, faults, earlier = ways.of("Gatherv")
     if ways.calls is None:
         return lambda sendspec, recvspec, root: False
     rooted, of_all, known = ways.calls.rooted, ways.calls.of_all, ways.layouts
@@ -80,7 +80,7 @@ def gatherv(ways: Ways) -> Callable[[Any, Any, Any], bool]:
                     view, at = octets(buf), layout.displs[rank]
                     view[at : at + nbytes] = octets(mine[0])[:nbytes]
                     sign += SHOWN_ROOTED
-            elif nbytes <= most and (shown := places(nbytes)):
+            elif (not nbytes or least <= nbytes <= most) and (shown := places(nbytes)):
                 shown[rank][:nbytes] = octets(mine[0])[:nbytes]
                 sign += SHOWN_ROOTED
         except Exception:
@@ -99,7 +99,7 @@ def gatherv(ways: Ways) -> Callable[[Any, Any, Any], bool]:
 
 def scatterv(ways: Ways) -> Callable[[Any, Any, Any], bool]:
     """See MPI_Scatterv."""
-    _, start, away, faults, earlier = ways.of("Scatterv")
+    _, start, least, away, faults, earlier = ways.of("Scatterv")
     if ways.calls is None:
         return lambda sendspec, recvspec, root: False
     rooted, of_all, known = ways.calls.rooted, ways.calls.of_all, ways.layouts
@@ -120,7 +120,7 @@ def scatterv(ways: Ways) -> Callable[[Any, Any, Any], bool]:
                 if nbytes != layout.counts[rank] or not apart(into[0], buf):
                     return away()
                 pieces, said = [buf, layout.counts, layout.displs, byte], of_all(layout.counts, root)
-                if 0 < layout.longest <= share and (shown := places(size * share)):
+                if least <= layout.longest <= share and (shown := places(size * share)):
                     view = octets(buf)
                     for r in others:
                         at, there, length = layout.displs[r], r * share, layout.counts[r]
@@ -128,7 +128,7 @@ def scatterv(ways: Ways) -> Callable[[Any, Any, Any], bool]:
                     at = layout.displs[rank]
                     octets(into[0])[:nbytes] = view[at : at + nbytes]
                     sign += SHOWN_ROOTED
-            elif nbytes <= share and (shown := places(0)):
+            elif (not nbytes or least <= nbytes <= share) and (shown := places(0)):
                 view = octets(into[0])
                 sign += SHOWN_ROOTED
         except Exception:
@@ -145,7 +145,7 @@ def scatterv(ways: Ways) -> Callable[[Any, Any, Any], bool]:
 
 def alltoallv(ways: Ways) -> Callable[[Any, Any], bool]:
     """See MPI_Alltoallv."""
-    _, start, away, faults, earlier = ways.of("Alltoallv")
+    _, start, least, away, faults, earlier = ways.of("Alltoallv")
     if ways.calls is None:
         return lambda sendspec, recvspec: False
     matched, known = ways.calls.matched, ways.layouts
@@ -160,15 +160,13 @@ def alltoallv(ways: Ways) -> Callable[[Any, Any], bool]:
             if kept != room.counts[rank] or not apart(pieces, into) or earlier or not faults.calm:
                 return away()
             sign = _ALLTOALLV
-            if most and sent.longest <= most and room.longest <= most and sent.whole + room.whole:
-                there, back = sent.counts[other], room.counts[other]
-                if shown := places(there):
-                    out, view, at = octets(pieces), octets(into), sent.displs[other]
-                    shown[rank][:there] = out[at : at + there]
-                    if kept:
-                        at, start_at = sent.displs[rank], room.displs[rank]
-                        view[start_at : start_at + kept] = out[at : at + kept]
-                    sign += SHOWN
+            there, back = sent.counts[other], room.counts[other]
+            if least <= there + back and there <= most and back <= most and (shown := places(there)):
+                out, view, at, to = octets(pieces), octets(into), sent.displs[other], room.displs[rank]
+                shown[rank][:there] = out[at : at + there]
+                at = sent.displs[rank]
+                view[to : to + kept] = out[at : at + kept]
+                sign += SHOWN
         except Exception:
             return away()
         how = matched(sign, sent.counts, room.counts)

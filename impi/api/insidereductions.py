@@ -47,7 +47,7 @@ class _Reduction(NamedTuple):
 
 def reduce(ways: Ways) -> Callable[[Any, Any, Any, Any], bool]:
     """See MPI_Reduce."""
-    together, start, away, faults, earlier = ways.of("Reduce")
+    together, start, _, away, faults, earlier = ways.of("Reduce")
     (known, learn), size, rank, places, apart = _reductions(ways), ways.size, ways.rank, ways.places, ways.apart
 
     def call(sendspec: Any, recvspec: Any, op: Any, root: Any) -> bool:
@@ -91,7 +91,7 @@ def reduce(ways: Ways) -> Callable[[Any, Any, Any, Any], bool]:
 
 def allreduce(ways: Ways) -> Callable[[Any, Any, Any], bool]:
     """See MPI_Allreduce."""
-    together, start, away, faults, earlier = ways.of("Allreduce")
+    together, start, _, away, faults, earlier = ways.of("Allreduce")
     (known, learn), rank, places, apart = _reductions(ways), ways.rank, ways.places, ways.apart
 
     def call(sendspec: Any, recvspec: Any, op: Any) -> bool:
@@ -124,7 +124,7 @@ def allreduce(ways: Ways) -> Callable[[Any, Any, Any], bool]:
 
 def reduce_scatter(ways: Ways) -> Callable[[Any, Any, Any, Any], bool]:
     """See MPI_Reduce_scatter."""
-    together, start, away, faults, earlier = ways.of("Reduce_scatter")
+    together, start, _, away, faults, earlier = ways.of("Reduce_scatter")
     (known, learn), lengths, rank, places = _reductions(ways), ways.layouts, ways.rank, ways.places
     apart = ways.apart
 

@@ -18,6 +18,8 @@ __all__ = ["KINDS", "SIGNS", "Way", "Ways", "octets"]
 KINDS: Final = 16
 """A sign (:mod:`impi.engine.rollcall`) says in its lowest bits which collective it is; above, what must be alike."""
 SIGNS: Final = 2**SIGN_BITS - 1
+_SHORTEST: Final = 512
+"""Octets from which slots are faster than what libraries do best (``impi bench local-only``)."""
 
 
 class Way(NamedTuple):
@@ -27,6 +29,8 @@ class Way(NamedTuple):
     """How everybody goes on, for a sign of what must be everybody's."""
     start: Callable[..., object]
     """The library's own call."""
+    least: int
+    """Octets from which slots are faster."""
     away: Callable[[], bool]
     """It is left to the long way: False."""
     faults: Any
@@ -71,9 +75,10 @@ class Ways:
         asked = calls is None or name in self.prompt.prompter
         start = self._asked(name) if asked else getattr(self.prompt.comm, name)
         if calls is None or (asked and not self.most):
-            return Way(self._alone, start, _nobody_asks, context.faults, context.collectives)
+            return Way(self._alone, start, 0, _nobody_asks, context.faults, context.collectives)
         self.agreed.add(name)
-        return Way(calls.together, start, calls.away, context.faults, context.collectives)
+        least = 1 if asked else _SHORTEST
+        return Way(calls.together, start, least, calls.away, context.faults, context.collectives)
 
     def _alone(self, sign: int) -> int:
         """What the library is asked for meets what it is asked for on the long way."""

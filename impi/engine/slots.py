@@ -18,6 +18,8 @@ __all__ = ["LARGEST", "Area", "Calls", "Slots"]
 
 LARGEST: Final = 256 * 1024
 """Octets of a slot, without IMPI_SLOT. From a MiB or so on, reading in place, as libraries do, is faster."""
+_LIMIT: Final = 1024 * 1024
+"""More is not given to anybody: a word of a roll call has no room for it (:meth:`RollCall.matched`)."""
 _BUDGET: Final = 64 * 1024 * 1024
 """What all slots of a client take at most, as much as containers have: so only the first communicators have some."""
 _MOST: Final = 16
@@ -38,7 +40,7 @@ class Area(NamedTuple):
     def of(cls, fd: int, after: int, procs: int, largest: int) -> Area:
         """Behind the first ``after`` octets of a file; a slot has ``largest`` octets if there is room for so much."""
         room = _BUDGET // (2 * procs) // mmap.PAGESIZE * mmap.PAGESIZE
-        return cls(fd, _pages(after), procs, min(_pages(largest), room) if procs <= _MOST else 0)
+        return cls(fd, _pages(after), procs, min(_pages(largest), _LIMIT, room) if procs <= _MOST else 0)
 
     @property
     def communicators(self) -> int:
@@ -94,7 +96,7 @@ class Slots:
         self._turn = calls.turn
         self._seen = calls.seen
         self._pass_by = calls.pass_by
-        self._shown = [0, 0]
+        self._shown = [calls.seen[0] - 1] * 2
         """The last call for which each of ours was used."""
         self._room = -1
         """Octets that ours have, of what they may have: memory is taken when it is used."""
@@ -111,8 +113,8 @@ class Slots:
         turn = self._turn[0] + 1
         if nbytes:
             last = self._shown[turn & 1]
-            if last >= self._seen[0]:
-                self._pass_by(last + 1)
+            if turn > last >= self._seen[0]:
+                self._pass_by(last + 1)  # what was shown then somebody may not have read yet
             self._shown[turn & 1] = turn
         return self._places[turn & 1]
 
