@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -119,7 +118,7 @@ def dances(draw: st.DrawFn) -> tuple[int, list[list[tuple[str, int]]]]:
     return size, calls
 
 
-def answer(calls: RollCall, size: int, rank: int, kind: str, number: int, sizes: list[int]) -> bool:
+def answer(calls: RollCall, size: int, rank: int, kind: str, number: int, sizes: list[int]) -> int:
     """One call of one proc; ``number`` is what it believes."""
     if kind == "together":
         return calls.together(number)
@@ -151,8 +150,8 @@ def test_all_come_to_one_answer(dance: tuple[int, list[list[tuple[str, int]]]], 
     words = table(size)
     sizes = [8 * rank for rank in range(size)]
 
-    def proc(me: int) -> Callable[[], tuple[list[bool], int, int]]:
-        def body() -> tuple[list[bool], int, int]:
+    def proc(me: int) -> Callable[[], tuple[list[int], int, int]]:
+        def body() -> tuple[list[int], int, int]:
             mine, faults, counter = roll_call(words, size, list(range(size)), me, asks=asks)
             assert mine is not None
             answers = [answer(mine, size, me, *said[me], sizes) for said in calls]
@@ -169,7 +168,7 @@ def test_all_come_to_one_answer(dance: tuple[int, list[list[tuple[str, int]]]], 
 def test_disjoint_communicators_of_one_id_do_not_meet() -> None:
     words = table(4)
 
-    def proc(members: list[int], me: int, sign: int) -> Callable[[], list[bool]]:
+    def proc(members: list[int], me: int, sign: int) -> Callable[[], list[int]]:
         calls, _, _ = roll_call(words, 4, members, me, cid=6)
         assert calls is not None
         return lambda: [calls.together(sign) for _ in range(200)]
@@ -208,14 +207,14 @@ def test_who_knows_of_a_refused_collective_has_left_for_good(call: str, slow: bo
     assert hasty is not None and other is not None
     before, after = 5, 3 * RING
 
-    def first() -> list[bool]:
+    def first() -> list[int]:
         answers = [answer(hasty, 2, 0, call, int(call == "together"), [0, 8]) for _ in range(before)]
         faults.calm = False
         answers += [hasty.away() for _ in range(after)]
         faults.calm = True
         return answers + [answer(hasty, 2, 0, call, int(call == "together"), [0, 8]) for _ in range(after)]
 
-    def second() -> list[bool]:
+    def second() -> list[int]:
         answers = []
         for _ in range(before + 2 * after):
             answers.append(answer(other, 2, 1, call, int(call == "together"), [0, 8]))
@@ -246,10 +245,10 @@ def test_who_has_no_table() -> None:
 
 def test_numbers_that_have_come_round(monkeypatch: pytest.MonkeyPatch) -> None:
     """A word says the lower bits of its number only."""
-    monkeypatch.setattr(rollcall, "count", lambda first: itertools.count(first + 0xFFD0))
+    monkeypatch.setattr(rollcall, "_FIRST", 1 + 0xFFD0)
     words = table(2)
 
-    def proc(me: int) -> Callable[[], list[bool]]:
+    def proc(me: int) -> Callable[[], list[int]]:
         calls, _, _ = roll_call(words, 2, [0, 1], me, asks=64)
         assert calls is not None
         return lambda: [calls.away() if me and turn % 20 == 19 else calls.together(1 + turn % 3) for turn in range(96)]

@@ -42,7 +42,13 @@ def either(together):
             ways.update(dict.fromkeys(range(size), never))
 
 
-TYPES = [(numpy.uint8, MPI.BYTE), (numpy.float64, MPI.DOUBLE), (numpy.int64, MPI.LONG), (numpy.int16, MPI.SHORT)]
+TYPES = [
+    (numpy.uint8, MPI.BYTE),
+    (numpy.float64, MPI.DOUBLE),
+    (numpy.int64, MPI.LONG),
+    (numpy.int16, MPI.SHORT),
+    (numpy.complex128, MPI.C_DOUBLE_COMPLEX),
+]
 SIZES = [0, 1, 3, 64, 5000, 70000]
 
 
@@ -60,7 +66,7 @@ def check(what, got, want):
     assert numpy.array_equal(got, want), f"{what} at {world.rank}: {got[:8]} is not {want[:8]}"
 
 
-for number in range(160):
+for number in range(200):
     kind, datatype = same.choice(TYPES)
     count, root = same.choice(SIZES), same.randrange(size)
     each = [filled(number + r, count, kind) for r in range(size)]
