@@ -21,6 +21,8 @@ from impi.bench.plots import draw
 from impi.bench.report import Report, check_report, load, machine, save, versions
 from impi.bench.rows import Row
 from impi.bench.table import changes_table, rows_table
+from impi.engine.join import shortest_block
+from impi.engine.waiting import spin_asked
 from impi.errors import LaunchError, UsageError
 from impi.launch.prefix import find
 from impi.plotting import check_plot
@@ -53,6 +55,9 @@ def bench(options: argparse.Namespace) -> int:
         check_report(options.json)
     if options.what[:1] == ["show"]:
         return _show(options.what[1:], options.plot)
+    # Measures set both themselves; who has set one to nonsense should not find out later.
+    spin_asked(os.environ)
+    shortest_block()
     names = _measures(options.what)
     vendors = _vendors(options.vendors)
     effort = Effort(quick=options.quick, cores=() if options.no_pin else tuple(sorted(os.sched_getaffinity(0))))
