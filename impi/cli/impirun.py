@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, NoReturn
 from impi import __version__
 from impi.agent import HOSTS
 from impi.decisions import Decisions
-from impi.engine.join import shortest_block
 from impi.engine.waiting import spin_asked
 from impi.errors import UsageError
 from impi.job import ALTERNATIVES, REPRODUCIBLE
@@ -97,7 +96,10 @@ def _check_variables(parser: argparse.ArgumentParser) -> None:
     """The procs read these themselves; but what is wrong with them is better said once, and before they start."""
     try:
         spin_asked(os.environ)
-        shortest_block()
+        if "IMPI_ZERO_COPY" in os.environ:
+            from impi.engine.join import shortest_block  # only then: it costs every start a millisecond
+
+            shortest_block()
     except UsageError as error:
         parser.error(error.message)
 
