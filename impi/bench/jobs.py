@@ -300,7 +300,8 @@ class _Processes:
 
     def _check_time(self) -> None:
         if time.monotonic() > self._deadline:
-            raise LaunchError(f"{self._title} has not ended within {_DEADLINE_S:.0f} s; is the machine loaded?")
+            cure = "end what else runs on this machine, or ask for shorter messages"
+            raise LaunchError(f"{self._title} has not ended within {_DEADLINE_S:.0f} s: {cure}")
 
     def _failed(self, number: int) -> LaunchError:
         process, _, err = self._started[number]

@@ -34,6 +34,7 @@ __all__ = ["bench"]
 _QUICK: Final = 3
 _RUNS: Final = 9
 _WIDTH: Final = 200
+_LARGEST: Final = 1 << 30
 _BUSY: Final = 0.7
 """Runnable processes in the last minute, from which on something else runs."""
 
@@ -166,6 +167,8 @@ def _sizes(text: str | None, names: Sequence[str]) -> tuple[int, ...]:
     sizes = tuple(dict.fromkeys(parse_size(word) for word in text.split(",")))
     if 0 in sizes:
         raise UsageError(f"--sizes {text}: messages of no octets are not measured; give sizes from 1")
+    if max(sizes) > _LARGEST:
+        raise UsageError(f"--sizes {text}: messages of more than 1 GiB are not measured; give shorter ones")
     numbers = [name for name in names if name in OF_NUMBERS]
     if numbers and (odd := [size for size in sizes if size % 8]):
         raise UsageError(f"--sizes {text}: {numbers[0]} has numbers of 8 octets, of which {odd[0]} are no multiple")

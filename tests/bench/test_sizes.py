@@ -59,6 +59,7 @@ def test_sockets_move_as_much_or_are_not_there() -> None:
         (["--sizes", "8"], "--sizes is not for blocked, derived, startup, memory, idle; name measures of latency, "),
         (["latency", "--sizes", "8,many"], "'many' is not a size; write a number and one of B, KB"),
         (["latency", "--sizes", ""], "'' is not a size"),
+        (["latency", "--sizes", "8,2G"], "--sizes 8,2G: messages of more than 1 GiB are not measured"),
         (["latency", "--sizes", "0"], "--sizes 0: messages of no octets are not measured"),
         (
             ["latency", "collectives", "--sizes", "8,12"],
