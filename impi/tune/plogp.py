@@ -19,7 +19,7 @@ __all__ = ["MEASUREMENT", "Curve", "Parameters", "contradiction", "derive", "typ
 MEASUREMENT: Final = "impi measurement 1"
 """What a file of measured parameters says of itself."""
 _NOISE: Final = 1.5
-"""On an idle machine an overhead is up to 1.3 times the gap, which comes of other messages."""
+"""In a few runs on an idle machine an overhead was up to 1.3 times the gap, which comes of other messages."""
 
 
 @dataclass(frozen=True, slots=True)

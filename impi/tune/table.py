@@ -16,8 +16,8 @@ __all__ = ["comparison", "decided", "network"]
 
 _LEGEND: Final = (
     "> the model's choice, * the fastest; predicted is the sum of L, c and g on the longest way. "
-    "It leaves out what a process does for further messages in one call, memory that is not in a cache, "
-    "and waiting for a core."
+    "It leaves out what a process does for further messages in one call, what a collective does besides "
+    "with long ones, and waiting for a core."
 )
 
 
