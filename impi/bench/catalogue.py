@@ -8,12 +8,12 @@ from itertools import combinations_with_replacement
 from typing import Final
 
 from impi.bench import data, pairs
-from impi.bench.effort import COLLECTIVES, Effort, Pair, across, against, calls, own, sizes_of
+from impi.bench.effort import COLLECTIVES, Effort, Pair, across, against, calls, own
 from impi.bench.experiment import Experiment, Line
 from impi.bench.jobs import STARTED
 from impi.bench.rows import at_most
 
-__all__ = ["MEASURES", "experiments"]
+__all__ = ["MEASURES", "OF_NUMBERS", "SIZED", "experiments"]
 
 
 def experiments(names: Sequence[str], vendors: Sequence[str], effort: Effort) -> Iterator[Experiment]:
@@ -26,28 +26,28 @@ def experiments(names: Sequence[str], vendors: Sequence[str], effort: Effort) ->
 
 def _collectives(pair: Pair, effort: Effort) -> Iterator[Experiment]:
     """Of two procs a client."""
-    argv = effort.program("collective.py", "--sizes", "8,65536", iterations=100, skip=10, procs=4)
+    argv = effort.collectives(iterations=100, skip=10, procs=4)
     jobs = own(pair, argv, 4)
     yield Experiment(
         name="collectives",
         vendors="+".join(pair),
         ours=across(pair, argv, None, 2),
         references=tuple(jobs),
-        lines=tuple(line for references in against(pair, jobs) for line in calls(references)),
+        lines=tuple(line for references in against(pair, jobs) for line in calls(effort, references)),
     )
 
 
 def _overlap(pair: Pair, effort: Effort) -> Iterator[Experiment]:
     """Of one proc a client: a computation needs a core."""
-    argv = effort.program("collective.py", "--overlap", "--sizes", "8,65536", iterations=50, skip=5)
+    argv = effort.collectives("--overlap", iterations=50, skip=5, procs=2)
     jobs = own(pair, argv, 2)
     lines = []
     for references in against(pair, jobs):
-        for name in (f"I{name.lower()}" for name in COLLECTIVES):
-            for size in sizes_of(name[1:].capitalize()):
+        for name in COLLECTIVES:
+            for size in effort.sizes_of(name):
                 line = Line(
-                    measure=name,
-                    key=f"{name}/{size}/overlap",
+                    measure=f"I{name.lower()}",
+                    key=f"I{name.lower()}/{size}/overlap",
                     unit="%",
                     better="higher",
                     size=size,
@@ -119,3 +119,7 @@ MEASURES: Final[dict[str, Callable[[Pair, Effort], Iterator[Experiment]]]] = {
     "overlap": _overlap,
 }
 """By the names that users select; each makes the experiments of one pair of vendors."""
+SIZED: Final = tuple(name for name in MEASURES if name not in {"blocked", "derived", "startup", "memory", "idle"})
+"""Those of messages of any size."""
+OF_NUMBERS: Final = ("bandwidth", "native", "local-only", "collectives", "overlap")
+"""Those of float64 among others: of sizes that are multiples of 8."""

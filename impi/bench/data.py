@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from impi.bench.effort import SPIN_S, Effort, Pair, across
+from impi.bench.effort import SPIN_S, Effort, Pair, across, listed
 from impi.bench.experiment import Experiment, Line
 from impi.bench.rows import at_least, octets
 
@@ -32,7 +32,7 @@ def derived(pair: Pair, effort: Effort) -> Iterator[Experiment]:
         return
     for size in _SIZES:
         blocks = [block for block in _BLOCKS if block < size <= block * _MOST]
-        options = ("--sizes", str(size), "--blocks", ",".join(map(str, blocks)), *_STREAM)
+        options = (*listed((size,)), "--blocks", ",".join(map(str, blocks)), *_STREAM)
         argv = effort.program("pointtopoint.py", "bandwidth", *options, iterations=60, skip=10)
         job = across(pair, argv, SPIN_S)
         yield Experiment(
@@ -51,7 +51,8 @@ def native(pair: Pair, effort: Effort) -> Iterator[Experiment]:
     """Floating point numbers as they are in memory, which clients on such machines agree on, against external32."""
     if pair != _PAIR:
         return
-    options = ("--type", "float64", "--sizes", str(_LARGE), *_STREAM)
+    sizes = effort.chosen((_LARGE,))
+    options = ("--type", "float64", *listed(sizes), *_STREAM)
     argv = effort.program("pointtopoint.py", "bandwidth", *options, iterations=60, skip=10)
     job = across(pair, argv, SPIN_S)
     yield Experiment(
@@ -59,7 +60,7 @@ def native(pair: Pair, effort: Effort) -> Iterator[Experiment]:
         vendors="+".join(pair),
         ours=job,
         references=(replace(job, options=("--external32",), called="external32"),),
-        lines=(_line(f"bandwidth/{_LARGE}", _LARGE, "float64, native", bound=True),),
+        lines=tuple(_line(f"bandwidth/{size}", size, "float64, native", size == _LARGE) for size in sizes),
     )
 
 

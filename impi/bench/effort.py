@@ -10,16 +10,23 @@ from impi.bench.experiment import Line
 from impi.bench.jobs import Alone, Client, Imp, Job, Raw
 from impi.bench.rows import Bound
 
-__all__ = ["COLLECTIVES", "SPIN_S", "Effort", "Pair", "across", "against", "calls", "own", "sizes_of"]
+__all__ = ["COLLECTIVES", "INSIDE", "LONG", "SPIN_S", "Effort", "Pair", "across", "against", "calls", "listed", "own"]
 
 Pair = tuple[str, str]
 SPIN_S: Final = 1.0
 """Longer than any wait of a measure: "both spinning"."""
 COLLECTIVES: Final = (
-    *("Allgather", "Allgatherv", "Allreduce", "Alltoall", "Alltoallv", "Barrier", "Bcast", "Gather", "Gatherv"),
-    *("Reduce", "Reduce_scatter", "Scatter", "Scatterv"),
+    *("Allgather", "Allgatherv", "Allreduce", "Alltoall", "Alltoallv", "Alltoallw", "Barrier", "Bcast", "Exscan"),
+    *("Gather", "Gatherv", "Reduce", "Reduce_scatter", "Reduce_scatter_block", "Scan", "Scatter", "Scatterv"),
 )
-_SIZES: Final = (8, 65536)
+INSIDE: Final = tuple(
+    name for name in COLLECTIVES if name not in {"Alltoallw", "Exscan", "Reduce_scatter_block", "Scan"}
+)
+"""Those that go straight to a client's library, and have bounds there."""
+LONG: Final = 65536
+"""Octets from which bounds of long messages hold; those of short ones are about 8, and about calls without any."""
+_SHORT: Final = (0, 8)
+_SIZES: Final = (8, LONG)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,11 +37,27 @@ class Effort:
     """A tenth of the iterations."""
     cores: tuple[int, ...] = ()
     """One for each rank that measures, where all of them get one of their own; else nothing is pinned."""
+    sizes: tuple[int, ...] = ()
+    """Octets of messages, in place of the measures' own."""
 
     def program(self, *argv: str, iterations: int, skip: int, procs: int = 2) -> tuple[str, ...]:
         """A program of ours, where ranks 0 to ``procs`` - 1 measure."""
         pins = ("--pin", ",".join(map(str, self.cores[:procs]))) if len(self.cores) >= procs else ()
         return (*argv, "--json", *self._counts(iterations, skip), *pins)
+
+    def collectives(self, *argv: str, iterations: int, skip: int, procs: int) -> tuple[str, ...]:
+        """The program of the collectives, with the sizes that :meth:`sizes_of` says."""
+        return self.program(
+            "collective.py", *listed(self.chosen(_SIZES)), *argv, iterations=iterations, skip=skip, procs=procs
+        )
+
+    def sizes_of(self, collective: str) -> tuple[int, ...]:
+        """The octets of each rank with which it is measured; 0 where nothing is moved."""
+        return self.chosen(_SIZES) if collective != "Barrier" else (0,)
+
+    def chosen(self, usual: tuple[int, ...]) -> tuple[int, ...]:
+        """The user's sizes, or those that a measure has by itself."""
+        return self.sizes or usual
 
     def raw(self, measure: str, *argv: str, iterations: int, skip: int) -> Raw:
         """Plain sockets."""
@@ -64,16 +87,22 @@ def against(pair: Pair, jobs: Sequence[Job], first: int = 0) -> list[tuple[int, 
     return [(number,) for number in numbers] if pair[0] == pair[1] and jobs else [numbers]
 
 
-def sizes_of(collective: str) -> tuple[int, ...]:
-    """The octets of each rank with which it is measured; 0 where nothing is moved."""
-    return _SIZES if collective != "Barrier" else (0,)
+def listed(sizes: Sequence[int]) -> tuple[str, str]:
+    """The programs' option of sizes."""
+    return "--sizes", ",".join(map(str, sizes))
 
 
-def calls(references: tuple[int, ...], variant: str = "", bounds: Sequence[Bound | None] = (None, None)) -> list[Line]:
+def calls(
+    effort: Effort,
+    references: tuple[int, ...],
+    names: Sequence[str] = COLLECTIVES,
+    variant: str = "",
+    bounds: Sequence[Bound | None] = (None, None),
+) -> list[Line]:
     """A row for each collective and size; ``bounds`` of short and of long ones."""
     lines = []
-    for name in COLLECTIVES:
-        for size in sizes_of(name):
+    for name in names:
+        for size in effort.sizes_of(name):
             key = f"{name}/{size}"
             line = Line(
                 measure=name,
@@ -82,7 +111,7 @@ def calls(references: tuple[int, ...], variant: str = "", bounds: Sequence[Bound
                 size=size,
                 variant=variant,
                 references=references,
-                bound=bounds[0 if size < _SIZES[1] else 1],
+                bound=bounds[0] if size in _SHORT else bounds[1] if size >= LONG else None,
                 extra={"min": f"{key}/min", "max": f"{key}/max"},
             )
             lines.append(line)

@@ -91,6 +91,8 @@ class Imp:
     """What is special about it, where it is held against another job of ours."""
     appfile: bool = False
     """Whether one command starts all of it (IMPI 2.2.3), as an mpiexec does; then all waits are as they are."""
+    profile: str = ""
+    """Where each rank leaves its profile: the path's beginning, without ``-rankN.prof``; empty: it runs without."""
 
     @property
     def title(self) -> str:
@@ -116,17 +118,23 @@ class Imp:
             for number, client in enumerate(self.clients):
                 own = {} if client.spin_s is None else {"IMPI_SPIN": str(client.spin_s)}
                 processes.start(
-                    _impirun("-client", str(number), where, *self._options(client), *_program(self.argv)), own
+                    _impirun("-client", str(number), where, *self._options(client), *_program(self._argv())), own
                 )
             return processes.results()
 
     def _options(self, client: Client) -> tuple[str, ...]:
         return ("-np", str(client.procs), "--vendor", client.vendor, *self.options)
 
+    def _argv(self) -> tuple[str, ...]:
+        if not self.profile:
+            return self.argv
+        # Where one command starts all, it is the start that is measured.
+        return ("profiled.py", *(("--start",) if self.appfile else ()), self.profile, *_program(self.argv))
+
     def _run_whole(self, environ: dict[str, str]) -> Results:
         with tempfile.NamedTemporaryFile("w", suffix=".app") as file:
             for number, client in enumerate(self.clients):
-                words = ["-client", str(number), *self._options(client), sys.executable, *_program(self.argv)]
+                words = ["-client", str(number), *self._options(client), sys.executable, *_program(self._argv())]
                 file.write(f"localhost {shlex.join(words[:2])} $hostport {shlex.join(words[2:])}\n")
             file.flush()
             with _Processes(self.title, environ) as processes:
@@ -292,7 +300,8 @@ class _Processes:
 
     def _check_time(self) -> None:
         if time.monotonic() > self._deadline:
-            raise LaunchError(f"{self._title} has not ended within {_DEADLINE_S:.0f} s; is the machine loaded?")
+            cure = "end what else runs on this machine, or ask for shorter messages"
+            raise LaunchError(f"{self._title} has not ended within {_DEADLINE_S:.0f} s: {cure}")
 
     def _failed(self, number: int) -> LaunchError:
         process, _, err = self._started[number]

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from impi.bench.effort import SPIN_S, Effort, Pair, across, against, calls, own
+from impi.bench.effort import INSIDE, LONG, SPIN_S, Effort, Pair, across, against, calls, listed, own
 from impi.bench.experiment import Experiment, Line
 from impi.bench.jobs import Alone, Client, Imp, Raw
 from impi.bench.rows import Bound, at_least, at_most
 
 __all__ = ["bandwidth", "bidirectional", "blocked", "latency", "local", "local_only", "rate"]
 
-_LATENCY: Final = (8, 1024, 65536, 1 << 20)
-_LOCAL: Final = (8, 65536, 1 << 20)
+_SHORTEST: Final = 8
+"""Octets of the messages of plain sockets that are held against; bounds of short messages are about these."""
+_LATENCY: Final = (_SHORTEST, 1024, LONG, 1 << 20)
+_LOCAL: Final = (_SHORTEST, LONG, 1 << 20)
 _LARGE: Final = 1 << 24
 _STREAM: Final = ("--window", "8")
+_FEW: Final = 8192
+"""Octets above which the programs send a tenth as often."""
 _SHORT: Final = at_most(3, "difference", "us")
 _LONG: Final = at_most(1.1)
 _UNITS: Final = {"latency": "us", "bandwidth": "MB/s", "bidirectional": "MB/s", "rate": "messages/s"}
@@ -23,11 +27,12 @@ _UNITS: Final = {"latency": "us", "bandwidth": "MB/s", "bidirectional": "MB/s", 
 
 def latency(pair: Pair, effort: Effort) -> Iterator[Experiment]:
     """Both ends spin."""
-    argv = effort.program("pointtopoint.py", "latency", *_sizes(_LATENCY), iterations=5000, skip=500)
+    sizes = effort.chosen(_LATENCY)
+    argv = effort.program("pointtopoint.py", "latency", *listed(sizes), iterations=5000, skip=500)
     raw = effort.raw("latency", "--spinning", iterations=20000, skip=2000)
     bounds = {raw.title: at_most(2) if pair == ("pure", "pure") else None}
     bounds |= {job.title: at_most(1.5) for job in own(pair, argv, 2, ("tcp",)) if pair[0] == pair[1]}
-    yield _experiment("latency", pair, argv, raw, _LATENCY, "spinning", bounds)
+    yield _experiment("latency", pair, argv, sizes, "spinning", {_SHORTEST: raw}, (_SHORTEST, bounds))
 
 
 def blocked(pair: Pair, effort: Effort) -> Iterator[Experiment]:
@@ -40,31 +45,35 @@ def blocked(pair: Pair, effort: Effort) -> Iterator[Experiment]:
         vendors="+".join(pair),
         ours=across(pair, argv, 0.0),
         references=(raw,),
-        lines=(_line("latency", 8, "blocked", (0,), bound, "latency"),),
+        lines=(_line("latency", _SHORTEST, "blocked", (0,), bound, "latency"),),
     )
 
 
 def bandwidth(pair: Pair, effort: Effort) -> Iterator[Experiment]:
     """One way, as octets and as numbers that external32 turns round."""
-    raw = effort.raw("bandwidth", "--size", str(_LARGE), *_STREAM, iterations=6, skip=1)
+    sizes = effort.chosen((_LARGE,))
+    raws = _streams(effort, sizes)
     for kind, limit in (("byte", 0.9), ("float64", 0.75)):
-        options = ("--type", kind, *_sizes((_LARGE,)), *_STREAM)
+        options = ("--type", kind, *listed(sizes), *_STREAM)
         argv = effort.program("pointtopoint.py", "bandwidth", *options, iterations=60, skip=10)
-        yield _experiment("bandwidth", pair, argv, raw, (_LARGE,), kind, {raw.title: at_least(limit)})
+        bounds = {raw.title: at_least(limit) for raw in raws.values()}
+        yield _experiment("bandwidth", pair, argv, sizes, kind, raws, (_LARGE, bounds))
 
 
 def bidirectional(pair: Pair, effort: Effort) -> Iterator[Experiment]:
     """Both ways at once, against sockets one way."""
-    raw = effort.raw("bandwidth", "--size", str(_LARGE), *_STREAM, iterations=6, skip=1)
-    argv = effort.program("pointtopoint.py", "bidirectional", *_sizes((_LARGE,)), *_STREAM, iterations=60, skip=10)
-    yield _experiment("bidirectional", pair, argv, raw, (_LARGE,), "byte", {})
+    sizes = effort.chosen((_LARGE,))
+    argv = effort.program("pointtopoint.py", "bidirectional", *listed(sizes), *_STREAM, iterations=60, skip=10)
+    yield _experiment("bidirectional", pair, argv, sizes, "byte", _streams(effort, sizes), (_LARGE, {}))
 
 
 def rate(pair: Pair, effort: Effort) -> Iterator[Experiment]:
     """Short messages in windows of 64."""
-    argv = effort.program("pointtopoint.py", "rate", iterations=500, skip=50)
+    sizes = effort.chosen((_SHORTEST,))
+    argv = effort.program("pointtopoint.py", "rate", *listed(sizes), iterations=500, skip=50)
     raw = effort.raw("rate", "--spinning", iterations=1000, skip=100)
-    yield _experiment("rate", pair, argv, raw, (8,), "spinning", {raw.title: at_least(0.7)})
+    bounds = (_SHORTEST, {raw.title: at_least(0.7)})
+    yield _experiment("rate", pair, argv, sizes, "spinning", {_SHORTEST: raw}, bounds)
 
 
 def local(pair: Pair, effort: Effort) -> Iterator[Experiment]:
@@ -73,18 +82,21 @@ def local(pair: Pair, effort: Effort) -> Iterator[Experiment]:
 
 
 def local_only(pair: Pair, effort: Effort) -> Iterator[Experiment]:
-    """Two procs of one client, on a communicator of their own, and its collectives."""
+    """Two procs of one client, on a communicator of their own, and its collectives that have bounds."""
     variant = "local-only communicator"
     yield from _local(pair, effort, "local-only", variant, ("--local", "2"))
     if pair[0] == pair[1] != "pure":
-        argv = effort.program("collective.py", "--sizes", "8,65536", "--local", "2", iterations=500, skip=50)
-        yield _beside(pair[0], "local-only", argv, calls((0,), variant, (_SHORT, _LONG)))
+        only = ("--only", ",".join(INSIDE), "--local", "2")
+        argv = effort.collectives(*only, iterations=500, skip=50, procs=2)
+        yield _beside(pair[0], "local-only", argv, calls(effort, (0,), INSIDE, variant, (_SHORT, _LONG)))
 
 
 def _local(pair: Pair, effort: Effort, name: str, variant: str, options: tuple[str, ...]) -> Iterator[Experiment]:
     if pair[0] == pair[1] != "pure":
-        argv = effort.program("pointtopoint.py", "latency", *_sizes(_LOCAL), *options, iterations=10000, skip=1000)
-        lines = [_line("latency", size, variant, (0,), _SHORT if size < 65536 else _LONG) for size in _LOCAL]
+        sizes = effort.chosen(_LOCAL)
+        argv = effort.program("pointtopoint.py", "latency", *listed(sizes), *options, iterations=10000, skip=1000)
+        bounds = {size: _LONG for size in sizes if size >= LONG} | {_SHORTEST: _SHORT}
+        lines = [_line("latency", size, variant, (0,), bounds.get(size)) for size in sizes]
         yield _beside(pair[0], name, argv, lines)
 
 
@@ -103,26 +115,43 @@ def _experiment(
     measure: str,
     pair: Pair,
     argv: tuple[str, ...],
-    raw: Raw,
     sizes: Sequence[int],
     variant: str,
-    bounds: dict[str, Bound | None],
+    raws: Mapping[int, Raw],
+    bounds: tuple[int, Mapping[str, Bound | None]],
 ) -> Experiment:
-    """Two clients that spin, against sockets (at the first size) and libraries; ``bounds`` are of the first size."""
+    """Two clients that spin, against sockets and libraries.
+
+    ``raws`` are the sockets of each size for which there are some; ``bounds`` the only size that has bounds, and these
+    by the title of what they are about.
+    """
     jobs = own(pair, argv, 2)
-    first = sizes[0]
-    lines = [_line(measure, first, variant, (0,), bounds.get(raw.title), raw.argv[0])]
-    for references in against(pair, jobs, 1):
-        bound = bounds.get(jobs[references[0] - 1].title) if references else None
-        for size in sizes if references else sizes[1:]:
-            lines.append(_line(measure, size, variant, references, bound if size == first else None))
+    raws = {size: raw for size, raw in raws.items() if size in sizes}
+    bounded, limits = bounds
+    lines = []
+    for number, (size, raw) in enumerate(raws.items()):
+        bound = limits.get(raw.title) if size == bounded else None
+        lines.append(_line(measure, size, variant, (number,), bound, raw.argv[0]))
+    for references in against(pair, jobs, len(raws)):
+        bound = limits.get(jobs[references[0] - len(raws)].title) if references else None
+        for size in sizes:
+            if references or size not in raws:
+                lines.append(_line(measure, size, variant, references, bound if size == bounded else None))
     return Experiment(
         name=measure,
         vendors="+".join(pair),
         ours=across(pair, argv, SPIN_S),
-        references=(raw, *jobs),
+        references=(*raws.values(), *jobs),
         lines=tuple(lines),
     )
+
+
+def _streams(effort: Effort, sizes: Sequence[int]) -> dict[int, Raw]:
+    """Plain sockets one way: no more than a fraction of a second each."""
+    return {
+        size: effort.raw("bandwidth", "--size", str(size), *_STREAM, iterations=6 if size > _FEW else 60, skip=1)
+        for size in sizes
+    }
 
 
 def _line(
@@ -140,7 +169,3 @@ def _line(
         reference_key=key,
         bound=bound,
     )
-
-
-def _sizes(sizes: Sequence[int]) -> tuple[str, str]:
-    return "--sizes", ",".join(map(str, sizes))

@@ -129,11 +129,11 @@ def load(file: Path) -> Report:
         raise UsageError(f"{file} is not JSON; name a file that 'impi bench --json' has written") from None
     if not isinstance(value, dict) or value.get("form") != _FORM:
         raise UsageError(f"{file} is not of 'impi bench --json', or of another version of it ({_FORM} is needed)")
+    if not isinstance(value.get("rows"), list):
+        raise UsageError(f"{file} has no list 'rows'; it was cut off or edited")
     try:
         rows = tuple(row_from_json(row) for row in value["rows"])
     except UsageError as error:
-        raise UsageError(f"{file}: {error}") from None
-    except (KeyError, TypeError):
-        raise UsageError(f"{file} has no list 'rows'; it was cut off or edited") from None
+        raise UsageError(f"{file}: {error.message}; it was cut off or edited, so measure again") from None
     parts = {name: value.get(name) or {} for name in ("machine", "versions", "options")}
     return Report(rows=rows, when=str(value.get("when", "")), **parts)

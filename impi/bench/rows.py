@@ -194,8 +194,10 @@ def row_from_json(value: Mapping[str, Any]) -> Row:
             extra={str(name): float(number) for name, number in value["extra"].items()},
             error=str(value["error"] or ""),
         )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise UsageError(f"a row is not as 'impi bench' writes it ({type(error).__name__}: {error})") from None
+    except KeyError as error:
+        raise UsageError(f"a row is not as 'impi bench' writes it: it has no {error}") from None
+    except (TypeError, ValueError, AttributeError):
+        raise UsageError("a row is not as 'impi bench' writes it: a value is of a wrong kind") from None
 
 
 def _bound(text: str | None) -> Bound | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from rich.table import Table
 from rich.text import Text
@@ -10,7 +11,10 @@ from rich.text import Text
 from impi.bench.compare import Change
 from impi.bench.rows import Row, Spread, octets
 
-__all__ = ["changes_table", "number", "rows_table"]
+if TYPE_CHECKING:
+    from impi.bench.profiles import Hot
+
+__all__ = ["changes_table", "hot_table", "number", "rows_table"]
 
 _SIGNS = {True: Text("✓", "green"), False: Text("✗", "red"), None: Text("")}
 
@@ -47,6 +51,18 @@ def rows_table(rows: Sequence[Row]) -> Table:
             ratio = f"{row.difference.median:+.3g} {row.unit}"
         cells += [_spread(row.reference) if row.reference else "", row.against, ratio if row.ratio else ""]
         table.add_row(*cells, str(row.bound or ""), _SIGNS[row.holds] if not row.error else Text("error", "magenta"))
+    return table
+
+
+def hot_table(title: str, several: Sequence[Hot]) -> Table:
+    """The functions that took most of the time of a job's ranks together."""
+    table = Table(title=title)
+    for heading in ("self s", "share", "calls", "us a call"):
+        table.add_column(heading, justify="right")
+    table.add_column("function")
+    for hot in several:
+        each = hot.seconds / hot.calls * 1e6 if hot.calls else 0.0
+        table.add_row(f"{hot.seconds:.3f}", f"{hot.share:.1%}", str(hot.calls), number(each), Text(hot.where))
     return table
 
 

@@ -13,17 +13,20 @@ from typing import Final
 from rich.console import Console
 from rich.status import Status
 
-from impi.bench.catalogue import MEASURES, experiments
+from impi.bench.catalogue import MEASURES, OF_NUMBERS, SIZED, experiments
 from impi.bench.compare import ENOUGH, compare
 from impi.bench.effort import Effort
-from impi.bench.experiment import run
+from impi.bench.experiment import Experiment, run
 from impi.bench.plots import draw
 from impi.bench.report import Report, check_report, load, machine, save, versions
 from impi.bench.rows import Row
 from impi.bench.table import changes_table, rows_table
+from impi.engine.join import shortest_block
+from impi.engine.waiting import spin_asked
 from impi.errors import LaunchError, UsageError
 from impi.launch.prefix import find
 from impi.plotting import check_plot
+from impi.simulate.units import parse_size
 from impi.vendors import VENDORS
 
 __all__ = ["bench"]
@@ -31,6 +34,7 @@ __all__ = ["bench"]
 _QUICK: Final = 3
 _RUNS: Final = 9
 _WIDTH: Final = 200
+_LARGEST: Final = 1 << 30
 _BUSY: Final = 0.7
 """Runnable processes in the last minute, from which on something else runs."""
 
@@ -41,6 +45,8 @@ def bench(options: argparse.Namespace) -> int:
     Raises:
         UsageError: what was asked for does not exist.
     """
+    if options.what[:1] in (["compare"], ["show"]) and (options.sizes or options.profile):
+        raise UsageError(f"{options.what[0]} measures nothing, so it takes no --sizes and no --profile")
     if options.what[:1] == ["compare"]:
         if options.plot or options.json:
             raise UsageError(
@@ -53,18 +59,34 @@ def bench(options: argparse.Namespace) -> int:
         check_report(options.json)
     if options.what[:1] == ["show"]:
         return _show(options.what[1:], options.plot)
+    # Measures set both themselves; who has set one to nonsense should not find out later.
+    spin_asked(os.environ)
+    shortest_block()
     names = _measures(options.what)
     vendors = _vendors(options.vendors)
-    effort = Effort(quick=options.quick, cores=() if options.no_pin else tuple(sorted(os.sched_getaffinity(0))))
-    runs = options.runs or (_QUICK if options.quick else _RUNS)
-    before = machine()
-    _warn_if_busy(before)
-    rows = _measure(names, vendors, effort, runs)
-    if not rows:
+    cores = () if options.no_pin else tuple(sorted(os.sched_getaffinity(0)))
+    effort = Effort(quick=options.quick, cores=cores, sizes=_sizes(options.sizes, names))
+    chosen = list(experiments(names, vendors, effort))
+    if not chosen:
         raise UsageError(
             f"nothing of {', '.join(names)} is about {' and '.join(vendors)} alone; name more vendors with --vendors"
         )
-    asked = {"measures": names, "vendors": vendors, "runs": runs, "quick": options.quick, "cores": effort.cores}
+    # Whoever ends us (timeout, CI) must not leave a job behind that spins on: unwinding ends it.
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    if options.profile:
+        return _profile(options, chosen)
+    runs = options.runs or (_QUICK if options.quick else _RUNS)
+    before = machine()
+    _warn_if_busy(before)
+    rows = _measure(chosen, runs)
+    asked: dict[str, object] = {
+        "measures": names,
+        "vendors": vendors,
+        "runs": runs,
+        "quick": options.quick,
+        "cores": cores,
+        "sizes": effort.sizes,
+    }
     report = Report(rows=tuple(rows), machine=before, versions=versions(vendors), options=asked)
     if options.json:
         save(report, options.json)
@@ -72,6 +94,16 @@ def bench(options: argparse.Namespace) -> int:
     if any(row.bound for row in rows) and runs < _RUNS:
         print(f"impi bench: medians of {runs} runs; the bounds are about at least {_RUNS}", file=sys.stderr)
     return code
+
+
+def _profile(options: argparse.Namespace, chosen: Sequence[Experiment]) -> int:
+    if options.json or options.plot or options.runs:
+        raise UsageError("--profile runs each job once and makes no rows: leave out --runs, --json and --plot")
+    from impi.bench.profiles import prepare
+    from impi.cli.benchprofile import profile
+
+    prepare(options.profile)
+    return profile(chosen, options.profile, _console())
 
 
 def _show(files: Sequence[str], plot: Path | None) -> int:
@@ -108,13 +140,11 @@ def _warn_if_busy(machine: Mapping[str, object]) -> None:
         )
 
 
-def _measure(names: Sequence[str], vendors: Sequence[str], effort: Effort, runs: int) -> list[Row]:
+def _measure(chosen: Sequence[Experiment], runs: int) -> list[Row]:
     rows: list[Row] = []
-    # Whoever ends us (timeout, CI) must not leave a job behind that spins on: unwinding ends it.
-    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     console = Console(stderr=True)
     with Status("starting", console=console) as status:
-        for experiment in experiments(names, vendors, effort):
+        for experiment in chosen:
             rows += run(experiment, runs, status.update)
             if not console.is_terminal:
                 print(f"{experiment.name} {experiment.vendors}", file=sys.stderr, flush=True)
@@ -126,6 +156,23 @@ def _measures(names: Sequence[str]) -> list[str]:
         if name not in MEASURES:
             raise UsageError(f"there is no measure {name!r}; the choices are {', '.join(MEASURES)}, compare or show")
     return [name for name in MEASURES if not names or name in names]
+
+
+def _sizes(text: str | None, names: Sequence[str]) -> tuple[int, ...]:
+    """The list of --sizes, each once; none where it was not given."""
+    if text is None:
+        return ()
+    if fixed := [name for name in names if name not in SIZED]:
+        raise UsageError(f"--sizes is not for {', '.join(fixed)}; name measures of {', '.join(SIZED)}")
+    sizes = tuple(dict.fromkeys(parse_size(word) for word in text.split(",")))
+    if 0 in sizes:
+        raise UsageError(f"--sizes {text}: messages of no octets are not measured; give sizes from 1")
+    if max(sizes) > _LARGEST:
+        raise UsageError(f"--sizes {text}: messages of more than 1 GiB are not measured; give shorter ones")
+    numbers = [name for name in names if name in OF_NUMBERS]
+    if numbers and (odd := [size for size in sizes if size % 8]):
+        raise UsageError(f"--sizes {text}: {numbers[0]} has numbers of 8 octets, of which {odd[0]} are no multiple")
+    return sizes
 
 
 def _vendors(text: str) -> list[str]:

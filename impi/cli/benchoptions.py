@@ -21,8 +21,17 @@ Every row is a median; ratios and differences are of pairs of runs, ours and the
 in the JSON file a bound is a sign and a limit: "<= 2 x" is at most twice the reference, ">= 0.9 x" at least 0.9 of it,
 "<= +3 us" at most 3 us more, "<= 5 %" the value itself. Do not run anything else meanwhile.
 
+Sizes (--sizes) are octets like 8, 64K (65536) or 64KB (64000); of blocked, derived, startup, memory and idle they are
+fixed. A bound that is about a size holds at that size only, those of long local messages from 64K on.
+
+With --profile each job of ours runs once, without its references and without judgement, every rank under cProfile. It
+leaves DIR/MEASURE-VENDORS-rankN.prof (for pstats or snakeviz; a second job of a measure has -2 after the vendors) and a
+table of the functions that took most of the time in themselves; spinning is waiting. Only that of startup has imports.
+
 examples:
   impi bench latency blocked --vendors pure
+  impi bench collectives --vendors mpich,openmpi --sizes 8,4K,1M
+  impi bench rate --vendors pure --profile profiles
   impi bench --quick --json quick.json
   impi bench --json new.json
   impi bench compare old.json new.json
@@ -44,11 +53,15 @@ def add_bench(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     )
     parser.add_argument("what", nargs="*", metavar="MEASURE", help="what to measure, or: compare OLD NEW, show RUN")
     parser.add_argument("--vendors", default="pure,mpich,openmpi", metavar="LIST", help="default: %(default)s")
+    parser.add_argument(
+        "--sizes", metavar="LIST", help="octets of messages, such as 8,64K (default: the measure's own)"
+    )
     parser.add_argument("--runs", type=_runs, metavar="N", help="pairs of runs a row (default: 9; with --quick 3)")
     parser.add_argument("--quick", action="store_true", help="a tenth of the iterations, and 3 runs")
     parser.add_argument("--no-pin", action="store_true", help="do not give every rank, where there are enough, a core")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all rows with their samples")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the ratios: a file that ends in .svg or .png")
+    parser.add_argument("--profile", type=Path, metavar="DIR", help="no rows, but where our ranks spend their time")
     parser.set_defaults(handler=_bench)
 
 

@@ -92,10 +92,14 @@ def _verify_level(parser: argparse.ArgumentParser, text: str) -> int:
     return int(text)
 
 
-def _check_spin(parser: argparse.ArgumentParser) -> None:
-    """The procs read IMPI_SPIN themselves; but what is wrong with it is better said once, and before they start."""
+def _check_variables(parser: argparse.ArgumentParser) -> None:
+    """The procs read these themselves; but what is wrong with them is better said once, and before they start."""
     try:
         spin_asked(os.environ)
+        if "IMPI_ZERO_COPY" in os.environ:
+            from impi.engine.join import shortest_block  # only then: it costs every start a millisecond
+
+            shortest_block()
     except UsageError as error:
         parser.error(error.message)
 
@@ -252,7 +256,7 @@ def _client_options(parser: _Parser, args: argparse.Namespace) -> ClientOptions:
         chosen["ackmark"] = min(DEFAULT_ACKMARK, args.hiwater)
     from impi.launch.client import ClientOptions
 
-    _check_spin(parser)
+    _check_variables(parser)
     return ClientOptions(
         rank=int(rank),
         server=server,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any, Final
@@ -16,8 +17,10 @@ __all__ = ["add_tune", "tune"]
 _DEFAULT_LAYOUT: Final = "pure:1,pure:1,pure:1"
 _HELP: Final = """\
 One proc of each client takes part. The parameters of the pLogP model (latency, overheads, gap) are measured between
-pairs of clients; closed formulas then say what each algorithm costs for any number of clients and octets, and what they
-say is shown beside what was measured among the clients of the layout (> the model's choice, * the fastest).
+pairs of clients, and what a message in a collective takes besides (c). Closed formulas then say what each algorithm
+costs for any number of clients and octets, which is shown beside what was measured among the clients of the layout
+(> the model's choice, * the fastest). Where clients share cores, waiting for a core is in what was measured and not in
+what was predicted: the choice is for clients that share none.
 
 examples:
   impi tune --layout mpich:1,openmpi:1,pure:1 -o tuning.json
@@ -60,22 +63,25 @@ def tune(options: argparse.Namespace) -> int:
         raise LabError("impi tune shows tables by rich, which is not installed: pip install 'impilab[lab]'") from None
     from impi.tune.choice import decide
     from impi.tune.jobs import measure, parse_layout, read_measurement
-    from impi.tune.plogp import Parameters, typical
+    from impi.tune.plogp import Parameters, contradiction, typical
 
     if options.output:
         _check_writable(Path(options.output))
     if options.measured:
         measurement = read_measurement(Path(options.measured))
     else:
-        layout = parse_layout(options.layout or _DEFAULT_LAYOUT)
+        layout = parse_layout(_DEFAULT_LAYOUT if options.layout is None else options.layout)
         print("impi tune: measuring, for a minute at most if the machine is idle", file=sys.stderr, flush=True)
         measurement = measure(layout, quick=options.quick)
+        _warn_if_crowded(len(layout))
     try:
         clients = int(measurement["clients"])
         parameters = typical([Parameters.of_value(pair["parameters"]) for pair in measurement["pairs"]])
         compared = table.comparison(parameters, clients, measurement["measured"])
     except (KeyError, TypeError, ValueError):
         raise UsageError(f"{options.measured} is no measurement of impi tune") from None
+    if said := contradiction(parameters):
+        print(f"impi tune: {said}, which pLogP rules out: if the machine was busy, measure again", file=sys.stderr)
     decisions = decide(parameters)
     console = Console()
     for shown in (table.network(parameters), compared, table.decided(decisions, clients)):
@@ -85,6 +91,14 @@ def tune(options: argparse.Namespace) -> int:
         Path(options.output).write_text(json.dumps({"format": FORMAT, **value}, indent=1) + "\n", encoding="utf-8")
         console.print(f"{options.output} is for impirun --tuning", highlight=False)
     return 0
+
+
+def _warn_if_crowded(clients: int) -> None:
+    """One proc of each client takes part in what is measured; pairs of them are what parameters are of."""
+    cores = len(os.sched_getaffinity(0))
+    if clients > cores:
+        told = f"there are more clients ({clients}) than cores ({cores}), which pairs of them do not notice"
+        print(f"impi tune: {told}: what is measured among all takes longer than predicted", file=sys.stderr)
 
 
 def _measured(measurement: dict[str, Any]) -> dict[str, Any]:

@@ -37,6 +37,8 @@ def parse_layout(text: str) -> Layout:
     Raises:
         UsageError: it is no such list, or of fewer than two clients.
     """
+    if not text:
+        raise UsageError("--layout names no client; write such as pure:1,mpich:1")
     found = []
     for word in text.split(","):
         vendor, colon, procs = word.partition(":")

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
@@ -45,13 +46,23 @@ def _repeats(expected: float, quick: bool) -> int:
     return max(count // 4, 3) if quick else count
 
 
-class _Pair:
-    """Two ranks, of which ``first`` looks at the clock. Both call the same methods."""
+@contextmanager
+def _decided(comm: Any, operation: str, rule: Rule) -> Iterator[None]:
+    """Meanwhile that is the only algorithm of the operation; at all ranks of the communicator alike."""
+    comm._algorithms.decide(Decisions.of({operation: (rule,)}))
+    try:
+        yield
+    finally:
+        comm._algorithms.decide(None)
 
-    def __init__(self, comm: Any, first: int, second: int) -> None:
+
+class _Pair:
+    """The two ranks of a communicator, of which rank 0 looks at the clock. Both call the same methods."""
+
+    def __init__(self, comm: Any) -> None:
         self._comm = comm
-        self._leads = comm.rank == first
-        self._other = second if self._leads else first
+        self._leads = comm.rank == 0
+        self._other = 1 - comm.rank
         self._nothing = np.zeros(0, np.uint8)
 
     def _agreed(self, value: float) -> float:
@@ -82,6 +93,19 @@ class _Pair:
             self._comm.Recv(data, self._other, _TAG)
             self._comm.Send(self._nothing, self._other, _TAG)
         return time.perf_counter() - start
+
+    def broadcasts(self, quick: bool) -> float:
+        """Seconds for an octet there and one back by broadcasts: as a message travels in a collective."""
+        octet = np.zeros(1, np.uint8)
+
+        def once() -> float:
+            start = time.perf_counter()
+            self._comm.Bcast(octet, 0)
+            self._comm.Bcast(octet, 1)
+            return time.perf_counter() - start
+
+        with _decided(self._comm, "bcast", Rule("flat")):
+            return self._agreed(_times(once, self._agreed(once()), quick))
 
     def saturated(self, quick: bool) -> float:
         """g(0): more and more messages in a row, until the one answer at the end does not count any more."""
@@ -127,7 +151,7 @@ class _Pair:
         """All of them; the same at both."""
         saturated = self.saturated(quick)
         trips = {m: (trip, *self.overheads(m, trip, quick)) for m, trip in self.round_trips(quick).items()}
-        return derive(saturated, trips, combine)
+        return derive(saturated, trips, combine, self.broadcasts(quick))
 
 
 def _combining() -> float:
@@ -155,8 +179,10 @@ def _all_pairs(comm: Any, quick: bool) -> list[dict[str, Any]]:
     found = []
     for first, second in _pairs(comm.size):
         value = None
-        if comm.rank in (first, second):
-            value = _Pair(comm, first, second).parameters(combine, quick).to_value()
+        two = comm.Split(0 if comm.rank in (first, second) else MPI.UNDEFINED, comm.rank)
+        if two != MPI.COMM_NULL:
+            value = _Pair(two).parameters(combine, quick).to_value()
+            two.Free()
         found.append({"pair": [first, second], "parameters": comm.bcast(value, first)})
     return found
 
@@ -205,7 +231,6 @@ class _Operation:
 
         ``one_way``: how long it takes to tell that, once before a reduction and once after whatever others get.
         """
-        self._comm._algorithms.decide(Decisions.of({self._operation: (rule,)}))
         before = self._operation in ("reduce", "allreduce")
         after = self._operation != "reduce"
 
@@ -219,11 +244,9 @@ class _Operation:
                 self._all_to_root()
             return max(time.perf_counter() - start - (before + after) * one_way, 0.0)
 
-        try:
+        with _decided(self._comm, self._operation, rule):
             once()
             return _times(once, self._comm.bcast(once(), 0), quick)
-        finally:
-            self._comm._algorithms.decide(None)
 
 
 def _operations(comm: Any, network: Parameters, quick: bool) -> list[dict[str, Any]]:

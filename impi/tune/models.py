@@ -4,7 +4,8 @@
 P are the clients, m octets: of a broadcast or a reduction the whole, of a scatter what one client gets. All are seconds
 until the last process has what it is to get. The gaps of a binomial broadcast are rounded down in the paper's table,
 which is too few where P is no power of two; in our own model of a reduction they are rounded up. That is a broadcast
-backwards, and combines at every hop.
+backwards, and combines at every hop. L of the papers is here that of a message in a collective: L and what the call
+adds to it (Parameters.hop), which between clients on one machine is the larger part.
 """
 
 from __future__ import annotations
@@ -44,38 +45,38 @@ def _cut(m: int, segment: int) -> tuple[int, int]:
 
 def _bcast_flat(net: Parameters, p: int, m: int, segment: int) -> float:
     s, k = _cut(m, segment)
-    return (p - 1) * net.gap(s) * k + net.latency
+    return (p - 1) * net.gap(s) * k + net.hop
 
 
 def _bcast_chain(net: Parameters, p: int, m: int, segment: int) -> float:
     s, k = _cut(m, segment)
-    return (p - 1) * (net.gap(s) + net.latency) + net.gap(s) * (k - 1)
+    return (p - 1) * (net.gap(s) + net.hop) + net.gap(s) * (k - 1)
 
 
 def _bcast_binomial(net: Parameters, p: int, m: int, segment: int) -> float:
     s, k = _cut(m, segment)
-    return _floor_log2(p) * net.gap(s) * k + _ceil_log2(p) * net.latency
+    return _floor_log2(p) * net.gap(s) * k + _ceil_log2(p) * net.hop
 
 
 def _scatter_flat(net: Parameters, p: int, m: int, segment: int) -> float:
-    return (p - 1) * net.gap(m) + net.latency
+    return (p - 1) * net.gap(m) + net.hop
 
 
 def _scatter_chain(net: Parameters, p: int, m: int, segment: int) -> float:
-    return sum(net.gap(j * m) for j in range(1, p)) + (p - 1) * net.latency
+    return sum(net.gap(j * m) for j in range(1, p)) + (p - 1) * net.hop
 
 
 def _scatter_binomial(net: Parameters, p: int, m: int, segment: int) -> float:
     hops = _ceil_log2(p)
-    return sum(net.gap((1 << j) * m) for j in range(hops)) + hops * net.latency
+    return sum(net.gap((1 << j) * m) for j in range(hops)) + hops * net.hop
 
 
 def _reduce_flat(net: Parameters, p: int, m: int, segment: int) -> float:
-    return (p - 1) * (net.gap(m) + net.combine * m) + net.latency
+    return (p - 1) * (net.gap(m) + net.combine * m) + net.hop
 
 
 def _reduce_binomial(net: Parameters, p: int, m: int, segment: int) -> float:
-    return _ceil_log2(p) * (net.gap(m) + net.latency + net.combine * m)
+    return _ceil_log2(p) * (net.gap(m) + net.hop + net.combine * m)
 
 
 def _halvings(p: int, m: int, threshold: int) -> list[tuple[int, bool, bool]]:
@@ -100,16 +101,16 @@ def _halvings(p: int, m: int, threshold: int) -> list[tuple[int, bool, bool]]:
 def _reduce_elimination(net: Parameters, p: int, m: int, threshold: int) -> float:
     total = 0.0
     for octets, halved, triple in _halvings(p, m, threshold):
-        there = net.latency + net.gap(octets) + net.combine * octets
+        there = net.hop + net.gap(octets) + net.combine * octets
         total += there * (2 if triple else 1)
         # Back to the root in halves, which the eliminated need not have.
-        total += net.latency + net.gap(octets) if halved else 0.0
+        total += net.hop + net.gap(octets) if halved else 0.0
     return total
 
 
 def _allreduce_elimination(net: Parameters, p: int, m: int, threshold: int) -> float:
     total = _reduce_elimination(net, p, m, threshold)
-    return total + sum(net.latency + net.gap(octets) for octets, _, triple in _halvings(p, m, threshold) if triple)
+    return total + sum(net.hop + net.gap(octets) for octets, _, triple in _halvings(p, m, threshold) if triple)
 
 
 def _allreduce_flat(net: Parameters, p: int, m: int, segment: int) -> float:

@@ -14,10 +14,12 @@ from typing import Any, Final
 
 from impi.errors import UsageError
 
-__all__ = ["MEASUREMENT", "Curve", "Parameters", "derive", "typical"]
+__all__ = ["MEASUREMENT", "Curve", "Parameters", "contradiction", "derive", "typical"]
 
 MEASUREMENT: Final = "impi measurement 1"
 """What a file of measured parameters says of itself."""
+_NOISE: Final = 1.5
+"""In a few runs on an idle machine an overhead was up to 1.3 times the gap, which comes of other messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,14 @@ class Parameters:
     gap: Curve
     combine: float
     """Seconds to combine one octet of two vectors, conversion included: what the reductions add to the model."""
+    call: float = 0.0
+    """Seconds that a message in a collective takes beside one of Send and Recv: what both ends do in the call besides.
+    What collectives add to the model; 0 in measurements from before it was measured."""
+
+    @property
+    def hop(self) -> float:
+        """Seconds from one process of a collective to the next, beside the gap."""
+        return self.latency + self.call
 
     def to_value(self) -> dict[str, Any]:
         """As JSON has it."""
@@ -57,6 +67,7 @@ class Parameters:
             "latency": self.latency,
             **{name: [list(point) for point in curve.points] for name, curve in curves.items()},
             "combine": self.combine,
+            "call": self.call,
         }
 
     @classmethod
@@ -70,7 +81,12 @@ class Parameters:
             curves = {
                 name: Curve(tuple((int(m), float(t)) for m, t in value[name])) for name in ("send", "receive", "gap")
             }
-            found = cls(latency=float(value["latency"]), combine=float(value["combine"]), **curves)
+            found = cls(
+                latency=float(value["latency"]),
+                combine=float(value["combine"]),
+                call=float(value.get("call", 0.0)),
+                **curves,
+            )
         except (KeyError, TypeError, ValueError):
             raise UsageError("its parameters are none of pLogP: measure again with impi tune") from None
         if not all(curve.points and list(curve.points) == sorted(curve.points) for curve in curves.values()):
@@ -78,13 +94,16 @@ class Parameters:
         return found
 
 
-def derive(saturated: float, trips: Mapping[int, tuple[float, float, float]], combine: float) -> Parameters:
+def derive(
+    saturated: float, trips: Mapping[int, tuple[float, float, float]], combine: float, broadcasts: float = 0.0
+) -> Parameters:
     """The parameters of one pair of hosts, from what was measured.
 
     Args:
         saturated: g(0): seconds for each of many messages of 0 octets in a row.
         trips: by octets m, 0 among them: seconds of a round trip with m one way and 0 back, o_s(m), o_r(m).
         combine: see :class:`Parameters`.
+        broadcasts: seconds of a round trip of nearly nothing by two broadcasts; 0: not measured.
     """
     back_and_forth = trips[0][0]
     # RTT(0) = 2 (L + g(0)), and RTT(m) = L + g(m) + L + g(0).
@@ -95,7 +114,20 @@ def derive(saturated: float, trips: Mapping[int, tuple[float, float, float]], co
         receive=Curve(tuple((m, o) for m, (_, _, o) in sorted(trips.items()))),
         gap=Curve(_ascending(gap)),
         combine=combine,
+        call=max((broadcasts - back_and_forth) / 2, 0.0),
     )
+
+
+def contradiction(parameters: Parameters) -> str:
+    """What pLogP rules out and yet was measured, far beyond noise; empty if nothing was.
+
+    No end can be busier with a message than the time that one takes after another: o_s(m) <= g(m), o_r(m) <= g(m).
+    """
+    for octets, gap in parameters.gap.points:
+        for name, curve in (("o_s", parameters.send), ("o_r", parameters.receive)):
+            if (overhead := curve(octets)) > _NOISE * gap:
+                return f"{name}({octets}) = {overhead * 1e6:.1f} us, but g({octets}) = {gap * 1e6:.1f} us"
+    return ""
 
 
 def typical(several: Sequence[Parameters]) -> Parameters:
@@ -106,6 +138,7 @@ def typical(several: Sequence[Parameters]) -> Parameters:
         receive=_middle([p.receive for p in several]),
         gap=_middle([p.gap for p in several]),
         combine=median(p.combine for p in several),
+        call=median(p.call for p in several),
     )
 
 

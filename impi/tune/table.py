@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from rich.table import Table
 
@@ -12,6 +12,13 @@ from impi.tune.models import predict
 from impi.tune.plogp import Parameters
 
 __all__ = ["comparison", "decided", "network"]
+
+
+_LEGEND: Final = (
+    "> the model's choice, * the fastest; predicted is the sum of L, c and g on the longest way. "
+    "It leaves out what a process does for further messages in one call, what a collective does besides "
+    "with long ones, and waiting for a core."
+)
 
 
 def _octets(number: int | None) -> str:
@@ -27,13 +34,20 @@ def _time(seconds: float) -> str:
     return f"{seconds * 1e6:.1f} µs" if seconds < 1e-3 else f"{seconds * 1e3:.2f} ms"
 
 
-def _named(algorithm: str, segment: int) -> str:
-    return f"{algorithm}, {_octets(segment)}" if segment else algorithm
+def _named(rule: Rule, octets: int | None) -> str:
+    """What is done with so many octets at most; None: with any number."""
+    cut = octets is None or rule.segment < octets
+    if rule.algorithm == "elimination":
+        if not cut:
+            return "elimination, whole"
+        return f"elimination, halved above {_octets(rule.segment)}" if rule.segment else "elimination, halved"
+    return f"{rule.algorithm}, segments of {_octets(rule.segment)}" if rule.segment and cut else rule.algorithm
 
 
 def network(parameters: Parameters) -> Table:
     """The parameters that are typical, by size."""
-    table = Table(title=f"pLogP between hosts: L = {_time(parameters.latency)}")
+    title = f"pLogP between hosts: L = {_time(parameters.latency)}; c = {_time(parameters.call)}"
+    table = Table(title=title, caption="c is what a message in a collective takes besides: the calls at both ends")
     for heading in ("m", "o_s(m)", "o_r(m)", "g(m)"):
         table.add_column(heading, justify="right")
     for octets, gap in parameters.gap.points:
@@ -43,7 +57,7 @@ def network(parameters: Parameters) -> Table:
 
 def comparison(parameters: Parameters, clients: int, measured: Sequence[dict[str, Any]]) -> Table:
     """Each algorithm and size: predicted against measured; > is what the model says is best, * what was."""
-    table = Table(title=f"{clients} clients: predicted against measured")
+    table = Table(title=f"{clients} clients: predicted against measured", caption=_LEGEND)
     for heading in ("operation", "octets", "algorithm"):
         table.add_column(heading)
     for heading in ("predicted", "measured", "ratio", ""):
@@ -60,7 +74,7 @@ def comparison(parameters: Parameters, clients: int, measured: Sequence[dict[str
             table.add_row(
                 operation,
                 _octets(octets),
-                _named(rule.algorithm, rule.segment),
+                _named(rule, octets),
                 _time(expected),
                 _time(seconds),
                 f"{expected / seconds:.2f}" if seconds else "",
@@ -79,5 +93,5 @@ def decided(decisions: Decisions, clients: int) -> Table:
         several = [rule for rule in rules if rule.clients is None or clients <= rule.clients]
         # The first that has no limit of octets decides all that is left.
         for rule in several[: next((i for i, rule in enumerate(several) if rule.octets is None), len(several)) + 1]:
-            table.add_row(operation, _octets(rule.octets), _named(rule.algorithm, rule.segment))
+            table.add_row(operation, _octets(rule.octets), _named(rule, rule.octets))
     return table

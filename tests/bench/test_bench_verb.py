@@ -124,6 +124,17 @@ def test_mistakes_are_one_sentence(argv: list[str], words: str, capsys: pytest.C
     assert err.count("\n") == 1
 
 
+@pytest.mark.parametrize("name", ["IMPI_ZERO_COPY", "IMPI_SPIN"])
+def test_variables_that_are_none_are_refused(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(name, "abc")
+    assert main(["bench", "derived", "--vendors", "pure"]) == 4
+    err = capsys.readouterr().err
+    assert name in err
+    assert "abc" in err
+
+
 def test_measures_that_need_other_vendors(own_signals: None, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", "local", "--vendors", "pure"]) == 4
     assert "nothing of local is about pure alone" in capsys.readouterr().err
@@ -133,6 +144,17 @@ def test_too_few_runs_to_compare_are_told(tmp_path: Path, capsys: pytest.Capture
     few, many = _file(tmp_path, "few.json", _row(1, 1.1)), _file(tmp_path, "many.json", _row(2, 2.1, 2.2))
     assert main(["bench", "compare", few, many]) == 0
     assert "rows with fewer than 3 runs, of which no change is called one: 1" in capsys.readouterr().err
+
+
+def test_a_report_that_was_cut_off_says_what_it_lacks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = Path(_file(tmp_path, "part.json", _row(1)))
+    value = json.loads(file.read_text())
+    del value["rows"][0]["samples"]
+    file.write_text(json.dumps(value))
+    assert main(["bench", "show", str(file)]) == 4
+    err = capsys.readouterr().err
+    assert "a row is not as 'impi bench' writes it: it has no 'samples'; it was cut off or edited" in err
+    assert "KeyError" not in err
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"form": "other"}', '{"form": "impi-bench 1"}'])

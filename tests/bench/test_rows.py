@@ -97,9 +97,17 @@ def test_a_row_has_what_is_promised() -> None:
     assert (value["value"], value["reference"], value["ratio"], value["holds"], value["runs"]) == (2, 1, 2, True, 1)
 
 
-@pytest.mark.parametrize("broken", [{}, {"measure": "x"}, {**row_to_json(_row()), "bound": "about 2 x"}])
-def test_a_broken_row_is_one_sentence(broken: dict[str, object]) -> None:
-    with pytest.raises(UsageError, match="not as 'impi bench' writes it"):
+@pytest.mark.parametrize(
+    ("broken", "what"),
+    [
+        ({}, "it has no 'samples'"),
+        ({**row_to_json(_row()), "samples": {"values": []}}, "it has no 'references'"),
+        ({**row_to_json(_row()), "bound": "about 2 x"}, "a value is of a wrong kind"),
+        ({**row_to_json(_row()), "extra": None}, "a value is of a wrong kind"),
+    ],
+)
+def test_a_broken_row_is_one_sentence(broken: dict[str, object], what: str) -> None:
+    with pytest.raises(UsageError, match=f"not as 'impi bench' writes it: {what}"):
         row_from_json(broken)
 
 

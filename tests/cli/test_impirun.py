@@ -45,15 +45,26 @@ def test_client_with_nothing_chosen(called: list[Any]) -> None:
     assert called == [ClientOptions(rank=1, server="10.0.0.1:99", argv=("a.out",))]
 
 
-def test_no_time_to_spin(
-    called: list[Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("name", "value", "sentence"),
+    [
+        ("IMPI_SPIN", "1 ms", "IMPI_SPIN is the seconds that a wait spins before it blocks, from 0, not '1 ms'"),
+        ("IMPI_ZERO_COPY", "abc", "IMPI_ZERO_COPY=abc is not a number of octets, such as 2048"),
+    ],
+)
+def test_variables_of_the_procs_are_refused_before_they_start(
+    name: str,
+    value: str,
+    sentence: str,
+    called: list[Any],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setenv("IMPI_SPIN", "1 ms")
+    monkeypatch.setenv(name, value)
     with pytest.raises(SystemExit) as ended:
         impirun.main(["-client", "1", "10.0.0.1:99", "a.out"])
     assert (ended.value.code, called) == (2, [])
-    said = capsys.readouterr().err
-    assert "IMPI_SPIN is the seconds that a wait spins before it blocks, from 0, not '1 ms'" in said
+    assert sentence in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("text", "level"), [("", 0), ("0", 0), ("4", 4)])

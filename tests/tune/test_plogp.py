@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from impi.errors import UsageError
-from impi.tune.plogp import Curve, Parameters, derive, typical
+from impi.tune.plogp import Curve, Parameters, contradiction, derive, typical
 
 seconds = st.floats(1e-7, 1.0)
 
@@ -65,8 +66,32 @@ def test_typical_is_the_median_of_each() -> None:
 
 
 def test_parameters_come_back() -> None:
-    found = network(1e-4, 1e-5, 1e-9)
+    found = replace(network(1e-4, 1e-5, 1e-9), call=3e-5)
     assert Parameters.of_value(json.loads(json.dumps(found.to_value()))) == found
+
+
+def test_what_was_measured_before_has_nothing_for_a_call() -> None:
+    value = replace(network(1e-4, 1e-5, 1e-9), call=3e-5).to_value()
+    del value["call"]
+    assert Parameters.of_value(value).call == 0.0
+
+
+def test_what_a_collective_adds_is_half_of_what_a_round_trip_by_broadcasts_takes_more() -> None:
+    trips = {0: (20e-6, 1e-6, 1e-6), 100: (30e-6, 1e-6, 1e-6)}
+    found = derive(5e-6, trips, 0.0, 120e-6)
+    assert (found.latency, found.call, found.hop) == pytest.approx((5e-6, 50e-6, 55e-6))
+    assert derive(5e-6, trips, 0.0, 10e-6).call == 0.0, "noise"
+    assert typical([found, replace(found, call=1.0), replace(found, call=0.0)]).call == pytest.approx(50e-6)
+
+
+def test_an_end_is_not_busier_than_the_gap() -> None:
+    gap = Curve(((0, 10e-6), (1024, 20e-6)))
+    fits = Parameters(latency=1e-6, send=Curve(((0, 14e-6), (1024, 20e-6))), receive=gap, gap=gap, combine=0.0)
+    assert contradiction(fits) == "", "within noise"
+    late = replace(fits, receive=Curve(((0, 1e-6), (1024, 31e-6))))
+    assert contradiction(late) == "o_r(1024) = 31.0 us, but g(1024) = 20.0 us"
+    busy = replace(late, send=Curve(((0, 120e-6), (1024, 20e-6))))
+    assert contradiction(busy) == "o_s(0) = 120.0 us, but g(0) = 10.0 us"
 
 
 @pytest.mark.parametrize(

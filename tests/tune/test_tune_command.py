@@ -13,8 +13,10 @@ from typing import Any
 import pytest
 
 from impi.cli.impi import main
-from impi.decisions import ALGORITHMS, SPECIFICATION, Decisions
+from impi.cli.tune import _warn_if_crowded
+from impi.decisions import ALGORITHMS, SPECIFICATION, Decisions, Rule
 from impi.tune.jobs import parse_layout
+from impi.tune.table import _named
 
 TUNED = str(Path(__file__).parent.parent / "jobs" / "programs" / "tuned.py")
 
@@ -63,6 +65,7 @@ def test_a_job_that_fails_says_why() -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
+        (["--layout", ""], "--layout names no client; write such as pure:1,mpich:1"),
         (["--layout", "pure:1"], "--layout pure:1 has 1 client, but there is something to tune from 2 on"),
         (["--layout", "pure:1,lam:1"], "there is no vendor 'lam'; the vendors are pure, mpich, openmpi"),
         (["--layout", "pure:x,pure:1"], "'x' is no number of procs; write such as pure:1"),
@@ -91,6 +94,45 @@ def test_measurements_that_are_none(change: dict[str, Any], tmp_path: Path, caps
     path.write_text(json.dumps(good | change))
     assert main(["tune", "--from", str(path)]) == 2
     assert "Traceback" not in capsys.readouterr().err
+
+
+def _measurement(path: Path, send: float, *measured: dict[str, Any]) -> list[str]:
+    parameters = {"latency": 1e-4, "send": [[0, send]], "receive": [[0, 1e-6]], "gap": [[0, 1e-5]], "combine": 1e-9}
+    value = {"format": "impi measurement 1", "clients": 2, "pairs": [{"parameters": parameters}], "measured": measured}
+    path.write_text(json.dumps(value))
+    return ["tune", "--from", str(path)]
+
+
+def test_figures_that_contradict_the_model_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(_measurement(tmp_path / "raw", 1e-5)) == 0
+    assert capsys.readouterr().err == ""
+    assert main(_measurement(tmp_path / "raw", 1.2e-4)) == 0
+    assert "o_s(0) = 120.0 us, but g(0) = 10.0 us, which pLogP rules out" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("cores", "warned"), [(1, True), (2, False)])
+def test_clients_that_share_cores_are_told(
+    cores: int, warned: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cores)))
+    _warn_if_crowded(2)
+    assert ("there are more clients (2) than cores (1)" in capsys.readouterr().err) == warned
+
+
+@pytest.mark.parametrize(
+    ("rule", "octets", "named"),
+    [
+        (Rule("elimination", segment=1 << 22), 64, "elimination, whole"),
+        (Rule("elimination", segment=1 << 16), 1 << 19, "elimination, halved above 64 KiB"),
+        (Rule("elimination", segment=1 << 16), None, "elimination, halved above 64 KiB"),
+        (Rule("elimination"), 64, "elimination, halved"),
+        (Rule("chain", segment=1 << 14), 1 << 16, "chain, segments of 16 KiB"),
+        (Rule("chain", segment=1 << 16), 1 << 16, "chain"),
+        (Rule("flat"), None, "flat"),
+    ],
+)
+def test_what_is_done_is_named(rule: Rule, octets: int | None, named: str) -> None:
+    assert _named(rule, octets) == named
 
 
 def test_layouts() -> None:

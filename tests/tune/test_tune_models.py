@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import ceil, log2
 
 import pytest
@@ -44,6 +45,33 @@ NET = linear(100.0, 1.0, 0.5, 10.0)
 )
 def test_the_formulas(operation: str, rule: Rule, clients: int, octets: int, seconds: float) -> None:
     assert predict(NET, operation, rule, clients, octets) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize(
+    ("operation", "algorithm", "clients", "hops"),
+    [
+        ("bcast", "flat", 5, 1),
+        ("bcast", "chain", 5, 4),
+        ("bcast", "binomial", 5, 3),
+        ("scatter", "flat", 5, 1),
+        ("scatter", "chain", 5, 4),
+        ("scatter", "binomial", 5, 3),
+        ("reduce", "flat", 5, 1),
+        ("reduce", "binomial", 5, 3),
+        ("reduce", "elimination", 4, 4),
+        ("allreduce", "flat", 5, 2),
+        ("allreduce", "elimination", 4, 4),
+    ],
+)
+def test_every_hop_has_what_the_call_adds(operation: str, algorithm: str, clients: int, hops: int) -> None:
+    one, other = (predict(net, operation, Rule(algorithm), clients, 40) for net in (NET, replace(NET, call=1000.0)))
+    assert other - one == pytest.approx(hops * 1000.0)
+
+
+def test_calls_that_cost_more_than_messages_make_flat_broadcasts() -> None:
+    net = linear(1e-6, 1e-9, 0.0, 8e-6)
+    assert best(net, "bcast", 4, 64).algorithm == "binomial"
+    assert best(replace(net, call=50e-6), "bcast", 4, 64).algorithm == "flat"
 
 
 @pytest.mark.parametrize("p", range(3, 33, 2))

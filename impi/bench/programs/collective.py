@@ -1,4 +1,4 @@
-"""The collectives of the OSU micro-benchmarks: osu_barrier, ...; with ``--overlap`` osu_ibarrier, ...
+"""The collectives of the OSU micro-benchmarks: osu_barrier, ...; with ``--overlap`` osu_ibarrier, ...; and scans.
 
 A call is timed on every rank, with a barrier between two calls; told are the average over the ranks in us, and the
 least and the largest of the ranks' averages. Overlap is how much of the time of a non-blocking call does not come on
@@ -18,15 +18,16 @@ from mpi4py import MPI
 from osucommon import arguments, pin, tell  # type: ignore[import-not-found]
 
 _NAMES = (
-    *("Allgather", "Allgatherv", "Allreduce", "Alltoall", "Alltoallv", "Barrier", "Bcast", "Gather", "Gatherv"),
-    *("Reduce", "Reduce_scatter", "Scatter", "Scatterv"),
+    *("Allgather", "Allgatherv", "Allreduce", "Alltoall", "Alltoallv", "Alltoallw", "Barrier", "Bcast", "Exscan"),
+    *("Gather", "Gatherv", "Reduce", "Reduce_scatter", "Reduce_scatter_block", "Scan", "Scatter", "Scatterv"),
 )
+_OF_NUMBERS = ("Allreduce", "Exscan", "Reduce", "Reduce_scatter", "Reduce_scatter_block", "Scan")
 
 
 def _operands(name: str, comm: MPI.Comm, size: int) -> tuple[Any, ...]:
     """The arguments of a call with ``size`` octets of each rank, or for each pair of ranks; root is rank 0."""
     procs, root = comm.Get_size(), comm.Get_rank() == 0
-    kind, datatype = (np.float64, MPI.DOUBLE) if "educe" in name else (np.uint8, MPI.BYTE)
+    kind, datatype = (np.float64, MPI.DOUBLE) if name in _OF_NUMBERS else (np.uint8, MPI.BYTE)
     count = max(size // np.dtype(kind).itemsize, 1)
     one, other = [np.ones(count, kind), datatype], [np.zeros(count, kind), datatype]
     all_of, into = np.ones(count * procs, kind), np.zeros(count * procs, kind)
@@ -40,14 +41,20 @@ def _operands(name: str, comm: MPI.Comm, size: int) -> tuple[Any, ...]:
         return one, vector(into)
     if name in {"Alltoall", "Alltoallv"}:
         return vector(all_of), vector(into)
+    if name == "Alltoallw":
+        types = [datatype] * procs
+        return [all_of, counts, displacements, types], [into, counts, displacements, types]
     if name in {"Gather", "Gatherv"}:
         return one, vector(into) if root else None, 0
     if name in {"Scatter", "Scatterv"}:
         return vector(all_of) if root else None, other, 0
     return {
         "Allreduce": (one, other, MPI.SUM),
+        "Exscan": (one, other, MPI.SUM),
         "Reduce": (one, other if root else None, MPI.SUM, 0),
         "Reduce_scatter": ([all_of, datatype], other, counts, MPI.SUM),
+        "Reduce_scatter_block": ([all_of, datatype], other, MPI.SUM),
+        "Scan": (one, other, MPI.SUM),
         "Bcast": (one, 0),
         "Barrier": (),
     }[name]
