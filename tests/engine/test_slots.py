@@ -1,4 +1,4 @@
-"""Procs that show each other octets in shared memory, each in a thread: what is read is what was shown for that call."""
+"""Procs that show each other octets in shared memory, each in a thread: they read what was shown for that call."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def pattern(rank: int, number: int, nbytes: int) -> bytes:
 
 @st.composite
 def dances(draw: st.DrawFn) -> tuple[int, list[tuple[str, int, int, int]]]:
-    """How many procs; and for each call what is called, how much each shows, who does another thing, and who is slow."""
+    """How many procs; and for each call what it is, how much each shows, who does another thing, and who is slow."""
     size = draw(st.integers(2, 4))
     one = st.tuples(
         st.sampled_from(["together", "together", "rooted", "away"]),

@@ -40,13 +40,6 @@ def test_where_slots_have_another_size(clients: list[str], slot: str, run_job: C
     assert result.out == "all right\n"  # type: ignore[attr-defined]
 
 
-def test_a_size_that_is_none(run_job: Callable[..., object]) -> None:
-    result = run_job([TWINS], ["pure:1", "pure:1"], environ={"IMPI_SLOT": "64K"})
-    said = str(result)
-    assert 0 not in result.codes, said  # type: ignore[attr-defined]
-    assert "IMPI_SLOT=64K is not a number of octets, such as 262144" in said and "Traceback" not in said
-
-
 @pytest.mark.parametrize("clients", [*JOBS, ["mpich:2", "openmpi:2"]], ids="+".join)
 def test_mistakes_inside_a_client_do_not_spoil_what_follows(clients: list[str], run_job: Callable[..., object]) -> None:
     result = run_job([MISTAKES], clients)
