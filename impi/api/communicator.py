@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Hashable, Sequence
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from impi.api import runtime
 from impi.api.algorithms import LARGEST, Algorithms, Between, Within
@@ -14,7 +14,6 @@ from impi.api.bsend import Attached
 from impi.api.errhandler import Errhandler, initial
 from impi.api.handle import State
 from impi.api.info import Info
-from impi.api.inside import Inside
 from impi.api.request import Request, null_send
 from impi.collectives import Algorithm, Fixed, Layout, inter
 from impi.collectives.steps import among
@@ -22,11 +21,15 @@ from impi.collectives.tags import BCAST_TAG, GATHER_TAG, GROUP_TAG
 from impi.engine.collective import CollectiveOperation, OctetCodec
 from impi.engine.context import Context
 from impi.engine.payload import OctetSource, OctetTarget
+from impi.job import REPRODUCIBLE
 from impi.records import record
 from impi.semantics.constants import UNDEFINED
 from impi.semantics.contexts import copy_cid
 from impi.semantics.errors import MPIException, error
 from impi.semantics.topology import Topology
+
+if TYPE_CHECKING:
+    from impi.api.inside import Inside
 
 __all__ = [
     "Communicator",
@@ -121,10 +124,25 @@ def _own(state: Communicator, context: Context, parent: Context | None) -> None:
     """The context is that of the communicator, which was made of ``parent``."""
     state.context = context
     context.owner = state
-    context.inside = Inside.of(runtime.engine(), context)
+    context.inside = _inside(context)
     state.errhandler = initial(parent.owner.errhandler if parent is not None else None)
     if parent is not None:
         state.attached.beyond = parent.owner.attached.beyond
+
+
+def _inside(context: Context) -> Inside | None:
+    """Its collectives by the library alone, where that can do them: not where it spans clients or has one member, or
+    somebody has chosen other ways than ours.
+    """
+    engine, shadow = runtime.engine(), context.shadow
+    job = engine.job
+    if shadow is None or shadow.prompt is None or context.is_inter or job.verify or engine.reduce_on_p2p:
+        return None
+    if not 1 < len(context.members) == shadow.size or set(job.collectives) - {REPRODUCIBLE}:
+        return None
+    from impi.api.inside import Inside  # nobody else needs it at its start
+
+    return Inside(engine, context, shadow.prompt)
 
 
 def run(context: Context, algorithm: Algorithm[Any], *, alone: bool = False) -> Any:

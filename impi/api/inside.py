@@ -18,7 +18,6 @@ from impi.api import insidereductions as reductions
 from impi.api.insideways import Ways
 from impi.engine.context import Context
 from impi.engine.engine import Engine
-from impi.job import REPRODUCIBLE
 from impi.vendors.base import Prompt
 
 if TYPE_CHECKING:
@@ -65,15 +64,3 @@ class Inside:
         self.reduce: Callable[[Any, Any, Op, Any], bool] = reductions.reduce(ways)
         self.allreduce: Callable[[Any, Any, Op], bool] = reductions.allreduce(ways)
         self.reduce_scatter: Callable[[Any, Any, Any, Op], bool] = reductions.reduce_scatter(ways)
-
-    @classmethod
-    def of(cls, engine: Engine, context: Context) -> Inside | None:
-        """None: not all members are procs of one client with a library, there is only one, or somebody has chosen other
-        ways of collectives than ours.
-        """
-        shadow, job = context.shadow, engine.job
-        if shadow is None or shadow.prompt is None or context.is_inter or job.verify or engine.reduce_on_p2p:
-            return None
-        if set(job.collectives) - {REPRODUCIBLE}:
-            return None
-        return cls(engine, context, shadow.prompt) if 1 < len(context.members) == shadow.size else None

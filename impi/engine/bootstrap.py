@@ -20,6 +20,7 @@ from impi.quirks import Quirks
 from impi.semantics import representation
 from impi.vendors import load
 from impi.vendors.base import Vendor
+from impi.vendors.dial import dial
 from impi.vendors.meeting import AGENT, knock, node
 from impi.wire import addresses
 
@@ -137,10 +138,9 @@ _control: list[socket.socket] = []
 
 
 def _ask(invitation: dict[str, Any], facts: dict[str, Any]) -> bytes:
-    host, _, port = str(invitation["control"]).rpartition(":")
     hello = {"token": invitation["token"], "role": "rank0", **facts}
     try:
-        sock = socket.create_connection((host.strip("[]"), int(port)), timeout=60)
+        sock = dial(str(invitation["control"]), 60)
         sock.sendall(json.dumps(hello).encode() + b"\n")
         # The other clients may be started by hand, minutes later: the answer takes as long as it takes, and
         # impirun ends us if the job fails.

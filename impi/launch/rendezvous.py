@@ -26,6 +26,7 @@ from impi.launch.net import set_options, show_endpoint
 from impi.startup.auth import find_credentials, parse_preference
 from impi.startup.client import ALL_VERSIONS, ClientEvent, ClientMachine, Joined, Negotiated
 from impi.startup.facts import ClientFacts
+from impi.vendors.dial import connect
 
 __all__ = ["Rendezvous"]
 
@@ -80,7 +81,7 @@ class Rendezvous:
             StartupError: no server answers there.
         """
         try:
-            sock = socket.create_connection((self._host, self._port), timeout_s)
+            sock = connect(self._host, self._port, timeout_s)
         except OSError as error:
             raise StartupError(
                 f"no server answers at {self._where} ({error.strerror or error}): start 'impirun -server COUNT' first "

@@ -16,6 +16,7 @@ from typing import Any, Final, cast
 
 from impi.errors import LaunchError, UsageError
 from impi.vendors.base import Vendor
+from impi.vendors.dial import dial
 
 __all__ = ["VENDORS", "load"]
 
@@ -48,10 +49,9 @@ def _announce(join: Mapping[str, Any]) -> None:
 
     So impirun can name those that never do; nobody else can, as a library's start-up blocks without a deadline.
     """
-    host, _, port = str(join["control"]).rpartition(":")
     hello = {"token": join["token"], "role": "joining", "pid": os.getpid(), "node": socket.gethostname()}
     try:
-        with contextlib.closing(socket.create_connection((host.strip("[]"), int(port)), timeout=_ANNOUNCE_S)) as sock:
+        with contextlib.closing(dial(str(join["control"]), _ANNOUNCE_S)) as sock:
             sock.sendall(json.dumps(hello).encode() + b"\n")
     except OSError as error:
         raise LaunchError(f"impirun does not answer at {join['control']}: {error}") from None

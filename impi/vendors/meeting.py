@@ -19,6 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from impi.errors import JobError, StartupError
+from impi.vendors.dial import connect, dial
 
 __all__ = ["AGENT", "Door", "ask", "exchange", "knock", "node", "open_control"]
 
@@ -38,9 +39,8 @@ def open_control(control: str) -> socket.socket:
     Raises:
         JobError: it does not answer.
     """
-    host, _, port = control.rpartition(":")
     try:
-        return socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_S)
+        return dial(control, _CONNECT_S)
     except (OSError, ValueError) as error:
         raise JobError(f"impirun does not answer at {control!r}: {error}") from None
 
@@ -264,7 +264,7 @@ def _connect(peer: Mapping[str, Any], deadline: float) -> socket.socket:
         except OSError:
             sock.close()  # the same name, yet another file system: TCP reaches it
     host, port = peer["tcp"]
-    sock = socket.create_connection((host, port), timeout=max(0.01, deadline - time.monotonic()))
+    sock = connect(host, port, max(0.01, deadline - time.monotonic()))
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return sock
 

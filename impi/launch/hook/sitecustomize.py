@@ -48,10 +48,16 @@ class Finder:
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         """The one and only :mod:`impi.MPI`, under a second name."""
-        module = importlib.import_module("impi.MPI")
-        # Modules live as long as the process. The collector would look through them again and again, and at the end
-        # too: a tenth of a short program.
-        gc.freeze()
+        # Modules live as long as the process. The collector would look through them again and again while they are
+        # loaded, later and at the end: a tenth of a short program.
+        collects = gc.isenabled()
+        gc.disable()
+        try:
+            module = importlib.import_module("impi.MPI")
+            gc.freeze()
+        finally:
+            if collects:
+                gc.enable()
         spec.loader_state = module.__spec__  # the import system is about to replace it
         return module
 
