@@ -163,7 +163,7 @@ class Driver:
         self._program = program
         self._actors = {actor.rank: actor for actor in self._cast(apart)}
         for actor in list(self._actors.values()):
-            self._resume(actor)
+            self._begin(actor)
         self.clock.run()
         self._check()
         return self._outcome()
@@ -180,6 +180,13 @@ class Driver:
                 yield _Actor(others[0], others, program(others[0]))
 
     # The algorithm
+
+    def _begin(self, actor: _Actor) -> None:
+        self._charge = self._network.call
+        if self._charge:
+            self._work(actor, partial(self._resume, actor))
+        else:
+            self._resume(actor)
 
     def _resume(self, actor: _Actor) -> None:
         self._charge = 0

@@ -103,6 +103,14 @@ def test_a_ring_ends_after_all_its_hops(n: int) -> None:
     assert outcome.hops == outcome.messages == n - 1
 
 
+@pytest.mark.parametrize("topology", ["1x1+1x1", "1x3+1x3"])
+@pytest.mark.parametrize("native", [True, False])
+def test_a_call_costs_its_own_time_before_all_messages(topology: str, native: bool) -> None:
+    shape, case = parse_shape(topology), Case("allreduce", 8, native=native)
+    times = [simulate(shape, Limits(), case, Driver(shape, network(call=call))).time for call in (0, 7 * US)]
+    assert times[1] == times[0] + 7 * US
+
+
 @pytest.mark.parametrize("n", [2, 3, 7])
 def test_a_flat_broadcast_is_as_long_as_the_root_sends(n: int) -> None:
     """Barchet-Estefanel and Mounie: (P - 1) g(m) + L, where o_s is the gap."""
