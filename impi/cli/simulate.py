@@ -11,9 +11,11 @@ from typing import Any, Final, TypeVar
 from rich.console import Console
 from rich.table import Table
 
+from impi.decisions import Decisions
 from impi.errors import UsageError
 from impi.plotting import check_file, check_plot
 from impi.simulate.catalogue import OPERATIONS, Case, check_size, simulate
+from impi.simulate.choices import CHOICES, parse_choices
 from impi.simulate.drive import Driver
 from impi.simulate.measure import MEASURABLE, check_comparable, compare
 from impi.simulate.network import Network, Tier
@@ -35,6 +37,8 @@ examples:
   impi simulate startup --clients 2,8,32 --procs 1000,100000 --hosts proc,node,client
   impi simulate collective barrier,allreduce --clients 2,4,8,16,32 --procs 100000 --latency 5ms
   impi simulate collective bcast --topology 2x2+1x4 --size 8,64K,1M --transfer packets
+  impi simulate collective bcast --size 1M --latency 5ms --collectives bcast=chain/64K
+  impi simulate check bcast,startup --plot check.svg         # beside a real job on this machine
 
 Exit codes: 0; 4 if something was asked wrongly; 130 if interrupted."""
 
@@ -64,6 +68,8 @@ def add_simulate(verbs: argparse._SubParsersAction[argparse.ArgumentParser], tex
         choices=("counted", "packets"),
         help="packets: the real transfer machines, for small jobs; counted: the same packets without octets",
     )
+    one.add_argument("--collectives", default="", metavar="LIST", help=f"other algorithms, of {', '.join(CHOICES)}")
+    one.add_argument("--tuning", type=Path, metavar="FILE", help="algorithms of collectives, by impi tune")
     _add_common(one)
     one.set_defaults(handler=_collective)
     real = parsers.add_parser("check", help="predictions against a real job on this machine", allow_abbrev=False)
@@ -198,7 +204,8 @@ def _collective(options: argparse.Namespace) -> int:
     names = list(OPERATIONS) if options.names == "all" else _list(options.names, str)
     native = options.local == "library"
     sizes = _list(options.size, parse_size)
-    cases = [Case(name, size, options.root, native) for name in names for size in sizes]
+    chosen = parse_choices(options.collectives, _tuning(options.tuning))
+    cases = [Case(name, size, options.root, native, chosen) for name in names for size in sizes]
     places = list(_places(options))
     for shape, _ in places:
         for case in cases:
@@ -210,6 +217,17 @@ def _collective(options: argparse.Namespace) -> int:
             driver = Driver(shape, network, limits, kind=kind, transport=options.transfer)
             rows.append(CollectiveRow(shape, kind, case, simulate(shape, limits, case, driver)))
     return _tell(options, "collective", COLLECTIVE_HEAD, rows, (network, limits))
+
+
+def _tuning(path: Path | None) -> Decisions | None:
+    if path is None:
+        return None
+    try:
+        return Decisions.parse(path.read_bytes())
+    except OSError as error:
+        raise UsageError(f"--tuning {path} cannot be read: {error.strerror}") from None
+    except UsageError as error:
+        raise UsageError(f"--tuning {path}: {error.message}") from None
 
 
 def _check(options: argparse.Namespace) -> int:

@@ -42,8 +42,9 @@ class CollectiveRow:
     def cells(self) -> tuple[str, ...]:
         """As :data:`COLLECTIVE_HEAD`."""
         o = self.outcome
+        algorithm = self.case.algorithm(len(self.shape.clients))
         return (
-            self.case.operation,
+            f"{self.case.operation}={algorithm}" if algorithm else self.case.operation,
             str(self.case.size),
             str(len(self.shape.clients)),
             str(self.shape.size),
@@ -63,6 +64,7 @@ class CollectiveRow:
             "size": self.case.size,
             "root": self.case.root,
             "local": "library" if self.case.native else "messages",
+            "algorithm": self.case.algorithm(len(self.shape.clients)),
             **_place(self.shape, self.kind),
             "time": o.time / SECOND,
             "hops": o.hops,

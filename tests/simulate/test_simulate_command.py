@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from impi.cli.impi import main
+from impi.decisions import Decisions, Rule
 from impi.errors import LaunchError
 from impi.simulate.catalogue import OPERATIONS
 from impi.simulate.measure import fit, fit_sleepers, run_probe
@@ -41,6 +42,15 @@ def test_the_real_machines_say_the_same(tmp_path: Path) -> None:
         assert main([*argv, "--transfer", transfer, "--json", str(file)]) == 0
         rows.append(json.loads(file.read_text())["rows"])
     assert rows[0] == rows[1]
+
+
+def test_a_table_of_decisions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table, file = tmp_path / "tuning.json", tmp_path / "out.json"
+    table.write_text(Decisions.of({"bcast": (Rule("chain", segment=1024),)}).to_json())
+    argv = ["simulate", "collective", "bcast,reduce", "--procs", "8", "--clients", "4", "--size", "2K"]
+    assert main([*argv, "--tuning", str(table), "--collectives", "reduce=flat", "--json", str(file)]) == 0
+    assert [row["algorithm"] for row in json.loads(file.read_text())["rows"]] == ["chain/1024", "flat"]
+    assert "│ bcast=chain/1024 " in capsys.readouterr().out
 
 
 def test_startup(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -79,6 +89,15 @@ def test_a_plot(tmp_path: Path, suffix: str) -> None:
         ("collective bcast --per-node 0", "a node cannot have 0 processes"),
         ("collective bcast --plot x.pdf", "a plot is a file that ends in .svg or .png"),
         ("collective bcast --procs 8 --clients 2 --json /nowhere/at/all", "cannot be written"),
+        ("collective bcast --collectives bcast=masters", "there is no 'bcast=masters' to simulate; the choices are"),
+        ("collective bcast --collectives allgatherv=gathervs", "there is no 'allgatherv=gathervs' to simulate"),
+        ("collective bcast --collectives scatter=masters/8", "scatter=masters has no segment"),
+        ("collective bcast --collectives scatter=chain/8", 'a chain scatter has no "segment"'),
+        ("collective bcast --collectives bcast=chain/x", "'x' is not a size"),
+        ("collective bcast --tuning /nowhere", "--tuning /nowhere cannot be read: No such file"),
+        ("collective bcast --tuning /dev/null", "--tuning /dev/null: no JSON"),
+        ("startup --procs 10000000", "10000000 processes are more than can be simulated; give at most 1000000"),
+        ("collective bcast --size 9999999999999", "is some 76293946 packets, and 4000000 can be simulated"),
         ("collective alltoall --procs 100000", "alltoall among 100000 processes is 9999900000 messages"),
         ("startup --nope", "unrecognized arguments: --nope"),
         ("collective bcast --json .", ". cannot be written; name another file"),
