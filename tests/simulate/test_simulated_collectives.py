@@ -204,6 +204,12 @@ def test_what_nobody_receives_is_an_assertion(shape: str, transport: Any) -> Non
         driver(parse_shape(shape), transport=transport).run(shout)  # type: ignore[arg-type]
 
 
+def test_a_root_that_finds_everything_there_goes_on_without_an_end_of_its_stack() -> None:
+    shape = spread(10_000, 2, 32)
+    outcome = simulate(shape, Limits(), Case("reduce-ordered", 8), driver(shape))
+    assert outcome.messages == 5_000
+
+
 def test_a_hundred_thousand_processes() -> None:
     shape = spread(100_000, 32, 32)
     outcome = simulate(shape, Limits(), Case("allreduce", 8), driver(shape))
