@@ -126,14 +126,14 @@ def fit(measured: dict[str, Any]) -> Network:
     """The network of a machine from what :mod:`impi.simulate.probe` has measured there.
 
     T(m) = o_s + L + m/B + o_r; the octets' share is what a large message takes longer, L what is left of a small one.
-    What a call takes besides its messages is what a root is in it for longer than o_s.
+    What a call takes besides its messages is what a broadcast between two processes takes longer than its message.
     """
     wide = _tier(measured["wide"])
     return Network(
         wide=wide,
         local=_tier(measured["local"]) if "local" in measured else wide,
         combine=round(1 / max(measured["combine"], 1e-12)),
-        call=round(max(measured["call"] - measured["wide"]["send"], 0.0) * SECOND),
+        call=round(max(measured["call"] - measured["wide"]["small"], 0.0) * SECOND),
         cores=len(os.sched_getaffinity(0)),
     )
 

@@ -123,13 +123,13 @@ ASLEEP = {"connect": 40e-6, "accept": 9e-6, "send": 15e-6, "way": 60e-6}
 
 
 def test_what_was_measured_becomes_a_network() -> None:
-    network = fit({"wide": SEEN, "call": 55e-6, "combine": 1e-9})
+    network = fit({"wide": SEEN, "call": 135e-6, "combine": 1e-9})
     tier = network.wide
     assert (tier.send, tier.receive, tier.latency) == (20 * 10**6, 30 * 10**6, 50 * 10**6)
     assert tier.bandwidth == pytest.approx(10**9)
     assert (network.call, network.combine, network.local) == (35 * 10**6, 10**9, tier)
     overlapping = {**SEEN, "send": 100e-6, "receive": 300e-6, "large": 90e-6}
-    network = fit({"wide": overlapping, "local": SEEN, "call": 55e-6, "combine": 0.0})
+    network = fit({"wide": overlapping, "local": SEEN, "call": 95e-6, "combine": 0.0})
     assert (network.wide.send, network.wide.receive, network.wide.latency) == (25 * 10**6, 75 * 10**6, 0)
     assert (network.wide.bandwidth, network.call, network.local) == (0, 0, tier)
 
