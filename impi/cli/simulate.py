@@ -68,7 +68,8 @@ def add_simulate(verbs: argparse._SubParsersAction[argparse.ArgumentParser], tex
         choices=("counted", "packets"),
         help="packets: the real transfer machines, for small jobs; counted: the same packets without octets",
     )
-    one.add_argument("--collectives", default="", metavar="LIST", help=f"other algorithms, of {', '.join(CHOICES)}")
+    others = f"other algorithms, of {', '.join(CHOICES)}; bcast=chain/64K is in segments of 64 KiB"
+    one.add_argument("--collectives", default="", metavar="LIST", help=others)
     one.add_argument("--tuning", type=Path, metavar="FILE", help="algorithms of collectives, by impi tune")
     _add_common(one)
     one.set_defaults(handler=_collective)

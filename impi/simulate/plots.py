@@ -83,4 +83,4 @@ def _points(row: CollectiveRow | StartupRow, axis: str) -> list[tuple[str, float
         parts = {"labels exchanged": o.negotiated, "ready": o.danced}
         return [(f"{part}, hosts per {row.kind}, {place}", time / SECOND) for part, time in parts.items()]
     size = "" if axis == "size" else f" {row.case.size} B"
-    return [(f"{row.case.operation}{size}, {place}", row.outcome.time / SECOND)]
+    return [(f"{row.name}{size}, {place}", row.outcome.time / SECOND)]
