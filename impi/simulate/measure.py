@@ -78,10 +78,12 @@ def check_comparable(shape: Shape, names: Sequence[str], sizes: Sequence[int]) -
     if len(shape.clients) < 2 or shape.size > _MOST:
         raise UsageError(f"a job to compare with has 2 clients or more and at most {_MOST} processes")
     largest = max(sizes)
-    if largest * shape.size > _MOST_OCTETS:
+    # Each process has a piece for each other.
+    most = _MOST_OCTETS // shape.size**2
+    if largest > most:
         raise UsageError(
             f"{largest} octets for each of {shape.size} processes are too many for a job on one machine; "
-            f"give --size up to {_MOST_OCTETS // shape.size}"
+            f"give --size up to {most}"
         )
     for name in names:
         if name != START:
