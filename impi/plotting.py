@@ -1,23 +1,35 @@
-"""What all plots share: matplotlib, which is not always there, and files that are the same for the same run."""
+"""What all plots share: matplotlib, which is not always there, and files that are the same for the same run.
+
+Whether a file can be written is asked before the run whose result it is to hold.
+"""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any, Final
 
 from impi.errors import UsageError
 
-__all__ = ["check_plot", "pyplot", "save_plot"]
+__all__ = ["check_file", "check_plot", "pyplot", "save_plot"]
 
 _KINDS: Final = (".svg", ".png")
+
+
+def check_file(path: Path) -> None:
+    """Raise UsageError now if nothing could be written there, not once all is measured."""
+    folder = path.absolute().parent
+    if not folder.is_dir():
+        raise UsageError(f"{path} cannot be written: there is no folder {folder}")
+    if path.is_dir() or not os.access(path if path.exists() else folder, os.W_OK):
+        raise UsageError(f"{path} cannot be written; name another file")
 
 
 def check_plot(path: Path) -> None:
     """Raise UsageError now if nothing could be drawn into that file."""
     if path.suffix not in _KINDS:
         raise UsageError(f"a plot is a file that ends in .svg or .png, not {path.name!r}")
-    if not path.absolute().parent.is_dir():
-        raise UsageError(f"{path} cannot be written: there is no folder {path.absolute().parent}")
+    check_file(path)
     pyplot()
 
 

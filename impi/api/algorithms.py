@@ -22,9 +22,8 @@ from impi.collectives.tags import (
 from impi.decisions import Decisions, Rule
 from impi.job import REPRODUCIBLE, Job
 from impi.records import record
-from impi.semantics.constants import PROC_NULL, ROOT
+from impi.semantics.constants import INT_MAX, PROC_NULL, ROOT
 from impi.semantics.errors import error
-from impi.vendors.base import INT_MAX
 
 __all__ = ["LARGEST", "Algorithms", "Between", "Role", "Within"]
 

@@ -17,6 +17,7 @@ from impi import __version__
 from impi.bench.rows import Row, row_from_json, row_to_json
 from impi.errors import LaunchError, UsageError
 from impi.launch.prefix import find
+from impi.plotting import check_file
 
 __all__ = ["Report", "check_report", "load", "machine", "save", "versions"]
 
@@ -108,11 +109,7 @@ def save(report: Report, file: Path) -> None:
 
 def check_report(file: Path) -> None:
     """Raise UsageError now if nothing could be written there, not once all is measured."""
-    folder = file.absolute().parent
-    if not folder.is_dir():
-        raise UsageError(f"{file} cannot be written: there is no folder {folder}")
-    if file.is_dir() or not os.access(file if file.exists() else folder, os.W_OK):
-        raise UsageError(f"{file} cannot be written; name another file")
+    check_file(file)
 
 
 def load(file: Path) -> Report:

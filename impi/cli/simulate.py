@@ -11,17 +11,19 @@ from typing import Any, Final, TypeVar
 from rich.console import Console
 from rich.table import Table
 
+from impi.decisions import Decisions
 from impi.errors import UsageError
-from impi.plotting import check_plot
+from impi.plotting import check_file, check_plot
 from impi.simulate.catalogue import OPERATIONS, Case, check_size, simulate
+from impi.simulate.choices import CHOICES, parse_choices
 from impi.simulate.drive import Driver
-from impi.simulate.measure import MEASURABLE, compare
+from impi.simulate.measure import MEASURABLE, check_comparable, compare
 from impi.simulate.network import Network, Tier
-from impi.simulate.plots import draw
+from impi.simulate.plots import draw, draw_comparison
 from impi.simulate.report import COLLECTIVE_HEAD, STARTUP_HEAD, CollectiveRow, StartupRow, as_json
 from impi.simulate.shape import HOSTS, HostKind, Limits, Shape, parse_shape, spread
 from impi.simulate.startup import start_up
-from impi.simulate.units import SECOND, parse_rate, parse_size, parse_time, show_rate, show_time
+from impi.simulate.units import parse_rate, parse_size, parse_time, show_rate, show_time
 
 __all__ = ["add_simulate"]
 
@@ -35,6 +37,8 @@ examples:
   impi simulate startup --clients 2,8,32 --procs 1000,100000 --hosts proc,node,client
   impi simulate collective barrier,allreduce --clients 2,4,8,16,32 --procs 100000 --latency 5ms
   impi simulate collective bcast --topology 2x2+1x4 --size 8,64K,1M --transfer packets
+  impi simulate collective bcast --size 1M --latency 5ms --collectives bcast=chain/64K
+  impi simulate check bcast,startup --plot check.svg         # beside a real job on this machine
 
 Exit codes: 0; 4 if something was asked wrongly; 130 if interrupted."""
 
@@ -64,13 +68,17 @@ def add_simulate(verbs: argparse._SubParsersAction[argparse.ArgumentParser], tex
         choices=("counted", "packets"),
         help="packets: the real transfer machines, for small jobs; counted: the same packets without octets",
     )
+    others = f"other algorithms, of {', '.join(CHOICES)}; bcast=chain/64K is in segments of 64 KiB"
+    one.add_argument("--collectives", default="", metavar="LIST", help=others)
+    one.add_argument("--tuning", type=Path, metavar="FILE", help="algorithms of collectives, by impi tune")
     _add_common(one)
     one.set_defaults(handler=_collective)
     real = parsers.add_parser("check", help="predictions against a real job on this machine", allow_abbrev=False)
-    real.add_argument("names", nargs="?", default=",".join(MEASURABLE), metavar="NAME,...", help="these three")
+    real.add_argument("names", nargs="?", default="all", metavar="NAME,...", help=f"all, or of {', '.join(MEASURABLE)}")
     real.add_argument("--topology", default="1x1+1x1", metavar="TOPO", help="of the job, on this machine (1x1+1x1)")
-    real.add_argument("--size", default="8,64K", metavar="LIST", help="octets, in eights (8,64K)")
+    real.add_argument("--size", default="8,64K", metavar="LIST", help="octets, as in MPI benchmarks (8,64K)")
     real.add_argument("--times", default=100, type=int, metavar="N", help="how often each is timed (100)")
+    _add_outputs(real)
     real.set_defaults(handler=_check)
 
 
@@ -89,6 +97,10 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
     for name, default, text in _NETWORK:
         net.add_argument(f"--{name}", default=default, metavar="X", help=f"{text} ({default})")
     net.add_argument("--cores", default=0, type=int, metavar="N", help="cores of a node; 0: one for each process")
+    _add_outputs(parser)
+
+
+def _add_outputs(parser: argparse.ArgumentParser) -> None:
     out = parser.add_argument_group("the result")
     out.add_argument("--json", type=Path, metavar="FILE", help="write everything there, too")
     out.add_argument("--plot", type=Path, metavar="FILE", help="draw it: .svg or .png")
@@ -103,6 +115,7 @@ _NETWORK: Final = (
     ("local-latency", "500ns", "L within a client"),
     ("local-bandwidth", "10GB/s", "within a client"),
     ("local-overhead", "250ns", "o_s and o_r within a client"),
+    ("call", "0", "processor time of each process for a collective itself"),
     ("combine", "2GB/s", "rate at which a reduction combines"),
     ("route", "20us", "processor time of a host agent for one packet"),
     ("connect", "20us", "processor time of either end of a new connection"),
@@ -128,6 +141,7 @@ def _network(options: argparse.Namespace) -> Network:
             send=local,
             receive=local,
         ),
+        call=parse_time(o.call),
         combine=parse_rate(o.combine),
         route=parse_time(o.route),
         connect=parse_time(o.connect),
@@ -191,7 +205,8 @@ def _collective(options: argparse.Namespace) -> int:
     names = list(OPERATIONS) if options.names == "all" else _list(options.names, str)
     native = options.local == "library"
     sizes = _list(options.size, parse_size)
-    cases = [Case(name, size, options.root, native) for name in names for size in sizes]
+    chosen = parse_choices(options.collectives, _tuning(options.tuning))
+    cases = [Case(name, size, options.root, native, chosen) for name in names for size in sizes]
     places = list(_places(options))
     for shape, _ in places:
         for case in cases:
@@ -205,27 +220,48 @@ def _collective(options: argparse.Namespace) -> int:
     return _tell(options, "collective", COLLECTIVE_HEAD, rows, (network, limits))
 
 
+def _tuning(path: Path | None) -> Decisions | None:
+    if path is None:
+        return None
+    try:
+        return Decisions.parse(path.read_bytes())
+    except OSError as error:
+        raise UsageError(f"--tuning {path} cannot be read: {error.strerror}") from None
+    except UsageError as error:
+        raise UsageError(f"--tuning {path}: {error.message}") from None
+
+
 def _check(options: argparse.Namespace) -> int:
     if options.times < 1:
         raise UsageError(f"--times {options.times}: give at least 1")
-    sizes = _list(options.size, parse_size)
-    network, rows = compare(parse_shape(options.topology), _list(options.names, str), sizes, options.times)
-    # A job without two processes of one client has nothing of its own to say of that.
-    tiers = {"between clients": network.wide, "within a client": network.local}
-    for name, tier in list(tiers.items())[: 1 + (network.local is not network.wide)]:
-        print(
-            f"{name}: L {show_time(tier.latency)}, B {show_rate(tier.bandwidth)}, "
-            f"o_s {show_time(tier.send)}, o_r {show_time(tier.receive)}"
-        )
-    table = Table("collective", "size", "measured", "predicted", "predicted/measured")
-    for row in rows:
-        times = (show_time(round(seconds * SECOND)) for seconds in (row.measured, row.predicted))
-        table.add_row(row.case.operation, str(row.case.size), *times, f"{row.ratio:.2f}")
+    shape, sizes = parse_shape(options.topology), _list(options.size, parse_size)
+    names = list(MEASURABLE) if options.names == "all" else _list(options.names, str)
+    check_comparable(shape, names, sizes)
+    _check_outputs(options)
+    comparison = compare(shape, names, sizes, options.times)
+    for name, network in comparison.networks.items():
+        # A job without two processes of one client has nothing of its own to say of that.
+        tiers = {"between clients": network.wide, "within a client": network.local}
+        for place, tier in list(tiers.items())[: 1 + (network.local is not network.wide)]:
+            call = f", a call {show_time(network.call)}" if network.call else ""
+            print(
+                f"{name}, {place}: L {show_time(tier.latency)}, B {show_rate(tier.bandwidth)}, "
+                f"o_s {show_time(tier.send)}, o_r {show_time(tier.receive)}{call}"
+            )
+    table = Table("what", "size", "measured", "predicted", "predicted/measured")
+    for row in comparison.rows:
+        table.add_row(*row.cells())
     Console().print(table)
+    if options.json is not None:
+        _write(options.json, comparison.as_object())
+    if options.plot is not None:
+        draw_comparison(comparison, options.plot, options.title or f"measured and predicted, {options.topology}")
     return 0
 
 
 def _check_outputs(options: argparse.Namespace) -> None:
+    if options.json is not None:
+        check_file(options.json)
     if options.plot is not None:
         check_plot(options.plot)
 

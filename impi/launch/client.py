@@ -119,6 +119,8 @@ class _Session:
         """The number of the agent behind each of our hosts."""
         self._all_clients = False
         self._submitted = False
+        self._submitted_at = 0.0
+        """By this machine's clock: from here on it is the protocol that takes its time."""
         self._deadline: float | None = None
 
     def __enter__(self) -> _Session:
@@ -215,7 +217,8 @@ class _Session:
         for number in self.control.agents:
             self.control.answer_agent(number, {"job": value, "host": host_of.get(number)})
         doors = {str(host): self.control.agents[number]["door"] for number, host in host_of.items()}
-        self.control.answer({"job": value, "agents": doors, "quirks": values_of(self._options.quirks)})
+        quirks = values_of(self._options.quirks)
+        self.control.answer({"job": value, "agents": doors, "quirks": quirks, "submitted": self._submitted_at})
 
     def _check(self, children: Children, program: Program) -> None:
         """Go one step further where something has come; raise what cannot go on."""
@@ -251,6 +254,7 @@ class _Session:
         else:
             facts = hosts.alone(rank0["procs"])
         representation = b"" if self._options.external32 else hosts.representation(rank0["procs"])
+        self._submitted_at = time.monotonic()
         self._rendezvous.submit(_facts(self._options, facts, int(rank0["tag_ub"]), representation))
 
     def _too_late(self, joined: int) -> str:

@@ -14,6 +14,7 @@ __all__ = [
     "CONGRUENT",
     "ERROR_CLASSES",
     "IDENT",
+    "INT_MAX",
     "PROC_NULL",
     "ROOT",
     "SIMILAR",
@@ -21,6 +22,9 @@ __all__ = [
     "UNDEFINED",
     "UNEQUAL",
 ]
+
+INT_MAX: Final = 2**31 - 1
+"""Most octets of a local collective: counts of libraries may be C ints."""
 
 UNDEFINED: Final = -32766
 ANY_SOURCE: Final = -1

@@ -1,4 +1,7 @@
-"""The collectives that can be simulated: for each, the generator that every process runs."""
+"""The collectives that can be simulated: for each, the generator that every process runs.
+
+Which algorithm that is decides :class:`impi.api.algorithms.Within`, as in a real job.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +10,22 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
-from impi import collectives
-from impi.collectives import Algorithm, Layout, Reduction, is_short
+from impi.api.algorithms import Within
+from impi.collectives import Algorithm, Elements, Reduction, is_short
 from impi.errors import UsageError
+from impi.job import LONG8_VERSION, REPRODUCIBLE, Job
+from impi.simulate.choices import SPECIFIED, Choices
 from impi.simulate.drive import Driver, Outcome
 from impi.simulate.shape import Limits, Shape
-from impi.simulate.values import Blank, Extent, Same, nbytes
+from impi.simulate.values import Blank, Extent, Same, Zeros, nbytes
 
 __all__ = ["MOST_MESSAGES", "OPERATIONS", "Case", "check_size", "simulate"]
 
 MOST_MESSAGES: Final = 4_000_000
-"""Messages of one collective that are simulated; some minutes."""
+"""Packets of one collective that are simulated; some minutes."""
 _MOST_SHARES: Final = 400_000_000
+_MOST_OCTETS: Final = 1 << 30
+"""Of values that are really there."""
 
 
 @dataclass(frozen=True)
@@ -35,41 +42,61 @@ class Case:
     root: int = 0
     native: bool = True
     """Whether the clients' libraries have collectives; else local phases are messages of our own trees."""
+    chosen: Choices = SPECIFIED
+
+    def algorithm(self, clients: int) -> str:
+        """What was chosen for it, as :func:`impi.simulate.choices.parse_choices` reads it; "" for nothing."""
+        return self.chosen.algorithm(self.operation, clients, self.size)
 
 
 class _Setting:
     """What the generators of all processes share."""
 
     def __init__(self, shape: Shape, limits: Limits, case: Case, driver: Driver) -> None:
-        self.layout: Layout = shape.layout()
-        self.limits = limits
         self.case = case
+        self.n = shape.size
+        self._layout = shape.layout()
         self._driver = driver
+        # Who is where the layout says.
+        self._job = Job(
+            version=LONG8_VERSION,
+            nclients=len(shape.clients),
+            hosts=(),
+            procs=(),
+            maxdatalen=limits.datalen,
+            tag_ub=0,
+            xsize=limits.xsize,
+            maxlinear=limits.maxlinear,
+            ackmark=limits.ackmark,
+            hiwater=limits.hiwater,
+            collectives=case.chosen.collectives,
+            decisions=case.chosen.decisions,
+        )
+        rule = case.chosen.rule(case.operation, len(shape.clients), case.size)
+        self._real = rule is not None
 
-    @property
-    def n(self) -> int:
-        return self.layout.size
+    def of(self, rank: int) -> Within:
+        """The algorithms of one process."""
+        return Within(self._layout, rank, self._job, native=self.case.native)
 
     @property
     def size(self) -> int:
         return self.case.size
 
-    @property
-    def like(self) -> int | None:
-        return self.size if self.case.native else None
-
-    @property
-    def short(self) -> bool:
-        return is_short(self.size, self.limits.xsize)
+    @cached_property
+    def whole(self) -> Any:
+        """A value of that size; octets that can be cut where the algorithm that was chosen may."""
+        return memoryview(bytes(self.size)) if self._real else Extent(self.size)
 
     @cached_property
     def packing(self) -> Blank:
-        return Blank(self.size)
+        return Zeros(self.size) if self._real else Blank(self.size)
 
     @cached_property
     def reduction(self) -> Reduction[Any]:
         library = ("SUM", "f8") if self.case.native else None
-        return Reduction(self._combine, library=library)
+        elements: Elements[Any] = Elements(1, nbytes, _part, _join)
+        return Reduction(self._combine, library=library, elements=elements)
 
     @cached_property
     def in_order(self) -> Reduction[Any]:
@@ -85,85 +112,70 @@ class _Setting:
         return Same(Extent(self.size), self.n)
 
 
+def _part(value: Any, start: int, end: int) -> Extent:
+    assert 0 <= start <= end <= nbytes(value)
+    return Extent(end - start)
+
+
+def _join(parts: Any) -> Extent:
+    return Extent(sum(map(nbytes, parts)))
+
+
 _Make = Callable[[_Setting, int], Algorithm[Any]]
 
 
 def _barrier(s: _Setting, rank: int) -> Algorithm[Any]:
-    return collectives.barrier(s.layout, rank, maxlinear=s.limits.maxlinear, native=s.case.native)
+    return s.of(rank).barrier()
 
 
 def _bcast(s: _Setting, rank: int) -> Algorithm[Any]:
-    value = Extent(s.size) if rank == s.case.root else None
-    return collectives.bcast(s.layout, rank, s.case.root, value, maxlinear=s.limits.maxlinear, like=s.like)
+    return s.of(rank).bcast(s.case.root, s.whole if rank == s.case.root else None, s.size)
 
 
 def _reduce(s: _Setting, rank: int) -> Algorithm[Any]:
-    value, root = Extent(s.size), s.case.root
-    return collectives.reduce(
-        s.layout, rank, root, value, s.reduction, maxlinear=s.limits.maxlinear, native=s.case.native
-    )
+    return s.of(rank).reduce(s.case.root, Extent(s.size), s.reduction)
 
 
 def _reduce_ordered(s: _Setting, rank: int) -> Algorithm[Any]:
-    return collectives.reduce(
-        s.layout, rank, s.case.root, Extent(s.size), s.in_order, maxlinear=s.limits.maxlinear, native=s.case.native
-    )
+    return s.of(rank).reduce(s.case.root, Extent(s.size), s.in_order)
 
 
 def _allreduce(s: _Setting, rank: int) -> Algorithm[Any]:
-    return collectives.allreduce(
-        s.layout, rank, Extent(s.size), s.reduction, maxlinear=s.limits.maxlinear, native=s.case.native
-    )
+    return s.of(rank).allreduce(Extent(s.size), s.reduction)
 
 
 def _reduce_scatter(s: _Setting, rank: int) -> Algorithm[Any]:
-    whole = Extent(s.size * s.n)
-    return collectives.reduce_scatter(
-        s.layout, rank, whole, s.reduction, s.parts, maxlinear=s.limits.maxlinear, native=s.case.native
-    )
+    return s.of(rank).reduce_scatter(Extent(s.size * s.n), s.reduction, s.parts)
 
 
 def _scan(s: _Setting, rank: int) -> Algorithm[Any]:
-    return collectives.scan(s.layout, rank, Extent(s.size), s.reduction)
+    return s.of(rank).scan(Extent(s.size), s.reduction)
 
 
 def _exscan(s: _Setting, rank: int) -> Algorithm[Any]:
-    return collectives.exscan(s.layout, rank, Extent(s.size), s.reduction)
+    return s.of(rank).exscan(Extent(s.size), s.reduction)
 
 
 def _gather(s: _Setting, rank: int) -> Algorithm[Any]:
-    piece, packing = s.packing.join([None], [rank]), s.packing
-    return collectives.gather(
-        s.layout,
-        rank,
-        s.case.root,
-        piece,
-        packing,
-        maxlinear=s.limits.maxlinear,
-        short=s.short,
-        native=s.case.native,
-    )
+    return s.of(rank).gather(s.case.root, s.packing.join([None], [rank]), s.packing, s.size)
 
 
 def _gatherv(s: _Setting, rank: int) -> Algorithm[Any]:
     piece: Any = Extent(s.size)
-    return collectives.gatherv(s.layout, rank, s.case.root, piece)
+    return s.of(rank).gatherv(s.case.root, piece)
 
 
 def _scatter(s: _Setting, rank: int) -> Algorithm[Any]:
     pieces = Same(Extent(s.size), s.n) if rank == s.case.root else None
-    return collectives.scatter(s.layout, rank, s.case.root, pieces, like=s.like)
+    return s.of(rank).scatter(s.case.root, pieces, s.packing)
 
 
 def _allgather(s: _Setting, rank: int) -> Algorithm[Any]:
-    piece, packing = s.packing.join([None], [rank]), s.packing
-    return collectives.allgather(
-        s.layout, rank, piece, packing, maxlinear=s.limits.maxlinear, short=s.short, native=s.case.native
-    )
+    return s.of(rank).allgather(s.packing.join([None], [rank]), s.packing, s.size)
 
 
 def _alltoall(s: _Setting, rank: int) -> Algorithm[Any]:
-    return collectives.alltoall(s.layout, rank, Same(Extent(s.size), s.n), alike=s.case.native)
+    return s.of(rank).alltoall(Same(Extent(s.size), s.n), s.packing)
 
 
 OPERATIONS: Final[dict[str, _Make]] = {
@@ -196,6 +208,12 @@ def check_size(shape: Shape, limits: Limits, case: Case) -> None:
             f"alltoall among {n} processes is {n * (n - 1)} messages, and {MOST_MESSAGES} can be simulated; "
             f"give fewer --procs, at most {int(MOST_MESSAGES**0.5)}"
         )
+    packets = _packets(shape, limits, case)
+    if packets > MOST_MESSAGES:
+        raise UsageError(
+            f"{case.operation} of {case.size} octets among {n} processes is some {packets} packets, and "
+            f"{MOST_MESSAGES} can be simulated; give a smaller --size, longer packets (--datalen) or fewer --procs"
+        )
     # Every process lists those of its client there (see impi.collectives.gather).
     packed = case.operation in ("gather", "allgather") and is_short(case.size, limits.xsize)
     if packed and not case.native and sum(len(ranks) ** 2 for ranks in shape.ranks) > _MOST_SHARES:
@@ -203,6 +221,29 @@ def check_size(shape: Shape, limits: Limits, case: Case) -> None:
             f"{case.operation} of short pieces by messages is too much for clients of {len(shape.ranks[0])} processes; "
             "give --local library, more clients or fewer --procs"
         )
+    rule = case.chosen.rule(case.operation, len(shape.clients), case.size)
+    octets = case.size * len(shape.clients) * (n if case.operation == "scatter" else 1)
+    if rule is not None and case.operation in ("bcast", "scatter") and octets > _MOST_OCTETS:
+        raise UsageError(
+            f"a {rule.algorithm} {case.operation} of {case.size} octets among {n} processes moves {octets} real octets,"
+            f" and {_MOST_OCTETS} can be; give --size up to {_MOST_OCTETS * case.size // octets}"
+        )
+
+
+def _packets(shape: Shape, limits: Limits, case: Case) -> int:
+    """About how many a collective sends between clients, acknowledgements left out."""
+    n, clients = shape.size, len(shape.clients)
+    rule = case.chosen.rule(case.operation, clients, case.size)
+    segment = rule.segment if rule is not None and case.operation == "bcast" else 0
+    cut = min(limits.datalen, segment) if segment else limits.datalen
+    each, everything = (max(1, -(-octets // cut)) for octets in (case.size, case.size * n))
+    by_masters = {"barrier": 2, "bcast": 1, "reduce": 1, "allreduce": 2}
+    if case.operation in by_masters:
+        reproducible = REPRODUCIBLE in case.chosen.collectives and case.operation in ("reduce", "allreduce")
+        return (by_masters[case.operation] * clients + reproducible * n) * each
+    if case.operation == "alltoall":
+        return n * (n - 1) * each
+    return n * each + (clients * everything if case.operation in ("allgather", "reduce_scatter") else 0)
 
 
 def simulate(shape: Shape, limits: Limits, case: Case, driver: Driver) -> Outcome:

@@ -163,7 +163,7 @@ class Driver:
         self._program = program
         self._actors = {actor.rank: actor for actor in self._cast(apart)}
         for actor in list(self._actors.values()):
-            self._resume(actor)
+            self._begin(actor)
         self.clock.run()
         self._check()
         return self._outcome()
@@ -181,14 +181,26 @@ class Driver:
 
     # The algorithm
 
+    def _begin(self, actor: _Actor) -> None:
+        self._charge = self._network.call
+        if self._charge:
+            self._work(actor, partial(self._resume, actor))
+        else:
+            self._resume(actor)
+
     def _resume(self, actor: _Actor) -> None:
+        while self._advance(actor):
+            pass
+
+    def _advance(self, actor: _Actor) -> bool:
+        """Let the algorithm go on; whether it can again, as all that it has asked for was there."""
         self._charge = 0
         try:
             steps = actor.algorithm.send(actor.values) if actor.started else next(actor.algorithm)
         except StopIteration as stop:
             actor.result = stop.value
             self._work(actor, partial(self._finish, actor))
-            return
+            return False
         assert steps, "an algorithm never asks for nothing"
         if len(actor.stands_for) > 1 and actor.started:
             actor.history.append(actor.values)
@@ -196,9 +208,13 @@ class Driver:
         if self._charge:
             self._work(actor, _nothing)
         parted = [] if all(isinstance(step, Local) for step in steps) else self._part(actor)
-        self._start(actor, steps)
-        for other, first in parted:
-            self._start(other, first)
+        at_once = self._start(actor, steps)
+        if not parted:
+            return at_once
+        for other, again in [(actor, at_once), *((other, self._start(other, first)) for other, first in parted)]:
+            if again:
+                self._resume(other)
+        return False
 
     def _work(self, actor: _Actor, then: Callable[[], None]) -> None:
         """Call ``then`` when the process has done what it has to do by now, reductions included."""
@@ -224,7 +240,8 @@ class Driver:
     def _finish(self, actor: _Actor) -> None:
         actor.end = self.clock.now
 
-    def _start(self, actor: _Actor, steps: list[Step]) -> None:
+    def _start(self, actor: _Actor, steps: list[Step]) -> bool:
+        """Whether all of ``steps`` are done at once."""
         # One more than there are, so that one that is done at once does not let the algorithm go on.
         actor.open = len(steps) + 1
         actor.values = [None] * sum(not isinstance(step, Send) for step in steps)
@@ -238,7 +255,8 @@ class Driver:
                 self._send(actor, step)
             elif isinstance(step, Local):
                 self._join(actor, step, slot)
-        self._done(actor)
+        actor.open -= 1
+        return actor.open == 0
 
     def _done(self, actor: _Actor) -> None:
         actor.open -= 1

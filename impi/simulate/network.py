@@ -58,6 +58,8 @@ class Network:
     """Between processes of different clients: packets of chapter 3, over the links of the nodes."""
     local: Tier
     """Between processes of one client: the MPI library's own messages. Without contention: its bandwidth is a copy."""
+    call: int = 0
+    """Processor time of each process for a collective itself, before its messages: arguments and buffers."""
     combine: int = 0
     """Octets a second that a reduction combines."""
     route: int = 0

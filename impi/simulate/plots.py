@@ -1,4 +1,5 @@
-"""Curves of a run over the number of clients or processes, as PNG or SVG; by matplotlib, which is not always there."""
+"""What was simulated as PNG or SVG, by matplotlib, which is not always there: curves over the number of clients or
+processes, and predictions beside measurements."""
 
 from __future__ import annotations
 
@@ -7,10 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from impi.plotting import pyplot, save_plot
+from impi.simulate.measure import Comparison
 from impi.simulate.report import CollectiveRow, StartupRow
 from impi.simulate.units import SECOND
 
-__all__ = ["draw"]
+__all__ = ["draw", "draw_comparison"]
 
 
 def draw(rows: Sequence[CollectiveRow | StartupRow], path: Path, title: str) -> None:
@@ -38,6 +40,27 @@ def draw(rows: Sequence[CollectiveRow | StartupRow], path: Path, title: str) -> 
     save_plot(figure, path)
 
 
+def draw_comparison(comparison: Comparison, path: Path, title: str) -> None:
+    """A pair of bars for each row, one with what was measured and one with what was predicted.
+
+    Raises:
+        UsageError: as :func:`draw`.
+    """
+    plt = pyplot()
+    rows = comparison.rows
+    figure, axes = plt.subplots(figsize=(6.4, 1.2 + 0.26 * len(rows)), layout="constrained")
+    for offset, name in ((-0.2, "measured"), (0.2, "predicted")):
+        places = [at + offset for at in range(len(rows))]
+        axes.barh(places, [getattr(row, name) for row in rows], height=0.4, label=name)
+    names = [f"{row.what} {row.size} B" if row.size else row.what for row in rows]
+    axes.set_yticks(range(len(rows)), names, fontsize="small")
+    axes.set(xscale="log", xlabel="seconds", title=title)
+    axes.invert_yaxis()  # the first row is at the top, as in the table
+    axes.grid(visible=True, axis="x", alpha=0.3)
+    axes.legend(fontsize="small")
+    save_plot(figure, path)
+
+
 def _axis(rows: Sequence[CollectiveRow | StartupRow]) -> tuple[str, str]:
     names = {"procs": "processes", "clients": "clients", "size": "octets"}
     for axis, label in names.items():
@@ -60,4 +83,4 @@ def _points(row: CollectiveRow | StartupRow, axis: str) -> list[tuple[str, float
         parts = {"labels exchanged": o.negotiated, "ready": o.danced}
         return [(f"{part}, hosts per {row.kind}, {place}", time / SECOND) for part, time in parts.items()]
     size = "" if axis == "size" else f" {row.case.size} B"
-    return [(f"{row.case.operation}{size}, {place}", row.outcome.time / SECOND)]
+    return [(f"{row.name}{size}, {place}", row.outcome.time / SECOND)]

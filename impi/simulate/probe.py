@@ -1,28 +1,37 @@
-"""A program for ``impirun``: what messages and collectives take in a real job; rank 0 prints it as one line of JSON.
+"""A program for ``impirun``: what messages, collectives and start-up take in a real job; rank 0 prints it as JSON.
 
-Run by :mod:`impi.simulate.measure`. Everything is timed while all processes are awake, and the lowest tenth of times
-counts: sleeping, waking, and what else the machine does is not in the model.
+Run by :mod:`impi.simulate.measure` as ``probe TIMES NAMES SIZES``; without a name only start-up is measured. All
+processes are on one machine and have one clock. Data are octets (MPI_SIGNED_CHAR), so that nothing is converted. All
+are awake, and the lowest tenth of times counts: sleeping, waking, and what else the machine does is not in the model.
+Start-up alone sleeps and wakes.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
-import impi.MPI
+from impi.collectives import Algorithm, Recv, Send
+from impi.engine import bootstrap
+from impi.simulate.sleepers import sleepers
 
-# Its names come from many modules, so that no checker knows them.
-MPI: Any = impi.MPI
+__all__ = ["main"]
 
-_WARM = 20
-_LARGE = 1 << 16
-_BATCH = 3
+_WARM: Final = 20
+_LARGE: Final = 1 << 16
+_CHUNK: Final = 10
+_AHEAD_S: Final = 2e-3
+_TAG: Final = 99
+"""Of no collective."""
+
+_Ways = dict[str, Callable[[], Any]]
 
 
 def _low(times: Sequence[float]) -> float:
@@ -30,83 +39,195 @@ def _low(times: Sequence[float]) -> float:
     return sorted(times)[len(times) // 10] if times else 0.0
 
 
-def _one_way(comm: Any, peer: int, size: int, times: int) -> float:
-    """Half of a round trip of rank 0 with ``peer``."""
-    rank, data = comm.Get_rank(), np.zeros(size, "u1")
-    taken = []
-    comm.Barrier()
-    for _ in range(_WARM + times):
+def _watched(stamps: dict[str, float]) -> None:
+    """Let the steps of this process's start leave their times in ``stamps``, which nobody else wants to know."""
+    module: Any = bootstrap
+    ask, dance = module._ask, module.connect_hosts
+
+    def asking(*args: Any) -> bytes:
+        answer: bytes = ask(*args)
+        stamps.update(answered=time.monotonic(), submitted=json.loads(answer).get("submitted", 0.0))
+        return answer
+
+    def dancing(*args: Any) -> Any:
+        sockets = dance(*args)
+        stamps["danced"] = time.monotonic()
+        return sockets
+
+    module._ask, module.connect_hosts = asking, dancing
+
+
+def _start(comm: Any, stamps: dict[str, float]) -> dict[str, float]:
+    """From when the last client submits its labels until all have the job, and until all have danced."""
+    everybody = comm.allgather(stamps)
+    begin, answered, danced = (
+        max(one.get(name, 0.0) for one in everybody) for name in ("submitted", "answered", "danced")
+    )
+    return {"labels": answered - begin, "ready": danced - begin}
+
+
+def _trips(rank: int, peer: int, size: int, times: int, taken: list[float]) -> Algorithm[None]:
+    """Half of a round trip of rank 0 with ``peer``, each time."""
+    octets = bytes(size)
+    for _ in range(times):
         start = time.monotonic()
         if rank == 0:
-            comm.Send(data, peer)
-            comm.Recv(data, peer)
+            yield [Send(peer, octets, _TAG)]
+            yield [Recv(peer, _TAG)]
             taken.append((time.monotonic() - start) / 2)
         elif rank == peer:
-            comm.Recv(data, 0)
-            comm.Send(data, 0)
-    return _low(taken[_WARM:])
+            yield [Recv(0, _TAG)]
+            yield [Send(0, octets, _TAG)]
 
 
-def _overheads(comm: Any, peer: int, size: int, times: int) -> tuple[float, float]:
-    """o_s: how long a Send takes. o_r: how long a Recv does whose message is there (Kielmann's way)."""
-    rank, data = comm.Get_rank(), np.zeros(size, "u1")
-    taken = []
-    for _ in range(_WARM + times):
-        comm.Barrier()
+def _handling(rank: int, peer: int, times: int, taken: list[float]) -> Algorithm[None]:
+    """At rank 0 how long a Send takes, at ``peer`` how long a Recv does whose message is there (Kielmann's way)."""
+    octets = bytes(8)
+    for _ in range(times):
         if rank == 0:
             start = time.monotonic()
-            comm.Send(data, peer)
+            yield [Send(peer, octets, _TAG)]
             taken.append(time.monotonic() - start)
+            yield [Recv(peer, _TAG)]
         elif rank == peer:
             time.sleep(0.002)
             start = time.monotonic()
-            comm.Recv(data, 0)
+            yield [Recv(0, _TAG)]
             taken.append(time.monotonic() - start)
-    mine = _low(taken[_WARM:])
-    everybody = comm.allgather(mine)
-    return everybody[0], everybody[peer]
+            yield [Send(0, octets, _TAG)]
 
 
-def _each(comm: Any, calls: Sequence[Callable[[], Any]], times: int) -> float:
-    """What one of ``calls`` takes, one behind the other, as in the benchmarks of MPI."""
-    taken = []
-    comm.Barrier()
-    for _ in range(times):
+def _tier(comm: Any, peer: int, times: int) -> dict[str, float]:
+    """What messages of collectives take between rank 0 and ``peer``: sent by the engine, as a collective's steps."""
+
+    def timed(algorithm: Callable[..., Algorithm[None]], *args: int) -> list[float]:
+        taken: list[float] = []
+        comm._begin(algorithm(comm.rank, peer, *args, _WARM + times, taken)).Wait()
+        return taken[_WARM:]
+
+    small, large = (_low(timed(_trips, size)) for size in (8, _LARGE))
+    handling = comm.allgather(_low(timed(_handling)))
+    return {"small": small, "large": large, "send": handling[0], "receive": handling[peer], "octets": _LARGE - 8}
+
+
+def _call(pair: Any, times: int) -> float:
+    """What a broadcast takes from one of two processes to the other: to and fro, as :func:`_trips`."""
+    taken, data = [], np.zeros(8, "i1")
+    pair.Barrier()
+    for _ in range(_WARM + times):
         start = time.monotonic()
-        for _ in range(_BATCH):
-            for call in calls:
-                call()
-        taken.append((time.monotonic() - start) / (_BATCH * len(calls)))
-    return float(comm.allreduce(_low(taken), MPI.MAX))
+        pair.Bcast(data, 0)
+        pair.Bcast(data, 1)
+        taken.append((time.monotonic() - start) / 2)
+    return _low(taken[_WARM:])
+
+
+def _combining(mpi: Any, times: int) -> float:
+    """Seconds for an octet that is combined."""
+    small, large = (
+        _low([_timed(partial(mpi.SUM.Reduce_local, np.ones(n, "i1"), np.ones(n, "i1"))) for _ in range(_WARM + times)])
+        for n in (8, _LARGE)
+    )
+    return max(large - small, 0.0) / (_LARGE - 8)
+
+
+def _timed(call: Callable[[], Any]) -> float:
+    start = time.monotonic()
+    call()
+    return time.monotonic() - start
+
+
+def _at_once(comm: Any, call: Callable[[], Any], times: int) -> float:
+    """What ``call`` takes from when all begin it at once, at a time agreed on, until the last has ended it."""
+    for _ in range(_CHUNK):
+        call()
+    period = 3 * comm.allreduce(max(_timed(call) for _ in range(_CHUNK)), max) + 1e-4
+    taken: list[float] = []
+    while len(taken) < times:
+        begin = comm.bcast(time.monotonic() + _AHEAD_S)
+        for turn in range(min(_CHUNK, times - len(taken))):
+            at = begin + turn * period
+            while time.monotonic() < at:
+                os.sched_yield()
+            call()
+            taken.append(time.monotonic() - at)
+    return _low([max(one) for one in zip(*comm.allgather(taken), strict=True)])
+
+
+def _ways(mpi: Any, size: int) -> _Ways:
+    """Each collective on MPI_COMM_WORLD, with the sizes of :class:`impi.simulate.catalogue.Case`; the root is 0."""
+    comm = mpi.COMM_WORLD
+    n = comm.Get_size()
+    one, other = np.zeros(size, "i1"), np.zeros(size, "i1")
+    many, more = np.zeros(size * n, "i1"), np.zeros(size * n, "i1")
+    ordered = mpi.Op.Create(_first, commute=False)
+    return {
+        "barrier": comm.Barrier,
+        "bcast": partial(comm.Bcast, one, 0),
+        "gather": partial(comm.Gather, one, many, 0),
+        "gatherv": partial(comm.Gatherv, one, [many, [size] * n], 0),
+        "scatter": partial(comm.Scatter, many, one, 0),
+        "allgather": partial(comm.Allgather, one, many),
+        "alltoall": partial(comm.Alltoall, many, more),
+        "reduce": partial(comm.Reduce, one, other, mpi.SUM, 0),
+        "reduce-ordered": partial(comm.Reduce, one, other, ordered, 0),
+        "allreduce": partial(comm.Allreduce, one, other, mpi.SUM),
+        "reduce_scatter": partial(comm.Reduce_scatter, many, one, [size] * n, mpi.SUM),
+        "scan": partial(comm.Scan, one, other, mpi.SUM),
+        "exscan": partial(comm.Exscan, one, other, mpi.SUM),
+    }
+
+
+def _first(invec: Any, inoutvec: Any, _datatype: Any) -> None:
+    """An operation whose order matters."""
+    inoutvec[:] = invec
+
+
+def _round(mpi: Any, names: Sequence[str], sizes: Sequence[int], times: int) -> dict[str, Any]:
+    """Everything but start-up, once."""
+    comm = mpi.COMM_WORLD
+    clients = comm.allgather(comm.Get_attr(mpi.IMPI_CLIENT_COLOR))
+    peer = next(rank for rank, client in enumerate(clients) if client != clients[0])
+    pair = comm.Split(0 if comm.rank in (0, peer) else mpi.UNDEFINED, comm.rank)
+    result: dict[str, Any] = {"wide": _tier(comm, peer, times), "combine": _combining(mpi, times)}
+    if clients.count(clients[0]) > 1:
+        result["local"] = _tier(comm, clients.index(clients[0], 1), times)
+    if pair != mpi.COMM_NULL:
+        result["call"] = _call(pair, times)
+        result["sleepers"] = sleepers(pair, times)
+        pair.Free()
+    result["rows"] = rows = []
+    for size in sizes:
+        ways = _ways(mpi, size)
+        for name in names:
+            if name in ways and not (name == "barrier" and size != sizes[0]):
+                rows.append({"name": name, "size": size, "time": _at_once(comm, ways[name], times)})
+    return result
+
+
+def _least(one: Any, other: Any) -> Any:
+    """The lower of all numbers in two results of one form."""
+    if isinstance(one, dict):
+        return {name: _least(value, other[name]) for name, value in one.items()}
+    if isinstance(one, list):
+        return [_least(*both) for both in zip(one, other, strict=True)]
+    return min(one, other)
 
 
 def main() -> None:
     """Measure."""
-    times, names, sizes = int(sys.argv[1]), sys.argv[2].split(","), [int(s) for s in sys.argv[3].split(",")]
-    comm = MPI.COMM_WORLD
-    clients = comm.allgather(comm.Get_attr(MPI.IMPI_CLIENT_COLOR))
-    result: dict[str, Any] = {}
-    peers = {"wide": [r for r, c in enumerate(clients) if c != clients[0]], "local": [r for r, c in enumerate(clients)]}
-    peers["local"] = [r for r in peers["local"] if r and r not in peers["wide"]]
-    for tier, ranks in peers.items():
-        if ranks:
-            small, large = (_one_way(comm, ranks[0], size, times) for size in (8, _LARGE))
-            send, receive = _overheads(comm, ranks[0], 8, times)
-            result[tier] = {"small": small, "large": large, "send": send, "receive": receive, "octets": _LARGE - 8}
-    rows = []
-    for name in names:
-        for size in sizes[:1] if name == "barrier" else sizes:
-            data, into = np.zeros(max(1, size // 8)), np.zeros(max(1, size // 8))
-            # A root does not wait for the others; two in turn wait for each other.
-            roots = (0, comm.Get_size() - 1)
-            calls: dict[str, list[Callable[[], Any]]] = {
-                "barrier": [comm.Barrier],
-                "bcast": [partial(comm.Bcast, data, root) for root in roots],
-                "allreduce": [partial(comm.Allreduce, data, into)],
-            }
-            rows.append({"name": name, "size": data.nbytes, "time": _each(comm, calls[name], times)})
-    result["rows"] = rows
-    if comm.Get_rank() == 0:
+    times, names, sizes = int(sys.argv[1]), sys.argv[2], [int(s) for s in sys.argv[3].split(",")]
+    stamps: dict[str, float] = {}
+    _watched(stamps)
+    import impi.MPI  # joins the job
+
+    mpi: Any = impi.MPI  # its names come from many modules, so that no checker knows them
+    result: dict[str, Any] = {"start": _start(mpi.COMM_WORLD, stamps)}
+    if names:
+        # In two rounds, because what disturbs comes and goes.
+        half = (times + 1) // 2
+        result |= _least(*(_round(mpi, names.split(","), sizes, half) for _ in range(2)))
+    if mpi.COMM_WORLD.Get_rank() == 0:
         print("measured " + json.dumps(result), flush=True)
 
 

@@ -39,11 +39,17 @@ class CollectiveRow:
     case: Case
     outcome: Outcome
 
+    @property
+    def name(self) -> str:
+        """The operation, and the algorithm where one was chosen: ``bcast=chain/65536``."""
+        algorithm = self.case.algorithm(len(self.shape.clients))
+        return f"{self.case.operation}={algorithm}" if algorithm else self.case.operation
+
     def cells(self) -> tuple[str, ...]:
         """As :data:`COLLECTIVE_HEAD`."""
         o = self.outcome
         return (
-            self.case.operation,
+            self.name,
             str(self.case.size),
             str(len(self.shape.clients)),
             str(self.shape.size),
@@ -63,6 +69,7 @@ class CollectiveRow:
             "size": self.case.size,
             "root": self.case.root,
             "local": "library" if self.case.native else "messages",
+            "algorithm": self.case.algorithm(len(self.shape.clients)),
             **_place(self.shape, self.kind),
             "time": o.time / SECOND,
             "hops": o.hops,

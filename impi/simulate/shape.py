@@ -14,10 +14,24 @@ from impi.job import LONG8_VERSION, Host, Job, Proc
 from impi.startup import DEFAULT_ACKMARK, DEFAULT_DATALEN, DEFAULT_HIWATER, MAX_CLIENTS
 from impi.startup.agree import DEFAULT_MAXLINEAR, DEFAULT_XSIZE
 
-__all__ = ["DEFAULT_LIMITS", "HOSTS", "HostKind", "Limits", "Shape", "WideLayout", "address", "parse_shape", "spread"]
+__all__ = [
+    "DEFAULT_LIMITS",
+    "HOSTS",
+    "MOST_PROCS",
+    "HostKind",
+    "Limits",
+    "Shape",
+    "WideLayout",
+    "address",
+    "parse_shape",
+    "spread",
+]
 
 HostKind: TypeAlias = Literal["proc", "node", "client"]
 HOSTS: Final[tuple[HostKind, ...]] = get_args(HostKind)
+
+MOST_PROCS: Final = 1_000_000
+"""Of a job that is simulated: one figure takes up to some minutes then, and 7 GB."""
 
 _CLIENT: Final = re.compile(r"([1-9]\d{0,5})x([1-9]\d{0,5})", re.ASCII)
 
@@ -150,7 +164,9 @@ def parse_shape(text: str) -> Shape:
             raise UsageError(
                 f"topology {text!r}: {part!r} is not NODESxPROCS; write a client with 2 nodes of 4 procs as 2x4"
             )
+        _check_many(int(match[2]) * int(match[1]))
         clients.append((int(match[2]),) * int(match[1]))
+    _check_many(sum(map(sum, clients)))
     return Shape(tuple(clients))
 
 
@@ -158,10 +174,16 @@ def spread(procs: int, clients: int, per_node: int) -> Shape:
     """``procs`` processes over ``clients`` clients as evenly as can be, ``per_node`` on a node. Raises UsageError."""
     if not 1 <= clients <= procs:
         raise UsageError(f"{procs} processes cannot be spread over {clients} clients; each needs one")
+    _check_many(procs)
     if per_node < 1:
         raise UsageError(f"a node cannot have {per_node} processes; give at least 1")
     shares = [procs // clients + (c < procs % clients) for c in range(clients)]
     return Shape(tuple((per_node,) * (n // per_node) + ((n % per_node,) if n % per_node else ()) for n in shares))
+
+
+def _check_many(procs: int) -> None:
+    if procs > MOST_PROCS:
+        raise UsageError(f"{procs} processes are more than can be simulated; give at most {MOST_PROCS}")
 
 
 class _Run(tuple[int, ...]):

@@ -16,7 +16,7 @@ from impi.simulate.clock import Clock, Workers
 from impi.simulate.dance import Dance, dance
 from impi.simulate.fabric import Links
 from impi.simulate.local import phase_times
-from impi.simulate.network import Network
+from impi.simulate.network import Network, Tier
 from impi.simulate.shape import DEFAULT_LIMITS, HostKind, Limits, Shape, address
 from impi.simulate.values import Extent
 from impi.startup import (
@@ -33,7 +33,7 @@ from impi.startup import (
 )
 from impi.wire import Command, encode_command
 
-__all__ = ["StartUp", "start_up"]
+__all__ = ["StartUp", "exchange_once", "start_up"]
 
 _SERVER: Final = 0
 _PORT: Final = 5000
@@ -163,6 +163,14 @@ def start_up(shape: Shape, network: Network, kind: HostKind = "proc", limits: Li
         job_octets=octets,
         dance=danced,
     )
+
+
+def exchange_once(clients: int) -> int:
+    """Exchange all labels between so many clients, without a network; the number of commands."""
+    tier = Tier(latency=0, bandwidth=0, send=0, receive=0)
+    exchange = _Exchange(Shape(((1,),) * clients), Network(wide=tier, local=tier), "proc", DEFAULT_LIMITS)
+    exchange.run()
+    return exchange.commands
 
 
 def _facts(shape: Shape, client: int, kind: HostKind, limits: Limits) -> ClientFacts:

@@ -75,8 +75,8 @@ def show_size(octets: int) -> str:
 
 
 def show_rate(octets: int) -> str:
-    """As :func:`show_size`, a second."""
-    return f"{show_size(octets)}/s"
+    """As :func:`show_size`, a second; 0 is no limit."""
+    return f"{show_size(octets)}/s" if octets else "no limit"
 
 
 def _show(value: int, units: tuple[tuple[str, int], ...]) -> str:

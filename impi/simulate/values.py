@@ -8,7 +8,7 @@ from typing import Any, overload
 
 from impi.collectives import Fixed, Octets
 
-__all__ = ["Blank", "Extent", "Same", "nbytes"]
+__all__ = ["Blank", "Extent", "Same", "Zeros", "nbytes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,3 +62,13 @@ class Blank(Fixed):
         """As many pieces as there are ranks."""
         assert nbytes(octets) == self.size * len(ranks), "pieces were lost"
         return Same(Extent(self.size), len(ranks))
+
+
+class Zeros(Blank):
+    """The same with octets that are there, for algorithms that cut what they have received and join it again."""
+
+    __slots__ = ()
+
+    def join(self, pieces: Sequence[Any], ranks: Sequence[int]) -> Any:
+        """As many zeros."""
+        return memoryview(bytes(self.size * len(ranks)))

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any, Final, NoReturn, Protocol
 
+from impi.semantics.constants import INT_MAX
+
 # fmt: off
 __all__ = [
     "INT_MAX", "REDUCIBLE", "REDUCTIONS", "Arrival", "Counter", "LocalCollectives", "LocalComm", "Pending", "Prompt",
@@ -16,8 +18,6 @@ __all__ = [
 ]
 # fmt: on
 
-INT_MAX: Final = 2**31 - 1
-"""Most octets of a local collective: counts of libraries may be C ints."""
 REDUCIBLE: Final = frozenset(["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8", "c8", "c16"])
 """The elements that :class:`LocalCollectives` can reduce: numpy's kind and octets, in native order."""
 REDUCTIONS: Final = frozenset(["MAX", "MIN", "SUM", "PROD", "LAND", "BAND", "LOR", "BOR", "LXOR", "BXOR"])

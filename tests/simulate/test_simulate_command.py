@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from impi.cli.impi import main
-from impi.errors import UsageError
-from impi.simulate.measure import compare, fit
+from impi.decisions import Decisions, Rule
+from impi.errors import LaunchError
+from impi.simulate.catalogue import OPERATIONS
+from impi.simulate.measure import fit, fit_sleepers, run_probe
 from impi.simulate.shape import parse_shape
 from impi.simulate.units import SECOND
 
@@ -42,6 +44,15 @@ def test_the_real_machines_say_the_same(tmp_path: Path) -> None:
     assert rows[0] == rows[1]
 
 
+def test_a_table_of_decisions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table, file = tmp_path / "tuning.json", tmp_path / "out.json"
+    table.write_text(Decisions.of({"bcast": (Rule("chain", segment=1024),)}).to_json())
+    argv = ["simulate", "collective", "bcast,reduce", "--procs", "8", "--clients", "4", "--size", "2K"]
+    assert main([*argv, "--tuning", str(table), "--collectives", "reduce=flat", "--json", str(file)]) == 0
+    assert [row["algorithm"] for row in json.loads(file.read_text())["rows"]] == ["chain/1024", "flat"]
+    assert "│ bcast=chain/1024 " in capsys.readouterr().out
+
+
 def test_startup(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "out.json"
     argv = ["simulate", "startup", "--clients", "3", "--procs", "12", "--hosts", "proc,client", "--json", str(file)]
@@ -55,8 +66,10 @@ def test_a_plot(tmp_path: Path, suffix: str) -> None:
     pytest.importorskip("matplotlib", reason="matplotlib is not here: pip install 'impilab[plots]'")
     file = tmp_path / f"plot.{suffix}"
     argv = ["simulate", "collective", "bcast", "--clients", "2,4", "--procs", "8", "--plot", str(file)]
+    argv += ["--collectives", "bcast=chain"]
     assert main(argv) == 0
     first = file.read_bytes()
+    assert suffix == "png" or b"bcast=chain 8 B, 8 procs" in first
     assert main(argv) == 0
     assert file.read_bytes() == first
 
@@ -78,9 +91,24 @@ def test_a_plot(tmp_path: Path, suffix: str) -> None:
         ("collective bcast --per-node 0", "a node cannot have 0 processes"),
         ("collective bcast --plot x.pdf", "a plot is a file that ends in .svg or .png"),
         ("collective bcast --procs 8 --clients 2 --json /nowhere/at/all", "cannot be written"),
+        ("collective bcast --collectives bcast=masters", "there is no 'bcast=masters' to simulate; the choices are"),
+        ("collective bcast --collectives allgatherv=gathervs", "there is no 'allgatherv=gathervs' to simulate"),
+        ("collective bcast --collectives scatter=masters/8", "scatter=masters has no segment"),
+        ("collective bcast --collectives scatter=chain/8", 'a chain scatter has no "segment"'),
+        ("collective bcast --collectives bcast=chain/x", "'x' is not a size"),
+        ("collective bcast --tuning /nowhere", "--tuning /nowhere cannot be read: No such file"),
+        ("collective bcast --tuning /dev/null", "--tuning /dev/null: no JSON"),
+        ("startup --procs 10000000", "10000000 processes are more than can be simulated; give at most 1000000"),
+        ("collective bcast --size 9999999999999", "is some 76293946 packets, and 4000000 can be simulated"),
         ("collective alltoall --procs 100000", "alltoall among 100000 processes is 9999900000 messages"),
         ("startup --nope", "unrecognized arguments: --nope"),
-        ("check reduce", "'reduce' is not measured"),
+        ("collective bcast --json .", ". cannot be written; name another file"),
+        ("startup --json /nowhere/at/all", "there is no folder /nowhere/at"),
+        ("check nope", "'nope' is not measured; there are startup, barrier,"),
+        ("check --size 1G", "1073741824 octets for each of 2 processes are too many"),
+        ("check --topology 1x40+1x40", "at most 64"),
+        ("check --json /nowhere/at/all", "there is no folder /nowhere/at"),
+        ("check --plot x.pdf", "a plot is a file that ends in .svg or .png"),
         ("check --topology 1x2", "2 clients or more"),
         ("check --times 0", "--times 0"),
         ("", "required: WHAT"),
@@ -92,23 +120,59 @@ def test_a_mistake_is_one_sentence(argv: str, sentence: str, capsys: pytest.Capt
     assert err.count("\n") == 1 and err.startswith("impi simulate: ") and sentence in err
 
 
+SEEN = {"small": 100e-6, "large": 150e-6, "send": 20e-6, "receive": 30e-6, "octets": 50_000}
+ASLEEP = {"connect": 40e-6, "accept": 9e-6, "send": 15e-6, "way": 60e-6}
+
+
 def test_what_was_measured_becomes_a_network() -> None:
-    seen = {"small": 100e-6, "large": 150e-6, "send": 20e-6, "receive": 30e-6, "octets": 50_000}
-    tier = fit({"wide": seen}).wide
+    network = fit({"wide": SEEN, "call": 135e-6, "combine": 1e-9})
+    tier = network.wide
     assert (tier.send, tier.receive, tier.latency) == (20 * 10**6, 30 * 10**6, 50 * 10**6)
     assert tier.bandwidth == pytest.approx(10**9)
-    overlapping = fit({"wide": {**seen, "send": 100e-6, "receive": 300e-6}}).wide
-    assert (overlapping.send, overlapping.receive, overlapping.latency) == (25 * 10**6, 75 * 10**6, 0)
+    assert (network.call, network.combine, network.local) == (35 * 10**6, 10**9, tier)
+    overlapping = {**SEEN, "send": 100e-6, "receive": 300e-6, "large": 90e-6}
+    network = fit({"wide": overlapping, "local": SEEN, "call": 95e-6, "combine": 0.0})
+    assert (network.wide.send, network.wide.receive, network.wide.latency) == (25 * 10**6, 75 * 10**6, 0)
+    assert (network.wide.bandwidth, network.call, network.local) == (0, 0, tier)
 
 
-def test_a_real_job_is_measured_and_predicted() -> None:
+def test_who_sleeps_wakes_up_as_a_part_of_receiving() -> None:
+    network = fit_sleepers({"wide": SEEN, "sleepers": ASLEEP})
+    tier = network.wide
+    assert (tier.latency, tier.send, network.connect) == (20 * 10**6, 15 * 10**6, 9 * 10**6)
+    assert 25 * 10**6 < tier.receive < SECOND
+    quick = fit_sleepers({"wide": SEEN, "sleepers": {**ASLEEP, "send": 70e-6}})
+    assert quick.wide.latency == 0
+
+
+def test_every_collective_and_start_up_are_measured_and_predicted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """That there are figures; how good they are depends on what else the machine does."""
-    network, rows = compare(parse_shape("1x2+1x1"), ["barrier", "bcast"], [8, 4096], 3)
-    assert [(row.case.operation, row.case.size) for row in rows] == [("barrier", 0), ("bcast", 8), ("bcast", 4096)]
-    assert all(0 < row.measured < 60 and 0 < row.predicted < 60 for row in rows)
-    assert network.wide.hop(8) > 0 and network.local.hop(8) < SECOND
+    file, plot = tmp_path / "out.json", tmp_path / "out.svg"
+    pytest.importorskip("matplotlib", reason="matplotlib is not here: pip install 'impilab[plots]'")
+    argv = ["check", "all", "--topology", "1x2+1x1", "--size", "7,4096", "--times", "3"]
+    assert main(["simulate", *argv, "--json", str(file), "--plot", str(plot)]) == 0
+    out, result = capsys.readouterr().out, json.loads(file.read_text())
+    rows = {(row["what"], row["size"]) for row in result["rows"]}
+    sized = {(name, size) for name in OPERATIONS for size in (7, 4096) if name != "barrier"}
+    assert rows == {("startup: labels", 0), ("startup: ready", 0), ("barrier", 0)} | sized
+    assert len(result["rows"]) == len(rows)
+    for row in result["rows"]:
+        assert 0 < row["measured"] < 60 and 0 < row["predicted"] < 60
+        assert row["ratio"] == pytest.approx(row["predicted"] / row["measured"])
+    assert result["networks"].keys() == {"startup", "collectives"}
+    assert "collectives, within a client: L " in out and out.count("reduce-ordered") == 2
+    assert "reduce-ordered 7 B" in plot.read_text() and "measured" in plot.read_text()
 
 
-def test_a_job_that_cannot_be_compared() -> None:
-    with pytest.raises(UsageError, match="at most 64"):
-        compare(parse_shape("1x40+1x40"), ["barrier"], [8], 1)
+def test_start_up_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", "check", "startup", "--times", "1"]) == 0
+    out = capsys.readouterr().out
+    assert "startup: ready" in out and "collectives" not in out
+
+
+def test_what_the_job_says_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("impi.simulate.measure._PROBE", "impi.simulate.nothing")
+    with pytest.raises(LaunchError, match=r"job to compare with failed; it said: .*nothing"):
+        run_probe(parse_shape("1x1+1x1"), ["barrier"], [8], 1)

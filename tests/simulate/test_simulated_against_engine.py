@@ -14,23 +14,34 @@ from hypothesis import strategies as st
 from simulate_world import driver
 
 from impi.collectives import (
+    SHAPES,
     Algorithm,
+    Elements,
     Fixed,
     Layout,
     Reduction,
     allgather,
     allreduce,
+    allreduce_by_elimination,
+    alltoall,
+    alltoall_by_masters,
     barrier,
     bcast,
+    bcast_over,
     gather,
     is_short,
+    reduce_by_elimination,
+    reproducible_reduce,
     scan,
     scatter,
+    scatter_by_masters,
+    scatter_over,
 )
 from impi.collectives import reduce as reduce_
 from impi.engine.collective import CollectiveOperation, OctetCodec
 from impi.engine.engine import Engine
 from impi.simulate.catalogue import Case, simulate
+from impi.simulate.choices import SPECIFIED, parse_choices
 from impi.simulate.messages import Message
 from impi.simulate.shape import Limits, Shape
 from impi.transfer import Transfer
@@ -45,6 +56,10 @@ Sent = Counter[tuple[int, int, int, int]]
 """How many messages (source, destination, tag, octets) were sent between clients."""
 
 TOTAL: Reduction[Any] = Reduction(lambda a, b: bytes(b))
+PARTS: Reduction[Any] = Reduction(
+    lambda a, b: bytes(b), elements=Elements(1, len, lambda value, start, end: value[start:end], b"".join)
+)
+XSIZE = 100
 RUNS: dict[str, Callable[[Layout, int, Limits, int], Algorithm[Any]]] = {
     "barrier": lambda lay, r, lim, size: barrier(lay, r, maxlinear=lim.maxlinear),
     "bcast": lambda lay, r, lim, size: bcast(lay, r, 0, bytes(size), maxlinear=lim.maxlinear),
@@ -58,6 +73,24 @@ RUNS: dict[str, Callable[[Layout, int, Limits, int], Algorithm[Any]]] = {
     "allgather": lambda lay, r, lim, size: allgather(
         lay, r, bytes(size), Fixed(size), maxlinear=lim.maxlinear, short=is_short(size, lim.xsize)
     ),
+}
+
+
+TUNED: dict[str, Callable[[Layout, int, int], Algorithm[Any]]] = {
+    "bcast=chain/24": lambda lay, r, size: bcast_over(SHAPES["chain"], lay, r, 0, bytes(size), size, segment=24),
+    "bcast=flat": lambda lay, r, size: bcast_over(SHAPES["flat"], lay, r, 0, bytes(size), size),
+    "scatter=binomial": lambda lay, r, size: scatter_over(
+        SHAPES["binomial"], lay, r, 0, [bytes(size)] * lay.size, Fixed(size)
+    ),
+    "scatter=masters": lambda lay, r, size: scatter_by_masters(lay, r, 0, [bytes(size)] * lay.size, Fixed(size)),
+    "alltoall=masters": lambda lay, r, size: (
+        alltoall_by_masters(lay, r, [bytes(size)] * lay.size, Fixed(size))
+        if is_short(size, XSIZE)
+        else alltoall(lay, r, [bytes(size)] * lay.size)
+    ),
+    "reduce=elimination/16": lambda lay, r, size: reduce_by_elimination(lay, r, 0, bytes(size), PARTS, threshold=16),
+    "allreduce=elimination": lambda lay, r, size: allreduce_by_elimination(lay, r, bytes(size), PARTS, threshold=0),
+    "reduce=reproducible": lambda lay, r, size: reproducible_reduce(lay, r, 0, bytes(size), TOTAL),
 }
 
 
@@ -76,7 +109,10 @@ def sent_by_engines(shape: Shape, limits: Limits, operation: str, size: int) -> 
     def program(engine: Engine) -> None:
         context = engine.make_context(0, range(len(job.procs)))
         engine.open(context)
-        algorithm = RUNS[operation](layout, engine.rank, limits, size)
+        if operation in TUNED:
+            algorithm = TUNED[operation](layout, engine.rank, size)
+        else:
+            algorithm = RUNS[operation](layout, engine.rank, limits, size)
         running = CollectiveOperation(engine, context, algorithm, OctetCodec())
         engine.wait(lambda: running.done)
 
@@ -102,20 +138,22 @@ def sent_in_simulation(shape: Shape, limits: Limits, operation: str, size: int) 
         original(message)
 
     driving._transport.send = spy  # type: ignore[method-assign]
-    outcome = simulate(shape, limits, Case(operation, size, native=False), driving)
+    chosen = parse_choices(operation) if operation in TUNED else SPECIFIED
+    case = Case(operation.partition("=")[0], size, native=False, chosen=chosen)
+    outcome = simulate(shape, limits, case, driving)
     assert sent.total() == outcome.messages
     return sent
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=60)
 @given(
     st.lists(st.integers(1, 3), min_size=2, max_size=4),
-    st.sampled_from(sorted(RUNS)),
+    st.sampled_from([*RUNS, *TUNED]),
     st.sampled_from([0, 8, 65, 200]),
     st.integers(0, 4),
 )
 def test_the_engine_sends_what_was_simulated(clients: list[int], operation: str, size: int, maxlinear: int) -> None:
     shape = Shape(tuple((n,) for n in clients))
-    limits = Limits(datalen=64, ackmark=2, hiwater=4, maxlinear=maxlinear, xsize=100)
+    limits = Limits(datalen=64, ackmark=2, hiwater=4, maxlinear=maxlinear, xsize=XSIZE)
     predicted = sent_in_simulation(shape, limits, operation, size)
     assert predicted == sent_by_engines(shape, limits, operation, size)

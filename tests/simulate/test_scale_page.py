@@ -1,0 +1,52 @@
+"""examples/scale: what the page says its commands print is what they print."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from impi.cli.impi import main
+from impi.simulate.shape import DEFAULT_LIMITS
+from impi.simulate.units import SECOND, show_time
+
+PAGE = (Path(__file__).parent.parent.parent / "examples" / "scale" / "README.md").read_text()
+COMMANDS = re.findall(r"^ +impi (simulate [^#\n]+?) +# (.+)$", PAGE, re.MULTILINE)
+SECONDS = {"startup": "danced", "collective": "time"}
+
+
+def rows_of(command: str, tmp_path: Path) -> list[dict[str, Any]]:
+    file = tmp_path / "out.json"
+    assert main([*shlex.split(command), "--json", str(file)]) == 0
+    return json.loads(file.read_text())["rows"]  # type: ignore[no-any-return]
+
+
+def shown(seconds: float) -> str:
+    return show_time(round(seconds * SECOND))
+
+
+@pytest.mark.parametrize(("command", "figures"), COMMANDS)
+def test_a_command_prints_what_the_page_says(command: str, figures: str, tmp_path: Path) -> None:
+    name = SECONDS[command.split()[1]]
+    rows = rows_of(command, tmp_path)
+    assert ", ".join(shown(row[name]) for row in rows) == figures
+    if name == "danced":
+        lines = [
+            f"| `--hosts {row['hosts']}` | {shown(row['negotiated'])} | {shown(row['danced'])} "
+            f"| {row['connections']:,} | {row['most_connections']:,} |".replace(",", " ")
+            for row in rows
+        ]
+        assert "\n".join(lines) in PAGE
+
+
+def test_the_page_has_commands_and_the_defaults_of_a_job() -> None:
+    assert len(COMMANDS) > 15
+    text = " ".join(PAGE.split())
+    octets = DEFAULT_LIMITS.hiwater * DEFAULT_LIMITS.datalen
+    assert f": {DEFAULT_LIMITS.hiwater} of {DEFAULT_LIMITS.datalen >> 10} KiB, {octets >> 20} MiB a round trip" in text
+    assert f"default limit for stars, {DEFAULT_LIMITS.maxlinear} masters," in text
+    assert f"gather of {DEFAULT_LIMITS.xsize >> 10} KB and more" in text
