@@ -34,6 +34,7 @@ from impi.records import values_of
 from impi.startup.client import ALL_VERSIONS, STRICT_VERSIONS, Joined, Negotiated
 from impi.startup.facts import ClientFacts, HostFacts
 from impi.vendors import VENDORS, interfaces
+from impi.vendors.dial import plain
 
 __all__ = ["ClientOptions", "run_client"]
 
@@ -384,6 +385,6 @@ def _numeric(host: str, one_node: bool) -> str:
 
 def _address(name: str) -> str:
     try:
-        return str(socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)[0][4][0])
+        return str(socket.getaddrinfo(plain(name), None, type=socket.SOCK_STREAM)[0][4][0])
     except OSError as error:
         raise UsageError(f"{name} has no address: {error.strerror}") from None

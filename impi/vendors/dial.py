@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 
-__all__ = ["connect", "dial"]
+__all__ = ["connect", "dial", "plain"]
 
 
 def dial(endpoint: str, timeout_s: float) -> socket.socket:
@@ -15,6 +15,17 @@ def dial(endpoint: str, timeout_s: float) -> socket.socket:
 
 def connect(host: str, port: int, timeout_s: float) -> socket.socket:
     """As :func:`socket.create_connection`."""
-    # Of names as text the socket module asks its table of international ones first, and that takes 2 ms to load.
-    name = host.encode("ascii") if host.isascii() else host
-    return socket.create_connection((name, port), timeout_s)  # type: ignore[arg-type]  # it takes octets, too
+    return socket.create_connection((plain(host), port), timeout_s)  # type: ignore[arg-type]  # it takes octets, too
+
+
+def plain(host: str) -> bytes:
+    """A name as it is asked for. Given text, the socket module loads a table of international names in any case, which
+    takes some ms.
+
+    Raises:
+        OSError: it can be nobody's name.
+    """
+    try:
+        return host.encode("ascii" if host.isascii() else "idna")
+    except UnicodeError:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known") from None

@@ -1,0 +1,44 @@
+"""Connecting by names and addresses."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from impi.vendors.dial import connect, dial, plain
+
+
+@pytest.mark.parametrize("family", [socket.AF_INET, socket.AF_INET6])
+def test_addresses(family: socket.AddressFamily) -> None:
+    address = "127.0.0.1" if family == socket.AF_INET else "::1"
+    with socket.create_server((address, 0), family=family) as server:
+        port = server.getsockname()[1]
+        where = f"[{address}]:{port}" if family == socket.AF_INET6 else f"{address}:{port}"
+        for connected in (dial(where, 5), connect(address, port, 5)):
+            with connected, server.accept()[0] as accepted:
+                assert connected.getpeername() == accepted.getsockname()
+
+
+@pytest.mark.parametrize(("name", "asked"), [("a.b", b"a.b"), ("bücher.example", b"xn--bcher-kva.example")])
+def test_names(name: str, asked: bytes) -> None:
+    assert plain(name) == asked
+
+
+@pytest.mark.parametrize("name", ["nö..such", "ö" * 70])
+def test_what_can_be_no_name_is_none_that_is_known(name: str) -> None:
+    with pytest.raises(OSError, match="Name or service not known"):
+        connect(name, 1, 5)
+
+
+def test_no_table_of_names_is_loaded() -> None:
+    code = """if True:
+        import socket, sys
+        from impi.vendors.dial import dial
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            dial(f"127.0.0.1:{server.getsockname()[1]}", 5).close()
+        print("encodings.idna" in sys.modules)
+    """
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
