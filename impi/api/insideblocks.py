@@ -126,10 +126,11 @@ def scatter(ways: Ways) -> Callable[[Any, Any, Any], bool]:
                 return away()
             sign = (whole + root) * KINDS + _SCATTER
             if least <= nbytes and whole <= most and (shown := places(0 if pieces is None else whole)):
-                view = octets(into[0])
+                view, at = octets(into[0]), nbytes * rank
                 if pieces is not None:
-                    _show_others(octets(pieces[0]), shown[rank], rank * nbytes, nbytes, whole)
-                    view[:nbytes] = octets(pieces[0])[rank * nbytes : (rank + 1) * nbytes]
+                    out = octets(pieces[0])
+                    _show_others(out, shown[rank], at, nbytes, whole)
+                    view[:nbytes] = out[at : at + nbytes]
                 sign += SHOWN
         except Exception:
             return away()
@@ -137,7 +138,7 @@ def scatter(ways: Ways) -> Callable[[Any, Any, Any], bool]:
         if how == TOGETHER:
             start(pieces, into, root)
         elif how and pieces is None:
-            view[:nbytes] = shown[root][rank * nbytes : (rank + 1) * nbytes]
+            view[:nbytes] = shown[root][at : at + nbytes]
         return how > 0
 
     return call

@@ -76,7 +76,7 @@ def gatherv(ways: Ways) -> Callable[[Any, Any, Any], bool]:
                 if nbytes != layout.counts[rank] or not apart(mine[0], buf):
                     return away()
                 into, said = [buf, layout.counts, layout.displs, byte], of_all(layout.counts, root)
-                if most and (shown := places(0)):
+                if least <= layout.shortest and layout.longest <= most and (shown := places(0)):
                     view, at = octets(buf), layout.displs[rank]
                     view[at : at + nbytes] = octets(mine[0])[:nbytes]
                     sign += SHOWN_ROOTED
@@ -120,7 +120,7 @@ def scatterv(ways: Ways) -> Callable[[Any, Any, Any], bool]:
                 if nbytes != layout.counts[rank] or not apart(into[0], buf):
                     return away()
                 pieces, said = [buf, layout.counts, layout.displs, byte], of_all(layout.counts, root)
-                if least <= layout.longest <= share and (shown := places(size * share)):
+                if least <= layout.shortest and layout.longest <= share and (shown := places(size * share)):
                     view = octets(buf)
                     for r in others:
                         at, there, length = layout.displs[r], r * share, layout.counts[r]

@@ -146,6 +146,8 @@ class Layout(NamedTuple):
     """Of all blocks."""
     longest: int
     """Of one block."""
+    shortest: int
+    """Of one that is not empty; 0: all are."""
     end: int
     """Of the last."""
     code: int
@@ -175,7 +177,8 @@ class Layouts(dict[tuple[int, ...], Layout]):
         if len(self) >= self._MOST:
             self.clear()
         end, code = max(map(add, counts, displs)), crc32(repr(counts).encode())
-        self[key] = layout = Layout(counts, displs, whole, max(counts), end, code)
+        shortest = min(filter(None, counts), default=0)
+        self[key] = layout = Layout(counts, displs, whole, max(counts), shortest, end, code)
         return layout
 
 

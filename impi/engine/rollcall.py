@@ -254,13 +254,15 @@ def _together(
         for other in others:
             at = row + other
             if words[at] != word:
+                found = 0
                 for _ in asks:
-                    if words[at] == word:
+                    found = words[at]
+                    if (found ^ turn) & _NUMBER == 0:
                         break
                 else:
                     found = word_of(other, turn)
-                    if found != word:
-                        how = TOGETHER if how and found ^ word == _SHOWN_WORD else APART
+                if found != word:
+                    how = TOGETHER if how and found ^ word == _SHOWN_WORD else APART
         seen[0] = turn
         if turn % ASKS == 0:
             # A program whose collectives are always done at once serves its channels, too.
