@@ -10,7 +10,7 @@ from impi.engine.context import Context
 from impi.engine.engine import Engine
 from impi.engine.faults import Agreed
 from impi.engine.local import LocalOperation, Room
-from impi.engine.operations import Operation, ReceiveOperation
+from impi.engine.operations import Compound, Operation, ReceiveOperation
 from impi.engine.payload import BufferSource, OctetSource, OctetTarget, Source
 from impi.errors import ImpiError
 from impi.semantics.datatype import TypeMap
@@ -117,7 +117,7 @@ class NumbersCodec(_ElementCodec):
         return value.cast("B")
 
 
-class CollectiveOperation:
+class CollectiveOperation(Compound):
     """A collective under way. The engine drives it like any other operation; :attr:`result` is what it returned.
 
     The collectives of one communicator run one after another, in the order in which they were started: their tags say
@@ -176,6 +176,17 @@ class CollectiveOperation:
         while not self.done and all(operation.done for operation in self._waiting):
             self._resume()
         return self.done
+
+    @property
+    def awaited(self) -> Operation | None:
+        """See :class:`Compound`."""
+        found = None
+        for operation in self._waiting:
+            if not operation.done:
+                if found is not None:
+                    return None
+                found = operation
+        return found
 
     def _resume(self) -> None:
         # Whoever drives the engine just now is not who started this: its completion raises.

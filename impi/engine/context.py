@@ -60,6 +60,8 @@ class Context:
         """
         self.senders: dict[int, Callable[[int, memoryview, int], bool]] = {}
         """By rank in :attr:`peers`, as far as they have been used: how short messages go there (see Engine.sender)."""
+        self.collective_senders: dict[int, Callable[[int, memoryview, int], bool]] = {}
+        """The same, of collectives."""
         self.sends: dict[int, Callable[[Any, int], bool]] = {}
         """By rank in :attr:`peers`, as far as they have been used: the api's shortest way for a blocking send there, of
         a buffer as the program gives it and a tag; False: nothing was done, and the long way decides.

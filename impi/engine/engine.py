@@ -16,7 +16,7 @@ from impi.collectives.tags import FAULT_TAG, REDUCE_TAG
 from impi.engine.channels import Channels, See
 from impi.engine.context import Context
 from impi.engine.faults import Faults, Notice
-from impi.engine.operations import SENT, CopyOperation, Message, Operation, ReceiveOperation, SendOperation
+from impi.engine.operations import SENT, Compound, CopyOperation, Message, Operation, ReceiveOperation, SendOperation
 from impi.engine.payload import Source, Target
 from impi.engine.waiting import ASKS, LONGEST_S, Patience
 from impi.errors import JobError
@@ -190,8 +190,8 @@ class Engine:
         else:
             world = context.peers[dest]
             views = source.views(external=self.external, shortest=self._shortest)
-            short = len(views) == 1 and not (synchronous or collective)
-            if short and self.sender(context, dest)(tag, views[0], source.count):
+            short = len(views) == 1 and not synchronous
+            if short and self.sender(context, dest, collective=collective)(tag, views[0], source.count):
                 return SENT
             outgoing = self.transfer.send(
                 world,
@@ -208,22 +208,25 @@ class Engine:
             self._active.append(operation)
         return operation
 
-    def sender(self, context: Context, dest: int) -> Callable[[int, memoryview, int], bool]:
-        """A function for point-to-point messages to rank ``dest``, of tag, octets and count.
+    def sender(
+        self, context: Context, dest: int, *, collective: bool = False
+    ) -> Callable[[int, memoryview, int], bool]:
+        """A function for point-to-point messages to rank ``dest``, or ``collective`` ones, of tag, octets and count.
 
         It sends one that is done with when it returns True. False: nothing was done, as the message is not short, must
         wait for its turn or for credit, or is for a proc of our own client; :meth:`send` is the way.
         """
-        send = context.senders.get(dest)
+        senders = context.collective_senders if collective else context.senders
+        send = senders.get(dest)
         if send is None:
             # With that quirk some tags are not the program's: the long way says so.
             if dest in context.shadow_of or self.reduce_on_p2p:
                 send = _never
             else:
                 world = context.peers[dest]
-                make = self.transfer.sender(world, context.cid, context.rank)
+                make = self.transfer.sender(world, context.cid + collective, context.rank)
                 send = self._channels.sender(self._host_of[world], world, make)
-            context.senders[dest] = send
+            senders[dest] = send
         return send
 
     def receiver(self, context: Context, source: int) -> Callable[[int, memoryview], int]:
@@ -411,6 +414,7 @@ class Engine:
     def _only_host(self, operation: Operation) -> int | None:
         """The host whose packets alone can complete it, where nothing local matters just now."""
         host = None
+        operation = _awaited(operation)
         if isinstance(operation, ReceiveOperation):
             if not operation.maybe_local:
                 host = self._host_of[operation.context.peers[operation.source]]
@@ -531,6 +535,13 @@ def _nothing_comes(tag: int, place: memoryview) -> int:
 
 def _is_remote(operation: Operation) -> bool:
     """Whether only packets can move it."""
-    if isinstance(operation, SendOperation):
-        return operation.remote is not None
-    return isinstance(operation, ReceiveOperation) and operation.is_remote
+    awaited = _awaited(operation)
+    if isinstance(awaited, SendOperation):
+        return awaited.remote is not None
+    # One that is not matched is among those that a collective waits for only.
+    return isinstance(awaited, ReceiveOperation) and (awaited.is_remote or not awaited.maybe_local)
+
+
+def _awaited(operation: Operation) -> Operation | None:
+    """The operation itself, or of a collective the only one that it waits for just now, if there is just one."""
+    return operation if not isinstance(operation, Compound) else operation.awaited

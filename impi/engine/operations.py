@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from impi.engine.context import Context
     from impi.engine.payload import Source, Target
 
-__all__ = ["SENT", "CopyOperation", "Message", "Operation", "ReceiveOperation", "SendOperation"]
+__all__ = ["SENT", "Compound", "CopyOperation", "Message", "Operation", "ReceiveOperation", "SendOperation"]
 
 
 class Operation(Protocol):
@@ -28,6 +28,17 @@ class Operation(Protocol):
     def advance(self) -> bool:
         """Look whether it is complete, moving it on where it can; returns :attr:`done`."""
         ...
+
+
+class Compound:
+    """One that consists of others."""
+
+    __slots__ = ()
+
+    @property
+    def awaited(self) -> Operation | None:
+        """The only one that it waits for just now; None: there are several, or none of these brings it on."""
+        raise NotImplementedError
 
 
 @record(frozen=False, eq=False)
