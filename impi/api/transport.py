@@ -25,7 +25,7 @@ __all__ = [
 
 def long_size() -> int:
     """Octets of MPI_LONG on the wire in this job: 4 or 8."""
-    return runtime.engine().job.long_size
+    return runtime.engine().long_size
 
 
 def wire_type(message: Message) -> TypeMap:

@@ -8,6 +8,7 @@ of the job.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from impi.errors import LocalProtocolError
 
@@ -24,13 +25,15 @@ class Layout:
         LocalProtocolError: the communicator is empty.
     """
 
-    __slots__ = ("_locals", "_master_num", "_masters", "_number", "size")
+    __slots__ = ("_locals", "_master_num", "_masters", "_number", "memo", "size")
 
     def __init__(self, client_of_rank: Sequence[int]) -> None:
         if not client_of_rank:
             raise LocalProtocolError("a communicator without processes has no layout", clause="4.2")
         self.size = len(client_of_rank)
         """Processes in the communicator."""
+        self.memo: dict[tuple[object, ...], Any] = {}
+        """What :mod:`impi.collectives.teams` has made of it."""
         number_of_client: dict[int, int] = {}
         members: list[list[int]] = []
         self._number = [0] * self.size

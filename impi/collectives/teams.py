@@ -10,8 +10,9 @@ equality; we follow 4.10). Within a client it is ours: always a tree.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from itertools import pairwise
-from typing import NamedTuple, TypeAlias
+from typing import Concatenate, Final, NamedTuple, ParamSpec, TypeAlias, TypeVar
 
 from impi.collectives import trees
 from impi.collectives.layout import Layout
@@ -19,6 +20,11 @@ from impi.records import record
 
 __all__ = ["Links", "Team", "across", "high_links", "low_links", "within"]
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_MOST: Final = 256
+"""Of one layout; simulated ones have very many processes."""
 _Parent: TypeAlias = Callable[[int], int | None]
 _Children: TypeAlias = Callable[[int, int], tuple[int, ...]]
 
@@ -69,6 +75,23 @@ class Team:
         return (None if above is None else self.members[(above + self.first) % n]), below
 
 
+def _remembered(make: Callable[Concatenate[Layout, P], R]) -> Callable[Concatenate[Layout, P], R]:
+    """The same for the same layout and numbers; who calls a collective often calls it with few roots."""
+
+    @wraps(make)
+    def find(layout: Layout, /, *numbers: P.args, **named: P.kwargs) -> R:
+        key, memo = (make, *numbers, *named.values()), layout.memo
+        found: R | None = memo.get(key)
+        if found is None:
+            if len(memo) >= _MOST:
+                memo.clear()
+            memo[key] = found = make(layout, *numbers, **named)
+        return found
+
+    return find
+
+
+@_remembered
 def across(layout: Layout, root: int, maxlinear: int) -> Team:
     """The team of the global phase: one process for each client, ``root`` for its own."""
     masters = [layout.master_rank(n) for n in range(layout.num_masters())]
@@ -77,6 +100,7 @@ def across(layout: Layout, root: int, maxlinear: int) -> Team:
     return Team(tuple(masters), first, linear=len(masters) <= maxlinear)
 
 
+@_remembered
 def within(layout: Layout, rank: int, root: int) -> Team:
     """The team of the local phase at the client of ``rank``, around the one that stands in for it."""
     members = layout.locals_to_rank(rank)
@@ -95,11 +119,13 @@ class Links(NamedTuple):
     """Children under the same client."""
 
 
+@_remembered
 def high_links(layout: Layout, rank: int, root: int, maxlinear: int) -> Links:
     """The neighbours of ``rank`` for a barrier or a broadcast (IMPI 4.10, 4.11)."""
     return _join(across(layout, root, maxlinear).high(rank), within(layout, rank, root).high(rank))
 
 
+@_remembered
 def low_links(layout: Layout, rank: int, root: int, maxlinear: int) -> Links:
     """The neighbours of ``rank`` for a reduction (IMPI 4.16)."""
     return _join(across(layout, root, maxlinear).low(rank), within(layout, rank, root).low(rank))

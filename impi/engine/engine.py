@@ -82,6 +82,8 @@ class Engine:
         self.vendor = vendor
         self.external = not (quirks.little_endian or job.native)
         """Whether messages between clients carry external32; else they are in native form, as local ones are."""
+        self.long_size = job.long_size
+        """Octets of MPI_LONG on the wire."""
         self._shortest = shortest
         self.reduce_on_p2p = quirks.reduce_on_p2p
         """Whether tag 190 is Reduce's alone: then its messages are told by it, as they are on the same context id."""
@@ -414,14 +416,14 @@ class Engine:
     def _only_host(self, operation: Operation) -> int | None:
         """The host whose packets alone can complete it, where nothing local matters just now."""
         host = None
-        operation = _awaited(operation)
-        if isinstance(operation, ReceiveOperation):
-            if not operation.maybe_local:
-                host = self._host_of[operation.context.peers[operation.source]]
-            elif operation.source == ANY_SOURCE and not self._others and len(self._hosts) == 1:
+        awaited = _awaited(operation)
+        if isinstance(awaited, ReceiveOperation):
+            if not awaited.maybe_local:
+                host = self._host_of[awaited.context.peers[awaited.source]]
+            elif awaited.source == ANY_SOURCE and not self._others and len(self._hosts) == 1:
                 host = self._hosts[0]
-        elif isinstance(operation, SendOperation) and operation.remote is not None:
-            host = self._host_of[operation.remote.dest]
+        elif isinstance(awaited, SendOperation) and awaited.remote is not None:
+            host = self._host_of[awaited.remote.dest]
         return None if host is None or self._local_interest() else host
 
     def _advance(self) -> bool:

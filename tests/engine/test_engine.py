@@ -13,12 +13,14 @@ from engine_world import MemoryVendor, make_job, run_job
 from impi.collectives import Algorithm, Layout, allreduce, barrier, bcast
 from impi.collectives.reduction import Reduction
 from impi.collectives.steps import among
+from impi.engine.channels import Channels
 from impi.engine.collective import CollectiveOperation, OctetCodec
 from impi.engine.context import Context
 from impi.engine.engine import Engine
+from impi.engine.operations import SENT
 from impi.engine.payload import OctetSource, OctetTarget
 from impi.semantics.constants import ANY_SOURCE, ANY_TAG
-from impi.wire.packets import Header, PacketType, pack_header
+from impi.wire.packets import HEADER_SIZE, Header, PacketType, pack_header, unpack_header
 
 
 def world(engine: Engine) -> Context:
@@ -223,6 +225,56 @@ def test_collectives(clients: list[int]) -> None:
 
     n = len(job.procs)
     assert run_job(job, program) == [[n * (n + 1) // 2] * 20] * n
+
+
+@pytest.mark.parametrize("collective", [False, True])
+def test_short_messages_are_the_same_octets_by_either_way(collective: bool) -> None:
+    """Of point-to-point messages and of collectives, but for the number of the request."""
+    job = make_job([1, 1])
+    sent = []
+    for short in (True, False):
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            ours.setblocking(False)
+            engine = Engine(job, 0, MemoryVendor({}, [0], 0), {1: ours})
+            context = engine.make_context(6, range(2))
+            engine.open(context)
+            if not short:
+                context.senders[1] = context.collective_senders[1] = lambda tag, octets, count: False
+            for number in range(3):
+                operation = engine.send(context, 1, 110 + number, OctetSource(b"abc"), collective=collective)
+                assert operation.done
+                assert (operation is SENT) == short
+            octets = bytearray(theirs.recv(4096))
+        packets = [octets[at : at + HEADER_SIZE + 3] for at in range(0, len(octets), HEADER_SIZE + 3)]
+        headers = [unpack_header(packet[:HEADER_SIZE]) for packet in packets]
+        assert [header.cid for header in headers] == [6 + collective] * 3
+        sent.append([(header._replace(srqid=0), packet[HEADER_SIZE:]) for header, packet in zip(headers, packets)])
+    assert sent[0] == sent[1]
+
+
+def test_a_collective_waits_for_the_one_host_that_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two clients of one proc each the next packet comes by one socket, and no other is asked first."""
+    job = make_job([1, 1])
+    attended = []
+    attend = Channels.attend
+
+    def spy(channels: Channels, host: int, spin_s: float, longest_s: float) -> bool:
+        attended.append(host)
+        return attend(channels, host, spin_s, longest_s)
+
+    monkeypatch.setattr(Channels, "attend", spy)
+
+    def program(engine: Engine) -> None:
+        layout = Layout([0, 1])
+        context = world(engine)
+        for _ in range(20):
+            engine.wait_for(
+                CollectiveOperation(engine, context, barrier(layout, engine.rank, maxlinear=4), OctetCodec())
+            )
+
+    run_job(job, program)
+    assert {0, 1} == set(attended)
 
 
 @pytest.mark.clause("3.8")

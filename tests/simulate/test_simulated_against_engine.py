@@ -116,14 +116,26 @@ def sent_by_engines(shape: Shape, limits: Limits, operation: str, size: int) -> 
         running = CollectiveOperation(engine, context, algorithm, OctetCodec())
         engine.wait(lambda: running.done)
 
-    original = Transfer.send
+    original, shorter = Transfer.send, Transfer.sender
 
     def spy(machine: Transfer, dest: int, **how: Any) -> Any:
         sent[how["lsrank"], dest, how["tag"], sum(view.nbytes for view in how["views"])] += 1
         return original(machine, dest, **how)
 
+    def spies(machine: Transfer, dest: int, cid: int, lsrank: int) -> Any:
+        make = shorter(machine, dest, cid, lsrank)
+
+        def counted(tag: int, octets: Any, count: int) -> Any:
+            packet = make(tag, octets, count)
+            if packet is not None:
+                sent[lsrank, dest, tag, len(octets)] += 1
+            return packet
+
+        return counted
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Transfer, "send", spy)
+        patch.setattr(Transfer, "sender", spies)
         run_job(job, program)
     return sent
 
