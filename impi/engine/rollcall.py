@@ -8,8 +8,8 @@ nobody waits for anything else. Who comes another way says that, too, and then a
 A call is one word in the table: what it is (``sign``; 0: it goes the long way) and its number, so that it is read and
 written as a whole. A sign with :data:`SHOWN` says, too, that what the others need of this proc is in its slot
 (:mod:`impi.engine.slots`): where all say so, nobody calls the library. Who knows of a refused collective
-(:mod:`impi.engine.faults`) leaves the table for good, with a mark: from then on the numbers of calls need not be
-everybody's.
+(:mod:`impi.engine.faults`) leaves the table for good, with a mark, and so does who finds such a mark: from then on the
+numbers of calls need not be everybody's.
 """
 
 from __future__ import annotations
@@ -213,7 +213,7 @@ def _calls(
 def _reader(engine: Engine, context: Context, table: _Table) -> Callable[[int, int], int]:
     """A function for the word of a column's proc, once it has come to a turn; 0 if it has left."""
     words, base, marks, width = table.words, table.base, table.marks, table.width
-    asks, until = engine.asks, waiter(engine, _Never, context)
+    asks, until, leave = engine.asks, waiter(engine, _Never, context), _leaver(table)
 
     def word_of(column: int, turn: int) -> int:
         at, mark = base + turn % _TURNS * width + column, marks + column
@@ -230,9 +230,25 @@ def _reader(engine: Engine, context: Context, table: _Table) -> Callable[[int, i
             # Others have refused it. But what all have said already some may have begun.
             if not has_come():
                 raise
-        return words[at] if has_come() else 0
+        if has_come():
+            return words[at]
+        leave(turn + 1)
+        return 0
 
     return word_of
+
+
+def _leaver(table: _Table) -> Callable[[int], None]:
+    """A function by which this proc leaves the table, from a turn on. Where one has left nobody comes to anything any
+    more, and all do so: its last words stay there, and would be taken for new ones when numbers have come round.
+    """
+    words, mark, left = table.words, table.marks + table.mine, table.left
+
+    def leave(turn: int) -> None:
+        left.append(turn)
+        words[mark] = turn
+
+    return leave
 
 
 def _together(
@@ -371,15 +387,14 @@ def _pass_by(engine: Engine, context: Context, table: _Table) -> Callable[[int],
 def _away(context: Context, table: _Table, pass_by: Callable[[int], None]) -> Callable[[], bool]:
     words, base, marks, width, mine = table.words, table.base, table.marks, table.width, table.mine
     last, faults = table.turn, context.faults
-    left = table.left
+    left, leave = table.left, _leaver(table)
 
     def away() -> bool:
         if left:
             return False
         last[0] = turn = last[0] + 1
-        if not faults.calm:
-            left.append(turn)
-            words[marks + mine] = turn
+        if not faults.calm or any(words[marks + column] for _, column in table.others):
+            leave(turn)
             return False
         words[base + turn % _TURNS * width + mine] = turn & _NUMBER
         # Nobody is waited for in this turn, but what the others have not read yet must stay.

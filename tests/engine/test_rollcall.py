@@ -254,3 +254,30 @@ def test_numbers_that_have_come_round(monkeypatch: pytest.MonkeyPatch) -> None:
         return lambda: [calls.away() if me and turn % 20 == 19 else calls.together(1 + turn % 3) for turn in range(96)]
 
     assert run([proc(0), proc(1)]) == [[turn % 20 != 19 for turn in range(96)]] * 2
+
+
+@pytest.mark.parametrize("unusual", [False, True])
+@pytest.mark.parametrize("call", ["together", "rooted", "matched"])
+def test_who_has_left_has_not_come_again_when_numbers_have_come_round(
+    call: str, unusual: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its last words stay in the table, and their numbers are those of later calls."""
+    monkeypatch.setattr(rollcall, "_NUMBER", 4 * RING - 1)
+    words = table(2)
+    (hasty, faults, _), (other, _, _) = (roll_call(words, 2, [0, 1], me) for me in range(2))
+    assert hasty is not None and other is not None
+
+    def first() -> list[int]:
+        answers = [answer(hasty, 2, 0, call, int(call == "together"), [0, 8]) for _ in range(5)]
+        faults.calm = False
+        return [*answers, hasty.away()]
+
+    def second() -> list[int]:
+        answers = [answer(other, 2, 1, call, int(call == "together"), [0, 8]) for _ in range(5)]
+        for number in range(8 * RING):
+            # What goes the long way does not look at the others' words.
+            goes = "away" if unusual and number < 4 * RING - 5 else call
+            answers.append(answer(other, 2, 1, goes, int(call == "together"), [0, 8]))
+        return answers
+
+    assert run([first, second]) == [[True] * 5 + [False], [True] * 5 + [False] * 8 * RING]
