@@ -17,6 +17,8 @@ from impi.semantics.blocks import SHORTEST
 __all__ = ["VARIABLE", "claim", "largest_slot", "shortest_block"]
 
 VARIABLE = "IMPI_JOIN"
+_DIGITS = 18
+_SHOWN = 80
 
 
 def claim() -> dict[str, Any] | None:
@@ -60,6 +62,6 @@ def _octets(variable: str, default: int) -> int:
     text = os.environ.get(variable, "")
     if not text:
         return default
-    if not (text.isascii() and text.isdecimal()):
-        raise UsageError(f"{variable}={text} is not a number of octets, such as {default}")
+    if not (text.isascii() and text.isdecimal()) or len(text) > _DIGITS:
+        raise UsageError(f"{variable}={text[:_SHOWN]} is not a number of octets, such as {default}")
     return int(text)

@@ -102,10 +102,13 @@ class Board:
         nbytes = 8 * world.size * (_COMMUNICATORS * _ROWS + world.size)
         name = f"{_FOLDER}/impi-{os.urandom(16).hex()}" if world.rank == 0 else ""
         memory: tuple[int, mmap.mmap] | None = None
+        budget = 0
         try:
             if name:
-                memory = _mapped(name, nbytes, Area.of(-1, nbytes, world.size, largest).end)
-            first, where, largest = json.loads(vendor.allgather(json.dumps([name, _identity(), largest]).encode())[0])
+                budget = Area.budget(_FOLDER)
+                memory = _mapped(name, nbytes, Area.of(-1, nbytes, world.size, largest, budget).end)
+            mine = json.dumps([name, _identity(), largest, budget]).encode()
+            first, where, largest, budget = json.loads(vendor.allgather(mine)[0])
             if not name and where == _identity():
                 memory = _mapped(first, nbytes)
             there = vendor.allgather(b"" if memory is None else b"1")
@@ -116,7 +119,7 @@ class Board:
         present = [rank for rank, sees in enumerate(there) if sees]
         if memory is None:
             return cls(None, world.size, present)
-        area = Area.of(memory[0], nbytes, world.size, largest)
+        area = Area.of(memory[0], nbytes, world.size, largest, budget)
         return cls(memoryview(memory[1]).cast("Q"), world.size, present, area)
 
     def calls(self, engine: Engine, context: Context) -> RollCall | None:

@@ -21,7 +21,9 @@ LARGEST: Final = 256 * 1024
 _LIMIT: Final = 1024 * 1024
 """More is not given to anybody: a word of a roll call has no room for it (:meth:`RollCall.matched`)."""
 _BUDGET: Final = 64 * 1024 * 1024
-"""What all slots of a client take at most, as much as containers have: so only the first communicators have some."""
+"""What all slots of a client take at most: so only the first communicators have some."""
+_SHARE: Final = 4
+"""Of the memory that is free at the start they take one part in so many; the rest is for the MPI library."""
 _MOST: Final = 16
 """Procs of a client that has slots: each of them looks into all others' slots, one after the other."""
 
@@ -35,17 +37,24 @@ class Area(NamedTuple):
     procs: int
     slot: int
     """Octets of one, a whole number of pages."""
+    communicators: int
+    """How many have slots."""
 
     @classmethod
-    def of(cls, fd: int, after: int, procs: int, largest: int) -> Area:
+    def of(cls, fd: int, after: int, procs: int, largest: int, budget: int) -> Area:
         """Behind the first ``after`` octets of a file; a slot has ``largest`` octets if there is room for so much."""
-        room = _BUDGET // (2 * procs) // mmap.PAGESIZE * mmap.PAGESIZE
-        return cls(fd, _pages(after), procs, min(_pages(largest), _LIMIT, room) if procs <= _MOST else 0)
+        room = budget // (2 * procs) // mmap.PAGESIZE * mmap.PAGESIZE
+        slot = min(_pages(largest), _LIMIT, room) if procs <= _MOST else 0
+        return cls(fd, _pages(after), procs, slot, budget // (2 * slot * procs) if slot else 0)
 
-    @property
-    def communicators(self) -> int:
-        """How many have slots."""
-        return _BUDGET // (2 * self.slot * self.procs) if self.slot else 0
+    @staticmethod
+    def budget(folder: str) -> int:
+        """Octets that all slots of a client in a file of that folder may have."""
+        try:
+            free = os.statvfs(folder)
+        except OSError:
+            return 0
+        return min(_BUDGET, free.f_bavail * free.f_frsize // _SHARE)
 
     @property
     def end(self) -> int:

@@ -19,6 +19,7 @@ from impi.engine.slots import Area, Calls, Slots
 from tests.engine.test_rollcall import Engine, Faults, run
 
 LONGEST = 3 * mmap.PAGESIZE
+BUDGET = 64 * 1024 * 1024
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -35,7 +36,7 @@ class Memory:
     def __init__(self, size: int, largest: int = LONGEST) -> None:
         self.size, self.table = size, 8 * size * (256 * 17 + size)
         self.fd = os.memfd_create("slots")
-        self.area = Area.of(self.fd, self.table, size, largest)
+        self.area = Area.of(self.fd, self.table, size, largest, BUDGET)
         os.ftruncate(self.fd, self.area.end)
         self.words = memoryview(mmap.mmap(self.fd, self.table)).cast("Q")
 
@@ -185,21 +186,36 @@ def test_where_there_is_no_room_nothing_is_shown(what: str, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize(
-    ("procs", "largest", "slot", "communicators"),
+    ("procs", "largest", "budget", "slot", "communicators"),
     [
-        (2, 256 * 1024, 256 * 1024, 64),
-        (2, 1, mmap.PAGESIZE, 4096),
-        (2, 0, 0, 0),
-        (2, 1 << 40, 1024 * 1024, 16),
-        (3, 1 << 40, 1024 * 1024, 10),
-        (16, 256 * 1024, 256 * 1024, 8),
-        (17, 256 * 1024, 0, 0),
+        (2, 256 * 1024, BUDGET, 256 * 1024, 64),
+        (2, 1, BUDGET, mmap.PAGESIZE, 4096),
+        (2, 0, BUDGET, 0, 0),
+        (2, 1 << 40, BUDGET, 1024 * 1024, 16),
+        (3, 1 << 40, BUDGET, 1024 * 1024, 10),
+        (16, 256 * 1024, BUDGET, 256 * 1024, 8),
+        (17, 256 * 1024, BUDGET, 0, 0),
+        (2, 256 * 1024, BUDGET // 64, 256 * 1024, 1),
+        (2, 256 * 1024, 5 * mmap.PAGESIZE, mmap.PAGESIZE, 1),
+        (2, 256 * 1024, 3 * mmap.PAGESIZE, 0, 0),
+        (2, 256 * 1024, 0, 0, 0),
     ],
 )
-def test_how_much_there_is(procs: int, largest: int, slot: int, communicators: int) -> None:
-    area = Area.of(-1, 100, procs, largest)
+def test_how_much_there_is(procs: int, largest: int, budget: int, slot: int, communicators: int) -> None:
+    area = Area.of(-1, 100, procs, largest, budget)
     assert (area.slot, area.communicators, area.start) == (slot, communicators, mmap.PAGESIZE)
-    assert area.end - area.start == communicators * 2 * procs * slot <= 64 * 1024 * 1024
+    assert area.end - area.start == communicators * 2 * procs * slot <= budget
     numbers = Calls([0], [0], lambda turn: None)
     assert area.slots(communicators, range(procs), 0, numbers) is None
     assert not communicators or isinstance(area.slots(communicators - 1, range(procs), 0, numbers), Slots)
+
+
+def test_a_quarter_of_what_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rest is for the MPI library, which has its own memory in that folder."""
+    free = SimpleNamespace(f_bavail=1000, f_frsize=4096)
+    monkeypatch.setattr(os, "statvfs", lambda folder: free)
+    assert Area.budget("/dev/shm") == 1_024_000
+    free.f_bavail = 1 << 40
+    assert Area.budget("/dev/shm") == BUDGET
+    monkeypatch.undo()
+    assert Area.budget("/no/such/folder") == 0
