@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import mmap
 import os
-import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,12 +21,7 @@ LONGEST = 3 * mmap.PAGESIZE
 BUDGET = 64 * 1024 * 1024
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _quick_turns() -> Iterator[None]:
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)
-    yield
-    sys.setswitchinterval(before)
+pytestmark = pytest.mark.usefixtures("quick_turns")
 
 
 class Memory:
