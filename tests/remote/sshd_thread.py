@@ -77,7 +77,8 @@ class Sshd(paramiko.ServerInterface):
             feeder = threading.Thread(target=self._feed, args=(channel, process), daemon=True)
             feeder.start()
             assert process.stdout is not None
-            with contextlib.suppress(OSError):
+            # EOFError: the connection is lost, and what the command still says has nobody to hear it.
+            with contextlib.suppress(OSError, EOFError):
                 while data := os.read(process.stdout.fileno(), 65536):
                     channel.sendall(data)
             code = process.wait()
