@@ -98,8 +98,7 @@ def gather(ways: Ways) -> Callable[[Any, Any, Any], bool]:
         if how == TOGETHER:
             start(mine, into, root)
         elif how and into is not None:
-            for r in others:
-                view[r * nbytes : (r + 1) * nbytes] = shown[r][:nbytes]
+            _take_all(view, shown, others, nbytes)
         return how > 0
 
     return call
@@ -170,8 +169,7 @@ def allgather(ways: Ways) -> Callable[[Any, Any], bool]:
         if how == TOGETHER:
             start(mine, into)
         elif how:
-            for r in others:
-                view[r * nbytes : (r + 1) * nbytes] = shown[r][:nbytes]
+            _take_all(view, shown, others, nbytes)
         return how > 0
 
     return call
@@ -209,6 +207,12 @@ def alltoall(ways: Ways) -> Callable[[Any, Any], bool]:
         return how > 0
 
     return call
+
+
+def _take_all(view: memoryview, shown: list[memoryview], others: list[int], nbytes: int) -> None:
+    """A block of each of the others, by rank."""
+    for r in others:
+        view[r * nbytes : (r + 1) * nbytes] = shown[r][:nbytes]
 
 
 def _show_others(out: memoryview, slot: memoryview, at: int, nbytes: int, whole: int) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from impi.api.insideways import KINDS, SIGNS, Ways, octets
-from impi.api.prompt import contiguous, given, placed, taken, writable
+from impi.api.prompt import Layout, contiguous, given, placed, taken, writable
 from impi.engine.rollcall import SHOWN, SHOWN_ROOTED, TOGETHER
 
 __all__ = ["allgatherv", "alltoallv", "gatherv", "scatterv"]
@@ -47,9 +47,7 @@ def allgatherv(ways: Ways) -> Callable[[Any, Any], bool]:
         if how == TOGETHER:
             start(mine, [into, layout.counts, layout.displs, byte])
         elif how:
-            for r in others:
-                at, nbytes = layout.displs[r], layout.counts[r]
-                view[at : at + nbytes] = shown[r][:nbytes]
+            _take_all(view, shown, others, layout)
         return how > 0
 
     return call
@@ -89,9 +87,7 @@ def gatherv(ways: Ways) -> Callable[[Any, Any, Any], bool]:
         if how == TOGETHER:
             start(mine, into, root)
         elif how and into is not None:
-            for r in others:
-                at, nbytes = layout.displs[r], layout.counts[r]
-                view[at : at + nbytes] = shown[r][:nbytes]
+            _take_all(view, shown, others, layout)
         return how > 0
 
     return call
@@ -178,3 +174,10 @@ def alltoallv(ways: Ways) -> Callable[[Any, Any], bool]:
         return how > 0
 
     return call
+
+
+def _take_all(view: memoryview, shown: list[memoryview], others: list[int], layout: Layout) -> None:
+    """The block of each of the others, where the layout has it."""
+    for r in others:
+        at, nbytes = layout.displs[r], layout.counts[r]
+        view[at : at + nbytes] = shown[r][:nbytes]

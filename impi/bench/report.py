@@ -17,9 +17,8 @@ from impi import __version__
 from impi.bench.rows import Row, row_from_json, row_to_json
 from impi.errors import LaunchError, UsageError
 from impi.launch.prefix import find
-from impi.plotting import check_file
 
-__all__ = ["Report", "check_report", "load", "machine", "save", "versions"]
+__all__ = ["Report", "load", "machine", "save", "versions"]
 
 _FORM = "impi-bench 1"
 _SECONDS = 20.0
@@ -105,11 +104,6 @@ def save(report: Report, file: Path) -> None:
         file.write_text(json.dumps(value, indent=1) + "\n", "utf-8")
     except OSError as error:
         raise UsageError(f"{file} cannot be written: {error.strerror}; name another file") from None
-
-
-def check_report(file: Path) -> None:
-    """Raise UsageError now if nothing could be written there, not once all is measured."""
-    check_file(file)
 
 
 def load(file: Path) -> Report:

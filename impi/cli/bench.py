@@ -18,14 +18,14 @@ from impi.bench.compare import ENOUGH, compare
 from impi.bench.effort import Effort
 from impi.bench.experiment import Experiment, run
 from impi.bench.plots import draw
-from impi.bench.report import Report, check_report, load, machine, save, versions
+from impi.bench.report import Report, load, machine, save, versions
 from impi.bench.rows import Row
 from impi.bench.table import changes_table, rows_table
 from impi.engine.join import largest_slot, shortest_block
 from impi.engine.waiting import spin_asked
 from impi.errors import LaunchError, UsageError
 from impi.launch.prefix import find
-from impi.plotting import check_plot
+from impi.plotting import check_file, check_plot
 from impi.simulate.units import parse_size
 from impi.vendors import VENDORS
 
@@ -56,7 +56,7 @@ def bench(options: argparse.Namespace) -> int:
     if options.plot:
         check_plot(options.plot)
     if options.json:
-        check_report(options.json)
+        check_file(options.json)
     if options.what[:1] == ["show"]:
         return _show(options.what[1:], options.plot)
     # Measures set both themselves; who has set one to nonsense should not find out later.

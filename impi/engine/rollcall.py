@@ -140,7 +140,7 @@ class Board:
         together, rooted, matched, away = _calls(engine, context, table, pass_by)
         numbers = Calls(turn, seen, pass_by)
         slots = None if self._area is None else self._area.slots(region, columns, rank, numbers)
-        return RollCall(together, rooted, matched, away, slots, turn)
+        return RollCall(together, rooted, matched, away, slots)
 
 
 class RollCall(NamedTuple):
@@ -166,8 +166,6 @@ class RollCall(NamedTuple):
     """This proc goes the long way: False."""
     slots: Slots | None
     """None: for all its members."""
-    turn: list[int]
-    """The number of the last call."""
 
     @staticmethod
     def of_all(nbytes: Sequence[int], root: int) -> int:

@@ -7,12 +7,11 @@ import os
 import selectors
 import socket
 from collections.abc import Callable
-from functools import reduce
-from operator import or_, xor
 from typing import Any, Final
 
 from impi.launch.net import show_endpoint
 from impi.records import fresh, record
+from impi.vendors.dial import equal
 
 __all__ = ["Control"]
 
@@ -127,7 +126,9 @@ class Control:
             hello = json.loads(line)
         except ValueError:
             hello = None
-        if not isinstance(hello, dict) or not _equal(str(hello.get("token")), self.token):
+        if not isinstance(hello, dict) or not equal(
+            str(hello.get("token")).encode("utf-8", "replace"), self.token.encode()
+        ):
             self._refuse(connection, "does not know this job's token")
             return
         connection.known = True
@@ -171,11 +172,3 @@ class Control:
             self._connections.remove(connection)
             self._selector.unregister(connection.sock)
             connection.sock.close()
-
-
-def _equal(one: str, other: str) -> bool:
-    """Whether they are, in a time that does not tell where they differ: as hmac's, which takes as long to load as all
-    else here, while the procs start.
-    """
-    mine, theirs = one.encode("utf-8", "replace"), other.encode("utf-8", "replace")
-    return len(mine) == len(theirs) and reduce(or_, map(xor, mine, theirs), 0) == 0

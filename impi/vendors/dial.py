@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import socket
+from functools import reduce
+from operator import or_, xor
 
-__all__ = ["connect", "dial", "plain"]
+__all__ = ["connect", "dial", "equal", "plain"]
 
 
 def dial(endpoint: str, timeout_s: float) -> socket.socket:
@@ -29,3 +31,10 @@ def plain(host: str) -> bytes:
         return host.encode("ascii" if host.isascii() else "idna")
     except UnicodeError:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known") from None
+
+
+def equal(one: bytes, other: bytes) -> bool:
+    """Whether they are, in a time that does not tell where they differ: as hmac's, whose OpenSSL takes as long to load
+    as all else that impirun does while the procs start.
+    """
+    return len(one) == len(other) and reduce(or_, map(xor, one, other), 0) == 0

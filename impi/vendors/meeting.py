@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from impi.errors import JobError, StartupError
-from impi.vendors.dial import connect, dial
+from impi.vendors.dial import connect, dial, equal
 
 __all__ = ["AGENT", "Door", "ask", "exchange", "knock", "node", "open_control"]
 
@@ -244,7 +244,7 @@ def knock(me: int, other: int, peer: Mapping[str, Any], token: str, timeout_s: f
     except OSError as error:
         sock.close()
         raise StartupError(f"{_name(other)} of this client did not answer {_name(me)}: {error}") from None
-    if not _equal(answer, _hello(other, me, secret)):
+    if not equal(answer, _hello(other, me, secret)):
         sock.close()
         raise StartupError(f"what answers at {peer} is not {_name(other)} of this client: it does not know the token")
     return sock
@@ -267,13 +267,6 @@ def _connect(peer: Mapping[str, Any], deadline: float) -> socket.socket:
     sock = connect(host, port, max(0.01, deadline - time.monotonic()))
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return sock
-
-
-def _equal(one: bytes, other: bytes) -> bool:
-    """Whether they are, in a time that does not tell where they differ."""
-    import hmac
-
-    return hmac.compare_digest(one, other)
 
 
 def _hello(mine: int, theirs: int, secret: bytes) -> bytes:
@@ -300,7 +293,7 @@ def _who(heard: bytearray, rank: int, missing: Sequence[int], secret: bytes) -> 
     if len(heard) != _HELLO.size:
         return None
     other: int = _HELLO.unpack(heard)[1]
-    known = other in missing and _equal(bytes(heard), _hello(other, rank, secret))
+    known = other in missing and equal(bytes(heard), _hello(other, rank, secret))
     return other if known else None
 
 
