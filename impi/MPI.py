@@ -7,44 +7,44 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
-from impi.api.attributes import IMPI_CLIENT_COLOR, IMPI_CLIENT_SIZE, IMPI_HOST_COLOR, IMPI_HOST_SIZE
-from impi.api.bsend import Attach_buffer, Detach_buffer, Flush_buffer, Iflush_buffer
-from impi.api.comm import COMM_NULL, Comm
-from impi.api.commctx import _comm_lock, _comm_lock_table, _commctx_inter, _commctx_intra
+from impi.api.comms.attributes import IMPI_CLIENT_COLOR, IMPI_CLIENT_SIZE, IMPI_HOST_COLOR, IMPI_HOST_SIZE
+from impi.api.comms.comm import COMM_NULL, Comm
+from impi.api.comms.commctx import _comm_lock, _comm_lock_table, _commctx_inter, _commctx_intra
+from impi.api.comms.groups import *
+from impi.api.comms.intercomm import Intercomm
+from impi.api.comms.intracomm import Intracomm
+from impi.api.comms.session import *
+from impi.api.comms.topocomm import *
+from impi.api.comms.world import COMM_SELF, COMM_WORLD
 from impi.api.constants import *
-from impi.api.datatype import *
-from impi.api.datatype import _datatype_create, _datatype_decode, _typealign, _typecode, _typedict
 from impi.api.environment import *
 from impi.api.environment import _impi_local
-from impi.api.errhandler import *
-from impi.api.exceptions import *
-from impi.api.file import *
-from impi.api.grequest import Grequest
-from impi.api.group import *
-from impi.api.info import *
-from impi.api.intercomm import Intercomm
-from impi.api.intracomm import Intracomm
-from impi.api.message import *
-from impi.api.op import *
-from impi.api.pickling import *
-from impi.api.request import REQUEST_NULL, Prequest, Request
-from impi.api.session import *
-from impi.api.status import *
-from impi.api.topocomm import *
-from impi.api.unsupported import *
-from impi.api.window import *
-from impi.api.world import COMM_SELF, COMM_WORLD
+from impi.api.handles.errhandler import *
+from impi.api.handles.exceptions import *
+from impi.api.handles.file import *
+from impi.api.handles.info import *
+from impi.api.handles.unsupported import *
+from impi.api.p2p.bsend import Attach_buffer, Detach_buffer, Flush_buffer, Iflush_buffer
+from impi.api.p2p.grequest import Grequest
+from impi.api.p2p.matched_message import *
+from impi.api.p2p.request import REQUEST_NULL, Prequest, Request
+from impi.api.p2p.status import *
+from impi.api.types.datatypes import *
+from impi.api.types.datatypes import _datatype_create, _datatype_decode, _typealign, _typecode, _typedict
+from impi.api.types.ops import *
+from impi.api.types.pickling import *
+from impi.api.windows.window import *
 
 if _TYPE_CHECKING:
-    from impi.api.bufferclass import buffer
-    from impi.api.bufferclass import buffer as memory
+    from impi.api.types.bufferclass import buffer
+    from impi.api.types.bufferclass import buffer as memory
 else:
     _LATER = ("buffer", "memory")  # it needs numpy, and most programs do not need it
 
     def __getattr__(name: str) -> object:
         if name not in _LATER:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from impi.api.bufferclass import buffer
+        from impi.api.types.bufferclass import buffer
 
         globals().update(dict.fromkeys(_LATER, buffer))
         return buffer

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 import impi
 from impi.api import runtime
 from impi.api.constants import MAX_PROCESSOR_NAME, SUBVERSION, THREAD_MULTIPLE, THREAD_SERIALIZED, VERSION
-from impi.api.datatype import AINT, COUNT, OFFSET
-from impi.api.failing import guarded_function
-from impi.api.info import INFO_NULL, Info
+from impi.api.handles.failing import guarded_function
+from impi.api.handles.info import INFO_NULL, Info
 from impi.api.runtime import finalized
+from impi.api.types.datatypes import AINT, COUNT, OFFSET
 from impi.semantics.errors import error
 
 if TYPE_CHECKING:
-    from impi.api.bufferclass import buffer
+    from impi.api.types.bufferclass import buffer
 
 __all__ = [
     "Alloc_mem",
@@ -125,7 +125,7 @@ def Wtick() -> float:
 @guarded_function
 def Alloc_mem(size: int, info: Info = INFO_NULL) -> buffer:
     """Memory of ``size`` octets."""
-    from impi.api.bufferclass import buffer
+    from impi.api.types.bufferclass import buffer
 
     return buffer.allocate(size)
 

@@ -8,13 +8,16 @@ import sys
 import time
 from collections.abc import Callable
 from types import TracebackType
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from impi.engine.bootstrap import join_job
 from impi.engine.engine import Engine
 from impi.errors import ImpiError
 from impi.semantics.contexts import ContextIds
 from impi.semantics.errors import MPIException, error
+
+if TYPE_CHECKING:
+    from impi.engine.progress_thread import ProgressThread
 
 __all__ = [
     "State",
@@ -27,6 +30,8 @@ __all__ = [
     "finalize",
     "finalized",
     "initialize",
+    "progress_thread",
+    "set_final_barrier",
 ]
 
 
@@ -35,9 +40,11 @@ class State:
 
     def __init__(self) -> None:
         self.engine: Engine | None = None
+        self.final_barrier: Callable[[], None] | None = None
         self.contexts = ContextIds()
         self.finalized = False
         self.exit_code = 0
+        self.thread: ProgressThread | None = None
 
 
 _state = State()
@@ -71,6 +78,22 @@ def engine() -> Engine:
     return _state.engine
 
 
+def progress_thread() -> ProgressThread:
+    """The helper for blocking calls of the MPI library; made when it is asked for first."""
+    if _state.thread is None:
+        from impi.engine.progress_thread import ProgressThread  # only ranks with an MPI library load it
+
+        _state.thread = ProgressThread(engine(), _failed_in_helper)
+    return _state.thread
+
+
+def _failed_in_helper(failure: Exception) -> None:
+    """The program's thread is in the library and cannot be told: the job ends."""
+    if isinstance(failure, ImpiError | MPIException):
+        fail(failure)
+    _abort_on_exception(type(failure), failure, failure.__traceback__)
+
+
 def external() -> bool:
     """Whether this job's clients send each other external32; True, too, where there is no job."""
     return _state.engine is None or _state.engine.external
@@ -90,11 +113,9 @@ def finalize() -> None:
     """MPI_Finalize (IMPI 2.4, 4.24): barrier on MPI_COMM_WORLD, FINI on every channel, then the vendor's own."""
     if _state.finalized or _state.engine is None:
         return
-    from impi.api.world import COMM_WORLD  # the barrier needs a communicator, which needs this module
-
     running = _state.engine
     try:
-        _barrier(COMM_WORLD._leave)
+        _barrier()
         running.shutdown()
     except (ImpiError, MPIException) as failure:
         fail(failure)
@@ -102,10 +123,17 @@ def finalize() -> None:
     running.vendor.finalize()
 
 
-def _barrier(leave: Callable[[], None]) -> None:
+def set_final_barrier(barrier: Callable[[], None]) -> None:
+    """Let :func:`finalize` begin with ``barrier``, the one of :mod:`impi.api.comms.world`."""
+    _state.final_barrier = barrier
+
+
+def _barrier() -> None:
     """The barrier of Finalize; where an earlier collective has failed at another proc, none can be waited for."""
+    if _state.final_barrier is None:
+        return
     try:
-        leave()
+        _state.final_barrier()
     except MPIException as failure:
         if not failure.told:
             raise

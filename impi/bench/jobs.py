@@ -107,7 +107,7 @@ class Imp:
             LaunchError: a part of it could not be started, ended badly, or was too slow.
         """
         environ = {**os.environ, "IMPI_AUTH_NONE": "1"}
-        for name in ("IMPI_SPIN", "IMPI_ZERO_COPY", "IMPI_SLOT"):
+        for name in ("IMPI_SPIN", "IMPI_ZERO_COPY"):
             environ.pop(name, None)
         environ.update(self.environ)
         if self.appfile:

@@ -21,7 +21,7 @@ from impi.bench.plots import draw
 from impi.bench.report import Report, load, machine, save, versions
 from impi.bench.rows import Row
 from impi.bench.table import changes_table, rows_table
-from impi.engine.join import largest_slot, shortest_block
+from impi.engine.join import shortest_block
 from impi.engine.waiting import spin_asked
 from impi.errors import LaunchError, UsageError
 from impi.launch.prefix import find
@@ -62,7 +62,6 @@ def bench(options: argparse.Namespace) -> int:
     # Measures set both themselves; who has set one to nonsense should not find out later.
     spin_asked(os.environ)
     shortest_block()
-    largest_slot()
     names = _measures(options.what)
     vendors = _vendors(options.vendors)
     cores = () if options.no_pin else tuple(sorted(os.sched_getaffinity(0)))

@@ -96,11 +96,10 @@ def _check_variables(parser: argparse.ArgumentParser) -> None:
     """The procs read these themselves; but what is wrong with them is better said once, and before they start."""
     try:
         spin_asked(os.environ)
-        if "IMPI_ZERO_COPY" in os.environ or "IMPI_SLOT" in os.environ:
-            from impi.engine.join import largest_slot, shortest_block  # only then: it costs every start a millisecond
+        if "IMPI_ZERO_COPY" in os.environ:
+            from impi.engine.join import shortest_block  # only then: it costs every start a millisecond
 
             shortest_block()
-            largest_slot()
     except UsageError as error:
         parser.error(error.message)
 

@@ -10,9 +10,8 @@ import time
 from typing import Any
 
 from impi.engine.engine import Engine
-from impi.engine.join import claim, largest_slot, shortest_block
+from impi.engine.join import claim, shortest_block
 from impi.engine.mesh import connect_hosts, listen, own_address
-from impi.engine.rollcall import Board
 from impi.engine.waiting import Patience, spin_asked
 from impi.errors import JobError, StartupError
 from impi.job import LONG8_VERSION, Host, Job, Proc
@@ -39,7 +38,7 @@ def join_job() -> Engine:
     asked_s = spin_asked(os.environ)
     if invitation is None:
         return Engine(_singleton(), 0, load({"vendor": "pure", "rank": 0, "size": 1}), {})
-    shortest, largest = shortest_block(), largest_slot()
+    shortest = shortest_block()
     vendor = load(invitation)
     me: dict[str, object] = {"pid": os.getpid(), "form": representation.own().hex()}
     # With several nodes it is the name of an interface, or a network: one address cannot fit all of them.
@@ -55,7 +54,6 @@ def join_job() -> Engine:
         me["port"] = listener.getsockname()[1]
     me["address"] = addresses.from_text(address).hex()
     everybody = [json.loads(item) for item in vendor.allgather(json.dumps(me).encode())]
-    board = Board.among(vendor, largest)
     reply = _negotiated(invitation, vendor, everybody)
     job, quirks = Job.from_json(json.dumps(reply["job"])), Quirks(**reply["quirks"])
     # (P_IPV6, P_PID) is unique in the job (2.3.5), so it tells which proc each is.
@@ -72,7 +70,7 @@ def join_job() -> Engine:
         sock = knock(rank, AGENT, reply["agents"][str(host)], str(invitation["token"]))
         sock.setblocking(False)
         sockets = {host: sock}
-    engine = Engine(
+    return Engine(
         job,
         rank,
         vendor,
@@ -83,8 +81,6 @@ def join_job() -> Engine:
         patience=patience,
         shortest=shortest,
     )
-    engine.board = board
-    return engine
 
 
 def _negotiated(invitation: dict[str, Any], vendor: Vendor, everybody: list[dict[str, Any]]) -> dict[str, Any]:

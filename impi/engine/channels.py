@@ -11,14 +11,14 @@ import socket
 from collections.abc import Callable
 from functools import partial
 from time import perf_counter
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from impi.engine.waiting import Patience
 from impi.errors import JobError
 from impi.transfer import Arrived, Cancelled, Deliver, Incoming, ShortSender, Transfer
-from impi.transfer.inbound import FOR_THE_REST, NOT_NOTED, NOTHING_YET, Acknowledge
+from impi.transfer.inbound import Acknowledge
 
-__all__ = ["Channels", "See"]
+__all__ = ["Channels"]
 
 _NOW: Final = socket.MSG_DONTWAIT
 _READS: Final = 16
@@ -31,22 +31,14 @@ _SELECTABLE: Final = 1024
 """FD_SETSIZE."""
 
 
-class See(Protocol):
-    """Finds the octets in what somebody wants to send."""
-
-    def __call__(self, spec: Any, /, *, readonly: bool) -> memoryview | None:
-        """None: they are not there as they are to be sent."""
-        ...
-
-
 class Channels:
     """Reads and writes the channels of one proc.
 
     Args:
         transfer: whose octets they are.
         sockets: connected ones, by host.
-        patience: how long :meth:`attend` spins.
-        deliver: see :meth:`impi.transfer.Transfer.taker`.
+        patience: learns how long waits last.
+        deliver: see :meth:`impi.transfer.Transfer.short_reader`; None: every message is an event.
         arrived: called for every message that ``deliver`` has not taken.
         cancelled: called for every message that its sender took back.
     """
@@ -64,11 +56,15 @@ class Channels:
         self._transfer = transfer
         self._sockets = sockets
         self._patience = patience
-        self._takers = {
-            host: partial(transfer.read, host)
+        self._readers = {
+            host: partial(transfer.note, host)
             if deliver is None
-            else transfer.taker(host, deliver, self._acknowledger(host))
+            else transfer.short_reader(host, deliver, self._acknowledger(host))
             for host in sockets
+        }
+        self._rooms = {host: transfer.buffers_of(host) for host in sockets}
+        self._receive: dict[int, Callable[[Any, int, int], int]] = {
+            host: sock.recv_into for host, sock in sockets.items()
         }
         self._arrived = arrived
         self._cancelled = cancelled
@@ -83,8 +79,8 @@ class Channels:
         self._progress: Callable[[], None] = _nothing
         self._push: Callable[[], None] = _nothing
 
-    def beside(self, fd: int | None, progress: Callable[[], None], *, others: bool) -> None:
-        """What else a proc must drive: ``progress`` when ``fd`` is readable, or without one now and then.
+    def add_poller(self, fd: int | None, progress: Callable[[], None], *, others: bool) -> None:
+        """Call ``progress`` when ``fd`` is readable, too; without ``fd`` now and then.
 
         ``others``: something can come that way while the proc sleeps.
         """
@@ -107,100 +103,44 @@ class Channels:
         return not self._writing
 
     def _acknowledger(self, host: int) -> Acknowledge:
-        """A function that sends a PROTOACK on the channel of ``host``, in whose queue there is nothing."""
+        """Return what sends a PROTOACK on the channel of ``host``, whose queue is empty."""
         write = self._sockets[host].send
 
         def acknowledge(dest: int, packet: bytes) -> None:
             try:
                 n = write(packet, _NOW)
-            except BlockingIOError:
-                n = 0
             except OSError as error:
-                raise _broken(host, error) from None
+                n = _none_taken(host, error)
             if n != len(packet):
-                self._transfer.detain(dest, packet, n)
-                self.flush(host)
+                self._requeue(host, dest, packet, n)
 
         return acknowledge
 
-    def sender(self, host: int, dest: int, make: ShortSender) -> Callable[[int, memoryview, int], bool]:
-        """A function that sends what ``make`` (of :meth:`impi.transfer.Transfer.sender`, for ``dest``) makes of tag,
-        octets and count, on the channel of ``host``; False if that is nothing.
-        """
-        send = self.sender_of(host, dest, make, lambda octets, *, readonly: octets)
-        return lambda tag, octets, count: send(octets, tag, count)
+    def short_sender(self, host: int, dest: int, make: ShortSender) -> Callable[[int, memoryview, int], bool]:
+        """Return ``send(tag, octets, count) -> bool`` for rank ``dest`` of MPI_COMM_WORLD, on the channel of ``host``.
 
-    def sender_of(self, host: int, dest: int, make: ShortSender, see: See) -> Callable[..., bool]:
-        """The same for what ``see`` finds in its first argument (None: nothing is sent); then the tag, and the count,
-        unless it is the number of octets.
+        ``make`` is that of :meth:`impi.transfer.Transfer.short_sender`. False: it made no packet.
         """
         write = self._sockets[host].send
 
-        def send(spec: Any, tag: int, count: int | None = None) -> bool:
-            octets = see(spec, readonly=True)
-            if octets is None:
-                return False
-            packet = make(tag, octets, len(octets) if count is None else count)
+        def send(tag: int, octets: memoryview, count: int) -> bool:
+            packet = make(tag, octets, count)
             if packet is None:
                 return False
             try:
                 n = write(packet, _NOW)
-            except BlockingIOError:
-                n = 0
             except OSError as error:
-                raise _broken(host, error) from None
+                n = _none_taken(host, error)
             if n != len(packet):
-                self._transfer.detain(dest, packet, n)
-                self.flush(host)
+                self._requeue(host, dest, packet, n)
             return True
 
         return send
 
-    def receiver(self, host: int, source: int, cid: int, busy: Callable[[], bool]) -> Callable[[int, memoryview], int]:
-        """A function that waits for octets of ``host``, as :meth:`attend`, which are a message of rank ``source`` of
-        MPI_COMM_WORLD on context ``cid``, of a tag, and puts it where it belongs.
-
-        It returns how many octets the message has; less than 0: something has happened, or nothing in the time to spin,
-        that the long way must look at; or it is ``busy``.
-        """
-        receive, buffer, take_all = self._sockets[host].recv_into, self._transfer.buffer_of(host), self._takers[host]
-        patience, take = self._patience, self._transfer.single(source, cid, self._acknowledger(host))
-
-        def wait(tag: int, place: memoryview) -> int:
-            spin_s, begun, turns = patience.spin_s, 0.0, 0
-            if busy() or not (spin_s or (self._alone and not self._writing)):
-                return NOT_NOTED
-            flags: int = _NOW if spin_s else 0
-            room = buffer()
-            while True:
-                try:
-                    n = receive(room, 0, flags)
-                except BlockingIOError:
-                    turns += 1
-                    if turns & _TURNS:
-                        continue
-                    if not self._alone or self._writing:
-                        self._push()
-                        if self.poll(0.0):
-                            return NOT_NOTED
-                        room = buffer()
-                    now = perf_counter()
-                    begun = begun or now
-                    if now - begun > spin_s:
-                        return NOT_NOTED
-                except OSError:
-                    self._took(host, 0)
-                    return NOT_NOTED
-                else:
-                    length = take(n, tag, place)
-                    if length == NOTHING_YET:
-                        room = buffer()
-                        continue
-                    if length == FOR_THE_REST or (length == NOT_NOTED and (n == 0 or not take_all(n))):
-                        self._took(host, n)
-                    return length
-
-        return wait
+    def _requeue(self, host: int, dest: int, packet: bytes | memoryview, n: int) -> None:
+        """TCP took only ``n`` octets of a packet that went past the queues."""
+        self._transfer.requeue(dest, packet, n)
+        self.flush(host)
 
     def flush(self, host: int) -> None:
         """Write what there is for ``host``, as far as TCP takes it."""
@@ -236,84 +176,87 @@ class Channels:
                 self.flush(host)
         return bool(ready)
 
-    def attend(self, host: int, spin_s: float, longest_s: float) -> bool:
-        """Wait for octets of ``host``, serving the others meanwhile: spin, then block for at most ``longest_s``.
+    def wait_on(self, host: int, spin_s: float, longest_s: float) -> bool:
+        """Wait for octets of ``host`` and serve the other channels meanwhile: spin, then block at most ``longest_s``.
 
-        Returns as soon as anything has happened, be it another's doing; False if nothing has.
+        Returns as soon as anything has happened on any channel; False: nothing has.
         """
-        return (spin_s > 0.0 and self._spin(host, spin_s)) or self._block(host, longest_s)
-
-    def _spin(self, host: int, spin_s: float) -> bool:
-        receive, room, take = *self._where_to(host), self._takers[host]
-        begun = 0.0
-        turns = 0
+        sole = self._alone and not self._writing  # one channel is all that there is to wait for
+        if not (spin_s or sole):
+            return self._slept(longest_s)
+        room = self._rooms[host]()
+        receive = self._receive[host] if type(room) is memoryview else self._receiver(host, room)
+        reader = self._readers[host]
+        flags: int = _NOW if spin_s else 0
+        begun, turns = perf_counter(), 0
         while True:
             try:
-                n = receive(room, 0, _NOW)
+                n = receive(room, 0, flags)
             except BlockingIOError:
                 turns += 1
                 if turns & _TURNS:
                     continue
-                if not self._alone or self._writing:
-                    self._push()
-                    if self.poll(0.0):
-                        return True
-                now = perf_counter()
-                begun = begun or now
-                if now - begun > spin_s:
-                    return False
+                if not sole and self._others_moved():
+                    return True
+                if perf_counter() - begun < spin_s:
+                    continue
+                if not sole:
+                    return self._slept(longest_s)
+                begun, flags = perf_counter(), 0  # nothing else is to be done: one system call waits and reads
+                continue
             except OSError:
-                self._took(host, 0)
-                return True
-            else:
-                if n == 0 or not take(n):
-                    self._took(host, n)
-                return True
+                n = 0  # eof() tells whether the end is lawful
+            if not flags:
+                self._patience.learn(perf_counter() - begun)
+            if not (n and reader(n)):
+                self._consume(host, n)
+            return True
 
-    def _block(self, host: int, longest_s: float) -> bool:
-        adapts = self._patience.adapts
-        begun = perf_counter() if adapts else 0.0
-        moved = True
-        if self._alone and not self._writing:
-            receive, room = self._where_to(host)
-            try:
-                n = receive(room, 0, 0)
-            except OSError:
-                n = 0
-            if n == 0 or not self._takers[host](n):
-                self._took(host, n)
-        else:
-            self._push()
-            moved = self.poll(longest_s)
-        if adapts:
-            self._patience.learn(perf_counter() - begun)
+    def _others_moved(self) -> bool:
+        """Look at all channels, and at what has no descriptor; whether anything has happened."""
+        self._push()
+        return self.poll(0.0)
+
+    def doze(self, seconds: float) -> None:
+        """Sleep until a channel may have something, at most so long; nothing is read. Any thread may call it."""
+        try:
+            fd = self._epoll.fileno()
+            select.select((fd,) if fd < _SELECTABLE else (), (), (), seconds)
+        except (OSError, ValueError):
+            pass  # the channels were closed meanwhile
+
+    def _slept(self, longest_s: float) -> bool:
+        begun = perf_counter()
+        self._push()
+        moved = self.poll(longest_s)
+        self._patience.learn(perf_counter() - begun)
         return moved
 
-    def _where_to(self, host: int) -> tuple[Callable[[Any, int, int], int], memoryview | list[memoryview]]:
-        """How the next octets are read, and where to: all places at once, where they go to several."""
-        sock, room = self._sockets[host], self._transfer.get_buffers(host)
-        if isinstance(room, list):
-            return lambda views, ancillary, flags: sock.recvmsg_into(views, ancillary, flags)[0], room
-        return sock.recv_into, room
+    def _receiver(self, host: int, room: memoryview | list[memoryview]) -> Callable[[Any, int, int], int]:
+        """What reads octets into ``room``: all places at once, where they go to several."""
+        if not isinstance(room, list):
+            return self._receive[host]
+        receive = self._sockets[host].recvmsg_into
+        return lambda views, ancillary, flags: receive(views, ancillary, flags)[0]
 
     def _read(self, host: int) -> None:
-        take = self._takers[host]
         for _ in range(_READS):
-            receive, room = self._where_to(host)
+            room = self._rooms[host]()
+            receive = self._receiver(host, room)
             try:
                 n = receive(room, 0, _NOW)
             except BlockingIOError:
                 return
             except OSError:
                 n = 0  # a reset, too, is a lawful end once both FINIs are exchanged: eof() knows
-            if n == 0 or not take(n):
-                self._took(host, n)
+            if not (n and self._readers[host](n)):
+                self._consume(host, n)
             # No more was there; what comes from now on, the end included, makes epoll say so again.
             if not isinstance(room, list) and n < len(room):
                 return
 
-    def _took(self, host: int, n: int) -> None:
-        """``n`` octets were read, and the taker has left something; 0 is the end."""
+    def _consume(self, host: int, n: int) -> None:
+        """Carry out what the reader has left of ``n`` octets; 0 is the end of the stream."""
         transfer = self._transfer
         if n == 0:
             transfer.eof(host)
@@ -321,7 +264,7 @@ class Channels:
             self._writing.discard(host)
             self._alone = False
             return
-        for event in transfer.rest(host):
+        for event in transfer.parse(host):
             match event:
                 case Arrived(incoming) if not incoming.cancelled:  # else its CANCEL was read with it
                     self._arrived(incoming)
@@ -340,6 +283,13 @@ class Channels:
 
 def _nothing() -> None:
     """Nothing is beside the channels."""
+
+
+def _none_taken(host: int, error: OSError) -> int:
+    """TCP took nothing: 0, for it has no room; raises JobError where the channel broke."""
+    if isinstance(error, BlockingIOError):
+        return 0
+    raise _broken(host, error) from None
 
 
 def _broken(host: int, error: OSError) -> JobError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeAlias
 
 from impi.semantics.matching import Matcher
 from impi.vendors.base import LocalComm
@@ -14,7 +14,12 @@ if TYPE_CHECKING:
     from impi.engine.faults import Faults
     from impi.engine.operations import Message, ReceiveOperation
 
-__all__ = ["Context"]
+__all__ = ["Context", "ShortSend"]
+
+ShortSend: TypeAlias = Callable[[int, memoryview, int], bool]
+"""``send(tag, octets, count) -> bool``: sends a short message to one rank; False: nothing was sent, for there is no
+credit, or the message must wait for its turn, or it is too long.
+"""
 
 
 class Context:
@@ -58,29 +63,12 @@ class Context:
         """Receives, probes and collectives in progress that a local message could concern: while there are any, the
         shadow is drained.
         """
-        self.senders: dict[int, Callable[[int, memoryview, int], bool]] = {}
-        """By rank in :attr:`peers`, as far as they have been used: how short messages go there (see Engine.sender)."""
-        self.collective_senders: dict[int, Callable[[int, memoryview, int], bool]] = {}
-        """The same, of collectives."""
-        self.sends: dict[int, Callable[[Any, int], bool]] = {}
-        """By rank in :attr:`peers`, as far as they have been used: the api's shortest way for a blocking send there, of
-        a buffer as the program gives it and a tag; False: nothing was done, and the long way decides.
-        """
-        self.starts: dict[int, Callable[[Any, int], bool]] = {}
-        """Those of them that never wait."""
-        self.receives: dict[int, Callable[[Any, int, Any], bool]] = {}
-        """The same for a blocking receive from there: buffer, tag and status."""
-        self.inside: Any = None
-        """The api's shortest way for collectives, where the library alone can do them (:mod:`impi.api.inside`)."""
-        self.owner: Any = None
-        """What the api has made of it: whose error handler is called."""
-
-    def forget(self) -> None:
-        """Nothing goes the short ways any more."""
-        self.inside = None
-        self.sends.clear()
-        self.starts.clear()
-        self.receives.clear()
+        self.short_senders: tuple[dict[int, ShortSend], dict[int, ShortSend]] = ({}, {})
+        """Point-to-point and collective, by rank in :attr:`peers`: see :meth:`Engine.short_sender`."""
+        self.owner: object = None
+        """The api's communicator, whose error handler is called."""
+        self.when_closed: Callable[[], None] | None = None
+        """Called once, when the communicator is freed or MPI is finalized."""
 
     faults: Faults
     """Of collectives that somebody cannot take part in."""

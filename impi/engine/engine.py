@@ -10,11 +10,11 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Sequence
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import Final
 
 from impi.collectives.tags import FAULT_TAG, REDUCE_TAG
-from impi.engine.channels import Channels, See
-from impi.engine.context import Context
+from impi.engine.channels import Channels
+from impi.engine.context import Context, ShortSend
 from impi.engine.faults import Faults, Notice
 from impi.engine.operations import SENT, Compound, CopyOperation, Message, Operation, ReceiveOperation, SendOperation
 from impi.engine.payload import Source, Target
@@ -27,12 +27,11 @@ from impi.semantics.constants import ANY_SOURCE
 from impi.transfer import Incoming, Transfer
 from impi.vendors.base import Arrival, Vendor
 
-if TYPE_CHECKING:
-    from impi.engine.rollcall import Board
-
 __all__ = ["Engine"]
 
 Inbox = tuple[Callable[[int, int], ReceiveOperation | None], dict[int, int], Context]
+
+_NOTHING_STANDS: Final = (-1, -1, -1)
 
 _NAP_S = 20e-6
 """First sleep of a wait on a vendor that must be polled; each is longer than the one before by a quarter of it."""
@@ -90,8 +89,6 @@ class Engine:
         self.transfer = Transfer(job, rank, agent=agent)
         self.vendor_ranks = {world: local for local, world in enumerate(ranks or job.client_procs(self.client))}
         """By rank in MPI_COMM_WORLD, of the procs of our client."""
-        self.board: Board | None = None
-        """Where procs of our client say that they have come to a collective; all see it in the same state."""
         own = job.procs[rank].host
         self._host_of = [own if agent else proc.host for proc in job.procs]
         """By rank: whose channel leads there."""
@@ -108,9 +105,11 @@ class Engine:
         )
         self._flush = self._channels.flush
         self._vendor_fd = vendor.fileno()
+        self._longest_s = _REMOTE_ONLY_S if self._vendor_fd is None else _IDLE_S
+        """Longest sleep of a wait for packets of one host."""
         self._others = len(self.vendor_ranks) > 1
         """Whether anybody but ourselves can send through the vendor."""
-        self._channels.beside(self._vendor_fd, vendor.progress, others=self._others)
+        self._channels.add_poller(self._vendor_fd, vendor.progress, others=self._others)
         self._contexts: dict[int, Context] = {}
         self._inboxes: dict[int, Inbox] = {}
         """By context id: what a message that comes in there concerns."""
@@ -118,7 +117,13 @@ class Engine:
         self._unmatched: dict[Incoming, Message] = {}
         self._active: list[Operation] = []
         self.asks = range(ASKS if self._patience.spin_s else 1)
-        """As often who calls the library past the engine may ask it before anything else has its turn."""
+        """How often a caller of the library may ask it before the engine has a turn."""
+        self._standing = _NOTHING_STANDS
+        """Sender (rank in MPI_COMM_WORLD), context id and tag of the message that :meth:`next_receiver` waits for."""
+        self._place = memoryview(b"")
+        """Where that message goes."""
+        self._came = -1
+        """Its octets, once it has come."""
 
     # ---- communicators -------------------------------------------------------------------------------
 
@@ -137,7 +142,7 @@ class Engine:
         self._contexts.pop(context.cid, None)
         self._inboxes.pop(context.cid, None)
         self._inboxes.pop(context.cid + 1, None)
-        context.forget()
+        _ended(context)
         if context.shadow is not None:
             context.shadow.free()
 
@@ -190,68 +195,84 @@ class Engine:
             pending = context.shadow.isend(local, 2 * tag + collective, data, sync=synchronous)
             operation = SendOperation(pending, None, source)
         else:
-            world = context.peers[dest]
             views = source.views(external=self.external, shortest=self._shortest)
-            short = len(views) == 1 and not synchronous
-            if short and self.sender(context, dest, collective=collective)(tag, views[0], source.count):
+            if (
+                len(views) == 1
+                and not (synchronous or self.reduce_on_p2p)
+                and self.short_sender(context, dest, collective=collective)(tag, views[0], source.count)
+            ):
                 return SENT
-            outgoing = self.transfer.send(
-                world,
-                cid=context.cid + (collective and not self._is_p2p_reduce(tag)),
-                tag=tag,
-                lsrank=context.rank,
-                views=views,
-                synchronous=synchronous,
-                count=source.count,
-            )
-            self._flush(self._host_of[world])
-            operation = SendOperation(None, outgoing, source)
+            return self.enqueue(context, dest, tag, source, views, synchronous=synchronous, collective=collective)
         if not operation.done:
             self._active.append(operation)
         return operation
 
-    def sender(
-        self, context: Context, dest: int, *, collective: bool = False
-    ) -> Callable[[int, memoryview, int], bool]:
-        """A function for point-to-point messages to rank ``dest``, or ``collective`` ones, of tag, octets and count.
+    def enqueue(
+        self,
+        context: Context,
+        dest: int,
+        tag: int,
+        source: Source,
+        views: Sequence[memoryview],
+        *,
+        synchronous: bool = False,
+        collective: bool = False,
+    ) -> SendOperation:
+        """Start sending ``views`` of ``source`` to rank ``dest`` of another client, behind what is queued for it."""
+        world = context.peers[dest]
+        outgoing = self.transfer.send(
+            world,
+            cid=context.cid + (collective and not self._is_p2p_reduce(tag)),
+            tag=tag,
+            lsrank=context.rank,
+            views=views,
+            synchronous=synchronous,
+            count=source.count,
+        )
+        self._flush(self._host_of[world])
+        operation = SendOperation(None, outgoing, source)
+        if not operation.done:
+            self._active.append(operation)
+        return operation
 
-        It sends one that is done with when it returns True. False: nothing was done, as the message is not short, must
-        wait for its turn or for credit, or is for a proc of our own client; :meth:`send` is the way.
+    def short_sender(self, context: Context, dest: int, *, collective: bool = False) -> ShortSend:
+        """Return what sends short messages to rank ``dest`` of another client with one system call.
+
+        Not where Reduce shares the context of point-to-point messages (``reduce_on_p2p``).
         """
-        senders = context.collective_senders if collective else context.senders
-        send = senders.get(dest)
+        known = context.short_senders[collective]
+        send = known.get(dest)
         if send is None:
-            # With that quirk some tags are not the program's: the long way says so.
-            if dest in context.shadow_of or self.reduce_on_p2p:
-                send = _never
-            else:
-                world = context.peers[dest]
-                make = self.transfer.sender(world, context.cid + collective, context.rank)
-                send = self._channels.sender(self._host_of[world], world, make)
-            senders[dest] = send
+            world = context.peers[dest]
+            make = self.transfer.short_sender(world, context.cid + collective, context.rank)
+            known[dest] = send = self._channels.short_sender(self._host_of[world], world, make)
         return send
 
-    def receiver(self, context: Context, source: int) -> Callable[[int, memoryview], int]:
-        """A function that waits for a point-to-point message of a tag from rank ``source``, of another client, and for
-        nothing else, while no receive is posted: it puts it into memory that has room for it.
+    def next_receiver(self, context: Context, source: int) -> Callable[[int, memoryview], int]:
+        """Return ``receive(tag, place) -> nbytes`` for rank ``source`` of another client.
 
-        Its result is how many octets came; -1: what must be waited for, or has come, is another thing, and
-        :meth:`receive` is the way.
+        It waits for the next message of ``source``, while no receive is posted and no message waits to be matched. A
+        short message of the tag goes from the read-ahead buffer into ``place``. -1: something else came first, or is
+        under way, and :meth:`receive` is to be called.
         """
-        if self.reduce_on_p2p:
-            return _nothing_comes
-        world = context.peers[source]
-        return self._channels.receiver(self._host_of[world], world, context.cid, self._busy)
+        world, cid = context.peers[source], context.cid
+        host, wait_on, patience = self._host_of[world], self._channels.wait_on, self._patience
+        posted, unexpected = context.matchers[0].lines()
 
-    def sender_of(self, context: Context, dest: int, see: See) -> Callable[[Any, int], bool]:
-        """As :meth:`sender`, of what ``see`` finds in the first argument; then the tag. For rank ``dest`` of another
-        client.
-        """
-        if self.reduce_on_p2p:
-            return lambda spec, tag: False
-        world = context.peers[dest]
-        make = self.transfer.sender(world, context.cid, context.rank)
-        return self._channels.sender_of(self._host_of[world], world, make, see)
+        def receive(tag: int, place: memoryview) -> int:
+            spin_s = patience.spin_s
+            self._standing, self._place, self._came = (world, cid, tag), place, -1
+            try:
+                while not (posted or unexpected or self._active or (self._others and self._awaits_local())):
+                    moved = wait_on(host, spin_s, self._longest_s)
+                    if self._came >= 0:
+                        return self._came
+                    spin_s = patience.spin_s if moved else 0.0
+            finally:
+                self._standing = _NOTHING_STANDS  # after an interrupt, too: the place is the program's again
+            return -1
+
+        return receive
 
     def is_external(self, context: Context, dest: int) -> bool:
         """Whether :meth:`send` sends external32 to rank ``dest``."""
@@ -340,7 +361,7 @@ class Engine:
         if not self._others and isinstance(operation, ReceiveOperation) and operation.maybe_local:
             self.progress()  # brings messages to ourselves; there will be no more of these while we wait
         while not operation.done and (host := self._only_host(operation)) is not None:
-            moved = self._channels.attend(host, spin_s, _REMOTE_ONLY_S if self._vendor_fd is None else _IDLE_S)
+            moved = self._channels.wait_on(host, spin_s, self._longest_s)
             spin_s = self._patience.spin_s if moved else 0.0
             if self._active:
                 self._advance()
@@ -376,10 +397,14 @@ class Engine:
                 break
         return test()
 
-    def adopt(self, context: Context, arrival: Arrival) -> None:
-        """A point-to-point message that was taken off the library's queue past the engine is matched after all."""
+    def match_probed(self, context: Context, arrival: Arrival) -> None:
+        """Match a point-to-point message that a caller took off the library's queue."""
         source = context.local_ranks[arrival.source]
         self._arrived(context, False, Message(source, arrival.tag // 2, arrival.nbytes, 0, arrival, None, False))
+
+    def doze(self, seconds: float) -> None:
+        """Sleep until a packet may have come, at most so long; any thread may call it."""
+        self._channels.doze(seconds)
 
     def track(self, operation: Operation) -> None:
         """Let the engine drive an operation until it is done."""
@@ -393,7 +418,7 @@ class Engine:
     def shutdown(self) -> None:
         """IMPI 3.8: FINI on every channel both ways, then close. The barrier of Finalize comes before."""
         for context in self._contexts.values():
-            context.forget()
+            _ended(context)
         self.wait(lambda: self.quiet)
         self.transfer.finish()
         for host in self._hosts:
@@ -405,13 +430,12 @@ class Engine:
 
     def _local_interest(self) -> bool:
         """Whether what the vendor brings, or has yet to say, matters to anything under way."""
-        if self._others and any(context.waiting for context in self._contexts.values()):
+        if self._others and self._awaits_local():
             return True
         return not all(map(_is_remote, self._active))
 
-    def _busy(self) -> bool:
-        """Whether anything is under way, or a local message could concern anybody."""
-        return bool(self._active) or (self._others and any(context.waiting for context in self._contexts.values()))
+    def _awaits_local(self) -> bool:
+        return any(context.waiting for context in self._contexts.values())
 
     def _only_host(self, operation: Operation) -> int | None:
         """The host whose packets alone can complete it, where nothing local matters just now."""
@@ -508,7 +532,12 @@ class Engine:
             self._active.append(operation)
 
     def _deliver(self, world: int, cid: int, tag: int, count: int, octets: memoryview) -> bool:
-        """A whole short message of another client: give it to the receive that waits for it, if there is one."""
+        """Give a whole short message of another client to the receive that waits for it; False: none does."""
+        if self._standing == (world, cid, tag) and len(octets) <= len(self._place):
+            self._came = nbytes = len(octets)
+            self._place[:nbytes] = octets
+            self._standing = _NOTHING_STANDS
+            return True
         inbox = self._inboxes.get(cid)
         if inbox is None:
             return False
@@ -525,14 +554,10 @@ class Engine:
         return True
 
 
-def _never(tag: int, octets: memoryview, count: int) -> bool:
-    """For procs of our own client."""
-    return False
-
-
-def _nothing_comes(tag: int, place: memoryview) -> int:
-    """The long way is the way."""
-    return -1
+def _ended(context: Context) -> None:
+    if context.when_closed is not None:
+        context.when_closed()
+        context.when_closed = None
 
 
 def _is_remote(operation: Operation) -> bool:

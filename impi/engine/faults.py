@@ -69,6 +69,11 @@ class Faults:
         """Whether no collective can succeed any more."""
         return self._broken is not None
 
+    def check(self) -> None:
+        """Raise Exception where no collective can succeed any more."""
+        if self.broken:
+            raise self.failure()
+
     def failure(self) -> MPIException:
         """What every collective of a broken communicator raises."""
         assert self._broken is not None
@@ -78,6 +83,17 @@ class Faults:
         )
         failure.told = True
         return failure
+
+    def expect(self) -> None:
+        """Check that the next collective can succeed, before it begins.
+
+        Raises:
+            Exception: another proc has refused it, or the communicator is broken.
+        """
+        heard = self._heard.get(self.begun)
+        if heard is not None:
+            self._break(heard[1], heard[2])
+        self.check()
 
     def begin(self) -> None:
         """A collective is called, and is right in itself."""

@@ -10,11 +10,10 @@ import json
 import os
 from typing import Any
 
-from impi.engine.slots import LARGEST
 from impi.errors import UsageError
 from impi.semantics.blocks import SHORTEST
 
-__all__ = ["VARIABLE", "claim", "largest_slot", "shortest_block"]
+__all__ = ["VARIABLE", "claim", "shortest_block"]
 
 VARIABLE = "IMPI_JOIN"
 _DIGITS = 18
@@ -45,23 +44,9 @@ def shortest_block() -> int:
     Raises:
         UsageError: the variable is no number.
     """
-    return _octets("IMPI_ZERO_COPY", SHORTEST)
-
-
-def largest_slot() -> int:
-    """Octets up to which collectives inside a client go through memory that its procs share (:mod:`impi.engine.slots`):
-    IMPI_SLOT, or what was measured; 0: none.
-
-    Raises:
-        UsageError: the variable is no number.
-    """
-    return _octets("IMPI_SLOT", LARGEST)
-
-
-def _octets(variable: str, default: int) -> int:
-    text = os.environ.get(variable, "")
+    text = os.environ.get("IMPI_ZERO_COPY", "")
     if not text:
-        return default
+        return SHORTEST
     if not (text.isascii() and text.isdecimal()) or len(text) > _DIGITS:
-        raise UsageError(f"{variable}={text[:_SHOWN]} is not a number of octets, such as {default}")
+        raise UsageError(f"IMPI_ZERO_COPY={text[:_SHOWN]} is not a number of octets, such as {SHORTEST}")
     return int(text)

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from impi.collectives.steps import Local
 from impi.engine.context import Context
-from impi.engine.prompt import abandon
+from impi.engine.library_call import abandon
 from impi.semantics.errors import MPIException
 from impi.vendors.base import LocalCollectives, Pending
 

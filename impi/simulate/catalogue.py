@@ -1,6 +1,6 @@
 """The collectives that can be simulated: for each, the generator that every process runs.
 
-Which algorithm that is decides :class:`impi.api.algorithms.Within`, as in a real job.
+Which algorithm that is decides :class:`impi.api.collective.algorithms.Within`, as in a real job.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
-from impi.api.algorithms import Within
+from impi.api.collective.algorithms import Within
 from impi.collectives import Algorithm, Elements, Reduction, is_short
 from impi.errors import UsageError
 from impi.job import LONG8_VERSION, REPRODUCIBLE, Job

@@ -39,6 +39,7 @@ class Channel:
         "_octets",
         "_ready",
         "_urgent",
+        "ending",
         "fini_received",
         "fini_sent",
         "finishing",
@@ -59,6 +60,8 @@ class Channel:
         self.finishing = False
         self.fini_sent = False
         self.fini_received = False
+        self.ending = False
+        """Whether FINI has come or is to be sent: packets are looked at one by one then."""
         self._fini: Flight | None = None
         self._ready: deque[Path] = deque()
         self._urgent: deque[Path] = deque()
@@ -85,7 +88,7 @@ class Channel:
         """Whether :meth:`views` has anything now."""
         return bool(self._flights or self._urgent or self._ready) or self._fini_due()
 
-    def detain(self, octets: bytes, *, begun: bool) -> None:
+    def requeue(self, octets: bytes, *, begun: bool) -> None:
         """Queue what TCP did not take of a packet that went past the queues; ``begun``: it took the beginning."""
         flight = Flight.of_header(octets)
         flight.begun = begun

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from struct import Struct
 from typing import Final
 
@@ -13,7 +14,7 @@ from impi.transfer.inbound import Acknowledge, Deliver, Event, Inbound
 from impi.transfer.message import Incoming, Outgoing
 from impi.transfer.path import AFTER_FIRST, Path
 from impi.transfer.scatter import Scatter
-from impi.wire.packets import HEADER_SIZE, SRQID_OFFSET, PacketType, unpack_header
+from impi.wire.packets import HEADER_SIZE, SRQID_OFFSET, PacketType
 
 __all__ = ["ShortSender", "Transfer"]
 
@@ -118,13 +119,12 @@ class Transfer:
         self._queued(path)
         return message
 
-    def sender(self, dest: int, cid: int, lsrank: int) -> ShortSender:
-        """A function that makes the one packet of a short message for ``dest``, past the queues, if nothing at all
-        stands in its way: ``(tag, octets, count)`` gives the packet, good until the next call; or None, and nothing was
-        done: :meth:`send` is the way.
+    def short_sender(self, dest: int, cid: int, lsrank: int) -> ShortSender:
+        """Return ``make(tag, octets, count) -> packet | None`` for short messages to ``dest``, past the queues.
 
-        The same octets as by :meth:`send`, without an object that remembers it: they are copied (format ``B``), so that
-        the message is over for its sender. What TCP does not take goes back by :meth:`detain`.
+        The packet is that of :meth:`send`, good until the next call; its octets (format ``B``) are copied, so the
+        message is over for its sender. None: nothing was done, for the message is too long, or there is no credit, or
+        something is queued. What TCP does not take of the packet goes to :meth:`requeue`.
         """
         path = self._path(dest)
         channel, window, tag_ub, most = self._channels[path.host], path.window, self._job.tag_ub, path.short_max
@@ -154,10 +154,10 @@ class Transfer:
 
         return make
 
-    def detain(self, dest: int, packet: memoryview | bytes, nbytes: int) -> None:
-        """TCP took only ``nbytes`` octets of the packet that :meth:`sender` has just made, or of a PROTOACK."""
+    def requeue(self, dest: int, packet: memoryview | bytes, nbytes: int) -> None:
+        """TCP took only ``nbytes`` octets of the packet that :meth:`short_sender` has just made, or of a PROTOACK."""
         host = self._paths[dest].host
-        self._channels[host].detain(bytes(packet[nbytes:]), begun=nbytes > 0)
+        self._channels[host].requeue(bytes(packet[nbytes:]), begun=nbytes > 0)
         self.busy.add(host)
 
     def accept(self, incoming: Incoming, view: memoryview | Sequence[memoryview] | None) -> None:
@@ -223,7 +223,7 @@ class Transfer:
         self._finishing = True
         self._inbound.destroys = True
         for index, channel in self._channels.items():
-            channel.finishing = True
+            channel.finishing = channel.ending = True
             self.busy.add(index)
 
     @property
@@ -261,18 +261,19 @@ class Transfer:
 
         Good until the next call for this host; then call :meth:`received` or :meth:`eof`, or read again later.
         """
-        return self._channel(host).reader.buffer()
+        room = self._channel(host).reader.buffer()
+        assert isinstance(room, memoryview)  # one place was asked for
+        return room
 
-    def buffer_of(self, host: int) -> Callable[[], memoryview]:
-        """:meth:`get_buffer` for one host."""
-        return self._channel(host).reader.buffer
+    def buffers_of(self, host: int) -> Callable[[], memoryview | list[memoryview]]:
+        """Return what to call in place of :meth:`get_buffer` for one host.
 
-    def get_buffers(self, host: int) -> memoryview | list[memoryview]:
-        """In place of :meth:`get_buffer`: a list, for ``recvmsg_into``, where the octets go to several places."""
-        return self._channel(host).reader.buffers()
+        It gives a list, for ``recvmsg_into``, where the octets go to several places.
+        """
+        return partial(self._channel(host).reader.buffer, True)
 
     def received(self, host: int, nbytes: int) -> list[Event]:
-        """``nbytes`` (at least one) octets were read into :meth:`get_buffer` or :meth:`get_buffers`.
+        """``nbytes`` (at least one) octets were read into :meth:`get_buffer`.
 
         Returns:
             what it means, in order. Messages accepted before the next :meth:`get_buffer` are copied once or never.
@@ -280,51 +281,26 @@ class Transfer:
         Raises:
             PeerError: the host broke the protocol.
         """
-        self.read(host, nbytes)
-        return self.rest(host)
+        self.note(host, nbytes)
+        return self.parse(host)
 
-    def read(self, host: int, nbytes: int) -> bool:
-        """Only note what was read, for :meth:`rest`; False, as from a function of :meth:`taker` that takes nothing."""
+    def note(self, host: int, nbytes: int) -> bool:
+        """Note what was read, for :meth:`parse`; False, as a function of :meth:`short_reader` that consumes nothing."""
         self._channel(host).reader.received(nbytes)
         return False
 
-    def taker(self, host: int, deliver: Deliver, acknowledge: Acknowledge) -> Callable[[int], bool]:
-        """A function that does the work of :meth:`received` for one host, as far as what has come, so many octets, is
-        short messages that ``deliver`` accepts: no object is made of these, and no event.
+    def short_reader(self, host: int, deliver: Deliver, acknowledge: Acknowledge) -> Callable[[int], bool]:
+        """Return ``read(nbytes) -> bool``, which does :meth:`received` for short messages that ``deliver`` accepts.
 
-        PROTOACKs that are due go by ``acknowledge``, where nothing else is to be written; what TCP does not take of one
-        goes back by :meth:`detain`. True: that was all, and nothing is to be written. False: call :meth:`rest`.
+        No object is made of these, and no event. PROTOACKs that are due go by ``acknowledge``, where nothing else is to
+        be written; what TCP does not take of one goes to :meth:`requeue`. False: call :meth:`parse`.
         """
+        return self._inbound.short_reader(self._channel(host), deliver, acknowledge)
+
+    def parse(self, host: int) -> list[Event]:
+        """Return what :meth:`received` would of the octets that a function of :meth:`short_reader` has left."""
         channel = self._channel(host)
-        take = self._inbound.shorts(channel, deliver, acknowledge)
-
-        def guarded(nbytes: int) -> bool:
-            try:
-                return take(nbytes)
-            except PeerError as error:
-                error.peer = self._culprit(channel)
-                raise
-
-        return guarded
-
-    def single(self, source: int, cid: int, acknowledge: Acknowledge) -> Callable[[int, int, memoryview], int]:
-        """A function for octets that were read on the channel of rank ``source``, where they are one short message of
-        it on context ``cid``: their number, the tag that is waited for, and where the message goes.
-
-        It returns how many octets it has; NOT_NOTED: nothing was done, and a function of :meth:`taker` decides;
-        FOR_THE_REST: call :meth:`rest`; NOTHING_YET: read on. For ``acknowledge`` see :meth:`taker`.
-        """
-        path = self._path(source)
-        return self._inbound.single(self._channel(path.host), path, cid, acknowledge)
-
-    def rest(self, host: int) -> list[Event]:
-        """What :meth:`received` would say of the octets that a function of :meth:`taker` has left."""
-        channel = self._channel(host)
-        try:
-            events = self._inbound.rest(channel)
-        except PeerError as error:
-            error.peer = self._culprit(channel)
-            raise
+        events = self._inbound.parse(channel)
         self._refresh(channel)
         return events
 
@@ -359,16 +335,6 @@ class Transfer:
             return self._channels[host]
         except KeyError:
             raise LocalProtocolError(f"there is no channel with host {host}: not a host of another client") from None
-
-    def _culprit(self, channel: Channel) -> str:
-        """Who sent the last packet, in the user's words: our own agent only carries what others have sent."""
-        if channel.host.client == self._me.client:
-            header = unpack_header(channel.reader.raw)
-            for rank in self._paths:
-                proc = self._job.procs[rank]
-                if (proc.ipv6, proc.pid) == (header.src_ipv6, header.src_pid):
-                    return host_name(self._job.hosts[proc.host])
-        return channel.name
 
     def _path(self, rank: int) -> Path:
         try:

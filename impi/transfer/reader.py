@@ -50,17 +50,18 @@ class Reader:
         """The header, as far as it has come, of the packet that is not complete; empty where the stream may end."""
         return self.raw if self.body is not None else self.ahead[self.start : self.end].tobytes()
 
-    def buffer(self) -> memoryview:
-        """Where the next octets are to be read to; never empty."""
+    def buffer(self, several: bool = False) -> memoryview | list[memoryview]:
+        """Where the next octets are to be read to; never empty.
+
+        ``several``: where the octets go to several places it is a list of them, for ``recvmsg_into``.
+        """
         self._lent_octets = 0
         if self._fresh:
             for incoming in self._fresh:
                 incoming.own()
             self._fresh.clear()
         if self.body is not None:
-            self.lent = self.body.room(self._left)
-            self._lent_to_stash = not self.body.accepted
-            return self.lent
+            return self._buffer_of(self.body, several)
         if self.start == self.end:
             self.start = self.end = 0
             self.lent = self._header if self.streams else self.ahead
@@ -72,12 +73,11 @@ class Reader:
         self.lent = self.ahead[part : HEADER_SIZE if self.streams and part < HEADER_SIZE else _READ_AHEAD]
         return self.lent
 
-    def buffers(self) -> memoryview | list[memoryview]:
-        """As :meth:`buffer`, but all places at once where there are several, for ``recvmsg_into``."""
-        lent = self.buffer()
-        body = self.body
-        if body is None or body.scatter is None or lent.nbytes == self._left:
-            return lent
+    def _buffer_of(self, body: Incoming, several: bool) -> memoryview | list[memoryview]:
+        self.lent = body.room(self._left)
+        self._lent_to_stash = not body.accepted
+        if not several or body.scatter is None or self.lent.nbytes == self._left:
+            return self.lent
         room = body.scatter.room(self._left)
         self._lent_octets = sum(view.nbytes for view in room)
         return room

@@ -1,7 +1,7 @@
 """A vendor over a real MPI library, as octets through mpi4py: all that the native vendors have in common.
 
-Only octets, ranks and tags are handed to the library; its types, operations and constants stay in here. Thread level is
-*serialized*: the engine never makes two calls at a time, and *multiple* costs a lock in every poll.
+Only octets, ranks and tags are handed to the library, but for what :class:`impi.vendors.base.NativeComm` lends out.
+The thread level is *multiple*: the engine's helper thread polls while the program's thread is in a blocking collective.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ _NAME = "mpi4py.MPI"
 _INT_MAX = 2**31 - 1
 """Most elements of one call where the library's counts are C ints (before MPI 4)."""
 _INTEGERS = (("i", "INT"), ("u", "UINT"))
+_TELLING = ("ERR_TRUNCATE", "ERR_BUFFER", "ERR_COUNT", "ERR_TYPE", "ERR_ROOT", "ERR_OP", "ERR_ARG")
+"""Error classes of a library that say what the program did wrong."""
 _UNIT = 2**30
 """Octets of one element of the type that carries longer messages."""
 
@@ -164,9 +166,10 @@ def _translated(mpi: Any) -> Iterator[None]:
 
 def _translation(mpi: Any, failure: Any) -> MPIException:
     """The library's error as ours: its exceptions and codes are its own."""
-    # What a program can do wrong here is only that lengths differ; MPICH has no more to say of it than ERR_OTHER.
-    truncated = failure.Get_error_class() in (mpi.ERR_TRUNCATE, mpi.ERR_OTHER)
-    name = "ERR_TRUNCATE" if truncated else "ERR_UNKNOWN"
+    found = failure.Get_error_class()
+    # MPICH tells of lengths that differ as ERR_OTHER.
+    names = [name for name in _TELLING if found == getattr(mpi, name)]
+    name = "ERR_TRUNCATE" if found == mpi.ERR_OTHER else next(iter(names), "ERR_UNKNOWN")
     return error(name, f"found by the MPI library: {failure.Get_error_string().splitlines()[0]}")
 
 
@@ -236,12 +239,20 @@ class _Library:
         self.byte = mpi.BYTE
         self.messages = 0
         sizes = (1, 2, 4, 8)
+        # Open MPI 5.0 writes over the end of a buffer that is too short for a long message.
+        self.overruns = mpi.get_vendor()[0] == "Open MPI"
+        self.multiple = mpi.Query_thread() == mpi.THREAD_MULTIPLE
         self._types = {f"{kind}{n}": getattr(mpi, f"{name}{8 * n}_T") for kind, name in _INTEGERS for n in sizes}
         self._types.update(f4=mpi.FLOAT, f8=mpi.DOUBLE, c8=mpi.C_FLOAT_COMPLEX, c16=mpi.C_DOUBLE_COMPLEX)
 
     def reduction(self, element: str, op: str) -> tuple[Any, Any]:
         """The library's type and operation of these names (see :class:`impi.vendors.base.LocalCollectives`)."""
         return self._types[element], getattr(self.mpi, op)
+
+    def constant(self, name: str) -> Any:
+        """The library's datatype or operation MPI_``name``; None where the library has none."""
+        found = getattr(self.mpi, name, None)
+        return None if found is None or found in (self.mpi.DATATYPE_NULL, self.mpi.OP_NULL) else found
 
     def long_type(self, nbytes: int) -> Any:
         """One element of ``nbytes`` octets, because a count of octets may not fit the library's counts (C int)."""
@@ -253,41 +264,40 @@ class _Library:
         return whole
 
 
-class _Prompt:
-    """The library without anything of ours between."""
+class _NativeComm:
+    """A communicator of the library and what the library's callers need besides."""
 
-    __slots__ = ("byte", "comm", "counter", "failure", "probes", "prompter")
+    __slots__ = ("byte", "comm", "counter", "failure", "multiple", "overruns")
 
     def __init__(self, library: _Library, comm: Any) -> None:
         self.counter = library
         self.comm = comm
         self.byte = library.byte
         self.failure: type[Exception] = library.mpi.Exception
-        # Open MPI 5.0 writes over the end of a buffer that is too short for a long message.
-        self.probes = library.mpi.get_vendor()[0] == "Open MPI"
-        # By `impi bench local-only` (DESIGN.md, "What it costs").
-        self.prompter = () if self.probes else ("Alltoall", "Gather", "Scatter")
+        self.overruns = library.overruns
+        self.multiple = library.multiple
 
-    def address(self, buf: Any) -> int:
-        return self.counter.mpi.Get_address(buf)  # type: ignore[no-any-return]
+    def constant(self, name: str) -> Any:
+        """The library's datatype or operation of a name, or None."""
+        return self.counter.constant(name)
 
     def status(self) -> Any:
+        """A fresh status of the library."""
         return self.counter.mpi.Status()
 
     def arrival(self, message: Any, status: Any) -> _Arrival:
+        """A matched message of the library."""
         return _Arrival(self.counter, message, status)
 
-    def reduction(self, element: str, op: str) -> tuple[Any, Any]:
-        return self.counter.reduction(element, op)
-
     def translated(self, failure: Exception) -> MPIException:
+        """The library's error as ours."""
         return _translation(self.counter.mpi, failure)
 
 
 class _Comm:
     """A communicator of the library."""
 
-    __slots__ = ("_any_source", "_any_tag", "_comm", "_library", "_status", "collectives", "prompt", "rank", "size")
+    __slots__ = ("_any_source", "_any_tag", "_comm", "_library", "_status", "collectives", "native", "rank", "size")
 
     def __init__(self, library: _Library, comm: Any, like: _Comm | None = None) -> None:
         self._library = library
@@ -296,7 +306,7 @@ class _Comm:
         self._any_source = library.mpi.ANY_SOURCE
         self._any_tag = library.mpi.ANY_TAG
         self.collectives = _Collectives(library, comm)
-        self.prompt = _Prompt(library, comm)
+        self.native = _NativeComm(library, comm)
         # Nothing may be asked of a communicator whose creation is under way.
         self.rank: int = comm.Get_rank() if like is None else like.rank
         self.size: int = comm.Get_size() if like is None else like.size
@@ -361,7 +371,7 @@ class NativeVendor:
             )
         # Only now: a library that is initialised under another's mpiexec ends the process with a message of its own.
         if not mpi.Is_initialized():
-            mpi.Init_thread(mpi.THREAD_SERIALIZED)
+            mpi.Init_thread(mpi.THREAD_MULTIPLE)
         self._library = _Library(mpi)
         self.name = name
         # A communicator of our own, so that nothing in the proc that uses the library itself can meet our messages.

@@ -6,15 +6,16 @@ or a pickle. Every implementation passes the same contract suite (``tests/vendor
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, NoReturn, Protocol
 
 from impi.semantics.constants import INT_MAX
+from impi.semantics.errors import MPIException
 
 # fmt: off
 __all__ = [
-    "INT_MAX", "REDUCIBLE", "REDUCTIONS", "Arrival", "Counter", "LocalCollectives", "LocalComm", "Pending", "Prompt",
-    "Vendor",
+    "INT_MAX", "REDUCIBLE", "REDUCTIONS", "Arrival", "Counter", "LocalCollectives", "LocalComm", "NativeComm",
+    "Pending", "Vendor",
 ]
 # fmt: on
 
@@ -101,43 +102,39 @@ class Counter(Protocol):
     messages: int
 
 
-class Prompt(Protocol):
-    """A library that takes the program's own memory, through mpi4py: nothing of ours is between the two.
+class NativeComm(Protocol):
+    """A communicator of the MPI library, through the library's own mpi4py, on the program's own memory.
 
-    For octets, and for what :class:`LocalCollectives` can reduce. Whoever calls ``comm`` asks the request by ``Test``,
-    waits in the library only for what all have come to, and counts what it sends in ``counter``.
+    Callers ask a request by ``Test`` and count what they send in ``counter``. A blocking call is right only in
+    :class:`impi.engine.progress_thread.ProgressThread`, which serves the channels meanwhile.
     """
 
     comm: Any
-    """The library's own communicator: an ``mpi4py.MPI.Intracomm``."""
+    """An ``mpi4py.MPI.Intracomm``."""
     byte: Any
-    """Its MPI_BYTE."""
+    """The library's MPI_BYTE."""
     failure: type[Exception]
-    """What its calls raise."""
+    """The exception of the library's calls."""
     counter: Counter
-    probes: bool
-    """Whether a message must be asked for (Improbe) before it is received: a longer one would spoil memory."""
-    prompter: Collection[str]
-    """Collectives, by mpi4py's names, that are faster in their non-blocking form than once all have come together."""
+    overruns: bool
+    """Whether a message longer than its receive buffer is written behind that; then messages are probed first."""
+    multiple: bool
+    """Whether the library gave MPI_THREAD_MULTIPLE."""
 
-    def address(self, buf: Any) -> int:
-        """Where a buffer is in memory."""
+    def constant(self, name: str) -> Any:
+        """The library's datatype or operation MPI_``name``; None: the library has none."""
         ...
 
     def status(self) -> Any:
         """A fresh status of the library."""
         ...
 
-    def reduction(self, element: str, op: str) -> tuple[Any, Any]:
-        """The library's type and operation, by the names of :class:`LocalCollectives`."""
-        ...
-
     def arrival(self, message: Any, status: Any) -> Arrival:
-        """What a probe of the library has taken off its queue."""
+        """A matched message of the library, as :meth:`LocalComm.improbe` gives it."""
         ...
 
-    def translated(self, failure: Exception) -> Exception:
-        """What a program should see of a ``failure``."""
+    def translated(self, failure: Exception) -> MPIException:
+        """A ``failure`` as our own exception."""
         ...
 
 
@@ -148,8 +145,8 @@ class LocalComm(Protocol):
     size: int
     collectives: LocalCollectives | None
     """None: the vendor has none of its own."""
-    prompt: Prompt | None
-    """None: the vendor is ours, and knows no memory but octets."""
+    native: NativeComm | None
+    """None: the vendor is no MPI library."""
 
     def isend(self, dest: int, tag: int, data: memoryview, *, sync: bool) -> Pending:
         """Start sending; ``data`` must stay untouched until done. ``sync``: done only once received."""

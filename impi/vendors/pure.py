@@ -16,7 +16,7 @@ from typing import Any, Final, NoReturn
 
 from impi.errors import JobError, LocalProtocolError
 from impi.vendors._mesh import Completion, Frame, Link
-from impi.vendors.base import LocalCollectives, LocalComm, Prompt, Vendor
+from impi.vendors.base import LocalCollectives, LocalComm, NativeComm, Vendor
 from impi.vendors.meeting import Door, exchange, open_control
 
 __all__ = ["PureVendor", "connect"]
@@ -101,7 +101,7 @@ class _Comm:
     """A communicator: some procs of the client, and a context."""
 
     collectives: LocalCollectives | None = None
-    prompt: Prompt | None = None
+    native: NativeComm | None = None
 
     __slots__ = ("_arrivals", "_cid", "_ranks", "_vendor", "_world", "rank", "size")
 

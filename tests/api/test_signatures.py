@@ -14,18 +14,18 @@ from typing import Any
 
 import pytest
 
-from impi.api.intracomm import Intracomm
+from impi.api.comms.intracomm import Intracomm
 
 
 def _module() -> ModuleType:
     """``impi.MPI`` without a job: importing it would make one of this process."""
-    world: Any = ModuleType("impi.api.world")
+    world: Any = ModuleType("impi.api.comms.world")
     world.COMM_SELF = world.COMM_WORLD = Intracomm()
-    sys.modules["impi.api.world"] = world
+    sys.modules["impi.api.comms.world"] = world
     try:
         return importlib.import_module("impi.MPI")
     finally:
-        del sys.modules["impi.api.world"]
+        del sys.modules["impi.api.comms.world"]
         sys.modules.pop("impi.MPI", None)
 
 

@@ -1,9 +1,7 @@
 """What of chapter 3 a single message shows, and what chapter 2 says about its end, in machines and in a whole job."""
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from test_limits import feed, job, packet
@@ -100,8 +98,7 @@ def test_finalize_is_a_barrier_then_fini_then_the_vendors_own(monkeypatch: pytes
     state = runtime.State()
     state.engine = Engine()  # type: ignore[assignment]
     monkeypatch.setattr(runtime, "_state", state)
-    world = SimpleNamespace(_leave=lambda: order.append("barrier"))
-    monkeypatch.setitem(sys.modules, "impi.api.world", SimpleNamespace(COMM_WORLD=world))
+    runtime.set_final_barrier(lambda: order.append("barrier"))
     runtime.finalize()
     assert order == ["barrier", "FINI", "vendor"] and runtime.finalized()
     runtime.finalize()

@@ -240,7 +240,8 @@ def test_short_messages_are_the_same_octets_by_either_way(collective: bool) -> N
             context = engine.make_context(6, range(2))
             engine.open(context)
             if not short:
-                context.senders[1] = context.collective_senders[1] = lambda tag, octets, count: False
+                for senders in context.short_senders:
+                    senders[1] = lambda tag, octets, count: False
             for number in range(3):
                 operation = engine.send(context, 1, 110 + number, OctetSource(b"abc"), collective=collective)
                 assert operation.done
@@ -257,13 +258,13 @@ def test_a_collective_waits_for_the_one_host_that_it_needs(monkeypatch: pytest.M
     """Of two clients of one proc each the next packet comes by one socket, and no other is asked first."""
     job = make_job([1, 1])
     attended = []
-    attend = Channels.attend
+    wait_on = Channels.wait_on
 
     def spy(channels: Channels, host: int, spin_s: float, longest_s: float) -> bool:
         attended.append(host)
-        return attend(channels, host, spin_s, longest_s)
+        return wait_on(channels, host, spin_s, longest_s)
 
-    monkeypatch.setattr(Channels, "attend", spy)
+    monkeypatch.setattr(Channels, "wait_on", spy)
 
     def program(engine: Engine) -> None:
         layout = Layout([0, 1])

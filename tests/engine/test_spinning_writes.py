@@ -53,7 +53,7 @@ def test_a_long_message_goes_on_while_its_sender_spins_for_another(
         begun = time.monotonic()
         engine.send(context, 1, 0, BufferSource(BYTE, memoryview(bytes(LONG)), 0, LONG, 4))
         spins.set()
-        if not single or engine.receiver(context, 1)(1, note) < 0:
+        if not single or engine.next_receiver(context, 1)(1, note) < 0:
             reply: ReceiveOperation = engine.receive(context, 1, 1, BufferTarget(BYTE, note, 0, 8, 4))
             engine.wait_for(reply)
         return time.monotonic() - begun

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 PROGRAM = str(Path(__file__).parent / "programs" / "local_phases.py")
-MISTAKES = str(Path(__file__).parent / "programs" / "prompt_mistakes.py")
-TWINS = str(Path(__file__).parent / "programs" / "prompt_twins.py")
+MISTAKES = str(Path(__file__).parent / "programs" / "client_local_mistakes.py")
+REFUSED = str(Path(__file__).parent / "programs" / "client_local_refused.py")
+TWINS = str(Path(__file__).parent / "programs" / "client_local_twins.py")
 
 
 JOBS = [["mpich:2", "openmpi:3"], ["openmpi:2", "pure:2"], ["mpich:3", "pure:1"]]
@@ -24,18 +25,10 @@ def test_phases_are_the_library_s(clients: list[str], run_job: Callable[..., obj
 
 @pytest.mark.parametrize("options", [[], ["--external32"], ["--impi-version", "0.0"]], ids=["", "external32", "0.0"])
 @pytest.mark.parametrize("clients", JOBS, ids="+".join)
-def test_what_goes_straight_to_the_library_is_as_our_long_way(
+def test_every_route_and_form_of_a_buffer_is_right(
     clients: list[str], options: list[str], run_job: Callable[..., object]
 ) -> None:
     result = run_job([TWINS], clients, options=dict.fromkeys(range(2), options))
-    assert set(result.codes) == {0}, str(result)  # type: ignore[attr-defined]
-    assert result.out == "all right\n"  # type: ignore[attr-defined]
-
-
-@pytest.mark.parametrize("slot", ["0", "4096", "1000000"])
-@pytest.mark.parametrize("clients", JOBS[:2], ids="+".join)
-def test_where_slots_have_another_size(clients: list[str], slot: str, run_job: Callable[..., object]) -> None:
-    result = run_job([TWINS], clients, environ={"IMPI_SLOT": slot})
     assert set(result.codes) == {0}, str(result)  # type: ignore[attr-defined]
     assert result.out == "all right\n"  # type: ignore[attr-defined]
 
@@ -45,3 +38,11 @@ def test_mistakes_inside_a_client_do_not_spoil_what_follows(clients: list[str], 
     result = run_job([MISTAKES], clients)
     assert set(result.codes) == {0}, str(result)  # type: ignore[attr-defined]
     assert result.out == "all right\n"  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("vendor", ["mpich", "openmpi"])
+def test_a_collective_that_one_rank_refuses_ends_the_job(vendor: str, run_job: Callable[..., object]) -> None:
+    result = run_job([REFUSED], [f"{vendor}:2", "pure:1"])
+    assert 0 not in result.codes[:2], str(result)  # type: ignore[attr-defined]
+    assert "rank 1 failed in Bcast: " in str(result), str(result)
+    assert "the collective went on" not in str(result), str(result)

@@ -41,7 +41,7 @@ class Scattering(Side):
     def read(self, host: int, octets: bytes) -> None:
         """As by ``recvmsg_into``, or by ``recv_into``, of at most so many octets a time."""
         while octets:
-            room = self.machine.get_buffers(host) if self.at_once else self.machine.get_buffer(host)
+            room = self.machine.buffers_of(host)() if self.at_once else self.machine.get_buffer(host)
             rooms = [room] if isinstance(room, memoryview) else room
             total = 0
             most = self.random.choice([1, 5, 100, 1 << 20])

@@ -25,10 +25,10 @@ class World:
         job = make_job([[1], [1]], maxdatalen=LIMIT, ackmark=ackmark, hiwater=hiwater)
         self.fast = fast
         self.left, self.right = Transfer(job, 0), Transfer(job, 1)
-        self.make = self.left.sender(1, 4, 0)
+        self.make = self.left.short_sender(1, 4, 0)
         self.takers = {
-            0: self.left.taker(1, lambda *_: False, lambda _, packet: self.carry(0, packet)),
-            1: self.right.taker(0, self.deliver, lambda _, packet: self.carry(1, packet)),
+            0: self.left.short_reader(1, lambda *_: False, lambda _, packet: self.carry(0, packet)),
+            1: self.right.short_reader(0, self.deliver, lambda _, packet: self.carry(1, packet)),
         }
         self.streams = {0: bytearray(), 1: bytearray()}
         self.pipes = {0: bytearray(), 1: bytearray()}
@@ -57,7 +57,7 @@ class World:
         taken = min(room, len(packet))
         self.carry(0, bytes(packet[:taken]))
         if taken < len(packet):
-            self.left.detain(1, packet, taken)
+            self.left.requeue(1, packet, taken)
         self.write(0, room - taken)
 
     def write(self, rank: int, limit: int) -> None:
@@ -80,7 +80,7 @@ class World:
             if not self.fast:
                 self.handle(machine.received(host, n))
             elif not self.takers[rank](n):
-                self.handle(machine.rest(host))
+                self.handle(machine.parse(host))
             assert self.fast is False or host in machine.busy or not machine.wants_write(host)
         self.write(rank, 1 << 30)
 
@@ -134,7 +134,7 @@ def test_fast_and_slow_are_twins(program, marks):
 def test_nothing_is_made_where_something_stands_before():
     job = make_job([[1], [1]], maxdatalen=LIMIT, ackmark=2, hiwater=2)
     machine = Transfer(job, 0)
-    make = machine.sender(1, 0, 0)
+    make = machine.short_sender(1, 0, 0)
     assert make(0, bytes(LIMIT + 1), 1) is None  # long
     assert make(32768, b"", 0) is None and make(-1, b"", 0) is None  # no tag
     assert make(0, b"a", 1) is not None and make(0, b"b", 1) is not None
@@ -166,19 +166,19 @@ def test_what_is_wrong_is_left_to_the_long_way(wrong, sentence):
     job = make_job([[1], [1]], maxdatalen=LIMIT)
     machine = Transfer(job, 0)
     taken = []
-    take = machine.taker(1, lambda *arguments: taken.append(arguments) is None, _nobody)
+    take = machine.short_reader(1, lambda *arguments: taken.append(arguments) is None, _nobody)
     octets = _header(job, PacketType.DATA, **wrong) + bytes(20)
     machine.get_buffer(1)[: len(octets)] = octets
     assert not take(len(octets)) and not taken
     with pytest.raises(PeerError, match=sentence):
-        machine.rest(1)
+        machine.parse(1)
 
 
 @pytest.mark.clause("3.6")
 def test_who_overruns_hiwater_is_found_here_too():
     job = make_job([[1], [1]], maxdatalen=LIMIT, ackmark=2, hiwater=2)
     machine = Transfer(job, 0)
-    take = machine.taker(1, lambda *_: True, _nobody)
+    take = machine.short_reader(1, lambda *_: True, _nobody)
     octets = _header(job, PacketType.DATA) * 3
     machine.get_buffer(1)[: len(octets)] = octets
     with pytest.raises(PeerError, match="while 2 were unacknowledged") as caught:

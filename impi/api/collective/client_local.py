@@ -1,0 +1,233 @@
+"""Blocking collectives of a communicator inside one client: those of its MPI library, on the program's memory.
+
+The choice depends on nothing but the communicator, the operation, and what MPI makes equal at all members (the
+reduction and its datatype), so all members make the same call. A call that lasts is accompanied by the engine's
+progress thread (:mod:`impi.engine.progress_thread`), so channels and local messages are served meanwhile.
+
+A program with a mistake (roots that differ, lengths that do not fit) has the protection that the library gives. A
+member that cannot take part tells the others; where one of them is in the library already, the job ends and says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from impi.api.collective.blocking import BY_MESSAGES, Strategy
+from impi.api.collective.native_specs import NativeSpecs
+from impi.api.collective.reduction_plan import library_names
+from impi.api.constants import IN_PLACE
+from impi.api.handles.failing import Owner, failed
+from impi.api.types.ops import Op
+from impi.api.types.typestate import TypeState
+from impi.engine.context import Context
+from impi.engine.engine import Engine
+from impi.engine.progress_thread import ProgressThread
+from impi.errors import ImpiError
+from impi.job import REPRODUCIBLE
+from impi.semantics.constants import ERROR_CLASSES
+from impi.semantics.errors import MPIException, error
+from impi.vendors.base import NativeComm
+
+__all__ = ["ClientLocal"]
+
+_NOTHING_BEGUN: Final = frozenset(
+    ERROR_CLASSES[name][0] for name in ("ERR_ARG", "ERR_BUFFER", "ERR_COUNT", "ERR_OP", "ERR_ROOT", "ERR_TYPE")
+)
+"""Classes of errors that a library finds before it sends anything."""
+
+
+_Translate = Callable[..., tuple[Any, ...] | None]
+"""From the program's arguments to the library's; None: the library has no such reduction."""
+
+
+class ClientLocal(Strategy):
+    """The blocking collectives of one communicator.
+
+    Args:
+        engine: of this proc.
+        context: of the communicator.
+        native: the library's communicator of the same members.
+        thread: serves the engine while a call lasts.
+    """
+
+    def __init__(self, engine: Engine, context: Context, native: NativeComm, thread: ProgressThread) -> None:
+        self._engine = engine
+        self._context = context
+        self._faults = context.faults
+        self._native = native
+        self._rank, self._size = context.rank, len(context.members)
+        self._specs = NativeSpecs(native, self._size)
+        self._thread = thread
+        self._reductions: dict[tuple[object, object], Any] = {}
+        self._reduces = REPRODUCIBLE not in engine.job.collectives
+        self.Barrier = self._bound("Barrier", lambda: ())
+        self.Bcast = self._bound("Bcast", self._bcast)
+        self.Gather = self._bound("Gather", self._gather)
+        self.Gatherv = self._bound("Gatherv", self._gatherv)
+        self.Scatter = self._bound("Scatter", self._scatter)
+        self.Scatterv = self._bound("Scatterv", self._scatterv)
+        self.Allgather = self._bound("Allgather", self._allgather)
+        self.Allgatherv = self._bound("Allgatherv", self._allgatherv)
+        self.Alltoall = self._bound("Alltoall", self._alltoall)
+        self.Alltoallv = self._bound("Alltoallv", self._alltoallv)
+        self.Alltoallw = self._bound("Alltoallw", self._alltoallw)
+        self.Reduce = self._bound("Reduce", self._reduce)
+        self.Allreduce = self._bound("Allreduce", self._reduce_all)
+        self.Reduce_scatter_block = self._bound("Reduce_scatter_block", self._reduce_all)
+        self.Reduce_scatter = self._bound("Reduce_scatter", self._reduce_scatter)
+        self.Scan = self._bound("Scan", self._reduce_all)
+        self.Exscan = self._bound("Exscan", self._reduce_all)
+
+    def _bound(self, name: str, translate: _Translate) -> Callable[..., None]:
+        """Return the collective ``name``; it raises what the library, or the reading of a buffer, finds."""
+        call = self._thread.around(self._context, getattr(self._native.comm, name))
+        faults, collectives = self._context.faults, self._context.collectives
+        counter, unpacking = self._native.counter, self._specs.unpacking
+
+        def run(comm: Any, *args: Any) -> None:
+            try:
+                if collectives or not faults.calm:
+                    self._settle()
+                translated = translate(*args)
+                if not faults.calm:
+                    faults.expect()
+            except Exception as failure:
+                self._refuse(name, failure, comm._owner)
+                raise
+            if translated is None:
+                getattr(BY_MESSAGES, name)(comm, *args)
+                return
+            faults.begun += 1
+            counter.messages += 1
+            try:
+                call(*translated)
+            except Exception as failure:
+                raise self._failed(name, failure, comm._owner) from None
+            if unpacking:
+                self._unpack(name, comm._owner)
+
+        return run
+
+    def _settle(self) -> None:
+        """Wait for earlier non-blocking collectives; they and the library's calls go in one order everywhere."""
+        context, faults = self._context, self._faults
+        context.waiting += 1  # a message of this client may say that it refuses, too
+        try:
+            self._engine.wait(lambda: faults.broken or (faults.settled and not context.collectives))
+        finally:
+            context.waiting -= 1
+
+    def _refuse(self, name: str, failure: Exception, owner: Owner | None) -> None:
+        """This proc cannot take part: tell the others, unless the job ends here, or they know."""
+        known = failure if isinstance(failure, MPIException) else None
+        fatal = known is not None and owner is not None and owner.errhandler._is_fatal()
+        if not isinstance(failure, ImpiError) and not fatal and not (known and known.told):
+            self._faults.refuse(name, failure)
+        if isinstance(failure, ImpiError | MPIException):
+            failed(failure, owner, name)
+
+    def _failed(self, name: str, failure: Exception, owner: Owner | None) -> Exception:
+        """What the program is to see of a failure of the library, or of the library's mpi4py."""
+        self._specs.unpacking.clear()
+        ours = self._native.translated(failure) if isinstance(failure, self._native.failure) else None
+        if ours is None or ours.error_class in _NOTHING_BEGUN:
+            self._faults.begun -= 1
+            self._refuse(name, ours or failure, owner)
+        else:
+            self._faults.abandon(name, ours)  # the others have begun it
+            failed(ours, owner, name)
+        return ours or failure
+
+    def _unpack(self, name: str, owner: Owner | None) -> None:
+        try:
+            self._specs.unpack()
+        except MPIException as failure:
+            failed(failure, owner, name)
+            raise
+
+    # ---- the program's arguments as the library's ------------------------------------------------------
+
+    def _check_root(self, root: int) -> None:
+        if not 0 <= root < self._size:
+            raise error("ERR_ROOT", f"root {root} is not in 0..{self._size - 1}")
+
+    def _bcast(self, buf: Any, root: int) -> tuple[Any, ...]:
+        self._check_root(root)
+        return self._specs.one(buf, root != self._rank), root
+
+    def _gather(self, sendbuf: Any, recvbuf: Any, root: int) -> tuple[Any, ...]:
+        self._check_root(root)
+        into = self._specs.each(recvbuf, True) if root == self._rank else None
+        return self._specs.one(sendbuf, False), into, root
+
+    def _gatherv(self, sendbuf: Any, recvbuf: Any, root: int) -> tuple[Any, ...]:
+        self._check_root(root)
+        into = self._specs.several(recvbuf, True) if root == self._rank else None
+        return self._specs.one(sendbuf, False), into, root
+
+    def _scatter(self, sendbuf: Any, recvbuf: Any, root: int) -> tuple[Any, ...]:
+        self._check_root(root)
+        pieces = self._specs.each(sendbuf, False) if root == self._rank else None
+        return pieces, self._specs.one(recvbuf, True), root
+
+    def _scatterv(self, sendbuf: Any, recvbuf: Any, root: int) -> tuple[Any, ...]:
+        self._check_root(root)
+        pieces = self._specs.several(sendbuf, False) if root == self._rank else None
+        return pieces, self._specs.one(recvbuf, True), root
+
+    def _allgather(self, sendbuf: Any, recvbuf: Any) -> tuple[Any, ...]:
+        return self._specs.one(sendbuf, False), self._specs.each(recvbuf, True)
+
+    def _allgatherv(self, sendbuf: Any, recvbuf: Any) -> tuple[Any, ...]:
+        return self._specs.one(sendbuf, False), self._specs.several(recvbuf, True)
+
+    def _alltoall(self, sendbuf: Any, recvbuf: Any) -> tuple[Any, ...]:
+        return self._specs.each(sendbuf, False), self._specs.each(recvbuf, True)
+
+    def _alltoallv(self, sendbuf: Any, recvbuf: Any) -> tuple[Any, ...]:
+        return self._specs.several(sendbuf, False), self._specs.several(recvbuf, True)
+
+    def _alltoallw(self, sendbuf: Any, recvbuf: Any) -> tuple[Any, ...]:
+        specs = self._specs
+        return specs.several(sendbuf, False, True), specs.several(recvbuf, True, True)
+
+    def _reduce(self, sendbuf: Any, recvbuf: Any, op: Op, root: int) -> tuple[Any, ...] | None:
+        self._check_root(root)
+        function = self._reduction(sendbuf, recvbuf, op)
+        if function is None:
+            return None
+        into = self._specs.one(recvbuf, True) if root == self._rank else None
+        return self._specs.one(sendbuf, False), into, function, root
+
+    def _reduce_all(self, sendbuf: Any, recvbuf: Any, op: Op) -> tuple[Any, ...] | None:
+        function = self._reduction(sendbuf, recvbuf, op)
+        if function is None:
+            return None
+        specs = self._specs
+        return specs.one(sendbuf, False), specs.one(recvbuf, True), function
+
+    def _reduce_scatter(
+        self, sendbuf: Any, recvbuf: Any, recvcounts: Sequence[int] | None, op: Op
+    ) -> tuple[Any, ...] | None:
+        function = self._reduction(sendbuf, recvbuf, op)
+        if function is None:
+            return None
+        specs = self._specs
+        return specs.one(sendbuf, False), specs.one(recvbuf, True), recvcounts, function
+
+    def _reduction(self, sendbuf: Any, recvbuf: Any, op: Op) -> Any:
+        """The library's operation, where the library can do it for the operands' datatype; else None.
+
+        Raises:
+            Exception: ERR_OP, the operation is not defined for the datatype.
+        """
+        if not self._reduces:
+            return None
+        in_place = sendbuf is None or sendbuf is IN_PLACE
+        state = self._specs.datatype_of(recvbuf if in_place else sendbuf)
+        key = (op._state, state)
+        if key not in self._reductions:
+            names = None if not isinstance(state, TypeState) else library_names(op, state)
+            self._reductions[key] = None if names is None else self._native.constant(names[0])
+        return self._reductions[key]

@@ -1,0 +1,145 @@
+"""Neighbourhood collectives of Topocomm: blocks along the edges of a topology, as in mpi4py."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from impi.api.collective.on_buffers import BufferOperations, Start, place, snapshots
+from impi.api.handles.failing import guarded_collective
+from impi.api.handles.info import INFO_NULL, Info
+from impi.api.p2p.request import Prequest, Request
+from impi.api.types import marshalling
+from impi.api.types.buffers import read_blocks, read_buffer
+from impi.api.types.pickling import pickle
+from impi.collectives import neighbors
+
+if TYPE_CHECKING:
+    from impi.collectives.neighbors import Edges
+
+__all__ = ["Neighborhood"]
+
+
+@guarded_collective()
+class Neighborhood(BufferOperations):
+    """The methods; :class:`impi.api.comms.topocomm.Topocomm` brings the edges."""
+
+    if TYPE_CHECKING:
+
+        @property
+        def _edges(self) -> Edges: ...
+
+    # ---- buffers ---------------------------------------------------------------------------------------
+
+    def Neighbor_allgather(self, sendbuf: Any, recvbuf: Any) -> None:
+        """One block from every source: what that gave to all."""
+        self._neighbor_allgather(sendbuf, recvbuf)().Wait()
+
+    def Neighbor_allgatherv(self, sendbuf: Any, recvbuf: Any) -> None:
+        """One block from every source, each of its own length and at its own place: what that gave to all."""
+        self._neighbor_allgatherv(sendbuf, recvbuf)().Wait()
+
+    def Neighbor_alltoall(self, sendbuf: Any, recvbuf: Any) -> None:
+        """One block from every source, one to every destination."""
+        self._neighbor_alltoall(sendbuf, recvbuf)().Wait()
+
+    def Neighbor_alltoallv(self, sendbuf: Any, recvbuf: Any) -> None:
+        """One part from every source, one to every destination, each of its own length and place."""
+        self._neighbor_alltoallv(sendbuf, recvbuf)().Wait()
+
+    def Neighbor_alltoallw(self, sendbuf: Any, recvbuf: Any) -> None:
+        """One part from every source, one to every destination, each of its own length, place and type."""
+        self._neighbor_alltoallw(sendbuf, recvbuf)().Wait()
+
+    def Ineighbor_allgather(self, sendbuf: Any, recvbuf: Any) -> Request:
+        """Start :meth:`Neighbor_allgather`."""
+        return self._neighbor_allgather(sendbuf, recvbuf)()
+
+    def Ineighbor_allgatherv(self, sendbuf: Any, recvbuf: Any) -> Request:
+        """Start :meth:`Neighbor_allgatherv`."""
+        return self._neighbor_allgatherv(sendbuf, recvbuf)()
+
+    def Ineighbor_alltoall(self, sendbuf: Any, recvbuf: Any) -> Request:
+        """Start :meth:`Neighbor_alltoall`."""
+        return self._neighbor_alltoall(sendbuf, recvbuf)()
+
+    def Ineighbor_alltoallv(self, sendbuf: Any, recvbuf: Any) -> Request:
+        """Start :meth:`Neighbor_alltoallv`."""
+        return self._neighbor_alltoallv(sendbuf, recvbuf)()
+
+    def Ineighbor_alltoallw(self, sendbuf: Any, recvbuf: Any) -> Request:
+        """Start :meth:`Neighbor_alltoallw`."""
+        return self._neighbor_alltoallw(sendbuf, recvbuf)()
+
+    def Neighbor_allgather_init(self, sendbuf: Any, recvbuf: Any, info: Info = INFO_NULL) -> Prequest:
+        """A persistent :meth:`Neighbor_allgather`."""
+        return Prequest._persistent(self._neighbor_allgather(sendbuf, recvbuf))
+
+    def Neighbor_allgatherv_init(self, sendbuf: Any, recvbuf: Any, info: Info = INFO_NULL) -> Prequest:
+        """A persistent :meth:`Neighbor_allgatherv`."""
+        return Prequest._persistent(self._neighbor_allgatherv(sendbuf, recvbuf))
+
+    def Neighbor_alltoall_init(self, sendbuf: Any, recvbuf: Any, info: Info = INFO_NULL) -> Prequest:
+        """A persistent :meth:`Neighbor_alltoall`."""
+        return Prequest._persistent(self._neighbor_alltoall(sendbuf, recvbuf))
+
+    def Neighbor_alltoallv_init(self, sendbuf: Any, recvbuf: Any, info: Info = INFO_NULL) -> Prequest:
+        """A persistent :meth:`Neighbor_alltoallv`."""
+        return Prequest._persistent(self._neighbor_alltoallv(sendbuf, recvbuf))
+
+    def Neighbor_alltoallw_init(self, sendbuf: Any, recvbuf: Any, info: Info = INFO_NULL) -> Prequest:
+        """A persistent :meth:`Neighbor_alltoallw`."""
+        return Prequest._persistent(self._neighbor_alltoallw(sendbuf, recvbuf))
+
+    # ---- pickled objects -------------------------------------------------------------------------------
+
+    def neighbor_allgather(self, sendobj: Any) -> list[Any]:
+        """One object from every source: what that gave to all; None where there is no process."""
+        return self._along([sendobj] * len(self._edges.destinations))
+
+    def neighbor_alltoall(self, sendobj: list[Any]) -> list[Any]:
+        """One object from every source, one to every destination; None where there is no process."""
+        return self._along(sendobj)
+
+    def _along(self, objects: list[Any]) -> list[Any]:
+        edges = self._edges
+        pieces = [pickle.dumps(obj) for obj in objects]
+        if len(pieces) != len(edges.destinations):
+            raise ValueError(f"expecting {len(edges.destinations)} items, got {len(pieces)}")
+        got = self._complete(neighbors.exchange(self._live().rank, edges, pieces))
+        return [None if piece is None else pickle.loads(piece) for piece in got]
+
+    # ---- inside ----------------------------------------------------------------------------------------
+
+    def _neighbor_allgather(self, sendbuf: Any, recvbuf: Any) -> Start:
+        message = read_buffer(sendbuf, readonly=True)
+        into = read_buffer(recvbuf, readonly=False, blocks=len(self._edges.sources))
+        return self._neighbor_start(lambda n: [marshalling.packed(message)] * n, into)
+
+    def _neighbor_allgatherv(self, sendbuf: Any, recvbuf: Any) -> Start:
+        message = read_buffer(sendbuf, readonly=True)
+        into = read_blocks(recvbuf, readonly=False, blocks=len(self._edges.sources))
+        return self._neighbor_start(lambda n: [marshalling.packed(message)] * n, into)
+
+    def _neighbor_alltoall(self, sendbuf: Any, recvbuf: Any) -> Start:
+        message = read_buffer(sendbuf, readonly=True, blocks=len(self._edges.destinations))
+        into = read_buffer(recvbuf, readonly=False, blocks=len(self._edges.sources))
+        return self._neighbor_start(lambda n: snapshots(message, into, n), into)
+
+    def _neighbor_alltoallv(self, sendbuf: Any, recvbuf: Any) -> Start:
+        message = read_blocks(sendbuf, readonly=True, blocks=len(self._edges.destinations))
+        into = read_blocks(recvbuf, readonly=False, blocks=len(self._edges.sources))
+        return self._neighbor_start(lambda n: snapshots(message, into, n), into)
+
+    def _neighbor_alltoallw(self, sendbuf: Any, recvbuf: Any) -> Start:
+        message = read_blocks(sendbuf, readonly=True, blocks=len(self._edges.destinations), typed=True)
+        into = read_blocks(recvbuf, readonly=False, blocks=len(self._edges.sources), typed=True)
+        return self._neighbor_start(lambda n: snapshots(message, into, n), into)
+
+    def _neighbor_start(self, pieces: Any, into: Any) -> Start:
+        edges, rank = self._edges, self._live().rank
+
+        def start() -> Request:
+            algorithm = neighbors.exchange(rank, edges, pieces(len(edges.destinations)))
+            return self._begin(algorithm, lambda got: place(into, got))
+
+        return start

@@ -1,0 +1,326 @@
+"""Collectives of Comm on buffers, as in mpi4py, over the algorithms of IMPI chapter 4 (or ours, between two groups).
+
+Data movement packs once, moves octets in the form of the wire, and unpacks once: the typed and the packed phases of
+chapter 4 have the same octets on the wire. Reductions run on arrays of native elements.
+
+Every operation is one method that reads the caller's buffers and returns what starts it: once for ``Bcast`` and
+``Ibcast``, any number of times for ``Bcast_init``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from impi.api import runtime
+from impi.api.collective import reduction_plan
+from impi.api.constants import IN_PLACE
+from impi.api.p2p.request import Request
+from impi.api.types import marshalling
+from impi.api.types.buffers import UserBlocks, UserBuffer, read_blocks, read_buffer
+from impi.api.types.ops import Op
+from impi.collectives import Fixed, Octets, Sized
+from impi.engine.collective import Codec, CollectiveOperation, OctetCodec
+from impi.semantics.errors import error
+
+if TYPE_CHECKING:
+    from impi.api.collective.algorithms import Algorithms
+    from impi.engine.context import Context
+
+__all__ = ["BufferOperations", "Start", "place", "snapshots"]
+
+Start: TypeAlias = Callable[[], Request]
+"""Starts an operation whose buffers are known."""
+
+
+class BufferOperations:
+    """The operations; :class:`impi.api.comms.comm.Comm` brings context and algorithms.
+
+    All raise ValueError or TypeError for a buffer that cannot be one, Exception ERR_ROOT for a wrong root.
+    """
+
+    if TYPE_CHECKING:
+
+        def _live(self) -> Context: ...
+        @property
+        def _algorithms(self) -> Algorithms: ...
+        def _complete(self, algorithm: Any) -> Any: ...
+
+    def _barrier(self) -> Start:
+        do = self._algorithms
+        return lambda: self._begin(do.barrier())
+
+    # ---- data movement ---------------------------------------------------------------------------------
+
+    def _bcast(self, buf: Any, root: int) -> Start:
+        do, role = self._algorithms, self._algorithms.role(root)
+        message = read_buffer(buf, readonly=role.is_root) if role.is_root or role.is_leaf else None
+        finish = None if role.is_root or message is None else _unpacker(message, do.external)
+
+        def start() -> Request:
+            if message is None:
+                return self._begin(do.bcast(root, None))
+            octets = marshalling.packed(message, do.external) if role.is_root else None
+            return self._begin(do.bcast(root, octets, marshalling.packed_size(message, do.external)), finish)
+
+        return start
+
+    def _gather(self, sendbuf: Any, recvbuf: Any, root: int) -> Start:
+        do, role = self._algorithms, self._algorithms.role(root)
+        into = read_buffer(recvbuf, readonly=False, blocks=do.peers) if role.is_root else None
+        mine = self._contribution(sendbuf, lambda: None if into is None else into.block(do.rank), role.is_leaf)
+        finish = _placer(into, do.external, skip=self._own(sendbuf))
+
+        def start() -> Request:
+            piece = _octets(mine, do.external)
+            return self._begin(do.gather(root, piece, Fixed(len(piece)), len(piece)), finish)
+
+        return start
+
+    def _gatherv(self, sendbuf: Any, recvbuf: Any, root: int) -> Start:
+        do, role = self._algorithms, self._algorithms.role(root)
+        into = read_blocks(recvbuf, readonly=False, blocks=do.peers) if role.is_root else None
+        mine = self._contribution(sendbuf, lambda: None if into is None else into.block(do.rank), role.is_leaf)
+        finish = _placer(into, do.external, skip=self._own(sendbuf))
+        return lambda: self._begin(do.gatherv(root, _octets(mine, do.external)), finish)
+
+    def _scatter(self, sendbuf: Any, recvbuf: Any, root: int) -> Start:
+        do, role = self._algorithms, self._algorithms.role(root)
+        message = read_buffer(sendbuf, readonly=True, blocks=do.peers) if role.is_root else None
+        into = self._piece_room(recvbuf, role.is_leaf)
+        finish = None if into is None else _unpacker(into, do.external)
+        one = into if message is None else message
+        packing = None if one is None else Fixed(marshalling.packed_size(one, do.external))
+        return lambda: self._begin(do.scatter(root, _blocks(message, do.peers, do.external), packing), finish)
+
+    def _scatterv(self, sendbuf: Any, recvbuf: Any, root: int) -> Start:
+        do, role = self._algorithms, self._algorithms.role(root)
+        message = read_blocks(sendbuf, readonly=True, blocks=do.peers) if role.is_root else None
+        into = self._piece_room(recvbuf, role.is_leaf)
+        finish = None if into is None else _unpacker(into, do.external)
+        return lambda: self._begin(do.scatterv(root, _blocks(message, do.peers, do.external)), finish)
+
+    def _allgather(self, sendbuf: Any, recvbuf: Any) -> Start:
+        do = self._algorithms
+        into = read_buffer(recvbuf, readonly=False, blocks=do.peers)
+        mine = self._contribution(sendbuf, lambda: into.block(do.rank))
+        finish = _placer(into, do.external, skip=self._own(sendbuf))
+
+        def start() -> Request:
+            piece = _octets(mine, do.external)
+            return self._begin(do.allgather(piece, Fixed(len(piece)), len(piece)), finish)
+
+        return start
+
+    def _allgatherv(self, sendbuf: Any, recvbuf: Any) -> Start:
+        do = self._algorithms
+        into = read_blocks(recvbuf, readonly=False, blocks=do.peers)
+        mine = self._contribution(sendbuf, lambda: into.block(do.rank))
+        sizes = Sized([marshalling.packed_size(into.block(r), do.external) for r in range(do.peers)])
+        finish = _placer(into, do.external, skip=self._own(sendbuf))
+        return lambda: self._begin(do.allgatherv(_octets(mine, do.external), sizes), finish)
+
+    def _alltoall(self, sendbuf: Any, recvbuf: Any) -> Start:
+        do = self._algorithms
+        into = read_buffer(recvbuf, readonly=False, blocks=do.peers)
+        message = into if self._in_place(sendbuf) else read_buffer(sendbuf, readonly=True, blocks=do.peers)
+        packing = Fixed(marshalling.packed_size(message, do.external))
+        return lambda: self._begin(
+            do.alltoall(snapshots(message, into, do.peers, do.external), packing), _placer(into, do.external)
+        )
+
+    def _alltoallv(self, sendbuf: Any, recvbuf: Any) -> Start:
+        do = self._algorithms
+        into = read_blocks(recvbuf, readonly=False, blocks=do.peers)
+        message = into if self._in_place(sendbuf) else read_blocks(sendbuf, readonly=True, blocks=do.peers)
+        return lambda: self._begin(
+            do.alltoallv(snapshots(message, into, do.peers, do.external)), _placer(into, do.external)
+        )
+
+    def _alltoallw(self, sendbuf: Any, recvbuf: Any) -> Start:
+        do = self._algorithms
+        into = read_blocks(recvbuf, readonly=False, blocks=do.peers, typed=True)
+        message = into if self._in_place(sendbuf) else read_blocks(sendbuf, readonly=True, blocks=do.peers, typed=True)
+        return lambda: self._begin(
+            do.alltoallv(snapshots(message, into, do.peers, do.external)), _placer(into, do.external)
+        )
+
+    # ---- reductions ------------------------------------------------------------------------------------
+
+    def _reduce(self, sendbuf: Any, recvbuf: Any, op: Op, root: int) -> Start:
+        do, role = self._algorithms, self._algorithms.role(root)
+        into = read_buffer(recvbuf, readonly=False) if role.is_root else None
+        message = self._operand(sendbuf, into) if role.is_leaf else into
+        if message is None:  # beside the root: nothing to give, nothing to get
+            return lambda: self._begin(do.bcast(root, None))
+        return self._reducer(message, op, lambda plan: do.reduce(root, plan.value, plan.reduction), into)
+
+    def _allreduce(self, sendbuf: Any, recvbuf: Any, op: Op) -> Start:
+        do = self._algorithms
+        into = read_buffer(recvbuf, readonly=False)
+        message = self._operand(sendbuf, into)
+        return self._reducer(message, op, lambda plan: do.allreduce(plan.value, plan.reduction), into)
+
+    def _reduce_scatter_block(self, sendbuf: Any, recvbuf: Any, op: Op) -> Start:
+        size = self._algorithms.size
+        if self._in_place(sendbuf):
+            into = message = read_buffer(recvbuf, readonly=False, blocks=size)
+        else:
+            into = read_buffer(recvbuf, readonly=False)
+            message = read_buffer(sendbuf, readonly=True, blocks=size)
+            _check_alike(message, into, message.count, into.count)
+        whole = marshalling.resized(message, message.count * size)
+        return self._scattered(whole, marshalling.resized(into, message.count), [message.count] * size, op)
+
+    def _reduce_scatter(self, sendbuf: Any, recvbuf: Any, recvcounts: Sequence[int] | None, op: Op) -> Start:
+        into = read_buffer(recvbuf, readonly=False)
+        if recvcounts is not None:
+            return self._scattered_by([int(count) for count in recvcounts], sendbuf, into, op)
+        if self._in_place(sendbuf) or self._live().is_inter:
+            raise ValueError("message: cannot infer recvcounts with IN_PLACE or between two groups")
+        counts = self._allgather_int(into.count)
+        try:
+            return self._scattered_by(counts, sendbuf, into, op)
+        except Exception as failure:
+            # The call has begun already, and the others go on to the reduction.
+            self._live().faults.refuse("Reduce_scatter", failure)
+            raise
+
+    def _scattered_by(self, counts: list[int], sendbuf: Any, into: UserBuffer, op: Op) -> Start:
+        do = self._algorithms
+        if len(counts) != do.size:
+            raise ValueError(f"message: expecting {do.size} counts, got {len(counts)}")
+        total = sum(counts)
+        if self._in_place(sendbuf):
+            message = into
+        else:
+            message = read_buffer(sendbuf, readonly=True)
+            _check_alike(message, into, counts[do.rank], into.count)
+        if message.count != total:
+            raise ValueError(f"message: {message.count} elements, but the sum of recvcounts is {total}")
+        return self._scattered(
+            marshalling.resized(message, total), marshalling.resized(into, counts[do.rank]), counts, op
+        )
+
+    def _scan(self, sendbuf: Any, recvbuf: Any, op: Op) -> Start:
+        do = self._algorithms
+        into = read_buffer(recvbuf, readonly=False)
+        message = self._operand(sendbuf, into)
+        return self._reducer(message, op, lambda plan: do.scan(plan.value, plan.reduction), into)
+
+    def _exscan(self, sendbuf: Any, recvbuf: Any, op: Op) -> Start:
+        do = self._algorithms
+        into = read_buffer(recvbuf, readonly=False)
+        message = self._operand(sendbuf, into)
+        return self._reducer(message, op, lambda plan: do.exscan(plan.value, plan.reduction), into)
+
+    # ---- inside ----------------------------------------------------------------------------------------
+
+    def _scattered(self, message: UserBuffer, into: UserBuffer, counts: list[int], op: Op) -> Start:
+        do = self._algorithms
+        ends = list(accumulate(counts))
+
+        def divide(value: Any) -> list[Any]:
+            return [value[end - count : end] for end, count in zip(ends, counts, strict=True)]
+
+        return self._reducer(
+            message, op, lambda plan: do.reduce_scatter(plan.value, plan.reduction, divide, counts), into
+        )
+
+    def _reducer(
+        self,
+        message: UserBuffer,
+        op: Op,
+        algorithm: Callable[[reduction_plan.Plan], Any],
+        into: UserBuffer | None,
+    ) -> Start:
+        plan = reduction_plan.plan(message, op)
+        return lambda: self._begin(algorithm(plan), lambda result: reduction_plan.store(into, result), plan.codec)
+
+    def _allgather_int(self, value: int) -> list[int]:
+        """Everybody's number, in rank order."""
+        mine = value.to_bytes(8, "big")
+        pieces = self._complete(self._algorithms.allgather(mine, Fixed(len(mine)), len(mine)))
+        return [int.from_bytes(piece, "big") for piece in pieces]
+
+    def _begin(
+        self, algorithm: Any, finish: Callable[[Any], object] | None = None, codec: Codec | None = None
+    ) -> Request:
+        return Request._of(
+            CollectiveOperation(runtime.engine(), self._live(), algorithm, codec or OctetCodec(), finish)
+        )
+
+    def _in_place(self, spec: Any) -> bool:
+        """mpi4py takes None for IN_PLACE in collectives. Between two groups there is no such thing."""
+        return (spec is None or spec is IN_PLACE) and not self._live().is_inter
+
+    def _own(self, sendbuf: Any) -> int | None:
+        """The caller's block of the receive buffer, if its contribution is there already."""
+        return self._algorithms.rank if self._in_place(sendbuf) else None
+
+    def _contribution(
+        self, sendbuf: Any, in_place: Callable[[], UserBuffer | None], is_leaf: bool = True
+    ) -> UserBuffer | None:
+        if not is_leaf:
+            return None
+        if not self._in_place(sendbuf):
+            return read_buffer(sendbuf, readonly=True)
+        message = in_place()
+        if message is None:
+            raise error("ERR_BUFFER", "IN_PLACE is allowed at the root only")
+        return message
+
+    def _operand(self, sendbuf: Any, into: UserBuffer | None) -> UserBuffer:
+        message = self._contribution(sendbuf, lambda: into)
+        assert message is not None
+        if into is not None:
+            _check_alike(message, into, message.count, into.count)
+        return message
+
+    def _piece_room(self, recvbuf: Any, is_leaf: bool) -> UserBuffer | None:
+        return None if not is_leaf or self._in_place(recvbuf) else read_buffer(recvbuf, readonly=False)
+
+
+def _check_alike(message: UserBuffer, into: UserBuffer, sent: int, received: int) -> None:
+    """The two buffers of a reduction are of one kind, as mpi4py wants it too."""
+    if message.datatype != into.datatype:
+        raise ValueError("message: the datatypes of the send and the receive buffer differ")
+    if sent != received:
+        raise ValueError(f"message: {sent} elements to send, but {received} to receive")
+
+
+def _octets(message: UserBuffer | None, external: bool) -> Octets:
+    return b"" if message is None else marshalling.packed(message, external)
+
+
+def _blocks(message: UserBuffer | UserBlocks | None, n: int, external: bool) -> list[Octets] | None:
+    return None if message is None else [marshalling.packed(message.block(r), external) for r in range(n)]
+
+
+def snapshots(message: UserBuffer | UserBlocks, into: Any, n: int, external: bool | None = None) -> list[Octets]:
+    """The first ``n`` blocks as octets that stay what they are when ``into`` is written."""
+    return [marshalling.snapshot(message.block(r), into, external) for r in range(n)]
+
+
+def _unpacker(message: UserBuffer, external: bool) -> Callable[[Any], object]:
+    return lambda octets: marshalling.unpack(message, octets, external)
+
+
+def _placer(
+    into: UserBuffer | UserBlocks | None, external: bool, *, skip: int | None = None
+) -> Callable[[Any], object] | None:
+    return None if into is None else lambda pieces: place(into, pieces, external, skip=skip)
+
+
+def place(
+    into: UserBuffer | UserBlocks,
+    pieces: Sequence[Octets | None] | None,
+    external: bool | None = None,
+    *,
+    skip: int | None = None,
+) -> None:
+    """Put pieces into the blocks of a buffer; None leaves its block as it is."""
+    for index, piece in enumerate(pieces or ()):
+        if index != skip and piece is not None:
+            marshalling.unpack(into.block(index), piece, external)

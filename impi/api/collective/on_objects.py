@@ -1,0 +1,121 @@
+"""Collectives of Comm on pickled objects (``bcast``, ``allreduce``), over the same algorithms as buffers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from impi.api.handles.failing import guarded_collective
+from impi.api.types.ops import SUM, Op
+from impi.api.types.pickling import pickle
+from impi.collectives import Octets, Prefixed, Reduction
+
+if TYPE_CHECKING:
+    from impi.api.collective.algorithms import Algorithms
+
+__all__ = ["ObjectCollectives", "ObjectScans"]
+
+_PREFIXED = Prefixed()
+_UNKNOWN = 0
+"""Only each sender knows its size, and the choice of a form must be the same everywhere: always the short one."""
+
+
+@guarded_collective()
+class ObjectCollectives:
+    """The methods; :class:`impi.api.comms.comm.Comm` brings the algorithms."""
+
+    if TYPE_CHECKING:
+
+        @property
+        def _algorithms(self) -> Algorithms: ...
+        def _complete(self, algorithm: Any, lock: str = "") -> Any: ...
+
+    def barrier(self) -> None:
+        """Wait for all."""
+        self._complete(self._algorithms.barrier(), "barrier")
+
+    def bcast(self, obj: Any, root: int = 0) -> Any:
+        """The root's object, everywhere."""
+        do, role = self._algorithms, self._algorithms.role(root)
+        octets = self._complete(do.bcast(root, pickle.dumps(obj) if role.is_root else None), "bcast")
+        if role.is_root and role.is_leaf:
+            return obj
+        return pickle.loads(octets) if role.is_leaf else None
+
+    def gather(self, sendobj: Any, root: int = 0) -> list[Any] | None:
+        """Everybody's object, at the root."""
+        do, role = self._algorithms, self._algorithms.role(root)
+        data = pickle.dumps(sendobj) if role.is_leaf else b""
+        return _loaded(self._complete(do.gather(root, data, _PREFIXED, _UNKNOWN), "gather"))
+
+    def scatter(self, sendobj: Sequence[Any] | None, root: int = 0) -> Any:
+        """One object of the root's for everybody."""
+        do, role = self._algorithms, self._algorithms.role(root)
+        pieces = self._pieces(sendobj, "scatter") if role.is_root else None
+        octets = self._complete(do.scatter(root, pieces), "scatter")
+        return pickle.loads(octets) if role.is_leaf else None
+
+    def allgather(self, sendobj: Any) -> list[Any]:
+        """Everybody's object, everywhere."""
+        pieces = self._complete(self._algorithms.allgather(pickle.dumps(sendobj), _PREFIXED, _UNKNOWN), "allgather")
+        return [pickle.loads(piece) for piece in pieces]
+
+    def alltoall(self, sendobj: Sequence[Any]) -> list[Any]:
+        """One object from everybody for everybody."""
+        pieces = self._complete(self._algorithms.alltoall(self._pieces(sendobj, "alltoall")), "alltoall")
+        return [pickle.loads(piece) for piece in pieces]
+
+    def reduce(self, sendobj: Any, op: Op | Callable[[Any, Any], Any] = SUM, root: int = 0) -> Any | None:
+        """All objects combined, at the root."""
+        do, role = self._algorithms, self._algorithms.role(root)
+        data = pickle.dumps(sendobj) if role.is_leaf else b""
+        result = self._complete(do.reduce(root, data, _reduction(op)), "reduce")
+        return pickle.loads(result) if role.is_root else None
+
+    def allreduce(self, sendobj: Any, op: Op | Callable[[Any, Any], Any] = SUM) -> Any:
+        """All objects combined, everywhere."""
+        return pickle.loads(
+            self._complete(self._algorithms.allreduce(pickle.dumps(sendobj), _reduction(op)), "allreduce")
+        )
+
+    def _pieces(self, objects: Sequence[Any] | None, operation: str) -> list[Octets]:
+        n = self._algorithms.peers
+        pieces: list[Octets] = [pickle.dumps(obj) for obj in ([None] * n if objects is None else objects)]
+        if len(pieces) != n:
+            raise ValueError(f"{operation}: expecting {n} items, got {len(pieces)}")
+        return pieces
+
+
+@guarded_collective()
+class ObjectScans:
+    """The methods of one group only."""
+
+    if TYPE_CHECKING:
+
+        @property
+        def _algorithms(self) -> Algorithms: ...
+        def _complete(self, algorithm: Any, lock: str = "") -> Any: ...
+
+    def scan(self, sendobj: Any, op: Op | Callable[[Any, Any], Any] = SUM) -> Any:
+        """The objects of ranks 0 to the caller's, combined."""
+        return pickle.loads(self._complete(self._algorithms.scan(pickle.dumps(sendobj), _reduction(op)), "scan"))
+
+    def exscan(self, sendobj: Any, op: Op | Callable[[Any, Any], Any] = SUM) -> Any:
+        """The objects of the ranks below the caller's, combined; None at rank 0."""
+        result = self._complete(self._algorithms.exscan(pickle.dumps(sendobj), _reduction(op)), "exscan")
+        return None if result is None else pickle.loads(result)
+
+
+def _loaded(pieces: Sequence[Octets] | None) -> list[Any] | None:
+    return None if pieces is None else [pickle.loads(piece) for piece in pieces]
+
+
+def _reduction(op: Op | Callable[[Any, Any], Any]) -> Reduction[Any]:
+    """A reduction of pickles. Only a predefined operation is known to commute on objects as well (``+`` of lists
+    does not).
+    """
+
+    def combine(invec: Any, inoutvec: Any) -> bytes:
+        return pickle.dumps(op(pickle.loads(invec), pickle.loads(inoutvec)))
+
+    return Reduction(combine, commutative=False)

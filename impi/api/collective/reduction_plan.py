@@ -1,0 +1,123 @@
+"""Reductions on buffers: the user's elements as a value, and the operation as something an algorithm can call.
+
+The value is an array of numpy or, of few plain numbers in a program that has not loaded numpy, a memoryview.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+
+from impi.api.types import marshalling
+from impi.api.types.buffers import UserBuffer
+from impi.api.types.ops import Op
+from impi.api.types.typestate import TypeState
+from impi.collectives import Elements, Reduction
+from impi.engine.collective import ArrayCodec, NumbersCodec
+from impi.records import record
+from impi.semantics import op as predefined
+from impi.semantics import wordops
+from impi.semantics.datatype import TypeMap
+from impi.semantics.errors import error
+from impi.semantics.lazynumpy import loaded, np
+from impi.vendors.base import INT_MAX, REDUCIBLE, REDUCTIONS
+
+__all__ = ["Plan", "library_names", "plan", "store"]
+
+_OF_WINDOWS: Final = ("REPLACE", "NO_OP")
+
+Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
+
+
+@record
+class Plan:
+    """What a reduction algorithm needs."""
+
+    value: Any
+    """The caller's elements; a view of the user's memory, which no algorithm changes."""
+    reduction: Reduction[Any]
+    codec: ArrayCodec | NumbersCodec
+
+
+def plan(message: UserBuffer, op: Op) -> Plan:
+    """Make ready to combine the elements of ``message``.
+
+    Raises:
+        Exception: ERR_OP, the operation is not defined for the type.
+    """
+    typemap = marshalling.wire_type(message)
+    name = op._predefined_name()
+    if name in _OF_WINDOWS:
+        raise error("ERR_OP", f"MPI_{name} is for one-sided communication only")
+    if name is not None:
+        predefined.check(name, typemap)
+    long_size = marshalling.long_size()
+    code = wordops.code_of(typemap)
+    value: Any
+    combine: Callable[[Any, Any], Any]
+    copy: Callable[[Any], Any]
+    join: Callable[[Any], Any]
+    codec: ArrayCodec | NumbersCodec
+    if name in wordops.OPS and code and wordops.worth(message.count) and not loaded():
+        first, last = typemap.inside(message.view, message.offset, message.count)
+        value = wordops.numbers(message.view[first:last], code)
+        combine, copy, join = wordops.combine(name, code), wordops.copied, wordops.join
+        codec = NumbersCodec(typemap, code, long_size)
+    else:
+        dtype = typemap.dtype or np.dtype((np.void, typemap.extent))
+        value = np.ndarray((message.count,), dtype, message.view, message.offset)
+        combine, copy, join = _on_arrays(message, op, name, typemap), np.copy, np.concatenate
+        codec = ArrayCodec(typemap, dtype, long_size)
+    # External32 has one size at all clients, whatever the native one is.
+    octets = typemap.packed_size(1, external=True, long_size=long_size)
+    elements: Elements[Any] = Elements(octets, len, lambda value, start, end: value[start:end], join)
+    library = _library(name, typemap, message.count)
+    return Plan(value, Reduction(combine, op.Is_commutative(), copy, library, elements), codec)
+
+
+def _on_arrays(message: UserBuffer, op: Op, name: str | None, typemap: TypeMap) -> Callable[[Array, Array], Array]:
+    def combine(invec: Array, inoutvec: Array) -> Array:
+        if name is not None:
+            predefined.apply(name, invec, inoutvec, typemap)
+        else:
+            op._call(_octets(invec), _octets(inoutvec), message.datatype)
+        return inoutvec
+
+    return combine
+
+
+def _octets(value: Array) -> memoryview:
+    return value.view(np.uint8).data
+
+
+def _library(name: str | None, typemap: TypeMap, count: int) -> tuple[str, str] | None:
+    """What MPI libraries call the operation and the elements, where they can reduce them."""
+    if name not in REDUCTIONS or not typemap.name or len(typemap.runs) != 1:
+        return None
+    element = typemap.runs[0].basic.code
+    # Counts of libraries may be C ints.
+    known = element in REDUCIBLE and count * typemap.size <= INT_MAX
+    return (name, element) if known else None
+
+
+def library_names(op: Op, datatype: TypeState) -> tuple[str, str] | None:
+    """What MPI libraries call an operation and a datatype, where they can do it; else None.
+
+    Raises:
+        Exception: ERR_OP, the operation is not defined for the type, or null.
+    """
+    name, typemap = op._predefined_name(), datatype.typemap
+    if name is None or name in _OF_WINDOWS:
+        return None
+    predefined.check(name, typemap)
+    return _library(name, typemap, 0)
+
+
+def store(into: UserBuffer | None, result: Any) -> None:
+    """Put a result into the receive buffer."""
+    if into is None or result is None or not len(result):
+        return
+    typemap = marshalling.wire_type(into)
+    octets = result.cast("B") if isinstance(result, memoryview) else _octets(result)
+    native = typemap.pack(octets, 0, len(result), external=False)
+    typemap.unpack(native, into.view, into.offset, into.count, external=False)

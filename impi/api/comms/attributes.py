@@ -1,0 +1,123 @@
+"""Attributes cached on communicators (MPI 7.7), and the predefined ones, among them the four of IMPI 2.5."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, Protocol
+
+from impi.api import runtime
+from impi.api.constants import APPNUM, HOST, IO, LASTUSEDCODE, TAG_UB, UNIVERSE_SIZE, WTIME_IS_GLOBAL
+from impi.api.handles.keyvals import CopyFn, DeleteFn, Keyvals
+from impi.engine.context import Context
+from impi.semantics.constants import PROC_NULL
+from impi.semantics.errors import error, table
+
+__all__ = [
+    "IMPI_CLIENT_COLOR",
+    "IMPI_CLIENT_SIZE",
+    "IMPI_HOST_COLOR",
+    "IMPI_HOST_SIZE",
+    "Attributes",
+]
+
+# Keys of our own, below every other one of ours: mpi4py has no names for them.
+IMPI_CLIENT_SIZE = 0x494D5001
+"""Number of clients in the communicator."""
+IMPI_CLIENT_COLOR = 0x494D5002
+"""The caller's client, counted from 0 among those in the communicator."""
+IMPI_HOST_SIZE = 0x494D5003
+"""Number of hosts in the communicator."""
+IMPI_HOST_COLOR = 0x494D5004
+"""The caller's host, counted from 0 among those in the communicator."""
+
+_keyvals: Final = Keyvals()
+
+
+class Comm(Protocol):
+    """The part of :class:`impi.api.comms.comm.Comm` that is used here."""
+
+    def _live(self) -> Context: ...
+
+    def Get_rank(self) -> int:
+        """Rank of the caller."""
+        ...
+
+
+class Attributes:
+    """What is cached on one communicator; errors and callbacks are those of :class:`Keyvals`."""
+
+    def __init__(self, values: dict[int, Any] | None = None) -> None:
+        self._values: dict[int, Any] = {} if values is None else values
+
+    @staticmethod
+    def create_keyval(copy_fn: CopyFn, delete_fn: DeleteFn) -> int:
+        """A new key."""
+        return _keyvals.create(copy_fn, delete_fn)
+
+    @staticmethod
+    def free_keyval(keyval: int) -> int:
+        """Forget a key; what is cached under it stays until its communicator is freed."""
+        _check(keyval)
+        return _keyvals.free(keyval)
+
+    def get(self, comm: Comm, keyval: int) -> Any:
+        """The value, or None."""
+        predefined = _PREDEFINED.get(keyval)
+        return _keyvals.get(self._values, keyval) if predefined is None else predefined(comm)
+
+    def set(self, comm: Comm, keyval: int, value: Any) -> None:
+        """Cache a value; an old one is deleted first."""
+        _check(keyval)
+        _keyvals.set(comm, self._values, keyval, value)
+
+    def delete(self, comm: Comm, keyval: int) -> None:
+        """Delete a value."""
+        _check(keyval)
+        _keyvals.delete(comm, self._values, keyval)
+
+    def copy(self, comm: Comm) -> Attributes:
+        """What a duplicate of ``comm`` inherits, as each key's copy function decides."""
+        return Attributes(_keyvals.copied(comm, self._values))
+
+    def clear(self, comm: Comm) -> None:
+        """Delete all values, newest first: the communicator is freed."""
+        _keyvals.clear(comm, self._values)
+
+
+def _check(keyval: int) -> None:
+    if keyval in _PREDEFINED:
+        raise error("ERR_KEYVAL", f"attribute {keyval} is predefined and cannot be changed")
+
+
+def _index(comm: Comm, of_rank: Callable[[int], int]) -> tuple[int, int]:
+    """How many different values there are among the members, and where the caller's is in the order of
+    MPI_COMM_WORLD.
+    """
+    context = comm._live()
+    values = sorted({of_rank(world) for world in context.members})
+    return len(values), values.index(of_rank(runtime.engine().rank))
+
+
+def _clients(comm: Comm) -> tuple[int, int]:
+    procs = runtime.engine().job.procs
+    return _index(comm, lambda world: procs[world].client)
+
+
+def _hosts(comm: Comm) -> tuple[int, int]:
+    procs = runtime.engine().job.procs
+    return _index(comm, lambda world: procs[world].host)
+
+
+_PREDEFINED: dict[int, Callable[[Comm], Any]] = {
+    TAG_UB: lambda comm: runtime.engine().job.tag_ub,
+    HOST: lambda comm: PROC_NULL,
+    IO: lambda comm: comm.Get_rank(),
+    WTIME_IS_GLOBAL: lambda comm: 0,
+    UNIVERSE_SIZE: lambda comm: len(runtime.engine().job.procs),
+    APPNUM: lambda comm: runtime.engine().client,
+    LASTUSEDCODE: lambda comm: table.last_used,
+    IMPI_CLIENT_SIZE: lambda comm: _clients(comm)[0],
+    IMPI_CLIENT_COLOR: lambda comm: _clients(comm)[1],
+    IMPI_HOST_SIZE: lambda comm: _hosts(comm)[0],
+    IMPI_HOST_COLOR: lambda comm: _hosts(comm)[1],
+}

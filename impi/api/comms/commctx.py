@@ -1,0 +1,52 @@
+"""What mpi4py's own utilities (``mpi4py.util.pkl5``) ask of a communicator: locks, and a duplicate with tags."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from threading import Lock
+from typing import Any
+
+from impi.api import runtime
+from impi.api.comms import communicator
+from impi.api.comms.comm import Comm
+from impi.api.comms.intercomm import Intercomm
+from impi.api.comms.intracomm import COMM_WORLD, Intracomm
+
+__all__ = ["_comm_lock", "_comm_lock_table", "_commctx_inter", "_commctx_intra"]
+
+
+def _comm_lock_table(comm: Comm) -> dict[Hashable, Lock]:
+    """The locks of a communicator, by key."""
+    return comm._alive().locks
+
+
+def _comm_lock(comm: Comm, key: Hashable | None = None) -> Lock:
+    """One of these locks, made when it is asked for first."""
+    return comm._alive().lock(key)
+
+
+def _commctx_intra(comm: Intracomm) -> tuple[Intracomm, int]:
+    """A duplicate that is made once, and a tag that is another at every call; collective."""
+    duplicate, _, tag = _companions(comm)
+    return (duplicate, tag)
+
+
+def _commctx_inter(comm: Intercomm) -> tuple[Intercomm, int, Intracomm, bool]:
+    """As :func:`_commctx_intra`, with a communicator of the local group, and whether that is the lower group."""
+    duplicate, local, tag = _companions(comm)
+    context = comm._live()
+    return (duplicate, tag, local, context.members[0] < context.peers[0])
+
+
+def _companions(comm: Comm) -> tuple[Any, Any, int]:
+    state, context = comm._alive(), comm._live()
+    if not state.companions:
+        state.companions.append(communicator.duplicate(state))
+        if state.is_inter:
+            local = communicator.create_group(COMM_WORLD._live(), context.members)
+            assert local is not None
+            state.companions.append(local)
+    tag = state.companion_tag
+    state.companion_tag = (tag + 1) % (runtime.engine().job.tag_ub + 1)
+    duplicate, local_comm = (*(Comm._handle(companion) for companion in state.companions), None)[:2]
+    return (duplicate, local_comm, tag)

@@ -1,0 +1,65 @@
+"""Intercomm: a communicator between two groups, as mpi4py's class of the same name."""
+
+from __future__ import annotations
+
+from impi.api import runtime
+from impi.api.comms import communicator
+from impi.api.comms.comm import Comm
+from impi.api.comms.communicator import Communicator
+from impi.api.comms.groups import Group
+from impi.api.comms.intracomm import COMM_WORLD, Intracomm, _furnish
+from impi.api.handles.errhandler import Errhandler
+from impi.api.handles.failing import guarded_collective
+from impi.api.handles.info import INFO_NULL, Info
+
+__all__ = ["Intercomm"]
+
+
+@guarded_collective("Merge")
+class Intercomm(Comm):
+    """A communicator between two groups: a rank in a message is one of the remote group."""
+
+    @classmethod
+    def _takes(cls, state: Communicator) -> bool:
+        return state.is_inter
+
+    @classmethod
+    def Create_from_groups(
+        cls,
+        local_group: Group,
+        local_leader: int,
+        remote_group: Group,
+        remote_leader: int,
+        stringtag: str = "org.mpi4py",
+        info: Info = INFO_NULL,
+        errhandler: Errhandler | None = None,
+    ) -> Intercomm:
+        """A communicator of two groups, whose members alone call it."""
+        state = communicator.connect_groups(
+            COMM_WORLD._live(), local_group._ranks, local_leader, remote_group._ranks, remote_leader
+        )
+        if state is not None:
+            _furnish(state, info, errhandler, local_group)
+        created: Intercomm = cls._handle(state)
+        return created
+
+    def Get_remote_group(self) -> Group:
+        """The remote group."""
+        return Group._of(self._live().peers, runtime.engine().rank)
+
+    remote_group = property(Get_remote_group, doc="the remote group")
+
+    def Get_remote_size(self) -> int:
+        """Number of procs in the remote group."""
+        return len(self._live().peers)
+
+    remote_size = property(Get_remote_size, doc="number of procs in the remote group")
+
+    def Merge(self, high: bool = False) -> Intracomm:
+        """Both groups as one; that of those who say ``high`` comes second (IMPI 4.9)."""
+        self._live()
+        merged: Intracomm = self._handle(communicator.merge(self._alive(), bool(high)))
+        return merged
+
+
+Comm._kinds["inter"] = Intercomm

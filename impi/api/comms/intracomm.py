@@ -1,0 +1,246 @@
+"""Intracomm: a communicator of one group, as mpi4py's class of the same name."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from impi.api.collective.blocking import BlockingScans
+from impi.api.collective.nonblocking import NonblockingScans
+from impi.api.collective.on_objects import ObjectScans
+from impi.api.collective.persistent import PersistentScans
+from impi.api.comms import communicator
+from impi.api.comms.comm import Comm
+from impi.api.comms.communicator import Communicator
+from impi.api.comms.groups import Group
+from impi.api.constants import UNDEFINED, UNWEIGHTED, WEIGHTS_EMPTY
+from impi.api.handles.errhandler import Errhandler
+from impi.api.handles.failing import guarded_collective
+from impi.api.handles.info import INFO_NULL, Info
+from impi.api.handles.unsupported import unsupported
+from impi.collectives import Prefixed
+from impi.semantics.errors import error
+from impi.semantics.topology import Cart, DistGraph, Graph
+
+if TYPE_CHECKING:
+    from impi.api.comms.intercomm import Intercomm
+    from impi.api.comms.topocomm import Cartcomm, Distgraphcomm, Graphcomm
+
+__all__ = ["COMM_SELF", "COMM_WORLD", "Intracomm"]
+
+_EDGE: Final = struct.Struct(">iiq")
+_FROM_THE_START: Final = "the processes of a job of IMPI 0.0 are there from the start"
+
+
+@guarded_collective(
+    "Create_intercomm", "Create_cart", "Create_graph", "Create_dist_graph_adjacent", "Create_dist_graph"
+)
+class Intracomm(Comm, BlockingScans, NonblockingScans, PersistentScans, ObjectScans):
+    """A communicator of one group."""
+
+    @classmethod
+    def _takes(cls, state: Communicator) -> bool:
+        return not state.is_inter
+
+    # ---- groups ----------------------------------------------------------------------------------------
+
+    def Create_group(self, group: Group, tag: int = 0) -> Intracomm:
+        """A communicator of the members of ``group``, who alone call it."""
+        self._live()
+        created: Intracomm = self._handle(communicator.create_group(self._live(), group._ranks))
+        return created
+
+    @classmethod
+    def Create_from_group(
+        cls,
+        group: Group,
+        stringtag: str = "org.mpi4py",
+        info: Info = INFO_NULL,
+        errhandler: Errhandler | None = None,
+    ) -> Intracomm:
+        """A communicator of the members of ``group``, who alone call it, in the same order as other such calls."""
+        state = communicator.create_group(COMM_WORLD._live(), group._ranks)
+        if state is not None:
+            _furnish(state, info, errhandler, group)
+        created: Intracomm = cls._handle(state)
+        return created
+
+    def Create_intercomm(self, local_leader: int, peer_comm: Intracomm, remote_leader: int, tag: int = 0) -> Intercomm:
+        """A communicator of this group and another one, whose leader ``peer_comm`` knows (IMPI 4.8)."""
+        size = self.Get_size()
+        if not 0 <= local_leader < size:
+            raise error("ERR_RANK", f"the local leader {local_leader} is not in 0..{size - 1}")
+        peer = None
+        if self.Get_rank() == local_leader:
+            peer_comm._checked(remote_leader, tag)
+            peer = peer_comm._alive()
+        state = communicator.connect(self._alive(), local_leader, peer, remote_leader, tag)
+        created: Intercomm = self._handle(state)
+        return created
+
+    # ---- topologies ------------------------------------------------------------------------------------
+
+    def Create_cart(
+        self, dims: Sequence[int], periods: Sequence[bool] | None = None, reorder: bool = False
+    ) -> Cartcomm:
+        """The first procs as a grid; COMM_NULL for those that it does not need. Ranks stay as they are."""
+        created: Cartcomm = self._arranged(self._cart(dims, periods))
+        return created
+
+    def Create_graph(self, index: Sequence[int], edges: Sequence[int], reorder: bool = False) -> Graphcomm:
+        """The first procs as a graph; COMM_NULL for those that it does not need. Ranks stay as they are.
+
+        ``index`` may begin with a 0 of its own, as in the usual form of adjacency arrays.
+        """
+        created: Graphcomm = self._arranged(self._graph(index, edges))
+        return created
+
+    def Create_dist_graph_adjacent(
+        self,
+        sources: Sequence[int],
+        destinations: Sequence[int],
+        sourceweights: Sequence[int] | None = None,
+        destweights: Sequence[int] | None = None,
+        info: Info = INFO_NULL,
+        reorder: bool = False,
+    ) -> Distgraphcomm:
+        """A graph of which every proc names its own edges."""
+        incoming, outgoing = self._ranks_in(sources), self._ranks_in(destinations)
+        into = _weights(sourceweights, len(incoming))
+        out = _weights(destweights, len(outgoing))
+        weights = None if into is None and out is None else (into or (), out or ())
+        created: Distgraphcomm = self._of_graph(DistGraph(incoming, outgoing, weights), info)
+        return created
+
+    def Create_dist_graph(
+        self,
+        sources: Sequence[int],
+        degrees: Sequence[int],
+        destinations: Sequence[int],
+        weights: Sequence[int] | None = None,
+        info: Info = INFO_NULL,
+        reorder: bool = False,
+    ) -> Distgraphcomm:
+        """A graph of which every proc names any edges: ``degrees[i]`` of them begin at ``sources[i]``."""
+        starts = self._ranks_in(sources)
+        counts = [degrees] * len(starts) if isinstance(degrees, int) else [int(degree) for degree in degrees]
+        ends = self._ranks_in(destinations)
+        if len(counts) != len(starts) or sum(counts) != len(ends):
+            raise ValueError(f"expecting {sum(counts)} destinations of {len(starts)} sources, got {len(ends)}")
+        weight = _weights(weights, len(ends))
+        begins = [start for start, count in zip(starts, counts, strict=True) for _ in range(count)]
+        rows = zip(begins, ends, weight or [0] * len(ends), strict=True)
+        mine = bytes([weight is not None]) + b"".join(_EDGE.pack(*row) for row in rows)
+        pieces = [bytes(piece) for piece in self._complete(self._algorithms.allgather(mine, Prefixed(), 0))]
+        edges = [edge for piece in pieces for edge in _EDGE.iter_unpack(piece[1:])]
+        rank = self.Get_rank()
+        into = [(start, weight) for start, end, weight in edges if end == rank]
+        out = [(end, weight) for start, end, weight in edges if start == rank]
+        graph = DistGraph(
+            tuple(start for start, _ in into),
+            tuple(end for end, _ in out),
+            (tuple(weight for _, weight in into), tuple(weight for _, weight in out))
+            if any(piece[0] for piece in pieces)
+            else None,
+        )
+        created: Distgraphcomm = self._of_graph(graph, info)
+        return created
+
+    def Cart_map(self, dims: Sequence[int], periods: Sequence[bool] | None = None) -> int:
+        """The caller's rank in such a grid, UNDEFINED outside of it."""
+        return self._mapped(self._cart(dims, periods).size)
+
+    def Graph_map(self, index: Sequence[int], edges: Sequence[int]) -> int:
+        """The caller's rank in such a graph, UNDEFINED outside of it."""
+        return self._mapped(self._graph(index, edges).size)
+
+    # ---- not supported ---------------------------------------------------------------------------------
+
+    Spawn = unsupported("MPI_Comm_spawn", _FROM_THE_START)
+    Spawn_multiple = unsupported("MPI_Comm_spawn_multiple", _FROM_THE_START)
+    Accept = unsupported("MPI_Comm_accept", _FROM_THE_START)
+    Connect = unsupported("MPI_Comm_connect", _FROM_THE_START)
+
+    # ---- inside ----------------------------------------------------------------------------------------
+
+    def _cart(self, dims: Sequence[int], periods: Any) -> Cart:
+        extents = tuple(int(extent) for extent in dims)
+        if periods is None or isinstance(periods, bool):
+            wraps = (bool(periods),) * len(extents)
+        else:
+            wraps = tuple(bool(wrap) for wrap in periods)
+        if len(wraps) != len(extents):
+            raise ValueError(f"expecting {len(extents)} periods, got {len(wraps)}")
+        if any(extent < 1 for extent in extents):
+            raise error("ERR_DIMS", f"a grid of {list(extents)} has a dimension without processes")
+        return Cart(extents, wraps)
+
+    def _graph(self, index: Sequence[int], edges: Sequence[int]) -> Graph:
+        ends, targets = [int(end) for end in index], self._ranks_in(edges)
+        if len(ends) > 1 and ends[0] == 0 and ends[-1] == len(targets):
+            ends = ends[1:]
+        if ends != sorted(ends) or (ends[-1] if ends else 0) != len(targets):
+            raise error("ERR_TOPOLOGY", f"the index of a graph of {len(targets)} edges cannot be {ends}")
+        return Graph(tuple(ends), targets)
+
+    def _ranks_in(self, ranks: Sequence[int] | None) -> tuple[int, ...]:
+        size = self.Get_size()
+        chosen = tuple(int(rank) for rank in ranks or ())
+        for rank in chosen:
+            if not 0 <= rank < size:
+                raise error("ERR_RANK", f"an edge names rank {rank}, which is not in 0..{size - 1}")
+        return chosen
+
+    def _arranged(self, topology: Cart | Graph) -> Any:
+        members = self._live().members
+        if topology.size > len(members):
+            raise error("ERR_ARG", f"a topology of {topology.size} processes does not fit into {len(members)}")
+        state = communicator.create(self._alive(), members[: topology.size])
+        if state is not None:
+            state.topology = topology
+        return self._handle(state)
+
+    def _of_graph(self, graph: DistGraph, info: Info) -> Any:
+        state = communicator.duplicate(self._alive())
+        state.topology = graph
+        _furnish(state, info, None)
+        return self._handle(state)
+
+    def _mapped(self, size: int) -> int:
+        if size > self.Get_size():
+            raise error("ERR_ARG", f"a topology of {size} processes does not fit into {self.Get_size()}")
+        rank = self.Get_rank()
+        return rank if rank < size else UNDEFINED
+
+
+Comm._kinds[None] = Intracomm
+
+
+COMM_SELF: Final = Intracomm()
+COMM_WORLD: Final = Intracomm()
+"""Null until :mod:`impi.api.comms.world` joins the job, which importing the classes must not."""
+
+
+def _furnish(state: Communicator, info: Info, errhandler: Errhandler | None, group: Group | None = None) -> None:
+    """What a new communicator gets; ``group``: the one that it is made of, whose session's buffer it uses."""
+    if info:
+        state.info.update(info)
+    if errhandler is not None:
+        state.errhandler = Errhandler(errhandler)
+    if group is not None:
+        state.attached.beyond = group._live().attached
+
+
+def _weights(weights: Any, degree: int) -> tuple[int, ...] | None:
+    """None for a graph without weights."""
+    if weights is None or (isinstance(weights, int) and weights == UNWEIGHTED):
+        return None
+    if isinstance(weights, int) and weights == WEIGHTS_EMPTY:
+        if degree:
+            raise ValueError("empty weights but nonzero degree")
+        return ()
+    chosen = tuple(int(weight) for weight in weights)
+    if len(chosen) != degree:
+        raise ValueError(f"expecting {degree} weights, got {len(chosen)}")
+    return chosen

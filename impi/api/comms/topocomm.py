@@ -1,0 +1,194 @@
+"""Topocomm and its kinds: communicators whose procs have neighbours, as mpi4py's classes of the same names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from impi.api.collective.neighborhood import Neighborhood
+from impi.api.comms import communicator
+from impi.api.comms.comm import Comm
+from impi.api.comms.communicator import Communicator
+from impi.api.comms.intracomm import Intracomm
+from impi.api.handles.failing import guarded, guarded_collective
+from impi.collectives.neighbors import Edges
+from impi.semantics.topology import Cart, DistGraph, Graph
+
+__all__ = ["Cartcomm", "Distgraphcomm", "Graphcomm", "Topocomm"]
+
+
+@guarded
+class Topocomm(Intracomm, Neighborhood):
+    """A communicator with a topology."""
+
+    @classmethod
+    def _takes(cls, state: Communicator) -> bool:
+        return state.topology is not None
+
+    @property
+    def _edges(self) -> Edges:
+        topology, rank = self._alive().topology, self.Get_rank()
+        if isinstance(topology, Cart):
+            neighbors = topology.neighbors(rank)
+            # What goes down a dimension comes from above, also where both are the same process.
+            other_ends = [number ^ 1 for number in range(len(neighbors))]
+            return Edges(neighbors, neighbors, range(len(neighbors)), other_ends)
+        if isinstance(topology, Graph):
+            neighbors = topology.neighbors(rank)
+            return Edges(neighbors, neighbors)
+        if isinstance(topology, DistGraph):
+            return Edges(topology.sources, topology.destinations)
+        raise TypeError("expecting a topology communicator")
+
+    @property
+    def inoutedges(self) -> tuple[list[int], list[int]]:
+        """Ranks of the sources and of the destinations of the caller's edges."""
+        edges = self._edges
+        return (list(edges.sources), list(edges.destinations))
+
+    @property
+    def degrees(self) -> tuple[int, int]:
+        """Numbers of incoming and of outgoing edges."""
+        edges = self._edges
+        return (len(edges.sources), len(edges.destinations))
+
+    indegree = property(lambda self: self.degrees[0], doc="number of incoming edges")
+    outdegree = property(lambda self: self.degrees[1], doc="number of outgoing edges")
+    inedges = property(lambda self: self.inoutedges[0], doc="sources of the incoming edges")
+    outedges = property(lambda self: self.inoutedges[1], doc="destinations of the outgoing edges")
+
+
+@guarded_collective("Sub")
+class Cartcomm(Topocomm):
+    """A grid."""
+
+    @classmethod
+    def _takes(cls, state: Communicator) -> bool:
+        return isinstance(state.topology, Cart)
+
+    @property
+    def _grid(self) -> Cart:
+        self._live()
+        topology = self._alive().topology
+        assert isinstance(topology, Cart)
+        return topology
+
+    def Get_dim(self) -> int:
+        """Number of dimensions."""
+        return len(self._grid.dims)
+
+    dim = property(Get_dim, doc="number of dimensions")
+    ndim = property(Get_dim, doc="number of dimensions")
+
+    def Get_topo(self) -> tuple[list[int], list[int], list[int]]:
+        """Dimensions, which of them are periodic, and where the caller is."""
+        grid = self._grid
+        return (list(grid.dims), [int(wrap) for wrap in grid.periods], grid.coords(self.Get_rank()))
+
+    topo = property(Get_topo, doc="dimensions, which of them are periodic, and where the caller is")
+    dims = property(lambda self: self.Get_topo()[0], doc="dimensions")
+    periods = property(lambda self: self.Get_topo()[1], doc="which dimensions are periodic")
+    coords = property(lambda self: self.Get_topo()[2], doc="where the caller is")
+
+    def Get_cart_rank(self, coords: Sequence[int]) -> int:
+        """Who is at ``coords``, which wrap around in periodic dimensions."""
+        where = [int(at) for at in coords]
+        if len(where) != self.Get_dim():
+            raise ValueError(f"expecting {self.Get_dim()} coordinates, got {len(where)}")
+        return self._grid.rank(where)
+
+    def Get_coords(self, rank: int) -> list[int]:
+        """Where ``rank`` is."""
+        return self._grid.coords(rank)
+
+    def Shift(self, direction: int, disp: int) -> tuple[int, int]:
+        """Ranks to receive from and to send to for a shift along a dimension; PROC_NULL beyond the rim."""
+        return self._grid.shift(self.Get_rank(), direction, disp)
+
+    def Sub(self, remain_dims: Sequence[bool]) -> Cartcomm:
+        """The grid of the dimensions that remain, of those who have the caller's coordinates in the others."""
+        remain = [bool(keep) for keep in remain_dims]
+        if len(remain) != self.Get_dim():
+            raise ValueError(f"expecting {self.Get_dim()} flags, got {len(remain)}")
+        part, number, place = self._grid.part(self.Get_rank(), remain)
+        state = communicator.split(self._alive(), number, place)
+        if state is not None:
+            state.topology = part
+        sub: Cartcomm = self._handle(state)
+        return sub
+
+
+@guarded
+class Graphcomm(Topocomm):
+    """A graph that all procs know."""
+
+    @classmethod
+    def _takes(cls, state: Communicator) -> bool:
+        return isinstance(state.topology, Graph)
+
+    @property
+    def _graph_of(self) -> Graph:
+        self._live()
+        topology = self._alive().topology
+        assert isinstance(topology, Graph)
+        return topology
+
+    def Get_dims(self) -> tuple[int, int]:
+        """Numbers of nodes and of edges."""
+        return (self._graph_of.size, len(self._graph_of.edges))
+
+    dims = property(Get_dims, doc="numbers of nodes and of edges")
+    nnodes = property(lambda self: self.Get_dims()[0], doc="number of nodes")
+    nedges = property(lambda self: self.Get_dims()[1], doc="number of edges")
+
+    def Get_topo(self) -> tuple[list[int], list[int]]:
+        """Index and edges."""
+        return (list(self._graph_of.index), list(self._graph_of.edges))
+
+    topo = property(Get_topo, doc="index and edges")
+    index = property(lambda self: self.Get_topo()[0], doc="where the edges of each node end")
+    edges = property(lambda self: self.Get_topo()[1], doc="the edges of all nodes")
+
+    def Get_neighbors_count(self, rank: int) -> int:
+        """Number of neighbours of ``rank``."""
+        return len(self.Get_neighbors(rank))
+
+    nneighbors = property(lambda self: self.Get_neighbors_count(self.Get_rank()), doc="number of neighbours")
+
+    def Get_neighbors(self, rank: int) -> list[int]:
+        """Neighbours of ``rank``."""
+        return self._graph_of.neighbors(rank)
+
+    neighbors = property(lambda self: self.Get_neighbors(self.Get_rank()), doc="neighbours")
+
+
+@guarded
+class Distgraphcomm(Topocomm):
+    """A graph of which every proc knows its own edges."""
+
+    @classmethod
+    def _takes(cls, state: Communicator) -> bool:
+        return isinstance(state.topology, DistGraph)
+
+    @property
+    def _own_edges(self) -> DistGraph:
+        self._live()
+        topology = self._alive().topology
+        assert isinstance(topology, DistGraph)
+        return topology
+
+    def Get_dist_neighbors_count(self) -> Any:
+        """Numbers of incoming and of outgoing edges, and whether they have weights."""
+        own = self._own_edges
+        return (len(own.sources), len(own.destinations), own.weights is not None)
+
+    def Get_dist_neighbors(self) -> tuple[list[int], list[int], tuple[list[int], list[int]] | None]:
+        """Sources, destinations, and their weights if there are any."""
+        own = self._own_edges
+        weights = None if own.weights is None else (list(own.weights[0]), list(own.weights[1]))
+        return (list(own.sources), list(own.destinations), weights)
+
+
+Comm._kinds[Cart] = Cartcomm
+Comm._kinds[Graph] = Graphcomm
+Comm._kinds[DistGraph] = Distgraphcomm

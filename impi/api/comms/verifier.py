@@ -1,0 +1,525 @@
+"""Verification of collectives (IMPI_VERIFY): all procs tell each other what they are about to call, before they do.
+
+It lies over the classes of the api as a tool lies over MPI's profiling interface: :func:`install` puts a wrapper around
+each collective operation. Where it is not installed nothing of it is there, not even a question whether it is on.
+
+The exchange of descriptions is a collective itself, the same for all operations; so procs that call different ones
+meet in it. It comes before the operation in the same sequence of steps: a non-blocking operation stays one.
+"""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from collections.abc import Callable, Sequence
+from functools import wraps
+from inspect import signature
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias
+
+import impi
+from impi.api.collective.algorithms import Within
+from impi.api.collective.neighborhood import Neighborhood
+from impi.api.collective.on_buffers import BufferOperations
+from impi.api.collective.on_objects import ObjectCollectives, ObjectScans
+from impi.api.comms.comm import Comm
+from impi.api.comms.groups import Group
+from impi.api.comms.intercomm import Intercomm
+from impi.api.comms.intracomm import Intracomm
+from impi.api.comms.topocomm import Cartcomm
+from impi.api.handles.failing import handle, wrapped
+from impi.api.handles.info import Info
+from impi.api.types import marshalling
+from impi.api.types.buffers import UserBuffer, read_blocks, read_buffer
+from impi.api.types.ops import Op
+from impi.collectives import Algorithm, Prefixed
+from impi.engine.collective import Codec, OctetCodec
+from impi.engine.faults import Agreed
+from impi.engine.payload import Source
+from impi.records import replaced
+from impi.semantics.errors import MPIException, error
+from impi.semantics.verification import Call, Violation, check, explain
+
+__all__ = ["install"]
+
+_EXPLAIN: Final = 2
+_INFO: Final = 3
+_INFERRED: Final = "inferred"
+_PACKAGE: Final = str(Path(impi.__file__).parent)
+
+_About: TypeAlias = dict[str, Any]
+_Describe: TypeAlias = Callable[..., None]
+"""Puts the fields of a :class:`Call` into its first argument; the others are those of the method."""
+
+_level = 0
+_described: list[Call] = []
+"""At most one: the call whose operation is being started."""
+
+
+def install(level: int) -> None:
+    """Verify all collectives of this process from now on.
+
+    Args:
+        level: 1, one sentence for each call that does not fit; 2, an explanation as well; 3, Info arguments are
+            compared, too; 4, assertions are, too, of which the operations that we have take none.
+    """
+    global _level
+    _level = level
+    for owner, name, describe in _STARTED:
+        setattr(owner, name, _verified_start(getattr(owner, name), name, describe))
+    for owner, name, function, describe in _CALLED:
+        setattr(owner, name, wrapped(_verified_call(getattr(owner, name), function, describe), collective=True))
+    Comm.Idup = _verified_idup(Comm.Idup)  # type: ignore[method-assign]
+    BufferOperations._begin = _verified_begin(BufferOperations._begin)  # type: ignore[method-assign]
+
+
+# ---- wrappers ------------------------------------------------------------------------------------------
+
+
+def _verified_start(original: Callable[..., Any], name: str, describe: _Describe) -> Callable[..., Any]:
+    """Around a method that reads the buffers of an operation and returns what starts it."""
+
+    @wraps(original)
+    def verified(comm: Any, *args: Any) -> Any:
+        # Bcast, Ibcast and Bcast_init are different operations for MPI, which cannot be mixed: it is the caller's name.
+        caller = sys._getframe(1).f_code.co_name
+        function = caller if name[1:] in caller.lower() else name[1:].capitalize()
+        call, fault = _describe(comm, f"MPI_{function}", describe, args)
+        start: Any = None
+        if call.values.get("recvcounts") == _INFERRED:
+            # The counts are gathered before the operation is started: so it is now that all must have come to it.
+            comm._complete(_checked(comm, call, fault=fault))
+        if fault is None:
+            try:
+                start = original(comm, *args)
+            except Exception as wrong:
+                call, fault = _faulty(call, wrong), wrong
+        if start is None:
+            # It cannot take part: the others learn why, instead of waiting for it.
+            comm._complete(_checked(comm, call, fault=fault))
+
+        def verified_start() -> Any:
+            _described.append(call)
+            try:
+                return start()
+            finally:
+                _described.clear()
+
+        return verified_start
+
+    return verified
+
+
+def _verified_begin(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Around what runs the algorithm of an operation that was started."""
+
+    @wraps(original)
+    def verified(comm: Any, algorithm: Any, finish: Any = None, codec: Codec | None = None) -> Any:
+        if not _described:
+            return original(comm, algorithm, finish, codec)
+        switch = _Switch(codec or OctetCodec())
+        return original(comm, _checked(comm, _described.pop(), algorithm, switch), finish, switch)
+
+    return verified
+
+
+def _verified_call(original: Callable[..., Any], function: str, describe: _Describe) -> Callable[..., Any]:
+    """Around a method that returns when all is done."""
+
+    parameters = signature(original)
+
+    @wraps(original)
+    def verified(comm: Any, *args: Any, **kwargs: Any) -> Any:
+        bound = parameters.bind(comm, *args, **kwargs)
+        bound.apply_defaults()
+        call, fault = _describe(comm, function, describe, bound.args[1:])
+        comm._complete(_checked(comm, call, fault=fault))
+        return original(comm, *args, **kwargs)
+
+    return verified
+
+
+def _verified_idup(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Around the one that may not wait although it is no operation of :class:`BufferOperations`.
+
+    Where it does not fit, all are told, but it is the calls of the others that fail.
+    """
+
+    @wraps(original)
+    def verified(comm: Any, info: Any = None) -> Any:
+        call, fault = _describe(comm, "MPI_Comm_idup", _nothing, ())
+        comm._begin(_told(comm, _checked(comm, call, fault=fault)))
+        return original(comm, info)
+
+    return verified
+
+
+def _told(comm: Any, check: Algorithm[Any]) -> Algorithm[None]:
+    """A check whose request nobody waits for: the error handler is called as soon as it fails."""
+    try:
+        yield from check
+    except Agreed as agreed:
+        if isinstance(agreed.failure, MPIException):
+            handle(agreed.failure, comm._owner)
+        raise
+
+
+class _Switch:
+    """Octets during the check, then what the operation has."""
+
+    def __init__(self, codec: Codec) -> None:
+        self._now: Codec = OctetCodec()
+        self._then = codec
+
+    def switch(self) -> None:
+        self._now = self._then
+
+    def encode(self, value: Any) -> Source:
+        return self._now.encode(value)
+
+    def decode(self, data: bytearray, *, external: bool) -> Any:
+        return self._now.decode(data, external=external)
+
+
+# ---- the check -----------------------------------------------------------------------------------------
+
+
+def _checked(
+    comm: Any,
+    call: Call,
+    algorithm: Algorithm[Any] | None = None,
+    switch: _Switch | None = None,
+    fault: Exception | None = None,
+) -> Algorithm[Any]:
+    """The exchange of descriptions, then ``algorithm`` if they fit each other.
+
+    Raises:
+        Agreed: they do not: the error class is that of the first violation. Everybody raises, after everybody has
+            said what is to be said; who cannot take part (``fault``) raises why.
+    """
+    calls = yield from _exchange(comm, call)
+    violations = check(calls)
+    if violations:
+        _tell(call, calls, violations)
+        yield from comm._algorithms.barrier()
+        if fault is not None and violations[0].is_fault:
+            raise Agreed(fault)
+        raise Agreed(error(violations[0].error, "; ".join(map(str, violations))))
+    if switch is not None:
+        switch.switch()
+    return None if algorithm is None else (yield from algorithm)
+
+
+def _exchange(comm: Any, call: Call) -> Algorithm[list[Call]]:
+    """The calls of all, in rank order; of two groups one after the other."""
+    do = comm._algorithms
+    rows = yield from do.allgather(pickle.dumps(call), Prefixed(), 0)
+    calls = [pickle.loads(row) for row in rows]
+    if not isinstance(do, Within):
+        # These are the other group's, which has got ours.
+        answer = yield from do.allgather(pickle.dumps(calls), Prefixed(), 0)
+        calls += pickle.loads(answer[0])
+        calls.sort(key=lambda each: (each.group, each.rank))
+    return calls
+
+
+def _tell(mine: Call, calls: list[Call], violations: list[Violation]) -> None:
+    """Who is at fault says so; at level 2 the first of them explains. Where all are, each raises its own error."""
+    if all(call.fault for call in calls):
+        return
+    for violation in violations:
+        if (violation.group, violation.rank or 0) == (mine.group, mine.rank):
+            print(violation, file=sys.stderr)
+            if _level >= _EXPLAIN and violation is violations[0]:
+                print(f"  the rule: {violation.rule}", *explain(calls), sep="\n  ", file=sys.stderr)
+    sys.stderr.flush()
+
+
+# ---- descriptions --------------------------------------------------------------------------------------
+
+
+def _describe(comm: Any, function: str, describe: _Describe, args: tuple[Any, ...]) -> tuple[Call, Exception | None]:
+    """The call, and why it cannot be made. A communicator that is not there raises at once: nobody can be told."""
+    context = comm._live()
+    group = int(context.members[0] > context.peers[0]) if context.is_inter else None
+    about: _About = {"function": function, "rank": context.rank, "group": group}
+    if _level >= _EXPLAIN:
+        about["where"] = _where()
+    try:
+        describe(about, comm, *args)
+    except Exception as wrong:
+        return _faulty(Call(**about), wrong), wrong
+    return Call(**about), None
+
+
+def _faulty(call: Call, wrong: Exception) -> Call:
+    return replaced(call, fault=getattr(wrong, "detail", "") or str(wrong) or type(wrong).__name__)
+
+
+def _where() -> str:
+    """The line of the program that is calling."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def _size(message: UserBuffer) -> int:
+    return marshalling.packed_size(message)
+
+
+def _nothing(about: _About, comm: Any, *args: Any) -> None:
+    """Only that it is called."""
+
+
+def _bcast(about: _About, comm: Any, buf: Any, root: int) -> None:
+    about["root"] = root
+    role = comm._algorithms.role(root)
+    if role.is_root:
+        about["send"] = [_size(read_buffer(buf, readonly=True))]
+    elif role.is_leaf:
+        about["recv"] = [_size(read_buffer(buf, readonly=False))]
+
+
+def _gather(about: _About, comm: Any, sendbuf: Any, recvbuf: Any, root: int) -> None:
+    role = _leaf(about, comm, sendbuf, root, "send")
+    if role.is_root:
+        about["recv"] = [_size(read_buffer(recvbuf, readonly=False, blocks=comm._algorithms.peers))]
+
+
+def _gatherv(about: _About, comm: Any, sendbuf: Any, recvbuf: Any, root: int) -> None:
+    role = _leaf(about, comm, sendbuf, root, "send")
+    if role.is_root:
+        about["recv"] = _blocks(comm, read_blocks(recvbuf, readonly=False, blocks=comm._algorithms.peers))
+
+
+def _leaf(about: _About, comm: Any, buf: Any, root: int, way: Literal["send", "recv"]) -> Any:
+    """The one block that a proc sends to the root, or receives from it; returns the role of the proc."""
+    about["root"] = root
+    role = comm._algorithms.role(root)
+    about["in_place"] = comm._in_place(buf)
+    if role.is_leaf and not about["in_place"]:
+        about[way] = [_size(read_buffer(buf, readonly=way == "send"))]
+    return role
+
+
+def _scatter(about: _About, comm: Any, sendbuf: Any, recvbuf: Any, root: int) -> None:
+    role = _leaf(about, comm, recvbuf, root, "recv")
+    if role.is_root:
+        about["send"] = [_size(read_buffer(sendbuf, readonly=True, blocks=comm._algorithms.peers))]
+
+
+def _scatterv(about: _About, comm: Any, sendbuf: Any, recvbuf: Any, root: int) -> None:
+    role = _leaf(about, comm, recvbuf, root, "recv")
+    if role.is_root:
+        about["send"] = _blocks(comm, read_blocks(sendbuf, readonly=True, blocks=comm._algorithms.peers))
+
+
+def _allgather(about: _About, comm: Any, sendbuf: Any, recvbuf: Any) -> None:
+    about["in_place"] = comm._in_place(sendbuf)
+    about["recv"] = [_size(read_buffer(recvbuf, readonly=False, blocks=comm._algorithms.peers))]
+    about["send"] = about["recv"] if about["in_place"] else [_size(read_buffer(sendbuf, readonly=True))]
+
+
+def _allgatherv(about: _About, comm: Any, sendbuf: Any, recvbuf: Any) -> None:
+    do = comm._algorithms
+    about["in_place"] = comm._in_place(sendbuf)
+    about["recv"] = _blocks(comm, read_blocks(recvbuf, readonly=False, blocks=do.peers))
+    about["send"] = [about["recv"][do.rank] if about["in_place"] else _size(read_buffer(sendbuf, readonly=True))]
+
+
+def _alltoall(about: _About, comm: Any, sendbuf: Any, recvbuf: Any) -> None:
+    n = comm._algorithms.peers
+    about["in_place"] = comm._in_place(sendbuf)
+    about["recv"] = [_size(read_buffer(recvbuf, readonly=False, blocks=n))]
+    about["send"] = about["recv"] if about["in_place"] else [_size(read_buffer(sendbuf, readonly=True, blocks=n))]
+
+
+def _alltoallv(about: _About, comm: Any, sendbuf: Any, recvbuf: Any) -> None:
+    _each(about, comm, sendbuf, recvbuf, typed=False)
+
+
+def _alltoallw(about: _About, comm: Any, sendbuf: Any, recvbuf: Any) -> None:
+    _each(about, comm, sendbuf, recvbuf, typed=True)
+
+
+def _each(about: _About, comm: Any, sendbuf: Any, recvbuf: Any, *, typed: bool) -> None:
+    n = comm._algorithms.peers
+    about["in_place"] = comm._in_place(sendbuf)
+    about["send"] = about["recv"] = _blocks(comm, read_blocks(recvbuf, readonly=False, blocks=n, typed=typed))
+    if not about["in_place"]:
+        about["send"] = _blocks(comm, read_blocks(sendbuf, readonly=True, blocks=n, typed=typed))
+
+
+def _blocks(comm: Any, message: Any) -> list[int]:
+    return [_size(message.block(r)) for r in range(comm._algorithms.peers)]
+
+
+def _reduce(about: _About, comm: Any, sendbuf: Any, recvbuf: Any, op: Op, root: int) -> None:
+    about["root"] = root
+    role = comm._algorithms.role(root)
+    if role.is_leaf:
+        about["in_place"] = comm._in_place(sendbuf)
+        buf = recvbuf if role.is_root and about["in_place"] else sendbuf
+        about["send"] = _operand(about, read_buffer(buf, readonly=buf is sendbuf), op)
+    elif role.is_root:
+        about["recv"] = _operand(about, read_buffer(recvbuf, readonly=False), op)
+
+
+def _allreduce(about: _About, comm: Any, sendbuf: Any, recvbuf: Any, op: Op) -> None:
+    about["in_place"] = comm._in_place(sendbuf)
+    buf = recvbuf if about["in_place"] else sendbuf
+    about["send"] = _operand(about, read_buffer(buf, readonly=buf is sendbuf), op)
+
+
+def _scan(about: _About, comm: Any, sendbuf: Any, recvbuf: Any, op: Op) -> None:
+    _allreduce(about, comm, sendbuf, recvbuf, op)
+
+
+def _reduce_scatter_block(about: _About, comm: Any, sendbuf: Any, recvbuf: Any, op: Op) -> None:
+    n = comm._algorithms.size
+    about["in_place"] = comm._in_place(sendbuf)
+    buf = recvbuf if about["in_place"] else sendbuf
+    [one] = _operand(about, read_buffer(buf, readonly=buf is sendbuf, blocks=n), op)
+    about["send"], about["recv"] = [one * n], [one] * n
+
+
+def _reduce_scatter(
+    about: _About, comm: Any, sendbuf: Any, recvbuf: Any, recvcounts: Sequence[int] | None, op: Op
+) -> None:
+    about["in_place"] = comm._in_place(sendbuf)
+    about["values"] = {"recvcounts": _INFERRED if recvcounts is None else "given"}
+    buf = recvbuf if about["in_place"] else sendbuf
+    message = read_buffer(buf, readonly=buf is sendbuf)
+    _operand(about, message, op)
+    if recvcounts is not None:
+        about["recv"] = [_size(marshalling.resized(message, int(count))) for count in recvcounts]
+        about["send"] = [sum(about["recv"])]
+
+
+def _operand(about: _About, message: UserBuffer, op: Op) -> list[int]:
+    """Operation and type; the size of the operand."""
+    name = op._predefined_name()
+    if name is None:
+        about["op"] = "of its own, commutative" if op.Is_commutative() else "of its own, not commutative"
+    else:
+        typemap = marshalling.wire_type(message)
+        about["op"] = f"MPI_{name}"
+        # By what it holds, not by its name: int64 and MPI_LONG go well together where both have 8 octets.
+        about["datatype"] = str(typemap.dtype) if typemap.dtype is not None else typemap.name
+    return [_size(message)]
+
+
+def _object_root(about: _About, comm: Any, obj: Any, root: int) -> None:
+    about["root"] = root
+    comm._algorithms.role(root)
+
+
+def _object_op(about: _About, comm: Any, obj: Any, op: Any) -> None:
+    name = op._predefined_name() if isinstance(op, Op) else None
+    about["op"] = "of its own" if name is None else f"MPI_{name}"
+
+
+def _object_reduce(about: _About, comm: Any, obj: Any, op: Any, root: int) -> None:
+    _object_root(about, comm, obj, root)
+    _object_op(about, comm, obj, op)
+
+
+def _dup(about: _About, comm: Any, info: Info | None) -> None:
+    if info is not None:
+        about["function"] = "MPI_Comm_dup_with_info"
+        _info(about, info)
+
+
+def _split_type(about: _About, comm: Any, split_type: int, key: int, info: Info) -> None:
+    _info(about, info)
+
+
+def _info(about: _About, info: Info) -> None:
+    if _level >= _INFO:
+        about.setdefault("values", {})["info"] = dict(info.items()) if info else {}
+
+
+def _create(about: _About, comm: Any, group: Group) -> None:
+    ranks = {world: rank for rank, world in enumerate(comm._live().members)}
+    about["members"] = [ranks.get(world, -1) for world in group._ranks]
+
+
+def _create_intercomm(
+    about: _About, comm: Any, local_leader: int, peer_comm: Any, remote_leader: int, tag: int
+) -> None:
+    about["values"] = {"local leader": local_leader, "tag": tag}
+
+
+def _merge(about: _About, comm: Any, high: bool) -> None:
+    about["values"] = {"high": bool(high)}
+
+
+def _cart(about: _About, comm: Any, dims: Sequence[int], periods: Any, reorder: bool = False) -> None:
+    grid = comm._cart(dims, periods)
+    about["values"] = {"dims": list(grid.dims), "periods": list(grid.periods), "reorder": bool(reorder)}
+
+
+def _graph(about: _About, comm: Any, index: Sequence[int], edges: Sequence[int], reorder: bool = False) -> None:
+    graph = comm._graph(index, edges)
+    about["values"] = {"index": list(graph.index), "edges": list(graph.edges), "reorder": bool(reorder)}
+
+
+_STARTED: Final[Sequence[tuple[type, str, _Describe]]] = (
+    (BufferOperations, "_barrier", _nothing),
+    (BufferOperations, "_bcast", _bcast),
+    (BufferOperations, "_gather", _gather),
+    (BufferOperations, "_gatherv", _gatherv),
+    (BufferOperations, "_scatter", _scatter),
+    (BufferOperations, "_scatterv", _scatterv),
+    (BufferOperations, "_allgather", _allgather),
+    (BufferOperations, "_allgatherv", _allgatherv),
+    (BufferOperations, "_alltoall", _alltoall),
+    (BufferOperations, "_alltoallv", _alltoallv),
+    (BufferOperations, "_alltoallw", _alltoallw),
+    (BufferOperations, "_reduce", _reduce),
+    (BufferOperations, "_allreduce", _allreduce),
+    (BufferOperations, "_reduce_scatter_block", _reduce_scatter_block),
+    (BufferOperations, "_reduce_scatter", _reduce_scatter),
+    (BufferOperations, "_scan", _scan),
+    (BufferOperations, "_exscan", _scan),
+    (Neighborhood, "_neighbor_allgather", _nothing),
+    (Neighborhood, "_neighbor_allgatherv", _nothing),
+    (Neighborhood, "_neighbor_alltoall", _nothing),
+    (Neighborhood, "_neighbor_alltoallv", _nothing),
+    (Neighborhood, "_neighbor_alltoallw", _nothing),
+)
+"""Operations on buffers, blocking or not: the method that reads the buffers, what describes it."""
+
+_CALLED: Final[Sequence[tuple[type, str, str, _Describe]]] = (
+    (ObjectCollectives, "barrier", "MPI_Barrier", _nothing),
+    (ObjectCollectives, "bcast", "MPI_Bcast[object]", _object_root),
+    (ObjectCollectives, "gather", "MPI_Gather[object]", _object_root),
+    (ObjectCollectives, "scatter", "MPI_Scatter[object]", _object_root),
+    (ObjectCollectives, "allgather", "MPI_Allgather[object]", _nothing),
+    (ObjectCollectives, "alltoall", "MPI_Alltoall[object]", _nothing),
+    (ObjectCollectives, "reduce", "MPI_Reduce[object]", _object_reduce),
+    (ObjectCollectives, "allreduce", "MPI_Allreduce[object]", _object_op),
+    (ObjectScans, "scan", "MPI_Scan[object]", _object_op),
+    (ObjectScans, "exscan", "MPI_Exscan[object]", _object_op),
+    (Neighborhood, "neighbor_allgather", "MPI_Neighbor_allgather[object]", _nothing),
+    (Neighborhood, "neighbor_alltoall", "MPI_Neighbor_alltoall[object]", _nothing),
+    (Comm, "Clone", "MPI_Comm_dup", _nothing),
+    (Comm, "Dup", "MPI_Comm_dup", _dup),
+    (Comm, "Create", "MPI_Comm_create", _create),
+    (Comm, "Split", "MPI_Comm_split", _nothing),
+    (Comm, "Split_type", "MPI_Comm_split_type", _split_type),
+    (Comm, "Free", "MPI_Comm_free", _nothing),
+    (Comm, "Disconnect", "MPI_Comm_disconnect", _nothing),
+    (Comm, "_leave", "MPI_Finalize", _nothing),
+    (Intracomm, "Create_intercomm", "MPI_Intercomm_create", _create_intercomm),
+    (Intercomm, "Merge", "MPI_Intercomm_merge", _merge),
+    (Intracomm, "Create_cart", "MPI_Cart_create", _cart),
+    (Intracomm, "Cart_map", "MPI_Cart_map", _cart),
+    (Cartcomm, "Sub", "MPI_Cart_sub", _nothing),
+    (Intracomm, "Create_graph", "MPI_Graph_create", _graph),
+    (Intracomm, "Graph_map", "MPI_Graph_map", _graph),
+    (Intracomm, "Create_dist_graph_adjacent", "MPI_Dist_graph_create_adjacent", _nothing),
+    (Intracomm, "Create_dist_graph", "MPI_Dist_graph_create", _nothing),
+)
+"""All others: the method, its name in MPI, what describes it."""

@@ -1,0 +1,126 @@
+"""Errhandler: what happens when an MPI call fails. In Python every failure raises an Exception; the handler
+decides first.
+
+What new communicators and sessions have is the program's choice, as in mpi4py: ``mpi4py.rc.errors``, or
+MPI4PY_RC_ERRORS in the environment.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+from weakref import WeakSet
+
+from impi.api import runtime
+from impi.api.handles.failing import Owner, guarded
+from impi.api.handles.handle import Handle, State
+from impi.semantics.constants import SUCCESS
+from impi.semantics.errors import MPIException, error
+
+__all__ = ["ERRHANDLER_NULL", "ERRORS_ABORT", "ERRORS_ARE_FATAL", "ERRORS_RETURN", "Errhandler"]
+
+
+_MOST: Final = 32
+_made: Final[dict[str, WeakSet[_Handler]]] = {}
+
+
+class _Handler(State):
+    __slots__ = ("function",)
+
+    def __init__(self, function: Callable[[Any, int], None] | None) -> None:
+        super().__init__()
+        self.function = function
+
+
+@guarded
+class Errhandler(Handle):
+    """Error handler; null when made without arguments."""
+
+    @classmethod
+    def _create(cls, function: Callable[[Any, int], None], kind: str) -> Errhandler:
+        """One that calls ``function(object, errorcode)``, for objects of a kind.
+
+        Raises:
+            RuntimeError: there are 32 of this kind, the most that mpi4py has.
+        """
+        if not callable(function):
+            raise TypeError("an error handler must be callable")
+        made = _made.setdefault(kind, WeakSet())
+        if len(made) >= _MOST:
+            raise RuntimeError(f"there are {_MOST} error handlers for {kind}s, which is the most; free some")
+        handler = _Handler(function)
+        made.add(handler)
+        return cls._wrap(handler)
+
+    def _call(self, owner: Owner, errorcode: int, failure: MPIException | None = None) -> None:
+        """Do what the handler does about an error of ``owner``; ``failure`` says more about it.
+
+        A function of the program gets a handle that is null afterwards, as in mpi4py; its own exceptions end the job.
+        """
+        if self._state is None:
+            raise error("ERR_ERRHANDLER", "null error handler")
+        if self._is_fatal() and errorcode != SUCCESS:
+            runtime.abort_on_error(failure or error(errorcode), errorcode)
+        function = self._handler_function()
+        if function is None:
+            return
+        subject = owner.new_handle()
+        try:
+            function(subject, errorcode)
+        except BaseException:
+            import traceback
+
+            traceback.print_exc()
+            runtime.abort_on_error(failure or error(errorcode), more="; its error handler failed, too")
+        finally:
+            subject._state = None
+
+    def _is_fatal(self) -> bool:
+        return self in (ERRORS_ABORT, ERRORS_ARE_FATAL)
+
+    def _handler_function(self) -> Callable[[Any, int], None] | None:
+        """What to call; None for null and predefined ones."""
+        return self._state.function if isinstance(self._state, _Handler) else None
+
+    def Free(self) -> None:
+        """Free the handler; predefined ones are freed in name only.
+
+        Raises:
+            Exception: ``ERR_ERRHANDLER``, it is null.
+        """
+        if self._state is None:
+            raise error("ERR_ERRHANDLER", "null error handler")
+        self._forget()
+
+
+ERRHANDLER_NULL: Final = Errhandler._define("ERRHANDLER_NULL", None)
+ERRORS_RETURN: Final = Errhandler._define("ERRORS_RETURN", _Handler(None))
+ERRORS_ABORT: Final = Errhandler._define("ERRORS_ABORT", _Handler(None))
+ERRORS_ARE_FATAL: Final = Errhandler._define("ERRORS_ARE_FATAL", _Handler(None))
+
+_CHOICES: Final = {
+    "exception": ERRORS_RETURN,
+    "default": ERRORS_ARE_FATAL,
+    "abort": ERRORS_ABORT,
+    "fatal": ERRORS_ARE_FATAL,
+}
+
+
+def chosen(environ: Mapping[str, str], rc: Any) -> str:
+    """What the program wants of errors: ``rc.errors`` unless MPI4PY_RC_ERRORS says otherwise."""
+    choice = environ.get("MPI4PY_RC_ERRORS", "").lower() or getattr(rc, "errors", "exception")
+    if choice not in _CHOICES:
+        warnings.warn(f"mpi4py.rc.errors: unexpected value {choice!r}", RuntimeWarning, stacklevel=2)
+        return "exception"
+    return str(choice)
+
+
+_CHOICE: Final = chosen(os.environ, getattr(sys.modules.get("mpi4py"), "rc", None))
+
+
+def initial(parent: Errhandler | None = None) -> Errhandler:
+    """The handler of a new object: of the program's choice, else its parent's, else MPI's own."""
+    return Errhandler(parent if parent is not None and _CHOICE == "default" else _CHOICES[_CHOICE])

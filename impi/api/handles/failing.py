@@ -1,0 +1,177 @@
+"""What happens when a call fails, before its exception reaches the program: the only place that knows.
+
+* An MPI.Exception calls the error handler of the communicator (or session) that the call is about, once (MPI 4.1, 9.3);
+  of a call about neither, COMM_SELF's. A handler of the program's own that returns lets the exception go on.
+* A collective that cannot begin is refused, so that the other procs are told (:mod:`impi.engine.faults`).
+* A job that cannot go on (:class:`impi.errors.ImpiError`) ends here: no ``except`` or ``finally`` of the program runs.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Collection
+from functools import wraps
+from types import FrameType, FunctionType
+from typing import Any, Final, Protocol, TypeVar
+
+import impi
+from impi.api import runtime
+from impi.errors import ImpiError
+from impi.semantics.errors import MPIException
+
+__all__ = [
+    "ErrorHandler",
+    "Owner",
+    "failed",
+    "guarded",
+    "guarded_collective",
+    "guarded_function",
+    "handle",
+    "set_default_owner",
+    "wrapped",
+]
+
+C = TypeVar("C", bound=type)
+F = TypeVar("F", bound=Callable[..., Any])
+
+_PACKAGE: Final = os.path.dirname(impi.__file__)  # noqa: PTH120  (pathlib costs some ms of every start)
+
+
+class ErrorHandler(Protocol):
+    """The part of :class:`impi.api.handles.errhandler.Errhandler` that is used here."""
+
+    def _call(self, owner: Owner, errorcode: int, failure: MPIException | None = None) -> None: ...
+    def _is_fatal(self) -> bool: ...
+
+
+class Owner(Protocol):
+    """An MPI object that has an error handler."""
+
+    @property
+    def errhandler(self) -> ErrorHandler:
+        """The handler that is called for a failure of a call on the object."""
+        ...
+
+    def new_handle(self) -> Any:
+        """A handle of it, for the function of the program."""
+        ...
+
+
+_default_owner: Owner | None = None
+
+
+def set_default_owner(owner: Owner) -> None:
+    """Let ``owner`` (COMM_SELF's object) stand for calls about no object with an error handler."""
+    global _default_owner
+    _default_owner = owner
+
+
+def handle(failure: MPIException, owner: Owner | None) -> None:
+    """Let the error handler of ``owner`` do what it does, unless one has had this failure already."""
+    if failure.handled:
+        return
+    failure.handled = True
+    if owner is None:
+        owner = _default_owner
+    if owner is not None and not runtime.finalized():
+        owner.errhandler._call(owner, int(failure), failure)
+
+
+def failed(failure: ImpiError | MPIException, owner: Owner | None, call: str) -> None:
+    """What the guard of a method does, for one that is in ``_unguarded`` as every call of its guard counts there.
+
+    The method raises ``failure`` on.
+    """
+    if isinstance(failure, ImpiError):
+        runtime.fail(failure)
+    failure.call = failure.call or call
+    handle(failure, owner)
+
+
+def guarded(cls: C) -> C:
+    """All public methods and properties of a class, but those in its ``_unguarded``, which are our own."""
+    return _guard(cls, ())
+
+
+def guarded_collective(*names: str) -> Callable[[C], C]:
+    """As :func:`guarded`; those of ``names`` are collective. Without any all are."""
+    return lambda cls: _guard(cls, names or tuple(vars(cls)))
+
+
+def guarded_function(function: F) -> F:
+    """A function of the module."""
+
+    @wraps(function)
+    def method(_: None, *args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    guarded_method = wrapped(method)
+
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return guarded_method(None, *args, **kwargs)
+
+    return call  # type: ignore[return-value]
+
+
+def _guard(cls: C, collective: Collection[str]) -> C:
+    for name, member in list(vars(cls).items()):
+        if name.startswith("_") or name in getattr(cls, "_unguarded", ()):
+            continue
+        if isinstance(member, FunctionType) and not member.__name__.startswith("MPI_"):  # those are not supported
+            setattr(cls, name, wrapped(member, collective=name in collective))
+        elif isinstance(member, classmethod):
+            setattr(cls, name, classmethod(wrapped(member.__func__)))
+        elif isinstance(member, property):
+            get, put, delete = (part and wrapped(part) for part in (member.fget, member.fset, member.fdel))
+            setattr(cls, name, property(get, put, delete, member.__doc__))
+    return cls
+
+
+def wrapped(function: Any, *, collective: bool = False) -> Any:
+    """A method that fails as a call of MPI does."""
+
+    @wraps(function)
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(self, *args, **kwargs)
+        except ImpiError as failure:
+            runtime.fail(failure)
+        except MPIException as failure:
+            failure.call = failure.call or _called()
+            handle(failure, None if isinstance(self, type) else getattr(self, "_owner", None))
+            raise
+
+    @wraps(function)
+    def collective_call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        context = self._context
+        # After Finalize there is nobody to tell.
+        faults = None if context is None or runtime.finalized() else context.faults
+        begun = 0 if faults is None else faults.begun
+        try:
+            return function(self, *args, **kwargs)
+        except ImpiError as failure:
+            runtime.fail(failure)
+        except Exception as failure:
+            known = failure if isinstance(failure, MPIException) else None
+            # Where errors are fatal the job ends, and nobody needs to be told more than that.
+            if faults is not None and faults.begun == begun and not (known and self._owner.errhandler._is_fatal()):
+                faults.refuse(_called(), failure)
+            if known:
+                known.call = known.call or _called()
+                handle(known, self._owner)
+            raise
+
+    return collective_call if collective else call
+
+
+def _called() -> str:
+    """What the program has called: the outermost of our methods, as ``Recv`` is made of others."""
+    name = ""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        if frame.f_code.co_filename == __file__ and "function" in frame.f_locals:
+            name = frame.f_locals["function"].__name__
+        frame = frame.f_back
+    return name

@@ -1,0 +1,188 @@
+"""What all handle classes of the API share: a Python object that names an MPI object, or nothing.
+
+Several handles may name one object; they are equal then. Handles have no order and no hash, as in mpi4py.
+"""
+
+from __future__ import annotations
+
+from copyreg import __newobj__  # type: ignore[attr-defined]
+from itertools import count
+from typing import Any, ClassVar, Final, Self
+from weakref import WeakValueDictionary
+
+__all__ = ["Handle", "State"]
+
+_numbers: Final = count(1)
+_by_number: Final[WeakValueDictionary[int, State]] = WeakValueDictionary()
+
+
+class State:
+    """An MPI object, whatever handles name it."""
+
+    __slots__ = ("__weakref__", "_number", "constant")
+
+    _handles: ClassVar[type[Handle]]
+    """The class of its handles."""
+
+    def __init__(self) -> None:
+        self._number = 0
+        self.constant: tuple[Handle, str] | None = None
+        """The module's constant that names it, and the name of that, for pickles."""
+
+    def new_handle(self) -> Any:
+        """A handle of it, of the class that fits it."""
+        return self._handles._class_of(self)._wrap(self)
+
+    @property
+    def number(self) -> int:
+        """Its integer handle: positive, valid in this process only."""
+        if self._number == 0:
+            self._number = next(_numbers)
+            _by_number[self._number] = self
+        return self._number
+
+
+class Handle:
+    """A handle; null when made without arguments."""
+
+    _state: State | None
+    _is_constant: bool = False
+    _family: ClassVar[type[Handle]]
+    _null: ClassVar[tuple[Handle, str] | None] = None
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if Handle in cls.__bases__:
+            cls._family = cls
+
+    def __new__(cls, handle: Self | None = None) -> Self:
+        """A null handle, or another one of the same object."""
+        self = super().__new__(cls)
+        if handle is not None and not isinstance(handle, cls._family):
+            raise TypeError(f"expecting {cls._family.__name__} or None, got {type(handle).__name__}")
+        state = None if handle is None else handle._state
+        if state is not None and not cls._takes(state):
+            raise TypeError(f"expecting {cls.__name__}, got {type(handle).__name__} of another kind")
+        self._state = state
+        return self
+
+    @classmethod
+    def _takes(cls, state: Any) -> bool:
+        """Whether an object of the family is one that this class is for."""
+        return True
+
+    @classmethod
+    def _class_of(cls, state: Any) -> Any:
+        """The class whose handles :meth:`fromhandle` makes for an object, or for none."""
+        return cls._family
+
+    @classmethod
+    def _wrap(cls, state: State | None) -> Self:
+        self = cls.__new__(cls)
+        self._state = state
+        return self
+
+    @classmethod
+    def _define(cls, name: str, state: State | None) -> Self:
+        """A constant of the module in which the class is."""
+        self = cls._wrap(state)
+        self._make_constant(name)
+        return self
+
+    def _make_constant(self, name: str) -> None:
+        """The handle is the constant ``name`` of its module from now on."""
+        self._is_constant = True
+        if self._state is None:
+            self._family._null = (self, name)
+        elif self._state.constant is None:
+            self._state.constant = (self, name)
+
+    @classmethod
+    def _found(cls, state: State | None) -> Any:
+        """The constant that names an object, else a new handle of it."""
+        constant = cls._family._null if state is None else state.constant
+        return cls._family._wrap(state) if constant is None else constant[0]
+
+    def __eq__(self, other: object, /) -> bool:
+        if not isinstance(other, self._family):
+            return NotImplemented
+        return self._state is other._state
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __bool__(self) -> bool:
+        return self._state is not None
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        constant = self._constant()
+        if constant is None:
+            raise ValueError(f"cannot serialize '{type(self).__module__}.{type(self).__name__}' instance")
+        if self is constant[0]:
+            return constant[1]
+        return (__newobj__, (type(self), constant[0]))
+
+    def __copy__(self) -> Any:
+        return self._rebuilt()
+
+    def __deepcopy__(self, memo: dict[int, Any], /) -> Any:
+        return self._rebuilt()
+
+    def _rebuilt(self) -> Any:
+        reduced = self.__reduce__()
+        if isinstance(reduced, str):
+            return self
+        return reduced[0](*reduced[1])
+
+    def _constant(self) -> tuple[Handle, str] | None:
+        return self._family._null if self._state is None else self._state.constant
+
+    def _predefined(self) -> bool:
+        """Whether the object is not the program's to free."""
+        return self._state is None or self._state.constant is not None
+
+    @property
+    def handle(self) -> int:
+        """The integer handle; 0 if null."""
+        return 0 if self._state is None else self._state.number
+
+    @classmethod
+    def fromhandle(cls, handle: int) -> Self:
+        """A handle of the object with that integer handle."""
+        if handle == 0:
+            return cls._class_of(None)._wrap(None)  # type: ignore[no-any-return]
+        state = _by_number.get(handle)
+        if state is None:
+            raise ValueError(f"{handle} is not a handle of this process")
+        return cls._class_of(state)._wrap(state)  # type: ignore[no-any-return]
+
+    def toint(self) -> int:
+        """The integer handle."""
+        return self.handle
+
+    @classmethod
+    def fromint(cls, arg: int, /) -> Self:
+        """The reverse of :meth:`toint`."""
+        return cls.fromhandle(arg)
+
+    def py2f(self) -> int:
+        """The integer handle, as Fortran would have it."""
+        return self.handle
+
+    @classmethod
+    def f2py(cls, arg: int) -> Self:
+        """The reverse of :meth:`py2f`."""
+        return cls.fromhandle(arg)
+
+    def free(self) -> None:
+        """Free the object if there is one and it is not predefined; the handle becomes null."""
+        if self._is_constant or self._state is None:
+            return
+        if self._predefined():
+            self._state = None
+        else:
+            getattr(self, "Free", self._forget)()
+
+    def _forget(self) -> None:
+        """The handle becomes null, unless it is a constant of the module."""
+        if not self._is_constant:
+            self._state = None

@@ -1,0 +1,79 @@
+"""Generalized requests (MPI 4.1, 13.2), seen as operations: the program says when they are complete."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from impi.api.p2p.status import Status
+from impi.semantics.errors import MPIException, error
+
+__all__ = ["GeneralOperation"]
+
+_Function = Callable[..., object]
+
+
+class GeneralOperation:
+    """Complete once :meth:`complete` is called; the program's functions answer all else.
+
+    A function that fails prints its traceback; what is raised then is its own MPI.Exception, or one of class ERR_OTHER.
+    """
+
+    cancelled = False
+
+    def __init__(
+        self,
+        query_fn: _Function | None,
+        free_fn: _Function | None,
+        cancel_fn: _Function | None,
+        args: Sequence[Any] | None,
+        kwargs: Mapping[str, Any] | None,
+    ) -> None:
+        self.done = False
+        self._query_fn = query_fn
+        self._free_fn = free_fn
+        self._cancel_fn = cancel_fn
+        self._args = tuple(args or ())
+        self._kwargs = dict(kwargs or {})
+
+    def advance(self) -> bool:
+        """Nothing to do: the program works for it."""
+        return self.done
+
+    def complete(self) -> None:
+        """The program is done with it."""
+        if self.done:
+            raise error("ERR_REQUEST", "the generalized request is complete already")
+        self.done = True
+
+    def cancel(self) -> None:
+        """Ask the program to give up; its function is told whether the request was complete."""
+        self._call(self._cancel_fn, self.done)
+
+    def query(self, status: Status | None) -> None:
+        """Let the program fill the status; asked for even where the caller wants none."""
+        mine = Status() if status is None else status
+        mine.fill()
+        self._call(self._query_fn, mine)
+        if self._cancel_fn is None:
+            mine.Set_cancelled(False)
+
+    def free(self) -> None:
+        """The request is over."""
+        self._call(self._free_fn)
+
+    def _call(self, function: _Function | None, *first: Any) -> None:
+        if function is None:
+            return
+        try:
+            function(*first, *self._args, **self._kwargs)
+        except MPIException:
+            import traceback
+
+            traceback.print_exc()
+            raise
+        except Exception:
+            import traceback
+
+            traceback.print_exc()
+            raise error("ERR_OTHER", "a function of a generalized request failed") from None

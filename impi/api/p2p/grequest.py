@@ -1,0 +1,52 @@
+"""Grequest: a request whose work the program does itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from impi.api.handles.failing import guarded
+from impi.api.p2p.generalized import GeneralOperation
+from impi.api.p2p.request import Request
+from impi.semantics.errors import error
+
+__all__ = ["Grequest"]
+
+
+@guarded
+class Grequest(Request):
+    """A generalized request; null when made without arguments."""
+
+    @classmethod
+    def _takes(cls, state: Any) -> bool:
+        return isinstance(state.operation, GeneralOperation)
+
+    @classmethod
+    def Start(
+        cls,
+        query_fn: Callable[..., None] | None = None,
+        free_fn: Callable[..., None] | None = None,
+        cancel_fn: Callable[..., None] | None = None,
+        args: tuple[Any] | None = None,
+        kwargs: dict[str, Any] | None = None,
+    ) -> Grequest:
+        """A new one, under way. The functions are called as ``query_fn(status, *args, **kwargs)`` and ``free_fn(*args,
+        **kwargs)`` at its completion, and ``cancel_fn(completed, *args, **kwargs)`` when it is cancelled.
+        """
+        return Grequest._of(GeneralOperation(query_fn, free_fn, cancel_fn, args, kwargs))
+
+    def Complete(self) -> None:
+        """Say that it is complete."""
+        operation = self._operation
+        if not isinstance(operation, GeneralOperation):
+            raise error("ERR_REQUEST", "null request")
+        operation.complete()
+
+    def complete(self, obj: Any = None) -> None:
+        """Say that it is complete, and what :meth:`wait` returns."""
+        Grequest.Complete(self)
+        if self._state is not None:
+            self._state.value = lambda: obj
+
+
+Grequest._kind = Grequest

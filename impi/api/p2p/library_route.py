@@ -1,0 +1,134 @@
+"""Blocking messages between two procs of one client, as calls of their MPI library on the program's memory.
+
+Nothing is packed, queued or matched here. Both ends may choose this route or :class:`QueuedRoute` at each message,
+because these make the same calls of the library: the same native tag (``2 * tag``), the same octets. A receive goes to
+the library only while no receive is posted and no message waits in the engine's queues, so it is the oldest receive,
+and receives that are posted later get what the library leaves: MPI's order.
+
+A message is never waited for inside the library: :func:`impi.engine.library_call.waiter` asks the library again and
+again and drives everything else of this proc in between.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from impi.api.p2p.routes import QueuedRoute, Route, check_tag
+from impi.api.p2p.status import Status
+from impi.api.types.buffers import read
+from impi.engine.context import Context
+from impi.engine.engine import Engine
+from impi.engine.library_call import waiter
+from impi.semantics.errors import error
+from impi.vendors.base import INT_MAX, NativeComm
+
+__all__ = ["LibraryRoute", "ProbingRoute", "library_route"]
+
+
+def library_route(engine: Engine, context: Context, native: NativeComm, rank: int) -> Route:
+    """Return the route to a rank of the same client."""
+    route = ProbingRoute if native.overruns else LibraryRoute
+    return route(engine, context, native, rank)
+
+
+class LibraryRoute(QueuedRoute):
+    """Isend and Irecv of the library. Unusual datatypes, wildcards and non-blocking calls are left to the engine."""
+
+    def __init__(self, engine: Engine, context: Context, native: NativeComm, rank: int) -> None:
+        super().__init__(engine, context, rank)
+        self._native = native
+        self._byte = native.byte
+        self._failure = native.failure
+        self._local = context.shadow_of[rank]
+        self._isend, self._irecv = native.comm.Isend, native.comm.Irecv
+        self._wait = waiter(engine, native.failure)
+        self._posted_line, self._unexpected_line = context.matchers[0].lines()
+
+    def send(self, spec: Any, tag: int) -> None:
+        """Call the library's Isend and wait for it."""
+        data = read(spec, readonly=True)
+        octets = data if type(data) is memoryview else data.octets()
+        if octets is None or not 0 <= tag <= self._tag_ub or len(octets) > INT_MAX:
+            check_tag(self._engine, tag)
+            return self._complete(self._started(data, tag))
+        place = [octets, len(octets), self._byte]
+        self._native.counter.messages += 1
+        try:
+            self._wait(self._isend(place, self._local, tag + tag).Test, place)
+        except self._failure as found:
+            raise self._native.translated(found) from None
+        return None
+
+    def receive(self, spec: Any, tag: int, status: Status | None) -> None:
+        """Call the library's Irecv and wait for it, if no older receive or message of ours comes first."""
+        if self._posted_line or self._unexpected_line or not 0 <= tag <= self._tag_ub:
+            return super().receive(spec, tag, status)
+        data = read(spec, readonly=False)
+        octets = data if type(data) is memoryview else data.octets()
+        if octets is None or len(octets) > INT_MAX:
+            return self._await(data, tag, status)
+        return self._receive(octets, tag, status)
+
+    def _receive(self, octets: memoryview, tag: int, status: Status | None) -> None:
+        place = [octets, len(octets), self._byte]
+        test = self._irecv(place, self._local, tag + tag).Test
+        if status is not None:
+            theirs = self._native.status()
+            test = partial(test, theirs)
+        try:
+            self._wait(test, place)
+        except self._failure:
+            # The library knows that the message is too long, but not how long it is.
+            if status is not None:
+                status.fill(source=self._rank, tag=tag, nbytes=len(octets))
+            raise error(
+                "ERR_TRUNCATE",
+                f"message from rank {self._rank} with tag {tag} truncated: it is longer than the {len(octets)} bytes "
+                "that the receive buffer takes",
+            ) from None
+        if status is not None:
+            status.fill(source=self._rank, tag=tag, nbytes=theirs.Get_elements(self._byte))
+
+
+class ProbingRoute(LibraryRoute):
+    """A library that writes behind a receive buffer that is too short: a matched probe tells the length first."""
+
+    def __init__(self, engine: Engine, context: Context, native: NativeComm, rank: int) -> None:
+        super().__init__(engine, context, native, rank)
+        self._improbe = native.comm.Improbe
+        self._theirs = native.status()
+
+    def _receive(self, octets: memoryview, tag: int, status: Status | None) -> None:
+        message = self._found(tag + tag)
+        if message is None:
+            return self._await(octets, tag, status)
+        nbytes: int = self._theirs.Get_elements(self._byte)
+        if nbytes > len(octets):
+            # Matched in software after all: the posted receive then raises with the message's length.
+            self._engine.match_probed(self._context, self._native.arrival(message, self._theirs))
+            return self._await(octets, tag, status)
+        place = [octets, nbytes, self._byte]
+        try:
+            self._wait(message.Irecv(place).Test, place)
+        except self._failure as found:
+            raise self._native.translated(found) from None
+        if status is not None:
+            status.fill(source=self._rank, tag=tag, nbytes=nbytes)
+        return None
+
+    def _found(self, native_tag: int) -> Any:
+        """Probe until the message is there; None: it is in the engine's queue, or takes longer than a spin."""
+        improbe, local, theirs, unexpected = self._improbe, self._local, self._theirs, self._unexpected_line
+        for _ in self._engine.asks:
+            message = improbe(local, native_tag, theirs)
+            if message is not None:
+                return message
+        found: list[Any] = []
+
+        def ready() -> bool:
+            if not unexpected and (message := improbe(local, native_tag, theirs)) is not None:
+                found.append(message)
+            return bool(unexpected or found)
+
+        return found[0] if self._engine.ask(ready) and found else None

@@ -1,0 +1,399 @@
+"""Point-to-point communication of Comm: buffers (``Send``) and pickled objects (``send``), as in mpi4py."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal
+
+from impi.api import runtime
+from impi.api.handles.failing import Owner, failed, guarded
+from impi.api.p2p import bsend
+from impi.api.p2p.matched_message import MESSAGE_NO_PROC, Message
+from impi.api.p2p.request import (
+    Prequest,
+    Request,
+    describe_message,
+    fill_status,
+    load,
+    null_receive,
+    null_send,
+    pair,
+)
+from impi.api.p2p.route_table import CLOSED
+from impi.api.p2p.routes import check_receive_tag, check_tag
+from impi.api.types import marshalling
+from impi.api.types.buffers import read_buffer
+from impi.api.types.datatypes import BYTE
+from impi.api.types.pickling import pickle
+from impi.engine.context import Context
+from impi.engine.operations import Message as Envelope
+from impi.engine.payload import OctetSource, OctetTarget, Source
+from impi.errors import ImpiError
+from impi.semantics.constants import ANY_SOURCE, ANY_TAG, PROC_NULL
+from impi.semantics.errors import MPIException, error
+
+if TYPE_CHECKING:
+    from impi.api.p2p.status import Status
+
+__all__ = ["PointToPoint"]
+
+
+@guarded
+class PointToPoint:
+    """The methods; :class:`impi.api.comms.comm.Comm` brings the context."""
+
+    _context: Context | None
+    _state: Any
+    _unguarded = ("Irecv", "Isend", "Recv", "Send")
+
+    if TYPE_CHECKING:
+
+        @property
+        def _attached(self) -> bsend.Attached: ...
+        @property
+        def _owner(self) -> Owner | None: ...
+
+    # ---- buffers: sends --------------------------------------------------------------------------------
+
+    def Send(self, buf: Any, dest: int, tag: int = 0) -> None:
+        """Blocking send."""
+        try:
+            (self._state or CLOSED).destinations[dest].send(buf, tag)
+        except (ImpiError, MPIException) as failure:
+            failed(failure, self._owner, "Send")
+            raise
+
+    def Ssend(self, buf: Any, dest: int, tag: int = 0) -> None:
+        """Blocking synchronous send: returns once the message is matched."""
+        self.Issend(buf, dest, tag).Wait()
+
+    def Rsend(self, buf: Any, dest: int, tag: int = 0) -> None:
+        """Blocking ready send."""
+        (self._state or CLOSED).destinations[dest].send(buf, tag)
+
+    def Bsend(self, buf: Any, dest: int, tag: int = 0) -> None:
+        """Blocking buffered send: the message is copied into the attached buffer."""
+        self.Ibsend(buf, dest, tag).Wait()
+
+    def Isend(self, buf: Any, dest: int, tag: int = 0) -> Request:
+        """Start a send."""
+        try:
+            return (self._state or CLOSED).destinations[dest].start(buf, tag)
+        except (ImpiError, MPIException) as failure:
+            failed(failure, self._owner, "Isend")
+            raise
+
+    def Irsend(self, buf: Any, dest: int, tag: int = 0) -> Request:
+        """Start a ready send."""
+        return (self._state or CLOSED).destinations[dest].start(buf, tag)
+
+    def Issend(self, buf: Any, dest: int, tag: int = 0) -> Request:
+        """Start a synchronous send."""
+        return self._sender(buf, dest, tag, synchronous=True)()
+
+    def Ibsend(self, buf: Any, dest: int, tag: int = 0) -> Request:
+        """Start a buffered send."""
+        return self._buffered_sender(buf, dest, tag)()
+
+    def Send_init(self, buf: Any, dest: int, tag: int = 0) -> Prequest:
+        """A persistent send."""
+        return Prequest._persistent(self._sender(buf, dest, tag))
+
+    def Bsend_init(self, buf: Any, dest: int, tag: int = 0) -> Request:
+        """A persistent buffered send."""
+        return Prequest._persistent(self._buffered_sender(buf, dest, tag))
+
+    def Ssend_init(self, buf: Any, dest: int, tag: int = 0) -> Request:
+        """A persistent synchronous send."""
+        return Prequest._persistent(self._sender(buf, dest, tag, synchronous=True))
+
+    def Rsend_init(self, buf: Any, dest: int, tag: int = 0) -> Request:
+        """A persistent ready send."""
+        return Prequest._persistent(self._sender(buf, dest, tag))
+
+    # ---- buffers: receives -----------------------------------------------------------------------------
+
+    def Recv(self, buf: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> None:
+        """Blocking receive."""
+        try:
+            (self._state or CLOSED).sources[source].receive(buf, tag, status)
+        except (ImpiError, MPIException) as failure:
+            failed(failure, self._owner, "Recv")
+            raise
+
+    def Irecv(self, buf: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Request:
+        """Start a receive."""
+        try:
+            return (self._state or CLOSED).sources[source].post(buf, tag)
+        except (ImpiError, MPIException) as failure:
+            failed(failure, self._owner, "Irecv")
+            raise
+
+    def Recv_init(self, buf: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Prequest:
+        """A persistent receive."""
+        return Prequest._persistent(self._receiver(buf, source, tag))
+
+    def Sendrecv(
+        self,
+        sendbuf: Any,
+        dest: int,
+        sendtag: int = 0,
+        recvbuf: Any = None,
+        source: int = ANY_SOURCE,
+        recvtag: int = ANY_TAG,
+        status: Status | None = None,
+    ) -> None:
+        """Send and receive at once; the two cannot block each other."""
+        start = self._sender(sendbuf, dest, sendtag)
+        receiving = self.Irecv(recvbuf, source, recvtag)
+        sending = start()
+        receiving.Wait(status)
+        sending.Wait()
+
+    def Sendrecv_replace(
+        self,
+        buf: Any,
+        dest: int,
+        sendtag: int = 0,
+        source: int = ANY_SOURCE,
+        recvtag: int = ANY_TAG,
+        status: Status | None = None,
+    ) -> None:
+        """Send what is in the buffer, then receive into it."""
+        self.Isendrecv_replace(buf, dest, sendtag, source, recvtag).Wait(status)
+
+    def Isendrecv(
+        self,
+        sendbuf: Any,
+        dest: int,
+        sendtag: int = 0,
+        recvbuf: Any = None,
+        source: int = ANY_SOURCE,
+        recvtag: int = ANY_TAG,
+    ) -> Request:
+        """Start to send and receive at once."""
+        start = self._sender(sendbuf, dest, sendtag)
+        receiving = self.Irecv(recvbuf, source, recvtag)
+        return pair(receiving, start())
+
+    def Isendrecv_replace(
+        self, buf: Any, dest: int, sendtag: int = 0, source: int = ANY_SOURCE, recvtag: int = ANY_TAG
+    ) -> Request:
+        """Start to send what is in the buffer and to receive into it."""
+        context = self._checked(dest, sendtag)
+        sending = null_send()
+        if dest != PROC_NULL:
+            message = read_buffer(buf, readonly=False)
+            copy = marshalling.frozen(message, external=runtime.engine().is_external(context, dest))
+            # Posted before the send starts, or a message to oneself could be matched with something older.
+            receiving = self.Irecv(buf, source, recvtag)
+            sending = Request._of(runtime.engine().send(context, dest, sendtag, copy))
+        else:
+            receiving = self.Irecv(buf, source, recvtag)
+        return pair(receiving, sending)
+
+    # ---- probes ----------------------------------------------------------------------------------------
+
+    def Probe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Literal[True]:
+        """Wait until a message can be received, without receiving it."""
+        self._probed(source, tag, status, take=False)
+        return True
+
+    def Iprobe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> bool:
+        """Whether a message can be received."""
+        context = self._checked_source(source, tag)
+        if source == PROC_NULL:
+            fill_status(status, PROC_NULL, ANY_TAG, 0)
+            return True
+        envelope = runtime.engine().probe(context, source, tag)
+        if envelope is None:
+            return False
+        describe_message(envelope, status)
+        return True
+
+    def Mprobe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Message:
+        """Wait until a message can be received and take it off the queue."""
+        envelope = self._probed(source, tag, status, take=True)
+        return Message(MESSAGE_NO_PROC) if envelope is None else Message._of(envelope, self._live())
+
+    def Improbe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Message | None:
+        """Take a message off the queue if one can be received."""
+        context = self._checked_source(source, tag)
+        if source == PROC_NULL:
+            fill_status(status, PROC_NULL, ANY_TAG, 0)
+            return Message(MESSAGE_NO_PROC)
+        envelope = runtime.engine().probe(context, source, tag, take=True)
+        if envelope is None:
+            return None
+        describe_message(envelope, status)
+        return Message._of(envelope, context)
+
+    # ---- pickled objects -------------------------------------------------------------------------------
+
+    def send(self, obj: Any, dest: int, tag: int = 0) -> None:
+        """Blocking send of a pickled object."""
+        self.isend(obj, dest, tag).wait()
+
+    def bsend(self, obj: Any, dest: int, tag: int = 0) -> None:
+        """Blocking buffered send of a pickled object."""
+        self.ibsend(obj, dest, tag).wait()
+
+    def ssend(self, obj: Any, dest: int, tag: int = 0) -> None:
+        """Blocking synchronous send of a pickled object."""
+        self.issend(obj, dest, tag).wait()
+
+    def isend(self, obj: Any, dest: int, tag: int = 0) -> Request:
+        """Start to send a pickled object."""
+        return self._object_sender(obj, dest, tag)()
+
+    def issend(self, obj: Any, dest: int, tag: int = 0) -> Request:
+        """Start a synchronous send of a pickled object."""
+        return self._object_sender(obj, dest, tag, synchronous=True)()
+
+    def ibsend(self, obj: Any, dest: int, tag: int = 0) -> Request:
+        """Start a buffered send of a pickled object."""
+        context = self._checked(dest, tag)
+        if dest == PROC_NULL:
+            return null_send()
+        return bsend.start(context, self._attached, dest, tag, OctetSource(pickle.dumps(obj)))
+
+    def recv(self, buf: Any = None, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Any:
+        """Blocking receive of a pickled object."""
+        _deprecated(buf)
+        return self.irecv(buf, source, tag).wait(status)
+
+    def irecv(self, buf: Any = None, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Request:
+        """Start to receive a pickled object. A buffer given for it only bounds its size, as in mpi4py."""
+        context = self._checked_source(source, tag)
+        if source == PROC_NULL:
+            return null_receive()
+        if buf is not None and not isinstance(buf, int):
+            message = read_buffer([buf, BYTE], readonly=False)
+            operation = runtime.engine().receive(context, source, tag, marshalling.target(message))
+            return Request._of(operation, lambda: load(message.view), message)
+        target = OctetTarget()
+        operation = runtime.engine().receive(context, source, tag, target)
+        return Request._of(operation, lambda: load(target.data))
+
+    def sendrecv(
+        self,
+        sendobj: Any,
+        dest: int,
+        sendtag: int = 0,
+        recvbuf: Any = None,
+        source: int = ANY_SOURCE,
+        recvtag: int = ANY_TAG,
+        status: Status | None = None,
+    ) -> Any:
+        """Send one object and receive another at once."""
+        _deprecated(recvbuf)
+        start = self._object_sender(sendobj, dest, sendtag)
+        receiving = self.irecv(recvbuf, source, recvtag)
+        sending = start()
+        value = receiving.wait(status)
+        sending.wait()
+        return value
+
+    def probe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Literal[True]:
+        """Wait until a message can be received, without receiving it."""
+        return self.Probe(source, tag, status)
+
+    def iprobe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> bool:
+        """Whether a message can be received."""
+        return self.Iprobe(source, tag, status)
+
+    def mprobe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Message:
+        """Wait until a message can be received and take it off the queue."""
+        return self.Mprobe(source, tag, status)
+
+    def improbe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Message | None:
+        """Take a message off the queue if one can be received."""
+        return self.Improbe(source, tag, status)
+
+    # ---- inside ----------------------------------------------------------------------------------------
+
+    # What is wrong with a buffer is found before anything is posted: a receive whose send fails would stay.
+
+    def _sender(self, buf: Any, dest: int, tag: int, *, synchronous: bool = False) -> Callable[[], Request]:
+        context = self._checked(dest, tag)
+        if dest == PROC_NULL:
+            return null_send
+        message = read_buffer(buf, readonly=True)
+
+        def start() -> Request:
+            operation = runtime.engine().send(context, dest, tag, marshalling.source(message), synchronous=synchronous)
+            return Request._of(operation, None, message)
+
+        return start
+
+    def _buffered_sender(self, buf: Any, dest: int, tag: int) -> Callable[[], Request]:
+        context = self._checked(dest, tag)
+        if dest == PROC_NULL:
+            return null_send
+        message = read_buffer(buf, readonly=True)
+        return lambda: bsend.start(context, self._attached, dest, tag, marshalling.source(message))
+
+    def _object_sender(self, obj: Any, dest: int, tag: int, *, synchronous: bool = False) -> Callable[[], Request]:
+        context = self._checked(dest, tag)
+        if dest == PROC_NULL:
+            return null_send
+        source: Source = OctetSource(pickle.dumps(obj))
+        return lambda: Request._of(runtime.engine().send(context, dest, tag, source, synchronous=synchronous))
+
+    def _receiver(self, buf: Any, source: int, tag: int) -> Callable[[], Request]:
+        context = self._checked_source(source, tag)
+        if source == PROC_NULL:
+            return null_receive
+        message = read_buffer(buf, readonly=False)
+
+        def start() -> Request:
+            operation = runtime.engine().receive(context, source, tag, marshalling.target(message))
+            return Request._of(operation, None, message)
+
+        return start
+
+    def _probed(self, source: int, tag: int, status: Status | None, *, take: bool) -> Envelope | None:
+        context = self._checked_source(source, tag)
+        if source == PROC_NULL:
+            fill_status(status, PROC_NULL, ANY_TAG, 0)
+            return None
+        engine = runtime.engine()
+        found: list[Envelope] = []
+
+        def ready() -> bool:
+            envelope = engine.probe(context, source, tag, take=take)
+            if envelope is not None:
+                found.append(envelope)
+            return bool(found)
+
+        engine.wait(ready, polling=True)
+        describe_message(found[0], status)
+        return found[0]
+
+    def _live(self) -> Context:
+        if self._context is None:
+            raise error("ERR_COMM", "null communicator")
+        runtime.engine()
+        return self._context
+
+    def _checked(self, dest: int, tag: int) -> Context:
+        engine = runtime.engine()
+        context = self._context or self._live()
+        if not 0 <= dest < context.npeers and dest != PROC_NULL:
+            raise error("ERR_RANK", f"destination rank {dest} is not in 0..{context.npeers - 1}")
+        check_tag(engine, tag)
+        return context
+
+    def _checked_source(self, source: int, tag: int) -> Context:
+        engine = runtime.engine()
+        context = self._context or self._live()
+        if not 0 <= source < context.npeers and source not in (ANY_SOURCE, PROC_NULL):
+            raise error("ERR_RANK", f"source rank {source} is not in 0..{context.npeers - 1}")
+        check_receive_tag(engine, tag)
+        return context
+
+
+def _deprecated(buf: Any) -> None:
+    if buf is not None:
+        warnings.warn("the 'buf' argument is deprecated", UserWarning, stacklevel=3)

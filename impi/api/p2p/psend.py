@@ -1,0 +1,85 @@
+"""Partitioned point-to-point communication of Comm (MPI 4.1, 4.2).
+
+The partitions of one start travel as one message, sent when the last of them is ready; so the sender and the receiver
+need not agree on how many there are. It goes on the collective context with a tag above those of the collectives, and
+is never matched with other point-to-point messages.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from impi.api import runtime
+from impi.api.handles.failing import guarded
+from impi.api.handles.info import INFO_NULL, Info
+from impi.api.p2p.request import Prequest, Request, null_receive, null_send
+from impi.api.types import marshalling
+from impi.api.types.buffers import read_buffer
+from impi.collectives.tags import PARTITIONED_TAG
+from impi.engine.context import Context
+from impi.engine.partitioned import PartitionedSend
+from impi.semantics.constants import ANY_SOURCE, ANY_TAG, PROC_NULL
+from impi.semantics.errors import error
+
+__all__ = ["Partitioned"]
+
+
+@guarded
+class Partitioned:
+    """The methods; :class:`impi.api.comms.comm.Comm` brings the context."""
+
+    if TYPE_CHECKING:
+
+        def _checked(self, dest: int, tag: int) -> Context: ...
+        def _checked_source(self, source: int, tag: int) -> Context: ...
+
+    def Psend_init(self, buf: Any, partitions: int, dest: int, tag: int = 0, info: Info = INFO_NULL) -> Prequest:
+        """A persistent send in ``partitions`` equal parts of ``buf``, each sent when the program says it is ready."""
+        context = self._checked(dest, tag)
+        message = _divided(buf, partitions, readonly=True)
+
+        def start() -> Request:
+            if dest == PROC_NULL:
+                return null_send()
+            operation = PartitionedSend(
+                runtime.engine(), context, dest, _wire_tag(tag), marshalling.source(message), partitions
+            )
+            runtime.engine().track(operation)
+            return Request._of(operation, None, message)
+
+        return Prequest._persistent(start, partitions)
+
+    def Precv_init(
+        self, buf: Any, partitions: int, source: int = ANY_SOURCE, tag: int = ANY_TAG, info: Info = INFO_NULL
+    ) -> Prequest:
+        """A persistent receive in ``partitions`` equal parts of ``buf``; wildcards are not possible."""
+        if source < 0 and source != PROC_NULL:
+            raise error("ERR_RANK", "a partitioned receive needs the rank of its source")
+        if tag < 0:
+            raise error("ERR_TAG", "a partitioned receive needs a tag")
+        context = self._checked_source(source, tag)
+        message = _divided(buf, partitions, readonly=False)
+
+        def start() -> Request:
+            if source == PROC_NULL:
+                return null_receive()
+            target = marshalling.target(message)
+            operation = runtime.engine().receive(context, source, _wire_tag(tag), target, collective=True)
+            return Request._of(operation, None, message)
+
+        return Prequest._persistent(start, partitions)
+
+
+def _wire_tag(tag: int) -> int:
+    highest = runtime.engine().job.tag_ub - PARTITIONED_TAG
+    if tag > highest:
+        raise error("ERR_TAG", f"tag {tag} is not in 0..{highest}, which partitioned communication can have")
+    return PARTITIONED_TAG + tag
+
+
+def _divided(buf: Any, partitions: int, *, readonly: bool) -> Any:
+    """Read a buffer; its count is that of one partition."""
+    if partitions < 1:
+        raise error("ERR_ARG", f"{partitions} is not a number of partitions")
+    message = read_buffer(buf, readonly=readonly, blocks=partitions)
+    return marshalling.resized(message, message.count * partitions)

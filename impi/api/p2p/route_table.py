@@ -1,0 +1,75 @@
+"""The table of a communicator's routes: for each rank, the one route of its messages, chosen at the first message."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from impi.api import runtime
+from impi.api.p2p.routes import ChannelRoute, NullRoute, QueuedRoute, Route
+from impi.engine.context import Context
+from impi.engine.engine import Engine
+from impi.semantics.constants import ANY_SOURCE, PROC_NULL
+from impi.semantics.errors import error
+
+__all__ = ["CLOSED", "Closed", "Routes"]
+
+
+class Routes(dict[int, Route]):
+    """The routes of one communicator, by rank; a route is made when it is asked for first.
+
+    Args:
+        engine: of this proc.
+        context: of the communicator.
+        receiving: whether the ranks are sources of receives, so that MPI_ANY_SOURCE is one of them.
+
+    Raises:
+        Exception: ERR_RANK, there is no such rank.
+    """
+
+    def __init__(self, engine: Engine, context: Context, *, receiving: bool) -> None:
+        super().__init__()
+        self._engine = engine
+        self._context = context
+        self._receiving = receiving
+
+    def __missing__(self, rank: int) -> Route:
+        engine, context = self._engine, self._context
+        if rank == PROC_NULL:
+            route: Route = NullRoute(engine)
+        elif rank == ANY_SOURCE and self._receiving:
+            route = QueuedRoute(engine, context, rank)
+        elif not 0 <= rank < context.npeers:
+            what = "source" if self._receiving else "destination"
+            raise error("ERR_RANK", f"{what} rank {rank} is not in 0..{context.npeers - 1}")
+        else:
+            route = _to(engine, context, rank)
+        self[rank] = route
+        return route
+
+
+class _NoRoutes(dict[int, Route]):
+    def __missing__(self, rank: int) -> Route:
+        runtime.engine()  # raises where MPI is not active
+        raise error("ERR_COMM", "null communicator")
+
+
+class Closed:
+    """What a null or freed communicator has in place of its routes."""
+
+    destinations: dict[int, Route] = _NoRoutes()
+    sources: dict[int, Route] = _NoRoutes()
+
+
+CLOSED: Final = Closed()
+
+
+def _to(engine: Engine, context: Context, rank: int) -> Route:
+    if engine.reduce_on_p2p:
+        return QueuedRoute(engine, context, rank)  # a tag tells what is collective: only the engine knows
+    if rank not in context.shadow_of:
+        return ChannelRoute(engine, context, rank)
+    if context.shadow is None or context.shadow.native is None:
+        return QueuedRoute(engine, context, rank)
+    from impi.api.p2p.library_route import library_route  # ranks without a library do not load it
+
+    return library_route(engine, context, context.shadow.native, rank)

@@ -1,0 +1,193 @@
+"""How point-to-point messages between this proc and one rank of a communicator travel.
+
+One class for each way; :mod:`impi.api.p2p.route_table` chooses the class once for each rank:
+
+* :class:`NullRoute`: MPI_PROC_NULL.
+* :class:`ChannelRoute`: a proc of another client. A short message is one packet and one system call.
+* :class:`impi.api.p2p.library_route.LibraryRoute`: a proc of the same client under an MPI library. A blocking call is
+  the library's own, on the program's memory.
+* :class:`QueuedRoute`: everything else, and all that these three leave to it. The engine starts an operation, which
+  is matched with others in software.
+
+Blocking calls are methods of their own, as most of them end before an operation object would pay.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from impi.api.p2p.request import Request, conclude, fill_status, null_receive, null_send
+from impi.api.p2p.status import Status
+from impi.api.types import marshalling
+from impi.api.types.buffers import UserBuffer, read
+from impi.collectives.tags import REDUCE_TAG
+from impi.engine.context import Context
+from impi.engine.direct import DirectSource, DirectTarget
+from impi.engine.engine import Engine
+from impi.engine.operations import SENT, ReceiveOperation, SendOperation
+from impi.semantics.constants import ANY_TAG, PROC_NULL
+from impi.semantics.errors import error
+
+__all__ = [
+    "ChannelRoute",
+    "NullRoute",
+    "QueuedRoute",
+    "Route",
+    "check_receive_tag",
+    "check_tag",
+]
+
+
+class Route(Protocol):
+    """Messages to and from one rank. All methods raise what is wrong with buffer and tag before anything begins.
+
+    ``spec`` is a buffer specification (:mod:`impi.api.types.buffers`).
+    """
+
+    def send(self, spec: Any, tag: int) -> None:
+        """MPI_Send."""
+        ...
+
+    def start(self, spec: Any, tag: int) -> Request:
+        """MPI_Isend."""
+        ...
+
+    def receive(self, spec: Any, tag: int, status: Status | None) -> None:
+        """MPI_Recv; ``tag`` may be MPI_ANY_TAG. Raises Exception ERR_TRUNCATE: the message is too long."""
+        ...
+
+    def post(self, spec: Any, tag: int) -> Request:
+        """MPI_Irecv; ``tag`` may be MPI_ANY_TAG."""
+        ...
+
+
+class NullRoute:
+    """MPI_PROC_NULL: every operation is complete at once."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def send(self, spec: Any, tag: int) -> None:
+        """Send nothing."""
+        check_tag(self._engine, tag)
+
+    def start(self, spec: Any, tag: int) -> Request:
+        """Send nothing."""
+        check_tag(self._engine, tag)
+        return null_send()
+
+    def receive(self, spec: Any, tag: int, status: Status | None) -> None:
+        """Receive nothing, from MPI_PROC_NULL."""
+        check_receive_tag(self._engine, tag)
+        fill_status(status, PROC_NULL, ANY_TAG, 0)
+
+    def post(self, spec: Any, tag: int) -> Request:
+        """Receive nothing, from MPI_PROC_NULL."""
+        check_receive_tag(self._engine, tag)
+        return null_receive()
+
+
+class QueuedRoute:
+    """Operations of the engine, which matches in software; ``rank`` may be MPI_ANY_SOURCE for receives."""
+
+    def __init__(self, engine: Engine, context: Context, rank: int) -> None:
+        self._engine = engine
+        self._context = context
+        self._rank = rank
+        self._tag_ub = engine.job.tag_ub
+
+    def send(self, spec: Any, tag: int) -> None:
+        """Start the send and wait for it."""
+        check_tag(self._engine, tag)
+        self._complete(self._started(read(spec, readonly=True), tag))
+
+    def start(self, spec: Any, tag: int) -> Request:
+        """Start the send."""
+        check_tag(self._engine, tag)
+        return Request._of(self._started(read(spec, readonly=True), tag))
+
+    def receive(self, spec: Any, tag: int, status: Status | None) -> None:
+        """Post the receive and wait for it."""
+        check_receive_tag(self._engine, tag)
+        self._await(read(spec, readonly=False), tag, status)
+
+    def post(self, spec: Any, tag: int) -> Request:
+        """Post the receive."""
+        check_receive_tag(self._engine, tag)
+        return Request._of(self._posted(read(spec, readonly=False), tag))
+
+    def _started(self, data: memoryview | UserBuffer, tag: int) -> SendOperation:
+        source = DirectSource(data) if isinstance(data, memoryview) else marshalling.source(data)
+        return self._engine.send(self._context, self._rank, tag, source)
+
+    def _posted(self, data: memoryview | UserBuffer, tag: int) -> ReceiveOperation:
+        target = DirectTarget(data) if isinstance(data, memoryview) else marshalling.target(data)
+        return self._engine.receive(self._context, self._rank, tag, target)
+
+    def _await(self, data: memoryview | UserBuffer, tag: int, status: Status | None) -> None:
+        operation = self._posted(data, tag)
+        self._complete(operation)
+        if status is not None or operation.truncated or operation.failure is not None:
+            conclude(operation, status)
+
+    def _complete(self, operation: SendOperation | ReceiveOperation) -> None:
+        if not operation.done:
+            self._engine.wait_for(operation)
+
+
+class ChannelRoute(QueuedRoute):
+    """A proc of another client: octets that travel as they are go past the queues, while these are empty."""
+
+    def __init__(self, engine: Engine, context: Context, rank: int) -> None:
+        super().__init__(engine, context, rank)
+        self._short = engine.short_sender(context, rank)
+        self._next = engine.next_receiver(context, rank)
+
+    def send(self, spec: Any, tag: int) -> None:
+        """Send one packet, or start the send and wait for it."""
+        data = read(spec, readonly=True)
+        if not (type(data) is memoryview and self._short(tag, data, len(data))):
+            self._complete(self._started(data, tag))
+
+    def start(self, spec: Any, tag: int) -> Request:
+        """Send one packet, or start the send."""
+        data = read(spec, readonly=True)
+        if type(data) is memoryview and self._short(tag, data, len(data)):
+            return Request._of(SENT)
+        return Request._of(self._started(data, tag))
+
+    def receive(self, spec: Any, tag: int, status: Status | None) -> None:
+        """Take the next packet of the channel, or post the receive and wait for it."""
+        data = read(spec, readonly=False)
+        if type(data) is memoryview and 0 <= tag <= self._tag_ub:
+            nbytes = self._next(tag, data)
+            if nbytes >= 0:
+                if status is not None:
+                    status.fill(source=self._rank, tag=tag, nbytes=nbytes)
+                return
+        check_receive_tag(self._engine, tag)
+        self._await(data, tag, status)
+
+    def _started(self, data: memoryview | UserBuffer, tag: int) -> SendOperation:
+        check_tag(self._engine, tag)
+        if isinstance(data, memoryview):  # send() found that it does not go out as one packet
+            return self._engine.enqueue(self._context, self._rank, tag, DirectSource(data), [data])
+        return self._engine.send(self._context, self._rank, tag, marshalling.source(data))
+
+
+def check_tag(engine: Engine, tag: int) -> None:
+    """Check the tag of a send.
+
+    Raises:
+        Exception: ERR_TAG, it is out of range, or Reduce's alone in this job.
+    """
+    if not 0 <= tag <= engine.job.tag_ub:
+        raise error("ERR_TAG", f"tag {tag} is not in 0..{engine.job.tag_ub}")
+    if engine.reduce_on_p2p and tag == REDUCE_TAG:
+        raise error("ERR_TAG", f"tag {tag} is Reduce's alone in this job (--peer-quirks reduce-on-p2p); take another")
+
+
+def check_receive_tag(engine: Engine, tag: int) -> None:
+    """Check the tag of a receive, which may be MPI_ANY_TAG; raises what :func:`check_tag` does."""
+    if tag != ANY_TAG:
+        check_tag(engine, tag)

@@ -1,0 +1,337 @@
+"""Message specifications: ``buf``, ``[buf, type]``, ``[buf, count, type]`` and the other forms of mpi4py.
+
+Each is turned into octets of the user's memory, a count and a datatype; nothing is copied. A bad specification raises
+ValueError or TypeError, an unknown type code KeyError, memory that cannot be used BufferError; a datatype that is not
+committed Exception of class ERR_TYPE.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any, Final
+
+from impi.api.constants import BOTTOM, BUFFER_AUTOMATIC, IN_PLACE
+from impi.api.types.datatypes import BYTE, CHAR, INT8_T, SIGNED_CHAR, UINT8_T, UNSIGNED_CHAR, Datatype, _typedict
+from impi.api.types.memory import at_address, octets_of
+from impi.records import record
+from impi.semantics.datatype import NAMED, TypeMap
+
+__all__ = [
+    "BOTTOM",
+    "BUFFER_AUTOMATIC",
+    "IN_PLACE",
+    "UserBlocks",
+    "UserBuffer",
+    "read",
+    "read_blocks",
+    "read_buffer",
+]
+
+_EXACT: Final = {"LONG": NAMED["INT64_T"], "UNSIGNED_LONG": NAMED["UINT64_T"]}
+"""What 8-octet longs are if nobody called them long."""
+
+
+@record
+class UserBuffer:
+    """``count`` elements of ``datatype``, the first at octet ``offset`` of ``view``."""
+
+    view: memoryview
+    offset: int
+    count: int
+    datatype: Datatype
+    discovered: bool
+    """Whether the datatype was inferred from the buffer: then numpy's int64 is meant, not C's long."""
+
+    def wire_type(self, strict: bool = False) -> TypeMap:
+        """The type map. ``strict``: a discovered long is INT64_T, because a long has 4 octets on the wire."""
+        typemap = self.datatype.typemap
+        return _EXACT.get(typemap.name, typemap) if strict and self.discovered and typemap.size == 8 else typemap
+
+    def block(self, index: int) -> UserBuffer:
+        """The same count, ``index`` blocks further on."""
+        offset = self.offset + index * self.count * self.datatype.typemap.extent
+        return UserBuffer(self.view, offset, self.count, self.datatype, self.discovered)
+
+    def octets(self) -> memoryview | None:
+        """The elements in memory, where the datatype is one predefined value without gaps; else None."""
+        typemap = self.datatype.typemap
+        if not typemap.name or len(typemap.runs) != 1 or typemap.size != typemap.extent:
+            return None
+        return self.view[self.offset : self.offset + self.count * typemap.size]
+
+
+@record
+class UserBlocks:
+    """Several blocks, each of its own count, place and datatype; displacements are octets."""
+
+    view: memoryview
+    offset: int
+    counts: list[int]
+    displs: list[int]
+    datatypes: list[Datatype]
+    discovered: bool
+
+    def block(self, index: int) -> UserBuffer:
+        """One block."""
+        offset = self.offset + self.displs[index]
+        return UserBuffer(self.view, offset, self.counts[index], self.datatypes[index], self.discovered)
+
+
+_OCTETS: Final = frozenset(datatype._state for datatype in (BYTE, CHAR, SIGNED_CHAR, UNSIGNED_CHAR, INT8_T, UINT8_T))
+"""Types of one octet, which is the same in every form."""
+
+
+def read(spec: Any, *, readonly: bool) -> memoryview | UserBuffer:
+    """Read a specification of one block, for a message: octets that travel as they are, else elements.
+
+    Raises what :func:`read_buffer` does.
+    """
+    buf, count = spec, None
+    if type(spec) is list or type(spec) is tuple:
+        if len(spec) == 3 and type(spec[1]) is int:
+            buf, count, datatype = spec
+        elif len(spec) == 2:
+            buf, datatype = spec
+        else:
+            return read_buffer(spec, readonly=readonly)
+        if type(datatype) is not Datatype or datatype._state not in _OCTETS:
+            return read_buffer(spec, readonly=readonly)
+    try:
+        view = memoryview(buf)
+    except (TypeError, ValueError, BufferError):
+        return read_buffer(spec, readonly=readonly)
+    if view.format == "B" and view.ndim == 1 and view.c_contiguous and readonly >= view.readonly:
+        if count is None or count == len(view):
+            return view
+        if 0 <= count < len(view):
+            return view[:count]
+    return read_buffer(spec, readonly=readonly)
+
+
+def read_buffer(spec: Any, *, readonly: bool, blocks: int = 1, check: bool = True) -> UserBuffer:
+    """Read a specification with one count; Exception ERR_BUFFER where the buffer does not hold as much.
+
+    Args:
+        spec: ``buf``, ``[buf, type]``, ``[buf, count]``, ``[buf, (count, displ)]``, ``[buf, count, type]``,
+            ``[buf, (count, displ), type]`` or ``[buf, count, displ, type]``.
+        readonly: whether the memory is only read.
+        blocks: how many blocks the buffer has if the count must be inferred; the count is that of one block.
+        check: whether it matters here that the buffer holds them.
+    """
+    buf, counts, displ, datatype = _split(spec, (list, tuple))
+    count = _index(counts) if counts is not None else None
+    if count is not None and count < 0:
+        raise ValueError(f"message: negative count {count}")
+    start = _index(displ) if displ is not None else 0
+    if start < 0:
+        raise ValueError(f"message: negative displacement {start}")
+    if buf is None and count:
+        raise ValueError(f"message: buffer is None but count is {count}")
+    view, typ, discovered = _memory(buf, datatype, readonly=readonly)
+    offset = 0
+    if start:
+        extent = _extent(typ, "handle displacement")
+        offset = start * extent
+        if offset > view.nbytes:
+            entries = view.nbytes // extent
+            raise ValueError(f"message: displacement {start} out of bounds, the buffer has {entries} entries")
+    if count is None:
+        count = _inferred(view.nbytes - offset, typ, blocks)
+    elif buf is BOTTOM and count:
+        view, offset = _at_addresses([typ.typemap.span(offset, count * max(blocks, 1))])
+    typ._check_committed()
+    if check and buf is not BOTTOM:
+        typ.typemap.inside(view, offset, count * max(blocks, 1))
+    return UserBuffer(view, offset, count, typ, discovered)
+
+
+def read_blocks(spec: Any, *, readonly: bool, blocks: int, typed: bool = False) -> UserBlocks:
+    """Read a specification of ``blocks`` blocks; Exception ERR_BUFFER where the buffer does not hold them.
+
+    Args:
+        spec: ``buf``, ``[buf, type]``, ``[buf, counts]``, ``[buf, (counts, displs)]``, ``[buf, counts, type]``,
+            ``[buf, (counts, displs), type]`` or ``[buf, counts, displs, type]``. Without counts the buffer is shared
+            out as evenly as possible; an integer stands for equal counts, or for a stride; without displacements
+            blocks follow each other.
+        readonly: whether the memory is only read.
+        blocks: how many there are.
+        typed: of Alltoallw: ``[buf, types]``, ``[buf, (counts, displs), types]`` or ``[buf, counts, displs, types]``,
+            with displacements in octets.
+    """
+    return (_typed_blocks if typed else _blocks)(spec, readonly, blocks)
+
+
+def _blocks(spec: Any, readonly: bool, blocks: int) -> UserBlocks:
+    buf, counts, displs, datatype = _split(spec, (tuple,))
+    view, typ, discovered = _memory(buf, datatype, readonly=readonly)
+    if counts is None:
+        total = _inferred(view.nbytes, typ, 1)
+        counts = [total // blocks + (total % blocks > i) for i in range(blocks)]
+    else:
+        counts = _row(counts, blocks, "counts")
+    if displs is None:
+        displs = [0, *accumulate(counts)][:blocks]
+    elif _is_integer(displs):
+        displs = [_index(displs) * i for i in range(blocks)]
+    else:
+        displs = _row(displs, blocks, "displacements")
+    typ._check_committed()
+    extent = typ.typemap.extent
+    return _placed(buf, view, counts, [extent * displ for displ in displs], [typ] * blocks, discovered)
+
+
+def _typed_blocks(spec: Any, readonly: bool, blocks: int) -> UserBlocks:
+    buf, counts, displs, types = _split_typed(spec)
+    if (counts is None) != (displs is None) or (buf is BOTTOM and counts is None):
+        raise ValueError("message: expecting both counts and displacements")
+    counts = [1] * blocks if counts is None else _row(counts, blocks, "counts")
+    displs = [0] * blocks if displs is None else _row(displs, blocks, "displacements")
+    datatypes = [_datatype(item) for item in types]
+    if len(datatypes) != blocks:
+        raise ValueError(f"message: expecting {blocks} datatypes, got {len(datatypes)}")
+    for datatype in datatypes:
+        datatype._check_committed()
+    view = memoryview(bytearray()) if buf is None or buf is BOTTOM else octets_of(buf, readonly=readonly)[0]
+    return _placed(buf, view, counts, displs, datatypes, False)
+
+
+def _placed(
+    buf: Any, view: memoryview, counts: list[int], displs: list[int], datatypes: list[Datatype], discovered: bool
+) -> UserBlocks:
+    """UserBlocks whose memory is there; those at MPI_BOTTOM say where it is."""
+    if buf is BOTTOM and any(counts):
+        spans = [t.typemap.span(d, n) for d, n, t in zip(displs, counts, datatypes, strict=True) if n]
+        view, offset = _at_addresses(spans)
+        return UserBlocks(view, offset, counts, displs, datatypes, discovered)
+    if buf is not BOTTOM:
+        for displ, count, datatype in zip(displs, counts, datatypes, strict=True):
+            datatype.typemap.inside(view, displ, count)
+    return UserBlocks(view, 0, counts, displs, datatypes, discovered)
+
+
+def _split_typed(spec: Any) -> tuple[Any, Any, Any, Any]:
+    if len(spec) == 2:
+        buf, types = spec
+        return buf, None, None, types
+    if len(spec) == 3:
+        buf, (counts, displs), types = spec
+        return buf, counts, displs, types
+    if len(spec) == 4:
+        buf, counts, displs, types = spec
+        return buf, counts, displs, types
+    raise ValueError("message: expecting 2 to 4 items")
+
+
+def _split(spec: Any, nested: Any) -> tuple[Any, Any, Any, Any]:
+    """Buffer, counts, displacements and datatype; ``nested`` are the types that hold counts with displacements."""
+    if not isinstance(spec, (list, tuple)):
+        if spec is None or isinstance(spec, type):
+            raise TypeError("message: expecting buffer or list/tuple")
+        return spec, None, None, None
+    displs: Any = None
+    datatype: Any = None
+    if len(spec) == 2:
+        buf, counts = spec
+        if isinstance(counts, (Datatype, str)):
+            return buf, None, None, counts
+    elif len(spec) == 3:
+        buf, counts, datatype = spec
+    elif len(spec) == 4:
+        buf, counts, displs, datatype = spec
+        return buf, counts, displs, datatype
+    else:
+        raise ValueError("message: expecting 2 to 4 items")
+    if isinstance(counts, nested):
+        counts, displs = counts
+    return buf, counts, displs, datatype
+
+
+def _datatype(item: Any) -> Datatype:
+    if isinstance(item, Datatype):
+        return item
+    try:
+        return _typedict[item]
+    except (KeyError, TypeError):
+        raise KeyError(f"cannot map {item!r} to MPI datatype") from None
+
+
+def _memory(buf: Any, datatype: Any, *, readonly: bool) -> tuple[memoryview, Datatype, bool]:
+    if buf is None or buf is BOTTOM:
+        return memoryview(bytearray()), _datatype(datatype), False
+    try:
+        view, format = octets_of(buf, readonly=readonly)
+    except TypeError as failure:
+        raise TypeError(f"message: expecting buffer or list/tuple, got {type(buf).__name__}") from failure
+    if datatype is not None:
+        return view, _datatype(datatype), False
+    return view, _of_format(format), True
+
+
+_SWAPPED: Final = ">" if memoryview(b"\1\0").cast("H")[0] == 1 else "<"
+
+
+def _of_format(format: str) -> Datatype:
+    if format == "B":
+        return BYTE
+    order = format[:1]
+    if order == _SWAPPED or (order == "!" and _SWAPPED == ">"):
+        raise BufferError(f"format string {format!r} with non-native byte order")
+    return _datatype(format[1:] if order in "@<>=!" else format)
+
+
+def _extent(datatype: Datatype, purpose: str) -> int:
+    if not datatype:
+        raise ValueError(f"message: cannot {purpose}, datatype is null")
+    lb, extent = datatype.typemap.lb, datatype.typemap.extent
+    if extent <= 0:
+        raise ValueError(f"message: cannot {purpose}, datatype extent {extent} (lb:{lb}, ub:{lb + extent})")
+    return extent
+
+
+def _inferred(nbytes: int, datatype: Datatype, blocks: int) -> int:
+    if nbytes <= 0:
+        return 0
+    extent = _extent(datatype, "infer count")
+    if nbytes % extent:
+        lb = datatype.typemap.lb
+        raise ValueError(
+            f"message: cannot infer count, buffer length {nbytes} is not a multiple of datatype extent {extent} "
+            f"(lb:{lb}, ub:{lb + extent})"
+        )
+    entries = nbytes // extent
+    if blocks < 2:
+        return entries
+    if entries % blocks:
+        raise ValueError(
+            f"message: cannot infer count, number of entries {entries} is not a multiple of required number of "
+            f"blocks {blocks}"
+        )
+    return entries // blocks
+
+
+def _at_addresses(spans: Sequence[tuple[int, int]]) -> tuple[memoryview, int]:
+    """Memory from the lowest to the highest of some spans of addresses, and the octet of it that address 0 would be."""
+    low, high = min(first for first, _ in spans), max(last for _, last in spans)
+    return at_address(low, high - low), -low
+
+
+def _is_integer(value: Any) -> bool:
+    # numpy's arrays all have __index__; of those only the ones without dimensions are numbers.
+    return hasattr(value, "__index__") and getattr(value, "ndim", 0) == 0
+
+
+def _index(value: Any) -> int:
+    try:
+        return int(value.__index__())
+    except AttributeError:
+        raise TypeError(f"message: expecting an integer, got {type(value).__name__}") from None
+
+
+def _row(values: Any, blocks: int, what: str) -> list[int]:
+    if _is_integer(values):
+        return [_index(values)] * blocks
+    row = [_index(value) for value in values]
+    if len(row) != blocks:
+        raise ValueError(f"message: expecting {blocks} {what}, got {len(row)}")
+    return row

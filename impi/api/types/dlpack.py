@@ -1,0 +1,185 @@
+"""Memory offered by ``__dlpack__`` and ``__cuda_array_interface__`` to those without PEP 3118."""
+
+from __future__ import annotations
+
+import ctypes
+import warnings
+from collections.abc import Sequence
+from operator import index
+from typing import Any, Final, NamedTuple
+
+__all__ = ["Offer", "from_cuda", "from_dlpack"]
+
+_READ_ONLY: Final = 1
+_CPU: Final = 1
+_HOST: Final = frozenset({_CPU, 3, 11, 13})
+"""Device types whose memory the processor reaches: its own, pinned by CUDA or ROCm, managed by CUDA."""
+_FLOAT: Final = 2
+_FORMATS: Final = {
+    0: {8: "b", 16: "h", 32: "i", 64: "l"},
+    1: {8: "B", 16: "H", 32: "I", 64: "L"},
+    _FLOAT: {16: "e", 32: "f", 64: "d", 128: "g"},
+    5: {32: "Ze", 64: "Zf", 128: "Zd", 256: "Zg"},
+    6: {8: "?"},
+}
+"""By DLPack's type code, then by bits."""
+_KINDS: Final = {"i": 0, "u": 1, "f": _FLOAT, "c": 5, "b": 6}
+"""The same codes for the kinds of an array interface."""
+
+
+class Offer(NamedTuple):
+    """Contiguous memory: ``nbytes`` octets at ``address``, which live as long as ``owner``."""
+
+    what: str
+    """The protocol, as messages name it."""
+    address: int
+    nbytes: int
+    format: str
+    owner: Any
+    locked: bool
+    """Whether it must not be written."""
+    on_device: bool
+    """Whether a device is said to have it."""
+
+
+class _Tensor(ctypes.Structure):
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    )
+
+
+class _Versioned(ctypes.Structure):
+    _fields_ = (
+        ("major", ctypes.c_uint32),
+        ("minor", ctypes.c_uint32),
+        ("manager_ctx", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+        ("flags", ctypes.c_uint64),
+        ("tensor", _Tensor),
+    )
+
+
+def from_dlpack(obj: Any, *, readonly: bool) -> Offer | None:
+    """An object's memory; None if the object does not speak DLPack.
+
+    Raises:
+        BufferError: what it offers cannot be used; the text says why.
+    """
+    if isinstance(obj, type):
+        return None
+    try:
+        export, ask_device = obj.__dlpack__, obj.__dlpack_device__
+    except AttributeError:
+        return None
+    device, _ = (index(number) for number in ask_device())
+    stream = {} if device == _CPU else {"stream": -1}
+    try:
+        capsule, versioned = export(**stream, max_version=(1, 0), copy=False), True
+    except TypeError:  # before version 1
+        capsule, versioned = export(**stream), False
+    tensor, locked = _open(capsule, versioned=versioned)
+    if locked and not readonly:
+        raise BufferError("dlpack: the buffer is read-only and cannot be received into")
+    shape, strides = _shape(tensor)
+    if not _contiguous(shape, strides, 1):
+        raise BufferError("dlpack: the buffer is not contiguous")
+    size = (tensor.bits * tensor.lanes + 7) // 8
+    for n in shape:
+        size *= n
+    address = (tensor.data or 0) + tensor.byte_offset
+    return Offer("dlpack", address, size, _format(tensor), capsule, locked, device not in _HOST)
+
+
+def from_cuda(obj: Any, *, readonly: bool) -> Offer | None:
+    """The same for an object with a CUDA array interface."""
+    if isinstance(obj, type):
+        return None
+    interface = getattr(obj, "__cuda_array_interface__", None)
+    if interface is None:
+        return None
+    what = "__cuda_array_interface__"
+    address, locked = interface["data"]
+    typestr, shape, strides = interface["typestr"], interface["shape"], interface.get("strides")
+    order, kind, itemsize = typestr[0], typestr[1], int(typestr[2:])
+    if order not in "<>|":
+        raise BufferError(f"{what}: typestr {typestr!r} with unrecognized byte order")
+    if order == (">" if memoryview(b"\1\0").cast("H")[0] == 1 else "<"):
+        raise BufferError(f"{what}: typestr {typestr!r} with non-native byte order")
+    if interface.get("mask") is not None:
+        raise BufferError(f"{what}: masked arrays cannot be sent")
+    if min(shape, default=0) < 0:
+        raise BufferError(f"{what}: negative size in shape {shape}")
+    if strides is not None and not _contiguous(shape, strides, itemsize):
+        raise BufferError(f"{what}: the buffer is not contiguous (shape {shape}, strides {strides})")
+    if locked and not readonly:
+        raise BufferError(f"{what}: the buffer is read-only and cannot be received into")
+    descr = interface.get("descr")
+    if descr is not None and (len(descr) != 1 or descr[0] != ("", typestr)):
+        warnings.warn(f"{what}: ignoring 'descr' key", RuntimeWarning, stacklevel=4)
+    size = itemsize
+    for n in shape:
+        size *= n
+    format = _FORMATS.get(_KINDS.get(kind, -1), {}).get(8 * itemsize, "B")
+    return Offer(what, address or 0, size, format, obj, locked, True)
+
+
+def _open(capsule: Any, *, versioned: bool) -> tuple[_Tensor, bool]:
+    name = b"dltensor_versioned" if versioned else b"dltensor"
+    api = ctypes.pythonapi
+    if not api.PyCapsule_IsValid(ctypes.py_object(capsule), name):
+        raise BufferError("dlpack: invalid capsule object")
+    get = api.PyCapsule_GetPointer
+    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    pointer = get(capsule, name)
+    if not versioned:
+        return _Tensor.from_address(pointer), False
+    managed = _Versioned.from_address(pointer)
+    if managed.major < 1:
+        raise BufferError("dlpack: unexpected version")
+    return managed.tensor, bool(managed.flags & _READ_ONLY)
+
+
+def _shape(tensor: _Tensor) -> tuple[list[int], list[int] | None]:
+    if tensor.ndim < 0:
+        raise BufferError("dlpack: number of dimensions is negative")
+    if tensor.ndim > 0 and not tensor.shape:
+        raise BufferError("dlpack: shape is NULL")
+    shape = [tensor.shape[i] for i in range(tensor.ndim)]
+    strides = [tensor.strides[i] for i in range(tensor.ndim)] if tensor.strides else None
+    if min(shape, default=0) < 0:
+        raise BufferError("dlpack: shape item is negative")
+    if min(strides or [0]) < 0:
+        raise BufferError("dlpack: strides item is negative")
+    return shape, strides
+
+
+def _contiguous(shape: Sequence[int], strides: Sequence[int] | None, itemsize: int) -> bool:
+    """In C or in Fortran order."""
+    if strides is None:
+        return True
+    dimensions = list(zip(shape, strides, strict=True))
+    for order in (reversed(dimensions), iter(dimensions)):
+        size = itemsize
+        for n, stride in order:
+            if n > 1 and stride != size:
+                break
+            size *= n
+        else:
+            return True
+    return False
+
+
+def _format(tensor: _Tensor) -> str:
+    if tensor.lanes != 1:  # two floating-point numbers side by side are a complex one
+        pair = _FORMATS[5].get(2 * tensor.bits) if tensor.code == _FLOAT and tensor.lanes == 2 else None
+        return pair if pair not in (None, "Ze") else "B"
+    return _FORMATS.get(tensor.code, {}).get(tensor.bits, "B")

@@ -1,0 +1,115 @@
+"""Memory of the user: how any object that offers memory is seen as octets."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+from typing import Any, Final
+
+from impi.semantics.lazynumpy import np
+
+__all__ = ["address_of", "at_address", "octets_and_place", "octets_of", "within_reach"]
+
+
+def octets_of(obj: Any, *, readonly: bool) -> tuple[memoryview, str]:
+    """An object's memory as octets, and its format: by PEP 3118, else ``__dlpack__``, else the CUDA array interface.
+
+    Raises:
+        TypeError: the object offers no memory.
+        BufferError: its memory is not contiguous, is read-only but must be written, or is out of the processor's reach.
+    """
+    view, format, _ = octets_and_place(obj, readonly=readonly)
+    return view, format
+
+
+def octets_and_place(obj: Any, *, readonly: bool) -> tuple[memoryview, str, bool]:
+    """The same, and whether the memory is said to be a device's."""
+    try:
+        return (*_from_buffer(obj, readonly=readonly), False)
+    except (TypeError, ValueError, BufferError) as refusal:
+        from impi.api.types import dlpack  # only those who need it pay for it
+
+        offer = dlpack.from_dlpack(obj, readonly=readonly) or dlpack.from_cuda(obj, readonly=readonly)
+        if offer is None:
+            raise refusal
+    if offer.on_device and not within_reach(offer.address, offer.nbytes, writable=not readonly):
+        raise BufferError(f"{offer.what}: the memory is out of the processor's reach: copy it from the device first")
+    view = at_address(offer.address, offer.nbytes, offer.owner)
+    return (view.toreadonly() if offer.locked else view), offer.format, offer.on_device
+
+
+def _from_buffer(obj: Any, *, readonly: bool) -> tuple[memoryview, str]:
+    try:
+        view = memoryview(obj)
+    except (ValueError, BufferError):
+        # numpy cannot describe some of its types (dates, those of other packages), but its octets can be had.
+        flat = np.frombuffer(obj, np.uint8)
+        view = flat.data
+    if view.readonly and not readonly:
+        raise BufferError("the buffer is read-only and cannot be received into")
+    if not view.contiguous:
+        raise BufferError("the buffer is not contiguous: send a contiguous copy, or use a derived datatype")
+    if view.ndim == 1 and view.format == "B":
+        return view, "B"
+    return _as_octets(obj, view), view.format
+
+
+_NOTHING: Final = memoryview(b"")
+
+
+def _as_octets(obj: Any, view: memoryview) -> memoryview:
+    if view.nbytes == 0:
+        return _NOTHING if view.readonly else memoryview(bytearray())
+    if view.c_contiguous:
+        try:
+            return view.cast("B")
+        except (ValueError, NotImplementedError, TypeError):  # a format that memoryview does not know
+            return np.frombuffer(obj, np.uint8).data
+    array: Any = np.asarray(obj if isinstance(obj, np.ndarray) else view)
+    octets: memoryview = array.T.reshape(-1).view(np.uint8).data  # in Fortran order: the same memory, transposed
+    return octets
+
+
+def address_of(view: memoryview) -> int:
+    """Where octets lie; 0 if there are none."""
+    if view.nbytes == 0:
+        return 0
+    if not view.readonly:
+        return ctypes.addressof(ctypes.c_char.from_buffer(view))
+    address: int = np.frombuffer(view, np.uint8).__array_interface__["data"][0]
+    return address
+
+
+def at_address(address: int, nbytes: int, owner: Any = None) -> memoryview:
+    """Octets at an address, kept alive together with ``owner``."""
+    if nbytes == 0:
+        return memoryview(bytearray())
+    array = (ctypes.c_ubyte * nbytes).from_address(address)
+    array._owner = owner  # type: ignore[attr-defined]
+    return memoryview(array).cast("B")
+
+
+def within_reach(address: int, nbytes: int, *, writable: bool) -> bool:
+    """Whether this process may touch the memory: that of a device has an address too, which only the device may use.
+
+    The kernel is asked to copy the first and the last octet: it answers with an error where a look of our own would end
+    the process. For a writable one the octet is copied back to its place.
+    """
+    if nbytes == 0:
+        return True
+    reader, writer = os.pipe()
+    try:
+        for place in (address, address + nbytes - 1):
+            octet = (ctypes.c_ubyte * 1).from_address(place)
+            os.write(writer, octet)
+            if writable:
+                os.readv(reader, [octet])
+    except OSError as refusal:
+        if refusal.errno != errno.EFAULT:
+            raise
+        return False
+    finally:
+        os.close(reader)
+        os.close(writer)
+    return True

@@ -1,0 +1,95 @@
+"""Pickle: how Python objects become messages."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from pickle import HIGHEST_PROTOCOL
+from pickle import dumps as _dumps
+from pickle import loads as _loads
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from impi.api.types.bufferclass import buffer
+
+__all__ = ["Pickle", "pickle"]
+
+_PROTOCOL: Final = int(os.environ.get("MPI4PY_PICKLE_PROTOCOL", str(HIGHEST_PROTOCOL)))
+_THRESHOLD: Final = int(os.environ.get("MPI4PY_PICKLE_THRESHOLD", "262144"))
+_OUT_OF_BAND: Final = 5
+"""The first protocol with buffers beside the stream (PEP 574)."""
+
+
+class Pickle:
+    """A way to serialize objects; any pair of functions like those of :mod:`pickle` will do.
+
+    Args:
+        dumps: from an object (and a protocol, if ``protocol`` is not None) to bytes.
+        loads: from a buffer to an object.
+        protocol: what to pass to ``dumps``; None passes none, unless ``dumps`` is the standard one.
+        threshold: octets from which :meth:`dumps_oob` keeps a buffer out of the stream.
+    """
+
+    def __init__(
+        self,
+        dumps: Callable[..., bytes] | None = None,
+        loads: Callable[..., Any] | None = None,
+        protocol: int | None = None,
+        threshold: int | None = None,
+    ) -> None:
+        self._dumps: Callable[..., bytes] = _dumps if dumps is None else dumps
+        self._loads: Callable[..., Any] = _loads if loads is None else loads
+        self.PROTOCOL = protocol
+        self.THRESHOLD = threshold
+
+    @property
+    def PROTOCOL(self) -> int | None:
+        """The protocol; setting it to None restores the default."""
+        return self._protocol
+
+    @PROTOCOL.setter
+    def PROTOCOL(self, protocol: int | None) -> None:
+        self._protocol = _PROTOCOL if protocol is None and self._dumps is _dumps else protocol
+
+    @property
+    def THRESHOLD(self) -> int:
+        """Octets from which a buffer stays out of the stream; setting it to None restores the default."""
+        return self._threshold
+
+    @THRESHOLD.setter
+    def THRESHOLD(self, threshold: int | None) -> None:
+        self._threshold = _THRESHOLD if threshold is None else threshold
+
+    def dumps(self, obj: Any) -> bytes:
+        """Serialize an object."""
+        if self._protocol is None:
+            return self._dumps(obj)
+        return self._dumps(obj, self._protocol)
+
+    def loads(self, data: Any) -> Any:
+        """The object in a stream."""
+        return self._loads(data)
+
+    def dumps_oob(self, obj: Any) -> tuple[bytes, list[buffer]]:
+        """Serialize an object, large buffers beside the stream and not copied."""
+        buffers: list[buffer] = []
+
+        def keep_in_stream(candidate: Any) -> bool:
+            from impi.api.types.bufferclass import buffer
+
+            view = buffer.frombuffer(candidate, readonly=True)
+            if view.nbytes < self._threshold:
+                return True
+            buffers.append(view)
+            return False
+
+        protocol = max(_PROTOCOL if self._protocol is None else self._protocol, _OUT_OF_BAND)
+        return self._dumps(obj, protocol, buffer_callback=keep_in_stream), buffers
+
+    def loads_oob(self, data: Any, buffers: Iterable[Any]) -> Any:
+        """The object in a stream with buffers beside it."""
+        return self._loads(data, buffers=buffers)
+
+
+pickle: Final = Pickle()
+"""What ``send`` and its like use; programs may set its attributes."""

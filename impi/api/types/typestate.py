@@ -1,0 +1,89 @@
+"""What a Datatype handle names: a type map, and how the program came to it."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, Final
+
+from impi.api import constants as C
+from impi.api.handles.handle import State
+from impi.records import fresh, record
+from impi.semantics.datatype import NAMED, TypeMap
+
+__all__ = ["Recipe", "TypeState", "named"]
+
+
+@record
+class Recipe:
+    """The call that made a datatype: its combiner, the arguments by name, the datatypes it was made of."""
+
+    combiner: str = "NAMED"
+    params: dict[str, Any] = fresh(default_factory=dict)
+    bases: tuple[TypeState, ...] = ()
+
+    @property
+    def number(self) -> int:
+        """The combiner's constant."""
+        value: int = getattr(C, f"COMBINER_{self.combiner}")
+        return value
+
+    def contents(self) -> tuple[list[int], list[int]]:
+        """Integers and counts, as MPI_Type_get_contents_c lists them; there are no addresses in that form."""
+        values = {key: list(v) if isinstance(v, list) else [v] for key, v in self.params.items()}
+        integers, counts = _CONTENTS.get(self.combiner, ((), ()))
+        lengths = {f"#{key}": [len(row)] for key, row in values.items()}
+        table = {**values, **lengths}
+        return [i for key in integers for i in table[key]], [i for key in counts for i in table[key]]
+
+
+# By combiner: the parameters that are integers, and those that are counts; #x is the length of x.
+_CONTENTS: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
+    "CONTIGUOUS": ((), ("count",)),
+    "VECTOR": ((), ("count", "blocklength", "stride")),
+    "HVECTOR": ((), ("count", "blocklength", "stride")),
+    "INDEXED": ((), ("#blocklengths", "blocklengths", "displacements")),
+    "HINDEXED": ((), ("#blocklengths", "blocklengths", "displacements")),
+    "STRUCT": ((), ("#blocklengths", "blocklengths", "displacements")),
+    "INDEXED_BLOCK": ((), ("#displacements", "blocklength", "displacements")),
+    "HINDEXED_BLOCK": ((), ("#displacements", "blocklength", "displacements")),
+    "SUBARRAY": (("#sizes", "order"), ("sizes", "subsizes", "starts")),
+    "DARRAY": (("size", "rank", "#gsizes", "distribs", "dargs", "psizes", "order"), ("gsizes",)),
+    "RESIZED": ((), ("lb", "extent")),
+    "F90_INTEGER": (("r",), ()),
+    "F90_REAL": (("p", "r"), ()),
+    "F90_COMPLEX": (("p", "r"), ()),
+}
+
+
+class TypeState(State):
+    """A datatype."""
+
+    __slots__ = ("attributes", "committed", "name", "recipe", "typemap")
+
+    def __init__(self, typemap: TypeMap, recipe: Recipe, name: str = "") -> None:
+        super().__init__()
+        self.typemap = typemap
+        self.recipe = recipe
+        self.name = name
+        self.attributes: dict[int, Any] = {}
+        self.committed = self.predefined
+        """Whether it may be used in communication."""
+
+    @property
+    def predefined(self) -> bool:
+        """Whether it is not the program's to free."""
+        return self.recipe.combiner in ("NAMED", "VALUE_INDEX", "F90_INTEGER", "F90_REAL", "F90_COMPLEX")
+
+    @property
+    def basic_name(self) -> str:
+        """The name of the predefined datatype that it is, duplicates, or (Fortran 90) was chosen as; else empty."""
+        if self.recipe.combiner in ("DUP", "F90_INTEGER", "F90_REAL", "F90_COMPLEX"):
+            return self.recipe.bases[0].basic_name if self.recipe.bases else self.typemap.name
+        return self.typemap.name if self.recipe.combiner == "NAMED" else ""
+
+
+@cache
+def named(name: str) -> TypeState:
+    """The one object of a datatype of MPI's own."""
+    mpi_name = {"INT_INT": "MPI_2INT"}.get(name, f"MPI_{name}")
+    return TypeState(NAMED[name], Recipe(), mpi_name)

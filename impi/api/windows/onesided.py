@@ -1,0 +1,233 @@
+"""One-sided communication of a process with itself (MPI 4.1, 12.3), the only kind that needs no messages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from impi.api.handles.failing import guarded
+from impi.api.p2p.request import Request, null_send
+from impi.api.types.buffers import UserBuffer, read_buffer
+from impi.api.types.datatypes import Datatype
+from impi.api.types.ops import SUM, Op
+from impi.api.windows.winstate import Place, WindowState
+from impi.semantics import op as predefined
+from impi.semantics.basic import Kind
+from impi.semantics.constants import PROC_NULL
+from impi.semantics.datatype import NAMED, TypeMap
+from impi.semantics.errors import error
+from impi.semantics.lazynumpy import np
+
+__all__ = ["OneSided"]
+
+_COMPARABLE: Final = frozenset(
+    {Kind.C_INTEGER, Kind.FORTRAN_INTEGER, Kind.LOGICAL, Kind.MULTI_LANGUAGE, Kind.BYTE, Kind.CHARACTER}
+)
+"""Those of MPI 4.1, 12.3.4.4, and characters, which mpi4py's programs swap as integers of one octet."""
+
+
+@guarded
+class OneSided:
+    """The methods; :class:`impi.api.windows.window.Win` brings the window.
+
+    ``target`` is None, a displacement, or up to three of displacement, count and datatype; what is missing is that of
+    the origin. A call is complete when it returns. Methods raise ValueError for a bad specification, and Exception:
+    ``ERR_RMA_SYNC``, there is no epoch; ``ERR_RANK``; ``ERR_RMA_RANGE``, the target is not in the window;
+    ``ERR_TRUNCATE``, origin and target have not the same size; ``ERR_OP`` and ``ERR_TYPE``, what an accumulation cannot
+    do.
+    """
+
+    def _live(self) -> WindowState:
+        raise NotImplementedError
+
+    # ---- transfers -------------------------------------------------------------------------------------
+
+    def Put(self, origin: Any, target_rank: int, target: Any = None) -> None:
+        """Write elements into the window."""
+        spec = _target(target)
+        if self._reaches(target_rank):
+            message = read_buffer(origin, readonly=True)
+            place = self._place(message, spec)
+            _same_size("target", place.nbytes, "origin", _nbytes(message))
+            place.store(_octets(message))
+
+    def Get(self, origin: Any, target_rank: int, target: Any = None) -> None:
+        """Read elements from the window."""
+        spec = _target(target)
+        if self._reaches(target_rank):
+            message = read_buffer(origin, readonly=False)
+            place = self._place(message, spec)
+            _same_size("target", place.nbytes, "origin", _nbytes(message))
+            _write(message, place.load())
+
+    def Accumulate(self, origin: Any, target_rank: int, target: Any = None, op: Op = SUM) -> None:
+        """Combine elements with those of the window: ``target = origin op target``."""
+        name, spec = _operation(op), _target(target)
+        if name == "NO_OP":
+            raise error("ERR_OP", "MPI_NO_OP is for calls that fetch: Get_accumulate and Fetch_and_op")
+        if self._reaches(target_rank):
+            message = read_buffer(origin, readonly=True)
+            place = self._place(message, spec)
+            _same_size("target", place.nbytes, "origin", _nbytes(message))
+            _combine(name, message, place)
+
+    def Get_accumulate(self, origin: Any, result: Any, target_rank: int, target: Any = None, op: Op = SUM) -> None:
+        """Read elements from the window, then combine others with them."""
+        name, spec = _operation(op), _target(target)
+        if self._reaches(target_rank):
+            message, answer = read_buffer(origin, readonly=True), read_buffer(result, readonly=False)
+            place = self._place(message, spec)
+            _same_size("result", _nbytes(answer), "target", place.nbytes)
+            if name != "NO_OP":  # which ignores the origin
+                _same_size("target", place.nbytes, "origin", _nbytes(message))
+            old = place.load()
+            _combine(name, message, place)
+            _write(answer, old)
+
+    def Fetch_and_op(self, origin: Any, result: Any, target_rank: int, target_disp: int = 0, op: Op = SUM) -> None:
+        """Read one element from the window, then combine another with it."""
+        name = _operation(op)
+        if self._reaches(target_rank):
+            message, answer = read_buffer(origin, readonly=True), read_buffer(result, readonly=False)
+            place = self._single(target_disp, origin=message, result=answer)
+            old = place.load()
+            _combine(name, message, place)
+            _write(answer, old)
+
+    def Compare_and_swap(self, origin: Any, compare: Any, result: Any, target_rank: int, target_disp: int = 0) -> None:
+        """Read one element from the window, and replace it if it is what it is compared with."""
+        if self._reaches(target_rank):
+            message, answer = read_buffer(origin, readonly=True), read_buffer(result, readonly=False)
+            expected = read_buffer(compare, readonly=True)
+            place = self._single(target_disp, origin=message, compare=expected, result=answer)
+            if any(run.basic.kind not in _COMPARABLE for run in place.typemap.runs):
+                raise error("ERR_TYPE", f"MPI_{place.typemap.name} cannot be compared: use an integer, logical or byte")
+            old = place.load()
+            if old == _octets(expected):
+                place.store(_octets(message))
+            _write(answer, old)
+
+    # ---- with requests ---------------------------------------------------------------------------------
+
+    def Rput(self, origin: Any, target_rank: int, target: Any = None) -> Request:
+        """As :meth:`Put` to a locked target; the request is complete."""
+        return self._requested(target_rank, lambda: self.Put(origin, target_rank, target))
+
+    def Rget(self, origin: Any, target_rank: int, target: Any = None) -> Request:
+        """As :meth:`Get` from a locked target; the request is complete."""
+        return self._requested(target_rank, lambda: self.Get(origin, target_rank, target))
+
+    def Raccumulate(self, origin: Any, target_rank: int, target: Any = None, op: Op = SUM) -> Request:
+        """As :meth:`Accumulate` on a locked target; the request is complete."""
+        return self._requested(target_rank, lambda: self.Accumulate(origin, target_rank, target, op))
+
+    def Rget_accumulate(self, origin: Any, result: Any, target_rank: int, target: Any = None, op: Op = SUM) -> Request:
+        """As :meth:`Get_accumulate` on a locked target; the request is complete."""
+        return self._requested(target_rank, lambda: self.Get_accumulate(origin, result, target_rank, target, op))
+
+    # ---- inside ----------------------------------------------------------------------------------------
+
+    def _requested(self, rank: int, call: Callable[[], None]) -> Request:
+        self._live().epochs.check_passive(rank)
+        call()
+        return null_send()
+
+    def _reaches(self, rank: int) -> bool:
+        """Whether there is anything to do: nothing is for PROC_NULL, whatever the buffers are."""
+        state = self._live()
+        state.check_rank(rank)
+        state.epochs.check_access(rank)
+        return rank != PROC_NULL
+
+    def _place(self, origin: UserBuffer, spec: tuple[int, int | None, Datatype | None]) -> Place:
+        disp, count, datatype = spec
+        chosen = origin.datatype if datatype is None else datatype
+        chosen._check_committed()
+        typemap = chosen.typemap
+        return self._live().place(disp, origin.count if count is None else count, typemap)
+
+    def _single(self, disp: int, **messages: UserBuffer) -> Place:
+        """The place of one element of the type that all messages have."""
+        for what, message in messages.items():
+            if message.count != 1:
+                raise ValueError(f"{what}: expecting a single element, got {message.count}")
+        datatype = messages["origin"].datatype
+        for what, message in messages.items():
+            if message.datatype != datatype:
+                raise ValueError(f"mismatch in origin and {what} MPI datatypes")
+        if not datatype.typemap.name:
+            raise error("ERR_TYPE", "a single element must be of a predefined datatype")
+        return self._live().place(disp, 1, datatype.typemap)
+
+
+def _target(spec: Any) -> tuple[int, int | None, Datatype | None]:
+    """Displacement, count and datatype; None for what is the origin's."""
+    if spec is None:
+        return 0, None, None
+    if hasattr(spec, "__index__"):
+        return int(spec.__index__()), None, None
+    if not isinstance(spec, (list, tuple)):
+        raise ValueError(f"target: expecting an integer or list/tuple, got {type(spec).__name__}")
+    if len(spec) > 3:
+        raise ValueError(f"target: expecting 3 items at most, got {len(spec)}")
+    items = [*spec, None, None, None][:3]
+    datatype = items[2]
+    if datatype is not None and not isinstance(datatype, Datatype):
+        datatype = Datatype.fromcode(datatype)
+    count = None if items[1] is None else int(items[1].__index__())
+    return 0 if items[0] is None else int(items[0].__index__()), count, datatype
+
+
+def _operation(op: Op) -> str:
+    name = op._predefined_name()
+    if name is None:
+        raise error("ERR_OP", "only predefined operations can accumulate into a window (MPI 4.1, 12.3.4)")
+    return name
+
+
+def _nbytes(message: UserBuffer) -> int:
+    return message.datatype.typemap.packed_size(message.count, external=False)
+
+
+def _octets(message: UserBuffer) -> bytes:
+    # A copy, since the buffer may be memory of the window.
+    typemap = message.datatype.typemap
+    return bytes(typemap.pack(message.view, message.offset, message.count, external=False))
+
+
+def _write(message: UserBuffer, octets: bytes) -> None:
+    message.datatype.typemap.unpack(octets, message.view, message.offset, message.count, external=False)
+
+
+def _same_size(what: str, found: int, other: str, expected: int) -> None:
+    if found != expected:
+        raise error("ERR_TRUNCATE", f"the {what} has {found} octets, the {other} {expected}: give both the same size")
+
+
+def _combine(name: str, origin: UserBuffer, place: Place) -> None:
+    if name == "NO_OP" or place.nbytes == 0:
+        return
+    element, other = _element(place.typemap), _element(origin.datatype.typemap)
+    if element.dtype != other.dtype:
+        raise error("ERR_TYPE", f"origin and target have different elements: MPI_{other.name} and MPI_{element.name}")
+    inoutvec = _array(place.load(), element)
+    predefined.apply(name, _array(_octets(origin), element), inoutvec, element)
+    place.store(bytes(element.pack(inoutvec.view(np.uint8).data, 0, len(inoutvec), external=False)))
+
+
+def _element(typemap: TypeMap) -> TypeMap:
+    """The predefined datatype that all of it consists of (MPI 4.1, 12.3.4)."""
+    if typemap.name:
+        return typemap
+    names = {run.basic.name for run in typemap.runs}
+    if len(names) != 1:
+        raise error("ERR_TYPE", "only elements of one predefined datatype can be accumulated: this one mixes several")
+    return NAMED[names.pop()]
+
+
+def _array(octets: bytes, element: TypeMap) -> Any:
+    """The elements with their gaps, to be changed."""
+    count = len(octets) // element.size
+    memory = memoryview(bytearray(count * element.extent))
+    element.unpack(octets, memory, 0, count, external=False)
+    return np.ndarray((count,), element.dtype, memory)

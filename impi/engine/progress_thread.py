@@ -1,0 +1,137 @@
+"""Blocking calls of the MPI library, and the thread that drives the engine while one of them lasts.
+
+A proc that blocks in its library serves no channel, and matches no local message: a job would deadlock where another
+proc waits for one of these before it makes its own call. So a helper thread looks at short intervals whether the
+program's thread is still in the call in which it was at the last look. Then the helper takes turns of the engine until
+the call returns. Calls that return at once never meet the helper; without calls the helper sleeps for good.
+
+The two threads share the engine without a lock in the common case: the program's thread touches the engine only while
+``_inside`` is false, the helper only while it is true and after it has said so (``_serving``). Each writes its own word
+before it reads the other's, which the interpreter's lock makes an order that both see.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from impi.engine.context import Context
+    from impi.engine.engine import Engine
+
+__all__ = ["ProgressThread"]
+
+_LOOK_S: Final = 1e-3
+"""Between two looks: a call that lasts less is served by its own end."""
+_NAP_S: Final = 20e-6
+"""First sleep between two turns of the engine; the next are longer, up to :data:`_LOOK_S`."""
+_PATIENCE: Final = 50
+"""Looks without any new call after which the helper sleeps until the next one."""
+
+
+class ProgressThread:
+    """The helper of one proc.
+
+    Args:
+        engine: of this proc.
+        failed: called in the helper, at its end, with an exception after which the job cannot go on.
+    """
+
+    __slots__ = (
+        "_asleep",
+        "_calls",
+        "_context",
+        "_engine",
+        "_failed",
+        "_inside",
+        "_serving",
+        "_thread",
+        "_turn",
+        "_wake",
+    )
+
+    def __init__(self, engine: Engine, failed: Callable[[Exception], None]) -> None:
+        self._engine = engine
+        self._failed = failed
+        self._inside = False
+        self._serving = False
+        self._context: Context | None = None
+        self._calls = 0
+        self._asleep = True
+        self._wake = threading.Semaphore(0)
+        self._turn = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    def around(self, context: Context, function: Callable[..., object]) -> Callable[..., None]:
+        """Return a blocking call of the library in which ``context`` takes part; it raises what ``function`` raises."""
+
+        def call(*args: object) -> None:
+            self._calls += 1
+            if self._asleep:
+                self._rouse()
+            self._context = context
+            self._inside = True
+            try:
+                function(*args)
+            finally:
+                self._inside = False
+                if self._serving:
+                    with self._turn:
+                        pass  # the helper's turn of the engine is over
+
+        return call
+
+    def _rouse(self) -> None:
+        self._asleep = False
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="impi progress", daemon=True)
+            self._thread.start()
+        else:
+            self._wake.release()
+
+    def _run(self) -> None:
+        try:
+            self._look()
+        except Exception as failure:  # nobody else can tell of it: the program's thread is in the library
+            self._failed(failure)
+
+    def _look(self) -> None:
+        seen, idle = 0, 0
+        while True:
+            time.sleep(_LOOK_S)
+            calls = self._calls
+            if calls != seen:
+                seen, idle = calls, 0
+            elif self._inside:
+                self._serve(calls)
+            elif (idle := idle + 1) >= _PATIENCE:
+                self._asleep, idle = True, 0
+                if self._calls == seen:  # else a call came while the word was written, and did not see it
+                    self._wake.acquire()
+                self._asleep = False
+
+    def _serve(self, call: int) -> None:
+        """Drive the engine until a call is over."""
+        nap = _NAP_S
+        while self._inside and self._calls == call:
+            with self._turn:
+                self._serving = True
+                try:
+                    moved = self._inside and self._take_turn()
+                finally:
+                    self._serving = False
+            nap = _NAP_S if moved else min(nap * 1.25, _LOOK_S)
+            self._engine.doze(nap)
+
+    def _take_turn(self) -> bool:
+        context = self._context
+        assert context is not None  # a call is under way
+        context.waiting += 1  # a message of this client may say that it fails
+        try:
+            moved = self._engine.progress()
+            context.faults.check()  # the library's call cannot be left
+        finally:
+            context.waiting -= 1
+        return moved
