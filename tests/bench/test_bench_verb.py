@@ -124,7 +124,7 @@ def test_mistakes_are_one_sentence(argv: list[str], words: str, capsys: pytest.C
     assert err.count("\n") == 1
 
 
-@pytest.mark.parametrize("name", ["IMPI_ZERO_COPY", "IMPI_SLOT", "IMPI_SPIN"])
+@pytest.mark.parametrize("name", ["IMPI_ZERO_COPY", "IMPI_SPIN"])
 def test_variables_that_are_none_are_refused(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -50,8 +50,8 @@ def test_client_with_nothing_chosen(called: list[Any]) -> None:
     [
         ("IMPI_SPIN", "1 ms", "IMPI_SPIN is the seconds that a wait spins before it blocks, from 0, not '1 ms'"),
         ("IMPI_ZERO_COPY", "abc", "IMPI_ZERO_COPY=abc is not a number of octets, such as 2048"),
-        ("IMPI_SLOT", "64K", "IMPI_SLOT=64K is not a number of octets, such as 262144"),
-        ("IMPI_SLOT", "9" * 5000, f"IMPI_SLOT={'9' * 80} is not a number of octets, such as 262144"),
+        ("IMPI_ZERO_COPY", "64K", "IMPI_ZERO_COPY=64K is not a number of octets, such as 2048"),
+        ("IMPI_ZERO_COPY", "9" * 5000, f"IMPI_ZERO_COPY={'9' * 80} is not a number of octets, such as 2048"),
     ],
 )
 def test_variables_of_the_procs_are_refused_before_they_start(
