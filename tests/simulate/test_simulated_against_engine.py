@@ -116,7 +116,7 @@ def sent_by_engines(shape: Shape, limits: Limits, operation: str, size: int) -> 
         running = CollectiveOperation(engine, context, algorithm, OctetCodec())
         engine.wait(lambda: running.done)
 
-    original, shorter = Transfer.send, Transfer.sender
+    original, shorter = Transfer.send, Transfer.short_sender
 
     def spy(machine: Transfer, dest: int, **how: Any) -> Any:
         sent[how["lsrank"], dest, how["tag"], sum(view.nbytes for view in how["views"])] += 1
@@ -135,7 +135,7 @@ def sent_by_engines(shape: Shape, limits: Limits, operation: str, size: int) -> 
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Transfer, "send", spy)
-        patch.setattr(Transfer, "sender", spies)
+        patch.setattr(Transfer, "short_sender", spies)
         run_job(job, program)
     return sent
 
