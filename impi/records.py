@@ -1,8 +1,8 @@
 """Small classes of named values, as :func:`dataclasses.dataclass` makes them, made in a tenth of the time.
 
 A rank makes dozens of such classes before its first message, and importing :mod:`dataclasses` takes as long as these
-together. So here is what the project uses of it, and no more. To :mod:`dataclasses` itself (``replace``, ``fields``,
-``asdict``) a record is a dataclass like any other.
+together. So this module has what the project uses of it, and no more. To :mod:`dataclasses` a record is no dataclass:
+:func:`replaced`, :func:`names_of` and :func:`values_of` stand for its ``replace``, ``fields`` and ``asdict``.
 """
 
 from __future__ import annotations
@@ -73,8 +73,6 @@ def _make(cls: C, kw_only: bool, frozen: bool, eq: bool) -> C:
         space.pop(name, None)
     space["__slots__"] = names
     space["__match_args__"] = () if kw_only else names
-    space["__dataclass_fields__"] = _Twin(defaults, kw_only=kw_only, frozen=frozen, eq=eq)
-    space["__dataclass_params__"] = _Twin(defaults, kw_only=kw_only, frozen=frozen, eq=eq)
     space.setdefault("__repr__", _repr)
     space["__reduce__"] = _reduce
     if eq:
@@ -108,33 +106,6 @@ def _init(cls: type, names: tuple[str, ...], defaults: dict[str, Any], *, kw_onl
     init: Callable[..., None] = known["__init__"]
     init.__qualname__ = f"{cls.__qualname__}.__init__"
     return init
-
-
-class _Twin:
-    """An attribute of the dataclass that would have been made; made when :mod:`dataclasses` asks for it."""
-
-    def __init__(self, defaults: dict[str, Any], **options: bool) -> None:
-        self._defaults = defaults
-        self._options = options
-        self._name = ""
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._name = name
-
-    def __get__(self, item: object, cls: type) -> Any:
-        import dataclasses
-
-        namespace: dict[str, Any] = {"__module__": cls.__module__, "__annotations__": {}}
-        for name in names_of(cls):
-            namespace["__annotations__"][name] = cls.__annotations__[name]
-            if name in self._defaults:
-                default = self._defaults[name]
-                is_fresh = isinstance(default, _Fresh)
-                namespace[name] = dataclasses.field(default_factory=default.make) if is_fresh else default
-        twin: type = dataclasses.dataclass(**self._options)(type(cls.__name__, (), namespace))
-        value = getattr(twin, self._name)
-        setattr(cls, self._name, value)
-        return value
 
 
 def _repr(self: Any) -> str:

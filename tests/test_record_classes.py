@@ -8,7 +8,6 @@ import pickle
 import pprint
 import subprocess
 import sys
-from collections.abc import Callable
 from typing import Any, ClassVar, Generic, TypeVar
 
 import pytest
@@ -92,14 +91,13 @@ def test_copies(given_: tuple[Any, ...]) -> None:
         assert other == place
         assert type(other) is Place
     assert replaced(place, b="other") == Place(place.a, "other", place.c)
-    assert dataclasses.replace(place, b="other") == replaced(place, b="other")
 
 
 @given(values)
 def test_as_a_dictionary(given_: tuple[Any, ...]) -> None:
     place = Place(given_[0], given_[1], (Place(1), [Place(2)], 3))
     twin = PlaceTwin(given_[0], given_[1], (PlaceTwin(1), [PlaceTwin(2)], 3))
-    assert values_of(place) == dataclasses.asdict(place) == dataclasses.asdict(twin)
+    assert values_of(place) == dataclasses.asdict(twin)
 
 
 @pytest.mark.parametrize("arguments", [(), (1, "b", (), 4)])
@@ -153,13 +151,9 @@ def test_in_a_match() -> None:
     assert names_of(Place) == names_of(Place(1)) == ("a", "b", "c")
 
 
-@pytest.mark.parametrize("cls", [Place, Bag, Named])
-def test_to_dataclasses_it_is_one(cls: type) -> None:
-    assert dataclasses.is_dataclass(cls)
-    assert [field.name for field in dataclasses.fields(cls)] == list(names_of(cls))
-    make: Callable[..., Any] = cls
-    item = make(b=5, a=1) if cls is not Bag else make(value=1)
-    assert pprint.pformat(item) == repr(item)
+def test_to_dataclasses_it_is_none() -> None:
+    assert not dataclasses.is_dataclass(Place)
+    assert pprint.pformat(Place(1)) == repr(Place(1))
 
 
 def test_making_them_loads_nothing() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import socket
 import struct
 import sys
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,14 +12,15 @@ from engine_world import MemoryVendor, make_job, run_job
 
 from impi.engine.engine import Engine
 from impi.engine.payload import BufferSource, BufferTarget, OctetSource, OctetTarget
+from impi.records import replaced
 from impi.semantics.datatype import NAMED
 from impi.semantics.derive import struct as make_struct
 from impi.wire.packets import HEADER_SIZE, unpack_header
 
 INT, DOUBLE, LONG, QUAD, BYTE = (NAMED[name] for name in ("INT", "DOUBLE", "LONG", "LONG_DOUBLE", "BYTE"))
 STRICT = make_job([1, 1])
-OURS = replace(STRICT, version=(0x494C4142, 2))
-NATIVE = replace(OURS, native=True)
+OURS = replaced(STRICT, version=(0x494C4142, 2))
+NATIVE = replaced(OURS, native=True)
 
 pytestmark = pytest.mark.skipif(sys.byteorder != "little", reason="only little-endian machines agree on their own form")
 
@@ -100,7 +100,7 @@ def test_values_come_back(job: object) -> None:
             assert memory[:4] == bytes(range(4)) and memory[4:8] == bytes(4) and memory[8:16] == bytes(range(8, 16))
         return results
 
-    job = replace(make_job([1, 2]), native=job is NATIVE)
+    job = replaced(make_job([1, 2]), native=job is NATIVE)
     remote = run_job(job, program)[1]
     own = np.dtype("l").itemsize * 2, np.dtype("g").itemsize * 2
     assert [native for _, native in remote] == list(own)

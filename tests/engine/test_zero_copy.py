@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import socket
 import threading
-from dataclasses import replace
 
 import pytest
 from engine_world import MemoryVendor, make_job, run_job
@@ -18,6 +17,7 @@ from impi.engine.operations import ReceiveOperation
 from impi.engine.payload import BufferSource, BufferTarget, OctetSource
 from impi.errors import UsageError
 from impi.job import Job
+from impi.records import replaced
 from impi.semantics.blocks import SHORTEST
 from impi.semantics.datatype import NAMED, TypeMap
 from impi.semantics.derive import hindexed, resized, struct, vector
@@ -63,7 +63,7 @@ def crossed(job: Job, shortest: int, typemap: TypeMap, count: int, limit: int) -
 )  # fmt: skip
 @settings(max_examples=60, deadline=None)
 def test_not_one_octet_on_the_wire_is_another(shape: str, count: int, datalen: int, native: bool, limit: int) -> None:
-    job = replace(make_job([1, 1], maxdatalen=datalen), native=native)
+    job = replaced(make_job([1, 1], maxdatalen=datalen), native=native)
     packed = crossed(job, NEVER, SHAPES[shape], count, limit)
     assert crossed(job, ALWAYS, SHAPES[shape], count, limit) == packed
     assert packed
@@ -74,7 +74,7 @@ class World:
 
     def __init__(self, typemap: TypeMap, count: int, *, native: bool = True, datalen: int = 64) -> None:
         self.typemap, self.count = typemap, count
-        self.job = replace(make_job([1, 1], maxdatalen=datalen), native=native)
+        self.job = replaced(make_job([1, 1], maxdatalen=datalen), native=native)
         low, high = typemap.span(0, count)
         self.offset, self.octets = -low, high - low
 
@@ -135,7 +135,7 @@ def test_nothing_is_packed_then(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_one_read_fills_many_blocks(spin_s: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever waits for this message alone reads all blocks at once, too, not one by one."""
     blocks = vector(150, 1000, 1500, BYTE)
-    job = replace(make_job([1, 1], maxdatalen=1 << 20), native=True)
+    job = replaced(make_job([1, 1], maxdatalen=1 << 20), native=True)
     written = threading.Event()
     reads = []
     received = Reader.received
@@ -190,7 +190,7 @@ def test_a_message_that_is_no_whole_element() -> None:
             engine.wait(lambda: receiving.done)
             return bytes(memory)
 
-        results.append(run_job(replace(make_job([1, 1]), native=True), program, shortest=shortest)[1])
+        results.append(run_job(replaced(make_job([1, 1]), native=True), program, shortest=shortest)[1])
     assert results[0] == results[1] != bytes(len(results[0]))
 
 

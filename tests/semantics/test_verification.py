@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from impi.records import replaced
 from impi.semantics.constants import ERROR_CLASSES, PROC_NULL, ROOT
 from impi.semantics.verification import Call, check, explain
 
@@ -18,7 +18,7 @@ def calls(function: str, size: int = 3, **same: Any) -> list[Call]:
 
 def but(given: Sequence[Call], rank: int, **other: Any) -> list[Call]:
     """One of them says something else."""
-    return [replace(call, **other) if call.rank == rank else call for call in given]
+    return [replaced(call, **other) if call.rank == rank else call for call in given]
 
 
 def said(given: Sequence[Call]) -> list[str]:
@@ -116,7 +116,7 @@ def test_in_place_is_for_the_root_only(function: str) -> None:
 )
 def test_in_place_consistency(function: str) -> None:
     upper = function.upper()
-    all_in_place = [replace(call, in_place=True) for call in RIGHT[function]]
+    all_in_place = [replaced(call, in_place=True) for call in RIGHT[function]]
     assert check(all_in_place) == []
     assert said(but(RIGHT[function], 2, in_place=True)) == [
         f"VERIFY {upper}(2): MPI_IN_PLACE inconsistent with no MPI_IN_PLACE of 0"
@@ -132,7 +132,7 @@ def test_op_consistency(function: str) -> None:
     assert said(but(RIGHT[function], 1, op="MPI_MAX")) == [
         f"VERIFY {upper}(1): op MPI_MAX inconsistent with op MPI_SUM of 0"
     ]
-    typed = [replace(call, datatype="int32") for call in RIGHT[function]]
+    typed = [replaced(call, datatype="int32") for call in RIGHT[function]]
     assert said(but(typed, 1, datatype="float32")) == [
         f"VERIFY {upper}(1): datatype float32 inconsistent with datatype int32 of 0"
     ]
@@ -300,14 +300,14 @@ def test_right_calls_between_two_groups() -> None:
 
 def test_roots_between_two_groups() -> None:
     right = between("MPI_Bcast", 1, {"send": [8]}, {"recv": [8]})
-    wrong = [replace(call, root=0) if (call.group, call.rank) == (1, 2) else call for call in right]
+    wrong = [replaced(call, root=0) if (call.group, call.rank) == (1, 2) else call for call in right]
     assert said(wrong) == ["VERIFY MPI_BCAST(2): root 0 inconsistent with root 1 of 0"]
-    wrong = [replace(call, root=ROOT) if (call.group, call.rank) == (0, 0) else call for call in right]
+    wrong = [replaced(call, root=ROOT) if (call.group, call.rank) == (0, 0) else call for call in right]
     assert said(wrong) == ["VERIFY MPI_BCAST(0): root MPI_ROOT inconsistent with root 1 of 0 of the remote group"]
-    wrong = [replace(call, root=PROC_NULL) if call.group == 0 else call for call in right]
+    wrong = [replaced(call, root=PROC_NULL) if call.group == 0 else call for call in right]
     assert said(wrong) == ["VERIFY MPI_BCAST(1): root MPI_PROC_NULL inconsistent with root 1 of 0 of the remote group"]
     # Where nobody takes part, nothing goes wrong.
-    assert check([replace(call, root=PROC_NULL) for call in right]) == []
+    assert check([replaced(call, root=PROC_NULL) for call in right]) == []
 
 
 def test_sizes_between_two_groups() -> None:
@@ -321,7 +321,7 @@ def test_sizes_between_two_groups() -> None:
 
 def test_calls_of_two_groups() -> None:
     given = [
-        replace(call, function="MPI_Bcast") if call.group else call for call in between("MPI_Barrier", None, {}, {})
+        replaced(call, function="MPI_Bcast") if call.group else call for call in between("MPI_Barrier", None, {}, {})
     ]
     assert said(given) == [
         f"VERIFY MPI_BCAST({r}): call inconsistent with call to MPI_Barrier by 0 of the remote group" for r in range(3)
@@ -350,7 +350,7 @@ def test_sizes_of_objects_are_nobody_elses_affair() -> None:
 def test_forms_that_do_not_block_have_the_same_rules(form: str, function: str) -> None:
     other = form.format(function.removeprefix("MPI_"))
     other = "MPI_I" + other[5:].lower() if form.startswith("MPI_I") else other
-    given = [replace(call, function=other) for call in RIGHT[function]]
+    given = [replaced(call, function=other) for call in RIGHT[function]]
     assert check(given) == []
     if RIGHT[function][0].root is not None:
         assert said(but(given, 2, root=2)) == [f"VERIFY {other.upper()}(2): root 2 inconsistent with root 1 of 0"]

@@ -7,13 +7,13 @@ packet, except for what is an implementation's own: request ids, sequence number
 
 import re
 from collections import defaultdict, deque
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from transfer_wiring import drain, feed, make_job, packets
 
 from impi.job import Job
+from impi.records import replaced
 from impi.transfer import Arrived, Incoming, Transfer
 from impi.wire.packets import Header, PacketType, pack_header
 
@@ -35,7 +35,7 @@ def recorded_job(case: str) -> Job:
         pids=[int(pid) for pid in pids[0].split(",")],
         addresses=[bytes.fromhex(address) for address in addresses[0]],
     )
-    return replace(job, tag_ub=2**31 - 1)
+    return replaced(job, tag_ub=2**31 - 1)
 
 
 def timeline(case: str) -> list[tuple[int, Header, bytes]]:

@@ -6,7 +6,6 @@ import socket
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from itertools import combinations
 from typing import Any, NoReturn
 
@@ -15,6 +14,7 @@ from impi.agent.serve import run
 from impi.engine.engine import Engine
 from impi.job import Host, Job, Proc
 from impi.quirks import Quirks
+from impi.records import replaced
 from impi.semantics.blocks import SHORTEST
 from impi.wire import addresses
 
@@ -150,8 +150,8 @@ def make_job(clients: Sequence[int], **facts: Any) -> Job:
 
 def gather_hosts(job: Job, hosts: Sequence[Sequence[int]]) -> Job:
     """The same job, but with these ranks in each host; in ascending order."""
-    procs = [replace(job.procs[rank], host=index) for index, ranks in enumerate(hosts) for rank in ranks]
-    return replace(
+    procs = [replaced(job.procs[rank], host=index) for index, ranks in enumerate(hosts) for rank in ranks]
+    return replaced(
         job,
         procs=tuple(procs),
         hosts=tuple(

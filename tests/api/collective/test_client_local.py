@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,6 +20,7 @@ from impi.engine.engine import Engine
 from impi.engine.payload import OctetSource, OctetTarget
 from impi.engine.progress_thread import ProgressThread
 from impi.job import LONG8_VERSION
+from impi.records import replaced
 from impi.semantics.constants import ERROR_CLASSES
 from impi.semantics.errors import MPIException
 
@@ -55,7 +55,7 @@ def run(
         native: Any = home.shadow and home.shadow.native
         return program(engine, world, ClientLocal(engine, home, native, ProgressThread(engine, failed or print)))
 
-    return run_job(replace(make_job(clients, maxdatalen=1024), version=LONG8_VERSION), proc)
+    return run_job(replaced(make_job(clients, maxdatalen=1024), version=LONG8_VERSION), proc)
 
 
 def error_class(call: Callable[[], object]) -> str:
