@@ -26,7 +26,7 @@ from impi.engine.waiting import spin_asked
 from impi.errors import LaunchError, UsageError
 from impi.launch.prefix import find
 from impi.plotting import check_file, check_plot
-from impi.simulate.units import parse_size
+from impi.units import parse_size
 from impi.vendors import VENDORS
 
 __all__ = ["bench"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import re
 import threading
 from collections.abc import Iterable
 from typing import Final
@@ -14,12 +13,11 @@ from impi.testbed.cell import Cell
 from impi.testbed.labs import SavedLab, free_name, list_labs, save_lab, way_in
 from impi.testbed.runner import Backend, Lab
 from impi.testbed.verdict import Verdict
+from impi.units import parse_span
 
 __all__ = ["LEAST_TTL_S", "Keeping", "add_replace", "add_ttl", "check_health", "replaced", "seconds"]
 
 LEAST_TTL_S: Final = 10.0
-_UNITS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_TIME: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)([smhd])")
 
 
 def add_replace(verb: argparse.ArgumentParser) -> None:
@@ -45,11 +43,13 @@ def add_ttl(verb: argparse.ArgumentParser, default: str) -> None:
 
 def seconds(option: str, text: str, *, least: float = 0.0) -> float:
     """The seconds of ``90s``, ``15m``, ``2h`` or ``1d``; UsageError: it is no such text."""
-    match = _TIME.fullmatch(text)
-    if match is None or float(match[1]) * _UNITS[match[2]] < least:
-        more = f", {least:g}s or more" if least else ""
-        raise UsageError(f"{option} {text}: write a number and its unit, such as 90s, 15m, 2h or 1d{more}")
-    return float(match[1]) * _UNITS[match[2]]
+    try:
+        value = parse_span(text)
+    except UsageError as error:
+        raise UsageError(f"{option} {text}: {error.message}") from None
+    if value < least:
+        raise UsageError(f"{option} {text}: give {least:g}s or more")
+    return value
 
 
 def replaced(options: argparse.Namespace, backend: Backend) -> Backend:

@@ -23,7 +23,7 @@ from impi.simulate.plots import draw, draw_comparison
 from impi.simulate.report import COLLECTIVE_HEAD, STARTUP_HEAD, CollectiveRow, StartupRow, as_json
 from impi.simulate.shape import HOSTS, HostKind, Limits, Shape, parse_shape, spread
 from impi.simulate.startup import start_up
-from impi.simulate.units import parse_rate, parse_size, parse_time, show_rate, show_time
+from impi.units import parse_rate, parse_size, parse_time, show_rate, show_time
 
 __all__ = ["add_simulate"]
 

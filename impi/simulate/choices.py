@@ -9,7 +9,7 @@ from typing import Final
 from impi.decisions import ALGORITHMS, Decisions, Rule
 from impi.errors import UsageError
 from impi.job import ALTERNATIVES, REPRODUCIBLE
-from impi.simulate.units import parse_size
+from impi.units import parse_size
 
 __all__ = ["CHOICES", "SPECIFIED", "Choices", "parse_choices"]
 

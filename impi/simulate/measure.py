@@ -17,7 +17,7 @@ from impi.simulate.drive import Driver
 from impi.simulate.network import Network, Tier
 from impi.simulate.shape import DEFAULT_LIMITS, Shape
 from impi.simulate.startup import exchange_once, start_up
-from impi.simulate.units import SECOND, show_time
+from impi.units import SECOND, show_time
 
 __all__ = ["MEASURABLE", "Compared", "Comparison", "check_comparable", "compare", "fit", "fit_sleepers", "run_probe"]
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from impi.simulate.units import SECOND
+from impi.units import SECOND
 
 __all__ = ["Network", "Tier", "wire_time"]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from impi.plotting import pyplot, save_plot
 from impi.simulate.measure import Comparison
 from impi.simulate.report import CollectiveRow, StartupRow
-from impi.simulate.units import SECOND
+from impi.units import SECOND
 
 __all__ = ["draw", "draw_comparison"]
 

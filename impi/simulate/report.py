@@ -11,7 +11,7 @@ from impi.simulate.drive import Outcome
 from impi.simulate.network import Network
 from impi.simulate.shape import HostKind, Limits, Shape
 from impi.simulate.startup import StartUp
-from impi.simulate.units import SECOND, show_size, show_time
+from impi.units import SECOND, show_size, show_time
 
 __all__ = ["COLLECTIVE_HEAD", "STARTUP_HEAD", "CollectiveRow", "StartupRow", "as_json"]
 

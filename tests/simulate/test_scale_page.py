@@ -12,7 +12,7 @@ import pytest
 
 from impi.cli.impi import main
 from impi.simulate.shape import DEFAULT_LIMITS
-from impi.simulate.units import SECOND, show_time
+from impi.units import SECOND, show_time
 
 PAGE = (Path(__file__).parent.parent.parent / "examples" / "scale" / "README.md").read_text()
 COMMANDS = re.findall(r"^ +impi (simulate [^#\n]+?) +# (.+)$", PAGE, re.MULTILINE)

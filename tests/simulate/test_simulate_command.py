@@ -13,7 +13,7 @@ from impi.errors import LaunchError
 from impi.simulate.catalogue import OPERATIONS
 from impi.simulate.measure import fit, fit_sleepers, run_probe
 from impi.simulate.shape import parse_shape
-from impi.simulate.units import SECOND
+from impi.units import SECOND
 
 
 def test_a_table_and_the_same_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

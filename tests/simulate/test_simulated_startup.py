@@ -9,12 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from simulate_world import SHAPES, US, network
 
-from impi.errors import UsageError
 from impi.simulate import startup
 from impi.simulate.dance import dance_by_formula, dance_by_steps
 from impi.simulate.shape import HOSTS, Limits, Shape, parse_shape, spread
 from impi.simulate.startup import start_up
-from impi.simulate.units import parse_rate, parse_size, parse_time, show_size, show_time
 
 KINDS = st.sampled_from(HOSTS)
 
@@ -63,34 +61,3 @@ def test_fewer_hosts_dance_less() -> None:
     dances = {kind: start_up(shape, network(), kind).dance for kind in HOSTS}
     assert [dances[kind].connections for kind in HOSTS] == [64, 4, 1]
     assert [dances[kind].most for kind in HOSTS] == [8, 2, 1]
-
-
-@pytest.mark.parametrize(
-    ("parse", "text", "value"),
-    [
-        (parse_time, "50us", 50 * US),
-        (parse_time, "1.5 ms", 1500 * US),
-        (parse_time, "0", 0),
-        (parse_rate, "1.25GB/s", 1_250_000_000),
-        (parse_rate, "10Gbit/s", 1_250_000_000),
-        (parse_size, "64K", 65536),
-        (parse_size, "64KB", 64000),
-        (parse_size, "7", 7),
-    ],
-)
-def test_units(parse: Any, text: str, value: int) -> None:
-    assert parse(text) == value
-
-
-@pytest.mark.parametrize(
-    ("parse", "text"),
-    [(parse_time, "50"), (parse_time, "-1us"), (parse_rate, "0B/s"), (parse_rate, "1GB"), (parse_size, "1e3")],
-)
-def test_what_is_no_unit_is_said(parse: Any, text: str) -> None:
-    with pytest.raises(UsageError, match=r"such as|at least"):
-        parse(text)
-
-
-def test_shown_with_three_digits() -> None:
-    assert [show_time(t) for t in (5, 1250 * 10**3, 99 * US, 2 * 10**14)] == ["5 ps", "1.25 us", "99.0 us", "200 s"]
-    assert show_size(1_280_000_000) == "1.28 GB"

@@ -1,4 +1,4 @@
-"""Times, sizes and rates as users write them, and back; the simulator counts in picoseconds and octets."""
+"""Times, sizes and rates as users write them, and back."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from typing import Final
 
 from impi.errors import UsageError
 
-__all__ = ["SECOND", "parse_rate", "parse_size", "parse_time", "show_rate", "show_size", "show_time"]
+__all__ = ["SECOND", "parse_rate", "parse_size", "parse_span", "parse_time", "show_rate", "show_size", "show_time"]
 
 SECOND: Final = 10**12
 """Picoseconds in a second."""
 
 _NUMBER: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z/]*)", re.ASCII)
 _TIMES: Final = {"s": SECOND, "ms": 10**9, "us": 10**6, "ns": 10**3, "ps": 1}
+_SPANS: Final = {"s": SECOND, "m": 60 * SECOND, "h": 3600 * SECOND, "d": 86400 * SECOND}
 _SIZES: Final = {
     "": 1,
     "B": 1,
@@ -41,6 +42,11 @@ _RATES: Final = {
 def parse_time(text: str) -> int:
     """Picoseconds in ``50us``; a plain 0 needs no unit. Raises UsageError."""
     return 0 if text == "0" else _parse(text, "a time", _TIMES, "50us")
+
+
+def parse_span(text: str) -> float:
+    """Seconds in ``90s``, ``15m``, ``2h`` or ``1d``. Raises UsageError."""
+    return _parse(text, "a span of time", _SPANS, "90s") / SECOND
 
 
 def parse_size(text: str) -> int:
@@ -75,7 +81,7 @@ def show_size(octets: int) -> str:
 
 
 def show_rate(octets: int) -> str:
-    """As :func:`show_size`, a second; 0 is no limit."""
+    """Three digits and a decimal unit a second; 0 is no limit."""
     return f"{show_size(octets)}/s" if octets else "no limit"
 
 
