@@ -22,7 +22,8 @@ from impi.launch.interrupts import Interrupts
 from impi.launch.net import peer_name, set_options, show_endpoint
 from impi.launch.program import Command
 from impi.records import record
-from impi.startup import (
+from impi.startup.auth import find_credentials, none_warning, parse_preference
+from impi.startup.server import (
     AuthenticatedByNone,
     ClientFinished,
     ClientJoined,
@@ -32,9 +33,6 @@ from impi.startup import (
     JobStarted,
     ServerEvent,
     ServerMachine,
-    find_credentials,
-    none_warning,
-    parse_preference,
 )
 from impi.vendors.interfaces import outgoing_address
 

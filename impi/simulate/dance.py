@@ -15,7 +15,7 @@ from typing import Final
 from impi.job import Job
 from impi.simulate.clock import Clock
 from impi.simulate.network import Network
-from impi.startup import Connect, check_rank, dance_steps, encode_rank
+from impi.startup.dance import Connect, check_rank, dance_steps, encode_rank
 
 __all__ = ["BACKLOG", "Dance", "dance", "dance_by_formula", "dance_by_steps"]
 

@@ -11,8 +11,8 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 from impi.collectives import Layout
 from impi.errors import UsageError
 from impi.job import LONG8_VERSION, Host, Job, Proc
-from impi.startup import DEFAULT_ACKMARK, DEFAULT_DATALEN, DEFAULT_HIWATER, MAX_CLIENTS
 from impi.startup.agree import DEFAULT_MAXLINEAR, DEFAULT_XSIZE
+from impi.startup.facts import DEFAULT_ACKMARK, DEFAULT_DATALEN, DEFAULT_HIWATER, MAX_CLIENTS
 
 __all__ = [
     "DEFAULT_LIMITS",

@@ -19,18 +19,10 @@ from impi.simulate.local import phase_times
 from impi.simulate.network import Network, Tier
 from impi.simulate.shape import DEFAULT_LIMITS, HostKind, Limits, Shape, address
 from impi.simulate.values import Extent
-from impi.startup import (
-    ClientFacts,
-    ClientMachine,
-    Credentials,
-    HostFacts,
-    JobStarted,
-    Joined,
-    Method,
-    Negotiated,
-    ProcFacts,
-    ServerMachine,
-)
+from impi.startup.auth import Credentials, Method
+from impi.startup.client import ClientMachine, Joined, Negotiated
+from impi.startup.facts import ClientFacts, HostFacts, ProcFacts
+from impi.startup.server import JobStarted, ServerMachine
 from impi.wire import Command, encode_command
 
 __all__ = ["StartUp", "exchange_once", "start_up"]

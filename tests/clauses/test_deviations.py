@@ -14,18 +14,10 @@ import pytest
 
 from impi.engine.mesh import connect_hosts, listen
 from impi.job import Host, Job, Proc
-from impi.startup import (
-    STRICT_VERSIONS,
-    ClientFacts,
-    ClientMachine,
-    Credentials,
-    HostFacts,
-    Joined,
-    Method,
-    Negotiated,
-    ProcFacts,
-    ServerMachine,
-)
+from impi.startup.auth import Credentials, Method
+from impi.startup.client import STRICT_VERSIONS, ClientMachine, Joined, Negotiated
+from impi.startup.facts import ClientFacts, HostFacts, ProcFacts
+from impi.startup.server import ServerMachine
 from impi.transfer import Arrived, Incoming, Transfer
 from impi.wire import addresses
 

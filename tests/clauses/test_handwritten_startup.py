@@ -7,22 +7,11 @@ import pytest
 from handwritten import Section
 
 from impi.errors import StartupError
-from impi.startup import (
-    ALL_VERSIONS,
-    STRICT_VERSIONS,
-    ClientFacts,
-    ClientMachine,
-    Credentials,
-    HostFacts,
-    JobOver,
-    Joined,
-    Method,
-    Negotiated,
-    ProcFacts,
-    ServerEvent,
-    ServerMachine,
-    agree_on_version,
-)
+from impi.startup.agree import agree_on_version
+from impi.startup.auth import Credentials, Method
+from impi.startup.client import ALL_VERSIONS, STRICT_VERSIONS, ClientMachine, Joined, Negotiated
+from impi.startup.facts import ClientFacts, HostFacts, ProcFacts
+from impi.startup.server import JobOver, ServerEvent, ServerMachine
 from impi.wire import addresses
 
 BOTH = Credentials((Method.KEY, Method.NONE), 5678)

@@ -11,16 +11,9 @@ import pytest
 
 from impi.errors import JobError, PeerError, Truncated
 from impi.job import Host, Job, Proc
-from impi.startup import (
-    STRICT_VERSIONS,
-    ClientFinished,
-    ClientMachine,
-    ConnectionRefused,
-    Credentials,
-    JobFailed,
-    Method,
-    ServerMachine,
-)
+from impi.startup.auth import Credentials, Method
+from impi.startup.client import STRICT_VERSIONS, ClientMachine
+from impi.startup.server import ClientFinished, ConnectionRefused, JobFailed, ServerMachine
 from impi.transfer import Arrived, Event, Transfer
 from impi.wire import addresses
 

@@ -14,8 +14,8 @@ from random import Random
 from impi.job import Job
 from impi.semantics.constants import ANY_SOURCE, ANY_TAG
 from impi.semantics.matching import Matcher
-from impi.startup import ClientFacts, HostFacts, ProcFacts, agree_on_job
-from impi.startup.facts import encode_facts, encode_versions
+from impi.startup.agree import agree_on_job
+from impi.startup.facts import ClientFacts, HostFacts, ProcFacts, encode_facts, encode_versions
 from impi.transfer import Arrived, Incoming, Outgoing, Transfer
 from impi.wire import Label
 

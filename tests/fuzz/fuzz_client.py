@@ -9,18 +9,9 @@ from random import Random
 from fuzz_run import Crash, Octets, without_numbers
 
 from impi.errors import PeerError, StartupError
-from impi.startup import (
-    ALL_VERSIONS,
-    STRICT_VERSIONS,
-    ClientFacts,
-    ClientMachine,
-    Credentials,
-    HostFacts,
-    Joined,
-    Method,
-    ProcFacts,
-)
-from impi.startup.facts import encode_facts, encode_versions
+from impi.startup.auth import Credentials, Method
+from impi.startup.client import ALL_VERSIONS, STRICT_VERSIONS, ClientMachine, Joined
+from impi.startup.facts import ClientFacts, HostFacts, ProcFacts, encode_facts, encode_versions
 
 __all__ = ["play"]
 

@@ -8,7 +8,8 @@ from random import Random
 
 from fuzz_run import Crash, Octets, without_numbers
 
-from impi.startup import ConnectionRefused, Credentials, JobFailed, Method, ServerMachine
+from impi.startup.auth import Credentials, Method
+from impi.startup.server import ConnectionRefused, JobFailed, ServerMachine
 
 __all__ = ["play"]
 

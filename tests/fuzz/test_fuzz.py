@@ -9,7 +9,7 @@ import fuzz_run
 import fuzz_server
 import pytest
 
-from impi.startup import ServerMachine
+from impi.startup.server import ServerMachine
 from impi.transfer import Transfer
 
 TARGETS = {"server": fuzz_server.play, "client": fuzz_client.play, "host": fuzz_host.play}

@@ -13,7 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 from impi.job import Job
 from impi.launch.rendezvous import Rendezvous
 from impi.launch.server import ServerOptions, run_server
-from impi.startup import ClientEvent, ClientFacts, HostFacts, ProcFacts
+from impi.startup.client import ClientEvent
+from impi.startup.facts import ClientFacts, HostFacts, ProcFacts
 from impi.wire import addresses
 
 __all__ = ["DEADLINE_S", "NO_AUTH", "ServerThread", "facts_of", "negotiate_all", "step"]

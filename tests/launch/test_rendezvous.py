@@ -9,7 +9,7 @@ from server_thread import DEADLINE_S, NO_AUTH, ServerThread, facts_of, negotiate
 
 from impi.errors import JobError, LocalProtocolError, PeerError, StartupError, UsageError
 from impi.launch.rendezvous import Rendezvous
-from impi.startup import STRICT_VERSIONS, Joined, Negotiated
+from impi.startup.client import STRICT_VERSIONS, Joined, Negotiated
 
 
 def free_port() -> int:

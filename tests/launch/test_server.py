@@ -13,7 +13,7 @@ from server_thread import DEADLINE_S, NO_AUTH, ServerThread, facts_of, negotiate
 from impi.errors import StartupError
 from impi.job import Job
 from impi.launch.server import ServerOptions, run_server
-from impi.startup import Joined
+from impi.startup.client import Joined
 from impi.wire import MAX_PAYLOAD, Command, encode_command
 
 JOIN_NONE = encode_command(Command.AUTH, b"\0\0\0\1") + encode_command(Command.IMPI, bytes(4))

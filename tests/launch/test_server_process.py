@@ -13,7 +13,7 @@ from server_thread import DEADLINE_S, NO_AUTH, facts_of, negotiate_all, step
 
 from impi.launch.net import parse_endpoint, show_endpoint
 from impi.launch.rendezvous import Rendezvous
-from impi.startup import Joined
+from impi.startup.client import Joined
 from impi.wire import Command, encode_command
 
 PROGRAM = """

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from impi.startup import ClientFacts, HostFacts, ProcFacts
+from impi.startup.facts import ClientFacts, HostFacts, ProcFacts
 from impi.wire import addresses
 
 

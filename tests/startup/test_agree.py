@@ -7,8 +7,8 @@ import pytest
 
 from impi.errors import LocalProtocolError, StartupError, UsageError
 from impi.job import LONG8_VERSION
-from impi.startup import ClientFacts, HostFacts, ProcFacts, agree_on_job, agree_on_version
-from impi.startup.facts import encode_facts, encode_versions
+from impi.startup.agree import agree_on_job, agree_on_version
+from impi.startup.facts import ClientFacts, HostFacts, ProcFacts, encode_facts, encode_versions
 from impi.wire import Label, addresses
 
 Maker = Callable[..., ClientFacts]

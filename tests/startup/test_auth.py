@@ -5,8 +5,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from impi.errors import UsageError
-from impi.startup import Credentials, Method, find_credentials, none_warning, parse_key, parse_preference
-from impi.startup.auth import choose_method, decode_mask, encode_mask
+from impi.startup.auth import (
+    Credentials,
+    Method,
+    choose_method,
+    decode_mask,
+    encode_mask,
+    find_credentials,
+    none_warning,
+    parse_key,
+    parse_preference,
+)
 
 NONE, KEY = Method.NONE, Method.KEY
 

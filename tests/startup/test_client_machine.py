@@ -9,21 +9,10 @@ from hypothesis import strategies as st
 
 from impi.errors import ImpiError, JobError, LocalProtocolError, PeerError, StartupError, UsageError
 from impi.job import ALTERNATIVES, STRICT_VERSION, TUNED_VERSION
-from impi.startup import (
-    ALL_VERSIONS,
-    STRICT_VERSIONS,
-    ClientEvent,
-    ClientFacts,
-    ClientMachine,
-    Credentials,
-    HostFacts,
-    Joined,
-    Method,
-    Negotiated,
-    ProcFacts,
-    ServerMachine,
-)
-from impi.startup.facts import encode_facts, encode_versions
+from impi.startup.auth import Credentials, Method
+from impi.startup.client import ALL_VERSIONS, STRICT_VERSIONS, ClientEvent, ClientMachine, Joined, Negotiated
+from impi.startup.facts import ClientFacts, HostFacts, ProcFacts, encode_facts, encode_versions
+from impi.startup.server import ServerMachine
 from impi.wire import Command, Label, OwnLabel, encode_command
 
 NONE = Credentials((Method.NONE,))

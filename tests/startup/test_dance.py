@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from impi.errors import PeerError, Truncated
 from impi.job import Host, Job
-from impi.startup import Accept, Connect, check_rank, dance_steps, encode_rank
+from impi.startup.dance import Accept, Connect, check_rank, dance_steps, encode_rank
 
 
 def job_of(shape: list[int]) -> Job:

@@ -12,8 +12,8 @@ from test_tables import ALL_VERSIONS, CHAIN, NONE, Heard, Versions, broadcast, h
 from impi.errors import LocalProtocolError, PeerError
 from impi.job import LONG8_VERSION, STRICT_VERSION, TUNED_VERSION, Job
 from impi.semantics import representation
-from impi.startup import STRICT_VERSIONS, ClientFacts, ClientMachine, Negotiated
-from impi.startup.facts import encode_facts, encode_versions
+from impi.startup.client import STRICT_VERSIONS, ClientMachine, Negotiated
+from impi.startup.facts import ClientFacts, encode_facts, encode_versions
 from impi.wire import Command, Label, OwnLabel, encode_command
 
 X86 = bytes([1, 8, 16, 64])

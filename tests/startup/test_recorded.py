@@ -6,24 +6,18 @@ from pathlib import Path
 import pytest
 
 from impi.job import STRICT_VERSION, Job
-from impi.startup import (
-    STRICT_VERSIONS,
+from impi.startup.auth import Credentials, Method, encode_mask
+from impi.startup.client import STRICT_VERSIONS, ClientMachine, Negotiated
+from impi.startup.facts import ClientFacts, HostFacts, ProcFacts
+from impi.startup.server import (
     AuthenticatedByNone,
-    ClientFacts,
     ClientFinished,
     ClientJoined,
-    ClientMachine,
-    Credentials,
-    HostFacts,
     JobOver,
     JobStarted,
-    Method,
-    Negotiated,
-    ProcFacts,
     ServerEvent,
     ServerMachine,
 )
-from impi.startup.auth import encode_mask
 from impi.wire import CommandReader, Label, addresses, encode_command
 
 VECTORS = Path(__file__).parent.parent / "vectors"

@@ -8,16 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from impi.errors import UsageError
-from impi.startup import (
+from impi.startup.auth import Credentials, Method
+from impi.startup.server import (
     AuthenticatedByNone,
     ClientFinished,
     ClientJoined,
     ConnectionRefused,
-    Credentials,
     JobFailed,
     JobOver,
     JobStarted,
-    Method,
     ServerEvent,
     ServerMachine,
 )

@@ -8,19 +8,11 @@ import pytest
 from impi.decisions import Decisions, Rule
 from impi.errors import PeerError, StartupError
 from impi.job import LONG8_VERSION, REPRODUCIBLE, STRICT_VERSION, TUNED_VERSION, Job
-from impi.startup import (
-    ALL_VERSIONS,
-    STRICT_VERSIONS,
-    ClientFacts,
-    ClientMachine,
-    Credentials,
-    Joined,
-    Method,
-    Negotiated,
-    ServerMachine,
-)
+from impi.startup.auth import Credentials, Method
 from impi.startup.choices import encode_decisions
-from impi.startup.facts import encode_facts, encode_versions
+from impi.startup.client import ALL_VERSIONS, STRICT_VERSIONS, ClientMachine, Joined, Negotiated
+from impi.startup.facts import ClientFacts, encode_facts, encode_versions
+from impi.startup.server import ServerMachine
 from impi.wire import Command, CommandReader, Label, OwnLabel, encode_command
 
 NONE = Credentials((Method.NONE,))
