@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Protocol
 
-from impi.engine.direct import DirectTarget
+from impi.engine.payload import DirectTarget
 from impi.records import record
 from impi.semantics.constants import ANY_SOURCE
 from impi.semantics.errors import MPIException

@@ -12,7 +12,16 @@ from impi.semantics.blocks import SHORTEST
 from impi.semantics.datatype import TypeMap
 from impi.semantics.errors import error
 
-__all__ = ["BufferSource", "BufferTarget", "OctetSource", "OctetTarget", "Source", "Target"]
+__all__ = [
+    "BufferSource",
+    "BufferTarget",
+    "DirectSource",
+    "DirectTarget",
+    "OctetSource",
+    "OctetTarget",
+    "Source",
+    "Target",
+]
 
 
 class Source(Protocol):
@@ -59,6 +68,8 @@ class Target(Protocol):
 class OctetSource:
     """Octets that are the same in every form: pickles, packed data."""
 
+    __slots__ = ("_view", "count")
+
     def __init__(self, data: bytes | bytearray | memoryview) -> None:
         self._view = memoryview(data).cast("B")
         self.count = 0
@@ -93,6 +104,44 @@ class OctetTarget:
 
     def finish(self, nbytes: int, count: int, *, external: bool) -> None:
         """Nothing to do: octets need no conversion."""
+
+    def native_size(self, nbytes: int, *, external: bool) -> int:
+        """As many."""
+        return nbytes
+
+
+class DirectSource(OctetSource):
+    """The user's memory (format ``B``) as elements of one octet (MPI_BYTE)."""
+
+    __slots__ = ()
+
+    def __init__(self, view: memoryview) -> None:
+        self._view = view
+        self.count = len(view)
+
+
+class DirectTarget:
+    """Room in the user's memory (format ``B``) for elements of one octet (MPI_BYTE)."""
+
+    __slots__ = ("view",)
+
+    def __init__(self, view: memoryview) -> None:
+        self.view = view
+
+    def capacity(self, *, external: bool) -> int:
+        """All of the memory."""
+        return len(self.view)
+
+    def landing(self, nbytes: int, *, external: bool) -> memoryview:
+        """Its beginning."""
+        return self.view[:nbytes]
+
+    def places(self, nbytes: int, *, external: bool, shortest: int = SHORTEST) -> list[memoryview] | None:
+        """None: one is enough."""
+        return None
+
+    def finish(self, nbytes: int, count: int, *, external: bool) -> None:
+        """Nothing to do: the octets are where they belong."""
 
     def native_size(self, nbytes: int, *, external: bool) -> int:
         """As many."""

@@ -1,4 +1,4 @@
-"""Blocking collectives of a communicator inside one client: those of its MPI library, on the program's memory.
+"""Blocking collectives of a communicator inside one client, as calls of its MPI library on the program's memory.
 
 The choice depends on nothing but the communicator, the operation, and what MPI makes equal at all members (the
 reduction and its datatype), so all members make the same call. A call that lasts is accompanied by the engine's
@@ -86,25 +86,23 @@ class ClientLocal(Strategy):
         counter, unpacking = self._native.counter, self._specs.unpacking
 
         def run(comm: Any, *args: Any) -> None:
+            begun = False
             try:
                 if collectives or not faults.calm:
                     self._settle()
                 translated = translate(*args)
                 if not faults.calm:
                     faults.expect()
+                if translated is not None:
+                    begun = True
+                    faults.begun += 1
+                    counter.messages += 1
+                    call(*translated)
             except Exception as failure:
-                self._refuse(name, failure, comm._owner)
-                raise
+                raise self._failed(name, failure, comm._owner, begun) from None
             if translated is None:
                 getattr(BY_MESSAGES, name)(comm, *args)
-                return
-            faults.begun += 1
-            counter.messages += 1
-            try:
-                call(*translated)
-            except Exception as failure:
-                raise self._failed(name, failure, comm._owner) from None
-            if unpacking:
+            elif unpacking:
                 self._unpack(name, comm._owner)
 
         return run
@@ -127,9 +125,12 @@ class ClientLocal(Strategy):
         if isinstance(failure, ImpiError | MPIException):
             failed(failure, owner, name)
 
-    def _failed(self, name: str, failure: Exception, owner: Owner | None) -> Exception:
-        """What the program is to see of a failure of the library, or of the library's mpi4py."""
+    def _failed(self, name: str, failure: Exception, owner: Owner | None, begun: bool) -> Exception:
+        """Return the exception of the program; ``begun``: the library, or its mpi4py, has raised ``failure``."""
         self._specs.unpacking.clear()
+        if not begun:
+            self._refuse(name, failure, owner)
+            return failure
         ours = self._native.translated(failure) if isinstance(failure, self._native.failure) else None
         if ours is None or ours.error_class in _NOTHING_BEGUN:
             self._faults.begun -= 1

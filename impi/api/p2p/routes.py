@@ -22,9 +22,9 @@ from impi.api.types import marshalling
 from impi.api.types.buffers import UserBuffer, read
 from impi.collectives.tags import REDUCE_TAG
 from impi.engine.context import Context
-from impi.engine.direct import DirectSource, DirectTarget
 from impi.engine.engine import Engine
 from impi.engine.operations import SENT, ReceiveOperation, SendOperation
+from impi.engine.payload import DirectSource, DirectTarget
 from impi.semantics.constants import ANY_TAG, PROC_NULL
 from impi.semantics.errors import error
 
