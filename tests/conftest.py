@@ -92,7 +92,8 @@ def _end(process: subprocess.Popen[str], deadline_s: float = DEADLINE_S) -> Ende
 def run_job() -> Callable[..., JobResult]:
     """``run_job(argv, ["mpich:2", "pure:2"], options={0: [...]})``: a real job over loopback.
 
-    ``through`` may give client 0 another address than the server's.
+    ``through`` may give client 0 another address than the server's. Where no client ``joins``, the server would wait
+    for ever, and is ended once the clients have.
     """
 
     def run(
@@ -105,6 +106,7 @@ def run_job() -> Callable[..., JobResult]:
         argv_of: dict[int, Sequence[str]] | None = None,
         through: Callable[[str], str] | None = None,
         deadline_s: float = DEADLINE_S,
+        joins: bool = True,
     ) -> JobResult:
         for client in clients:
             need_vendor(client.partition(":")[0])
@@ -121,6 +123,8 @@ def run_job() -> Callable[..., JobResult]:
             there = through(where) if through and rank == 0 else where
             started.append(_impirun(["-client", str(rank), there, "-np", np, "--vendor", vendor, *more, *program], env))
         ends = tuple(_end(process, deadline_s) for process in started)
+        if not joins:
+            server.terminate()
         return JobResult(_end(server), ends)
 
     return run

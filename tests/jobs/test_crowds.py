@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pairs import pairs
 
 PROGRAM = str(Path(__file__).parent / "programs" / "crowd.py")
 
@@ -14,11 +15,15 @@ PROGRAM = str(Path(__file__).parent / "programs" / "crowd.py")
 @pytest.mark.slow
 @pytest.mark.parametrize(
     # Who waits for a proc under the same library asks that a thousand times a second: 2 % where nothing else runs.
-    ("clients", "share"),
-    [(["pure:4", "pure:4"], 0.05), (["mpich:3", "openmpi:3", "pure:2"], 0.1)],
-    ids=["pure", "libraries"],
+    ("clients", "share", "spin"),
+    pairs(
+        [
+            pytest.param(["pure:4", "pure:4"], 0.05, id="pure"),
+            pytest.param(["mpich:3", "openmpi:3", "pure:2"], 0.1, id="libraries"),
+        ],
+        [pytest.param("", id="learns"), pytest.param("0", id="blocks")],
+    ),
 )
-@pytest.mark.parametrize("spin", ["", "0"], ids=["learns", "blocks"])
 def test_all_move_and_who_waits_sleeps(
     clients: list[str], share: float, spin: str, run_job: Callable[..., Any]
 ) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from pairs import pairs
 
 PROGRAM = str(Path(__file__).parent / "programs" / "local_phases.py")
 MISTAKES = str(Path(__file__).parent / "programs" / "client_local_mistakes.py")
@@ -23,8 +24,7 @@ def test_phases_are_the_library_s(clients: list[str], run_job: Callable[..., obj
     assert result.out == "all right\n"  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("options", [[], ["--external32"], ["--impi-version", "0.0"]], ids=["", "external32", "0.0"])
-@pytest.mark.parametrize("clients", JOBS, ids="+".join)
+@pytest.mark.parametrize(("clients", "options"), pairs(JOBS, [[], ["--external32"], ["--impi-version", "0.0"]]))
 def test_every_route_and_form_of_a_buffer_is_right(
     clients: list[str], options: list[str], run_job: Callable[..., object]
 ) -> None:

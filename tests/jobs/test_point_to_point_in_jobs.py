@@ -19,7 +19,7 @@ def proposals(*each: str) -> Options:
 @pytest.mark.parametrize(
     ("clients", "options", "datalen", "tag_ub"),
     [
-        pytest.param(["mpich:2", "openmpi:2"], {}, DEFAULT_DATALEN, 0, id="mpich+openmpi"),
+        pytest.param(["mpich:2", "openmpi:2"], {}, DEFAULT_DATALEN, 0, id="mpich+openmpi", marks=pytest.mark.proof),
         pytest.param(["pure:2", "mpich:2", "openmpi:1"], {}, DEFAULT_DATALEN, 0, id="pure+mpich+openmpi"),
         pytest.param(["openmpi:1", "pure:2"], {1: ["--datalen", "1"]}, 1, 0, id="datalen 1"),
         pytest.param(

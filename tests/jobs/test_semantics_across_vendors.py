@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from pairs import pairs
 
 PROGRAM = str(Path(__file__).parent / "programs" / "semantics.py")
 TIGHT = ["--datalen", "1000", "--hiwater", "1", "--ackmark", "1"]
@@ -14,21 +15,18 @@ QUIRKS = [*STRICT, "--peer-quirks", "little-endian,reduce-on-p2p"]
 OTHERS = ["--collectives", "scatter=masters,allgatherv=gathervs,alltoall=masters"]
 
 
-@pytest.mark.parametrize("hosts", ["proc", "node", "client"])
-@pytest.mark.parametrize(
-    ("clients", "options"),
-    [
-        pytest.param(["mpich:2", "openmpi:2"], {}, id="mpich+openmpi"),
-        pytest.param(["pure:2", "mpich:1"], {0: STRICT}, id="pure(0.0)+mpich"),
-        pytest.param(["openmpi:1", "pure:2", "mpich:2"], {}, id="openmpi+pure+mpich"),
-        pytest.param(["pure:1"] * 6, {}, id="six clients: trees"),
-        pytest.param(["pure:2", "pure:2"], {0: TIGHT, 1: TIGHT}, id="tight flow control"),
-        pytest.param(["pure:2", "mpich:2", "openmpi:1"], dict.fromkeys(range(3), QUIRKS), id="peers like LAM"),
-        pytest.param(
-            ["pure:2", "mpich:1", "openmpi:2"], dict.fromkeys(range(3), OTHERS), id="other readings"
-        ),
-    ],
-)  # fmt: skip
+JOBS = [
+    pytest.param(["mpich:2", "openmpi:2"], {}, id="mpich+openmpi"),
+    pytest.param(["pure:2", "mpich:1"], {0: STRICT}, id="pure(0.0)+mpich"),
+    pytest.param(["openmpi:1", "pure:2", "mpich:2"], {}, id="openmpi+pure+mpich"),
+    pytest.param(["pure:1"] * 6, {}, id="six clients: trees"),
+    pytest.param(["pure:2", "mpich:2", "openmpi:1"], dict.fromkeys(range(3), QUIRKS), id="peers like LAM"),
+    pytest.param(["pure:2", "mpich:1", "openmpi:2"], dict.fromkeys(range(3), OTHERS), id="other readings"),
+    pytest.param(["pure:2", "pure:2"], {0: TIGHT, 1: TIGHT}, id="tight flow control"),
+]
+
+
+@pytest.mark.parametrize(("clients", "options", "hosts"), pairs(JOBS, ["proc", "node", "client"]))
 def test_semantics(
     clients: list[str], options: dict[int, list[str]], hosts: str, run_job: Callable[..., object]
 ) -> None:

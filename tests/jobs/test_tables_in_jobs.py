@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pairs import pairs
 
 from impi.decisions import ALGORITHMS, FORMAT
 
@@ -33,8 +34,7 @@ def table(folder: Path, decisions: dict[str, list[dict[str, Any]]]) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize("forced", FORCED)
-@pytest.mark.parametrize("clients", [["mpich:2", "openmpi:1", "pure:1"], ["pure:1"] * 5], ids="+".join)
+@pytest.mark.parametrize(("forced", "clients"), pairs([*FORCED], [["mpich:2", "openmpi:1", "pure:1"], ["pure:1"] * 5]))
 def test_every_algorithm(forced: str, clients: list[str], tmp_path: Path, run_job: Callable[..., Any]) -> None:
     path = table(tmp_path, FORCED[forced])
     result = run_job([TUNED, "tuned"], clients, options={0: ["--tuning", path]})
@@ -81,8 +81,10 @@ def bits(run_job: Callable[..., Any], clients: list[str], options: list[str]) ->
     [
         (["pure:2"], ["mpich:1", "pure:1"]),
         (["mpich:3"], ["pure:1", "openmpi:2"], ["pure:1", "mpich:1", "openmpi:1"]),
-        (["openmpi:4"], ["pure:2", "mpich:2"], ["pure:1", "mpich:3"], ["pure:1"] * 4),
-        (["pure:5"], ["mpich:2", "openmpi:2", "pure:1"]),
+        pytest.param(
+            (["openmpi:4"], ["pure:2", "mpich:2"], ["pure:1", "mpich:3"], ["pure:1"] * 4), marks=pytest.mark.proof
+        ),
+        pytest.param((["pure:5"], ["mpich:2", "openmpi:2", "pure:1"]), marks=pytest.mark.proof),
     ],
     ids=["2", "3", "4", "5"],
 )
