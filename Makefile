@@ -1,13 +1,15 @@
 # Every verb is one line; the work is in ci/*.sh and in impi itself.
 .DEFAULT_GOAL := help
-.PHONY: help interop test lint compat bench coverage clauses fuzz clean
+.PHONY: help interop test proofs lint compat bench coverage clauses fuzz clean
 
 help:     ## show these verbs
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' Makefile
 interop:  ## build what is needed and run every vendor pair; prints the matrix
 	@ci/venv.sh lab && ci/vendors.sh && .venv/bin/impilab run $(ARGS)
-test:     ## run the tests (needs no engine)
+test:     ## run the tests, in 5 minutes (needs no engine)
 	@ci/venv.sh dev && ci/vendors.sh && .venv/bin/python -m pytest -n auto $(ARGS)
+proofs:   ## run what takes longer: labs of containers, real hangs, storms, all pairs of vendors
+	@ci/venv.sh dev && ci/vendors.sh && .venv/bin/python -m pytest -n auto -m proof $(ARGS)
 lint:     ## ruff, mypy --strict, import-linter
 	@ci/venv.sh dev && ci/lint.sh
 compat:   ## mpi4py's own test suite on jobs of several vendors, beside what each makes of it alone
