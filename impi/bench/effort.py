@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from impi.bench.experiment import Line
-from impi.bench.jobs import Alone, Client, Imp, Job, Raw
 from impi.bench.rows import Bound
+from impi.bench.timed_jobs import Alone, Client, Imp, Job, Raw
 
 __all__ = ["COLLECTIVES", "INSIDE", "LONG", "SPIN_S", "Effort", "Pair", "across", "against", "calls", "listed", "own"]
 

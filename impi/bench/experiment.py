@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
 
-from impi.bench.jobs import Job, Results
 from impi.bench.rows import Bound, Row
+from impi.bench.timed_jobs import Job, Results
 from impi.errors import LaunchError
 
 __all__ = ["Experiment", "Line", "run"]

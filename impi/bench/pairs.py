@@ -7,8 +7,8 @@ from typing import Final
 
 from impi.bench.effort import INSIDE, LONG, SPIN_S, Effort, Pair, across, against, calls, listed, own
 from impi.bench.experiment import Experiment, Line
-from impi.bench.jobs import Alone, Client, Imp, Raw
 from impi.bench.rows import Bound, at_least, at_most
+from impi.bench.timed_jobs import Alone, Client, Imp, Raw
 
 __all__ = ["bandwidth", "bidirectional", "blocked", "latency", "local", "local_only", "rate"]
 

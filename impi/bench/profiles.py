@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from impi.bench.experiment import Experiment
-from impi.bench.jobs import Imp
+from impi.bench.timed_jobs import Imp
 from impi.errors import LaunchError, UsageError
 from impi.launch.program import ROOT
 

@@ -13,11 +13,11 @@ from typing import Final
 
 import impi.dissect
 from impi.dissect.capture import merge_views
-from impi.dissect.jobs import ObservedJob, observe
+from impi.dissect.job_finder import ObservedJob, observe
 from impi.dissect.pcap import Segment, read_pcap
 from impi.dissect.pcapng import MAGIC, split_pcapng
 from impi.dissect.raw import StreamName, name_stream, observe_streams
-from impi.dissect.records import Record, records, wrong
+from impi.dissect.record_list import Record, records, wrong
 from impi.dissect.selection import Condition, parse_conditions, satisfies
 from impi.dissect.summary import summarize
 from impi.dissect.tcp import Connection, reassemble

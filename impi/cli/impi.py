@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, NoReturn
 
 from impi import __version__
-from impi.cli.benchoptions import BENCH_ENDING, add_bench
+from impi.cli.bench.flags import BENCH_ENDING, add_bench
 from impi.cli.decode import add_decode
 from impi.cli.ending import Ending
 from impi.cli.tune import add_tune

@@ -13,21 +13,21 @@ from typing import Final, NoReturn
 
 from impi import __version__
 from impi.cli.ending import Ending
-from impi.cli.labclean import CLEAN_EPILOG, add_clean
-from impi.cli.labexpect import EXPECT_EPILOG, add_expect
-from impi.cli.labplan import add_plan
-from impi.cli.labplay import add_play
-from impi.cli.labrepro import REPRO_ENDING, REPRO_EPILOG, UNTESTED, add_repro
-from impi.cli.labrun import add_run, resumed
-from impi.cli.labselect import CLUSTERS, RUNS, SELECTORS, add_backend
+from impi.cli.lab.clean import CLEAN_EPILOG, add_clean
+from impi.cli.lab.expect import EXPECT_EPILOG, add_expect
+from impi.cli.lab.plan import add_plan
+from impi.cli.lab.play import add_play
+from impi.cli.lab.repro import REPRO_ENDING, REPRO_EPILOG, UNTESTED, add_repro
+from impi.cli.lab.run import add_run, resumed
+from impi.cli.lab.select import CLUSTERS, RUNS, SELECTORS, add_backend
 from impi.errors import UsageError
 from impi.testbed.backends import choose_backend
 from impi.testbed.cases import CASES, TAGS
-from impi.testbed.cell import VENDORS
-from impi.testbed.clusters import list_clusters
-from impi.testbed.matrix import NothingSelected
-from impi.testbed.results import list_runs
-from impi.testbed.runner import Backend, Finding
+from impi.testbed.lab.interface import Backend, Finding
+from impi.testbed.lab.parties import VENDORS
+from impi.testbed.plan.clusters import list_clusters
+from impi.testbed.plan.matrix import NothingSelected
+from impi.testbed.report.results import list_runs
 
 __all__ = ["main"]
 

@@ -14,15 +14,15 @@ from rich.table import Table
 from impi.decisions import Decisions
 from impi.errors import UsageError
 from impi.plotting import check_file, check_plot
+from impi.simulate.agreed_algorithms import CHOICES, parse_choices
 from impi.simulate.catalogue import OPERATIONS, Case, check_size, simulate
-from impi.simulate.choices import CHOICES, parse_choices
 from impi.simulate.drive import Driver
-from impi.simulate.measure import MEASURABLE, check_comparable, compare
 from impi.simulate.network import Network, Tier
 from impi.simulate.plots import draw, draw_comparison
-from impi.simulate.report import COLLECTIVE_HEAD, STARTUP_HEAD, CollectiveRow, StartupRow, as_json
+from impi.simulate.real_job import MEASURABLE, check_comparable, compare
+from impi.simulate.result_rows import COLLECTIVE_HEAD, STARTUP_HEAD, CollectiveRow, StartupRow, as_json
 from impi.simulate.shape import HOSTS, HostKind, Limits, Shape, parse_shape, spread
-from impi.simulate.startup import start_up
+from impi.simulate.virtual_startup import start_up
 from impi.units import parse_rate, parse_size, parse_time, show_rate, show_time
 
 __all__ = ["add_simulate"]

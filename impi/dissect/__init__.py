@@ -10,14 +10,14 @@ file is the dissector for Wireshark.
 from __future__ import annotations
 
 from impi.dissect.capture import Dissection, dissect
-from impi.dissect.channel import Channel, Crossed, Packet, decode_channel, messages
-from impi.dissect.jobs import Observation, ObservedJob, observe
-from impi.dissect.layout import Layout, WireHost, WireProc
+from impi.dissect.host_channel import Channel, Crossed, Packet, decode_channel, messages
+from impi.dissect.job_finder import Observation, ObservedJob, observe
+from impi.dissect.participants import Layout, WireHost, WireProc
 from impi.dissect.pcap import Datagram, Segment, read_pcap
 from impi.dissect.pending import Credit, Sent, Standing, standing
 from impi.dissect.problem import Problem
 from impi.dissect.raw import observe_streams
-from impi.dissect.records import Record, records
+from impi.dissect.record_list import Record, records
 from impi.dissect.startup import Conversation, Note, decode_startup
 from impi.dissect.tcp import Connection, Stream, reassemble
 from impi.dissect.timeline import Event, events, timeline

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from impi.dissect.channel import Channel, Crossed, decode_channel, messages
-from impi.dissect.layout import Layout
+from impi.dissect.host_channel import Channel, Crossed, decode_channel, messages
+from impi.dissect.participants import Layout
 from impi.dissect.pcap import Segment, read_pcap
 from impi.dissect.startup import Conversation, decode_startup, learn_layout
 from impi.dissect.tcp import Connection, reassemble

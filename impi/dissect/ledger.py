@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from impi.dissect.channel import Packet
-from impi.dissect.layout import Layout, show_address
+from impi.dissect.host_channel import Packet
+from impi.dissect.participants import Layout, show_address
 
 __all__ = ["Fault", "Ledger", "PairAccount", "in_order"]
 

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from impi.dissect.capture import Dissection
-from impi.dissect.channel import Channel, Crossed, messages
-from impi.dissect.layout import Layout
+from impi.dissect.host_channel import Channel, Crossed, messages
 from impi.dissect.ledger import Ledger, in_order
+from impi.dissect.participants import Layout
 
 __all__ = ["Credit", "Sent", "Standing", "numbers", "standing"]
 

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from impi.dissect.channel import decode_channel
-from impi.dissect.jobs import ObservedJob, seems_channel
+from impi.dissect.host_channel import decode_channel
+from impi.dissect.job_finder import ObservedJob, seems_channel
 from impi.dissect.ledger import in_order
 from impi.dissect.startup import Conversation, Note, decode_startup, learn_layout
 from impi.dissect.tcp import Connection, Stream

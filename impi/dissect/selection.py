@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from impi.dissect.records import FIELDS, Value
+from impi.dissect.record_list import FIELDS, Value
 from impi.errors import UsageError
 
 __all__ = ["Condition", "parse_conditions", "satisfies"]

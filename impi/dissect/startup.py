@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from impi.dissect.layout import Layout, WireHost, WireProc
+from impi.dissect.participants import Layout, WireHost, WireProc
 from impi.dissect.problem import Problem
 from impi.dissect.tcp import Connection, Stream
 

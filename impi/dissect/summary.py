@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from impi.dissect.jobs import ObservedJob
-from impi.dissect.layout import Layout, show_address
+from impi.dissect.job_finder import ObservedJob
 from impi.dissect.ledger import Ledger, PairAccount, in_order
-from impi.dissect.records import Record, wrong
+from impi.dissect.participants import Layout, show_address
+from impi.dissect.record_list import Record, wrong
 
 __all__ = ["PairCount", "Summary", "summarize"]
 

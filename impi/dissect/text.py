@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from impi.dissect.records import FIELDS, Record, Value
+from impi.dissect.record_list import FIELDS, Record, Value
 
 __all__ = ["as_line", "as_object"]
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from impi.dissect.capture import Dissection
-from impi.dissect.channel import Channel
-from impi.dissect.layout import Layout, show_address
+from impi.dissect.host_channel import Channel
+from impi.dissect.participants import Layout, show_address
 from impi.dissect.pending import numbers
 from impi.dissect.startup import Conversation
 from impi.dissect.tcp import Connection

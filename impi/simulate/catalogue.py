@@ -14,7 +14,7 @@ from impi.api.collective.algorithms import Within
 from impi.collectives import Algorithm, Elements, Reduction, is_short
 from impi.errors import UsageError
 from impi.job import LONG8_VERSION, REPRODUCIBLE, Job
-from impi.simulate.choices import SPECIFIED, Choices
+from impi.simulate.agreed_algorithms import SPECIFIED, Choices
 from impi.simulate.drive import Driver, Outcome
 from impi.simulate.shape import Limits, Shape
 from impi.simulate.values import Blank, Extent, Same, Zeros, nbytes
@@ -45,7 +45,7 @@ class Case:
     chosen: Choices = SPECIFIED
 
     def algorithm(self, clients: int) -> str:
-        """What was chosen for it, as :func:`impi.simulate.choices.parse_choices` reads it; "" for nothing."""
+        """What was chosen for it, as :func:`impi.simulate.agreed_algorithms.parse_choices` reads it; "" for nothing."""
         return self.chosen.algorithm(self.operation, clients, self.size)
 
 

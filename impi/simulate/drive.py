@@ -18,11 +18,11 @@ from impi.collectives import Algorithm, Local, Recv, Send, Step
 from impi.simulate.clock import Clock
 from impi.simulate.counted import CountedTransport
 from impi.simulate.fabric import Fabric, Parcel, Traffic
-from impi.simulate.local import phase_times, phase_values
+from impi.simulate.local_phases import phase_times, phase_values
 from impi.simulate.messages import Message, Transport
 from impi.simulate.network import Network, wire_time
-from impi.simulate.packets import PacketTransport
 from impi.simulate.shape import DEFAULT_LIMITS, HostKind, Limits, Shape
+from impi.simulate.transfer_machines import PacketTransport
 from impi.simulate.values import nbytes
 
 __all__ = ["Deadlock", "Driver", "Outcome", "Program", "TransportKind"]

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from impi.plotting import pyplot, save_plot
-from impi.simulate.measure import Comparison
-from impi.simulate.report import CollectiveRow, StartupRow
+from impi.simulate.real_job import Comparison
+from impi.simulate.result_rows import CollectiveRow, StartupRow
 from impi.units import SECOND
 
 __all__ = ["draw", "draw_comparison"]

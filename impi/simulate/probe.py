@@ -1,6 +1,6 @@
 """A program for ``impirun``: what messages, collectives and start-up take in a real job; rank 0 prints it as JSON.
 
-Run by :mod:`impi.simulate.measure` as ``probe TIMES NAMES SIZES``; without a name only start-up is measured. All
+Run by :mod:`impi.simulate.real_job` as ``probe TIMES NAMES SIZES``; without a name only start-up is measured. All
 processes are on one machine and have one clock. Data are octets (MPI_SIGNED_CHAR), so that nothing is converted. All
 are awake, and the lowest tenth of times counts: sleeping, waking, and what else the machine does is not in the model.
 Start-up alone sleeps and wakes.

@@ -20,10 +20,10 @@ from pathlib import Path
 import pytest
 
 from impi.testbed.backends import choose_backend
-from impi.testbed.cell import parse_parties
-from impi.testbed.jobs import JobEnded, run_job
-from impi.testbed.runner import Backend, Lab
-from impi.testbed.topology import parse_topology
+from impi.testbed.lab.interface import Backend, Lab
+from impi.testbed.lab.job_commands import JobEnded, run_job
+from impi.testbed.lab.lab_topology import parse_topology
+from impi.testbed.lab.parties import parse_parties
 
 __all__ = ["TestLab", "impi_lab", "pytest_addoption"]
 

@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from impi.bench.compare import compare
-from impi.bench.jobs import Client, Imp
-from impi.bench.report import Report, load, machine, save
 from impi.bench.rows import Row, at_most
-from impi.cli.bench import _warn_if_busy
+from impi.bench.run_file import Report, load, machine, save
+from impi.bench.timed_jobs import Client, Imp
+from impi.cli.bench.verb import _warn_if_busy
 from impi.cli.impi import main
 from impi.errors import LaunchError
 

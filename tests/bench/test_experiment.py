@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import pytest
 
-from impi.bench.catalogue import MEASURES, experiments
 from impi.bench.effort import Effort
 from impi.bench.experiment import Experiment, Line, run
-from impi.bench.jobs import Alone, Imp, _undisturbed
 from impi.bench.rows import at_most
+from impi.bench.suite import MEASURES, experiments
+from impi.bench.timed_jobs import Alone, Imp, _undisturbed
 from impi.errors import LaunchError
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from impi.bench.catalogue import SIZED, experiments
 from impi.bench.effort import COLLECTIVES, INSIDE, Effort
 from impi.bench.experiment import Experiment
+from impi.bench.suite import SIZED, experiments
 from impi.cli.impi import main
 
 PROGRAMS = Path(__file__).parents[2] / "impi" / "bench" / "programs"

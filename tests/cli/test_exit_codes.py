@@ -5,17 +5,14 @@ from __future__ import annotations
 import errno
 import os
 import signal
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "testbed"))
 from forge import FakeBackend
 
 from impi.cli.impilab import main
-from impi.testbed.runner import Finding
+from impi.testbed.lab.interface import Finding
 
 RING = "p2p.ring/mpich+openmpi/1x2+1x2"
 ROW = '[[expect]]\ncells = "{}"\nresult = "fail"\nissue = "https://tracker.example/1"\nuntil = {}\n'

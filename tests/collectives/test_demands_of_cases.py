@@ -7,9 +7,9 @@ from collective_simulator import run
 
 from impi.collectives import Fixed, Layout, gather
 from impi.testbed.cases.collectives import _gathered
+from impi.testbed.lab.lab_topology import parse_topology
+from impi.testbed.lab.roster import Roster
 from impi.testbed.programs.payload import octets
-from impi.testbed.roster import Roster
-from impi.testbed.topology import parse_topology
 
 TOPOLOGIES = ("1x2+1x2", "1x1+1x3+1x2", "+".join(["1x1"] * 4), "1x2+1x1+1x1+1x2+1x1", "+".join(["1x2", "1x1"] * 5))
 

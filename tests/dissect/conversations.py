@@ -8,8 +8,8 @@ from pathlib import Path
 
 from pcapmaker import ACK, FIN, SYN, PcapMaker
 
-from impi.dissect.channel import PACKET_TYPES, Packet
-from impi.dissect.layout import Layout, WireHost, WireProc
+from impi.dissect.host_channel import PACKET_TYPES, Packet
+from impi.dissect.participants import Layout, WireHost, WireProc
 from impi.dissect.raw import StreamName, name_stream, observe_streams
 
 VECTORS = Path(__file__).parent.parent / "vectors"

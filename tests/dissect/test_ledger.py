@@ -6,7 +6,7 @@ import pytest
 from conversations import BY_HAND, by_hand, layout, packet
 
 from impi.dissect import Connection, Packet, Stream, decode_channel
-from impi.dissect.channel import PACKET_TYPES
+from impi.dissect.host_channel import PACKET_TYPES
 from impi.dissect.ledger import Ledger, in_order
 
 LIMITS = {"maxdatalen": 16, "ackmark": 2, "hiwater": 4, "tag_ub": 40000}

@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 from tshark import by_lua
 
-from impi.dissect.channel import PACKET_TYPES
-from impi.dissect.jobs import ObservedJob, observe
+from impi.dissect.host_channel import PACKET_TYPES
+from impi.dissect.job_finder import ObservedJob, observe
 from impi.dissect.pcap import Datagram, Segment, read_pcap
-from impi.dissect.records import Record, records, wrong
+from impi.dissect.record_list import Record, records, wrong
 from impi.dissect.tcp import reassemble
 from impi.dissect.text import as_line
 

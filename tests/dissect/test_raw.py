@@ -7,7 +7,7 @@ from conversations import CASES, by_hand, octets, streams
 
 from impi.dissect.ledger import Ledger
 from impi.dissect.raw import StreamName, name_stream, observe_streams
-from impi.dissect.records import records, wrong
+from impi.dissect.record_list import records, wrong
 
 
 @pytest.mark.parametrize("case", CASES)

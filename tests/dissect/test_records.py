@@ -10,10 +10,10 @@ import pytest
 from conversations import OURS, PEER, Talk, add_channel, add_job, add_startup, header, job_pcap, octets, streams
 from pcapmaker import PcapMaker
 
-from impi.dissect.jobs import ObservedJob, observe
+from impi.dissect.job_finder import ObservedJob, observe
 from impi.dissect.pcap import Segment, read_pcap
 from impi.dissect.raw import StreamName, observe_streams
-from impi.dissect.records import FIELDS, Record, records, wrong
+from impi.dissect.record_list import FIELDS, Record, records, wrong
 from impi.dissect.tcp import reassemble
 from impi.dissect.text import as_line, as_object
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from conversations import BY_HAND
 
-from impi.dissect.jobs import ObservedJob
+from impi.dissect.job_finder import ObservedJob
 from impi.dissect.raw import StreamName, observe_streams
-from impi.dissect.records import records, wrong
+from impi.dissect.record_list import records, wrong
 
 NAMES = sorted(f.stem for f in BY_HAND.glob("*.txt") if "[to all]" in f.read_text())
 

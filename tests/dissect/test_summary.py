@@ -2,10 +2,10 @@ from __future__ import annotations
 
 from conversations import CASES, job_pcap, streams
 
-from impi.dissect.jobs import ObservedJob, observe
+from impi.dissect.job_finder import ObservedJob, observe
 from impi.dissect.pcap import Segment, read_pcap
 from impi.dissect.raw import observe_streams
-from impi.dissect.records import records
+from impi.dissect.record_list import records
 from impi.dissect.summary import Summary, summarize
 
 

@@ -13,10 +13,10 @@ import pytest
 from conversations import BY_HAND, CASES, HOSTS, Talk, by_hand, h_port, job_pcap, octets, streams
 from tshark import Row, by_lua, frames, run_tshark
 
-from impi.dissect.jobs import observe
+from impi.dissect.job_finder import observe
 from impi.dissect.pcap import Segment, read_pcap
 from impi.dissect.raw import observe_streams
-from impi.dissect.records import records, wrong
+from impi.dissect.record_list import records, wrong
 from impi.dissect.startup import LABELS
 from impi.dissect.tcp import reassemble
 from impi.wire import HEADER_SIZE, CommandReader, Header, Label, PacketType, unpack_header

@@ -11,7 +11,7 @@ from impi.cli.impi import main
 from impi.decisions import Decisions, Rule
 from impi.errors import LaunchError
 from impi.simulate.catalogue import OPERATIONS
-from impi.simulate.measure import fit, fit_sleepers, run_probe
+from impi.simulate.real_job import fit, fit_sleepers, run_probe
 from impi.simulate.shape import parse_shape
 from impi.units import SECOND
 
@@ -173,6 +173,6 @@ def test_start_up_alone(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_what_the_job_says_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("impi.simulate.measure._PROBE", "impi.simulate.nothing")
+    monkeypatch.setattr("impi.simulate.real_job._PROBE", "impi.simulate.nothing")
     with pytest.raises(LaunchError, match=r"job to compare with failed; it said: .*nothing"):
         run_probe(parse_shape("1x1+1x1"), ["barrier"], [8], 1)

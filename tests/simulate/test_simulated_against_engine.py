@@ -40,8 +40,8 @@ from impi.collectives import (
 from impi.collectives import reduce as reduce_
 from impi.engine.collective import CollectiveOperation, OctetCodec
 from impi.engine.engine import Engine
+from impi.simulate.agreed_algorithms import SPECIFIED, parse_choices
 from impi.simulate.catalogue import Case, simulate
-from impi.simulate.choices import SPECIFIED, parse_choices
 from impi.simulate.messages import Message
 from impi.simulate.shape import Limits, Shape
 from impi.transfer import Transfer

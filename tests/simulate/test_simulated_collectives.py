@@ -15,8 +15,8 @@ from simulate_world import LIMITS, SHAPES, US, driver, facts, network
 from impi.collectives import Recv, Send
 from impi.decisions import Decisions, Rule
 from impi.errors import UsageError
+from impi.simulate.agreed_algorithms import CHOICES, Choices, parse_choices
 from impi.simulate.catalogue import OPERATIONS, Case, check_size, simulate
-from impi.simulate.choices import CHOICES, Choices, parse_choices
 from impi.simulate.clock import Clock, Workers
 from impi.simulate.drive import Deadlock, Driver
 from impi.simulate.fabric import Links

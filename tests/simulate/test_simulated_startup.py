@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from simulate_world import SHAPES, US, network
 
-from impi.simulate import startup
-from impi.simulate.dance import dance_by_formula, dance_by_steps
+from impi.simulate import virtual_startup
 from impi.simulate.shape import HOSTS, Limits, Shape, parse_shape, spread
-from impi.simulate.startup import start_up
+from impi.simulate.virtual_dance import dance_by_formula, dance_by_steps
+from impi.simulate.virtual_startup import start_up
 
 KINDS = st.sampled_from(HOSTS)
 
@@ -42,7 +42,7 @@ def test_every_label_takes_a_round_trip_through_the_server(shape: Shape, kind: A
 @settings(deadline=None, max_examples=40)
 @given(SHAPES, KINDS)
 def test_the_job_is_that_of_the_shape(shape: Shape, kind: Any) -> None:
-    exchange = startup._Exchange(shape, network(), kind, Limits())
+    exchange = virtual_startup._Exchange(shape, network(), kind, Limits())
     exchange.run()
     job, expected = exchange.job, shape.job(kind, Limits())
     assert job is not None
@@ -52,7 +52,7 @@ def test_the_job_is_that_of_the_shape(shape: Shape, kind: Any) -> None:
 def test_one_client_that_makes_the_job_for_all_changes_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
     shape = spread(20, 3, 4)
     before = start_up(shape, network())
-    monkeypatch.setattr(startup, "_MANY", 0)
+    monkeypatch.setattr(virtual_startup, "_MANY", 0)
     assert start_up(shape, network()) == before
 
 

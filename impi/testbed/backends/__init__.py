@@ -1,7 +1,7 @@
 """Which machines does a lab run on?
 
 ``docker`` (containers, SSH and captures) and ``local`` (processes on loopback addresses). Both are what
-:mod:`impi.testbed.runner` describes; nothing here knows of cells or verdicts.
+:mod:`impi.testbed.lab.interface` describes; nothing here knows of cells or verdicts.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from impi.errors import UsageError
-from impi.testbed.runner import Backend
+from impi.testbed.lab.interface import Backend
 
 __all__ = ["choose_backend", "engine_installed"]
 
@@ -34,7 +34,7 @@ def choose_backend(name: str | None) -> Backend:
     if name not in ("docker", "local", None):
         raise UsageError(f"there is no backend {name!r}: write docker or local")
     if name == "docker" or (name is None and engine_installed()):
-        from impi.testbed.backends.docker import DockerBackend
+        from impi.testbed.backends.docker.docker_backend import DockerBackend
 
         return DockerBackend()
     if name is None:
@@ -42,6 +42,6 @@ def choose_backend(name: str | None) -> Backend:
             "impilab: no container engine is installed, so this runs on loopback: no captures, self-reported results",
             file=sys.stderr,
         )
-    from impi.testbed.backends.local import LocalBackend
+    from impi.testbed.backends.loopback.loopback_backend import LocalBackend
 
     return LocalBackend()

@@ -1,4 +1,4 @@
-"""Nodes and commands of :mod:`impi.testbed.runner`, made of :mod:`impi.remote`."""
+"""Nodes and commands of :mod:`impi.testbed.lab.interface`, made of :mod:`impi.remote`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TypeVar
 from impi.errors import LabError, LaunchError
 from impi.remote.ssh import Connection
 from impi.remote.supervised import Outcome, Supervised
-from impi.testbed.runner import Completed, Line, Remote
+from impi.testbed.lab.interface import Completed, Line, Remote
 
 __all__ = ["Command", "SshNode", "completed", "in_parallel", "lab_fault"]
 
@@ -68,7 +68,7 @@ def _lines(outcome: Outcome) -> list[Line]:
 
 
 class Command:
-    """A command under way on a node; a :class:`impi.testbed.runner.Remote`."""
+    """A command under way on a node; a :class:`impi.testbed.lab.interface.Remote`."""
 
     def __init__(self, supervised: Supervised, where: str) -> None:
         self._supervised = supervised
@@ -96,7 +96,7 @@ class Command:
 
 
 class SshNode:
-    """A container behind SSH; a :class:`impi.testbed.runner.Node`. Relative paths are below ``home``."""
+    """A container behind SSH; a :class:`impi.testbed.lab.interface.Node`. Relative paths are below ``home``."""
 
     def __init__(self, name: str, address: str, connection: Connection, home: str) -> None:
         self.name = name

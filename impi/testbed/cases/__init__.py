@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from impi.testbed.cases.base import Case, Crossing, Ends
+from impi.testbed.cases.case import Case, Crossing, Ends
 from impi.testbed.cases.collectives import COLLECTIVE_CASES
 from impi.testbed.cases.communicators import COMMUNICATOR_CASES
 from impi.testbed.cases.forms import FORM_CASES
-from impi.testbed.cases.job import JOB_CASES
 from impi.testbed.cases.p2p import P2P_CASES
 from impi.testbed.cases.reductions import REDUCTION_CASES
 from impi.testbed.cases.requests import REQUEST_CASES
+from impi.testbed.cases.start_and_end import JOB_CASES
 
 __all__ = ["CASES", "TAGS", "Case", "Crossing", "Ends"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from impi.testbed.cases.base import (
+from impi.testbed.cases.case import (
     COLLECTIVE,
     CREATED,
     WORLD,
@@ -16,8 +16,8 @@ from impi.testbed.cases.base import (
     converging,
     reduction,
 )
+from impi.testbed.lab.roster import Roster
 from impi.testbed.programs.payload import external_doubles, external_ints, numbers, octets
-from impi.testbed.roster import Roster
 
 __all__ = ["COLLECTIVE_CASES"]
 

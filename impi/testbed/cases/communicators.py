@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from impi.testbed.cases.base import CREATED, Case, Crossing, across
+from impi.testbed.cases.case import CREATED, Case, Crossing, across
+from impi.testbed.lab.roster import Roster
 from impi.testbed.programs.payload import external_ints, numbers, octets
-from impi.testbed.roster import Roster
 
 __all__ = ["COMMUNICATOR_CASES"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from impi.testbed.cases.base import COLLECTIVE, WORLD, Case, Crossing, across, barrier, bcast, reduction, remote_pairs
+from impi.testbed.cases.case import COLLECTIVE, WORLD, Case, Crossing, across, barrier, bcast, reduction, remote_pairs
+from impi.testbed.lab.roster import Roster
 from impi.testbed.programs.payload import external_doubles, external_ints, numbers, octets
-from impi.testbed.roster import Roster
 
 __all__ = ["FORM_CASES"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from impi.testbed.cases.base import DATALEN, WORLD, Case, Crossing, across, barrier
+from impi.testbed.cases.case import DATALEN, WORLD, Case, Crossing, across, barrier
+from impi.testbed.lab.roster import Roster
 from impi.testbed.programs.payload import external_doubles, external_ints, numbers, octets
-from impi.testbed.roster import Roster
 
 __all__ = ["P2P_CASES"]
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from functools import reduce
 from typing import Final
 
-from impi.testbed.cases.base import COLLECTIVE, Case, Crossing, bcast, reduction
+from impi.testbed.cases.case import COLLECTIVE, Case, Crossing, bcast, reduction
+from impi.testbed.lab.roster import Roster
 from impi.testbed.programs.payload import COMBINE, external, external_ints, numbers
-from impi.testbed.roster import Roster
 
 __all__ = ["REDUCTION_CASES"]
 

@@ -6,9 +6,9 @@ import struct
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from impi.testbed.cases.base import DATALEN, WORLD, Case, Crossing, across, barrier, remote_pairs
+from impi.testbed.cases.case import DATALEN, WORLD, Case, Crossing, across, barrier, remote_pairs
+from impi.testbed.lab.roster import Roster
 from impi.testbed.programs.payload import external, external_doubles, external_ints, numbers, octets
-from impi.testbed.roster import Roster
 
 __all__ = ["REQUEST_CASES"]
 

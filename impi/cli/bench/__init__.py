@@ -1,0 +1,1 @@
+"""``impi bench``: its options, its run and its profile."""

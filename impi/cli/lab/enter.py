@@ -1,0 +1,57 @@
+"""Into a lab that stays: ssh for containers, a process with the node's variables on loopback."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from impi.errors import LabError
+from impi.testbed.lab.saved_labs import SavedLab
+
+__all__ = ["enter"]
+
+_NOT_FOUND: Final = 127
+_INTERRUPTED: Final = 130
+
+
+def enter(saved: SavedLab, node: str, argv: Sequence[str]) -> int:
+    """Run that on the node, or without ``argv`` a shell, with our own standard streams; its exit status.
+
+    Raises:
+        UsageError: there is no such node.
+        LabError: there is no ssh.
+    """
+    where = saved.node(node)
+    env = dict(saved.access.environment[node])
+    if not saved.access.private_key:
+        return _run(list(argv) or [os.environ.get("SHELL", "/bin/sh")], env=env, cwd=Path(where.home))
+    if shutil.which("ssh") is None:
+        raise LabError("there is no ssh on this machine; install OpenSSH's client (Debian: openssh-client)")
+    words = [f"{name}={value}" for name, value in sorted(env.items())]
+    command = shlex.join(["env", *words, *(argv or ["bash", "--noprofile", "--rcfile", "/dev/null", "-i"])])
+    terminal = ["-t"] if not argv and sys.stdin.isatty() else []
+    return _run(["ssh", "-F", str(saved.config), *terminal, node, command])
+
+
+def _run(argv: list[str], env: dict[str, str] | None = None, cwd: Path | None = None) -> int:
+    try:
+        with subprocess.Popen(argv, env=env, cwd=cwd) as process:
+            try:
+                return _status(process.wait())
+            except KeyboardInterrupt:
+                # It has had the same Ctrl-C, and decides.
+                process.wait()
+                return _INTERRUPTED
+    except OSError as error:
+        print(f"impilab: {argv[0]}: {error.strerror}", file=sys.stderr)
+        return _NOT_FOUND
+
+
+def _status(code: int) -> int:
+    return code if code >= 0 else 128 - code

@@ -1,0 +1,125 @@
+"""``impilab expect``: shows, examines and rewrites the file that says what is known not to pass."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import os
+import tempfile
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from impi.cli.lab.select import RUNS
+from impi.errors import LabError, UsageError
+from impi.testbed.judge.expectations import DEFAULT_FILE, Expectations, check_issue, load
+from impi.testbed.report.history import read_run
+from impi.testbed.report.upkeep import check_rows, update
+from impi.testbed.run.schedule import Done
+
+__all__ = ["EXPECT_EPILOG", "add_expect"]
+
+_STALE: Final = 6
+_DAYS: Final = 90
+EXPECT_EPILOG: Final = """
+  show      every row, the cells that it names, and what became of them in the newest run
+  lint      rows that are wrong, have expired or name no cell
+  update    put the file right by a run: rows that are not true any more go, what failed without a row gets one
+"""
+
+
+def add_expect(verb: argparse.ArgumentParser) -> None:
+    """The options of ``expect``."""
+    verb.set_defaults(handler=_expect)
+    verb.add_argument("what", choices=("show", "lint", "update"))
+    verb.add_argument("--expect", type=Path, default=DEFAULT_FILE, metavar="FILE", help=f"default: {DEFAULT_FILE}")
+    verb.add_argument("--runs", type=Path, default=RUNS, metavar="DIR", help="where the runs are (default: runs)")
+    verb.add_argument(
+        "--from", dest="run", default="latest", metavar="RUN", help="show, update: a run; else the newest"
+    )
+    verb.add_argument("--issue", metavar="URL", help="update: where the new rows are tracked")
+    verb.add_argument(
+        "--until", metavar="DATE", help=f"update: when the new rows expire, as 2027-03-01 (default: in {_DAYS} days)"
+    )
+
+
+def _expect(options: argparse.Namespace) -> int:
+    verbs: dict[str, Callable[[argparse.Namespace], int]] = {"show": _show, "lint": _lint, "update": _update}
+    return verbs[options.what](options)
+
+
+def _show(options: argparse.Namespace) -> int:
+    expectations = load(options.expect)
+    dones = _dones(options) if options.run != "latest" or (options.runs / "latest").exists() else []
+    for row in expectations.rows:
+        days = (row.until - datetime.date.today()).days
+        when = f"until {row.until} ({days} days)" if days >= 0 else f"expired on {row.until}"
+        phase = f" in {row.phase}" if row.phase else ""
+        reason = f" because of {row.reason!r}" if row.reason else ""
+        print(f"{row}: {row.result}{phase}{reason}, {when}, {row.issue}")
+        mine = [replace(d, row=expectations.find(d.cell, d.verdict)) for d in dones if row.names(d.cell)]
+        ran = ", ".join(f"{count} {result}" for result, count in Counter(done.result for done in mine).items())
+        print(f"    names {len(row.named())} cells of --tier full; in the run: {ran or 'none of them'}")
+    print(f"{options.expect}: {len(expectations.rows)} rows")
+    return 0
+
+
+def _lint(options: argparse.Namespace) -> int:
+    expectations = load(options.expect)
+    problems = check_rows(expectations, datetime.date.today())
+    for problem in problems:
+        print(problem)
+    print(f"{options.expect}: {len(expectations.rows)} rows, {len(problems)} problems")
+    return _STALE if problems else 0
+
+
+def _update(options: argparse.Namespace) -> int:
+    issue = check_issue(options.issue) if options.issue is not None else ""
+    until = _date(options.until) if options.until is not None else _in_days(_DAYS)
+    path: Path = options.expect
+    expectations = load(path) if path.exists() else Expectations(path)
+    text = path.read_text("utf-8") if path.exists() else ""
+    updated = update(text, expectations, _dones(options), issue=issue, until=until)
+    if updated.changes:
+        _replace(path, updated.text)
+    for change in updated.changes:
+        print(change)
+    print(f"{path}: {len(updated.changes)} changes")
+    return 0
+
+
+def _dones(options: argparse.Namespace) -> list[Done]:
+    return read_run(options.runs, options.run).dones
+
+
+def _in_days(days: int) -> datetime.date:
+    return datetime.date.today() + datetime.timedelta(days=days)
+
+
+def _date(text: str) -> datetime.date:
+    try:
+        found = datetime.date.fromisoformat(text)
+    except ValueError:
+        raise UsageError(f"--until {text}: write a date such as {_in_days(_DAYS)}") from None
+    if found < datetime.date.today():
+        raise UsageError(f"--until {text} is over already; write a date to come")
+    return found
+
+
+def _replace(path: Path, text: str) -> None:
+    """Write the file in one piece, and only if it can be read again."""
+    try:
+        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+        temporary = Path(name)
+        try:
+            load(temporary)
+            temporary.chmod(path.stat().st_mode if path.exists() else 0o644)
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except OSError as error:
+        raise LabError(f"expectations {path} cannot be written: {error.strerror}") from error

@@ -1,0 +1,101 @@
+"""Options about labs that several verbs have: how long they live, what is put under test, which are kept."""
+
+from __future__ import annotations
+
+import argparse
+import threading
+from collections.abc import Iterable
+from typing import Final
+
+from impi.errors import LabError, UsageError
+from impi.testbed.judge.verdict import Verdict
+from impi.testbed.lab.builds import parse_replacements
+from impi.testbed.lab.interface import Backend, Lab
+from impi.testbed.lab.saved_labs import SavedLab, free_name, list_labs, save_lab, way_in
+from impi.testbed.plan.cell import Cell
+from impi.units import parse_span
+
+__all__ = ["LEAST_TTL_S", "Keeping", "add_replace", "add_ttl", "check_health", "replaced", "seconds"]
+
+LEAST_TTL_S: Final = 10.0
+
+
+def add_replace(verb: argparse.ArgumentParser) -> None:
+    """``--replace``."""
+    verb.add_argument(
+        "--replace",
+        action="append",
+        default=[],
+        metavar="VENDOR=PREFIX|IMAGE",
+        help="your own build in the place of the usual one: a folder of this machine, or an image of the engine",
+    )
+
+
+def add_ttl(verb: argparse.ArgumentParser, default: str) -> None:
+    """``--ttl``."""
+    verb.add_argument(
+        "--ttl",
+        default=default,
+        metavar="TIME",
+        help=f"how long a lab lives at most, as 90m or 4h; {default}",
+    )
+
+
+def seconds(option: str, text: str, *, least: float = 0.0) -> float:
+    """The seconds of ``90s``, ``15m``, ``2h`` or ``1d``; UsageError: it is no such text."""
+    try:
+        value = parse_span(text)
+    except UsageError as error:
+        raise UsageError(f"{option} {text}: {error.message}") from None
+    if value < least:
+        raise UsageError(f"{option} {text}: give {least:g}s or more")
+    return value
+
+
+def replaced(options: argparse.Namespace, backend: Backend) -> Backend:
+    """The backend, told of ``--replace``; UsageError: that is no build."""
+    builds = parse_replacements(options.replace)
+    if builds:
+        backend.replace(builds)
+    return backend
+
+
+def check_health(backend: Backend) -> None:
+    """LabError: something is wrong without which nothing runs; with the cure."""
+    sick = [finding for finding in backend.doctor() if not finding.ok and finding.fatal]
+    if sick:
+        raise LabError(
+            "; ".join(f"{f.subject}: {f.detail} ({f.cure})" if f.cure else f"{f.subject}: {f.detail}" for f in sick)
+        )
+
+
+class Keeping:
+    """Keeps the labs of cells for their user: :meth:`keep` for the scheduler, :meth:`lines` for the screen."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self._kept: dict[str, SavedLab] = {}
+        self._lock = threading.Lock()
+
+    def keep(self, cell: Cell, _verdict: Verdict, lab: Lab) -> bool:
+        """Give the cell's lab to the user."""
+        access = lab.access()
+        with self._lock:
+            mine = next((saved.name for saved in list_labs() if saved.access.lab == access.lab), None)
+            saved = save_lab(mine or free_name(cell.hash, self._backend.labs()), access)
+        lab.hold()
+        lab.close()
+        self._kept[cell.id] = saved
+        return True
+
+    def keep_red(self, cell: Cell, verdict: Verdict, lab: Lab) -> bool:
+        """The same, unless it passed."""
+        return verdict.outcome != "pass" and self.keep(cell, verdict, lab)
+
+    def of(self, cell: Cell) -> SavedLab | None:
+        """The newest lab of that cell."""
+        return self._kept.get(cell.id)
+
+    def lines(self, cells: Iterable[Cell]) -> list[str]:
+        """How to get into the labs of these cells."""
+        return [line for cell in cells if (saved := self._kept.get(cell.id)) is not None for line in way_in(saved)]

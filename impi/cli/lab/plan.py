@@ -1,0 +1,95 @@
+"""``impilab plan``: what would be run, how long that takes, and why the rest would not."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator, Sequence
+
+from impi.cli.lab.select import add_selection, expectations_of, jobs_of, planned
+from impi.testbed.lab.interface import Backend
+from impi.testbed.plan.cell import Cell
+from impi.testbed.plan.matrix import Excluded, Plan
+from impi.testbed.report.history import DEFAULT_S, durations, expected_s
+from impi.testbed.report.results import plan_value
+
+__all__ = ["add_plan", "time_text"]
+
+
+def add_plan(verb: argparse.ArgumentParser) -> None:
+    """The options of ``plan``."""
+    verb.set_defaults(handler=_plan)
+    add_selection(verb)
+    verb.add_argument("--json", action="store_true", help="as JSON")
+    verb.add_argument("--all", action="store_true", help="every cell that is left out, not only how many and why")
+
+
+def _plan(options: argparse.Namespace) -> int:
+    jobs, expectations = jobs_of(options), expectations_of(options.expect)
+    backend: Backend = options.choose(options.backend)
+    plan = planned(options, backend)
+    known = durations(options.runs, backend.name)
+    seconds = expected_s(plan.cells, known, jobs)
+    if options.json:
+        value = {**plan_value(plan), "expected_seconds": round(seconds, 1), "jobs": jobs}
+        print(json.dumps(value, indent=1))
+        return _code(plan)
+    for cell in plan.cells:
+        row = next((row for row in expectations.rows if row.names(cell)), None)
+        expected = f"  {row.result} expected: {row.issue}" if row is not None else ""
+        print(f"{cell.hash}  {cell.id:<52} {known.get(cell.id, DEFAULT_S):6.1f}s{expected}")
+    for line in _each(plan) if options.all else _grouped(plan):
+        print(line)
+    hint = "" if options.all or not plan.excluded else "; --all names every cell that is left out"
+    print(f"{_counts(plan)}; {time_text(plan.cells, known, jobs)}{hint}")
+    return _code(plan)
+
+
+def _each(plan: Plan) -> Iterator[str]:
+    for excluded in plan.excluded:
+        yield f"{excluded.cell.hash}  {excluded.cell.id}  {_kind(excluded)}: {excluded.reason}"
+
+
+def _grouped(plan: Plan) -> Iterator[str]:
+    """By reason, topology and parties; the cells of one line differ in nothing but their cases."""
+    reasons: dict[tuple[str, str], dict[tuple[str, str], list[Cell]]] = {}
+    for excluded in plan.excluded:
+        cell = excluded.cell
+        groups = reasons.setdefault((_kind(excluded), excluded.reason), {})
+        groups.setdefault((str(cell.topology), cell.parties), []).append(cell)
+    for (kind, reason), groups in reasons.items():
+        count = sum(map(len, groups.values()))
+        yield f"{kind}: {reason}: {count} cell{'s' * (count != 1)}"
+        # Pairs that leave out the same cases share a line.
+        lines: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+        for (topology, parties), cells in groups.items():
+            lines.setdefault((topology, tuple(dict.fromkeys(c.case.name for c in cells))), []).append(parties)
+        for (topology, cases), parties_of in lines.items():
+            yield f"    {topology:<12} {', '.join(parties_of)}: {' '.join(cases)}"
+
+
+def _kind(excluded: Excluded) -> str:
+    return "unsupported" if excluded.kind == "unsupported" else "excluded"
+
+
+def _code(plan: Plan) -> int:
+    return 0 if plan.cells else 5
+
+
+def _counts(plan: Plan) -> str:
+    left_out = {e.reason: 0 for e in plan.excluded if e.kind != "unsupported"}
+    for excluded in plan.excluded:
+        if excluded.reason in left_out:
+            left_out[excluded.reason] += 1
+    labs = len({cell.lab for cell in plan.cells})
+    parts = [f"{len(plan.cells)} cells", f"{labs} labs", f"{len(plan.unsupported)} unsupported"]
+    return ", ".join([*parts, *(f"{count} left out ({reason})" for reason, count in left_out.items())])
+
+
+def time_text(cells: Sequence[Cell], known: dict[str, float], jobs: int, repeat: int = 1) -> str:
+    """``about 2 min 5 s with 2 beside each other``."""
+    seconds = round(expected_s(cells, known, jobs) * repeat)
+    text = f"about {seconds // 60} min {seconds % 60} s" if seconds >= 60 else f"about {seconds} s"
+    new = sum(cell.id not in known for cell in cells)
+    guess = f", {new} of them guessed at {DEFAULT_S} s" if new else ""
+    return f"{text} with {jobs} beside each other{guess}"

@@ -1,0 +1,228 @@
+"""A lab to play with: ``impilab up``, ``down``, ``status``, ``ssh``, ``exec`` and ``logs``."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from typing import Any, Final
+
+from impi.cli.lab.enter import enter
+from impi.cli.lab.keep import LEAST_TTL_S, add_replace, add_ttl, check_health, replaced, seconds
+from impi.cli.lab.select import CLUSTERS, add_backend
+from impi.errors import UsageError
+from impi.testbed.lab.interface import Lab, Terms
+from impi.testbed.lab.job_commands import CROWDED, client_argv, server_argv
+from impi.testbed.lab.parties import VENDORS, parse_parties
+from impi.testbed.lab.saved_labs import (
+    SavedLab,
+    check_name,
+    find_lab,
+    forget_lab,
+    free_name,
+    list_labs,
+    save_lab,
+    way_in,
+)
+from impi.testbed.plan.clusters import find_cluster
+
+__all__ = ["add_play"]
+
+_ALL: Final = "all"
+_UP: Final = """
+  impilab up 1x2+1x2 --parties mpich+openmpi     two containers and one for the server
+  impilab ssh c1n0                               a shell on a node, with impirun on its PATH
+  impilab exec all -- impirun --version          a command on every node
+  ssh -F .impilab/lab/ssh_config c1n0            the same without impilab
+  impilab down
+"""
+
+
+def add_play(verbs: Any) -> None:
+    """All six verbs."""
+    verb = verbs.add_parser(
+        "up", help="start a lab to play with", epilog=_UP, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    verb.set_defaults(handler=_up)
+    verb.add_argument("topology", metavar="TOPOLOGY", help="such as 2x2+1x4, or a file of clusters/")
+    verb.add_argument("--parties", metavar="A+B", help="the vendors of the clients (default: one after the other)")
+    verb.add_argument("--name", default="", help="what you call it (default: lab)")
+    verb.add_argument("--publish", action="store_true", help="reach SSH by ports on 127.0.0.1, not by addresses")
+    add_replace(verb)
+    add_ttl(verb, "4h")
+    add_backend(verb)
+    verb = verbs.add_parser("down", help="remove a lab that was put up or kept")
+    verb.set_defaults(handler=_down)
+    verb.add_argument("lab", nargs="?", metavar="NAME", help="which one, where there are several")
+    verb.add_argument("--all", action="store_true", help="all of this folder's")
+    verb = verbs.add_parser("status", help="show the labs on this machine, whoever's they are")
+    verb.set_defaults(handler=_status)
+    verb.add_argument("--json", action="store_true", help="as JSON")
+    add_backend(verb)
+    for name, handler, text in (
+        ("ssh", _ssh, "a shell on a node"),
+        ("exec", _exec, "run a command on a node, or on all"),
+        ("logs", _logs, "show what a node's SSH server said"),
+    ):
+        verb = verbs.add_parser(name, help=text)
+        verb.set_defaults(handler=handler)
+        verb.add_argument("--lab", metavar="NAME", help="which one, where there are several")
+        verb.add_argument("node", metavar="NODE", nargs="?" if name == "logs" else None, help="such as c1n0")
+        if name != "logs":
+            verb.add_argument("words", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="and its arguments")
+
+
+def _up(options: argparse.Namespace) -> int:
+    cluster = find_cluster(options.topology, CLUSTERS)
+    count = len(cluster.topology.clients)
+    parties = cluster.parties or tuple(itertools.islice(itertools.cycle(VENDORS), count))
+    if options.parties is not None:
+        parties = parse_parties(options.parties)
+    if len(parties) != count:
+        raise UsageError(f"--parties {'+'.join(parties)}: topology {cluster.topology} has {count} clients")
+    wish = check_name(options.name or "lab")
+    terms = Terms(ttl_s=seconds("--ttl", options.ttl, least=LEAST_TTL_S), publish=options.publish, name=wish)
+    backend = replaced(options, options.choose(options.backend))
+    name = free_name(wish, backend.labs())
+    if options.name and name != wish:
+        raise UsageError(f"--name {wish}: there is a lab of that name; 'impilab down {wish}' removes it")
+    check_health(backend)
+    backend.prepare(sorted(set(parties)))
+    lab = backend.open(parties, cluster.topology, run=f"up-{wish}", terms=replace(terms, name=name))
+    try:
+        saved = _furnish(name, lab)
+        lab.hold()
+    finally:
+        lab.close()
+    for line in (*_table(saved), *way_in(saved), *_example(saved, lab)):
+        print(line)
+    return 0
+
+
+def _furnish(name: str, lab: Lab) -> SavedLab:
+    """Write its folder; shells that people log into get the variables that cells get."""
+    access = lab.access()
+    # Nobody else is on its network.
+    more = {**CROWDED, "IMPI_AUTH_NONE": "1"}
+    environment = {node: {**env, **more} for node, env in access.environment.items()}
+    if access.private_key:
+        for node in (lab.server, *(node for nodes in lab.clients for node in nodes)):
+            text = "".join(f"export {key}='{value}'\n" for key, value in environment[node.name].items())
+            node.write(".bash_profile", text.encode())
+    return save_lab(name, replace(access, environment=environment))
+
+
+def _table(saved: SavedLab) -> list[str]:
+    access = saved.access
+    lines = [f"lab {saved.name}: {'+'.join(access.vendors)} on {access.topology}, backend {access.backend}"]
+    for name, node in access.nodes.items():
+        vendor = "" if name == "server" else access.vendors[int(name[1 : name.index("n")])]
+        port = f"ssh port {node.port} of {node.host}" if node.port else node.home
+        lines.append(f"    {name:<8} {vendor:<8} {node.address:<15} {port}")
+    return lines
+
+
+def _example(saved: SavedLab, lab: Lab) -> list[str]:
+    """A job, as it would be typed; each command in a shell of its own."""
+
+    def words(argv: Sequence[str]) -> str:
+        return " ".join(["impirun", *argv[3:]])
+
+    option = f"--lab {saved.name} " if saved.name != "lab" else ""
+    lines = ["    a job:", f"        impilab exec {option}server -- {words(server_argv(lab))}"]
+    for client in range(len(lab.clients)):
+        argv = client_argv(lab, client, "HOST:PORT")
+        lines.append(f"        impilab exec {option}c{client}n0 -- {words(argv)} PROGRAM")
+    return lines
+
+
+def _down(options: argparse.Namespace) -> int:
+    if options.all and options.lab is not None:
+        raise UsageError("--all and a name contradict each other; leave one of them out")
+    for saved in list_labs() if options.all else [find_lab(options.lab)]:
+        for what in options.choose(saved.access.backend).remove(saved.access.lab):
+            print(f"removed {what}")
+        forget_lab(saved)
+        print(f"lab {saved.name} is gone")
+    return 0
+
+
+def _status(options: argparse.Namespace) -> int:
+    names = {saved.access.lab: saved.name for saved in list_labs()}
+    backends = {options.backend: options.choose(options.backend)}
+    for saved in list_labs():
+        if saved.access.backend not in {backend.name for backend in backends.values()}:
+            backends[saved.access.backend] = options.choose(saved.access.backend)
+    labs = [(backend, seen) for backend in backends.values() for seen in backend.labs()]
+    if options.json:
+        print(json.dumps([{"name": names.get(s.lab, ""), "backend": b.name, **asdict(s)} for b, s in labs], indent=1))
+        return 0
+    rows = [("name", "lab", "state", "parties", "topology", "user", "age", "left", "parts")]
+    for _, seen in labs:
+        labels = seen.labels
+        left = _time(seen.left_s) if labels.get("expires") else ""
+        row = (names.get(seen.lab, ""), seen.lab, seen.state, labels.get("parties", ""), labels.get("topology", ""))
+        rows.append((*row, labels.get("user", ""), _time(seen.age_s), left, str(len(seen.parts))))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for cells in rows if labs else ():
+        print("  ".join(text.ljust(width) for text, width in zip(cells, widths, strict=True)).rstrip())
+    there = {seen.lab for _, seen in labs}
+    for lab, name in names.items():
+        if lab not in there:
+            print(f"lab {name} is gone; 'impilab down {name}' forgets it")
+    print(f"{len(labs)} lab{'s' * (len(labs) != 1)}")
+    return 0
+
+
+def _time(value_s: float) -> str:
+    if value_s < 0:
+        return "over"
+    minutes = int(value_s) // 60
+    return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min {int(value_s) % 60} s"
+
+
+def _ssh(options: argparse.Namespace) -> int:
+    saved = _standing(options)
+    return enter(saved, options.node, _command(options))
+
+
+def _exec(options: argparse.Namespace) -> int:
+    argv = _command(options)
+    if not argv:
+        raise UsageError("exec needs a command: impilab exec NODE -- COMMAND")
+    saved = _standing(options)
+    if options.node != _ALL:
+        return enter(saved, options.node, argv)
+    result = 0
+    for node in saved.access.nodes:
+        print(f"-- {node}", flush=True)
+        result = enter(saved, node, argv) or result
+    return result
+
+
+def _command(options: argparse.Namespace) -> list[str]:
+    argv: list[str] = options.words
+    return argv[1:] if argv[:1] == ["--"] else argv
+
+
+def _logs(options: argparse.Namespace) -> int:
+    saved = _standing(options)
+    for node in [options.node] if options.node else saved.access.nodes:
+        saved.node(node)
+        text = options.choose(saved.access.backend).logs(saved.access, node)
+        if not options.node:
+            print(f"-- {node}")
+        sys.stdout.write(text)
+    return 0
+
+
+def _standing(options: argparse.Namespace) -> SavedLab:
+    """The lab that is meant; UsageError: its time is over, or somebody has removed it."""
+    saved = find_lab(options.lab)
+    if saved.access.expires < time.time():
+        raise UsageError(f"the time of lab {saved.name} is over, and it is gone; 'impilab up' makes another one")
+    return saved

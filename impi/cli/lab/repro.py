@@ -1,0 +1,264 @@
+"""``impilab repro``: one cell of a run again, as it was run there.
+
+Its exit code is for ``git bisect run``: 0 good, 1 bad, 125 could not be tested, whatever the reason; interrupted, it is
+130, which ends a bisection.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from rich.console import Console
+
+from impi.cli.ending import Ending
+from impi.cli.lab.enter import enter
+from impi.cli.lab.keep import LEAST_TTL_S, Keeping, add_replace, add_ttl, check_health, seconds
+from impi.cli.lab.run import ending
+from impi.cli.lab.select import RUNS
+from impi.errors import LabError, UsageError
+from impi.testbed.judge.verdict import Verdict
+from impi.testbed.lab.builds import parse_replacements
+from impi.testbed.lab.interface import Backend, Lab, Terms
+from impi.testbed.lab.saved_labs import SavedLab, forget_lab, list_labs, way_in
+from impi.testbed.plan.cell import Cell, select
+from impi.testbed.plan.matrix import Plan
+from impi.testbed.report.history import EarlierRun, read_run
+from impi.testbed.report.results import RunFolder
+from impi.testbed.report.show import Screen
+from impi.testbed.run.execute import Limits
+from impi.testbed.run.schedule import Care, Done, Persistence, Scheduler
+
+__all__ = ["REPRO_ENDING", "REPRO_EPILOG", "UNTESTED", "add_repro"]
+
+_GOOD, _BAD, UNTESTED, _INTERRUPTED = 0, 1, 125, 130
+_CODES: Final = {"pass": _GOOD, "xpass": _GOOD, "fail": _BAD, "timeout": _BAD, "flaky": _BAD, "xfail": _BAD}
+REPRO_ENDING: Final = Ending(prog="impilab", usage=UNTESTED, wrong=UNTESTED, interrupted=_INTERRUPTED)
+REPRO_EPILOG: Final = """
+  impilab repro 4f1c09a                              as the newest run ran it
+  impilab repro 4f1c09a --keep                       leave its lab running; edit impi, and repro uses it
+  impilab repro 4f1c09a --shell c1n0                 look around on a node afterwards
+  impilab repro 4f1c09a --history                    first what had run in its lab before it
+  impilab repro 4f1c09a --replace mpich=/opt/mine    with your own build of MPICH
+  git bisect run impilab repro 4f1c09a --run runs/20261121T083654-c321
+
+exit codes: 0 good, 1 bad, 125 could not be tested, 130 interrupted
+"""
+
+
+def add_repro(verb: argparse.ArgumentParser) -> None:
+    """The options of ``repro``."""
+    verb.set_defaults(handler=_repro)
+    verb.add_argument("cell", metavar="CELL", help="its id or hash, or a selector that names only it")
+    verb.add_argument("--run", type=Path, default=RUNS / "latest", metavar="DIR", help="a run's folder; runs/latest")
+    verb.add_argument("--keep", action="store_true", help="leave its lab running, and say how to get in")
+    verb.add_argument("--shell", nargs="?", const="", metavar="NODE", help="a shell on a node (c0n0) after the cell")
+    verb.add_argument("--capture", action="store_true", help="keep its captures, whatever the run's own option says")
+    verb.add_argument("--history", action="store_true", help="first all that ran before it in its lab, in that order")
+    verb.add_argument(
+        "--isolation", choices=("lab", "cell"), default="lab", help="cell: a fresh lab for every cell; lab: one for all"
+    )
+    verb.add_argument("--repeat", type=int, default=1, metavar="N", help="so many attempts")
+    verb.add_argument("--until-fail", action="store_true", help="with --repeat: no more once it did not pass")
+    add_replace(verb)
+    add_ttl(verb, "2h")
+
+
+def _repro(options: argparse.Namespace) -> int:
+    _check(options)
+    terms = Terms(ttl_s=seconds("--ttl", options.ttl, least=LEAST_TTL_S))
+    earlier = read_run(options.run.parent, options.run.name)
+    cell = _cell(earlier, options.cell)
+    if options.shell and options.shell not in _nodes(cell):
+        raise UsageError(f"--shell {options.shell}: the nodes of {cell.id} are {', '.join(_nodes(cell))}")
+    before = options.parser.parse_args(earlier.head["argv"])
+    backend: Backend = options.choose(earlier.head["backend"])
+    reason = backend.supports(cell.topology)
+    if reason:
+        raise LabError(f"{cell.id} cannot be run here: {reason}")
+    builds = {**parse_replacements(before.replace), **parse_replacements(options.replace)}
+    if builds:
+        backend.replace(builds)
+    check_health(backend)
+    backend.prepare(sorted(set(cell.vendors)))
+    history = earlier.before(cell) if options.history else []
+    more = [word for vendor, what in builds.items() for word in ("--replace", f"{vendor}={what}")]
+    folder = RunFolder.create(
+        earlier.path / "repro",
+        Plan((cell,), ()),
+        argv=[*_without_replace(earlier.head["argv"]), *more],
+        backend=backend.name,
+        seed=earlier.head["seed"],
+        builds={vendor: build.digest for vendor, build in backend.builds.items()},
+    )
+    folder.capture = "keep" if options.capture else before.capture
+    again = _Again(options, earlier, cell, backend, folder)
+    with contextlib.closing(folder):
+        return again.run(history, Limits().scaled(before.timeout_scale), terms)
+
+
+def _check(options: argparse.Namespace) -> None:
+    if options.repeat < 1:
+        raise UsageError(f"--repeat {options.repeat}: a number from 1 on")
+    if options.until_fail and options.repeat == 1:
+        raise UsageError("--until-fail needs --repeat N: say how often at most")
+    if (options.keep or options.shell is not None) and options.repeat > 1 and not options.until_fail:
+        raise UsageError("--keep or --shell with --repeat needs --until-fail: they are about one attempt")
+    if options.history and options.repeat > 1:
+        raise UsageError("--history and --repeat contradict each other: the second attempt had another history")
+
+
+def _cell(earlier: EarlierRun, text: str) -> Cell:
+    found = select(earlier.plan.cells, [text])
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise UsageError(
+            f"{text!r} names {len(found)} cells of run {earlier.path.name}; repro takes one, such as {found[0].id}"
+        )
+    excluded = next((e for e in earlier.plan.excluded if select([e.cell], [text])), None)
+    why = f"; it left {excluded.cell.id} out: {excluded.reason}" if excluded is not None else ""
+    raise UsageError(f"run {earlier.path.name} has no cell {text!r}{why}; name its run with --run DIR")
+
+
+def _nodes(cell: Cell) -> list[str]:
+    return ["server", *dict.fromkeys(planned.node for planned in cell.roster.ranks)]
+
+
+def _without_replace(argv: Sequence[str]) -> list[str]:
+    """The run's own arguments but for what it put under test, which is said anew."""
+    found, skip = [], False
+    for word in argv:
+        if skip or word == "--replace":
+            skip = not skip
+        elif not word.startswith("--replace="):
+            found.append(word)
+    return found
+
+
+class _Again:
+    """The cell under way."""
+
+    def __init__(
+        self, options: argparse.Namespace, earlier: EarlierRun, cell: Cell, backend: Backend, folder: RunFolder
+    ) -> None:
+        self._options, self._earlier, self._cell = options, earlier, cell
+        self._backend, self._folder = backend, folder
+        self._console = Console()
+        self._keeping = Keeping(backend)
+        self._history: list[Cell] = []
+        self._broken: Done | None = None
+        self._done: Done | None = None
+        self._standing: SavedLab | None = None
+
+    def run(self, history: list[Cell], limits: Limits, terms: Terms) -> int:
+        """All of it; the exit code."""
+        options, self._history = self._options, list(history)
+        isolated = options.isolation == "cell"
+        care = Care(
+            terms=terms,
+            isolated=isolated,
+            keep=self._keep if options.keep or options.shell is not None else None,
+            open=None if isolated or history else self._open,
+        )
+        persistence = Persistence(repeat=options.repeat, until_fail=options.until_fail)
+        scheduler = Scheduler(
+            self._backend,
+            self._folder.name,
+            limits=limits,
+            care=care,
+            persistence=persistence,
+            cut_off=self._folder.add_cut_off,
+        )
+        self._say(f"{self._cell.id} as in run {self._earlier.path.name}, seed {self._folder.seed}")
+        screen = Screen(self._console, len(history) + 1, self._folder.path)
+
+        def done(result: Done) -> None:
+            if self._history:
+                self._history.pop(0)
+                if result.verdict.outcome != "pass":
+                    self._broken = result
+                    scheduler.stop.set()
+            else:
+                self._done = result
+                self._folder.add(result)
+            screen.done(result)
+
+        with screen, ending(scheduler, screen.tell):
+            scheduler.run([*history, self._cell], screen.began, done)
+        code = self._code()
+        self._folder.finish(code)
+        saved = self._keeping.of(self._cell)
+        if self._standing is not None and (saved is None or saved.name != self._standing.name):
+            forget_lab(self._standing)
+        self._tell()
+        if saved is not None:
+            self._leave(saved)
+        return code
+
+    # -- its lab
+
+    def _open(self, cell: Cell) -> Lab | None:
+        """The lab that an earlier repro of this cell has kept, if it is as one would be that is opened now."""
+        kept = {seen.lab for seen in self._backend.labs() if seen.state == "kept"}
+        for saved in list_labs():
+            access = saved.access
+            mine = saved.name == cell.hash or saved.name.startswith(f"{cell.hash}-")
+            if mine and access.lab in kept and access.backend == self._backend.name:
+                builds = {vendor: build for vendor, build in self._backend.builds.items() if vendor in cell.vendors}
+                if dict(access.builds) != builds:
+                    self._say(f"lab {saved.name} has other builds: it stays as it is, and a new one is opened")
+                    continue
+                try:
+                    lab = self._backend.attach(access)
+                except LabError as error:
+                    self._say(f"lab {saved.name} cannot be used again ({error}); a new one is opened")
+                    continue
+                self._standing = saved
+                self._say(f"in lab {saved.name}, which was kept")
+                return lab
+        return None
+
+    def _keep(self, cell: Cell, verdict: Verdict, lab: Lab) -> bool:
+        if self._history or (self._options.repeat > 1 and verdict.outcome == "pass"):
+            return False
+        return self._keeping.keep(cell, verdict, lab)
+
+    def _leave(self, saved: SavedLab) -> None:
+        """The shell, and the lab's end or the way into it."""
+        if self._options.shell is not None:
+            enter(saved, self._options.shell or saved.first, ())
+        if self._options.keep:
+            for line in way_in(saved, self._options.shell or ""):
+                self._say(line)
+        else:
+            self._backend.remove(saved.access.lab)
+            forget_lab(saved)
+
+    # -- what came of it
+
+    def _code(self) -> int:
+        if self._done is not None:
+            return _CODES.get(self._done.counts_as, UNTESTED)
+        return UNTESTED if self._broken is not None else _INTERRUPTED
+
+    def _tell(self) -> None:
+        record = next((r for r in self._earlier.records if r["id"] == self._cell.id), None)
+        before = f"there it was {record['outcome']}" if record is not None else "that run did not come to it"
+        if record is not None and record["reason"]:
+            before += f" in {record['phase']}: {record['reason']}"
+        if self._done is not None:
+            outcome = self._done.verdict.outcome
+            what = {_GOOD: "good", _BAD: "bad"}.get(self._code(), "not tested")
+            self._say(f"{what}: {outcome}; {before}")
+        elif self._broken is not None:
+            self._say(f"not tested: of its history, {self._broken.cell.id} did not pass this time; {before}")
+        else:
+            self._say("interrupted")
+        self._say(f"results {self._folder.path}")
+
+    def _say(self, text: str) -> None:
+        self._console.print(text, highlight=False, soft_wrap=True, markup=False)

@@ -1,0 +1,123 @@
+"""What a command line picks to be run: the options that ``plan`` and ``run`` share, and the plan they make."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from impi.errors import UsageError
+from impi.testbed.judge.expectations import DEFAULT_FILE, Expectations, load
+from impi.testbed.lab.interface import Backend
+from impi.testbed.lab.parties import parse_parties
+from impi.testbed.plan.cell import select
+from impi.testbed.plan.clusters import find_cluster
+from impi.testbed.plan.matrix import DEFAULT_TIER, TIERS, NothingSelected, Plan, choose
+from impi.testbed.report.history import EarlierRun, read_run
+from impi.testbed.run.schedule import default_jobs
+
+__all__ = [
+    "CLUSTERS",
+    "RUNS",
+    "SELECTORS",
+    "add_backend",
+    "add_selection",
+    "expectations_of",
+    "jobs_of",
+    "planned",
+    "some",
+]
+
+RUNS: Final = Path("runs")
+CLUSTERS: Final = Path("clusters")
+_MOST_JOBS: Final = 64
+
+SELECTORS: Final = """
+selectors are globs on a cell's id CASE/PARTIES/TOPOLOGY[/VARIANT], with @TAG in the place of the case if you like, or
+a 7-character hash; whole ids and hashes need not belong to the tier:
+  impilab run p2p.ring                      the case everywhere
+  impilab run '*/mpich+*'                   all cells whose client 0 runs MPICH
+  impilab run '@collective/*/2x2+2x2' -x '*/*pure*'
+  impilab run '@p2p' --retries 2            what passes only when tried again is flaky, not passed
+  impilab run 4f1c09a --repeat 50 --until-fail
+  impilab run --resume                      go on with the newest run, which was interrupted
+  impilab run --failed                      what did not pass in the newest run
+"""
+
+
+def add_selection(verb: argparse.ArgumentParser) -> None:
+    """Options that say what is run, and where."""
+    verb.add_argument("selectors", nargs="*", metavar="SELECTOR", help="which cells; without one, all of the tier")
+    verb.add_argument("-x", "--exclude", action="append", default=[], metavar="SELECTOR", help="but not these")
+    verb.add_argument("--tier", choices=TIERS, help=f"how much to select from (default: {DEFAULT_TIER})")
+    verb.add_argument("--topology", metavar="T", help="such as 2x2+1x4, or a file of clusters/: all cases on it")
+    verb.add_argument("--parties", metavar="A+B", help="the vendors of the clients, in their order")
+    verb.add_argument("--failed", action="store_true", help="of these, only what did not pass in the newest run")
+    verb.add_argument("--expect", type=Path, metavar="FILE", help=f"what is not to pass (default: {DEFAULT_FILE})")
+    verb.add_argument("--jobs", type=int, metavar="N", help="labs beside each other (default: one a core, at most 4)")
+    verb.add_argument("--runs", type=Path, default=RUNS, metavar="DIR", help="where the results go (default: runs)")
+    add_backend(verb)
+
+
+def add_backend(verb: argparse.ArgumentParser) -> None:
+    """``--backend``."""
+    verb.add_argument(
+        "--backend", choices=("docker", "local"), help="where to run; default: docker, if it is installed"
+    )
+
+
+def expectations_of(path: Path | None) -> Expectations:
+    """The rows of the file, of the usual one if there is one, or none."""
+    if path is None and not DEFAULT_FILE.exists():
+        return Expectations()
+    return load(path or DEFAULT_FILE)
+
+
+def planned(options: argparse.Namespace, backend: Backend) -> Plan:
+    """The cells that the command line selects."""
+    if options.tier and (options.topology is not None or options.parties is not None):
+        raise UsageError("--tier and --topology or --parties contradict each other; leave one of them out")
+    topologies, parties = [], [parse_parties(options.parties)] if options.parties is not None else []
+    if options.topology is not None:
+        cluster = find_cluster(options.topology, CLUSTERS)
+        topologies = [cluster.topology]
+        if cluster.parties and not parties:
+            parties = [cluster.parties]
+    include = list(options.selectors)
+    if options.failed:
+        include = _failed(read_run(options.runs), include)
+    return choose(
+        backend,
+        tier=options.tier or DEFAULT_TIER,
+        topologies=topologies,
+        parties=parties,
+        include=include,
+        exclude=options.exclude,
+    )
+
+
+def _failed(earlier: EarlierRun, selectors: Sequence[str]) -> list[str]:
+    """Ids of the cells that did not pass in that run."""
+    red = earlier.red
+    if not red:
+        raise NothingSelected(f"nothing to run: all cells of the newest run, {earlier.path.name}, passed")
+    found = select(red, selectors)
+    if not found:
+        raise NothingSelected(f"nothing to run: none of the {len(red)} cells that did not pass is {selectors[0]!r}")
+    return [cell.id for cell in found]
+
+
+def some(plan: Plan) -> Plan:
+    """The plan; NothingSelected if it has no cell."""
+    if not plan.cells:
+        raise NothingSelected(f"nothing to run: {plan.excluded[0].reason}" if plan.excluded else "nothing to run")
+    return plan
+
+
+def jobs_of(options: argparse.Namespace) -> int:
+    """How many labs run beside each other. UsageError: too few or too many."""
+    jobs = default_jobs() if options.jobs is None else int(options.jobs)
+    if not 1 <= jobs <= _MOST_JOBS:
+        raise UsageError(f"--jobs {jobs}: from 1 to {_MOST_JOBS} labs can run beside each other")
+    return jobs

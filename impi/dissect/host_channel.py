@@ -1,0 +1,230 @@
+"""Decodes the TCP channel between two hosts: the host rank, then packets (IMPI 2.3.8, 3.5)."""
+
+from __future__ import annotations
+
+import struct
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from impi.dissect.participants import Layout, show_address
+from impi.dissect.problem import Problem
+from impi.dissect.tcp import Connection, Stream
+
+__all__ = ["PACKET_TYPES", "Channel", "Crossed", "Packet", "decode_channel", "messages"]
+
+PACKET_TYPES: Final = ("DATA", "DATASYNC", "PROTOACK", "SYNCACK", "CANCEL", "CANCELYES", "CANCELNO", "FINI")
+_HEADER: Final = struct.Struct(">II16sq16sqQQQiiQQqQQ")
+_CARRIERS: Final = ("DATA", "DATASYNC")
+_SHOWN: Final = 16
+
+_Key = tuple[int, int, int]
+"""Source, destination and source request id of a message."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Packet:
+    """One packet; the fields are those of IMPI 3.5, in their order."""
+
+    time: float
+    from_host: int
+    to_host: int
+    kind: str
+    length: int
+    src: tuple[bytes, int]
+    dest: tuple[bytes, int]
+    srqid: int
+    drqid: int
+    msglen: int
+    lsrank: int
+    tag: int
+    cid: int
+    seqnum: int
+    count: int
+    dtype: int
+    reserved: int
+    payload: bytes
+    offset: int = 0
+    """Where its header begins in its stream."""
+    forth: bool = True
+    """Whether it comes from the host that connected."""
+    begun: float = 0.0
+    """When its header had been captured; ``time`` is when its last octet had."""
+
+    def describe(self, layout: Layout | None) -> str:
+        """One line; ranks of MPI_COMM_WORLD where the layout knows them."""
+        if self.kind == "FINI":
+            return "FINI"  # IMPI 3.8: only the type counts
+        ends = f"{_name(self.src, layout)} -> {_name(self.dest, layout)}"
+        text = f"{self.kind} {ends} srqid={self.srqid}"
+        if self.kind in _CARRIERS:
+            data = self.payload[:_SHOWN].hex() + ("..." if len(self.payload) > _SHOWN else "")
+            text += (
+                f" drqid={self.drqid} cid={self.cid} tag={self.tag} lsrank={self.lsrank}"
+                f" len={self.length}/{self.msglen} [{data}]"
+            )
+        elif self.kind == "SYNCACK":
+            text += f" drqid={self.drqid}"
+        return text
+
+
+def _name(proc: tuple[bytes, int], layout: Layout | None) -> str:
+    rank = layout.rank_of(*proc) if layout is not None else None
+    return f"rank {rank}" if rank is not None else f"{show_address(proc[0])}/{proc[1]}"
+
+
+@dataclass(slots=True)
+class Channel:
+    """All packets between two hosts, both ways."""
+
+    connection: Connection
+    opener: int
+    """Global rank of the host that connected, as it said itself; -1 if it said nothing."""
+    accepter: int
+    packets: list[Packet] = field(default_factory=list)
+    """In order of time; each direction in its own order."""
+    problems: list[Problem] = field(default_factory=list)
+    """What breaks the protocol; follows from the capture's own holes where the connection has problems."""
+
+    def finished(self, host: int) -> bool:
+        """Whether that host sent its FINI (IMPI 3.8)."""
+        return any(p.kind == "FINI" and p.from_host == host for p in self.packets)
+
+
+def decode_channel(connection: Connection, accepter: int) -> Channel:
+    """Everything a captured host channel carried; ``accepter`` is the host that listens there."""
+    channel = Channel(connection, -1, accepter)
+    data = connection.forth.data
+    if len(data) >= 4:
+        channel.opener = int(struct.unpack_from(">i", data)[0])
+    else:
+        text = "the connecting host did not send its rank"
+        problem = Problem.at(text, "2.3.8", forth=True, offset=0, time=connection.opened, data=data)
+        channel.problems.append(problem)
+    forth = _packets(connection.forth, True, channel.opener, accepter, channel.problems)
+    back = _packets(connection.back, False, accepter, channel.opener, channel.problems)
+    channel.packets = sorted([*forth, *back], key=lambda p: p.time)
+    return channel
+
+
+def _packets(stream: Stream, forth: bool, from_host: int, to_host: int, problems: list[Problem]) -> Iterator[Packet]:
+    data = stream.data
+    at = 4 if forth else 0  # the connecting side's host rank comes first (IMPI 2.3.8)
+
+    def wrong(text: str) -> None:
+        where = f"host {from_host} to host {to_host}: {text}"
+        problems.append(Problem.at(where, "3.5", forth=forth, offset=at, time=stream.time_at(at), data=data))
+
+    while at < len(data):
+        if at + _HEADER.size > len(data):
+            return wrong(f"{len(data) - at} octets at the end are no whole header")
+        kind, length, src, spid, dest, dpid, *rest = _HEADER.unpack_from(data, at)
+        if kind >= len(PACKET_TYPES):
+            return wrong(f"packet type {kind} at octet {at} does not exist")
+        # Only DATA and DATASYNC carry octets; in the others pk_len means nothing (IMPI 3.5, Table 3.1).
+        size = length if PACKET_TYPES[kind] in _CARRIERS else 0
+        start, end = at + _HEADER.size, at + _HEADER.size + size
+        if end > len(data):
+            return wrong(f"a packet at octet {at} ends after {len(data) - start} of {size} octets")
+        srqid, drqid, msglen, lsrank, tag, cid, seqnum, count, dtype, reserved = rest
+        yield Packet(
+            time=stream.time_at(end - 1),
+            from_host=from_host,
+            to_host=to_host,
+            kind=PACKET_TYPES[kind],
+            length=length,
+            src=(src, spid),
+            dest=(dest, dpid),
+            srqid=srqid,
+            drqid=drqid,
+            msglen=msglen,
+            lsrank=lsrank,
+            tag=tag,
+            cid=cid,
+            seqnum=seqnum,
+            count=count,
+            dtype=dtype,
+            reserved=reserved,
+            payload=data[start:end],
+            offset=at,
+            forth=forth,
+            begun=stream.time_at(start - 1),
+        )
+        at = end
+
+
+@dataclass(slots=True)
+class Crossed:
+    """One message as it crossed the wire (IMPI 3.7); ``src`` and ``dest`` are ranks of MPI_COMM_WORLD."""
+
+    time: float
+    src: int
+    dest: int
+    srqid: int
+    cid: int
+    tag: int
+    lsrank: int
+    nbytes: int
+    sync: bool
+    """Whether its first packet asked for an answer."""
+    payload: bytes
+    acknowledged: bool = False
+    """Whether a SYNCACK for it was seen."""
+    packets: list[Packet] = field(default_factory=list)
+    """Those that carried it, and its SYNCACK."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether all its octets were seen."""
+        return len(self.payload) == self.nbytes
+
+
+def messages(channels: Iterable[Channel], layout: Layout) -> list[Crossed]:
+    """The messages of all channels, in order of their first packets."""
+    found: list[Crossed] = []
+    for channel in channels:
+        found.extend(_assemble(channel.packets, layout))
+    return sorted(found, key=lambda m: m.time)
+
+
+def _assemble(packets: Iterable[Packet], layout: Layout) -> list[Crossed]:
+    found: list[Crossed] = []
+    open_: dict[_Key, int] = {}
+    answers: dict[_Key, deque[Packet]] = {}
+    for packet in packets:
+        src, dest = layout.rank_of(*packet.src), layout.rank_of(*packet.dest)
+        if src is None or dest is None:
+            continue  # FINI names nobody; what else does not will be missed by whoever demands it
+        key = (src, dest, packet.srqid)
+        if packet.kind == "SYNCACK":
+            answers.setdefault((dest, src, packet.srqid), deque()).append(packet)
+        elif packet.kind in _CARRIERS:
+            if packet.kind == "DATASYNC" or packet.length == packet.msglen:  # IMPI 3.7.1: a message's first packet
+                open_[key] = len(found)
+                found.append(_first(packet, src, dest))
+            if key in open_:
+                found[open_[key]].packets.append(packet)
+    for message in found:
+        message.payload = b"".join(packet.payload for packet in message.packets)
+        key = (message.src, message.dest, message.srqid)
+        # Counted, not ordered: the clock of a capture does not order its two directions.
+        if message.sync and answers.get(key):
+            message.packets.append(answers[key].popleft())
+            message.acknowledged = True
+    return found
+
+
+def _first(packet: Packet, src: int, dest: int) -> Crossed:
+    return Crossed(
+        time=packet.time,
+        src=src,
+        dest=dest,
+        srqid=packet.srqid,
+        cid=packet.cid,
+        tag=packet.tag,
+        lsrank=packet.lsrank,
+        nbytes=packet.msglen,
+        sync=packet.kind == "DATASYNC",
+        payload=b"",
+    )

@@ -1,0 +1,216 @@
+"""Predictions held against a real job: pure Python processes over loopback on this machine, started by ``impirun``."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from impi.errors import LaunchError, UsageError
+from impi.simulate.catalogue import OPERATIONS, Case, check_size, simulate
+from impi.simulate.drive import Driver
+from impi.simulate.network import Network, Tier
+from impi.simulate.shape import DEFAULT_LIMITS, Shape
+from impi.simulate.virtual_startup import exchange_once, start_up
+from impi.units import SECOND, show_time
+
+__all__ = ["MEASURABLE", "Compared", "Comparison", "check_comparable", "compare", "fit", "fit_sleepers", "run_probe"]
+
+START: Final = "startup"
+_PROBE: Final = "impi.simulate.probe"
+MEASURABLE: Final = (START, *OPERATIONS)
+_STARTS: Final = 3
+"""Jobs of which the quickest start counts."""
+_OTHERWISE: Final = ("IMPI_AUTH_KEY", "IMPI_SPIN", "IMPI_TUNING", "IMPI_VERIFY")
+"""With these the job would be another than the one that is simulated."""
+_LIMIT_S: Final = 300
+_MOST: Final = 64
+_MOST_OCTETS: Final = 1 << 28
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One collective, or one part of start-up; seconds."""
+
+    what: str
+    size: int
+    """As in :class:`impi.simulate.catalogue.Case`; 0 where there are no data."""
+    measured: float
+    predicted: float
+
+    @property
+    def ratio(self) -> float:
+        """Predicted against measured."""
+        return self.predicted / self.measured
+
+    def cells(self) -> tuple[str, ...]:
+        """For a table."""
+        times = (show_time(round(seconds * SECOND)) for seconds in (self.measured, self.predicted))
+        return self.what, str(self.size), *times, f"{self.ratio:.2f}"
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """All of one job."""
+
+    shape: Shape
+    networks: dict[str, Network]
+    """What the predictions were made with: ``collectives``, ``startup``; those that were needed."""
+    rows: list[Compared]
+
+    def as_object(self) -> dict[str, Any]:
+        """Times in seconds; the networks' in picoseconds, as everywhere."""
+        rows = [{**asdict(row), "ratio": row.ratio} for row in self.rows]
+        networks = {name: asdict(network) for name, network in self.networks.items()}
+        return {"compared": "check", "topology": str(self.shape), "networks": networks, "rows": rows}
+
+
+def check_comparable(shape: Shape, names: Sequence[str], sizes: Sequence[int]) -> None:
+    """Raise UsageError where a real job cannot be run on this machine, or not so."""
+    for name in names:
+        if name not in MEASURABLE:
+            raise UsageError(f"{name!r} is not measured; there are {', '.join(MEASURABLE)}")
+    if len(shape.clients) < 2 or shape.size > _MOST:
+        raise UsageError(f"a job to compare with has 2 clients or more and at most {_MOST} processes")
+    largest = max(sizes)
+    # Each process has a piece for each other.
+    most = _MOST_OCTETS // shape.size**2
+    if largest > most:
+        raise UsageError(
+            f"{largest} octets for each of {shape.size} processes are too many for a job on one machine; "
+            f"give --size up to {most}"
+        )
+    for name in names:
+        if name != START:
+            check_size(shape, DEFAULT_LIMITS, Case(name, largest, native=False))
+
+
+def compare(shape: Shape, names: Sequence[str], sizes: Sequence[int], times: int) -> Comparison:
+    """Run ``names`` really, on one machine, and simulate them with what messages took in the same job.
+
+    Raises:
+        UsageError: see :func:`check_comparable`.
+        LaunchError: the job failed.
+    """
+    check_comparable(shape, names, sizes)
+    here = Shape(shape.clients, one_machine=True)
+    measured = run_probe(here, names, sizes, times)
+    networks, rows = {}, []
+    if START in names:
+        starts = [measured["start"]]
+        starts += [run_probe(here, [], sizes, 1)["start"] for _ in range(_STARTS - 1)]
+        networks[START] = fit_sleepers(measured)
+        rows += _starts(here, networks[START], min(starts, key=lambda start: start["ready"]))
+    if measured["rows"]:
+        networks["collectives"] = network = fit(measured)
+    for row in measured["rows"]:
+        case = Case(row["name"], row["size"] if row["name"] != "barrier" else 0, native=False)
+        outcome = simulate(here, DEFAULT_LIMITS, case, Driver(here, network))
+        rows.append(Compared(case.operation, case.size, row["time"], outcome.time / SECOND))
+    return Comparison(shape, networks, rows)
+
+
+def _starts(shape: Shape, network: Network, measured: dict[str, float]) -> list[Compared]:
+    """From the end of what is known before the labels: that time is mostly that of programs that start."""
+    outcome = start_up(shape, network)
+    ends = {"labels": outcome.negotiated, "ready": outcome.danced}
+    return [
+        Compared(f"{START}: {part}", 0, measured[part], (end - outcome.joined) / SECOND) for part, end in ends.items()
+    ]
+
+
+def fit(measured: dict[str, Any]) -> Network:
+    """The network of a machine from what :mod:`impi.simulate.probe` has measured there.
+
+    T(m) = o_s + L + m/B + o_r; the octets' share is what a large message takes longer, L what is left of a small one.
+    What a call takes besides its messages is what a broadcast between two processes takes longer than its message.
+    """
+    wide = _tier(measured["wide"])
+    return Network(
+        wide=wide,
+        local=_tier(measured["local"]) if "local" in measured else wide,
+        combine=round(1 / max(measured["combine"], 1e-12)),
+        call=round(max(measured["call"] - measured["wide"]["small"], 0.0) * SECOND),
+        cores=len(os.sched_getaffinity(0)),
+    )
+
+
+def fit_sleepers(measured: dict[str, Any]) -> Network:
+    """The same for start-up, whose processes sleep until a command comes: to wake up is a part of o_r.
+
+    What machines of chapter 2 do with a command is measured here, once, as a start does it once.
+    """
+    seen = {name: round(seconds * SECOND) for name, seconds in measured["sleepers"].items()}
+    begin = time.monotonic()
+    commands = exchange_once(2)
+    handling = round((time.monotonic() - begin) / commands * SECOND)
+    send = min(seen["send"], seen["way"])
+    latency = min(seen["connect"] // 2, seen["way"] - send)
+    receive = seen["way"] - send - latency + handling
+    wide = Tier(latency=latency, bandwidth=_tier(measured["wide"]).bandwidth, send=send, receive=receive)
+    return Network(wide=wide, local=wide, connect=seen["accept"])
+
+
+def _tier(seen: dict[str, float]) -> Tier:
+    send, receive = (round(seen[name] * SECOND) for name in ("send", "receive"))
+    # Where both ends run beside each other their overheads may overlap: then they are all that there is.
+    whole = round(seen["small"] * SECOND)
+    if send + receive > whole:
+        send, receive = whole * send // (send + receive), whole * receive // (send + receive)
+    longer = seen["large"] - seen["small"]
+    # Where waiting is all that there is, a large message may take no longer than a small one.
+    bandwidth = round(seen["octets"] / longer) if longer > 0 else 0
+    return Tier(latency=whole - send - receive, bandwidth=bandwidth, send=send, receive=receive)
+
+
+def run_probe(shape: Shape, names: Sequence[str], sizes: Sequence[int], times: int) -> dict[str, Any]:
+    """The real job; what rank 0 has printed. Raises LaunchError."""
+    base = [sys.executable, "-m", "impi.cli.impirun"]
+    environ = {name: value for name, value in os.environ.items() if name not in _OTHERWISE}
+    environ["IMPI_AUTH_NONE"] = "1"
+    started: list[subprocess.Popen[str]] = []
+
+    def start(*argv: str) -> subprocess.Popen[str]:
+        pipe = subprocess.PIPE
+        process = subprocess.Popen(
+            [*base, *argv], stdout=pipe, stderr=pipe, stdin=subprocess.DEVNULL, text=True, env=environ
+        )
+        started.append(process)
+        return process
+
+    try:
+        server = start("-server", str(len(shape.clients)), "--interface", "127.0.0.1")
+        assert server.stdout is not None
+        where = server.stdout.readline().strip()
+        program = [sys.executable, "-m", _PROBE, str(times), ",".join(names), ",".join(map(str, sizes))]
+        clients = [
+            start("-client", str(c), where, "-np", str(len(ranks)), "--vendor", "pure", *program)
+            for c, ranks in enumerate(shape.ranks)
+        ]
+        outputs = [client.communicate(timeout=_LIMIT_S) for client in clients]
+    except subprocess.TimeoutExpired:
+        raise LaunchError(f"the job did not end within {_LIMIT_S} s; give smaller --size or --times") from None
+    finally:
+        for process in started:
+            if process.poll() is None:
+                process.terminate()
+            with process:  # closes its pipes and waits
+                pass
+    for out, _ in outputs:
+        for line in out.splitlines():
+            if line.startswith("measured "):
+                found: dict[str, Any] = json.loads(line.removeprefix("measured "))
+                return found
+    raise LaunchError(f"the job to compare with failed; it said: {_said([err for _, err in outputs])}")
+
+
+def _said(errors: Sequence[str]) -> str:
+    """The last line that a program wrote, or impirun where none did."""
+    lines = [line for error in errors for line in error.splitlines() if line.strip()]
+    programs = [line for line in lines if not line.startswith(("impirun:", "Warning:"))]
+    return (programs or lines or ["nothing"])[-1]

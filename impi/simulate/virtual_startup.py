@@ -1,0 +1,180 @@
+"""Chapter 2 in virtual time: the real machines of server and clients, and the dance of their hosts.
+
+The clock starts when all clients connect to the server, and know their processes already: how long a library's mpiexec
+takes is not ours to guess. The real octets cross the links of the server and of each client's first node.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from impi.collectives import Local
+from impi.job import Job
+from impi.simulate.clock import Clock, Workers
+from impi.simulate.fabric import Links
+from impi.simulate.local_phases import phase_times
+from impi.simulate.network import Network, Tier
+from impi.simulate.shape import DEFAULT_LIMITS, HostKind, Limits, Shape, address
+from impi.simulate.values import Extent
+from impi.simulate.virtual_dance import Dance, dance
+from impi.startup.auth import Credentials, Method
+from impi.startup.client import ClientMachine, Joined, Negotiated
+from impi.startup.facts import ClientFacts, HostFacts, ProcFacts
+from impi.startup.server import JobStarted, ServerMachine
+from impi.wire import Command, encode_command
+
+__all__ = ["StartUp", "exchange_once", "start_up"]
+
+_SERVER: Final = 0
+_PORT: Final = 5000
+_MANY: Final = 200_000
+"""Processes times clients from which one client alone makes its job: all would make the same."""
+_DONE: Final = encode_command(Command.DONE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StartUp:
+    """What start-up costs. Times in picoseconds from the beginning, each until the last has come so far."""
+
+    joined: int
+    """All clients are authenticated and counted (IMPI 2.3.4)."""
+    negotiated: int
+    """All labels are exchanged (2.3.5, 2.3.6)."""
+    told: int
+    """Every process knows the job, by its client's own library."""
+    danced: int
+    """All hosts of different clients are connected (2.3.8): the end of start-up."""
+    commands: int
+    """Messages that the server has received and sent."""
+    received: int
+    """Octets that the server has received."""
+    sent: int
+    """Octets that the server has sent."""
+    job_octets: int
+    """Octets of the job, as each process is told it."""
+    dance: Dance
+
+
+class _Exchange:
+    """The server, its clients, and what goes between them."""
+
+    def __init__(self, shape: Shape, network: Network, kind: HostKind, limits: Limits) -> None:
+        self.clock = Clock()
+        self._network = network
+        self._shape = shape
+        n = len(shape.clients)
+        ends = list(range(n + 1))
+        self._workers = Workers(self.clock, ends)
+        self._links = Links(self.clock, network.wide, n + 1)
+        credentials = Credentials((Method.NONE,))
+        self._server = ServerMachine(n, credentials)
+        self._clients = [ClientMachine(client, credentials) for client in range(n)]
+        self._facts = [_facts(shape, client, kind, limits) for client in range(n)]
+        self._alone = shape.size * n > _MANY
+        self.joined = [-1] * n
+        self.negotiated = [-1] * n
+        self.job: Job | None = None
+        self.commands = self.received = self.sent = 0
+
+    def run(self) -> None:
+        for client in range(len(self._clients)):
+            # TCP's own three-way handshake comes first.
+            self.clock.at(2 * self._network.wide.latency, self._connect, client)
+        self.clock.run()
+        assert self.job is not None and min(self.negotiated) >= 0, "start-up did not end"
+
+    def _connect(self, client: int) -> None:
+        self._server.connected(client, f"client {client}")
+        self._write(client)
+
+    def _write(self, client: int) -> None:
+        data = self._clients[client].data_to_send()
+        if data:
+            self.commands += 1
+            self.received += len(data)
+            self._carry(client + 1, _SERVER, data, partial(self._at_server, client, data))
+
+    def _carry(self, source: int, dest: int, data: bytes, then: partial[None]) -> None:
+        tier, size = self._network.wide, len(data)
+        come = partial(self._workers.do, dest, tier.receiving(size), then)
+        self._workers.do(source, tier.sending(size), self._links.carry, source, dest, size, come)
+
+    def _at_server(self, client: int, data: bytes) -> None:
+        events = self._server.receive_data(client, data)
+        started = any(isinstance(event, JobStarted) for event in events)
+        for other in range(len(self._clients)):
+            answer = self._server.data_to_send(other)
+            if answer:
+                self.commands += 1
+                self.sent += len(answer)
+                then = partial(self._at_client, other, answer, started)
+                self._carry(_SERVER, other + 1, answer, then)
+
+    def _at_client(self, client: int, data: bytes, last: bool) -> None:
+        machine = self._clients[client]
+        if last and self._alone and client:
+            assert data.endswith(_DONE)
+            data = data[: -len(_DONE)]
+            self.negotiated[client] = self.clock.now
+        for event in machine.receive_data(data) if data else ():
+            match event:
+                case Joined():
+                    self.joined[client] = self.clock.now
+                    machine.submit(self._facts[client])
+                case Negotiated(job):
+                    self.negotiated[client] = self.clock.now
+                    self.job = self.job or job
+        self._write(client)
+
+
+def start_up(shape: Shape, network: Network, kind: HostKind = "proc", limits: Limits = DEFAULT_LIMITS) -> StartUp:
+    """Start a job.
+
+    Raises:
+        UsageError: a client has so many processes that a label does not fit into a command.
+    """
+    exchange = _Exchange(shape, network, kind, limits)
+    exchange.run()
+    assert exchange.job is not None
+    octets = len(exchange.job.to_json())
+    told = []
+    for ranks, start in zip(shape.ranks, exchange.negotiated, strict=True):
+        spread = Local("bcast", ranks[0], Extent(octets))
+        told.append(phase_times(spread, len(ranks), start, start, network).others)
+    danced = dance(exchange.job, network, told)
+    return StartUp(
+        joined=max(exchange.joined),
+        negotiated=max(exchange.negotiated),
+        told=max(told),
+        danced=danced.end,
+        commands=exchange.commands,
+        received=exchange.received,
+        sent=exchange.sent,
+        job_octets=octets,
+        dance=danced,
+    )
+
+
+def exchange_once(clients: int) -> int:
+    """Exchange all labels between so many clients, without a network; the number of commands."""
+    tier = Tier(latency=0, bandwidth=0, send=0, receive=0)
+    exchange = _Exchange(Shape(((1,),) * clients), Network(wide=tier, local=tier), "proc", DEFAULT_LIMITS)
+    exchange.run()
+    return exchange.commands
+
+
+def _facts(shape: Shape, client: int, kind: HostKind, limits: Limits) -> ClientFacts:
+    def host(ranks: range) -> HostFacts:
+        procs = tuple(ProcFacts(address(shape.node_of[rank]), rank + 1) for rank in ranks)
+        return HostFacts(procs[0].ipv6, _PORT, procs)
+
+    return ClientFacts(
+        hosts=tuple(host(ranks) for owner, ranks in shape.hosts(kind) if owner == client),
+        datalen=limits.datalen,
+        xsize=limits.xsize,
+        maxlinear=limits.maxlinear,
+        ackmark=limits.ackmark,
+        hiwater=limits.hiwater,
+    )

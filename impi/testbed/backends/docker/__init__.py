@@ -1,0 +1,1 @@
+"""The backend ``docker``: nodes are containers, reached by SSH, with captures."""

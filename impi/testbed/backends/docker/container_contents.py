@@ -1,0 +1,84 @@
+"""What is put into a container before it starts: keys, who is who, and impi's own sources."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from impi.remote.ssh import Key
+from impi.testbed.lab.container_node import HOME, SOURCES, SSH_PORT, UID, USER
+
+__all__ = ["contents", "sources"]
+
+_PACKAGE: Final = Path(__file__).resolve().parents[3]
+_CONFIG: Final = f"""Host *
+  Port {SSH_PORT}
+  User {USER}
+  IdentityFile ~/.ssh/id_ed25519
+  IdentitiesOnly yes
+  StrictHostKeyChecking yes
+  BatchMode yes
+  ConnectTimeout 10
+  ConnectionAttempts 10
+"""
+
+
+@cache
+def sources() -> dict[str, bytes]:
+    """impi as it is in this process's checkout, by path on a node; read once: all labs of a run get the same."""
+    files = {f"{SOURCES}/bin/impirun": b'#!/bin/sh\nexec python -m impi.cli.impirun "$@"\n'}
+    for path in sorted(_PACKAGE.rglob("*")):
+        if path.is_file() and path.suffix != ".pyc":
+            files[f"{SOURCES}/impi/{path.relative_to(_PACKAGE)}"] = path.read_bytes()
+    return files
+
+
+def _ssh(user_key: Key, host_key: Key, addresses: Mapping[str, str]) -> dict[str, bytes]:
+    known = "".join(
+        f"[{name}]:{SSH_PORT},[{address}]:{SSH_PORT} {host_key.public}\n" for name, address in addresses.items()
+    )
+    texts = {
+        "authorized_keys": user_key.public + "\n",
+        "id_ed25519": user_key.private,
+        "host_key": host_key.private,
+        "known_hosts": known,
+        "config": _CONFIG,
+    }
+    return {f"{HOME}/.ssh/{name}": text.encode() for name, text in texts.items()}
+
+
+def contents(user_key: Key, host_key: Key, addresses: Mapping[str, str]) -> bytes:
+    """A tar for the root folder of a node, all of it the user's own.
+
+    The nodes of a lab share one host key, and each lets the others in without a question, as mpiexec needs.
+    ``addresses``: of all nodes by name.
+    """
+    files = {**sources(), **_ssh(user_key, host_key, addresses)}
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
+        made: set[str] = set()
+        for name, data in files.items():
+            for folder in reversed(Path(name).parents):
+                text = str(folder)
+                # The image has these, with owners of their own.
+                if text in made or text in ("/", "/home", HOME, f"{HOME}/.ssh", "/opt", "/opt/impi", SOURCES):
+                    continue
+                made.add(text)
+                tar.addfile(_entry(text, tarfile.DIRTYPE, 0o755))
+            secret = name.startswith(HOME)
+            program = name.startswith(f"{SOURCES}/bin/")
+            entry = _entry(name, tarfile.REGTYPE, 0o600 if secret else 0o755 if program else 0o644)
+            entry.size = len(data)
+            tar.addfile(entry, io.BytesIO(data))
+    return buffer.getvalue()
+
+
+def _entry(name: str, kind: bytes, mode: int) -> tarfile.TarInfo:
+    entry = tarfile.TarInfo(name.lstrip("/"))
+    entry.type, entry.mode = kind, mode
+    entry.uid = entry.gid = UID
+    return entry

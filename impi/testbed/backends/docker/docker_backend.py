@@ -1,0 +1,162 @@
+"""The backend ``docker``: labs of containers on one engine."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import sys
+import weakref
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from impi.errors import ImpiError, UsageError
+from impi.testbed.backends.docker.container_lab import DockerLab, Plan
+from impi.testbed.backends.docker.docker_engine import connect, engine_fault
+from impi.testbed.backends.docker.docker_inventory import DockerYard
+from impi.testbed.backends.docker.doctor import examine
+from impi.testbed.backends.docker.images.image_copies import Copies
+from impi.testbed.backends.docker.images.node_images import SPY, Images
+from impi.testbed.backends.docker.images.replaced_images import image_of_build
+from impi.testbed.backends.docker.lab_network import neighbours_short
+from impi.testbed.backends.docker.subnet_pool import pool_from_environment
+from impi.testbed.backends.lifecycle.cleanup import Choice, clean
+from impi.testbed.backends.lifecycle.kept_labs import let_go
+from impi.testbed.lab.builds import prefix_build
+from impi.testbed.lab.interface import Access, Build, Finding, Lab, LabSeen, Terms
+from impi.testbed.lab.lab_topology import Topology
+
+__all__ = ["DockerBackend"]
+
+_MOST_NODES: Final = 200
+
+
+class DockerBackend:
+    """A :class:`impi.testbed.lab.interface.Backend`. LabError where no engine answers.
+
+    Labs that are still referred to are closed at the interpreter's end; one that its user has let go of stays.
+    """
+
+    name = "docker"
+
+    def __init__(self, *, publish: bool | None = None) -> None:
+        self._client = connect()
+        self._images = Images(self._client)
+        self._copies = Copies(self._client)
+        self._built: dict[str, str] = {}
+        self._open: weakref.WeakSet[DockerLab] = weakref.WeakSet()
+        if publish is None:
+            # An engine inside a virtual machine: its containers' addresses lead nowhere from here.
+            publish = sys.platform != "linux" or "Desktop" in str(self._client.info().get("OperatingSystem", ""))
+        self._publish = publish
+        self._yard = DockerYard(self._client)
+        self._swept = False
+        self._wanted: dict[str, str] = {}
+        self.builds: Mapping[str, Build] = {}
+        atexit.register(self._close_all)
+
+    def doctor(self) -> list[Finding]:
+        """Examine the engine and what lies on it; builds and removes nothing."""
+        return examine(self._client, self._images)
+
+    def replace(self, builds: Mapping[str, str]) -> None:
+        """Use these builds, whose images are made when they are needed."""
+        for vendor, what in builds.items():
+            if what.startswith("/"):
+                prefix_build(vendor, what)  # a mistake is told before anything is built
+        self._wanted = dict(builds)
+
+    def prepare(self, vendors: Sequence[str]) -> None:
+        """Build the images that are missing."""
+        found = self._images.ensure([*vendors, "pure"])
+        for vendor in sorted(set(vendors) & self._wanted.keys()):
+            what = self._wanted[vendor]
+            found[vendor], build = image_of_build(self._client, self._images, vendor, what, found[vendor])
+            self.builds = {**self.builds, vendor: build}
+        self._built.update(found)
+
+    def supports(self, topology: Topology) -> str:
+        """Every topology that one machine can carry."""
+        return _too_many(topology) or neighbours_short(sum(shape.nodes for shape in topology.clients))
+
+    def open(self, vendors: Sequence[str], topology: Topology, *, run: str, terms: Terms | None = None) -> Lab:
+        """Start a lab, building its images if need be."""
+        if len(vendors) != len(topology.clients):
+            raise UsageError(f"{len(vendors)} vendors do not fit the {len(topology.clients)} clients of {topology}")
+        reason = _too_many(topology)
+        if reason:
+            raise UsageError(f"topology {topology}: {reason}")
+        self._sweep_once()
+        needed = {*vendors, "pure", "base", SPY}
+        if not needed <= self._built.keys():
+            self.prepare(vendors)
+        plan = Plan(
+            run=run,
+            vendors=tuple(vendors),
+            topology=topology,
+            images={name: self._built[name] for name in sorted(needed)},
+            pool=pool_from_environment(),
+            publish=self._publish or (terms is not None and terms.publish),
+            terms=terms or Terms(),
+            copies=self._copies.ensure(self._built[name] for name in {*vendors, "pure"} - self.builds.keys()),
+            builds={vendor: build for vendor, build in self.builds.items() if vendor in vendors},
+        )
+        lab = DockerLab(self._client, plan)
+        self._open.add(lab)
+        lab.start()
+        return lab
+
+    def attach(self, access: Access) -> Lab:
+        """A lab that is kept, as if it had been opened here."""
+        lab = DockerLab.attach(self._client, access)
+        self._open.add(lab)
+        return lab
+
+    def logs(self, access: Access, node: str) -> str:
+        """What the node's sshd said."""
+        with engine_fault(f"the log of {node} cannot be read"):
+            return self._client.containers.get(access.nodes[node].container).logs().decode("utf-8", "replace")
+
+    def labs(self) -> list[LabSeen]:
+        """All labs of this engine."""
+        return [found.seen() for found in self._yard.find()]
+
+    def clean(
+        self,
+        *,
+        older_than_s: float = 0.0,
+        everything: bool = False,
+        labels: Mapping[str, str | None] | None = None,
+        owner: str = "",
+    ) -> list[str]:
+        """Remove the containers, networks and volumes of labs whose owner is dead; ``everything``: of all labs."""
+        choice = Choice(older_than_s=older_than_s, labels=labels or {}, owner=owner, everything=everything)
+        return clean(self._yard, choice)
+
+    def remove(self, lab: str) -> list[str]:
+        """Remove that lab; whoever keeps it keeps it no longer."""
+        removed = let_go(lab) or []
+        for found in self._yard.find():
+            if found.lab == lab:
+                removed += self._yard.remove(found)
+        return removed
+
+    def _sweep_once(self) -> None:
+        """Remove networks and volumes whose lab's time is over: unlike containers, these do not go by themselves."""
+        if not self._swept:
+            self._swept = True
+            for found in self._yard.find():
+                if found.state == "left over" and found.seen().left_s < 0:
+                    # What does not go is nothing to this run; clean and doctor tell of it.
+                    with contextlib.suppress(ImpiError):
+                        self._yard.remove(found)
+
+    def _close_all(self) -> None:
+        """At the interpreter's end: what was not closed in order."""
+        for lab in list(self._open):
+            with contextlib.suppress(ImpiError):
+                lab.close()
+
+
+def _too_many(topology: Topology) -> str:
+    nodes = sum(shape.nodes for shape in topology.clients)
+    return f"{nodes} nodes are more than {_MOST_NODES} on one machine" if nodes > _MOST_NODES else ""

@@ -1,0 +1,141 @@
+"""The labs on an engine, and removing them part by part."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+import docker
+from docker.errors import APIError, NotFound
+from docker.models.containers import Container
+
+from impi.errors import LabError
+from impi.testbed.backends.docker.docker_engine import engine_fault, ignore_missing
+from impi.testbed.backends.lifecycle.cleanup import Found
+from impi.testbed.backends.nodes import in_parallel
+
+__all__ = ["LABEL", "DockerYard", "remove_container", "when_free"]
+
+LABEL: Final = "org.impilab."
+_GONE_S: Final = 60.0
+_TURN_S: Final = 0.1
+_CONFLICT: Final = 409
+_BUSY: Final = (403, _CONFLICT)
+_FREE_S: Final = 20.0
+_PATIENCE_S: Final = 5.0
+
+
+class DockerYard:
+    """A :class:`~impi.testbed.backends.lifecycle.cleanup.Yard`. LabError: the engine refuses."""
+
+    def __init__(self, client: docker.DockerClient) -> None:
+        self._client = client
+
+    def find(self) -> list[Found]:
+        """All labs, by the labels of their containers, networks and volumes."""
+        parts: dict[str, list[str]] = {}
+        labels: dict[str, dict[str, str]] = {}
+        with engine_fault("the engine's labs cannot be listed"):
+            for kind, name, mine in self._parts():
+                lab = mine.get("lab", "")
+                parts.setdefault(lab, []).append(f"{kind} {name}")
+                labels.setdefault(lab, mine)
+        return [Found(lab=lab, labels=labels[lab], parts=tuple(parts[lab])) for lab in sorted(parts)]
+
+    def remove(self, found: Found, *, patience_s: float = _PATIENCE_S) -> list[str]:
+        """Containers first: the others cannot go while these use them, which may take them so long."""
+        removed = []
+        with engine_fault(f"lab {found.lab} cannot be removed"):
+            names = [part.partition(" ")[2] for part in found.parts if part.startswith("container ")]
+            in_parallel(self._remove_container, names)
+            for part in found.parts:
+                kind, _, name = part.partition(" ")
+                if kind == "network":
+                    self._remove_network(name, patience_s)
+                elif kind == "volume":
+                    when_free(lambda name=name: self._client.api.remove_volume(name, force=True), patience_s)  # type: ignore[misc]
+                removed.append(part)
+        return removed
+
+    def _remove_network(self, name: str, patience_s: float) -> None:
+        try:
+            when_free(lambda: self._client.api.remove_network(name), patience_s)
+        except APIError as error:
+            with ignore_missing():
+                if not self._client.networks.get(name).attrs.get("Containers"):
+                    raise LabError(
+                        f"network {name} cannot be removed: the engine counts containers in it that are gone;"
+                        " it is removable once the engine was restarted"
+                    ) from error
+            raise
+
+    def _parts(self) -> list[tuple[str, str, dict[str, str]]]:
+        mine: dict[str, str | list[str] | bool] = {"label": f"{LABEL}lab"}
+        found = [
+            ("container", str(c.name), _ours(c.labels))
+            for c in self._client.containers.list(all=True, filters=mine, ignore_removed=True)
+        ]
+        networks = self._client.networks.list(filters=mine)
+        found += [("network", str(n.name), _ours(n.attrs.get("Labels"))) for n in networks]
+        volumes = self._client.volumes.list(filters=mine)
+        return found + [("volume", str(v.name), _ours(v.attrs.get("Labels"))) for v in volumes]
+
+    def _remove_container(self, name: str) -> None:
+        with ignore_missing():
+            remove_container(self._client.containers.get(name))
+
+
+def _ours(labels: dict[str, str] | None) -> dict[str, str]:
+    return {name.removeprefix(LABEL): text for name, text in (labels or {}).items() if name.startswith(LABEL)}
+
+
+def remove_container(container: Container) -> None:
+    """End and remove it, whoever else is at that, too; it is gone afterwards.
+
+    Most go with their end. These are only killed: an engine that removes one container twice at a time may lose count
+    of its network's endpoints, and then never removes that network.
+    """
+    with ignore_missing():
+        try:
+            container.kill()
+        except APIError as error:
+            if error.status_code != _CONFLICT:
+                raise
+            _remove_idle(container)  # it does not run: it never did, or is about to go
+        container.reload()
+        if not container.attrs["HostConfig"].get("AutoRemove"):
+            _remove_idle(container)
+        _wait_gone(container)
+
+
+def _remove_idle(container: Container) -> None:
+    try:
+        container.remove(force=True, v=True)
+    except APIError as error:
+        if error.status_code != _CONFLICT:
+            raise
+
+
+def _wait_gone(container: Container) -> None:
+    deadline = time.monotonic() + _GONE_S
+    while time.monotonic() < deadline:
+        container.reload()  # NotFound, once it is gone
+        time.sleep(_TURN_S)
+    raise LabError(f"container {container.name} does not go away")
+
+
+def when_free(remove: Callable[[], object], patience_s: float = _FREE_S) -> None:
+    """Remove a network or volume as soon as the last container has let go of it."""
+    deadline = time.monotonic() + patience_s
+    while True:
+        try:
+            remove()
+        except NotFound:
+            pass
+        except APIError as error:
+            if error.status_code not in _BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(_TURN_S)
+            continue
+        return

@@ -1,0 +1,128 @@
+"""Images for a developer's own build of an MPI library: a folder of this machine, or an image of the engine."""
+
+from __future__ import annotations
+
+import io
+import secrets
+import tarfile
+from pathlib import Path
+from typing import Final
+
+import docker
+from docker.errors import APIError, ContainerError, ImageNotFound, NotFound
+
+from impi.errors import LabError, UsageError
+from impi.testbed.backends.docker.docker_engine import engine_fault
+from impi.testbed.backends.docker.docker_inventory import LABEL, remove_container
+from impi.testbed.backends.docker.images.node_images import Images
+from impi.testbed.backends.lifecycle import ownership
+from impi.testbed.lab.builds import digest_of, digests, is_library, library_of, prefix_archive, prefix_build
+from impi.testbed.lab.interface import Build
+
+__all__ = ["image_of_build"]
+
+_PYTHON: Final = "/opt/impi/venv/bin/python"
+_NEEDED: Final = ("/usr/sbin/sshd", _PYTHON, "/opt/impi/sshd_config", "/usr/bin/timeout")
+_DOCKERFILE: Final = "ARG BASE\nFROM ${BASE}\nADD build.tar /\n"
+_PROBE: Final = "import ctypes, sys; ctypes.CDLL(sys.argv[1])"
+
+
+def image_of_build(client: docker.DockerClient, images: Images, vendor: str, what: str, base: str) -> tuple[str, Build]:
+    """(image id, what is in it) for ``--replace VENDOR=WHAT``; ``base``: id of the vendor's usual image.
+
+    Raises:
+        UsageError: WHAT is no build of that vendor.
+        LabError: the engine refuses, or a node cannot load the library.
+    """
+    if what.startswith("/"):
+        image, build = _of_prefix(images, vendor, what, base)
+    else:
+        image, build = _of_image(client, vendor, what)
+    _check_loads(client, image, vendor, build)
+    return image, build
+
+
+def _of_prefix(images: Images, vendor: str, what: str, base: str) -> tuple[str, Build]:
+    build = prefix_build(vendor, what)
+    # At the same path as here: a build knows where it was installed. Its way there must be open to everybody.
+    parents = " ".join(f'"{folder}"' for folder in reversed(Path(what).parents) if str(folder) != "/")
+    text = _DOCKERFILE + (f"RUN chmod a+rx {parents}\n" if parents else "")
+    context = {"Dockerfile": text.encode(), "build.tar": prefix_archive(Path(what))}
+    return images.make(f"{vendor}-build", context, base), build
+
+
+def _of_image(client: docker.DockerClient, vendor: str, what: str) -> tuple[str, Build]:
+    where, prefix = f"--replace {vendor}={what}", f"/opt/mpi/{vendor}"
+    try:
+        image = str(client.images.get(what).id)
+    except (ImageNotFound, APIError) as error:
+        raise UsageError(f"{where}: the engine has no image {what}; build or pull it, or name a folder") from error
+    with engine_fault(f"the image {what} cannot be examined"):
+        container = client.containers.create(image, ["true"], labels=_labels())
+        try:
+            for path in (*_NEEDED, f"{prefix}/bin/mpiexec"):
+                try:
+                    container.get_archive(path)
+                except NotFound:
+                    raise UsageError(
+                        f"{where}: the image has no {path}; make it FROM the image impilab/{vendor} of 'docker images',"
+                        f" with the build in {prefix}"
+                    ) from None
+            libraries: dict[str, bytes] = {}
+            for folder in ("lib", "lib64"):
+                try:
+                    stream, _ = container.get_archive(f"{prefix}/{folder}")
+                except NotFound:
+                    continue
+                libraries.update(_libraries(b"".join(stream), prefix))
+        finally:
+            remove_container(container)
+    if not libraries:
+        raise UsageError(f"{where}: the image has no libmpi in {prefix}/lib")
+    found = digests(data for data in libraries.values())
+    return image, Build(
+        vendor=vendor, origin=what, prefix=prefix, libraries=found, digest=image or digest_of(libraries)
+    )
+
+
+def _libraries(archive: bytes, prefix: str) -> dict[str, bytes]:
+    """The MPI libraries at the top of a folder's archive, by path; links have the contents of what they point at."""
+    found = {}
+    with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
+        for entry in tar.getmembers():
+            if entry.name.count("/") == 1 and is_library(entry.name) and entry.isreg():
+                file = tar.extractfile(entry)
+                found[f"{prefix}/{entry.name}"] = file.read() if file is not None else b""
+    return found
+
+
+def _check_loads(client: docker.DockerClient, image: str, vendor: str, build: Build) -> None:
+    """A library that a node cannot load is not the vendor's failure in every single cell."""
+    argv = [_PYTHON, "-I", "-S", "-c", _PROBE, library_of(vendor, build)]
+    try:
+        with engine_fault(f"the build {build.origin} of {vendor} cannot be tried in a container"):
+            try:
+                client.containers.run(
+                    image,
+                    argv,
+                    user="mpi",
+                    network_mode="none",
+                    remove=True,
+                    stderr=True,
+                    labels={f"{LABEL}probe": "x"},
+                )
+            except ContainerError as error:
+                stderr = error.stderr or b""
+                text = stderr if isinstance(stderr, str) else stderr.decode("utf-8", "replace")
+                said = text.strip().splitlines() or ["nothing"]
+                raise LabError(
+                    f"a node (Debian 12) cannot load {library_of(vendor, build)}: {said[-1]}; build {vendor} in"
+                    f" a container of the image impilab/{vendor}, or with all that it needs inside its folder"
+                ) from error
+    except NotFound as error:
+        raise LabError(f"the image {image} of {vendor} is gone: {error}") from error
+
+
+def _labels() -> dict[str, str]:
+    """Of a container that is looked into: should we be killed meanwhile, it is found."""
+    return {f"{LABEL}lab": f"probe-{secrets.token_hex(3)}", f"{LABEL}owner": ownership.myself()}

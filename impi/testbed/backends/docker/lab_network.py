@@ -1,0 +1,72 @@
+"""A lab's network: a subnet of the pool that nobody else has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from ipaddress import IPv4Network
+from pathlib import Path
+from typing import Final
+
+import docker
+from docker.errors import APIError
+from docker.models.networks import Network
+from docker.types import IPAMConfig, IPAMPool
+
+from impi.errors import LabError
+from impi.testbed.backends.docker.docker_engine import engine_fault
+from impi.testbed.backends.docker.subnet_pool import free_subnets, host_routes
+
+__all__ = ["gateway", "make_network", "neighbours_short", "network_subnets"]
+
+_NEIGHBOURS: Final = Path("/proc/sys/net/ipv4/neigh/default/gc_thresh3")
+
+
+def make_network(
+    client: docker.DockerClient, lab: str, labels: Mapping[str, str], pool: IPv4Network, nodes: int
+) -> tuple[Network, IPv4Network]:
+    """A new network for so many nodes, and its subnet; LabError: none is free."""
+    with engine_fault("the engine's networks cannot be listed"):
+        taken = [*host_routes(), *network_subnets(client)]
+    for subnet in free_subnets(pool, nodes, taken):
+        ipam = IPAMConfig(pool_configs=[IPAMPool(subnet=str(subnet), gateway=str(subnet[1]))])
+        try:
+            network = client.networks.create(f"impilab-{lab}", driver="bridge", ipam=ipam, labels=dict(labels))
+        except APIError as error:
+            # Another lab was faster: take the next one.
+            if "overlap" in str(error).lower():
+                continue
+            raise LabError(f"lab {lab}: no network {subnet}: {error}") from error
+        return network, subnet
+    raise LabError(f"no free subnet is left in the pool {pool}: impilab clean, or set IMPILAB_POOL")
+
+
+def neighbours_short(nodes: int, limit: Path = _NEIGHBOURS) -> str:
+    """Why a job of so many nodes, which all connect to each other, cannot run; empty where it can.
+
+    The kernel has one table of neighbours for all containers together; when it is full there is "no route to host".
+    """
+    try:
+        most = int(limit.read_text("ascii"))
+    except (OSError, ValueError):
+        return ""  # another system, or an engine elsewhere
+    needed = (nodes + 1) * nodes
+    if needed <= most:
+        return ""
+    cure = f"sysctl -w net.ipv4.neigh.default.gc_thresh3={2 * needed}"
+    return f"{nodes} nodes need {needed} neighbours, and this machine's kernel keeps {most} ({cure} as root)"
+
+
+def network_subnets(client: docker.DockerClient) -> list[IPv4Network]:
+    """The IPv4 subnets of all networks of the engine."""
+    found = []
+    for network in client.networks.list():
+        for config in (network.attrs.get("IPAM") or {}).get("Config") or []:
+            if "." in config.get("Subnet", ""):
+                found.append(IPv4Network(config["Subnet"]))
+    return found
+
+
+def gateway(addresses: Mapping[str, str]) -> str:
+    """The engine's end of the network: one below the first node."""
+    first = min(addresses.values(), key=lambda text: tuple(map(int, text.split("."))))
+    return f"{first.rpartition('.')[0]}.{int(first.rpartition('.')[2]) - 1}"

@@ -1,0 +1,158 @@
+"""Which labs there are, whose they are, and which of them may be removed.
+
+What a lab consists of carries labels (containers, networks, volumes), or lies in a folder with them (loopback), so that
+any process can tell. A lab is *live* while the process that opened it lives, or a keeper holds it and its time is not
+over (:mod:`.reaper`); nothing but an explicit wish removes a live one.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from impi.errors import LabError
+from impi.testbed.backends.lifecycle import ownership
+from impi.testbed.backends.lifecycle.kept_labs import is_held
+from impi.testbed.lab.interface import LabSeen, Terms
+from impi.testbed.lab.lab_topology import Topology
+
+__all__ = ["Choice", "Found", "Yard", "clean", "new_labels"]
+
+_LOOKS: Final = 2
+_LOOKS_AT_YOUNG: Final = 10
+_YOUNG_S: Final = 60.0
+_PAUSE_S: Final = 0.5
+_MOST_S: Final = 90.0
+_TRIES: Final = 4
+
+
+def new_labels(lab: str, run: str, vendors: Sequence[str], topology: Topology, terms: Terms) -> dict[str, str]:
+    """The labels of a lab that this process opens now; all values are text."""
+    now = time.time()
+    return {
+        "lab": lab,
+        "run": run,
+        "name": terms.name,
+        "owner": ownership.myself(),
+        "user": _user(),
+        "created": str(int(now)),
+        "expires": str(int(now + terms.ttl_s)),
+        "parties": "+".join(vendors),
+        "topology": str(topology),
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """One lab, or what is left of it."""
+
+    lab: str
+    labels: Mapping[str, str]
+    parts: tuple[str, ...]
+    """``container impilab-...``, ``network ...``, ``folder ...``: for people."""
+
+    @property
+    def state(self) -> str:
+        """``running``: its owner lives; ``kept``: for its user, until its time is over; ``left over``: nobody's."""
+        if ownership.is_live(self.labels.get("owner", "")):
+            return "running"
+        kept = is_held(self.lab) and time.time() < _number(self.labels.get("expires", ""))
+        return "kept" if kept else "left over"
+
+    def seen(self) -> LabSeen:
+        """The same for people."""
+        return LabSeen(
+            lab=self.lab,
+            labels=dict(self.labels),
+            parts=self.parts,
+            state=self.state,
+            age_s=time.time() - _number(self.labels.get("created", "")),
+            left_s=_number(self.labels.get("expires", "")) - time.time(),
+        )
+
+
+class Yard(Protocol):
+    """Where a backend's labs are."""
+
+    def find(self) -> list[Found]:
+        """All labs of which anything is there."""
+        ...
+
+    def remove(self, found: Found) -> list[str]:
+        """Remove all of it; what was removed, for people."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """Which labs are meant; every condition narrows it."""
+
+    older_than_s: float = 0.0
+    labels: Mapping[str, str | None] = field(default_factory=dict)
+    """Values by name; None: any value but the empty one."""
+    owner: str = ""
+    """A user's name, or the number of the process that opened it."""
+    everything: bool = False
+    """Live ones, too."""
+
+    def picks(self, found: Found) -> bool:
+        """Whether that lab is meant."""
+        labels = found.labels
+        if time.time() - _number(labels.get("created", "")) < self.older_than_s:
+            return False
+        for name, value in self.labels.items():
+            if not labels.get(name) or value not in (None, labels[name]):
+                return False
+        if self.owner and self.owner not in (labels.get("user", ""), _process(labels.get("owner", ""))):
+            return False
+        return self.everything or found.state == "left over"
+
+
+def clean(yard: Yard, choice: Choice) -> list[str]:
+    """Remove the labs that are meant; what was removed. LabError: one does not go; the others are removed then.
+
+    An engine may still be busy with the last wish of a process that was killed, so it looks until nothing is new, and
+    longer where a lab was so young that it may have been killed while it was being made.
+    """
+    removed: list[str] = []
+    stuck: dict[str, list[LabError]] = {}
+    deadline, quiet, enough = time.monotonic() + _MOST_S, 0, _LOOKS
+    while quiet < enough and time.monotonic() < deadline:
+        meant = [f for f in yard.find() if len(stuck.get(f.lab, ())) < _TRIES and choice.picks(f)]
+        for found in meant:
+            try:
+                removed += [what for what in yard.remove(found) if what not in removed]
+                stuck.pop(found.lab, None)
+            except LabError as error:
+                # Something may have been added to it just now. One that does not go at all must not keep the others.
+                stuck.setdefault(found.lab, []).append(error)
+            enough = _LOOKS_AT_YOUNG if found.seen().age_s < _YOUNG_S else enough
+        quiet = 0 if meant else quiet + 1
+        if quiet < enough:
+            time.sleep(_PAUSE_S)
+    for reasons in stuck.values():
+        raise reasons[-1]
+    return removed
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return str(os.getuid())
+
+
+def _process(label: str) -> str:
+    """The number of the process in a label of :func:`impi.testbed.backends.lifecycle.ownership.myself`."""
+    return label.split("/")[2] if label.count("/") == 3 else ""
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return 0.0

@@ -1,0 +1,1 @@
+"""The backend ``local``: nodes are loopback addresses and folders of this machine."""

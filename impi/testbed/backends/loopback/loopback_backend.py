@@ -1,0 +1,383 @@
+"""The backend ``local``: nodes are loopback addresses of this machine. No captures, one node a client."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import platform
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import weakref
+from collections.abc import Mapping, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Final
+
+from impi.errors import LabError, UsageError
+from impi.remote.channels import this_machine
+from impi.testbed.backends.lifecycle.cleanup import Choice, clean, new_labels
+from impi.testbed.backends.lifecycle.kept_labs import is_held, let_go
+from impi.testbed.backends.lifecycle.reaper import keeper_of
+from impi.testbed.backends.lifecycle.residue import SWEEP_S, findings, sweep_argv
+from impi.testbed.backends.loopback.loopback_inventory import LocalYard, new_folder, write_labels
+from impi.testbed.backends.loopback.loopback_node import MARK, LocalNode
+from impi.testbed.backends.nodes import lab_fault
+from impi.testbed.backends.stack_output import read_stacks
+from impi.testbed.lab.builds import prefix_build
+from impi.testbed.lab.interface import (
+    Access,
+    Build,
+    Capture,
+    Finding,
+    Lab,
+    LabSeen,
+    Node,
+    NodeAccess,
+    Stacks,
+    Terms,
+)
+from impi.testbed.lab.lab_topology import Topology, parse_topology
+
+__all__ = ["LocalBackend"]
+
+_CHECKOUT: Final = Path(__file__).resolve().parents[4]
+_OCTETS: Final = range(77, 120)  # the second one of 127.x; a lab each
+_VENDORS: Final = ("mpich", "openmpi")
+_INSTALL_S: Final = 900
+_SHM: Final = Path("/dev/shm")
+_STACKS: Final = _CHECKOUT / "impi/testbed/programs/stacks.py"
+_STACKS_S: Final = 30.0
+_CALM_S: Final = 1.0
+_LONG_CALM_S: Final = 10.0
+_TURN_S: Final = 0.05
+
+
+class LocalLab:
+    """A :class:`impi.testbed.lab.interface.Lab` on loopback."""
+
+    captures = False
+
+    def __init__(
+        self, vendors: Sequence[str], topology: Topology, run: str, terms: Terms, builds: Mapping[str, Build]
+    ) -> None:
+        # First of all: should this process be killed, somebody has to remove what it made.
+        keeper_of("local")
+        lock, octet = _take_octet()
+        folder = new_folder()
+        labels = new_labels(folder.name, run, vendors, topology, terms)
+        write_labels(folder, labels)
+        self._lock: socket.socket | None = lock
+        self.builds = builds
+        try:
+            self._set_up(folder, octet, run, vendors, topology, float(labels["expires"]))
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            lock.close()
+            raise
+
+    @classmethod
+    def attach(cls, access: Access) -> LocalLab:
+        """A lab that is kept; LabError: it is gone."""
+        folder = Path(access.nodes["server"].home).parent
+        if not folder.is_dir() or not is_held(access.lab):
+            raise LabError(f"lab {access.lab} is not there any more")
+        lab = cls.__new__(cls)
+        lab._lock = None  # its keeper has it
+        lab.builds = access.builds
+        octet = int(access.nodes["server"].address.split(".")[1])
+        lab._set_up(folder, octet, access.run, access.vendors, parse_topology(access.topology), access.expires)
+        return lab
+
+    def _set_up(
+        self, folder: Path, octet: int, run: str, vendors: Sequence[str], topology: Topology, expires: float
+    ) -> None:
+        self.name = folder.name
+        self.vendors = tuple(vendors)
+        self.topology = topology
+        self._run, self._expires, self._held = run, expires, False
+        self._folder, self._prefix = folder, f"127.{octet}."
+        with lab_fault("this machine"):
+            # Without the lab's mark: it is no process of a cell's.
+            self._commands = this_machine({"PATH": os.defpath})
+        self._known = sorted(path.name for path in _SHM.iterdir()) if _SHM.is_dir() else []
+        self._server = self._node("server", f"127.{octet}.0.1")
+        self._clients = [self._node(f"c{i}n0", f"127.{octet}.{i + 1}.1") for i in range(len(vendors))]
+        self.server: Node = self._server
+        self.clients: Sequence[Sequence[Node]] = [[node] for node in self._clients]
+        more = {f"build.{name}": f"{build.origin} {build.digest}" for name, build in self.builds.items()}
+        self.software: Mapping[str, str] = {**_software(self.vendors), **more}
+
+    def environment(self, client: int) -> dict[str, str]:
+        """Variables for impirun on that client's node."""
+        vendor = self.vendors[client]
+        folder = self.builds[vendor].prefix if vendor in self.builds else str(_prefix(vendor))
+        prefix = {} if vendor == "pure" else {f"IMPI_PREFIX_{vendor.upper()}": folder}
+        return {**self._environment(self._folder / f"c{client}n0"), "PYTHONPATH": str(_CHECKOUT), **prefix}
+
+    def python(self, client: int | None = None) -> str:
+        """This interpreter."""
+        return sys.executable
+
+    def begin_capture(self) -> None:
+        """Nothing: there are no captures on loopback."""
+
+    def end_capture(self) -> list[Capture]:
+        """None."""
+        return []
+
+    def stacks(self, pids: Mapping[str, Sequence[int]]) -> Stacks:
+        """Ask py-spy of this environment; what this user may trace is for the machine to say."""
+        found = []
+        with contextlib.suppress(LabError):
+            for name, mine in pids.items():
+                argv = [sys.executable, "-I", "-S", str(_STACKS), *map(str, mine)]
+                done = self._server.run(argv, timeout_s=_STACKS_S)
+                found.append(read_stacks(name, done.stdout, done.stderr))
+        frames = {name: stacks for each in found for name, stacks in each.frames.items()}
+        return Stacks(frames=frames, notes=tuple(note for each in found for note in each.notes))
+
+    def sweep(self) -> list[str]:
+        """Processes that carry this lab's mark, segments in nobody's use, listeners on this lab's addresses.
+
+        What goes away by itself within a second is none of them. A segment gets longer, for one of somebody else's job
+        on this machine is for a moment in nobody's use, too, and a busy machine makes moments long.
+        """
+        began = time.monotonic()
+        found = self._look()
+        while found and time.monotonic() - began < (_LONG_CALM_S if all(map(_is_segment, found)) else _CALM_S):
+            time.sleep(_TURN_S)
+            now = self._look()
+            found = [line for line in found if line in now]
+        return found
+
+    def _look(self) -> list[str]:
+        spec: dict[str, object] = {
+            "uid": os.getuid(),
+            "spare": [],
+            "mark": f"{MARK}={self._folder.name}",
+            "ports": [],
+            "prefix": self._prefix,
+            "known": self._known,
+        }
+        done = self._server.run(sweep_argv(sys.executable, spec), timeout_s=SWEEP_S)
+        return findings("this machine", done.code, done.stdout)
+
+    def access(self) -> Access:
+        """How other processes reach it."""
+        clients = [self.environment(i) for i in range(len(self.vendors))]
+        nodes = {node.name: NodeAccess(address=node.address, home=str(node.home)) for node in self._all()}
+        return Access(
+            backend="local",
+            lab=self.name,
+            run=self._run,
+            vendors=self.vendors,
+            topology=str(self.topology),
+            expires=self._expires,
+            nodes=nodes,
+            environment={
+                "server": {**clients[0], **self._environment(self._server.home)},
+                **{node.name: clients[i] for i, node in enumerate(self._clients)},
+            },
+            python=sys.executable,
+            builds=dict(self.builds),
+        )
+
+    def hold(self) -> None:
+        """From now on it outlives this process."""
+        if not is_held(self.name):
+            descriptors = [self._lock.fileno()] if self._lock is not None else []
+            keeper_of("local").hold(self.name, self._expires, descriptors)
+        self._held = True
+
+    def close(self) -> None:
+        """End its commands, remove its folders and give its addresses back. Any number of times.
+
+        Of a lab that is held, only the commands end.
+        """
+        self._commands.close()
+        if not self._held:
+            if is_held(self.name):
+                let_go(self.name)  # whoever has kept it is to keep it no longer
+            for node in self._all():
+                node.forget()
+            shutil.rmtree(self._folder, ignore_errors=True)
+        if self._lock is not None:
+            self._lock.close()
+
+    def _all(self) -> list[LocalNode]:
+        return [self._server, *self._clients]
+
+    def _node(self, name: str, address: str) -> LocalNode:
+        home = self._folder / name
+        home.mkdir(exist_ok=True)
+        return LocalNode(name, address, home, self._environment(home), self._commands)
+
+    def _environment(self, home: Path) -> dict[str, str]:
+        path = f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin"
+        return {"HOME": str(home), "PATH": path, "LANG": "C.UTF-8", "TMPDIR": str(home), MARK: self._folder.name}
+
+
+class LocalBackend:
+    """A :class:`impi.testbed.lab.interface.Backend` for a machine without a container engine."""
+
+    name = "local"
+
+    def __init__(self) -> None:
+        self._open: weakref.WeakSet[LocalLab] = weakref.WeakSet()
+        self._swept = False
+        self.builds: Mapping[str, Build] = {}
+        atexit.register(self._close_all)
+
+    def replace(self, builds: Mapping[str, str]) -> None:
+        """Use these builds; UsageError for an image, which is no folder."""
+        for vendor, what in builds.items():
+            if not what.startswith("/"):
+                raise UsageError(
+                    f"--replace {vendor}={what}: there is no such folder, and an image needs --backend docker"
+                )
+            self.builds = {**self.builds, vendor: prefix_build(vendor, what)}
+
+    def doctor(self) -> list[Finding]:
+        """Examine this machine; changes nothing."""
+        linux = platform.system() == "Linux"
+        found = [
+            Finding(
+                subject="system",
+                ok=linux,
+                detail=f"{platform.system()}, Python {platform.python_version()}, {os.cpu_count()} cores",
+                cure="" if linux else "use the docker backend: loopback addresses and /proc are Linux's here",
+            )
+        ]
+        for vendor in _VENDORS:
+            there = (_prefix(vendor) / "bin/mpiexec").exists()
+            found.append(
+                Finding(
+                    subject=vendor,
+                    ok=there,
+                    detail=str(_prefix(vendor)) if there else f"not in {_prefix(vendor)}",
+                    cure="" if there else "none is needed in a checkout: a run installs it (ci/vendors.sh)",
+                    fatal=False,
+                )
+            )
+        dead = [found.lab for found in LocalYard().find() if found.state == "left over"]
+        cure = "impilab clean" if dead else ""
+        detail = ", ".join(dead) or "none"
+        return [*found, Finding(subject="leftovers", ok=not dead, detail=detail, cure=cure, fatal=False)]
+
+    def prepare(self, vendors: Sequence[str]) -> None:
+        """Install the MPI libraries that are missing, each into a prefix of its own."""
+        for vendor in vendors:
+            if vendor not in ("pure", *_VENDORS):
+                raise UsageError(f"there is no vendor {vendor!r}; there are pure, {', '.join(_VENDORS)}")
+        wanted = set(vendors) - {"pure", *self.builds}
+        missing = [v for v in sorted(wanted) if not (_prefix(v) / "bin/mpiexec").exists()]
+        if not missing:
+            return
+        script = _CHECKOUT / "ci/vendors.sh"
+        print(f"impilab: installing {', '.join(missing)}", file=sys.stderr, flush=True)
+        try:
+            done = subprocess.run([str(script)], stdin=subprocess.DEVNULL, timeout=_INSTALL_S, check=False)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise LabError(f"{script} could not install {', '.join(missing)}: {error}") from error
+        if done.returncode != 0:
+            raise LabError(f"{script} could not install {', '.join(missing)}: it ended with {done.returncode}")
+
+    def supports(self, topology: Topology) -> str:
+        """Clients of one node only: all nodes here are one machine."""
+        if any(shape.nodes > 1 for shape in topology.clients):
+            return "the local backend has one machine, so a client cannot have several nodes"
+        return ""
+
+    def open(self, vendors: Sequence[str], topology: Topology, *, run: str, terms: Terms | None = None) -> Lab:
+        """Start a lab, installing its vendors if need be."""
+        if len(vendors) != len(topology.clients):
+            raise UsageError(f"{len(vendors)} vendors do not fit the {len(topology.clients)} clients of {topology}")
+        reason = self.supports(topology)
+        if reason:
+            raise UsageError(f"topology {topology}: {reason}")
+        self.prepare(vendors)
+        self._sweep_once()
+        lab = LocalLab(vendors, topology, run, terms or Terms(), {v: b for v, b in self.builds.items() if v in vendors})
+        self._open.add(lab)
+        return lab
+
+    def attach(self, access: Access) -> Lab:
+        """A lab that is kept, as if it had been opened here."""
+        lab = LocalLab.attach(access)
+        self._open.add(lab)
+        return lab
+
+    def logs(self, access: Access, node: str) -> str:
+        """Nothing: a node on loopback has no server of its own."""
+        return ""
+
+    def labs(self) -> list[LabSeen]:
+        """All labs of this user's on loopback."""
+        return [found.seen() for found in LocalYard().find()]
+
+    def clean(
+        self,
+        *,
+        older_than_s: float = 0.0,
+        everything: bool = False,
+        labels: Mapping[str, str | None] | None = None,
+        owner: str = "",
+    ) -> list[str]:
+        """Remove folders of labs whose owner is dead; ``everything``: of all labs."""
+        choice = Choice(older_than_s=older_than_s, labels=labels or {}, owner=owner, everything=everything)
+        return clean(LocalYard(), choice)
+
+    def remove(self, lab: str) -> list[str]:
+        """Remove that lab; whoever keeps it keeps it no longer."""
+        removed = let_go(lab) or []
+        yard = LocalYard()
+        return removed + [what for found in yard.find() if found.lab == lab for what in yard.remove(found)]
+
+    def _sweep_once(self) -> None:
+        """Remove folders whose lab's time is over."""
+        if not self._swept:
+            self._swept = True
+            yard = LocalYard()
+            for found in yard.find():
+                if found.state == "left over" and found.seen().left_s < 0:
+                    yard.remove(found)
+
+    def _close_all(self) -> None:
+        for lab in list(self._open):
+            lab.close()
+
+
+def _is_segment(finding: str) -> bool:
+    return ": segment " in finding
+
+
+def _take_octet() -> tuple[socket.socket, int]:
+    """The second octet of this lab's addresses. The socket holds it, also against other users, until it is closed."""
+    lock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    for octet in _OCTETS:
+        with contextlib.suppress(OSError):
+            # An abstract name: it belongs to the network namespace, as the addresses do, and goes with its holder.
+            lock.bind(f"\0impilab-127.{octet}")
+            return lock, octet
+    lock.close()
+    raise LabError(f"{len(_OCTETS)} labs run on loopback already: wait for one to end")
+
+
+def _prefix(vendor: str) -> Path:
+    named = os.environ.get(f"IMPI_PREFIX_{vendor.upper()}")
+    return Path(named) if named else _CHECKOUT / ".mpi" / vendor
+
+
+def _software(vendors: Sequence[str]) -> dict[str, str]:
+    found = {"python": platform.python_version(), "system": platform.platform()}
+    for package in ("numpy", "mpi4py"):
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            found[package] = metadata.version(package)
+    for vendor in sorted(set(vendors) - {"pure"}):
+        installed = metadata.distributions(path=[str(p) for p in _prefix(vendor).glob("lib/python3*/site-packages")])
+        found.update({d.name: d.version for d in installed if d.name == vendor})
+    return found

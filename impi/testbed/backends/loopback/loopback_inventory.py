@@ -1,0 +1,72 @@
+"""The folders of labs on loopback."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from impi.testbed.backends.lifecycle import ownership
+from impi.testbed.backends.lifecycle.cleanup import Found
+
+__all__ = ["LocalYard", "new_folder", "write_labels"]
+
+_LABELS: Final = ".lab.json"
+_NAME: Final = re.compile(r"impilab-([0-9]+)-[a-z0-9_]{8}")
+
+
+def new_folder() -> Path:
+    """A new folder for a lab of this process, whose number is in its name: it may die before it has written more."""
+    # Short: Open MPI puts sockets below it, whose names may have 107 octets.
+    return Path(tempfile.mkdtemp(prefix=f"impilab-{os.getpid()}-"))
+
+
+def write_labels(folder: Path, labels: Mapping[str, str]) -> None:
+    """Say whose it is, in one piece."""
+    part = folder / f"{_LABELS}.part"
+    part.write_text(json.dumps(dict(labels)), "utf-8")
+    part.rename(folder / _LABELS)
+
+
+class LocalYard:
+    """A :class:`~impi.testbed.backends.lifecycle.cleanup.Yard`. ``parent``: the folder for temporary files."""
+
+    def __init__(self, parent: str | None = None) -> None:
+        self._parent = Path(parent or tempfile.gettempdir())
+
+    def find(self) -> list[Found]:
+        """All folders of labs of this user's."""
+        found = []
+        for folder in sorted(self._parent.glob("impilab-*-*")):
+            match = _NAME.fullmatch(folder.name)
+            with contextlib.suppress(OSError):
+                if match is None or not folder.is_dir() or folder.stat().st_uid != os.getuid():
+                    continue
+                labels = _read(folder) or _of_process(int(match[1]), folder)
+                found.append(Found(lab=folder.name, labels=labels, parts=(f"folder {folder}",)))
+        return found
+
+    def remove(self, found: Found) -> list[str]:
+        """Its folder; its processes have ended with who opened it."""
+        shutil.rmtree(self._parent / found.lab, ignore_errors=True)
+        return list(found.parts)
+
+
+def _read(folder: Path) -> dict[str, str]:
+    try:
+        value = json.loads((folder / _LABELS).read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return {str(k): str(v) for k, v in value.items()} if isinstance(value, dict) else {}
+
+
+def _of_process(number: int, folder: Path) -> dict[str, str]:
+    """What is known of a folder that its process has not labelled, or not yet."""
+    created = folder.stat().st_mtime
+    return {"lab": folder.name, "owner": ownership.of_process(number, before=created), "created": str(int(created))}

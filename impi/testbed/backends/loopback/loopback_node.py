@@ -1,0 +1,67 @@
+"""A node on loopback: an address of this machine and a folder."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from impi.errors import LabError
+from impi.remote.commands import Commands
+from impi.testbed.backends.nodes import Command, lab_fault
+from impi.testbed.lab.interface import Completed, Remote
+
+__all__ = ["MARK", "LocalNode"]
+
+MARK: Final = "IMPILAB_LAB"
+"""The variable that names the lab a process belongs to."""
+
+
+class LocalNode:
+    """A :class:`~impi.testbed.lab.interface.Node`: a loopback address and a folder; paths are relative to it."""
+
+    def __init__(self, name: str, address: str, home: Path, env: Mapping[str, str], commands: Commands) -> None:
+        self.name = name
+        self.address = address
+        self.home = home
+        self._commands = commands
+        self._env = dict(env)
+        self._made: set[Path] = set()
+
+    def start(self, argv: Sequence[str], *, env: Mapping[str, str] | None = None) -> Remote:
+        """Start it under a supervisor, with nothing of this process's own environment."""
+        with lab_fault(self.name):
+            mine = {**self._env, **(env or {}), MARK: self._env[MARK]}
+            return Command(self._commands.start(argv, env=mine, only=True, cwd=str(self.home)), self.name)
+
+    def run(self, argv: Sequence[str], *, env: Mapping[str, str] | None = None, timeout_s: float = 60.0) -> Completed:
+        """Start it and wait."""
+        return self.start(argv, env=env).wait(timeout_s)
+
+    def read(self, path: str) -> bytes | None:
+        """A file's content, or None. LabError: it is there and cannot be read."""
+        try:
+            return (self.home / path).read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise LabError(f"{self.name}: {path} cannot be read: {error}") from error
+
+    def write(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
+        """Put a file there, with the folders above it; those go again with the lab."""
+        target = self.home / path
+        try:
+            for folder in reversed(target.parents):
+                if not folder.exists():
+                    folder.mkdir(exist_ok=True)
+                    self._made.add(folder)
+            target.write_bytes(data)
+            target.chmod(mode)
+        except OSError as error:
+            raise LabError(f"{self.name}: {path} cannot be written: {error}") from error
+
+    def forget(self) -> None:
+        """Remove the folders that :meth:`write` has made."""
+        for folder in self._made:
+            shutil.rmtree(folder, ignore_errors=True)

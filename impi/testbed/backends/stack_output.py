@@ -1,0 +1,21 @@
+"""What ``programs/stacks.py`` prints, as stacks."""
+
+from __future__ import annotations
+
+import json
+
+from impi.testbed.lab.interface import Stacks
+
+__all__ = ["read_stacks"]
+
+
+def read_stacks(node: str, stdout: bytes, stderr: bytes) -> Stacks:
+    """What the program printed."""
+    try:
+        said = json.loads(stdout)
+    except ValueError:
+        last = (stderr.decode("utf-8", "replace").strip().splitlines() or ["it said nothing"])[-1]
+        return Stacks(notes=(f"{node}: no stacks from outside: {last}",))
+    frames = {int(pid): tuple(value) for pid, value in said.items() if isinstance(value, list)}
+    reasons = sorted({value for value in said.values() if isinstance(value, str)})
+    return Stacks(frames={node: frames}, notes=tuple(f"{node}: no stacks from outside: {r}" for r in reasons))

@@ -1,0 +1,193 @@
+"""What a case declares: a program, how much it checks, what must cross the wire, how everything must end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from impi.testbed.lab.roster import Roster
+
+# fmt: off
+__all__ = [
+    "COLLECTIVE", "CREATED", "DATALEN", "WORLD", "Case", "Crossing", "Ends", "across", "barrier", "bcast", "converging",
+    "reduction", "remote_pairs",
+]
+# fmt: on
+
+WORLD = 0
+"""Context id of MPI_COMM_WORLD's point-to-point messages (IMPI 3.3); the next one is for its collectives (4.3)."""
+COLLECTIVE = 1
+CREATED = -1
+"""Stands for the point-to-point context of any communicator that the program made: an even one (IMPI 4.3.1)."""
+DATALEN = 262144
+"""The limit of a short message that our clients propose (IMPI 2.3.5): a longer one waits for its answer (3.7.2)."""
+_BARRIER_TAG, _BCAST_TAG, _REDUCE_TAG = 110, 120, 190
+_LINEAR = 4  # most masters for which a collective is linear, unless the user says otherwise (IMPI 2.3.5, 4.25)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Crossing:
+    """Messages that must have crossed from ``src`` to ``dest``; both are ranks of MPI_COMM_WORLD."""
+
+    src: int
+    dest: int
+    cid: int
+    tag: int
+    nbytes: int | None = None
+    """The length; None where it is not ours to know (pickles)."""
+    count: int = 1
+    """At least so many."""
+    payload: bytes | None = None
+    """One of them has exactly these octets: external32 (IMPI 1.2.2)."""
+    contains: bytes | None = None
+    """One of them has these octets somewhere."""
+    sync: bool = False
+    """They asked for an answer and got it (DATASYNC, SYNCACK; IMPI 3.7)."""
+
+    def fits(self, cid: int) -> bool:
+        """Whether a message with this context id is meant."""
+        return cid == self.cid or (self.cid == CREATED and cid > COLLECTIVE and cid % 2 == 0)
+
+    def __str__(self) -> str:
+        size = "" if self.nbytes is None else f" of {self.nbytes} octets"
+        kind = "synchronous " if self.sync else ""
+        context = "a new context" if self.cid == CREATED else f"context {self.cid}"
+        where = f"from rank {self.src} to {self.dest}, {context}, tag {self.tag}"
+        return f"{self.count} {kind}message(s){size} {where}"
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """How a job of the case must end; the usual is that everybody ends with 0."""
+
+    statuses: Mapping[int, int] = field(default_factory=dict)
+    """Wait status by rank, where it is another than 0."""
+    failing_client: int | None = None
+    """This client's impirun must fail, and the server must fail and name it; the others may be taken down with it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Case:
+    """One case; registered in :data:`impi.testbed.cases.CASES`."""
+
+    name: str
+    description: str
+    clauses: tuple[str, ...]
+    """The clauses of IMPI 0.0 that it is about."""
+    program: str
+    """File in ``programs/``."""
+    checks: Callable[[Roster, int], int]
+    """How many checks the rank performs."""
+    crossings: Callable[[Roster, str], Iterable[Crossing]]
+    """What must cross, given the roster and the cell's nonce; shutdown's own traffic is added to it."""
+    ends: Callable[[Roster], Ends] = lambda _roster: Ends()
+    params: Mapping[str, object] = field(default_factory=dict)
+    """Handed to the program."""
+    variants: tuple[str, ...] = ("",)
+    options: tuple[str, ...] = ("--external32",)
+    """Of every ``impirun -client``. What IMPI 0.0 says of user data (1.2.2) is asked of all, not what is agreed on."""
+    smoke: bool = False
+    """Whether it belongs to the smallest selection."""
+    wide: bool = False
+    """Whether it belongs to the selection for clients of several nodes and for three clients."""
+    core: bool = False
+    """Whether it belongs to the default selection, at least for every pair in one order."""
+    nodes: bool = False
+    """Whether tier pairs asks it of clients of several nodes; all that are ``wide`` are asked."""
+    tags: tuple[str, ...] = ()
+    """What it is about, for selectors such as ``@collective``."""
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Its tags, and ``smoke`` and ``wide`` where it belongs to these selections."""
+        kinds = {"smoke": self.smoke, "wide": self.wide, "core": self.core, "nodes": self.nodes or self.wide}
+        return (*self.tags, *(kind for kind, belongs in kinds.items() if belongs))
+
+    def demands(self, roster: Roster, nonce: str) -> list[Crossing]:
+        """All that must cross: the case's own messages and the barrier of MPI_Finalize (IMPI 2.4, 4.24)."""
+        return [*self.crossings(roster, nonce), *barrier(roster)]
+
+
+def across(roster: Roster) -> list[tuple[int, int]]:
+    """Everybody and the rank half the job away, where that is another client's."""
+    pairs = [(src, (src + roster.size // 2) % roster.size) for src in range(roster.size)]
+    return [(src, dest) for src, dest in pairs if roster.remote(src, dest)]
+
+
+def remote_pairs(roster: Roster) -> list[tuple[int, int]]:
+    """All ordered pairs of ranks of two clients."""
+    ranks = range(roster.size)
+    return [(src, dest) for src in ranks for dest in ranks if roster.remote(src, dest)]
+
+
+def barrier(roster: Roster, *, cid: int = COLLECTIVE, count: int = 1) -> list[Crossing]:
+    """A barrier among the masters, in and out (IMPI 4.10)."""
+    pairs = _edges(roster.masters(), 0, low=False)
+    found = []
+    for child, parent in pairs:
+        for src, dest in ((child, parent), (parent, child)):
+            found.append(Crossing(src=src, dest=dest, cid=cid, tag=_BARRIER_TAG, nbytes=0, count=count))
+    return found
+
+
+def bcast(roster: Roster, root: int, data: bytes, *, cid: int = COLLECTIVE) -> list[Crossing]:
+    """A broadcast from the root to the masters of the other clients (IMPI 4.11)."""
+    edges = _edges(_participants(roster, root), roster.client(root), low=False)
+    return [
+        Crossing(
+            src=parent, dest=child, cid=cid, tag=_BCAST_TAG, nbytes=len(data), payload=data, sync=len(data) > DATALEN
+        )
+        for child, parent in edges
+    ]
+
+
+def reduction(roster: Roster, root: int, nbytes: int, partial: Callable[[int], bytes]) -> list[Crossing]:
+    """A reduction from the masters of the other clients to the root (IMPI 4.16).
+
+    ``partial(client)`` are the octets of one client's own result; they cross as such where the algorithm is linear.
+    """
+    participants = _participants(roster, root)
+    linear = len(participants) <= _LINEAR
+    return [
+        Crossing(
+            src=child,
+            dest=parent,
+            cid=COLLECTIVE,
+            tag=_REDUCE_TAG,
+            nbytes=nbytes,
+            payload=partial(roster.client(child)) if linear else None,
+        )
+        for child, parent in _edges(participants, roster.client(root), low=True)
+    ]
+
+
+def converging(roster: Roster, root: int) -> list[tuple[int, int, list[int]]]:
+    """(from, to, clients whose part travels), for what comes together at the root piece by piece (IMPI 4.12)."""
+    participants, top = _participants(roster, root), roster.client(root)
+    n = len(participants)
+    found = []
+    for child, parent in _edges(participants, top, low=True):
+        virtual = (roster.client(child) - top) % n
+        # Of a tree whose parents are without the lowest set bit, that bit is how many are at and below it.
+        below = range(virtual, min(virtual + (1 if n <= _LINEAR else virtual & -virtual), n))
+        found.append((child, parent, [(v + top) % n for v in below]))
+    return found
+
+
+def _participants(roster: Roster, root: int) -> list[int]:
+    """The masters; the root stands in for its own client's (IMPI 4.11, 4.16)."""
+    return [root if c == roster.client(root) else m for c, m in enumerate(roster.masters())]
+
+
+def _edges(participants: list[int], root: int, *, low: bool) -> list[tuple[int, int]]:
+    """(child, parent) of the linear form or of the tree, rotated to the participant with index ``root``."""
+    n = len(participants)
+    edges = []
+    for virtual in range(1, n):
+        if n <= _LINEAR:
+            above = 0
+        else:
+            # Without its lowest set bit (Reduce, Gather) or without its highest (Barrier, Bcast).
+            above = virtual & (virtual - 1) if low else virtual - (1 << (virtual.bit_length() - 1))
+        edges.append((participants[(virtual + root) % n], participants[(above + root) % n]))
+    return edges

@@ -1,0 +1,1 @@
+"""What was seen of one cell, as values: calls, stacks, witnesses, traffic."""

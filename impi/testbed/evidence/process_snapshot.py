@@ -1,0 +1,90 @@
+"""A last look at a cell that does not end: processes, sockets and stacks of its ranks, before anything is ended.
+
+Whatever cannot be seen is a note; nothing here fails.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from impi.errors import ImpiError
+from impi.testbed.evidence.evidence import Look
+from impi.testbed.lab.interface import Lab, Node, Stacks
+
+__all__ = ["take_look"]
+
+_LOOK_S: Final = 10.0
+
+
+def take_look(lab: Lab, folders: Mapping[str, str], why: str) -> Look:
+    """Look at the ranks on all nodes of the lab.
+
+    Args:
+        lab: where the cell runs.
+        folders: by node, the cell's folder.
+        why: what ended the cell's time.
+    """
+    notes: list[str] = []
+    said = _ask(lab, folders, notes)
+    pids = {node: [int(pid) for pid in value.get("ranks", {})] for node, value in said.items()}
+    stacks = _stacks(lab, {node: mine for node, mine in pids.items() if mine})
+    return Look(
+        at=max((float(value.get("at", 0)) for value in said.values()), default=time.time()),
+        why=why,
+        processes={n: {int(p): _process(s) for p, s in v.get("ranks", {}).items()} for n, v in said.items()},
+        sockets={node: tuple(map(_socket, value.get("sockets", []))) for node, value in said.items()},
+        stacks=stacks.frames,
+        notes=(*notes, *stacks.notes),
+    )
+
+
+def _ask(lab: Lab, folders: Mapping[str, str], notes: list[str]) -> dict[str, dict[str, Any]]:
+    """What ``programs/look.py`` says on every node; all are asked at once."""
+    asked = []
+    for client, nodes in enumerate(lab.clients):
+        for node in nodes:
+            folder = folders[node.name]
+            argv = [lab.python(client), "-I", "-S", f"{folder.rpartition('/')[0]}/programs/look.py", folder]
+            try:
+                asked.append((node, node.start(argv)))
+            except ImpiError as error:
+                notes.append(str(error))
+    found = {}
+    for node, remote in asked:
+        try:
+            done = remote.wait(_LOOK_S)
+            found[node.name] = json.loads(done.stdout)
+        except ImpiError as error:
+            notes.append(str(error))
+        except ValueError:
+            notes.append(_mute(node, done.stderr))
+    return found
+
+
+def _mute(node: Node, stderr: bytes) -> str:
+    last = (stderr.decode("utf-8", "replace").strip().splitlines() or ["it says nothing"])[-1]
+    return f"{node.name}: no look at its processes and sockets: {last}"
+
+
+def _stacks(lab: Lab, pids: Mapping[str, Sequence[int]]) -> Stacks:
+    try:
+        return lab.stacks(pids)
+    except ImpiError as error:
+        return Stacks(notes=(f"no stacks from outside: {error}",))
+
+
+def _process(value: Mapping[str, Any]) -> str:
+    cpu = f", {value['cpu_s']:.1f} s of a processor" if "cpu_s" in value else ""
+    threads = f", {value['threads']} threads" if value.get("threads", 1) > 1 else ""
+    return f"{value.get('state', '?')}{cpu}{threads}" + ("" if value.get("initialised") else "; MPI not initialised")
+
+
+def _socket(value: Mapping[str, Any]) -> str:
+    waits = [f"{value[name]} octets {name}" for name in ("unsent", "unread") if value.get(name)]
+    state = value.get("state", "?")
+    if state == "LISTEN":
+        return f"pid {value.get('pid')}: listens on {value.get('local')}"
+    return ", ".join([f"pid {value.get('pid')}: {value.get('local')} -> {value.get('remote')} {state}", *waits])

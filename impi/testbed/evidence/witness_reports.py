@@ -1,0 +1,82 @@
+"""What the witnesses printed, as evidence about ranks."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from impi.testbed.evidence.call_logs import read_calls
+from impi.testbed.evidence.evidence import RankSeen
+
+__all__ = ["planned_digest", "planned_sources", "read_ranks"]
+
+_PACKAGE = Path(__file__).absolute().parents[2]
+
+
+@cache
+def planned_sources() -> Mapping[str, str]:
+    """SHA-256 of every module of impi in this checkout, as it is when it is first asked for."""
+    found = {}
+    for path in _PACKAGE.rglob("*.py"):
+        name = ".".join(path.relative_to(_PACKAGE.parent).with_suffix("").parts)
+        found[name.removesuffix(".__init__")] = hashlib.sha256(path.read_bytes()).hexdigest()
+    return found
+
+
+def planned_digest() -> str:
+    """One SHA-256 for all of them."""
+    return hashlib.sha256(json.dumps(planned_sources(), sort_keys=True).encode()).hexdigest()
+
+
+def read_ranks(node: str, client: int, printed: bytes) -> list[RankSeen]:
+    """The processes that the witness of a node saw; whatever makes no sense in its lines is as if it were not there."""
+    said: dict[str, Any] = {}
+    for line in printed.splitlines():
+        try:
+            value = json.loads(line)
+            said[value["kind"]] = value["value"]
+        except (ValueError, KeyError, TypeError):
+            continue
+    files = {name: value for name, value in said.get("files", {}).items() if isinstance(value, dict)}
+    calls: dict[str, str] = said.get("calls", {})
+    mapped = {int(item["pid"]): item for item in said.get("identity", [])}
+    wraps = {int(f["pid"]): f for name, f in files.items() if name.startswith("wrap-") and "pid" in f}
+    pids = {int(f["pid"]) for name, f in files.items() if name.startswith(("init-", "done-")) and "pid" in f}
+    found = []
+    for pid in sorted(pids | set(wraps)):
+        init, done = files.get(f"init-{pid}", {}), files.get(f"done-{pid}", {})
+        look, wrap = mapped.get(pid), wraps.get(pid, {})
+        found.append(
+            RankSeen(
+                node=node,
+                client=client,
+                pid=pid,
+                rank=init.get("rank"),
+                size=init.get("size"),
+                nonce=init.get("nonce", ""),
+                node_nonce=init.get("node_nonce", ""),
+                local=done.get("local") or init.get("local"),
+                libraries=look["libraries"] if look is not None and "error" not in look else None,
+                other_sources=_others(look.get("sources")) if look is not None else None,
+                performed=done.get("performed"),
+                failures=tuple(done.get("failures", ())),
+                status=wrap.get("status"),
+                ended=wrap.get("ended"),
+                stack=tuple(said.get("stacks", {}).get(f"stack-{pid}", ())),
+                began=wrap.get("began"),
+                initialised=init.get("at"),
+                done=done.get("at"),
+                calls=read_calls(calls.get(str(pid), "")),
+            )
+        )
+    return found
+
+
+def _others(sources: Mapping[str, str] | None) -> tuple[str, ...] | None:
+    """Those that are not as planned; None where there are none at all."""
+    planned = planned_sources()
+    return tuple(sorted(n for n, digest in sources.items() if planned.get(n) != digest)) if sources else None

@@ -1,0 +1,1 @@
+"""From evidence to a verdict, an explanation of a hang, and what was expected."""

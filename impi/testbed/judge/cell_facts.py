@@ -1,0 +1,110 @@
+"""What a verdict rests on, and the words in which its items speak."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from impi.testbed.cases import Case
+from impi.testbed.evidence.evidence import CommandSeen, Evidence, RankSeen, Wire
+from impi.testbed.lab.roster import Roster
+
+__all__ = [
+    "Facts",
+    "Failed",
+    "Item",
+    "ending",
+    "last_words",
+    "listed",
+    "performed",
+    "status_text",
+    "vendor_of",
+    "who",
+    "wire_of",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """One piece of evidence."""
+
+    name: str
+    ok: bool
+    expected: str = ""
+    actual: str = ""
+    phase: str = ""
+    """Where the job failed, if this is what failed first."""
+    blame: str = ""
+    """Whom it points at."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What the verdict rests on: the plan and what was seen."""
+
+    case: Case
+    roster: Roster
+    nonce: str
+    variant: str
+    seen: Evidence
+
+    def rank(self, rank: int) -> RankSeen | None:
+        """The process that reported as this rank on the node where it was planned."""
+        planned = self.roster.ranks[rank]
+        return next((s for s in self.seen.ranks if s.rank == rank and s.node == planned.node), None)
+
+    def client(self, client: int) -> str:
+        """``client 1 (openmpi)``."""
+        return f"client {client} ({self.roster.ranks[self.roster.of_client(client)[0]].vendor})"
+
+
+Failed = Iterator[Item]
+"""What an examiner yields; its first item counts."""
+
+
+def ending(command: CommandSeen) -> str:
+    """How a command ended, with its last line."""
+    words = command.stderr.strip().splitlines()
+    how = status_text(command.code)
+    return f"{how}: {words[-1][:160]}" if words else how
+
+
+def last_words(facts: Facts, client: int) -> str:
+    """How a client's impirun ended, for the end of a sentence."""
+    if client >= len(facts.seen.clients):
+        return ""
+    return f"; impirun: {ending(facts.seen.clients[client])}"
+
+
+def listed(values: object) -> str:
+    """The values with commas."""
+    return ", ".join(str(v) for v in values) if hasattr(values, "__iter__") else str(values)
+
+
+def performed(facts: Facts, rank: int) -> int | None:
+    """How many checks a rank says it performed; None without a last report."""
+    seen = facts.rank(rank)
+    return None if seen is None else seen.performed
+
+
+def status_text(status: int | None) -> str:
+    """A status in words."""
+    return "it did not end by itself" if status is None else f"it ended with {status}"
+
+
+def vendor_of(facts: Facts, rank: RankSeen) -> str:
+    """The vendor that the plan gives to a process."""
+    return facts.roster.ranks[facts.roster.of_client(rank.client)[0]].vendor
+
+
+def who(facts: Facts, rank: RankSeen) -> str:
+    """A process in words."""
+    return f"client {rank.client} ({vendor_of(facts, rank)}) rank {rank.rank} on {rank.node}"
+
+
+def wire_of(facts: Facts, name: str) -> Iterator[Wire | Item]:
+    """The captures' facts, or the failed item of their absence."""
+    if facts.seen.wire is None:
+        yield Item(name=name, ok=False, expected="a capture", actual="none", phase="case", blame="lab")
+    else:
+        yield facts.seen.wire

@@ -1,0 +1,202 @@
+r"""What is known not to pass: the rows of ``ci/expectations.toml``.
+
+::
+
+    [[expect]]
+    cells = "coll.rooted/*+openmpi/**"      # a selector, or a list of them
+    result = "fail"                         # or timeout, or flaky
+    phase = "case"                          # optional: the phase in which it ends
+    reason = 'end\.checks: .* rank 3'       # optional: a regular expression that its reason contains
+    count = 12                              # optional: how many cells of --tier full the selectors name
+    issue = "https://tracker.example/41"
+    until = 2027-03-01                      # from the day after, the row is an error
+
+A row explains the cells that it names and that end as it says, in no other way: ``fail`` explains neither a timeout nor
+an error of the lab. A cell that passes although a row says ``fail`` or ``timeout`` is an *xpass*.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import fnmatch
+import itertools
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from impi.errors import UsageError
+from impi.testbed.judge.verdict import PHASES, Verdict
+from impi.testbed.lab.lab_topology import parse_topology
+from impi.testbed.lab.parties import VENDORS
+from impi.testbed.plan.cell import Cell, check_selector, is_literal, matches, select
+from impi.testbed.plan.matrix import cells_of
+
+__all__ = ["DEFAULT_FILE", "RESULTS", "Expectations", "Row", "check_issue", "load"]
+
+DEFAULT_FILE: Final = Path("ci/expectations.toml")
+RESULTS: Final = ("fail", "timeout", "flaky")
+_REQUIRED: Final = ("cells", "result", "issue", "until")
+_GLOBS: Final = frozenset("*?[")
+_MOST_PARTIES: Final = 1000
+_KEYS: Final = (*_REQUIRED, "phase", "reason", "count")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One row."""
+
+    number: int
+    """In the file, from 1."""
+    cells: tuple[str, ...]
+    """Selectors."""
+    result: str
+    issue: str
+    until: datetime.date
+    phase: str = ""
+    reason: str = ""
+    count: int | None = None
+
+    def __str__(self) -> str:
+        more = f" and {len(self.cells) - 1} more" if len(self.cells) > 1 else ""
+        return f"row {self.number} ({self.cells[0]}{more})"
+
+    def names(self, cell: Cell) -> bool:
+        """Whether it is about this cell."""
+        return any(matches(cell, selector) for selector in self.cells)
+
+    def explains(self, verdict: Verdict) -> bool:
+        """Whether a cell that it names was expected to end like this."""
+        return (
+            verdict.outcome == self.result
+            and self.phase in ("", verdict.phase)
+            and re.search(self.reason, verdict.reason) is not None
+        )
+
+    def named(self) -> list[Cell]:
+        """The cells that it names, of all that there are; on a topology that a selector spells out, of all on that."""
+        return list(dict.fromkeys(cell for selector in self.cells for cell in _named(selector)))
+
+
+@cache
+def _named(selector: str) -> tuple[Cell, ...]:
+    cells = cells_of("full")
+    parts = selector.split("/")
+    if len(parts) > 2 and not _GLOBS & set(parts[2]):
+        with contextlib.suppress(UsageError):  # what does not exist has no cells
+            topology = parse_topology(parts[2])
+            vendors = [fnmatch.filter(VENDORS, part) for part in parts[1].split("+")]
+            parties = list(itertools.islice(itertools.product(*vendors), _MOST_PARTIES))
+            cells += cells_of("full", [topology], parties if len(vendors) == len(topology.clients) else [])
+    return tuple(select(dict.fromkeys(cells), [selector]))
+
+
+@dataclass(frozen=True, slots=True)
+class Expectations:
+    """All rows of a file; without rows, nothing is expected but passes."""
+
+    path: Path | None = None
+    rows: tuple[Row, ...] = field(default=())
+
+    def find(self, cell: Cell, verdict: Verdict) -> Row | None:
+        """The row that explains the verdict, or that did not expect a pass; None where no row has anything to say."""
+        rows = [row for row in self.rows if row.names(cell)]
+        if verdict.outcome == "pass":
+            return next((row for row in rows if row.result != "flaky"), None)
+        return next((row for row in rows if row.explains(verdict)), None)
+
+
+def load(path: Path) -> Expectations:
+    """The rows of a file.
+
+    Raises:
+        UsageError: it cannot be read, or a row is wrong; the message names file, row and cure.
+    """
+    try:
+        value = tomllib.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise UsageError(f"expectations {path} cannot be read: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"expectations {path} is not TOML: {error}") from None
+    rows = value.get("expect", [])
+    if set(value) - {"expect"} or not isinstance(rows, list) or not all(isinstance(r, dict) for r in rows):
+        raise UsageError(f"expectations {path}: write nothing but rows, each one below a line [[expect]]")
+    found = []
+    for number, row in enumerate(rows, start=1):
+        try:
+            found.append(_row(number, row))
+        except UsageError as error:
+            raise UsageError(f"expectations {path}, row {number}: {error}") from None
+    return Expectations(path, tuple(found))
+
+
+def _row(number: int, row: Mapping[str, Any]) -> Row:
+    for key in row:
+        if key not in _KEYS:
+            raise UsageError(f"there is no key {key!r}; there are {', '.join(_KEYS)}")
+    for key in _REQUIRED:
+        if key not in row:
+            raise UsageError(f"it has no {key}; add {key} = ...")
+    cells = [row["cells"]] if isinstance(row["cells"], str) else row["cells"]
+    if not isinstance(cells, list) or not cells or not all(isinstance(c, str) for c in cells):
+        raise UsageError("cells is no selector; write one in quotes, or a list of them")
+    for selector in cells:
+        _check_cells(selector)
+    until = row["until"]
+    # A time of day is a date too, for Python.
+    if not isinstance(until, datetime.date) or isinstance(until, datetime.datetime):
+        raise UsageError(f"until = {str(until)!r} is no date; write one without quotes, such as 2027-03-01")
+    return Row(
+        number=number,
+        cells=tuple(cells),
+        result=_one_of(row, "result", RESULTS),
+        issue=check_issue(row["issue"]),
+        until=until,
+        phase=_one_of(row, "phase", PHASES) if "phase" in row else "",
+        reason=_pattern(row.get("reason", "")),
+        count=_count(row.get("count")),
+    )
+
+
+def _check_cells(selector: str) -> None:
+    check_selector(selector)
+    parts = selector.split("/")
+    parties = parts[1] if len(parts) > 1 else "*"
+    if not is_literal(selector) and not set(parties.split("+")) & set(VENDORS):
+        raise UsageError(
+            f"{selector!r} leaves every vendor open, so it would excuse all of them; name one, as in"
+            f" '{parts[0]}/*+{VENDORS[-1]}/**'"
+        )
+
+
+def _one_of(row: Mapping[str, Any], key: str, known: Sequence[str]) -> str:
+    if row[key] not in known:
+        raise UsageError(f"{key} = {row[key]!r} is unknown; write one of {', '.join(known)}")
+    return str(row[key])
+
+
+def check_issue(value: object) -> str:
+    """The link to where a bug is tracked; UsageError if it is none."""
+    if not isinstance(value, str) or not re.fullmatch(r"https?://[^/\s]+/\S+", value):
+        raise UsageError(f"issue = {value!r} is no link; write the address where the bug is tracked, https://...")
+    return value
+
+
+def _pattern(value: object) -> str:
+    if not isinstance(value, str):
+        raise UsageError(f"reason = {value!r} is no text; write a regular expression in quotes")
+    try:
+        re.compile(value)
+    except re.error as error:
+        raise UsageError(f"reason = {value!r} is no regular expression: {error}") from None
+    return value
+
+
+def _count(value: object) -> int | None:
+    if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
+        raise UsageError(f"count = {value!r} is no number of cells; write how many the row names")
+    return value

@@ -1,0 +1,80 @@
+"""The verdict: a pure function of what was seen. No evidence, no pass."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from impi.testbed.judge.cell_facts import Facts, Item
+from impi.testbed.judge.hang import explain
+from impi.testbed.judge.items import FROM_WIRE, examine_items
+
+__all__ = ["OUTCOMES", "PHASES", "Verdict", "judge"]
+
+OUTCOMES = ("pass", "fail", "unsupported", "error", "timeout", "skipped", "flaky")
+"""What happens to a cell; ``flaky``: of several attempts some passed."""
+PHASES = (
+    *("image", "up", "ssh", "server", "auth", "coll"),
+    *("mesh", "init", "case", "finalize", "fini", "down"),
+)
+"""The stations of a cell, in order; a failure belongs to one."""
+_OF_A_HANG = frozenset(
+    ("end.checks", "identity.counter", "traffic.crossing", "end.status", "end.fini", "end.leftovers")
+)
+"""Items that a job that hangs cannot fulfil; what fails before them says more than the hang."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What became of a cell."""
+
+    outcome: str
+    phase: str = ""
+    blame: str = ""
+    reason: str = ""
+    """One line."""
+    items: tuple[Item, ...] = ()
+    self_reported: bool = False
+    """A pass without captures: nobody but the ranks says that anything crossed."""
+    culprit: Item | None = None
+    """The item that decided, where one did."""
+
+
+def judge(facts: Facts) -> Verdict:
+    """The verdict on one cell.
+
+    * ``error``: the lab itself failed, or nothing speaks against the cell but captures that cannot be trusted;
+    * ``timeout``: the deadline ended it; ``fail``: any other item is not fulfilled;
+    * ``pass``: every item is.
+    """
+    if facts.seen.trouble:
+        return Verdict(outcome="error", phase="up", blame="lab", reason=facts.seen.trouble)
+    items = tuple(examine_items(facts))
+    failed = [item for item in items if not item.ok]
+    if not failed:
+        if facts.seen.timed_out:
+            return Verdict(outcome="timeout", phase="down", blame="lab", reason=_limit(facts), items=items)
+        return Verdict(outcome="pass", items=items, self_reported=not facts.seen.captures)
+    untrusted = any(item.name == "traffic.capture" for item in failed)
+    # A capture with holes accuses nobody: only what was seen otherwise counts against the cell.
+    solid = [i for i in failed if not (untrusted and i.name in FROM_WIRE)]
+    if not solid:
+        item = next(i for i in failed if i.name == "traffic.capture") if untrusted else failed[0]
+        return _verdict("error", item, items)
+    outcome = "timeout" if facts.seen.timed_out else "fail"
+    verdict = _verdict(outcome, solid[0], items)
+    if outcome != "timeout":
+        return verdict
+    found = explain(facts) if solid[0].name in _OF_A_HANG else None
+    if found is not None:
+        blame = " and ".join(map(facts.roster.label, found.ranks))
+        verdict = replace(verdict, reason=found.sentence, blame=blame)
+    return replace(verdict, reason=f"{_limit(facts)}; {verdict.reason}")
+
+
+def _verdict(outcome: str, item: Item, items: tuple[Item, ...]) -> Verdict:
+    reason = " ".join(f"{item.name}: expected {item.expected}, but {item.actual}".split())
+    return Verdict(outcome=outcome, phase=item.phase, blame=item.blame, reason=reason, items=items, culprit=item)
+
+
+def _limit(facts: Facts) -> str:
+    return f"not over after {facts.seen.limit_s:g} s"

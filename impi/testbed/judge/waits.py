@@ -1,0 +1,401 @@
+"""Who waits for whom in a job that hangs: a graph made of the ranks' MPI calls and of what was open on the wire.
+
+An edge says that one rank cannot go on before another has done something. Its ``claim`` says what holds if that other
+rank waits for nothing itself; where it is ``due``, the other rank owes it whatever it waits for (IMPI 3.6: a PROTOACK
+does not depend on any receive).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+from impi.dissect import Credit, Sent, Standing
+from impi.testbed.cases.case import COLLECTIVE, WORLD
+from impi.testbed.evidence.call_logs import ANY, WORLD_NAME, Call, finished
+from impi.testbed.evidence.evidence import RankSeen
+from impi.testbed.judge.cell_facts import Facts
+
+__all__ = ["Wait", "Waits", "phase"]
+
+_TAGS: Final = {
+    "barrier": (110,),
+    "bcast": (120,),
+    "gather": (130,),
+    "scatter": (150,),
+    "alltoall": (170,),
+    "reduce": (190,),
+    "allreduce": (190, 120),
+    "mpi_finalize": (110,),
+}
+"""The tags of an operation's messages (IMPI 4.25), where the plan of a case says how many of them there must be."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wait:
+    """Rank ``waiter`` waits for ``thing`` from rank ``on``, or (no thing) for that rank itself."""
+
+    waiter: int
+    on: int
+    thing: str
+    claim: str = ""
+    """What is wrong with ``on``, if nothing else keeps it."""
+    due: bool = False
+    """... and whether that is so in any case, while it is in an MPI call."""
+    why: str = ""
+    """In which call."""
+    here: bool = False
+    """What it waits for is there, by all that is known; it does not take it."""
+
+
+def phase(seen: RankSeen | None) -> str:
+    """How far a rank has come: ``start``, ``case``, ``finalize`` or ``ended``."""
+    if seen is None or (seen.rank is None and seen.status is None):
+        return "start"
+    if seen.status is not None:
+        return "ended"
+    return "case" if seen.done is None and seen.performed is None else "finalize"
+
+
+class Waits:
+    """The waits of all ranks."""
+
+    def __init__(self, facts: Facts) -> None:
+        self._facts = facts
+        self._roster = facts.roster
+        at = facts.seen.look.at if facts.seen.look is not None else float("inf")
+        self._seen = {r.rank: _as_of(facts.rank(r.rank), at) for r in facts.roster.ranks}
+        self._calls = {rank: seen.calls if seen is not None else () for rank, seen in self._seen.items()}
+        self._over = {rank: finished(calls) for rank, calls in self._calls.items()}
+        wire = facts.seen.wire
+        self._owed = wire.owed if wire is not None else ()
+        self._wire = wire.standing if wire is not None else None
+        standing = self._wire or Standing()
+        self._messages = standing.messages
+        self._credits = {(c.src, c.dest): c for c in standing.credits}
+
+    def seen(self, rank: int) -> RankSeen | None:
+        """The rank as it was at the moment of the look; what it did while others were looked at is not counted."""
+        return self._seen[rank]
+
+    def phase(self, rank: int) -> str:
+        """How far the rank has come."""
+        return phase(self._seen[rank])
+
+    def call(self, rank: int) -> Call | None:
+        """The MPI call that the rank is in; in MPI_Finalize that is none of the program's."""
+        seen = self._seen[rank]
+        return seen.call if seen is not None and self.phase(rank) == "case" else None
+
+    def inside(self, rank: int) -> bool:
+        """Whether the rank is in MPI, and so can answer others."""
+        return self.call(rank) is not None or self.phase(rank) == "finalize"
+
+    def of(self, rank: int) -> list[Wait]:
+        """What the rank waits for."""
+        call = self.call(rank)
+        found: list[Wait] = []
+        if call is not None:
+            for part in self._parts(rank, call):
+                found += self._of_call(rank, part)
+        elif self.phase(rank) == "finalize":
+            found += self._of_finalize(rank)
+        if self.inside(rank):
+            found += self._for_credit(rank)
+        return list(dict.fromkeys(found))
+
+    def unmatched(self) -> list[Sent]:
+        """Messages of MPI_COMM_WORLD that have crossed, and that nobody has received by his own account."""
+        found: list[Sent] = []
+        world = [m for m in self._messages if m.cid == WORLD]
+        for src, dest, tag in dict.fromkeys((m.src, m.dest, m.tag) for m in world):
+            there = self._crossed(src, dest, tag, WORLD_NAME)
+            found += there[self._taken(dest, src, tag, WORLD_NAME) :]
+        return sorted(found, key=lambda m: m.number)
+
+    def _parts(self, rank: int, call: Call) -> list[Call]:
+        """The call itself, or those whose requests it waits for."""
+        if not call.parts:
+            return [call]
+        return [c for c in self._calls[rank] if c.number in call.parts and c.number not in self._over[rank]]
+
+    def _of_call(self, rank: int, call: Call) -> Iterator[Wait]:
+        if call.collective:
+            yield from self._of_collective(rank, call)
+            return
+        receives = list(self._of_receive(rank, call)) if call.receives or call.probes else []
+        sends: list[Wait] = []
+        if call.dest not in (None, rank) and call.sends:
+            if self._on_wire(rank, call.dest):
+                sends += self._of_send(rank, call.dest, call)
+            elif not receives:  # of a call that does both, what nobody sees of a message is most often gone by then
+                sends += self._of_unseen_send(rank, call.dest, call)
+        # Of a call that does both, the half that has what it needs is over, whatever the other half waits for.
+        lacking = [wait for wait in receives if not wait.here]
+        yield from lacking + sends or receives
+
+    # -- sends
+
+    def _on_wire(self, one: int, other: int) -> bool:
+        """Whether it was seen what crossed between these two."""
+        return self._wire is not None and self._roster.remote(one, other)
+
+    def _of_unseen_send(self, rank: int, dest: int, call: Call) -> Iterator[Wait]:
+        """Nothing is seen of the message; but what its receiver says it has is over."""
+        at = self._sent(rank, dest, call).index(call)
+        if self._taken(dest, rank, call.sendtag, call.comm) > at:
+            return
+        posted, remote = self._posted(dest, rank, call) > at, self._roster.remote(rank, dest)
+        inside = "" if remote else f", inside {self._facts.client(self._roster.client(rank))}"
+        claim = f"has a receive for it{inside}" if posted else ""
+        yield Wait(waiter=rank, on=dest, thing="", claim=claim, due=posted and not remote, why=str(call))
+
+    def _of_send(self, rank: int, dest: int, call: Call) -> Iterator[Wait]:
+        posted = self._posted(dest, rank, call)
+        there = self._crossed(rank, dest, call.sendtag, call.comm)
+        at = self._sent(rank, dest, call).index(call)
+        if at >= len(there):
+            if not self._exhausted(rank, dest):
+                claim = "has credit and sends nothing"
+                yield Wait(waiter=rank, on=rank, thing="itself", claim=claim, due=True, why=str(call))
+            return
+        message = there[at]
+        if message.sync and not message.acknowledged:
+            taken = self._taken(dest, rank, message.tag, call.comm)
+            has = "has received it" if taken > at else "has a receive for it"
+            yield Wait(
+                waiter=rank,
+                on=dest,
+                thing=f"the SYNCACK of message {message.number}",
+                claim=f"{has} and does not answer" if posted > at else "",
+                due=posted > at,
+                why=str(call),
+            )
+        elif not message.complete and not self._exhausted(rank, dest):
+            claim = f"has the SYNCACK of message {message.number} and sent {message.got} of {message.nbytes} octets"
+            yield Wait(waiter=rank, on=rank, thing="itself", claim=claim, due=True, why=str(call))
+
+    def _for_credit(self, rank: int) -> Iterator[Wait]:
+        """A rank that has used up its credit, and has more to send than has crossed."""
+        for (src, dest), credit in self._credits.items():
+            if src == rank and credit.exhausted and self._has_more(rank, dest):
+                yield Wait(
+                    waiter=rank,
+                    on=dest,
+                    thing=f"a PROTOACK ({_packets(credit)})",
+                    claim="does not acknowledge",
+                    due=True,
+                    why=str(self.call(rank) or "MPI_Finalize"),
+                )
+
+    # -- receives
+
+    def _of_receive(self, rank: int, call: Call) -> Iterator[Wait]:
+        members = call.members(self._roster.size)
+        sources = members if call.source == ANY else () if call.source is None else (call.source,)
+        alive = [s for s in sources if self.phase(s) != "ended"] if call.source == ANY else sources
+        for source in alive or sources:
+            if source != rank:
+                yield from self._from(rank, source, call)
+
+    def _from(self, rank: int, source: int, call: Call) -> Iterator[Wait]:
+        taken = self._taken(rank, source, call.tag, call.comm)
+        begun = [c for c in self._calls[source] if c.sends and c.dest == rank and _tag(call.tag, c.sendtag)]
+        begun = [c for c in begun if c.comm == call.comm]
+        seen = self._on_wire(rank, source)
+        if seen:
+            there = self._crossed(source, rank, call.tag, call.comm)
+            if len(there) > taken:
+                yield from self._on_its_way(rank, source, there[taken], call)
+                return
+            taken = len(there)
+        remote = self._roster.remote(rank, source)
+        thing = "DATA" if remote else "a message"
+        if len(begun) <= taken:
+            yield Wait(waiter=rank, on=source, thing=thing, why=str(call))
+            return
+        told = begun[taken]
+        over = told.ended is not None
+        if seen:
+            claim, due = f"says that it sent it ({told}), and nothing has crossed", not self._exhausted(source, rank)
+        elif remote:
+            claim, due = f"says that it has sent it ({told})", False
+        else:
+            inside = self._facts.client(self._roster.client(rank))
+            claim, due = f"has sent it ({told}), inside {inside}", over
+        here = over and not seen
+        yield Wait(waiter=rank, on=source, thing=thing, claim=claim, due=due, why=str(call), here=here)
+
+    def _on_its_way(self, rank: int, source: int, message: Sent, call: Call) -> Iterator[Wait]:
+        """A message that fits has crossed, in part or whole, and the receive is not over."""
+        if message.complete and (not message.sync or message.acknowledged):
+            claim = f"does not take message {message.number}, which has come"
+            yield Wait(waiter=rank, on=rank, thing="itself", claim=claim, due=True, why=str(call), here=True)
+        elif message.sync and not message.acknowledged:
+            claim = f"has a receive for message {message.number} and sends no SYNCACK"
+            yield Wait(waiter=rank, on=rank, thing="itself", claim=claim, due=True, why=str(call))
+        else:
+            thing = f"the rest of message {message.number} ({message.got} of {message.nbytes} octets)"
+            claim, due = "has its SYNCACK and sends no more", not self._exhausted(source, rank)
+            yield Wait(waiter=rank, on=source, thing=thing, claim=claim, due=due, why=str(call))
+
+    # -- collectives
+
+    def _of_collective(self, rank: int, call: Call) -> Iterator[Wait]:
+        members = [m for m in call.members(self._roster.size) if m != rank]
+        theirs = {m: self._collective(m, call) for m in members}
+        late = [m for m, other in theirs.items() if other is None]
+        for member in late:
+            # An error in it is an end of it, too, but nobody who has not come to it owes anything yet.
+            yield Wait(waiter=rank, on=member, thing="", claim="has not entered it", why=_name(call))
+        if late:
+            return
+        for member, other in theirs.items():
+            if other is not None and other.operation != call.operation:
+                claim = f"is in {other.name} there"
+                yield Wait(waiter=rank, on=member, thing="", claim=claim, due=True, why=_name(call))
+        together = [m for m, other in theirs.items() if other is not None and other.ended is None]
+        yield from self._inside_collective(rank, together, _name(call), call.operation)
+
+    def _collective(self, rank: int, call: Call) -> Call | None:
+        """The call of another rank that belongs to this one; None: it has not come to it."""
+        return next((c for c in self._calls[rank] if c.nth == call.nth and c.comm == call.comm), None)
+
+    def _inside_collective(self, rank: int, members: list[int], name: str, operation: str) -> Iterator[Wait]:
+        """All have come to it: what is missing on the wire between those that do not come out of it."""
+        found = False
+        for wait in self._of_odd_messages(rank, members, name):
+            found = True
+            yield wait
+        for src, tag in self._next_owed(rank, members, _TAGS.get(operation, ())):
+            found = True
+            yield Wait(waiter=rank, on=src, thing=f"DATA (tag {tag})", claim="has sent nothing of it", why=name)
+        if found:
+            return
+        # IMPI 4.2: the master speaks for its client, to its own and to the other masters.
+        masters = self._roster.masters()
+        mine = masters[self._roster.client(rank)]
+        if rank != mine:
+            left = "" if mine in members else "has left it"
+            yield Wait(waiter=rank, on=mine, thing="", claim=left, due=bool(left), why=name)
+            return
+        for master in masters:
+            if master in members:
+                yield Wait(waiter=rank, on=master, thing="", why=name)
+
+    def _of_odd_messages(self, rank: int, members: list[int], name: str) -> Iterator[Wait]:
+        """Messages of collectives, which have odd context ids (IMPI 4.3)."""
+        for message in self._messages:
+            if message.cid % 2 == 0:
+                continue
+            if message.src == rank and message.dest in members and message.sync and not message.acknowledged:
+                thing = f"the SYNCACK of message {message.number}"
+                yield Wait(waiter=rank, on=message.dest, thing=thing, claim="does not answer", why=name)
+            elif message.dest == rank and message.src in members and message.acknowledged and not message.complete:
+                thing, claim = f"the rest of message {message.number}", "has its SYNCACK and sends no more"
+                yield Wait(waiter=rank, on=message.src, thing=thing, claim=claim, why=name)
+
+    def _next_owed(self, rank: int, members: list[int], tags: tuple[int, ...]) -> Iterator[tuple[int, int]]:
+        """(source, tag) of what the plan says is to come next to this rank, of collectives.
+
+        Two ranks that answer each other (a barrier) both lack something; only one of them is the one to begin.
+        """
+        for owed in self._owed:
+            if owed.cid == COLLECTIVE and owed.tag in tags and owed.dest == rank and owed.src in members:
+                back = [
+                    (o.seen, i)
+                    for i, o in enumerate(self._owed)
+                    if (o.cid, o.tag, o.src, o.dest) == (owed.cid, owed.tag, rank, owed.src)
+                ]
+                if not back or (owed.seen, self._owed.index(owed)) < min(back):
+                    yield owed.src, owed.tag
+
+    def _of_finalize(self, rank: int) -> Iterator[Wait]:
+        """MPI_Finalize: a barrier among all, then FINI on every channel (IMPI 2.4, 3.8)."""
+        others = [r.rank for r in self._roster.ranks if r.rank != rank]
+        late = [r for r in others if self.phase(r) not in ("finalize", "ended")]
+        for other in late:
+            yield Wait(waiter=rank, on=other, thing="", claim="has not entered it", why="MPI_Finalize")
+        if late:
+            return
+        standing = self._wire or Standing()
+        if not standing.finis:
+            yield from self._inside_collective(rank, others, "MPI_Finalize", "mpi_finalize")
+        for src, dest in standing.no_fini if standing.finis else ():  # the barrier is over
+            if dest == rank:
+                yield Wait(waiter=rank, on=src, thing="FINI", claim="has sent none", why="MPI_Finalize")
+
+    # -- counting
+
+    def _exhausted(self, src: int, dest: int) -> bool:
+        credit = self._credits.get((src, dest))
+        return credit is not None and credit.exhausted
+
+    def _crossed(self, src: int, dest: int, tag: int, comm: str) -> list[Sent]:
+        """The messages that have crossed, in part or whole, in their order, of a communicator of the program."""
+        return [m for m in self._messages if (m.src, m.dest) == (src, dest) and _tag(tag, m.tag) and _fits(comm, m.cid)]
+
+    def _has_more(self, src: int, dest: int) -> bool:
+        """Whether a rank wants to send more than has crossed; what a collective sends is not known."""
+        call = self.call(src)
+        if call is None or call.collective:
+            return True
+        begun = sum(c.sends and c.dest == dest for c in self._calls[src])
+        crossed = [m for m in self._messages if (m.src, m.dest) == (src, dest) and m.cid % 2 == 0]
+        return begun > len(crossed) or any(m.acknowledged and not m.complete for m in crossed)
+
+    def _sent(self, src: int, dest: int, like: Call) -> list[Call]:
+        calls = [c for c in self._calls[src] if c.sends and c.dest == dest and c.sendtag == like.sendtag]
+        return [c for c in calls if c.comm == like.comm]
+
+    def _receives(self, rank: int, source: int, tag: int, comm: str) -> list[Call]:
+        return [
+            c
+            for c in self._calls[rank]
+            if c.receives and c.comm == comm and c.source in (source, ANY) and (c.tag == tag or ANY in (c.tag, tag))
+        ]
+
+    def _taken(self, rank: int, source: int, tag: int, comm: str) -> int:
+        """How many such messages the rank has received, as far as its own account tells."""
+        return sum(
+            c.number in self._over[rank] and c.source in (source, ANY)  # of those from anybody: at most these
+            for c in self._receives(rank, source, tag, comm)
+        )
+
+    def _posted(self, rank: int, source: int, send: Call) -> int:
+        """How many receives that such a message fits the rank has begun, whether they are over or not."""
+        return len(self._receives(rank, source, send.sendtag, send.comm))
+
+
+def _as_of(seen: RankSeen | None, at: float) -> RankSeen | None:
+    """The rank without what it did after that time, by its own and its wrapper's records."""
+    if seen is None:
+        return None
+    calls = tuple(
+        replace(call, ended=None, over=()) if call.ended is not None and call.ended > at else call
+        for call in seen.calls
+        if call.began <= at
+    )
+    if seen.done is not None and seen.done > at:
+        seen = replace(seen, done=None, performed=None)
+    if seen.ended is not None and seen.ended > at:
+        seen = replace(seen, status=None, ended=None)
+    return replace(seen, calls=calls)
+
+
+def _tag(wanted: int, tag: int) -> bool:
+    return wanted in (ANY, tag)
+
+
+def _fits(comm: str, cid: int) -> bool:
+    """Whether a message with that context id can be one of the program's on that communicator (IMPI 3.3, 4.3.1)."""
+    return cid == WORLD if comm == WORLD_NAME else cid > COLLECTIVE and cid % 2 == 0
+
+
+def _name(call: Call) -> str:
+    return f"{call.name} (collective {call.nth} of {call.comm})"
+
+
+def _packets(credit: Credit) -> str:
+    return f"{credit.outstanding} packets out, hiwater {credit.hiwater}"

@@ -1,0 +1,121 @@
+"""The commands of a job in a lab, and running one of a user's own there."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from impi.errors import LabError
+from impi.testbed.lab.interface import Completed, Lab, Remote
+
+__all__ = ["CROWDED", "JobEnded", "client_argv", "run_job", "server_argv", "server_environment"]
+
+CROWDED: Final = {
+    "OMPI_MCA_mpi_yield_when_idle": "1",
+    "MPIR_CVAR_POLLS_BEFORE_YIELD": "1",
+    "OPENBLAS_NUM_THREADS": "1",  # half of what importing numpy costs
+}
+"""A lab's nodes share one machine's cores, which no launcher can know: without it, procs spin each other down."""
+_TURN_S: Final = 0.02
+_SERVER_S: Final = 30.0
+_GRACE_S: Final = 8.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobEnded:
+    """How a job ended."""
+
+    server: Completed
+    clients: tuple[Completed, ...]
+    """In client order; ``code`` None: the deadline ended it."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether all of it ended with 0."""
+        return all(each.code == 0 for each in (self.server, *self.clients))
+
+    @property
+    def stdout(self) -> str:
+        """What the clients printed, in client order."""
+        return "".join(client.stdout.decode("utf-8", "replace") for client in self.clients)
+
+    def __str__(self) -> str:
+        parts = []
+        for who, each in (("server", self.server), *((f"client {i}", c) for i, c in enumerate(self.clients))):
+            said = (each.stdout + each.stderr).decode("utf-8", "replace")
+            parts.append(f"--- {who}: {'ended by the deadline' if each.code is None else f'exit {each.code}'}\n{said}")
+        return "".join(parts)
+
+
+def server_argv(lab: Lab) -> list[str]:
+    """The server of a job of all the lab's clients."""
+    # It tells who joins and ends, for the timeline.
+    return [lab.python(None), "-m", "impi.cli.impirun", "-server", str(len(lab.clients)), "-v"]
+
+
+def server_environment(lab: Lab) -> dict[str, str]:
+    """What the server needs of a client's variables: where impi is."""
+    environment = lab.environment(0)
+    return {name: environment[name] for name in ("HOME", "PATH", "PYTHONPATH", "LANG") if name in environment}
+
+
+def client_argv(lab: Lab, client: int, hostport: str) -> list[str]:
+    """impirun of one client, to be started on its first node; what the procs run comes after it."""
+    shape, nodes = lab.topology.clients[client], lab.clients[client]
+    argv = [lab.python(client), "-m", "impi.cli.impirun", "-client", str(client), hostport]
+    argv += ["-np", str(shape.np), "--vendor", lab.vendors[client]]
+    if shape.nodes > 1:
+        return [*argv, "--nodes", ",".join(f"{node.name}:{shape.procs_per_node}" for node in nodes)]
+    return [*argv, "--interface", nodes[0].address]
+
+
+def run_job(
+    lab: Lab, program: Path, *arguments: str, timeout_s: float = 60.0, env: Mapping[str, str] | None = None
+) -> JobEnded:
+    """Run a Python program of this machine as a job of all clients; it is copied to every node before.
+
+    ``env``: variables for all procs. No authentication, for a lab is a network of its own.
+
+    Raises:
+        LabError: the program cannot be read, or the server does not come up.
+    """
+    try:
+        text = program.read_bytes()
+    except OSError as error:
+        raise LabError(f"the program {program} cannot be read: {error.strerror}") from error
+    more = {"IMPI_AUTH_NONE": "1", **(env or {})}
+    server = lab.server.start(server_argv(lab), env={**server_environment(lab), **more})
+    clients: list[Remote] = []
+    try:
+        hostport = _listening(server)
+        for client, nodes in enumerate(lab.clients):
+            for node in nodes:
+                node.write(program.name, text)
+            home = lab.environment(client).get("HOME", ".")
+            argv = [*client_argv(lab, client, hostport), lab.python(client), f"{home}/{program.name}", *arguments]
+            clients.append(nodes[0].start(argv, env={**CROWDED, **lab.environment(client), **more}))
+        return _wait(server, clients, timeout_s)
+    finally:
+        for remote in (*clients, server):
+            if remote.poll() is None:
+                remote.stop()
+
+
+def _listening(server: Remote) -> str:
+    """The line that the server prints."""
+    deadline = time.monotonic() + _SERVER_S
+    while b"\n" not in server.stdout():
+        if server.poll() is not None or time.monotonic() > deadline:
+            said = server.stop().stderr.decode("utf-8", "replace").strip()
+            raise LabError(f"the server did not come up: {said or 'it printed nothing'}")
+        time.sleep(_TURN_S)
+    return server.stdout().partition(b"\n")[0].decode("utf-8", "replace").strip()
+
+
+def _wait(server: Remote, clients: Sequence[Remote], timeout_s: float) -> JobEnded:
+    deadline = time.monotonic() + timeout_s
+    ended = [client.wait(max(0.0, deadline - time.monotonic())) for client in clients]
+    return JobEnded(server=server.wait(_GRACE_S), clients=tuple(ended))

@@ -1,0 +1,72 @@
+"""Who should run where: the ranks that a topology plans, before anything has been started."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from impi.testbed.lab.lab_topology import Topology
+
+__all__ = ["PlannedRank", "Roster"]
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedRank:
+    """One rank of MPI_COMM_WORLD as planned."""
+
+    rank: int
+    client: int
+    node: str
+    vendor: str
+
+
+@dataclass(frozen=True, slots=True)
+class Roster:
+    """All ranks; ascending clients, in each its nodes, on each its procs (IMPI 2.3.5)."""
+
+    ranks: tuple[PlannedRank, ...]
+
+    @classmethod
+    def of(cls, topology: Topology, vendors: Sequence[str]) -> Roster:
+        """The ranks of a topology whose clients run these vendors."""
+        ranks: list[PlannedRank] = []
+        for client, (shape, vendor) in enumerate(zip(topology.clients, vendors, strict=True)):
+            for node in range(shape.nodes):
+                for _ in range(shape.procs_per_node):
+                    ranks.append(PlannedRank(len(ranks), client, f"c{client}n{node}", vendor))
+        return cls(tuple(ranks))
+
+    @property
+    def size(self) -> int:
+        """Size of MPI_COMM_WORLD."""
+        return len(self.ranks)
+
+    @property
+    def nclients(self) -> int:
+        """Number of clients."""
+        return self.ranks[-1].client + 1
+
+    def client(self, rank: int) -> int:
+        """The client of a rank."""
+        return self.ranks[rank].client
+
+    def of_client(self, client: int) -> list[int]:
+        """The ranks of one client, ascending."""
+        return [r.rank for r in self.ranks if r.client == client]
+
+    def on_node(self, node: str) -> list[int]:
+        """The ranks on one node, ascending."""
+        return [r.rank for r in self.ranks if r.node == node]
+
+    def masters(self) -> list[int]:
+        """The lowest rank of each client (IMPI 4.2)."""
+        return [self.of_client(c)[0] for c in range(self.nclients)]
+
+    def remote(self, one: int, other: int) -> bool:
+        """Whether a message between them has to cross between clients."""
+        return self.client(one) != self.client(other)
+
+    def label(self, rank: int) -> str:
+        """``client 1 (openmpi) rank 3 on c1n0``."""
+        planned = self.ranks[rank]
+        return f"client {planned.client} ({planned.vendor}) rank {rank} on {planned.node}"

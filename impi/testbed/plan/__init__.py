@@ -1,0 +1,1 @@
+"""Which cells there are, and which of them a run consists of."""

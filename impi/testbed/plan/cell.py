@@ -1,0 +1,115 @@
+"""Cells, their names, and selectors that pick among them."""
+
+from __future__ import annotations
+
+import fnmatch
+import hashlib
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from impi.errors import UsageError
+from impi.testbed.cases import CASES, TAGS, Case
+from impi.testbed.lab.lab_topology import Topology, parse_topology
+from impi.testbed.lab.parties import parse_parties
+from impi.testbed.lab.roster import Roster
+
+__all__ = ["Cell", "check_selector", "is_literal", "matches", "parse_cell", "select"]
+
+_HASH = re.compile(r"/?([0-9a-f]{7})")
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One case x vendors in client order x topology [x variant]."""
+
+    case: Case
+    vendors: tuple[str, ...]
+    topology: Topology
+    variant: str = ""
+
+    @property
+    def parties(self) -> str:
+        """``mpich+openmpi``: client 0 runs the first."""
+        return "+".join(self.vendors)
+
+    @property
+    def id(self) -> str:
+        """``p2p.ring/mpich+openmpi/1x2+1x2``, and the variant if there is one."""
+        return "/".join(filter(None, (self.case.name, self.parties, str(self.topology), self.variant)))
+
+    @property
+    def hash(self) -> str:
+        """Seven characters that stand for the id."""
+        return hashlib.sha256(self.id.encode()).hexdigest()[:7]
+
+    @property
+    def lab(self) -> tuple[tuple[str, ...], str]:
+        """Cells of equal ``lab`` can use the same running nodes."""
+        return self.vendors, str(self.topology)
+
+    @property
+    def roster(self) -> Roster:
+        """Who should run where."""
+        return Roster.of(self.topology, self.vendors)
+
+
+def parse_cell(text: str) -> Cell:
+    """The cell with this id.
+
+    Raises:
+        UsageError: it is no id of a cell.
+    """
+    name, parties, topology, variant = [*text.split("/"), "", "", ""][:4]
+    if name not in CASES:
+        raise UsageError(f"cell {text!r}: there is no case {name!r}; 'impilab ls cases' shows them")
+    cell = Cell(CASES[name], parse_parties(parties), parse_topology(topology), variant)
+    if cell.id != text or variant not in cell.case.variants:
+        raise UsageError(f"cell {text!r}: write CASE/PARTIES/TOPOLOGY, and the variant of a case that has one")
+    if len(cell.vendors) != len(cell.topology.clients):
+        raise UsageError(f"cell {text!r}: {cell.parties} are not as many as the clients of {topology}")
+    return cell
+
+
+def select(cells: Iterable[Cell], include: Sequence[str], exclude: Sequence[str] = ()) -> list[Cell]:
+    """The cells that some selector of ``include`` matches (all, if it is empty) and none of ``exclude``.
+
+    Raises:
+        UsageError: a selector makes no sense.
+    """
+    for selector in (*include, *exclude):
+        check_selector(selector)
+    found = [c for c in cells if not include or any(matches(c, s) for s in include)]
+    return [c for c in found if not any(matches(c, s) for s in exclude)]
+
+
+def check_selector(selector: str) -> None:
+    """UsageError if the selector is empty, has too many components or names a tag that no case has."""
+    if not selector.strip("/") or selector.count("/") > 3:
+        raise UsageError(f"selector {selector!r}: write CASE/PARTIES/TOPOLOGY/VARIANT with globs, or a cell's hash")
+    tag = selector.partition("/")[0].removeprefix("@")
+    if selector.startswith("@") and not fnmatch.filter(TAGS, tag):
+        raise UsageError(f"selector {selector!r}: no case has the tag {tag!r}; there are {', '.join(TAGS)}")
+
+
+def is_literal(selector: str) -> bool:
+    """Whether it names cells one by one: a hash, or case, parties and topology without globs."""
+    return bool(_HASH.fullmatch(selector)) or (selector.count("/") >= 2 and not set("*?[@") & set(selector))
+
+
+def matches(cell: Cell, selector: str) -> bool:
+    """Whether the selector picks the cell.
+
+    A selector is a glob on the id, component by component (``p2p.*``, ``*/mpich+*``, ``*/*/2x2+2x2``; components left
+    out at the end match anything), or a cell's hash. In the place of the case, ``@TAG`` stands for all cases with it.
+    """
+    match = _HASH.fullmatch(selector)
+    if match is not None and match[1] == cell.hash:
+        return True
+    patterns = [p for p in selector.split("/") if p not in ("", "**")]
+    if patterns and patterns[0].startswith("@"):
+        if not fnmatch.filter(cell.case.labels, patterns[0][1:]):
+            return False
+        patterns[0] = "*"
+    parts = [cell.case.name, cell.parties, str(cell.topology), cell.variant]
+    return all(fnmatch.fnmatchcase(part, pattern) for part, pattern in zip(parts, patterns, strict=False))

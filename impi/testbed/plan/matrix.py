@@ -1,0 +1,176 @@
+"""Which cells a run consists of, and why the others are left out."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from impi.errors import UsageError
+from impi.testbed.cases import CASES, Case
+from impi.testbed.lab.interface import Backend
+from impi.testbed.lab.lab_topology import Topology, parse_topology
+from impi.testbed.lab.parties import VENDORS
+from impi.testbed.plan.cell import Cell, check_selector, is_literal, matches, parse_cell
+
+__all__ = ["DEFAULT_TIER", "TIERS", "Excluded", "NothingSelected", "Plan", "cells_of", "choose", "make_plan"]
+
+TIERS: Final = ("smoke", "core", "pairs", "full")
+"""``smoke``: two mixed pairs, few cases; ``core``: the default, in a few minutes; ``pairs``: all cases on every ordered
+pair, and what concerns several nodes there, too; ``full``: all cases on all.
+"""
+DEFAULT_TIER: Final = "core"
+
+_PAIR: Final = parse_topology("1x2+1x2")
+_WIDE: Final = parse_topology("2x2+2x2")
+_TRIO: Final = parse_topology("1x2+1x2+1x2")
+_WIDE_PARTIES: Final = (("mpich", "openmpi"),)
+_WIDE_SHORT_PARTIES: Final = (("openmpi", "pure"),)
+_TRIO_PARTIES: Final = (VENDORS,)
+_SMOKE_PARTIES: Final = (("pure", "mpich"), ("mpich", "openmpi"))
+
+
+@dataclass(frozen=True, slots=True)
+class Excluded:
+    """A cell that was asked for and is not run, with the reason."""
+
+    cell: Cell
+    reason: str
+    kind: str = "unsupported"
+    """``unsupported``: the backend cannot run it, which is its outcome; ``tier`` and ``-x``: not in this run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a run would do."""
+
+    cells: tuple[Cell, ...]
+    excluded: tuple[Excluded, ...]
+
+    @property
+    def unsupported(self) -> list[Excluded]:
+        """Those that the backend cannot run."""
+        return [e for e in self.excluded if e.kind == "unsupported"]
+
+
+class NothingSelected(UsageError):
+    """A selector picks nothing that a run could consist of."""
+
+
+def cells_of(tier: str, topologies: Sequence[Topology] = (), parties: Sequence[tuple[str, ...]] = ()) -> list[Cell]:
+    """The cells of a tier; with ``topologies`` or ``parties``, every case on exactly these instead.
+
+    Raises:
+        UsageError: the number of parties is not the topology's number of clients.
+    """
+    if topologies or parties:
+        return list(_chosen(topologies, parties))
+    every, pairs = list(CASES.values()), list(itertools.product(VENDORS, repeat=2))
+    wide = [c for c in every if c.wide]
+    if tier == "smoke":
+        return list(_cells([c for c in every if c.smoke], _SMOKE_PARTIES, _PAIR))
+    if tier == "core":
+        # What every pair must show is asked of both orders, the rest of each unordered pair once.
+        rest = [c for c in every if c.core and not c.wide]
+        return [
+            *_cells(wide, pairs, _PAIR),
+            *_cells(rest, list(itertools.combinations(VENDORS, 2)), _PAIR),
+            *_cells(wide, _WIDE_PARTIES, _WIDE),
+            *_cells([c for c in wide if c.smoke], _WIDE_SHORT_PARTIES, _WIDE),
+            *_cells(wide, _TRIO_PARTIES, _TRIO),
+        ]
+    if tier == "pairs":
+        several = [c for c in every if c.nodes or c.wide]
+        return [*_cells(every, pairs, _PAIR), *_cells(several, pairs, _WIDE), *_cells(wide, _TRIO_PARTIES, _TRIO)]
+    trios = list(itertools.permutations(VENDORS))
+    return [*_cells(every, pairs, _PAIR), *_cells(every, pairs, _WIDE), *_cells(every, trios, _TRIO)]
+
+
+def _chosen(topologies: Sequence[Topology], parties: Sequence[tuple[str, ...]]) -> Iterator[Cell]:
+    cases = list(CASES.values())
+    if not topologies:
+        topologies = [parse_topology("+".join(["1x2"] * n)) for n in sorted({len(p) for p in parties})]
+    for topology in topologies:
+        n = len(topology.clients)
+        fitting = [p for p in parties if len(p) == n]
+        if parties and not fitting:
+            raise UsageError(
+                f"topology {topology} has {n} clients; name as many parties, such as {'+'.join(['pure'] * n)}"
+            )
+        if not fitting:
+            # All ordered tuples of a large topology would be thousands: there, one in which every vendor occurs.
+            fitting = (
+                list(itertools.product(VENDORS, repeat=n))
+                if n <= 2
+                else [tuple(itertools.islice(itertools.cycle(VENDORS), n))]
+            )
+        yield from _cells(cases, fitting, topology)
+
+
+def _cells(cases: Sequence[Case], parties: Sequence[tuple[str, ...]], topology: Topology) -> Iterator[Cell]:
+    for vendors in parties:
+        for case in cases:
+            for variant in case.variants:
+                yield Cell(case, vendors, topology, variant)
+
+
+def make_plan(cells: Sequence[Cell], backend: Backend) -> Plan:
+    """Part the cells that the backend can run from those that it cannot."""
+    reasons = {str(c.topology): backend.supports(c.topology) for c in cells}
+    return Plan(
+        tuple(c for c in cells if not reasons[str(c.topology)]),
+        tuple(Excluded(c, reasons[str(c.topology)]) for c in cells if reasons[str(c.topology)]),
+    )
+
+
+def choose(
+    backend: Backend,
+    *,
+    tier: str = DEFAULT_TIER,
+    topologies: Sequence[Topology] = (),
+    parties: Sequence[tuple[str, ...]] = (),
+    include: Sequence[str] = (),
+    exclude: Sequence[str] = (),
+) -> Plan:
+    """The cells that the selectors pick and that belong to the tier, and why each of the others is left out.
+
+    A cell that a selector names by its id or hash needs not belong to the tier.
+
+    Raises:
+        NothingSelected: a selector of ``include`` picks no cell, or only some beyond the tier.
+        UsageError: a selector makes no sense.
+    """
+    for selector in (*include, *exclude):
+        check_selector(selector)
+    mine = cells_of(tier, topologies, parties)
+    every = dict.fromkeys([*mine, *_named(include), *cells_of("full", topologies, parties)])
+    beyond = set(every) - set(mine)
+    for selector in include:
+        found = [c for c in every if matches(c, selector)]
+        if not found:
+            raise NothingSelected(f"nothing to run: no cell is {selector!r}; 'impilab plan' shows what there is")
+        if beyond.issuperset(found) and not is_literal(selector):
+            raise NothingSelected(f"nothing to run: {selector!r} is not in tier {tier}; write --tier full")
+    literal = [s for s in include if is_literal(s)]
+    cells, excluded = [], []
+    for cell in every:
+        if include and not any(matches(cell, s) for s in include):
+            continue
+        unwanted = next((s for s in exclude if matches(cell, s)), None)
+        if unwanted is not None:
+            excluded.append(Excluded(cell, f"-x {unwanted}", "-x"))
+        elif cell in beyond and not any(matches(cell, s) for s in literal):
+            excluded.append(Excluded(cell, f"not in tier {tier}", "tier"))
+        else:
+            cells.append(cell)
+    plan = make_plan(cells, backend)
+    return Plan(plan.cells, (*plan.excluded, *excluded))
+
+
+def _named(selectors: Sequence[str]) -> Iterator[Cell]:
+    """The cells whose ids are among the selectors, in whatever tier or none."""
+    for selector in selectors:
+        with contextlib.suppress(UsageError):
+            yield parse_cell(selector)

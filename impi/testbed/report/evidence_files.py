@@ -1,0 +1,67 @@
+"""What is written of one attempt at a cell, into a folder of its own."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Final
+
+from impi.testbed.judge.verdict import Verdict
+from impi.testbed.judge.waits import Waits
+from impi.testbed.plan.cell import Cell
+from impi.testbed.report.cell_timeline import as_lines, merge
+from impi.testbed.report.hang_report import hang_lines, state
+from impi.testbed.report.timeline_html import Head, as_html
+from impi.testbed.run.execute import Seen
+
+__all__ = ["CAPTURE_CHOICES", "write_seen"]
+
+CAPTURE_CHOICES: Final = ("keep", "failures", "none")
+"""Of which cells captures are kept: of all, of those that did not pass, of none."""
+
+
+def write_seen(cell: Cell, seen: Seen, verdict: Verdict, folder: Path, *, capture: str = "keep") -> None:
+    """Write all of it.
+
+    Timelines go where captures go; of a cell that did not pass they are always kept, for they are small.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    folder.mkdir(exist_ok=True)
+    evidence, passed = seen.evidence, verdict.outcome == "pass"
+    (folder / "evidence.json").write_text(json.dumps({"nonce": seen.nonce, **evidence.to_json()}, indent=1))
+    (folder / "commands.txt").write_text("\n".join(seen.command_lines) + "\n")
+    (folder / "commands.sh").write_text(seen.script)
+    (folder / "commands.sh").chmod(0o755)
+    for command in filter(None, (evidence.server, *evidence.clients)):
+        name = command.who.replace(" ", "")
+        (folder / f"{name}.stdout").write_text(command.stdout)
+        (folder / f"{name}.stderr").write_text(command.stderr)
+    if capture == "keep" or (capture == "failures" and not passed):
+        for one in seen.captures:
+            (folder / f"{one.node}.pcap").write_bytes(one.pcap)
+    if capture == "keep" or not passed:
+        _write_timelines(cell, seen, verdict, folder)
+
+
+def _write_timelines(cell: Cell, seen: Seen, verdict: Verdict, folder: Path) -> None:
+    facts = seen.facts(cell)
+    entries, report = merge(seen, cell.roster), hang_lines(facts, cell.id)
+    (folder / "timeline.txt").write_text("\n".join(as_lines(entries)) + "\n")
+    if report:
+        (folder / "hang.txt").write_text("\n".join(report) + "\n")
+    waits = Waits(facts)
+    ranks = [(cell.roster.label(r.rank), state(facts, waits, r.rank)) for r in cell.roster.ranks] if report else []
+    wire = seen.evidence.wire
+    crossed = f"{wire.messages} messages crossed" if wire is not None else "no capture: what crossed is not known"
+    small = {"phase": verdict.phase, "blame": verdict.blame, "took": f"{seen.evidence.seconds:.1f} s", "wire": crossed}
+    head = Head(
+        title=cell.id,
+        outcome=verdict.outcome,
+        sentence=verdict.reason,
+        facts={name: value for name, value in small.items() if value},
+        ranks=ranks,
+        report="\n".join(report),
+    )
+    (folder / "timeline.html").write_text(as_html(head, entries, cell.roster), "utf-8")

@@ -1,0 +1,142 @@
+"""What earlier runs left in ``runs/``: to go on with one, to run again what did not pass, to tell how long it takes."""
+
+from __future__ import annotations
+
+import contextlib
+import heapq
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from impi.errors import UsageError
+from impi.testbed.judge.verdict import Verdict
+from impi.testbed.plan.cell import Cell, parse_cell
+from impi.testbed.plan.matrix import Excluded, Plan
+from impi.testbed.run.schedule import Attempt, Done
+
+__all__ = ["DEFAULT_S", "EarlierRun", "durations", "expected_s", "read_run"]
+
+DEFAULT_S: Final = 2.5
+"""What a cell takes that has never been run: the mean in containers on an idle machine of two cores."""
+_HEAD: Final = ("argv", "backend", "seed", "started", "builds")
+_LOOKED_AT: Final = 20
+_RED: Final = ("fail", "timeout", "error", "flaky")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EarlierRun:
+    """A run that is over, or was interrupted, or is under way."""
+
+    path: Path
+    head: dict[str, Any]
+    """``argv``, ``backend``, ``seed``, ``started`` and ``builds``."""
+    source: str
+    """Digest of the modules that were under test."""
+    plan: Plan
+    records: tuple[dict[str, Any], ...]
+    """Of the cells that are over, as in ``results.jsonl``."""
+
+    @property
+    def dones(self) -> list[Done]:
+        """The same as values."""
+        return [_done(record) for record in self.records]
+
+    @property
+    def left(self) -> list[Cell]:
+        """The cells that it did not come to."""
+        over = {record["id"] for record in self.records}
+        return [cell for cell in self.plan.cells if cell.id not in over]
+
+    @property
+    def red(self) -> list[Cell]:
+        """The cells that did not pass, and were not expected not to, and those that it did not come to."""
+        bad = {record["id"] for record in self.records if record["result"] in _RED}
+        return [cell for cell in self.plan.cells if cell.id in bad or cell in self.left]
+
+    def before(self, cell: Cell) -> list[Cell]:
+        """What ran in the lab of that cell's deciding attempt before it, in order; a cell as often as it was tried."""
+        lab, found = "", list[Cell]()
+        target = next((done for done in self.dones if done.cell == cell), None)
+        if target is None or not target.attempts:
+            return []
+        lab = target.attempts[target.deciding].lab
+        for done in self.dones:
+            attempts = done.attempts[: target.deciding] if done.cell == cell else done.attempts
+            found += [done.cell for attempt in attempts if attempt.lab == lab]
+            if done.cell == cell:
+                break
+        return found if lab else []
+
+
+def read_run(folder: Path, name: str = "latest") -> EarlierRun:
+    """A run of a folder of runs; the newest one unless it is named.
+
+    Raises:
+        UsageError: there is none, or it cannot be read.
+    """
+    path = folder / name
+    if not path.exists():
+        missing = "no run yet" if name == "latest" else f"no run {name}"
+        raise UsageError(f"there is {missing} in {folder}; 'impilab run' makes one")
+    path = path.resolve()
+    try:
+        value = json.loads((path / "plan.json").read_text())
+        cells = tuple(parse_cell(c["id"]) for c in value["cells"])
+        excluded = tuple(Excluded(parse_cell(e["id"]), e["reason"], e["kind"]) for e in value["excluded"])
+        return EarlierRun(
+            path=path,
+            head={
+                **{key: value[key] for key in ("argv", "backend", "seed", "started")},
+                "builds": value.get("builds", {}),
+            },
+            source=value["source"],
+            plan=Plan(cells, excluded),
+            records=tuple(_records(path / "results.jsonl")),
+        )
+    except (OSError, ValueError, KeyError, TypeError, UsageError) as error:
+        raise UsageError(f"run {path.name} cannot be read ({error}); start a new one") from None
+
+
+def _records(path: Path) -> Iterable[dict[str, Any]]:
+    for line in path.read_text().splitlines() if path.exists() else ():
+        with contextlib.suppress(ValueError):  # the process may have died within its last line
+            yield json.loads(line)
+
+
+def _done(record: Mapping[str, Any]) -> Done:
+    def verdict(value: Mapping[str, Any]) -> Verdict:
+        return Verdict(**{key: value[key] for key in ("outcome", "phase", "blame", "reason")})
+
+    attempts = tuple(
+        Attempt(verdict=verdict(a), seconds=a["seconds"], lab=a.get("lab", "")) for a in record["attempts"]
+    )
+    mine = Verdict(
+        **{key: record[key] for key in ("outcome", "phase", "blame", "reason", "self_reported")},
+    )
+    return Done(cell=parse_cell(record["id"]), verdict=mine, attempts=attempts)
+
+
+def durations(folder: Path, backend: str) -> dict[str, float]:
+    """Seconds of an attempt at each cell, by id, from the newest run on that backend that had it."""
+    found: dict[str, float] = {}
+    for path in sorted(folder.glob("[0-9]*/results.json"), reverse=True)[:_LOOKED_AT]:
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            value = json.loads(path.read_text())
+            if value["backend"] == backend:
+                for cell in value["cells"]:
+                    if cell["attempts"]:
+                        found.setdefault(cell["id"], cell["seconds"] / len(cell["attempts"]))
+    return found
+
+
+def expected_s(cells: Sequence[Cell], known: Mapping[str, float], jobs: int) -> float:
+    """How long they will take on so many labs beside each other, as the scheduler deals them out."""
+    labs: dict[object, float] = {}
+    for cell in cells:
+        labs[cell.lab] = labs.get(cell.lab, 0.0) + known.get(cell.id, DEFAULT_S)
+    ends = [0.0] * jobs
+    for seconds in sorted(labs.values(), reverse=True):
+        heapq.heapreplace(ends, ends[0] + seconds)
+    return max(ends)

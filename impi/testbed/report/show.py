@@ -1,0 +1,153 @@
+"""What the user sees of a run: live progress on a terminal, plain lines elsewhere, the matrix, red cells."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import textwrap
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from impi.testbed.lab.parties import VENDORS
+from impi.testbed.plan.cell import Cell
+from impi.testbed.report.results import sign
+from impi.testbed.run.schedule import Done
+
+__all__ = ["Screen", "failure_lines", "matrix"]
+
+_COLOURS = {"pass": "green", "fail": "red", "timeout": "red", "flaky": "red", "error": "magenta"}
+_WORST = ("fail", "timeout", "flaky", "error", "xpass", "xfail")
+_WIRE_LINES = 3
+_REASON_LINES = 3
+_WIDTH = 160
+
+
+class Screen:
+    """Shows a run. ``began`` and ``done`` are given to the scheduler."""
+
+    def __init__(self, console: Console, total: int, folder: Path) -> None:
+        self._console = console
+        self._total = total
+        self._folder = folder
+        self._running: dict[str, float] = {}
+        self._results: list[Done] = []
+        self._start = time.monotonic()
+        self._live = Live(console=console, transient=True, refresh_per_second=4, get_renderable=self._status)
+        self._is_live = console.is_terminal
+
+    def __enter__(self) -> Screen:
+        if self._is_live:
+            self._live.start()
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        if self._is_live:
+            self._live.stop()
+
+    def began(self, cell: Cell) -> None:
+        """A cell is being run."""
+        self._running[cell.id] = time.monotonic()
+
+    def done(self, result: Done) -> None:
+        """A cell is over: a line, and more for a red one."""
+        self._running.pop(result.cell.id, None)
+        self._results.append(result)
+        mark = sign(result.result, self_reported=result.verdict.self_reported)
+        line = Text(f" {mark} ", style=_COLOURS.get(result.result, "yellow"))
+        line.append(f"{result.cell.id:<52} {result.seconds:6.1f}s", style="")
+        if not self._is_live:
+            line.append(f"  [{len(self._results)}/{self._total}]")
+        if len(result.attempts) > 1:
+            passed = sum(a.verdict.outcome == "pass" for a in result.attempts)
+            line.append(f"  {passed} of {len(result.attempts)} attempts passed")
+        if result.row is not None:
+            line.append(f"  {result.result}: {result.row} expects {result.row.result}, {result.row.issue}")
+        self._print(line)
+        if result.result not in ("pass", "xfail", "xpass"):
+            for text in failure_lines(result, self._folder):
+                self._print(Text(text))
+
+    def tell(self, text: str) -> None:
+        """Say it on standard error, where no reader of results is disturbed; safe in a signal handler."""
+        os.write(2, f"impilab: {text}\n".encode())
+
+    def _print(self, text: Text) -> None:
+        self._console.print(text, soft_wrap=True, highlight=False)
+
+    def _status(self) -> Text:
+        counts = Counter(r.result for r in self._results)
+        seconds = time.monotonic() - self._start
+        marks = "  ".join(f"{sign(name)}{count}" for name, count in counts.items())
+        now = ", ".join(f"{name} {time.monotonic() - at:.0f}s" for name, at in list(self._running.items()))
+        return Text(
+            f"[{len(self._results)}/{self._total}] {marks}  {seconds:.0f}s  {now}", no_wrap=True, overflow="ellipsis"
+        )
+
+
+def failure_lines(result: Done, folder: Path) -> list[str]:
+    """A red cell in at most ten lines: expected, actual, rank, phase, the last lines on the wire."""
+    verdict, item = result.verdict, result.verdict.culprit
+    lines = [f"   {verdict.outcome.upper()} {result.cell.id}  [{result.cell.hash}]"]
+    lines.append(f"     phase     {verdict.phase}, after {result.seconds:.1f} s; blame: {verdict.blame}")
+    if item is not None and item.name in verdict.reason:
+        lines += [f"     expected  {item.expected}  ({item.name})", f"     actual    {item.actual}"]
+    else:
+        wrapped = textwrap.wrap(verdict.reason, _WIDTH - 15, max_lines=_REASON_LINES) or [""]
+        lines += [f"     {'reason    ' if i == 0 else '          '}{line}" for i, line in enumerate(wrapped)]
+    wire = result.seen.evidence.wire if result.seen is not None else None
+    # A hang is explained by what did not come, not by what came last.
+    shown = _WIRE_LINES if wire is not None and wire.standing is None else 0
+    for i, line in enumerate(wire.timeline[-shown:] if wire is not None and shown else ()):
+        lines.append(f"     {'wire      ' if i == 0 else '          '}{line.strip()}")
+    where = f"{folder}/cells/{result.cell.hash}/"
+    lines.append(f"     files     {where}" + (" (timeline.html)" if result.seen is not None else ""))
+    if result.seen is not None and result.seen.evidence.look is not None:
+        lines.append(f"     hang      {where}hang.txt")
+    lines.append(f"     again     impilab repro {result.cell.id} --run {shlex.quote(str(folder))}")
+    lines = ["".join(c if c.isprintable() else " " for c in line) for line in lines]
+    # The last one is a command, and no part of it may be missing.
+    return [line if len(line) <= _WIDTH else line[: _WIDTH - 3] + "..." for line in lines[:-1]] + lines[-1:]
+
+
+def matrix(results: Sequence[Done], console: Console) -> None:
+    """Passed of all, by vendors: a table for pairs on each topology, a line for every other combination."""
+    topologies = list(dict.fromkeys(str(r.cell.topology) for r in results))
+    for topology in topologies:
+        here = [r for r in results if str(r.cell.topology) == topology]
+        if len(here[0].cell.vendors) == 2:
+            _pairs(topology, here, console)
+        else:
+            for parties in dict.fromkeys(r.cell.parties for r in here):
+                text = Text(f" {topology}  {parties}  ")
+                text.append_text(_score([r for r in here if r.cell.parties == parties]))
+                console.print(text, highlight=False)
+
+
+def _pairs(topology: str, results: Sequence[Done], console: Console) -> None:
+    rows, columns = ([v for v in VENDORS if any(r.cell.vendors[i] == v for r in results)] for i in (0, 1))
+    console.print(f"{topology}: client 0 down, client 1 across", highlight=False)
+    table = Table()
+    table.add_column("")
+    for column in columns:
+        table.add_column(column, justify="right")
+    for row in rows:
+        scores = [_score([r for r in results if r.cell.vendors == (row, column)]) for column in columns]
+        table.add_row(row, *scores)
+    console.print(table)
+
+
+def _score(results: Sequence[Done]) -> Text:
+    if not results:
+        return Text("")
+    passed = [r for r in results if r.verdict.outcome == "pass"]
+    own = any(r.verdict.self_reported for r in passed)
+    kinds = {r.result for r in results}
+    worst = next((name for name in _WORST if name in kinds), "pass")
+    return Text(f"{len(passed)}/{len(results)} {sign(worst, self_reported=own)}", style=_COLOURS.get(worst, "yellow"))

@@ -1,0 +1,1 @@
+"""Runs cells in labs and gathers their evidence."""

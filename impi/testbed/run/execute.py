@@ -1,0 +1,473 @@
+"""Runs one cell in a lab and gathers what was seen of it.
+
+A fresh server, one impirun for each client on its first node, a witness on every node. Nothing here judges.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import secrets
+import threading
+import time
+import zipfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+from impi.dissect import Event
+from impi.errors import ImpiError, LabError
+from impi.testbed.evidence.evidence import CommandSeen, Evidence, Look, RankSeen, Wire
+from impi.testbed.evidence.process_snapshot import take_look
+from impi.testbed.evidence.traffic import examine
+from impi.testbed.evidence.witness_reports import read_ranks
+from impi.testbed.judge.cell_facts import Facts
+from impi.testbed.lab.interface import Capture, Completed, Lab, Line, Node, Remote
+from impi.testbed.lab.job_commands import CROWDED, client_argv, server_argv, server_environment
+from impi.testbed.plan.cell import Cell
+from impi.testbed.run.byhand import Started, script
+
+__all__ = ["Limits", "Mutation", "Prepared", "Seen", "prepare", "run_cell"]
+
+_PROGRAMS: Final = Path(__file__).parents[1] / "programs"
+_TURN_S: Final = 0.02
+_LAST_WORDS_S: Final = 2.0
+_AUTH_KEY: Final = "IMPI_AUTH_KEY"
+_IDENTITY: Final = b'"kind": "identity"'
+"""What a witness prints once all ranks of its node have initialised MPI."""
+
+Mutation = Callable[[int, list[str], dict[str, str]], tuple[list[str], dict[str, str]]]
+"""(client, argument vector of its impirun, environment) -> what is run instead; the lab's tests of itself use it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Deadlines in seconds."""
+
+    server: float = 10.0
+    """Until the server has printed its address."""
+    start: float = 30.0
+    """Until every rank has initialised MPI: most of it is the machine's work, and the lab crowds the machine."""
+    cell: float = 10.0
+    """From then on, until all is over."""
+    grace: float = 8.0
+    """Until the others are over, once a client has ended with an error or the server has."""
+
+    def scaled(self, factor: float) -> Limits:
+        """All of them longer by a factor."""
+        return Limits(
+            server=self.server * factor, start=self.start * factor, cell=self.cell * factor, grace=self.grace * factor
+        )
+
+
+@dataclass(slots=True)
+class Prepared:
+    """A lab whose nodes have the programs, a nonce on every disk, and known MPI libraries."""
+
+    lab: Lab
+    roots: dict[str, str]
+    """By node: the folder of ours on it."""
+    node_nonces: dict[str, str]
+    libraries: dict[str, tuple[str, ...]]
+    """By node: hashes of the MPI libraries of the vendor that it should run."""
+    prefixes: dict[str, str]
+    """By node: where they must be, if they replace the usual ones."""
+
+
+@dataclass(slots=True)
+class Seen:
+    """The evidence of a cell, and the files that belong to it."""
+
+    evidence: Evidence
+    nonce: str
+    captures: list[Capture] = field(default_factory=list)
+    command_lines: list[str] = field(default_factory=list)
+    script: str = ""
+    """The same by hand (:mod:`.byhand`)."""
+    software: Mapping[str, str] = field(default_factory=dict)
+    """Of the lab that it ran in: image ids and versions."""
+    wire: Sequence[Event] = ()
+    """All that the captures show."""
+    said: Mapping[str, tuple[Line, ...]] = field(default_factory=dict)
+    """By command (``server``, ``client 1``): the lines that it printed."""
+    began: float = 0.0
+    """When it was begun (seconds since the epoch, by the orchestrator's clock)."""
+
+    def facts(self, cell: Cell) -> Facts:
+        """What a verdict on the cell rests on."""
+        evidence = self.evidence
+        return Facts(case=cell.case, roster=cell.roster, nonce=self.nonce, variant=cell.variant, seen=evidence)
+
+
+def prepare(lab: Lab, run: str) -> Prepared:
+    """Put programs and nonces on the nodes, and hash their MPI libraries.
+
+    Raises:
+        LabError: a node does not answer, or has no library of its vendor.
+    """
+    prepared = Prepared(lab, {}, {}, {}, {})
+    for client, nodes in enumerate(lab.clients):
+        # One path on all nodes of a client, for they get the same arguments; clients on one machine have a home each.
+        root = f"{lab.environment(client).get('HOME', '/tmp')}/impilab-{run}"
+        for node in nodes:
+            prepared.roots[node.name] = root
+            prepared.node_nonces[node.name] = secrets.token_hex(16)
+            node.write(f"{root}/bundle.zip", _bundle(prepared.node_nonces[node.name]))
+            there = _unpack(lab, client, node, root)
+            build = lab.builds.get(lab.vendors[client])
+            if build is not None:
+                if set(there) != set(build.libraries):
+                    raise LabError(f"node {node.name} has other libraries in {build.prefix} than {build.origin} has")
+                prepared.prefixes[node.name] = build.prefix
+            prepared.libraries[node.name] = there
+    return prepared
+
+
+def _bundle(nonce: str) -> bytes:
+    """All that a node needs, in one file: a connection's every question costs time."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for path in sorted(_PROGRAMS.glob("*.py")):
+            archive.writestr(f"programs/{path.name}", path.read_bytes())
+        archive.writestr("node.json", json.dumps({"nonce": nonce}))
+    return buffer.getvalue()
+
+
+_UNPACK: Final = """\
+import runpy, sys, zipfile
+_, root, *prefixes = sys.argv
+zipfile.ZipFile(root + "/bundle.zip").extractall(root)
+sys.argv = ["witness", "--libraries", *prefixes]
+runpy.run_path(root + "/programs/witness.py", run_name="__main__")
+"""
+
+
+def _unpack(lab: Lab, client: int, node: Node, root: str) -> tuple[str, ...]:
+    """Unpack the bundle; the hashes of the MPI libraries in the prefix of the node's vendor."""
+    vendor, environment = lab.vendors[client], lab.environment(client)
+    checkout = Path(__file__).absolute().parents[3]
+    named = environment.get(f"IMPI_PREFIX_{vendor.upper()}")
+    prefixes = [named] if named else [f"/opt/mpi/{vendor}", f"{checkout}/.mpi/{vendor}"]
+    done = node.run([lab.python(client), "-I", "-S", "-c", _UNPACK, root, *prefixes], env=environment, timeout_s=30.0)
+    try:
+        found: dict[str, dict[str, str]] = json.loads(done.stdout)["value"]
+    except (ValueError, KeyError) as error:
+        raise LabError(f"node {node.name} cannot unpack the programs: {_tail(done.stderr)}") from error
+    digests = {digest for files in found.values() for digest in files.values()}
+    if not digests and vendor != "pure":
+        raise LabError(f"node {node.name} has no libmpi of {vendor} in {' or '.join(prefixes)}")
+    return tuple(sorted(digests)) if vendor != "pure" else ()
+
+
+def run_cell(
+    prepared: Prepared,
+    cell: Cell,
+    limits: Limits,
+    stop: threading.Event,
+    mutation: Mutation | None = None,
+    hurry: threading.Event | None = None,
+) -> Seen:
+    """Run the cell to its end or its deadline. Whatever happens becomes evidence; nothing of it keeps running.
+
+    ``stop`` ends it early, with a look at where it stands; with ``hurry`` nothing more is looked at or ended: whoever
+    sets it closes the lab.
+    """
+    attempt = _Attempt(prepared, cell, limits, stop, mutation, hurry or threading.Event())
+    try:
+        attempt.run()
+    except ImpiError as error:
+        attempt.trouble = str(error)
+    finally:
+        attempt.end()
+    return attempt.seen()
+
+
+class _Attempt:
+    """One cell under way."""
+
+    def __init__(
+        self,
+        prepared: Prepared,
+        cell: Cell,
+        limits: Limits,
+        stop: threading.Event,
+        mutation: Mutation | None,
+        hurry: threading.Event,
+    ) -> None:
+        self.prepared, self.lab, self.cell, self.limits = prepared, prepared.lab, cell, limits
+        self.stop_asked = stop
+        self.hurry = hurry
+        self.mutation = mutation
+        self.nonce = secrets.token_hex(16)
+        self.key = secrets.randbits(63)
+        self.folder = f"cell-{cell.hash}-{secrets.token_hex(3)}"
+        self.began, self.began_at = time.monotonic(), time.time()
+        self.look: Look | None = None
+        self.happened: list[Event] = []
+        self.remotes: dict[str, Remote] = {}
+        self.ended: dict[str, tuple[Completed, float]] = {}
+        self.hostport = ""
+        self.started = False
+        self.timed_out = False
+        self.trouble = ""
+        self.capturing = False
+        self.captures: list[Capture] = []
+        self.leftovers: list[str] = []
+        self.command_lines: list[str] = []
+        self.commands: list[Started] = []
+
+    # -- the run
+
+    def run(self) -> None:
+        """Start everything and wait for the end."""
+        plan = json.dumps(self._plan()).encode()
+        # Captures begin before the server does, so that nothing can cross unseen.
+        self.lab.begin_capture()
+        self.capturing = True
+        self._start_server()
+        for node in self._nodes():
+            node.write(f"{self.prepared.roots[node.name]}/{self.folder}/cell.json", plan)
+            self._start(f"witness {node.name}", node, self._witness_argv(node), {})
+        if self._server_is_up():
+            for client in range(len(self.lab.clients)):
+                self._start_client(client)
+            self._wait()
+
+    def _start_server(self) -> None:
+        lab = self.lab
+        self._start("server", lab.server, server_argv(lab), {**server_environment(lab), **self._auth()})
+
+    def _server_is_up(self) -> bool:
+        """Wait for the server's line."""
+        deadline = time.monotonic() + self.limits.server
+        while time.monotonic() < deadline and not self.stop_asked.is_set():
+            line, newline, _ = self.remotes["server"].stdout().partition(b"\n")
+            if newline:
+                text = line.decode("utf-8", "replace").strip()
+                # One line a.b.c.d:port (IMPI 2.2.1); anything else is as good as silence.
+                self.hostport = text if text.rpartition(":")[2].isdecimal() else ""
+                return bool(self.hostport)
+            if self._poll("server"):
+                return False
+            time.sleep(_TURN_S)
+        self.timed_out = not self.stop_asked.is_set()
+        return False
+
+    def _start_client(self, client: int) -> None:
+        lab = self.lab
+        node = lab.clients[client][0]
+        root = self.prepared.roots[node.name]
+        argv = client_argv(lab, client, self.hostport)
+        argv += self.cell.case.options
+        argv += [lab.python(client), f"{root}/programs/rankwrap.py", f"{root}/{self.folder}"]
+        argv += [lab.python(client), f"{root}/programs/{self.cell.case.program}"]
+        env = {**CROWDED, **lab.environment(client), **self._auth()}
+        if self.mutation is not None:
+            argv, env = self.mutation(client, argv, env)
+        self._start(f"client {client}", node, argv, env)
+
+    def _wait(self) -> None:
+        """Until every command is over, or the deadline, or the grace after something went wrong, or Ctrl-C."""
+        deadline = time.monotonic() + self.limits.start
+        jobs = ["server", *(f"client {i}" for i in range(len(self.lab.clients)))]
+        hurried = False
+        while not self.stop_asked.is_set():
+            over = [name for name in jobs if self._poll(name)]
+            if len(over) == len(jobs):
+                return
+            if not self.started and self._all_initialised():
+                self.started = True
+                deadline = deadline if hurried else time.monotonic() + self.limits.cell
+            if over and not hurried and self._lost(over):
+                deadline, hurried = min(deadline, time.monotonic() + self.limits.grace), True
+            if time.monotonic() > deadline:
+                # Where something had ended, the others were only not taken down: that is no timeout.
+                self.timed_out = not hurried
+                return
+            time.sleep(_TURN_S)
+
+    def _all_initialised(self) -> bool:
+        """Whether the witnesses have looked at all ranks, which wait for that once MPI is initialised."""
+        return all(_IDENTITY in self.remotes[f"witness {node.name}"].stdout() for node in self._nodes())
+
+    def _lost(self, over: list[str]) -> bool:
+        """Whether the job cannot go on: a client or the server ended with an error, or clients without the server."""
+        if any(self.ended[name][0].code != 0 for name in over):
+            return True
+        # A client that ends well leaves the others at most the time to say FINI.
+        return any(name != "server" for name in over)
+
+    # -- its end
+
+    def end(self) -> None:
+        """End what still runs, fetch the captures, look for leftovers."""
+        if self.hurry.is_set():
+            self.trouble = self.trouble or "the run was ended at once"
+            return
+        hangs = (self.timed_out or self.stop_asked.is_set()) and not self._all_over()
+        if hangs and self.hostport:
+            folders = {node.name: f"{self.prepared.roots[node.name]}/{self.folder}" for node in self._nodes()}
+            self.look = take_look(self.lab, folders, "the time limit" if self.timed_out else "an interrupt")
+        witnesses = [name for name in self.remotes if name.startswith("witness")]
+        deadline = time.monotonic() + _LAST_WORDS_S
+        if self._all_over():
+            while not all(self._poll(name) for name in witnesses) and time.monotonic() < deadline:
+                time.sleep(_TURN_S)
+        # Of a hang the witnesses must tell before anything is ended, else after it.
+        clients = [name for name in self.remotes if name.startswith("client")]
+        for name in (*witnesses, *clients, "server") if hangs else (*clients, *witnesses, "server"):
+            self._guard(lambda name=name: self._stop(name))  # type: ignore[misc]
+        if self.capturing:
+            self._guard(lambda: self.captures.extend(self.lab.end_capture()))
+        self._guard(lambda: self.leftovers.extend(self.lab.sweep()))
+
+    def _guard(self, action: Callable[[], None]) -> None:
+        try:
+            if not self.hurry.is_set():
+                action()
+        except ImpiError as error:
+            self.trouble = self.trouble or str(error)
+
+    def _stop(self, name: str) -> None:
+        if name in self.remotes and not self._poll(name):
+            done = replace(self.remotes[name].stop(), code=None)  # whatever it made of the signal: it was ended
+            self.ended[name] = (done, time.monotonic())
+
+    def _all_over(self) -> bool:
+        return all(f"client {i}" in self.ended for i in range(len(self.lab.clients)))
+
+    # -- what was seen
+
+    def seen(self) -> Seen:
+        """Everything as values."""
+        clients = tuple(self._command(f"client {i}") for i in range(len(self.lab.clients)))
+        evidence = Evidence(
+            captures=self.lab.captures,
+            hostport=self.hostport,
+            server=self._command("server") if "server" in self.ended else None,
+            clients=clients if any(c.ended_s is not None for c in clients) else (),
+            ranks=tuple(self._ranks()),
+            wire=self._wire(),
+            libraries=dict(self.prepared.libraries),
+            prefixes=dict(self.prepared.prefixes),
+            node_nonces=dict(self.prepared.node_nonces),
+            leftovers=tuple(self.leftovers),
+            timed_out=self.timed_out,
+            limit_s=self._limit(),
+            seconds=round(time.monotonic() - self.began, 3),
+            look=self.look,
+            trouble=self.trouble,
+        )
+        return Seen(
+            evidence,
+            self.nonce,
+            self.captures,
+            self.command_lines,
+            self._script(),
+            self.lab.software,
+            wire=self.happened,
+            said={who: self._lines(who) for who in self.ended if not who.startswith("witness")},
+            began=self.began_at,
+        )
+
+    def _lines(self, who: str) -> tuple[Line, ...]:
+        return tuple(replace(line, text=self._redacted(line.text.encode())) for line in self.ended[who][0].lines)
+
+    def _script(self) -> str:
+        folders = {node.name: f"{self.prepared.roots[node.name]}/{self.folder}" for node in self._nodes()}
+        plan = json.dumps(self._plan())
+        jobs = [each for each in self.commands if not each.who.startswith("witness")]
+        return script(self.cell.id, self.lab.access(), jobs, folders=folders, plan=plan, hostport=self.hostport)
+
+    def _command(self, who: str) -> CommandSeen:
+        if who not in self.ended:
+            return CommandSeen(who=who, code=None)
+        done, at = self.ended[who]
+        stdout, stderr = (self._redacted(text) for text in (done.stdout, done.stderr))
+        return CommandSeen(
+            who=who,
+            code=done.code,
+            stdout=stdout,
+            stderr=stderr,
+            leftovers=done.leftovers,
+            ended_s=round(at - self.began, 3),
+        )
+
+    def _redacted(self, octets: bytes) -> str:
+        return octets[-20000:].decode("utf-8", "replace").replace(str(self.key), "(key)")
+
+    def _ranks(self) -> list[RankSeen]:
+        found = []
+        for client, nodes in enumerate(self.lab.clients):
+            for node in nodes:
+                done = self.ended.get(f"witness {node.name}")
+                stacks = self.look.stacks.get(node.name, {}) if self.look is not None else {}
+                for rank in read_ranks(node.name, client, done[0].stdout if done else b""):
+                    # What was seen from outside does not depend on the rank's own help, and was seen earlier.
+                    found.append(replace(rank, stack=stacks.get(rank.pid) or rank.stack))
+        return found
+
+    def _wire(self) -> Wire | None:
+        port = self._port()
+        if not self.captures or port is None:
+            return None
+        roster = self.cell.roster
+        demands = self.cell.case.demands(roster, self.nonce)
+        looked_at = self.look.at if self.look is not None else None
+        wire, self.happened = examine(self.captures, roster, demands, port, looked_at)
+        return wire
+
+    # -- details
+
+    def _nodes(self) -> list[Node]:
+        return [node for nodes in self.lab.clients for node in nodes]
+
+    def _port(self) -> int | None:
+        port = self.hostport.rpartition(":")[2]
+        return int(port) if port.isdigit() else None
+
+    def _limit(self) -> float:
+        """The limit that the cell was under when it ended."""
+        if not self.hostport:
+            return self.limits.server
+        return self.limits.cell if self.started else self.limits.start
+
+    def _auth(self) -> dict[str, str]:
+        return {_AUTH_KEY: str(self.key)} if self.cell.variant == "auth=key" else {"IMPI_AUTH_NONE": "1"}
+
+    def _plan(self) -> Mapping[str, object]:
+        roster = self.cell.roster
+        return {
+            "cell": self.cell.id,
+            "nonce": self.nonce,
+            "clients": [roster.of_client(c) for c in range(roster.nclients)],
+            "order": [[r.rank, r.client] for r in roster.ranks],
+            "params": dict(self.cell.case.params),
+        }
+
+    def _witness_argv(self, node: Node) -> list[str]:
+        root, count = self.prepared.roots[node.name], len(self.cell.roster.on_node(node.name))
+        client = int(node.name[1 : node.name.index("n")])
+        argv = [self.lab.python(client), "-I", "-S", f"{root}/programs/witness.py"]
+        # Its own deadline is for the case that nobody stops it; ours comes first, for only then it tells of a hang.
+        limit = self.limits.server + self.limits.start + 2 * self.limits.cell
+        return [*argv, f"{root}/{self.folder}", str(count), str(limit)]
+
+    def _start(self, name: str, node: Node, argv: list[str], env: dict[str, str]) -> None:
+        shown = {k: "(key)" if k == _AUTH_KEY else v for k, v in env.items()}
+        self.command_lines.append(f"{node.name}$ {json.dumps(shown)} {json.dumps(argv)}")
+        self.commands.append(Started(who=name, node=node.name, argv=tuple(argv), env=shown))
+        self.remotes[name] = node.start(argv, env=env)
+
+    def _poll(self, name: str) -> bool:
+        if name not in self.ended:
+            done = self.remotes[name].poll()
+            if done is None:
+                return False
+            self.ended[name] = (done, time.monotonic())
+        return True
+
+
+def _tail(octets: bytes) -> str:
+    return octets[-200:].decode("utf-8", "replace").strip() or "it said nothing"

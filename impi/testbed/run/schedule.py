@@ -1,0 +1,372 @@
+"""Runs many cells: labs are opened, reused, discarded after a non-pass and always closed; several at a time.
+
+A cell may have several attempts: until one passes, or a number of them. It passes only if all of them do.
+
+A thread is a worker with at most one lab. Two cells run beside each other only while their procs fit the cores: MPI
+libraries spin while they wait, and a crowded machine turns seconds into minutes.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from impi.errors import ImpiError
+from impi.testbed.judge.expectations import Row
+from impi.testbed.judge.verdict import Verdict, judge
+from impi.testbed.lab.interface import Backend, Lab, Terms
+from impi.testbed.plan.cell import Cell
+from impi.testbed.run.execute import Limits, Mutation, Prepared, Seen, prepare, run_cell
+
+__all__ = ["Attempt", "Care", "Done", "Persistence", "Scheduler", "combine", "default_jobs", "judge_cell"]
+
+_PROCS_PER_CORE: Final = 6
+_MOST_TIMEOUTS: Final = 3
+"""A lab whose cells time out so often is not worth the wait for the rest of them."""
+_MOST_KEPT: Final = 10
+"""Of so many attempts that did not pass the evidence is kept; captures are large."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """One run of a cell."""
+
+    verdict: Verdict
+    seconds: float
+    seen: Seen | None = None
+    """None where it did not come to a run, or where another attempt tells more."""
+    lab: str = ""
+    """The lab that it ran in; those before it in the same lab are its history."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """A cell that is over."""
+
+    cell: Cell
+    verdict: Verdict
+    attempts: tuple[Attempt, ...] = ()
+    """In their order; none where it was not even tried."""
+    kept: bool = False
+    """Whether its lab was left running for the user."""
+    row: Row | None = None
+    """The row of the expectations that explains its verdict, or that did not expect a pass."""
+
+    @property
+    def seconds(self) -> float:
+        """Of all its attempts."""
+        return sum(attempt.seconds for attempt in self.attempts)
+
+    @property
+    def deciding(self) -> int:
+        """Index of the attempt that the verdict is about."""
+        return _deciding(self.attempts)
+
+    @property
+    def seen(self) -> Seen | None:
+        """What was seen in that attempt."""
+        return self.attempts[self.deciding].seen if self.attempts else None
+
+    @property
+    def result(self) -> str:
+        """The verdict's outcome, held against the expectations: ``xfail`` and ``xpass`` beside the outcomes."""
+        if self.row is None:
+            return self.verdict.outcome
+        return "xpass" if self.verdict.outcome == "pass" else "xfail"
+
+    @property
+    def counts_as(self) -> str:
+        """The result, for the exit code: flaky by nothing but the lab's own faults is the lab's fault."""
+        own = all(a.verdict.outcome in ("pass", "error") for a in self.attempts)
+        return "error" if self.result == "flaky" and own else self.result
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Persistence:
+    """How often a cell is tried."""
+
+    retries: int = 0
+    """So many times more until it passes."""
+    repeat: int = 1
+    """So many times, whatever happens."""
+    until_fail: bool = False
+    """... but nothing any more once a cell has not passed."""
+
+    def goes_on(self, attempts: Sequence[Attempt], *, satisfied: bool) -> bool:
+        """Whether there is another attempt; ``satisfied``: the last one passed, or ended as a row expects."""
+        if sum(a.verdict.outcome == "timeout" for a in attempts) >= _MOST_TIMEOUTS:
+            return False
+        if self.repeat > 1:
+            return len(attempts) < self.repeat and (satisfied or not self.until_fail)
+        return not satisfied and len(attempts) <= self.retries
+
+
+def _deciding(attempts: Sequence[Attempt]) -> int:
+    """The first attempt that did not pass and says most against the cell; the last one if all passed."""
+    for outcome in ("fail", "timeout", "error"):
+        for i, attempt in enumerate(attempts):
+            if attempt.verdict.outcome == outcome:
+                return i
+    return len(attempts) - 1
+
+
+def combine(attempts: Sequence[Attempt]) -> Verdict:
+    """The verdict on a cell by its attempts: ``flaky`` where some passed and some did not."""
+    verdict = attempts[_deciding(attempts)].verdict
+    bad = sum(a.verdict.outcome != "pass" for a in attempts)
+    if not 0 < bad < len(attempts):
+        return verdict
+    reason = f"{bad} of {len(attempts)} attempts did not pass; {verdict.outcome}: {verdict.reason}"
+    return replace(verdict, outcome="flaky", reason=reason)
+
+
+def default_jobs() -> int:
+    """How many labs to run beside each other: one a core, at most four."""
+    return max(1, min(4, len(os.sched_getaffinity(0))))
+
+
+def judge_cell(cell: Cell, seen: Seen) -> Verdict:
+    """The verdict on a cell that has run."""
+    return judge(seen.facts(cell))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Care:
+    """How labs are treated."""
+
+    terms: Terms = field(default_factory=Terms)
+    isolated: bool = False
+    """Whether every attempt gets a fresh one."""
+    keep: Callable[[Cell, Verdict, Lab], bool] | None = None
+    """Called after every attempt: whether the lab is the user's from now on, and another one is opened for the rest."""
+    open: Callable[[Cell], Lab | None] | None = None
+    """A lab that is there already; None, or None from it: the backend opens one."""
+
+
+class _Bench:
+    """The one lab of a worker."""
+
+    def __init__(self, backend: Backend, run: str, care: Care) -> None:
+        self._backend, self._run, self._care = backend, run, care
+        self.lab: Lab | None = None
+        self._prepared: Prepared | None = None
+        self._until = 0.0
+
+    def ready(self, cell: Cell) -> Prepared:
+        """The lab for this cell, opened if there is none; LabError if it cannot be."""
+        if self.lab is not None and time.monotonic() > self._until:
+            self.discard()  # before its nodes end by themselves
+        if self._prepared is None:
+            terms = self._care.terms
+            self._until = time.monotonic() + terms.ttl_s / 2
+            there = self._care.open(cell) if self._care.open is not None else None
+            self.lab = there or self._backend.open(cell.vendors, cell.topology, run=self._run, terms=terms)
+            self._prepared = prepare(self.lab, self._run)
+        return self._prepared
+
+    def after(self, cell: Cell, verdict: Verdict) -> bool:
+        """Give the lab to the user or close it, if it is not for the next cell, too; True if it was given away."""
+        if self.lab is None:
+            return False
+        if self._care.keep is not None and self._care.keep(cell, verdict, self.lab):
+            self.lab = self._prepared = None
+            return True
+        if verdict.outcome != "pass" or self._care.isolated:
+            self.discard()
+        return False
+
+    def discard(self) -> None:
+        """Close it."""
+        if self.lab is not None:
+            self.lab.close()
+        self.lab = self._prepared = None
+
+
+class Scheduler:
+    """Runs cells; :meth:`run` returns when all are over or :attr:`stop` was set."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        run: str,
+        *,
+        jobs: int = 1,
+        limits: Limits | None = None,
+        care: Care | None = None,
+        slots: int | None = None,
+        mutation: Mutation | None = None,
+        persistence: Persistence | None = None,
+        expected: Callable[[Cell, Verdict], bool] = lambda _cell, _verdict: False,
+        cut_off: Callable[[Attempt, Cell], None] = lambda _attempt, _cell: None,
+    ) -> None:
+        self._backend = backend
+        self._run = run
+        self._jobs = jobs
+        self._limits = limits or Limits()
+        self._care = care or Care()
+        self._mutation = mutation
+        self._persistence = persistence or Persistence()
+        # Whether the cell was expected to end so: then there is no point in another attempt.
+        self._expected = expected
+        # Told, one at a time, of a cell that was under way when the run was interrupted.
+        self._cut_off = cut_off
+        self._lock = threading.Condition()
+        self._groups: list[list[Cell]] = []
+        # How many procs may run beside each other.
+        self._slots = slots or _PROCS_PER_CORE * len(os.sched_getaffinity(0))
+        self._busy = 0
+        self._failure: BaseException | None = None
+        self.stop = threading.Event()
+        """Set it to end the run soon; what has not run stays out, what is under way is looked at."""
+        self.hurry = threading.Event()
+        """Set it, too, to end the run at once: nothing more is looked at."""
+        self._enough = False
+
+    def run(self, cells: Sequence[Cell], began: Callable[[Cell], None], done: Callable[[Done], None]) -> None:
+        """Run the cells. ``began`` and ``done`` are called from one thread at a time.
+
+        Raises:
+            BaseException: whatever ``began`` or ``done`` raised; all labs are closed by then.
+        """
+        groups: dict[tuple[tuple[str, ...], str], list[Cell]] = {}
+        for cell in cells:
+            groups.setdefault(cell.lab, []).append(cell)
+        # The longest first, so that the last worker does not end long after the others.
+        self._groups = sorted(groups.values(), key=lambda g: -len(g) * g[0].roster.size)
+        workers = [
+            threading.Thread(target=self._work, args=(began, done), name=f"worker {i}")
+            for i in range(min(self._jobs, len(self._groups)))
+        ]
+        for worker in workers:
+            worker.start()
+        try:
+            for worker in workers:
+                while worker.is_alive():  # not a bare join: Ctrl-C must come through
+                    worker.join(0.2)
+        finally:
+            if any(worker.is_alive() for worker in workers):
+                self.stop.set()
+                for worker in workers:
+                    worker.join()
+        if self._failure is not None:
+            raise self._failure
+
+    # -- a worker
+
+    def _work(self, began: Callable[[Cell], None], done: Callable[[Done], None]) -> None:
+        try:
+            while (group := self._next_group()) is not None:
+                self._run_group(group, began, done)
+        except BaseException as error:
+            with self._lock:
+                self._failure = self._failure or error
+            self.stop.set()
+            with self._lock:
+                self._lock.notify_all()
+
+    def _next_group(self) -> list[Cell] | None:
+        with self._lock:
+            return self._groups.pop(0) if self._groups and not self._ending() else None
+
+    def _ending(self) -> bool:
+        return self._enough or self.stop.is_set()
+
+    def _run_group(self, group: list[Cell], began: Callable[[Cell], None], done: Callable[[Done], None]) -> None:
+        bench = _Bench(self._backend, self._run, self._care)
+        timeouts: list[Done] = []
+        try:
+            for cell in group:
+                result: Done | None
+                if len(timeouts) >= _MOST_TIMEOUTS:
+                    result = _given_up(cell, timeouts[-1].verdict)
+                else:
+                    result = self._run_cell(bench, cell, began)
+                if result is None:
+                    return
+                if result.verdict.outcome == "timeout" and result.attempts and not self._satisfied(cell, result):
+                    timeouts.append(result)
+                with self._lock:
+                    done(result)
+        finally:
+            bench.discard()
+
+    def _run_cell(self, bench: _Bench, cell: Cell, began: Callable[[Cell], None]) -> Done | None:
+        """All attempts; None if the run was ended before they said anything."""
+        attempts: list[Attempt] = []
+        kept, goes_on = False, True
+        while goes_on:
+            attempt = self._attempt(bench, cell, began)
+            if attempt is None:
+                # Interrupted: no verdict on half a cell, but what has failed has failed.
+                if all(a.verdict.outcome == "pass" for a in attempts):
+                    return None
+                break
+            if attempts and attempts[-1].verdict.outcome == "pass":
+                attempts[-1] = replace(attempts[-1], seen=None)  # the last one that passed stands for all
+            if sum(a.seen is not None for a in attempts) >= _MOST_KEPT:
+                attempt = replace(attempt, seen=None)
+            attempts.append(attempt)
+            satisfied = self._satisfied(cell, attempt)
+            kept = bench.after(cell, attempt.verdict)
+            if attempt.verdict.outcome != "pass":
+                self._enough = self._enough or (self._persistence.until_fail and not satisfied)
+            goes_on = self._persistence.goes_on(attempts, satisfied=satisfied)
+        return Done(cell=cell, verdict=combine(attempts), attempts=tuple(attempts), kept=kept)
+
+    def _satisfied(self, cell: Cell, what: Attempt | Done) -> bool:
+        return what.verdict.outcome == "pass" or self._expected(cell, what.verdict)
+
+    def _attempt(self, bench: _Bench, cell: Cell, began: Callable[[Cell], None]) -> Attempt | None:
+        """One attempt, as soon as its procs fit; None if the run was ended."""
+        if not self._take(cell.roster.size):
+            return None
+        start = time.monotonic()
+        try:
+            with self._lock:
+                began(cell)
+            verdict, seen = self._run_once(bench, cell)
+        finally:
+            self._give(cell.roster.size)
+        lab = bench.lab.name if bench.lab is not None else ""
+        attempt = Attempt(verdict=verdict, seconds=time.monotonic() - start, seen=seen, lab=lab)
+        if self.stop.is_set() and verdict.outcome != "pass":
+            if not self.hurry.is_set():
+                with self._lock:
+                    self._cut_off(attempt, cell)
+            return None
+        return attempt
+
+    def _run_once(self, bench: _Bench, cell: Cell) -> tuple[Verdict, Seen | None]:
+        try:
+            prepared = bench.ready(cell)
+        except ImpiError as error:
+            return Verdict(outcome="error", phase="up", blame="lab", reason=str(error)), None
+        # A cell of more procs than fit the cores gets as much more time.
+        limits = self._limits.scaled(max(1.0, cell.roster.size / self._slots))
+        seen = run_cell(prepared, cell, limits, self.stop, self._mutation, self.hurry)
+        return judge_cell(cell, seen), seen
+
+    def _take(self, procs: int) -> bool:
+        """Wait until so many procs fit; one cell always may."""
+        with self._lock:
+            while self._busy and self._busy + procs > self._slots and not self._ending():
+                self._lock.wait(0.2)
+            if self._ending():
+                return False
+            self._busy += procs
+            return True
+
+    def _give(self, procs: int) -> None:
+        with self._lock:
+            self._busy -= procs
+            self._lock.notify_all()
+
+
+def _given_up(cell: Cell, last: Verdict) -> Done:
+    """The verdict on a cell of a lab in which nothing ends."""
+    reason = f"pair broken: {_MOST_TIMEOUTS} cells of {cell.parties} on {cell.topology} timed out, so it was not tried"
+    return Done(cell=cell, verdict=Verdict(outcome="fail", phase=last.phase, blame=last.blame, reason=reason))

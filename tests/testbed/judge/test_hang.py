@@ -1,0 +1,477 @@
+"""Who is to blame for a job that hangs, from made-up calls and packets; real ones are in test_hangs_real.py."""
+
+from __future__ import annotations
+
+import pytest
+
+from impi.dissect import Credit, Sent, Standing
+from impi.testbed.cases import CASES
+from impi.testbed.evidence.call_logs import ANY, WORLD_NAME, Call, finished, read_calls
+from impi.testbed.evidence.evidence import Evidence, Look, Owed, RankSeen, Wire
+from impi.testbed.judge.cell_facts import Facts
+from impi.testbed.judge.hang import explain
+from impi.testbed.lab.lab_topology import parse_topology
+from impi.testbed.lab.roster import Roster
+
+CASE = CASES["p2p.ring"]
+
+
+class Hang:
+    """A job of two clients with two ranks each; every rank is in MPI_Finalize until something else is said of it."""
+
+    def __init__(self, topology: str = "1x2+1x2") -> None:
+        self.roster = Roster.of(parse_topology(topology), ["pure", "mpich", "openmpi"][: topology.count("+") + 1])
+        self.calls: dict[int, list[Call]] = {r.rank: [] for r in self.roster.ranks}
+        self.messages: list[Sent] = []
+        self.credits: list[Credit] = []
+        self.owed: list[Owed] = []
+        self.no_fini: list[tuple[int, int]] = []
+        self.finis = 0
+        self.ended: dict[int, int] = {}
+        self.finalizing: set[int] = set(self.calls)
+        self.unborn: set[int] = set()
+        self.stacks: dict[int, tuple[str, ...]] = {}
+        self.captured = True
+        self.look: Look | None = None
+
+    def did(self, rank: int, name: str, **what) -> Call:
+        """A call that has returned."""
+        call = Call(number=len(self.calls[rank]) + 1, name=name, began=1.0, ended=2.0, **{"comm": WORLD_NAME} | what)
+        self.calls[rank].append(call)
+        self.finalizing.discard(rank)
+        return call
+
+    def is_in(self, rank: int, name: str, **what) -> Call:
+        """The call in which the rank stands."""
+        call = Call(number=len(self.calls[rank]) + 1, name=name, began=1.0, **{"comm": WORLD_NAME} | what)
+        self.calls[rank].append(call)
+        self.finalizing.discard(rank)
+        return call
+
+    def stands(self, rank: int, *frames: str) -> None:
+        self.finalizing.discard(rank)
+        self.stacks[rank] = frames
+
+    def crossed(self, src: int, dest: int, *, tag: int = 0, cid: int = 0, nbytes: int = 8, **more) -> Sent:
+        value = {"got": nbytes, "sync": False, "acknowledged": False} | more
+        number = len(self.messages) + 1
+        sent = Sent(number=number, time=1.0, src=src, dest=dest, cid=cid, tag=tag, nbytes=nbytes, **value)
+        self.messages.append(sent)
+        return sent
+
+    def facts(self) -> Facts:
+        ranks = []
+        for planned in self.roster.ranks:
+            rank = planned.rank
+            if rank in self.unborn:
+                continue
+            ranks.append(
+                RankSeen(
+                    node=planned.node,
+                    client=planned.client,
+                    pid=100 + rank,
+                    rank=rank,
+                    status=self.ended.get(rank),
+                    done=3.0 if rank in self.finalizing else None,
+                    calls=tuple(self.calls[rank]),
+                    stack=self.stacks.get(rank, ()),
+                )
+            )
+        standing = Standing(
+            messages=tuple(self.messages), credits=tuple(self.credits), no_fini=tuple(self.no_fini), finis=self.finis
+        )
+        wire = Wire(standing=standing, owed=tuple(self.owed)) if self.captured else None
+        seen = Evidence(captures=self.captured, ranks=tuple(ranks), wire=wire, timed_out=True, look=self.look)
+        return Facts(case=CASE, roster=self.roster, nonce="", variant="", seen=seen)
+
+    def blames(self) -> tuple[tuple[int, ...], str]:
+        found = explain(self.facts())
+        assert found is not None
+        return found.ranks, found.sentence
+
+
+def test_nobody_waits():
+    hang = Hang()
+    hang.finalizing.clear()
+    for rank in range(4):
+        hang.stands(rank, 'File "/x/programs/p2p.py", line 3 in <module>')
+    assert explain(hang.facts()) is None
+
+
+def test_the_issue_s_own_example():
+    hang = Hang("1x4+1x4")
+    hang.is_in(5, "Recv", source=0, tag=9)
+    for _ in range(11):
+        hang.crossed(1, 4)
+    hang.did(4, "Recv", source=0, tag=3)
+    hang.is_in(0, "Ssend", dest=4, sendtag=3)
+    hang.is_in(4, "Recv", source=5, tag=1)
+    hang.crossed(0, 4, tag=3, sync=True)
+    assert hang.blames() == (
+        (4,),
+        "client 1 rank 5 waits in Recv(from rank 0, tag 9) for DATA from client 0 rank 0, which waits in"
+        " Ssend(to rank 4, tag 3) for the SYNCACK of message 12 from client 1 rank 4, which has received it and does"
+        " not answer",
+    )
+
+
+def test_a_syncack_that_is_not_yet_due_is_no_fault():
+    """The receiver has no receive for it, for it waits for something else: that is what is followed."""
+    hang = Hang()
+    hang.is_in(0, "Ssend", dest=2, sendtag=3)
+    hang.crossed(0, 2, tag=3, sync=True)
+    hang.is_in(2, "Recv", source=1, tag=8)
+    hang.stands(1, 'File "/x/programs/p2p.py", line 3 in <module>')
+    ranks, sentence = hang.blames()
+    assert ranks == (1,)
+    assert sentence.endswith('which is in no MPI call: it stands in File "/x/programs/p2p.py", line 3 in <module>')
+
+
+def test_a_posted_receive_makes_it_due():
+    hang = Hang()
+    hang.is_in(0, "Ssend", dest=2, sendtag=3)
+    hang.crossed(0, 2, tag=3, sync=True)
+    hang.did(2, "Irecv", source=ANY, tag=ANY)
+    hang.is_in(2, "Recv", source=1, tag=8)
+    hang.is_in(1, "Recv", source=0, tag=8)
+    ranks, sentence = hang.blames()
+    assert ranks == (2,)
+    assert sentence.endswith("client 1 rank 2, which has a receive for it and does not answer")
+
+
+def test_a_receiver_that_sends_no_syncack_by_its_own_call():
+    hang = Hang()
+    hang.is_in(0, "Send", dest=2, sendtag=3)
+    hang.crossed(0, 2, tag=3, nbytes=1 << 20, got=1 << 18, sync=True)
+    hang.is_in(2, "Recv", source=0, tag=3)
+    ranks, sentence = hang.blames()
+    assert ranks == (2,)
+    assert "SYNCACK" in sentence
+
+
+def test_the_rest_of_a_long_message():
+    hang = Hang()
+    hang.is_in(0, "Send", dest=2, sendtag=3)
+    hang.crossed(0, 2, tag=3, nbytes=1 << 20, got=1 << 18, sync=True, acknowledged=True)
+    hang.is_in(2, "Recv", source=0, tag=3)
+    ranks, sentence = hang.blames()
+    assert ranks == (0,)
+    assert "has the SYNCACK of message 1 and sent 262144 of 1048576 octets" in sentence or (
+        "the rest of message 1 (262144 of 1048576 octets)" in sentence
+    )
+
+
+def test_no_protoack():
+    hang = Hang()
+    for _ in range(32):
+        hang.did(0, "Send", dest=3, sendtag=9)
+        hang.did(3, "Recv", source=0, tag=9)
+        hang.crossed(0, 3, tag=9)
+    hang.credits.append(Credit(src=0, dest=3, outstanding=32, hiwater=32))
+    hang.is_in(0, "Send", dest=3, sendtag=9)
+    hang.is_in(3, "Recv", source=0, tag=9)
+    ranks, sentence = hang.blames()
+    assert ranks == (3,)
+    assert "a PROTOACK (32 packets out, hiwater 32) from client 1 rank 3, which does not acknowledge" in sentence
+
+
+def test_a_sender_that_is_out_of_credit_because_its_receiver_is_outside_of_mpi():
+    hang = Hang()
+    hang.credits.append(Credit(src=0, dest=3, outstanding=32, hiwater=32))
+    for _ in range(32):
+        hang.did(0, "Send", dest=3, sendtag=9)
+        hang.crossed(0, 3, tag=9)
+    hang.is_in(0, "Send", dest=3, sendtag=9)
+    hang.stands(3, 'File "/x/programs/p2p.py", line 3 in busy')
+    ranks, sentence = hang.blames()
+    assert ranks == (3,)
+    assert "which is in no MPI call: it stands in" in sentence
+
+
+def test_used_up_credit_alone_keeps_nobody():
+    hang = Hang()
+    for _ in range(32):
+        hang.did(0, "Send", dest=3, sendtag=9)
+        hang.crossed(0, 3, tag=9)
+    hang.credits.append(Credit(src=0, dest=3, outstanding=32, hiwater=32))
+    hang.is_in(0, "Recv", source=2, tag=1)
+    hang.ended[2] = 0
+    ranks, sentence = hang.blames()
+    assert ranks == (2,)
+    assert "ended with 0" in sentence
+
+
+def test_one_that_says_it_sends_and_nothing_crosses():
+    hang = Hang()
+    hang.is_in(0, "Recv", source=3, tag=7)
+    hang.did(3, "Send", dest=0, sendtag=7)
+    hang.is_in(3, "Recv", source=0, tag=8)
+    ranks, sentence = hang.blames()
+    assert ranks == (3,)
+    assert sentence.endswith("which says that it sent it (Send(to rank 0, tag 7)), and nothing has crossed")
+
+
+def test_one_that_has_credit_and_sends_nothing():
+    hang = Hang()
+    hang.is_in(3, "Ssend", dest=0, sendtag=7)
+    ranks, sentence = hang.blames()
+    assert ranks == (3,)
+    assert sentence == "client 1 rank 3 has credit and sends nothing (it is in Ssend(to rank 0, tag 7))"
+
+
+def test_one_that_does_not_take_what_has_come():
+    hang = Hang()
+    hang.did(0, "Send", dest=2, sendtag=7)
+    hang.crossed(0, 2, tag=7)
+    hang.is_in(2, "Recv", source=0, tag=7)
+    ranks, sentence = hang.blames()
+    assert ranks == (2,)
+    assert sentence.startswith("client 1 rank 2 does not take message 1, which has come")
+
+
+def test_another_tag_is_not_the_message():
+    hang = Hang()
+    hang.did(0, "Send", dest=2, sendtag=6)
+    hang.crossed(0, 2, tag=6)
+    hang.is_in(2, "Recv", source=0, tag=7)
+    hang.ended[0] = 0
+    ranks, sentence = hang.blames()
+    assert ranks == (0,)
+    assert "for DATA from client 0 rank 0, which ended with 0" in sentence
+
+
+def test_two_receives_wait_for_each_other():
+    hang = Hang()
+    hang.is_in(1, "Recv", source=2, tag=5)
+    hang.is_in(2, "Recv", source=1, tag=6)
+    assert hang.blames() == (
+        (1, 2),
+        "client 0 rank 1 waits in Recv(from rank 2, tag 5) for DATA from client 1 rank 2, which waits in"
+        " Recv(from rank 1, tag 6) for DATA from client 0 rank 1: they wait for each other",
+    )
+
+
+def test_a_circle_that_others_wait_for():
+    hang = Hang()
+    hang.is_in(1, "Recv", source=2, tag=5)
+    hang.is_in(2, "Recv", source=1, tag=6)
+    hang.is_in(0, "Recv", source=1, tag=6)
+    assert hang.blames()[0] == (1, 2)
+
+
+def test_a_collective_that_one_rank_never_enters():
+    hang = Hang()
+    for rank in range(3):
+        hang.did(rank, "Barrier", nth=1)
+        hang.is_in(rank, "Allreduce", nth=2)
+    hang.did(3, "Barrier", nth=1)
+    hang.stands(3, 'File "/x/programs/coll.py", line 30 in work')
+    ranks, sentence = hang.blames()
+    assert ranks == (3,)
+    assert sentence == (
+        "client 0 rank 0 waits in Allreduce (collective 2 of MPI_COMM_WORLD) for client 1 rank 3,"
+        ' which is in no MPI call: it stands in File "/x/programs/coll.py", line 30 in work'
+    )
+
+
+def test_a_collective_that_one_rank_cannot_enter():
+    hang = Hang()
+    for rank in (0, 1, 3):
+        hang.is_in(rank, "Barrier", nth=1)
+    hang.is_in(2, "Recv", source=1, tag=4)
+    ranks, sentence = hang.blames()
+    # Rank 1 waits for rank 2 in the barrier, rank 2 for a message of rank 1.
+    assert ranks == (1, 2)
+    assert "they wait for each other" in sentence
+
+
+def test_two_different_collectives():
+    hang = Hang()
+    for rank in (0, 1, 3):
+        hang.is_in(rank, "Barrier", nth=1)
+    hang.is_in(2, "Bcast", nth=1, root=0)
+    ranks, sentence = hang.blames()
+    assert ranks in {(2,), (0,)}
+    assert "which is in Bcast there" in sentence or "which is in Barrier there" in sentence
+
+
+def test_another_communicator_s_collective_is_another_one():
+    hang = Hang()
+    hang.is_in(0, "Barrier", nth=1, comm="Split(MPI_COMM_WORLD)#1", of=(0, 2))
+    hang.is_in(2, "Barrier", nth=2)
+    for rank in (1, 3):
+        hang.is_in(rank, "Barrier", nth=2)
+    ranks, _ = hang.blames()
+    assert ranks == (0, 2)
+
+
+def test_a_client_that_sends_nothing_in_a_barrier():
+    hang = Hang()
+    for rank in range(4):
+        hang.is_in(rank, "Barrier", nth=1)
+    for src, dest in ((2, 0), (0, 2)):
+        hang.owed.append(Owed(src=src, dest=dest, cid=1, tag=110, wanted=2, seen=0))
+    ranks, sentence = hang.blames()
+    assert 2 in ranks
+    assert "for DATA (tag 110) from client 1 rank 2" in sentence
+
+
+def test_a_synchronous_message_of_a_collective():
+    hang = Hang()
+    for rank in range(4):
+        hang.is_in(rank, "Bcast", nth=1, root=0)
+    hang.crossed(0, 2, tag=120, cid=1, nbytes=1 << 20, got=1 << 18, sync=True)
+    ranks, sentence = hang.blames()
+    assert 2 in ranks
+    assert "the SYNCACK of message 1 from client 1 rank 2" in sentence
+
+
+def test_a_master_that_has_left():
+    hang = Hang()
+    for rank in (0, 1, 3):
+        hang.is_in(rank, "Barrier", nth=1)
+    hang.did(2, "Barrier", nth=1)
+    hang.is_in(2, "Recv", source=3, tag=2)
+    ranks, sentence = hang.blames()
+    assert ranks == (2,)
+    assert "which has left it" in sentence
+
+
+def test_finalize_without_everybody():
+    hang = Hang()
+    hang.stands(3, 'File "/x/programs/p2p.py", line 3 in <module>')
+    ranks, sentence = hang.blames()
+    assert ranks == (3,)
+    assert sentence.startswith("client 0 rank 0 waits in MPI_Finalize for client 1 rank 3, which is in no MPI call")
+
+
+def test_no_fini():
+    hang = Hang()
+    hang.no_fini += [(3, 0), (3, 1)]
+    hang.finis = 6
+    ranks, sentence = hang.blames()
+    assert ranks == (3,)
+    assert "for FINI from client 1 rank 3, which has sent none" in sentence
+
+
+def test_who_has_not_started():
+    hang = Hang()
+    hang.is_in(0, "Recv", source=3, tag=7)
+    hang.unborn.add(3)
+    ranks, sentence = hang.blames()
+    assert ranks == (3,)
+    assert sentence.endswith("client 1 rank 3, which has not initialised MPI")
+
+
+def test_requests_are_waited_for():
+    hang = Hang()
+    hang.did(0, "Irecv", source=3, tag=7)
+    hang.did(0, "Irecv", source=2, tag=7)
+    hang.did(0, "Isend", dest=2, sendtag=7)
+    hang.crossed(2, 0, tag=7)
+    hang.crossed(0, 2, tag=7)
+    hang.did(0, "Wait", comm="", parts=(2,))
+    hang.is_in(0, "Waitall", comm="", parts=(1, 2, 3))
+    hang.ended[3] = 7
+    ranks, sentence = hang.blames()
+    assert ranks == (3,)
+    assert sentence == (
+        "client 0 rank 0 waits in Irecv(from rank 3, tag 7) for DATA from client 1 rank 3, which ended with 7"
+    )
+
+
+def test_a_receive_from_anybody_waits_for_who_can_still_send():
+    hang = Hang()
+    hang.is_in(0, "Recv", source=ANY, tag=7)
+    hang.ended[1] = hang.ended[2] = 0
+    hang.stands(3, 'File "/x/programs/p2p.py", line 3 in <module>')
+    assert hang.blames()[0] == (3,)
+
+
+def test_inside_a_client_nothing_is_seen_but_what_both_say():
+    hang = Hang()
+    hang.is_in(1, "Recv", source=0, tag=7)
+    hang.did(0, "Send", dest=1, sendtag=7)
+    hang.is_in(0, "Recv", source=1, tag=8)
+    ranks, sentence = hang.blames()
+    assert ranks == (0,)
+    assert sentence.endswith("which has sent it (Send(to rank 1, tag 7)), inside client 0 (pure)")
+
+
+def test_a_half_that_has_what_it_needs_is_not_what_a_call_waits_for():
+    hang = Hang()
+    hang.did(2, "Sendrecv", dest=3, sendtag=7, source=1, tag=7)
+    hang.is_in(3, "Sendrecv", dest=0, sendtag=7, source=2, tag=7)
+    hang.is_in(0, "Sendrecv", dest=1, sendtag=7, source=3, tag=7)
+    ranks, sentence = hang.blames()
+    assert ranks == (3,)
+    assert "nothing" in sentence
+    assert "inside" not in sentence
+
+
+def test_without_captures_two_clients_wait_for_each_other():
+    hang = Hang()
+    hang.captured = False
+    hang.is_in(0, "Send", dest=3, sendtag=9)
+    hang.is_in(3, "Recv", source=0, tag=9)
+    ranks, sentence = hang.blames()
+    assert ranks == (0, 3)
+    assert "they wait for each other" in sentence
+
+
+def test_what_counts_is_the_moment_of_the_look():
+    """Ranks that are no hang go on while others are looked at."""
+    hang = Hang()
+    hang.is_in(0, "Recv", source=2, tag=7)
+    hang.did(2, "Send", dest=0, sendtag=7)  # at 1.0, until 2.0
+    hang.did(2, "Barrier", nth=1)
+    hang.finalizing.add(2)  # at 3.0
+    hang.look = Look(at=1.5, why="the time limit")
+    ranks, sentence = hang.blames()
+    assert ranks == (2,)
+    # The send is what it is in, not what it was once in.
+    assert "(it is in Send(to rank 0, tag 7))" in sentence or "says that it sent it" in sentence
+    hang.look = Look(at=0.5, why="the time limit")
+    assert explain(hang.facts()) is None  # nobody had called anything
+
+
+@pytest.mark.parametrize("rank", range(4))
+def test_nobody_who_only_waits_is_blamed(rank):
+    hang = Hang()
+    for other in range(4):
+        if other != rank:
+            hang.is_in(other, "Barrier", nth=1)
+    hang.ended[rank] = 0
+    assert hang.blames()[0] == (rank,)
+
+
+# -- the log of the calls
+
+
+LOG = """\
+{"t": 1.0, "n": 1, "do": "Irecv", "comm": "MPI_COMM_WORLD", "source": 0, "tag": 5}
+{"t": 1.5, "n": 1}
+{"t": 2.0, "n": 2, "do": "recv", "comm": "MPI_COMM_WORLD", "source": "any", "tag": "any"}
+{"t": 2.5, "n": 2, "from": 3, "with": 8}
+not JSON
+{"t": 3.0, "n": 3, "do": "Allreduce", "comm": "Dup(MPI_COMM_WORLD)#1", "of": [1, 2], "nth": 4}
+{"t": 3.5, "n": 3, "error": "Exception('no')"}
+{"t": 4.0, "n": 4, "do": "Wait", "for": [1]}
+{"t": 5.0, "n": 5, "do": "Send", "dest": "nobody", "sendtag": 1, "comm": "MPI_COMM_WORLD"}
+{"t": 5.0, "n": 6, "do": "Se"""
+
+
+def test_a_log_is_read_as_far_as_it_goes():
+    first, second, third, fourth, fifth = read_calls(LOG)
+    assert (first.name, first.source, first.tag, first.ended) == ("Irecv", 0, 5, 1.5)
+    assert (second.source, second.tag) == (3, 8)
+    assert (third.of, third.nth, third.error) == ((1, 2), 4, "Exception('no')")
+    assert (fourth.parts, fourth.ended) == ((1,), None)
+    assert fifth.dest is None
+    assert str(third) == "Allreduce(collective 4 of Dup(MPI_COMM_WORLD)#1)"
+
+
+def test_what_is_over():
+    calls = read_calls(LOG)
+    assert finished(calls) == {2}
+    assert finished(read_calls(LOG.replace('"do": "Wait", "for": [1]}', '"do": "Wait", "for": [1]}\n{"t": 6, "n": 4}')))

@@ -1,0 +1,233 @@
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import pytest
+from forge import FakeBackend
+
+from impi.errors import UsageError
+from impi.testbed import programs
+from impi.testbed.cases import CASES, TAGS
+from impi.testbed.lab.lab_topology import parse_topology
+from impi.testbed.lab.parties import parse_parties
+from impi.testbed.lab.roster import Roster
+from impi.testbed.plan.cell import Cell, parse_cell, select
+from impi.testbed.plan.matrix import TIERS, NothingSelected, cells_of, choose, make_plan
+
+ALL = cells_of("core")
+
+
+def test_the_default_has_what_it_promises():
+    pairs = {c.vendors for c in ALL if str(c.topology) == "1x2+1x2"}
+    assert pairs == {(a, b) for a in ("pure", "mpich", "openmpi") for b in ("pure", "mpich", "openmpi")}
+    for first, second in pairs:
+        shown = {c.case.name for c in ALL if c.vendors == (first, second) and str(c.topology) == "1x2+1x2"}
+        assert shown >= {case.name for case in CASES.values() if case.wide}
+        if first != second:
+            reverse = {c.case.name for c in ALL if c.vendors == (second, first) and str(c.topology) == "1x2+1x2"}
+            assert shown | reverse == {case.name for case in CASES.values() if case.core}
+    assert ("mpich", "openmpi") in {c.vendors for c in ALL if str(c.topology) == "2x2+2x2"}
+    assert any("pure" in c.vendors for c in ALL if str(c.topology) == "2x2+2x2")
+    assert {c.vendors for c in ALL if len(c.vendors) == 3} == {("pure", "mpich", "openmpi")}
+    assert all(shape.np >= 2 for c in ALL for shape in c.topology.clients)
+
+
+def test_tier_pairs_asks_enough_of_every_pair():
+    tier = cells_of("pairs")
+    assert set(ALL) <= set(tier)
+    for pair in itertools.product(("pure", "mpich", "openmpi"), repeat=2):
+        mine = [c for c in tier if c.vendors == pair]
+        assert {c.case.name for c in mine if str(c.topology) == "1x2+1x2"} == set(CASES)
+        assert len([c for c in mine if str(c.topology) == "1x2+1x2"]) >= 40
+        assert len([c for c in mine if str(c.topology) == "2x2+2x2"]) >= 10
+    assert any(len(c.vendors) == 3 for c in tier)
+
+
+def test_every_case_demands_that_something_crosses_and_is_checked():
+    """Without either a cell could be green because something was missing."""
+    for topology, parties in (("1x2+1x2", 2), ("2x2+2x2", 2), ("1x2+1x2+1x2", 3), ("1x1+1x3", 2)):
+        roster = Roster.of(parse_topology(topology), ["pure"] * parties)
+        for case in CASES.values():
+            demands = case.demands(roster, "nonce")
+            assert demands, case.name
+            assert all(roster.remote(c.src, c.dest) for c in demands), case.name
+            assert all(case.checks(roster, rank) >= 1 for rank in range(roster.size)), case.name
+            assert (Path(programs.__file__).parent / case.program).is_file()
+
+
+def test_ids_and_hashes_are_one_to_one():
+    every = {*ALL, *cells_of("full"), *cells_of("smoke")}
+    assert len({c.id for c in every}) == len({c.hash for c in every}) == len(every)
+
+
+def test_an_id_reads_well():
+    cell = Cell(CASES["startup.key"], ("mpich", "pure"), parse_topology("2x2+1x4"), "auth=key")
+    assert cell.id == "startup.key/mpich+pure/2x2+1x4/auth=key"
+    assert len(cell.hash) == 7
+
+
+@pytest.mark.parametrize(
+    ("selectors", "count"),
+    [
+        (["p2p.ring"], 12),
+        (["p2p.ring/mpich+openmpi"], 2),
+        (["p2p.ring/mpich+openmpi/1x2+1x2"], 1),
+        (["p2p.ring/mpich+openmpi/**"], 2),
+        (["*/*/1x2+1x2+1x2"], 5),
+        (["*/*/*/auth=key"], 3),
+        (["nothing.*"], 0),
+        (["p2p.ring", "p2p.ring/mpich+*"], 12),
+    ],
+)
+def test_selectors(selectors, count):
+    assert len(select(ALL, selectors)) == count
+
+
+def test_a_hash_selects_its_cell():
+    assert select(ALL, [ALL[17].hash]) == [ALL[17]]
+    assert select(ALL, ["/" + ALL[17].hash]) == [ALL[17]]
+
+
+def test_exclusion_comes_after():
+    assert select(ALL, ["p2p.ring"], ["*/*pure*"]) == [
+        c for c in ALL if c.case.name == "p2p.ring" and "pure" not in c.vendors
+    ]
+
+
+@pytest.mark.parametrize("bad", ["", "/", "a/b/c/d/e"])
+def test_bad_selectors(bad):
+    with pytest.raises(UsageError, match="selector"):
+        select(ALL, [bad])
+
+
+def test_unknown_vendor():
+    with pytest.raises(UsageError, match="no vendor 'foo'"):
+        parse_parties("mpich+foo")
+
+
+def test_chosen_topologies_and_parties():
+    three = parse_topology("1x1+1x1+1x1")
+    assert {c.vendors for c in cells_of("pairs", [three])} == {("pure", "mpich", "openmpi")}
+    assert {c.parties for c in cells_of("pairs", [], [("mpich", "pure")])} == {"mpich+pure"}
+    assert {str(c.topology) for c in cells_of("pairs", [], [("mpich", "pure")])} == {"1x2+1x2"}
+    with pytest.raises(UsageError, match="3 clients"):
+        cells_of("pairs", [three], [("mpich", "pure")])
+
+
+def test_what_the_backend_cannot_run_is_said():
+    backend = FakeBackend()
+    backend.unsupported["2x2+2x2"] = "one machine"
+    plan = make_plan(ALL, backend)
+    assert {e.reason for e in plan.excluded} == {"one machine"}
+    assert len(plan.cells) + len(plan.excluded) == len(ALL)
+    assert plan.excluded
+
+
+def test_roster():
+    roster = Roster.of(parse_topology("2x2+1x3"), ["mpich", "pure"])
+    assert [(r.client, r.node) for r in roster.ranks] == [
+        *[(0, "c0n0")] * 2,
+        *[(0, "c0n1")] * 2,
+        *[(1, "c1n0")] * 3,
+    ]
+    assert roster.masters() == [0, 4]
+    assert roster.on_node("c0n1") == [2, 3]
+    assert roster.label(5) == "client 1 (pure) rank 5 on c1n0"
+
+
+def plan_of(*include: str, backend: FakeBackend | None = None, **more):
+    return choose(backend or FakeBackend(), include=include, **more)
+
+
+def test_every_case_has_a_tag():
+    assert all(case.tags for case in CASES.values())
+    assert set(TAGS) == {label for case in CASES.values() for label in case.labels}
+
+
+def test_tags_select():
+    found = select(ALL, ["@collective"])
+    assert {c.case.name for c in found} == {"coll.all", "coll.rooted", "objects.all"}
+    assert set(select(ALL, ["@collective/*/2x2+2x2"])) < set(found)
+    assert select(ALL, ["@coll*"]) == found
+    assert {c.case.name for c in select(ALL, ["@smoke"])} == {c.name for c in CASES.values() if c.smoke}
+    with pytest.raises(UsageError, match="no case has the tag 'fast'; there are startup"):
+        select(ALL, ["@fast"])
+
+
+@pytest.mark.parametrize("cell", cells_of("full")[::7])
+def test_an_id_names_its_cell(cell):
+    assert parse_cell(cell.id) == cell
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("p2p.rong/pure+pure/1x1+1x1", "no case 'p2p.rong'"),
+        ("p2p.ring/pure+lam/1x1+1x1", "no vendor 'lam'"),
+        ("p2p.ring/pure+pure", "topology"),
+        ("p2p.ring/pure+pure/1x1", "not as many"),
+        ("p2p.ring/pure+pure/1x1+1x1/auth=key", "variant"),
+        ("startup.key/pure+pure/1x1+1x1", "variant"),
+        ("p2p.ring/pure+pure/1x1+1x1//x", "write CASE"),
+    ],
+)
+def test_no_id(text, words):
+    with pytest.raises(UsageError, match=words):
+        parse_cell(text)
+
+
+def test_every_tier_is_part_of_the_full_one():
+    for tier in TIERS:
+        assert set(cells_of(tier)) <= set(cells_of("full"))
+
+
+def test_a_plan_says_why_each_cell_is_left_out():
+    backend = FakeBackend()
+    backend.unsupported["2x2+2x2"] = "one machine"
+    plan = plan_of("p2p.ring", backend=backend, exclude=["*/pure+*"])
+    reasons = {e.cell.id: (e.kind, e.reason) for e in plan.excluded}
+    assert reasons["p2p.ring/pure+mpich/1x2+1x2"] == ("-x", "-x */pure+*")
+    assert reasons["p2p.ring/mpich+openmpi/2x2+2x2"] == ("unsupported", "one machine")
+    assert reasons["p2p.ring/mpich+mpich/2x2+2x2"] == ("tier", "not in tier core")
+    everything = {c for c in cells_of("full") if c.case.name == "p2p.ring"}
+    assert {*plan.cells, *(e.cell for e in plan.excluded)} == everything
+    assert len(plan.cells) + len(plan.excluded) == len(everything)
+
+
+def test_a_plan_without_selectors_is_the_tier():
+    assert list(plan_of().cells) == ALL
+    assert set(plan_of(tier="full").cells) == set(cells_of("full"))
+    assert plan_of(tier="full").excluded == ()
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "p2p.ring/mpich+mpich/2x2+2x2",  # of tier full
+        "p2p.ring/pure+pure+pure+pure/1x1+1x1+1x1+1x1",  # of none
+        "startup.key/openmpi+pure/1x3+2x1/auth=key",
+    ],
+)
+def test_an_id_is_run_whatever_the_tier(cell):
+    assert [c.id for c in plan_of(cell).cells] == [cell]
+
+
+def test_a_hash_is_run_whatever_the_tier():
+    cell = parse_cell("p2p.ring/mpich+mpich/2x2+2x2")
+    assert plan_of(f"/{cell.hash}").cells == (cell,)
+
+
+@pytest.mark.parametrize(
+    ("selectors", "words"),
+    [
+        (["nothing.*"], "no cell is 'nothing.*'"),
+        (["p2p.ring", "nothing.*"], "no cell is 'nothing.*'"),
+        (["0000000"], "no cell is '0000000'"),
+        (["p2p.ring/mpich+mpich/2x2*"], "not in tier core; write --tier full"),
+    ],
+)
+def test_a_selector_must_pick_something(selectors, words):
+    with pytest.raises(NothingSelected) as caught:
+        plan_of(*selectors)
+    assert words in str(caught.value)

@@ -1,0 +1,30 @@
+"""As many clients as IMPI allows in one job. (64 containers: see DESIGN.md, measured by hand.)"""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from impi.testbed.backends.loopback.loopback_backend import LocalBackend
+from impi.testbed.cases import CASES
+from impi.testbed.lab.lab_topology import parse_topology
+from impi.testbed.plan.cell import Cell
+from impi.testbed.run.execute import Limits, prepare, run_cell
+from impi.testbed.run.schedule import judge_cell
+
+CLIENTS = 32
+
+
+@pytest.mark.slow
+def test_thirty_two_clients_in_one_job():
+    cell = Cell(CASES["coll.all"], ("pure",) * CLIENTS, parse_topology("+".join(["1x1"] * CLIENTS)))
+    lab = LocalBackend().open(cell.vendors, cell.topology, run="scale")
+    try:
+        limits = Limits(server=120, start=400, cell=400, grace=60)
+        seen = run_cell(prepare(lab, "scale"), cell, limits, threading.Event())
+    finally:
+        lab.close()
+    verdict = judge_cell(cell, seen)
+    assert (verdict.outcome, verdict.reason) == ("pass", "")
+    assert len(seen.evidence.clients) == CLIENTS

@@ -1,0 +1,458 @@
+"""A whole job as a lab would see it, made up: reports, wait statuses and captures with every octet in them.
+
+Tests change one thing about it and look at what the verdict makes of that.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import struct
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from impi.errors import LabError
+from impi.testbed.cases import CASES, Crossing
+from impi.testbed.evidence.witness_reports import planned_sources
+from impi.testbed.lab.interface import Access, Build, Capture, Completed, Finding, LabSeen, NodeAccess, Stacks, Terms
+from impi.testbed.lab.lab_topology import Topology, parse_topology
+from impi.testbed.lab.roster import Roster
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "dissect"))
+from pcapmaker import PcapMaker
+
+DATALEN = 262144
+SERVER = ("10.9.0.250", 4000)
+HEADER = struct.Struct(">II16sq16sqQQQiiQQqQQ")
+LIBRARY = {"mpich": "aa" * 32, "openmpi": "bb" * 32}
+
+
+@dataclass
+class Job:
+    """All that can be seen of one job; change it before it is looked at."""
+
+    name: str
+    roster: Roster
+    nonce: str
+    key: bool
+    node_nonces: dict[str, str]
+    init: dict[int, dict] = field(default_factory=dict)
+    done: dict[int, dict] = field(default_factory=dict)
+    identity: dict[int, dict] = field(default_factory=dict)
+    wraps: dict[int, dict] = field(default_factory=dict)
+    clients: list[Completed] = field(default_factory=list)
+    server: Completed | None = None
+    messages: list[Crossing] = field(default_factory=list)
+    startup_said: dict[int, list[str]] = field(default_factory=dict)
+    no_fini: set[tuple[int, int]] = field(default_factory=set)
+    no_channel: set[tuple[int, int]] = field(default_factory=set)
+    extra: dict[tuple[int, int], bytes] = field(default_factory=dict)
+    methods: dict[int, int] = field(default_factory=dict)
+    pids: dict[int, int] = field(default_factory=dict)
+    leftovers: list[str] = field(default_factory=list)
+    dropped: dict[str, int] = field(default_factory=dict)
+    lost_frames: dict[str, int] = field(default_factory=dict)
+    no_canary: set[str] = field(default_factory=set)
+    hangs: set[str] = field(default_factory=set)
+    stacks: dict[int, list[str]] = field(default_factory=dict)
+    calls: dict[int, list[dict]] = field(default_factory=dict)
+    slow_start: int = 0  # how often the lab looks before the ranks have initialised MPI
+
+    @classmethod
+    def good(cls, identifier: str, nonce: str, node_nonces: dict[str, str]) -> Job:
+        name, parties, topology, *variant = identifier.split("/")
+        roster = Roster.of(parse_topology(topology), parties.split("+"))
+        case = CASES[name]
+        job = cls(name, roster, nonce, variant == ["auth=key"], node_nonces)
+        ends = case.ends(roster)
+        for p in roster.ranks:
+            pid = job.pids[p.rank] = 100 + p.rank
+            np = len(roster.of_client(p.client))
+            local = {"vendor": p.vendor, "size": np, "messages": 2}
+            common = {"pid": pid, "rank": p.rank, "size": roster.size, "nonce": nonce, "local": local}
+            job.init[p.rank] = {**common, "node_nonce": node_nonces[p.node]}
+            job.done[p.rank] = {**job.init[p.rank], "performed": case.checks(roster, p.rank), "failures": []}
+            libraries = {} if p.vendor == "pure" else {f"/opt/{p.vendor}/libmpi.so": LIBRARY[p.vendor]}
+            sources = {"impi.MPI": planned_sources()["impi.MPI"]}
+            job.identity[p.rank] = {"pid": pid, "libraries": libraries, "sources": sources}
+            job.wraps[p.rank] = {"pid": pid, "status": ends.statuses.get(p.rank, 0), "ended": 50.0 + p.rank}
+        for client in range(roster.nclients):
+            bad = client == ends.failing_client
+            job.clients.append(Completed(argv=(), code=3 if bad else 0, stdout=b"", stderr=b""))
+            job.startup_said[client] = ["DONE"] if bad else ["DONE", "FINI"]
+            job.methods[client] = int(job.key)
+        text = b"" if ends.failing_client is None else f"Error: client {ends.failing_client} was lost\n".encode()
+        job.server = Completed(argv=(), code=1 if text else 0, stdout=b"", stderr=text)
+        for crossing in case.demands(roster, nonce):
+            job.messages += [replace(crossing, cid=6 if crossing.cid < 0 else crossing.cid)] * crossing.count
+        return job
+
+    # -- what the witnesses print
+
+    def witness(self, node: str) -> bytes:
+        ranks = self.roster.on_node(node)
+        files = {}
+        for rank in ranks:
+            pid = self.pids_of[rank]
+            for kind, table in (("init", self.init), ("done", self.done), ("wrap", self.wraps)):
+                if rank in table:
+                    files[f"{kind}-{pid}"] = table[rank]
+        identity = [self.identity[r] for r in ranks if r in self.identity]
+        lines = [{"kind": "identity", "value": identity}, {"kind": "files", "value": files}]
+        calls = {str(self.pids_of[r]): "\n".join(map(json.dumps, self.calls.get(r, ()))) for r in ranks}
+        lines.append({"kind": "calls", "value": calls})
+        stacks = {f"stack-{self.pids_of[r]}": frames for r, frames in self.stacks.items() if r in ranks}
+        lines.append({"kind": "stacks", "value": stacks})
+        return "\n".join(json.dumps(line) for line in lines).encode()
+
+    def look(self, node: str) -> bytes:
+        there = [r for r in self.roster.on_node(node) if self.wraps.get(r, {}).get("status") is None]
+        states = {str(self.pids_of[r]): {"state": "S (sleeping)", "initialised": True} for r in there}
+        return json.dumps({"at": 2e9, "ranks": states, "sockets": []}).encode()
+
+    @property
+    def pids_of(self) -> dict[int, int]:
+        return {p.rank: 100 + p.rank for p in self.roster.ranks}
+
+    # -- what the captures hold
+
+    def address(self, rank: int) -> str:
+        return f"10.9.{self.roster.client(rank)}.{10 + rank}"
+
+    def ipv6(self, rank: int) -> bytes:
+        return bytes(12) + ipaddress.ip_address(self.address(rank)).packed
+
+    def captures(self) -> list[Capture]:
+        makers = {node: PcapMaker() for node in ["server", *self.node_nonces]}
+        first, last = b"canary one", b"canary two"
+        for node, maker in makers.items():
+            if node not in self.no_canary:
+                maker.udp("10.9.0.1", "10.9.0.2", first)
+        for client in range(self.roster.nclients):
+            rank = self.roster.of_client(client)[0]
+            forth, back = self._startup(client)
+            for node in ("server", self.roster.ranks[rank].node):
+                opener = (self.address(rank), 6000 + client)
+                makers[node].connection(opener, SERVER, forth, back, close="FINI" in self.startup_said[client])
+        for low in range(self.roster.size):
+            for high in range(low + 1, self.roster.size):
+                if self.roster.remote(low, high) and (low, high) not in self.no_channel:
+                    forth, back = self._channel(high, low), self._channel(low, high)
+                    ends = (self.address(high), 7000 + low), (self.address(low), 5000 + low)
+                    for node in {self.roster.ranks[r].node for r in (low, high)}:
+                        makers[node].connection(*ends, struct.pack(">i", high) + forth, back, mss=60000)
+        found = []
+        for node, maker in makers.items():
+            if node in self.lost_frames:
+                del maker.frames[self.lost_frames[node]]
+            maker.udp("10.9.0.1", "10.9.0.2", last)
+            dropped = self.dropped.get(node, 0)
+            found.append(Capture(node=node, pcap=maker.bytes(), dropped=dropped, canaries=(first, last)))
+        return found
+
+    def _startup(self, client: int) -> tuple[bytes, bytes]:
+        method = self.methods[client]
+        forth = struct.pack(">4siI", b"AUTH", 4, 1 << method) + (struct.pack(">Q", 77) if method else b"")
+        back = struct.pack(">ii", method, 0) + struct.pack(">4sii", b"IMPI", 4, self.roster.nclients)
+        forth += struct.pack(">4sii", b"IMPI", 4, client)
+        for label, values in self._labels().items():
+            mine, everybody = values[client], b"".join(values)
+            forth += struct.pack(">4siI", b"COLL", 4 + len(mine), label) + mine
+            mask = (1 << self.roster.nclients) - 1
+            back += struct.pack(">4siII", b"COLL", 8 + len(everybody), label, mask) + everybody
+        for word in self.startup_said[client]:
+            forth += struct.pack(">4si", word.encode(), 0)
+            back += struct.pack(">4si", b"DONE", 0) if word == "DONE" else b""
+        return forth, back
+
+    def _labels(self) -> dict[int, list[bytes]]:
+        ranks = [self.roster.of_client(c) for c in range(self.roster.nclients)]
+
+        def per_client(value: bytes) -> list[bytes]:
+            return [value for _ in ranks]
+
+        def per_rank(value: Callable[[int], bytes]) -> list[bytes]:
+            return [b"".join(value(r) for r in rs) for rs in ranks]
+
+        number = struct.Struct(">i").pack
+        return {
+            0x1000: per_client(bytes(8)),
+            0x1100: [number(len(rs)) for rs in ranks],
+            0x1200: [number(len(rs)) for rs in ranks],
+            0x1300: per_client(number(DATALEN)),
+            0x2000: per_rank(self.ipv6),
+            0x2100: per_rank(lambda r: number(5000 + r)),
+            0x2200: per_rank(lambda _r: number(1)),
+            0x3000: per_rank(self.ipv6),
+            0x3100: per_rank(lambda r: struct.pack(">q", self.pids[r])),
+        }
+
+    def _channel(self, src: int, dest: int) -> bytes:
+        out = b""
+        for i, m in enumerate(self.messages):
+            if (m.src, m.dest) == (src, dest):
+                out += self._message(m, i)
+            elif (m.dest, m.src) == (src, dest) and m.sync:
+                out += self._packet(3, 0, src, dest, i, 0, 0, 0, 0)
+        out += self.extra.get((src, dest), b"")
+        return out if (src, dest) in self.no_fini else out + self._packet(7, 0, src, dest, 0, 0, 0, 0, 0)
+
+    def _message(self, m: Crossing, srqid: int) -> bytes:
+        data = m.payload if m.payload is not None else (m.contains or bytes(m.nbytes or 0))
+        first = data[:DATALEN]
+        kind = 1 if m.sync else 0
+        out = self._packet(kind, len(first), m.src, m.dest, srqid, len(data), m.tag, m.cid, m.src) + first
+        for at in range(DATALEN, len(data), DATALEN):
+            piece = data[at : at + DATALEN]
+            out += self._packet(0, len(piece), m.src, m.dest, srqid, len(data), m.tag, m.cid, m.src) + piece
+        return out
+
+    def _packet(self, kind, length, src, dest, srqid, msglen, tag, cid, lsrank) -> bytes:
+        a, b = (self.ipv6(src), self.pids[src]), (self.ipv6(dest), self.pids[dest])
+        return HEADER.pack(kind, length, *a, *b, srqid, 0, msglen, lsrank, tag, cid, 0, 0, 0, 0)
+
+
+Tweak = Callable[[Job], None]
+
+
+class FakeRemote:
+    def __init__(self, done: Completed, *, hangs: bool = False) -> None:
+        self._done, self._hangs = done, hangs
+
+    def poll(self) -> Completed | None:
+        return None if self._hangs else self._done
+
+    def wait(self, timeout_s: float) -> Completed:
+        return self._done
+
+    def stdout(self) -> bytes:
+        return self._done.stdout
+
+    def stop(self) -> Completed:
+        return self._done
+
+
+class FakeWitness(FakeRemote):
+    """Says nothing until it has been looked at so often."""
+
+    def __init__(self, job: Job, done: Completed) -> None:
+        super().__init__(done)
+        self._job = job
+
+    def poll(self) -> Completed | None:
+        return None if self._job.slow_start > 0 else super().poll()
+
+    def stdout(self) -> bytes:
+        self._job.slow_start -= 1
+        return b"" if self._job.slow_start > 0 else super().stdout()
+
+
+class FakeClient(FakeRemote):
+    """Is over only once its ranks have started."""
+
+    def __init__(self, job: Job, done: Completed, *, hangs: bool) -> None:
+        super().__init__(done, hangs=hangs)
+        self._job = job
+
+    def poll(self) -> Completed | None:
+        return None if self._job.slow_start > 0 else super().poll()
+
+
+class FakeServer:
+    """Knows its end only once the cell's plan has been written."""
+
+    def __init__(self, lab: FakeLab) -> None:
+        self._lab = lab
+
+    def _done(self) -> Completed:
+        job = self._lab.job
+        assert job is not None
+        assert job.server is not None
+        return replace(job.server, stdout=job.server.stdout or b"10.9.0.250:4000\n")
+
+    def poll(self) -> Completed | None:
+        job = self._lab.job
+        return None if job is None or job.slow_start > 0 or "server" in job.hangs else self._done()
+
+    def wait(self, timeout_s: float) -> Completed:
+        return self._done()
+
+    def stdout(self) -> bytes:
+        return self._done().stdout
+
+    def stop(self) -> Completed:
+        return self._done()
+
+
+class FakeNode:
+    def __init__(self, lab: FakeLab, name: str) -> None:
+        self.lab, self.name, self.address = lab, name, "10.9.0.1"
+
+    def run(self, argv, *, env=None, timeout_s=0.0) -> Completed:
+        vendor = self.lab.vendors[int(self.name[1])]
+        files = {} if vendor == "pure" else {"/opt": {"/opt/libmpi.so": LIBRARY[vendor]}}
+        text = json.dumps({"kind": "libraries", "value": files}).encode()
+        return Completed(argv=tuple(argv), code=0, stdout=text, stderr=b"")
+
+    def start(self, argv, *, env=None) -> FakeRemote:
+        return self.lab.start(self, list(argv))
+
+    def read(self, path: str) -> bytes | None:
+        return None
+
+    def write(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
+        self.lab.written(self, path, data)
+
+
+class FakeLab:
+    """Implements :class:`impi.testbed.lab.interface.Lab` by made-up jobs."""
+
+    def __init__(self, backend: FakeBackend, vendors, topology: Topology) -> None:
+        self.backend, self.vendors, self.topology = backend, tuple(vendors), topology
+        self.captures = backend.captures
+        self.software = {"fake": "1"}
+        self.name = f"lab-{len([line for line in backend.log if line == 'open'])}"
+        self.builds = {v: backend.builds[v] for v in self.vendors if v in backend.builds}
+        self.server = FakeNode(self, "server")
+        self.clients = [
+            [FakeNode(self, f"c{i}n{j}") for j in range(shape.nodes)] for i, shape in enumerate(topology.clients)
+        ]
+        self.nonces: dict[str, str] = {}
+        self.job: Job | None = None
+        self.closed = False
+
+    def environment(self, client: int) -> dict[str, str]:
+        return {"PATH": "/bin"}
+
+    def python(self, client: int | None = None) -> str:
+        return "python3"
+
+    def written(self, node: FakeNode, path: str, data: bytes) -> None:
+        if path.endswith("bundle.zip"):
+            import io
+            import zipfile
+
+            nonce = json.loads(zipfile.ZipFile(io.BytesIO(data)).read("node.json"))["nonce"]
+            self.nonces[node.name] = nonce
+        elif path.endswith("cell.json"):
+            plan = json.loads(data)
+            if self.job is None or self.job.nonce != plan["nonce"]:
+                self.job = Job.good(plan["cell"], plan["nonce"], self.nonces)
+                self.backend.tweak(self.job)
+
+    def start(self, node: FakeNode, argv: list[str]) -> FakeRemote:
+        if "-server" in argv:
+            self.job = None
+            return FakeServer(self)
+        job = self.job
+        assert job is not None
+        if any("witness.py" in a for a in argv):
+            out = job.witness(node.name)
+            return FakeWitness(job, Completed(argv=(), code=0, stdout=out, stderr=b""))
+        if any("look.py" in a for a in argv):
+            return FakeRemote(Completed(argv=(), code=0, stdout=job.look(node.name), stderr=b""))
+        client = int(argv[argv.index("-client") + 1])
+        return FakeClient(job, job.clients[client], hangs=f"client {client}" in job.hangs)
+
+    def begin_capture(self) -> None:
+        self.backend.log.append("begin")
+        if self.backend.broken_capture:
+            raise LabError("tcpdump did not start")
+
+    def end_capture(self) -> list[Capture]:
+        self.backend.log.append("end")
+        return self.job.captures() if self.captures and self.job else []
+
+    def stacks(self, pids) -> Stacks:
+        return Stacks(notes=("this lab is made up",))
+
+    def sweep(self) -> list[str]:
+        return self.job.leftovers if self.job else []
+
+    def access(self) -> Access:
+        nodes = [self.server, *(node for nodes in self.clients for node in nodes)]
+        return Access(
+            backend="fake",
+            lab=self.name,
+            run="run",
+            vendors=self.vendors,
+            topology=str(self.topology),
+            expires=4e9,
+            nodes={node.name: NodeAccess(address=node.address, home=f"/lab/{node.name}") for node in nodes},
+            environment={node.name: {"PATH": "/bin"} for node in nodes},
+            python="python3",
+        )
+
+    def hold(self) -> None:
+        self.backend.log.append("hold")
+        self.backend.held[self.name] = self
+
+    def close(self) -> None:
+        if not self.closed:
+            self.backend.log.append("close")
+            self.backend.open_labs -= 1
+        self.closed = True
+
+
+class FakeBackend:
+    """Implements :class:`impi.testbed.lab.interface.Backend`."""
+
+    name = "fake"
+
+    def __init__(self, *, captures: bool = True, tweak: Tweak = lambda job: None) -> None:
+        self.captures, self.tweak = captures, tweak
+        self.log: list[str] = []
+        self.open_labs = 0
+        self.broken_open = ""
+        self.broken_capture = False
+        self.unsupported: dict[str, str] = {}
+        self.findings = [Finding(subject="engine", ok=True, detail="fine")]
+        self.cleaned: list[str] = []
+        self.prepared: list[str] = []
+        self.replaced: dict[str, str] = {}
+        self.builds: dict[str, Build] = {}
+        self.held: dict[str, FakeLab] = {}
+        self.seen: list[LabSeen] = []
+        self.cleaning: tuple = ()
+
+    def replace(self, builds) -> None:
+        self.replaced = dict(builds)
+
+    def doctor(self) -> list[Finding]:
+        return self.findings
+
+    def prepare(self, vendors) -> None:
+        self.prepared = list(vendors)
+
+    def supports(self, topology: Topology) -> str:
+        return self.unsupported.get(str(topology), "")
+
+    def open(self, vendors, topology, *, run: str, terms: Terms | None = None) -> FakeLab:
+        if self.broken_open:
+            raise LabError(self.broken_open)
+        self.open_labs += 1
+        self.log.append("open")
+        return FakeLab(self, vendors, topology)
+
+    def attach(self, access: Access) -> FakeLab:
+        self.log.append("attach")
+        lab = self.held.pop(access.lab)
+        lab.closed, self.open_labs = False, self.open_labs + lab.closed
+        return lab
+
+    def logs(self, access: Access, node: str) -> str:
+        return f"{node} of {access.lab} says nothing\n"
+
+    def labs(self) -> list[LabSeen]:
+        return self.seen
+
+    def clean(self, *, older_than_s=0.0, everything=False, labels=None, owner="") -> list[str]:
+        self.cleaning = (older_than_s, everything, labels, owner)
+        return self.cleaned if everything else self.cleaned[:1]
+
+    def remove(self, lab: str) -> list[str]:
+        self.log.append("remove")
+        held = self.held.pop(lab, None)
+        return [] if held is None else [f"container {lab}"]
