@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from impi.api.collective.derived import Nonblocking, Persistent, derive
 from impi.api.collective.on_buffers import BufferOperations, Start, place, snapshots
 from impi.api.handles.failing import guarded_collective
-from impi.api.handles.info import INFO_NULL, Info
-from impi.api.p2p.request import Prequest, Request
+from impi.api.p2p.request import Request
 from impi.api.types import marshalling
 from impi.api.types.buffers import read_blocks, read_buffer
 from impi.api.types.pickling import pickle
@@ -20,8 +20,20 @@ __all__ = ["Neighborhood"]
 
 
 @guarded_collective()
+@derive
 class Neighborhood(BufferOperations):
     """The methods; :class:`impi.api.comms.topocomm.Topocomm` brings the edges."""
+
+    Ineighbor_allgather: Nonblocking
+    Ineighbor_allgatherv: Nonblocking
+    Ineighbor_alltoall: Nonblocking
+    Ineighbor_alltoallv: Nonblocking
+    Ineighbor_alltoallw: Nonblocking
+    Neighbor_allgather_init: Persistent
+    Neighbor_allgatherv_init: Persistent
+    Neighbor_alltoall_init: Persistent
+    Neighbor_alltoallv_init: Persistent
+    Neighbor_alltoallw_init: Persistent
 
     if TYPE_CHECKING:
 
@@ -49,46 +61,6 @@ class Neighborhood(BufferOperations):
     def Neighbor_alltoallw(self, sendbuf: Any, recvbuf: Any) -> None:
         """One part from every source, one to every destination, each of its own length, place and type."""
         self._neighbor_alltoallw(sendbuf, recvbuf)().Wait()
-
-    def Ineighbor_allgather(self, sendbuf: Any, recvbuf: Any) -> Request:
-        """Start :meth:`Neighbor_allgather`."""
-        return self._neighbor_allgather(sendbuf, recvbuf)()
-
-    def Ineighbor_allgatherv(self, sendbuf: Any, recvbuf: Any) -> Request:
-        """Start :meth:`Neighbor_allgatherv`."""
-        return self._neighbor_allgatherv(sendbuf, recvbuf)()
-
-    def Ineighbor_alltoall(self, sendbuf: Any, recvbuf: Any) -> Request:
-        """Start :meth:`Neighbor_alltoall`."""
-        return self._neighbor_alltoall(sendbuf, recvbuf)()
-
-    def Ineighbor_alltoallv(self, sendbuf: Any, recvbuf: Any) -> Request:
-        """Start :meth:`Neighbor_alltoallv`."""
-        return self._neighbor_alltoallv(sendbuf, recvbuf)()
-
-    def Ineighbor_alltoallw(self, sendbuf: Any, recvbuf: Any) -> Request:
-        """Start :meth:`Neighbor_alltoallw`."""
-        return self._neighbor_alltoallw(sendbuf, recvbuf)()
-
-    def Neighbor_allgather_init(self, sendbuf: Any, recvbuf: Any, info: Info = INFO_NULL) -> Prequest:
-        """A persistent :meth:`Neighbor_allgather`."""
-        return Prequest._persistent(self._neighbor_allgather(sendbuf, recvbuf))
-
-    def Neighbor_allgatherv_init(self, sendbuf: Any, recvbuf: Any, info: Info = INFO_NULL) -> Prequest:
-        """A persistent :meth:`Neighbor_allgatherv`."""
-        return Prequest._persistent(self._neighbor_allgatherv(sendbuf, recvbuf))
-
-    def Neighbor_alltoall_init(self, sendbuf: Any, recvbuf: Any, info: Info = INFO_NULL) -> Prequest:
-        """A persistent :meth:`Neighbor_alltoall`."""
-        return Prequest._persistent(self._neighbor_alltoall(sendbuf, recvbuf))
-
-    def Neighbor_alltoallv_init(self, sendbuf: Any, recvbuf: Any, info: Info = INFO_NULL) -> Prequest:
-        """A persistent :meth:`Neighbor_alltoallv`."""
-        return Prequest._persistent(self._neighbor_alltoallv(sendbuf, recvbuf))
-
-    def Neighbor_alltoallw_init(self, sendbuf: Any, recvbuf: Any, info: Info = INFO_NULL) -> Prequest:
-        """A persistent :meth:`Neighbor_alltoallw`."""
-        return Prequest._persistent(self._neighbor_alltoallw(sendbuf, recvbuf))
 
     # ---- pickled objects -------------------------------------------------------------------------------
 

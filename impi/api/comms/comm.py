@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, Self
 
 from impi.api import runtime
 from impi.api.collective.algorithms import Algorithms
-from impi.api.collective.blocking import BlockingCollectives
-from impi.api.collective.nonblocking import NonblockingCollectives
+from impi.api.collective.derived import Collectives
 from impi.api.collective.on_objects import ObjectCollectives
-from impi.api.collective.persistent import PersistentCollectives
 from impi.api.comms import communicator
 from impi.api.comms.attributes import Attributes
 from impi.api.comms.communicator import Communicator
@@ -61,9 +59,7 @@ class Comm(
     Handle,
     PointToPoint,
     Partitioned,
-    BlockingCollectives,
-    NonblockingCollectives,
-    PersistentCollectives,
+    Collectives,
     ObjectCollectives,
 ):
     """A communicator; the null one if made without arguments."""

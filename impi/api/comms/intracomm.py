@@ -6,10 +6,8 @@ import struct
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from impi.api.collective.blocking import BlockingScans
-from impi.api.collective.nonblocking import NonblockingScans
+from impi.api.collective.derived import Scans
 from impi.api.collective.on_objects import ObjectScans
-from impi.api.collective.persistent import PersistentScans
 from impi.api.comms import communicator
 from impi.api.comms.comm import Comm
 from impi.api.comms.communicator import Communicator
@@ -36,7 +34,7 @@ _FROM_THE_START: Final = "the processes of a job of IMPI 0.0 are there from the 
 @guarded_collective(
     "Create_intercomm", "Create_cart", "Create_graph", "Create_dist_graph_adjacent", "Create_dist_graph"
 )
-class Intracomm(Comm, BlockingScans, NonblockingScans, PersistentScans, ObjectScans):
+class Intracomm(Comm, Scans, ObjectScans):
     """A communicator of one group."""
 
     @classmethod

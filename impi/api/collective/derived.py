@@ -1,0 +1,98 @@
+"""Non-blocking and persistent collectives on buffers: ``Ibcast``, ``Bcast_init`` and so on.
+
+A class declares their names. :func:`derive` makes each of them from the blocking collective, for its parameters, and
+from the method of :class:`impi.api.collective.on_buffers.BufferOperations` that reads the buffers. Operations of one
+communicator run one after another, in the order in which they were started. Hints of persistent ones are ignored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias, TypeVar
+
+from impi.api.collective.blocking import BlockingCollectives, BlockingScans
+from impi.api.handles.failing import guarded_collective
+from impi.api.handles.info import INFO_NULL, Info
+from impi.api.p2p.request import Prequest, Request
+
+__all__ = ["Collectives", "Nonblocking", "Persistent", "Scans", "derive"]
+
+C = TypeVar("C", bound=type)
+
+Nonblocking: TypeAlias = Callable[..., Request]
+"""Takes what the blocking collective takes."""
+Persistent: TypeAlias = Callable[..., Prequest]
+"""Takes what the blocking collective takes, then ``info``."""
+
+
+def derive(cls: C) -> C:
+    """Define the methods that a class of blocking collectives declares as ``I...`` and ``..._init``."""
+    for name in cls.__annotations__:
+        if name.startswith("I"):
+            _define(cls, name, name[1:].capitalize(), "Start :meth:`{}`.", "return {}()", ())
+        elif name.endswith("_init"):
+            doc, body = "Make a persistent :meth:`{}`.", "return make({})"
+            _define(cls, name, name.removesuffix("_init"), doc, body, (INFO_NULL,))
+    return cls
+
+
+def _define(cls: type, name: str, blocking: str, doc: str, body: str, info: tuple[Info, ...]) -> None:
+    """Compile the method, so that its signature and its frame's name are those of a method that is written out."""
+    like = getattr(cls, blocking)
+    taken = like.__code__.co_varnames[1 : like.__code__.co_argcount]
+    names = ", ".join(("self", *taken, *("info" for _ in info)))
+    start = f"self._{blocking.lower()}({', '.join(taken)})"
+    scope: dict[str, Any] = {"make": Prequest._persistent, "__name__": cls.__module__}
+    exec(f"def {name}({names}): {body.format(start)}", scope)
+    method = scope[name]
+    method.__qualname__, method.__doc__ = f"{cls.__qualname__}.{name}", doc.format(blocking)
+    method.__defaults__ = (like.__defaults__ or ()) + info
+    setattr(cls, name, method)
+
+
+@guarded_collective()
+@derive
+class Collectives(BlockingCollectives):
+    """The collectives of every communicator."""
+
+    Ibarrier: Nonblocking
+    Ibcast: Nonblocking
+    Igather: Nonblocking
+    Igatherv: Nonblocking
+    Iscatter: Nonblocking
+    Iscatterv: Nonblocking
+    Iallgather: Nonblocking
+    Iallgatherv: Nonblocking
+    Ialltoall: Nonblocking
+    Ialltoallv: Nonblocking
+    Ialltoallw: Nonblocking
+    Ireduce: Nonblocking
+    Iallreduce: Nonblocking
+    Ireduce_scatter_block: Nonblocking
+    Ireduce_scatter: Nonblocking
+    Barrier_init: Persistent
+    Bcast_init: Persistent
+    Gather_init: Persistent
+    Gatherv_init: Persistent
+    Scatter_init: Persistent
+    Scatterv_init: Persistent
+    Allgather_init: Persistent
+    Allgatherv_init: Persistent
+    Alltoall_init: Persistent
+    Alltoallv_init: Persistent
+    Alltoallw_init: Persistent
+    Reduce_init: Persistent
+    Allreduce_init: Persistent
+    Reduce_scatter_block_init: Persistent
+    Reduce_scatter_init: Persistent
+
+
+@guarded_collective()
+@derive
+class Scans(BlockingScans):
+    """The collectives of communicators with one group only."""
+
+    Iscan: Nonblocking
+    Iexscan: Nonblocking
+    Scan_init: Persistent
+    Exscan_init: Persistent
