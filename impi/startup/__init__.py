@@ -1,6 +1,7 @@
-"""Chapter 2 as state machines: how independent clients become one job, without sockets or clocks.
+"""Start-up (chapter 2) as state machines without sockets or clocks: many clients become one job.
 
-``server`` and ``client`` hold the machines of the two ends. ``auth`` decides who may join; ``collect`` gathers and
-sends back labels; ``facts`` and ``agree`` turn what clients contribute into a :class:`~impi.job.Job`; ``dance`` says
-who connects to whom. Import from these modules: a proc needs the dance alone, and imports are most of its start.
+``server`` and ``client`` are the machines of the two ends. ``auth`` chooses the authentication
+method; ``collect`` gathers labels and broadcasts them; ``facts`` and ``agree`` turn contributions
+into a :class:`~impi.job.Job`; ``dance`` orders the connections between hosts. Import from these
+modules: a proc needs ``dance`` alone, and imports are most of its start.
 """

@@ -1,6 +1,6 @@
-"""From what all clients contributed to the one :class:`~impi.job.Job` (IMPI 2.3.5).
+"""From the contributions of all clients to the one :class:`~impi.job.Job` (IMPI 2.3.5).
 
-Every client computes it from the same broadcasts; so all come to the same job, or to the same error.
+Every client computes the job from the same broadcasts, so all get the same job or the same error.
 """
 
 from __future__ import annotations
@@ -25,12 +25,13 @@ _T = TypeVar("_T")
 
 
 def agree_on_version(data: bytes, nclients: int) -> tuple[int, int]:
-    """The highest version that all clients support, from the broadcast of C_VERSION.
+    """Return the highest version that all clients support, from the broadcast of C_VERSION.
 
-    The lists come without lengths; as each ascends strictly from the mandatory 0.0, that is where the next one begins.
+    The lists have no lengths. Each ascends strictly from the mandatory 0.0, so a 0.0 starts the
+    next.
 
     Raises:
-        StartupError: they are not ``nclients`` such lists; it names the client where it can be told.
+        StartupError: not ``nclients`` such lists; the message names the client where it can.
     """
     lists: list[list[tuple[int, int]]] = []
     if len(data) % 8:
@@ -50,11 +51,11 @@ def agree_on_version(data: bytes, nclients: int) -> tuple[int, int]:
 
 
 def agree_on_job(nclients: int, values: Mapping[int, bytes]) -> Job:
-    """The job that follows from all broadcasts, ``values``: the data of every label to which all clients contributed.
+    """Return the job that follows from all broadcasts: ``values`` maps labels to their data.
 
     Raises:
-        StartupError: a mandatory label is missing, or a value is out of its range or contradicts another; it
-            names the clients.
+        StartupError: a mandatory label is missing, or a value is out of range or contradicts
+            another; the message names the clients.
     """
     table = _Table(nclients, values)
     nhosts = table.per_client(Label.C_NHOSTS, "I", 1, MAX_UINT4)
@@ -88,7 +89,7 @@ def agree_on_job(nclients: int, values: Mapping[int, bytes]) -> Job:
 
 
 class _Table:
-    """The collated arrays; each is cut only after its length was compared with what the counts say."""
+    """The collated arrays; each is cut only after its length matched the counts."""
 
     def __init__(self, nclients: int, values: Mapping[int, bytes]) -> None:
         self._values = values
@@ -122,7 +123,7 @@ class _Table:
         return self._cut(Label.H_IPV6, 16, len(self._host_owner), "hosts")
 
     def names(self) -> list[tuple[bytes, int]]:
-        """What names each process on the wire: its address and pid."""
+        """Return each process's name on the wire: its address and pid."""
         pids = self._cut(Label.P_PID, 8, self._nprocs, "procs")
         identifiers = self._cut(Label.P_IPV6, 16, self._nprocs, "procs")
         return [(i, int.from_bytes(p, "big", signed=True)) for i, p in zip(identifiers, pids, strict=True)]
@@ -201,7 +202,7 @@ def _make_procs(table: _Table, hosts: Sequence[Host]) -> tuple[Proc, ...]:
 
 
 def _one_value(label: Label, values: Sequence[int], default: int) -> int:
-    """The value of all; -1 is the default, also in comparison with a client that spells the default out."""
+    """Return the value common to all; -1 stands for the default, also beside it spelled out."""
     plain = [default if value == -1 else value for value in values]
     for client, value in enumerate(plain):
         if value != plain[0]:

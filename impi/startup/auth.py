@@ -1,4 +1,4 @@
-"""Who may join: the methods of authentication and what makes them available (IMPI 2.3.3)."""
+"""Authentication of clients: the methods and the variables that enable them (IMPI 2.3.3)."""
 
 from __future__ import annotations
 
@@ -41,22 +41,22 @@ class Method(IntEnum):
 
 @record
 class Credentials:
-    """What one side may negotiate with."""
+    """Methods that one side may negotiate with, and the key."""
 
     methods: tuple[Method, ...]
-    """Available methods, the preferred one first; never empty when :func:`find_credentials` made it."""
+    """Available methods, the preferred one first; never empty from :func:`find_credentials`."""
     key: int = 0
     """The shared 64-bit key, where KEY is among them."""
 
 
 def find_credentials(environ: Mapping[str, str], preference: Sequence[Method] | None = None) -> Credentials:
-    """The methods that the user made available, in the order of ``preference`` (without one: the strongest first).
+    """Return the enabled methods in the order of ``preference`` (default: strongest first).
 
     Raises:
-        UsageError: none is available (the words of IMPI 2.3.3), or the key is not a 64-bit number.
+        UsageError: none is enabled (the words of IMPI 2.3.3), or the key is not a 64-bit number.
     """
     wanted = (Method.KEY, Method.NONE) if preference is None else preference
-    # 2.3.3: the *presence* of IMPI_AUTH_NONE counts, but of IMPI_AUTH_KEY the presence of a *value*.
+    # 2.3.3: IMPI_AUTH_NONE counts by its mere *presence*, IMPI_AUTH_KEY only with a *value*.
     available = {Method.NONE: NONE_VARIABLE in environ, Method.KEY: bool(environ.get(KEY_VARIABLE, "").strip())}
     methods = tuple(method for method in wanted if available[method])
     if not methods:
@@ -80,9 +80,9 @@ def parse_key(text: str) -> int:
 
 
 def parse_preference(text: str) -> tuple[Method, ...]:
-    """The methods in the list of ``-auth``, such as ``3,1-0``: numbers or ranges, the best first.
+    """Return the methods in a list of ``-auth``, such as ``3,1-0``: numbers or ranges, best first.
 
-    What is not listed is off; numbers of methods that we do not know are skipped; the first mention counts.
+    Unlisted methods are off, unknown numbers are skipped, and the first mention counts.
 
     Raises:
         UsageError: not such a list.
@@ -109,9 +109,9 @@ def encode_mask(methods: Iterable[Method]) -> bytes:
 
 
 def decode_mask(payload: bytes) -> frozenset[int] | None:
-    """The numbers of the methods in a mask, or None if it is none.
+    """Return the numbers of the methods in a mask, or None if it is malformed.
 
-    It may have any number of 32-bit words: the first one is methods 0 to 31, the next 32 to 63 (IMPI 2.3.3).
+    A mask has any number of 32-bit words: the first has methods 0 to 31, the next 32 to 63 (2.3.3).
     """
     if not payload or len(payload) % _MASK_WORD:
         return None
@@ -126,5 +126,5 @@ def choose_method(preference: Iterable[Method], offered: Iterable[int]) -> Metho
 
 
 def none_warning(name: str, address: str) -> str:
-    """What the server tells its user about a client without authentication (IMPI 2.3.3)."""
+    """Return the server's warning about a client without authentication (IMPI 2.3.3)."""
     return f"Warning: {name} ({address}) has authenticated with {NONE_VARIABLE}."

@@ -1,12 +1,12 @@
-"""What the users of our own clients choose beyond the specification, and how all of these come to know that they agree.
+"""Choices of users beyond the specification, and the agreement of all our clients on them.
 
-A choice is a label of ours (IMPI 2.3.5: new ones may be added, clients ignore what they do not know), submitted only
-where a user has chosen something. So a client of ours that hears of a choice that it has not made knows that they
-differ, and says so; one of another implementation is silent.
+A choice is a label of ours (IMPI 2.3.5 allows new ones; clients ignore unknown ones), submitted
+only by a client whose user chose something. A client of ours that sees a choice which it has not
+made reports the difference; a client of another implementation stays silent.
 
-A table of decisions is another matter: it takes effect only if all clients have it, so those that were given none take
-that of the others. It is submitted only after C_VERSION has shown that every client knows what it is. So is the form of
-values in memory, which is no choice: where all have the same, nobody need turn them round.
+A table of decisions takes effect only if all clients have it: clients without one take that of the
+others. It is submitted once C_VERSION has shown that every client knows such tables. The form of
+values in memory is no choice, but travels likewise: if all agree, nobody converts values.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _LITTLE: Final = 1
 
 
 def encode_choices(facts: ClientFacts) -> list[tuple[OwnLabel, bytes]]:
-    """The labels of what was chosen, ascending, each with its data."""
+    """Return the labels of the user's choices, ascending, each with its data."""
     values = {
         OwnLabel.C_VERIFY: facts.verify,
         OwnLabel.C_COLLECTIVES: sum(1 << bit for bit, name in enumerate(ALTERNATIVES) if name in facts.collectives),
@@ -45,12 +45,12 @@ def encode_choices(facts: ClientFacts) -> list[tuple[OwnLabel, bytes]]:
 
 
 def check_choice(label: OwnLabel, chosen: dict[int, bytes], own: bytes | None, nclients: int) -> None:
-    """Compare what the clients in ``chosen`` have submitted with our ``own``, None if we have submitted nothing.
+    """Compare what the clients in ``chosen`` submitted with ``own``, None if we submitted nothing.
 
     Raises:
-        StartupError: another client has chosen something else, or only some of those that must choose have.
+        StartupError: another client chose differently, or a client that must choose did not.
     """
-    # Verification needs every client; a reading of the specification may be that of an implementation that is silent.
+    # Verification needs every client; a silent implementation may share a reading of the text.
     all_must = own is None or label is OwnLabel.C_VERIFY
     if all_must and len(chosen) < nclients:
         clients = ", ".join(map(str, chosen))
@@ -81,10 +81,10 @@ def encode_decisions(decisions: Decisions) -> bytes:
 
 
 def agree_on_decisions(clients: Sequence[int], data: bytes) -> Decisions:
-    """The one table in the broadcast ``data`` of C_TUNING, which is that of ``clients``, in this order.
+    """Return the one table in the broadcast ``data`` of C_TUNING, to which ``clients`` contributed.
 
     Raises:
-        StartupError: it is not one table for each of them, or they are not the same.
+        StartupError: not one table for each client, or the tables differ.
     """
     texts: dict[int, bytes] = {}
     for client in clients:
@@ -108,9 +108,9 @@ def agree_on_decisions(clients: Sequence[int], data: bytes) -> Decisions:
 
 
 def agree_on_native(representations: Sequence[bytes], nclients: int) -> bool:
-    """Whether user data stays as it is in memory: every client has said what it has, all the same, and little-endian.
+    """Return whether user data stays as in memory: all clients submitted one little-endian form.
 
-    Where all are big-endian external32 is next to that, and stays what it is.
+    Where all are big-endian, external32 is nearly the memory form already and stays in use.
     """
     same = len(representations) == nclients and len(set(representations)) == 1
     return same and representations[0][0] == _LITTLE

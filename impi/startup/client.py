@@ -1,6 +1,16 @@
-"""A client's side of chapter 2, without sockets: from AUTH to the job, and FINI at its end.
+"""The client's side of start-up without sockets: from AUTH to the job, and FINI at its end.
 
-Each label waits for its broadcast before the next one goes out: existing servers have not seen it done otherwise.
+The phases are AUTH, IMPI, JOINED, COLL, DONE, RUNNING and FINISHED, one after another. AUTH and
+IMPI introduce the client; :class:`Joined` reports that all clients are there.
+:meth:`ClientMachine.submit` then queues the labels in ascending order. Each label waits for its
+broadcast before the next one goes out, as existing servers expect. C_VERSION comes first because
+the version decides which labels of ours follow. The broadcasts collect in ``_values``; DONE turns
+them into the :class:`~impi.job.Job` (:mod:`.agree`) that :class:`Negotiated` carries.
+
+Invariant: a broadcast with a known label must be the label at the head of the queue, and its
+client_mask must name every client; labels of ours may name fewer. Unknown labels are ignored
+(2.3.5). :mod:`impi.launch.rendezvous` drives the machine with a socket, :mod:`impi.simulate` without
+one.
 """
 
 from __future__ import annotations
@@ -30,7 +40,7 @@ from impi.wire import MAX_PAYLOAD, Command, CommandReader, Label, OwnLabel, enco
 __all__ = ["ALL_VERSIONS", "STRICT_VERSIONS", "ClientEvent", "ClientMachine", "Joined", "Negotiated"]
 
 ALL_VERSIONS: Final = (STRICT_VERSION, LONG8_VERSION, TUNED_VERSION)
-"""What a client offers unless its user asked for 0.0."""
+"""Versions offered unless the user asked for 0.0."""
 STRICT_VERSIONS: Final = (STRICT_VERSION,)
 
 _AUTH_LIMIT: Final = 1024
@@ -72,15 +82,15 @@ class _Phase(Enum):
 
 
 class ClientMachine:
-    """One client's conversation with the server. Write :meth:`data_to_send` first, and again after every call.
+    """One client's conversation with the server. Write :meth:`data_to_send` first and after calls.
 
     Args:
         rank: the number of this client in the job.
-        credentials: how it may authenticate.
-        versions: what it offers, ascending, with 0.0 first.
+        credentials: the methods by which it may authenticate, and its key.
+        versions: the versions to offer, ascending, with 0.0 first.
 
     Raises:
-        UsageError: ``rank`` is that of no client.
+        UsageError: ``rank`` is out of range.
         LocalProtocolError: ``versions`` is no such list.
     """
 
@@ -137,7 +147,7 @@ class ClientMachine:
 
     @property
     def introduced(self) -> bool:
-        """Whether the server is told which client this is, once :meth:`data_to_send` is written: it is no stranger."""
+        """Whether writing :meth:`data_to_send` tells the server which client this is."""
         return self._phase is not _Phase.AUTH
 
     def data_to_send(self) -> bytes:
@@ -168,7 +178,7 @@ class ClientMachine:
             raise self._fault(error.message, error.clause, error.octets) from None
 
     def eof(self) -> ImpiError | None:
-        """The server has closed the connection, or it broke: the error to end with; None once FINI was sent."""
+        """The connection ended: return the error to end with, or None if FINI was sent."""
         if len(self._reader) and self._phase is not _Phase.FINISHED:
             return Truncated(
                 "closed the connection in the middle of a command",
@@ -188,7 +198,7 @@ class ClientMachine:
                 offered = " or ".join(method.name for method in self._credentials.methods)
                 return StartupError(f"{_WRONG_KEY}\n{_NO_METHOD.format(offered)}")
             case _Phase.IMPI if self._method is Method.KEY:
-                # A right key is answered by nothing (2.3.3), so this end cannot be told from that of a wrong one.
+                # A right key has no answer (2.3.3), so this end may follow a right or a wrong one.
                 return StartupError(f"{_WRONG_KEY}\n{_RIGHT_KEY.format(self._rank)}")
             case _Phase.IMPI:
                 why = f"client {self._rank} exists already or is out of range, or another client was lost"
@@ -198,7 +208,7 @@ class ClientMachine:
 
     def _on_command(self, cmd: int, payload: bytes) -> ClientEvent | None:
         if self._phase is _Phase.AUTH:
-            # Not a command but {which, len}, which has the shape of one; its data is for methods that we do not have.
+            # {which, len} has the shape of a command; its data is for methods that we do not have.
             self._on_method(cmd)
             return None
         match cmd:
@@ -286,7 +296,7 @@ class ClientMachine:
         job = agree_on_job(self._nclients, self._values)
         if self._facts is None:
             return job
-        # What was chosen is the same everywhere, or some client has refused it.
+        # The choices are the same everywhere, or some client has refused them.
         collectives = tuple(name for name in ALTERNATIVES if name in self._facts.collectives)
         return replaced(
             job,

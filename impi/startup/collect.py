@@ -1,4 +1,4 @@
-"""How the server collects labels: without knowing a single one of them (IMPI 2.3.5)."""
+"""The server's collection of labels, without knowing a single one of them (IMPI 2.3.5)."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from impi.errors import PeerError
 __all__ = ["MAX_WAITING", "Broadcast", "Collector"]
 
 MAX_WAITING: Final = 1 << 24
-"""Most octets of labels that may wait for the other clients, per client; what a client may cost the server."""
+"""Most octets of labels that may wait for other clients, per client: bounds the server's memory."""
 
 _OVERHEAD: Final = 64
 # A label without data occupies memory too, so each counts for some octets more.
 
 
 class Broadcast(NamedTuple):
-    """One complete label: which clients contributed, and their data in ascending order of clients."""
+    """One complete label: the contributing clients, and their data in ascending order."""
 
     label: int
     client_mask: int
@@ -28,8 +28,8 @@ class Broadcast(NamedTuple):
 class Collector:
     """Collects labels of ``nclients`` clients and gives them out as soon as they are complete.
 
-    Labels of a client ascend; so a label is complete when every client has either submitted it, or has submitted a
-    higher one, or has none left. Call :meth:`add` and :meth:`finish`, then take out what :meth:`complete` yields.
+    A client's labels ascend. So a label is complete once every client has submitted it, or a higher
+    one, or has finished. Call :meth:`add` and :meth:`finish`, then drain :meth:`complete`.
     """
 
     def __init__(self, nclients: int) -> None:

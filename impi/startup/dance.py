@@ -1,7 +1,7 @@
-"""Who connects to whom once start-up is complete: the higher host connects, the lower one accepts (IMPI 2.3.8).
+"""Connections between hosts after start-up: the higher host connects, the lower accepts (2.3.8).
 
-Pairs within one client are left out: what they have to say goes through their own MPI library. The order of the rest
-is the loop of the clause.
+Pairs within one client are left out, because their own MPI library connects them. The order of the
+others is the loop of the clause.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ DanceStep: TypeAlias = Connect | Accept
 
 
 def dance_steps(job: Job, me: int) -> list[DanceStep]:
-    """What host ``me`` does, in this order.
+    """Return what host ``me`` does, in order.
 
-    An :class:`Accept` is done once a *valid* connection (:func:`check_rank`) has come; others are closed and do not
-    count.
+    An :class:`Accept` is done once a *valid* connection (:func:`check_rank`) has come; an invalid
+    one is closed and does not count.
     """
     client = job.hosts[me].client
     others = [host.index for host in job.hosts if host.client != client]
@@ -46,7 +46,7 @@ def dance_steps(job: Job, me: int) -> list[DanceStep]:
 
 
 def encode_rank(me: int) -> bytes:
-    """What the connecting host ``me`` sends first."""
+    """Return the first octets that the connecting host ``me`` sends."""
     return me.to_bytes(RANK_SIZE, "big")
 
 

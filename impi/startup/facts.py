@@ -1,4 +1,4 @@
-"""What one client tells the others about itself, as the fourteen labels of IMPI 2.3.5."""
+"""The facts that one client tells the others: the fourteen labels of IMPI 2.3.5."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ MAX_VERIFY: Final = 4
 
 @record
 class ProcFacts:
-    """One process: together, ``ipv6`` and ``pid`` are unique in the whole job."""
+    """One process; the pair of ``ipv6`` and ``pid`` is unique in the job."""
 
     ipv6: bytes
     pid: int
@@ -50,7 +50,7 @@ class ProcFacts:
 
 @record
 class HostFacts:
-    """One host: where it listens, and its processes in order of rank."""
+    """One host: its listening address, and its processes in order of rank."""
 
     ipv6: bytes
     port: int
@@ -59,10 +59,10 @@ class HostFacts:
 
 @record(kw_only=True)
 class ClientFacts:
-    """All that a client contributes, its hosts in order of rank; checked when made.
+    """The whole contribution of a client, its hosts in order of rank; checked when made.
 
     Raises:
-        UsageError: a value that the user can choose is out of its range.
+        UsageError: a value that the user can choose is out of range.
         LocalProtocolError: hosts or processes that no job could accept.
     """
 
@@ -83,7 +83,7 @@ class ClientFacts:
     decisions: Decisions | None = None
     """The table of algorithms that the user has given, for all clients."""
     representation: bytes = b""
-    """How all its processes keep values in memory, as four octets (``OwnLabel.C_NATIVE``); empty: nobody can say."""
+    """The form of values in its processes' memory, 4 octets (``C_NATIVE``); empty if unknown."""
 
     def __post_init__(self) -> None:
         _check("the packet length (datalen)", self.datalen, 1, MAX_UINT4, "2.3.5")

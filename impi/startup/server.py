@@ -1,10 +1,17 @@
-"""The server's side of chapter 2 for a whole job, without sockets.
+"""The server's side of start-up (chapter 2) for a whole job, without sockets.
 
-It is meant to be as ignorant as possible (IMPI 2.3.1): it authenticates, counts the clients in, concatenates what they
-submit, and waits for their ends. A connection is a number that the caller chose.
+The server is as ignorant as possible (IMPI 2.3.1): it authenticates clients, counts them in,
+concatenates what they submit, and waits for their ends. A connection is a number chosen by the
+caller, and goes through the phases AUTH, KEY (if chosen), IMPI, COLL, DONE, RUNNING. ``_HANDLERS``
+is the whole protocol: it maps a phase and a command to a method.
 
-A connection that has not joined is a *stranger*: whatever it does wrong costs it the connection, never the job. From
-its accepted IMPI command on it *is* a client, and its loss or error ends the job.
+Octets flow from :meth:`ServerMachine.receive_data` through a :class:`~impi.wire.CommandReader` to a
+handler. The handler yields events and appends answers to the ``out`` buffers of connections; a
+:class:`~.collect.Collector` says when a label is complete and may be broadcast to all clients.
+
+Invariant: a connection that has not joined is a *stranger*, and its faults cost it the connection,
+never the job. After its accepted IMPI command it *is* a client, and its loss ends the job.
+:mod:`impi.launch.server` drives the machine with sockets, :mod:`impi.simulate` without.
 """
 
 from __future__ import annotations
@@ -34,7 +41,7 @@ __all__ = [
 ]
 
 _STRANGER_LIMIT: Final = 1024
-# Octets of payload before a client has joined: AUTH may grow (2.3.3), but not to more than 8192 methods.
+# Octets of payload before a client has joined: AUTH may grow (2.3.3), here to 8192 methods.
 
 _MAX_UNREAD: Final = 1 << 28
 # Octets of broadcasts that a client may leave unread: two of the longest possible.
@@ -64,7 +71,7 @@ class ClientJoined:
 
 @record
 class ConnectionRefused:
-    """Close this connection and tell the user why; the job goes on. The machine has forgotten it already."""
+    """Close this connection and tell the user why; the job goes on, without the connection."""
 
     conn: int
     reason: str
@@ -77,7 +84,7 @@ class JobStarted:
 
 @record
 class ClientFinished:
-    """A client has sent FINI: close its connection (IMPI 2.3.7). The machine has forgotten it already."""
+    """A client has sent FINI: close its connection (IMPI 2.3.7), already forgotten here."""
 
     conn: int
     client: int
@@ -90,7 +97,7 @@ class JobOver:
 
 @record
 class JobFailed:
-    """The job cannot go on: tell the user, close all connections. The machine takes no further input."""
+    """The job cannot go on: tell the user, close all connections, and pass in no more octets."""
 
     client: int
     reason: str
@@ -112,7 +119,7 @@ class _Phase(Enum):
 
 
 class _Connection:
-    """What is known of one connection."""
+    """The state of one connection."""
 
     __slots__ = ("client", "number", "out", "peer", "phase", "reader")
 
@@ -130,11 +137,11 @@ class _Connection:
 
 
 class ServerMachine:
-    """One job's server.
+    """The server of one job.
 
-    The caller accepts connections and reports them by :meth:`connected`, feeds :meth:`receive_data` and :meth:`eof`,
-    handles the events these return *in order*, and then writes :meth:`data_to_send` of *every* connection, because a
-    broadcast is caused by one and goes to all.
+    The caller reports accepted connections by :meth:`connected`, feeds :meth:`receive_data` and
+    :meth:`eof`, and handles the returned events *in order*. Then it writes :meth:`data_to_send` of
+    *every* connection, because one client's command may cause a broadcast to all.
 
     Raises:
         UsageError: ``nclients`` is not 1 to 32.
@@ -189,7 +196,7 @@ class ServerMachine:
         return data
 
     def is_stranger(self, conn: int) -> bool:
-        """Whether ``conn`` is known and has not joined: it may be dropped without harm to the job."""
+        """Whether ``conn`` is known and has not joined: dropping it does not harm the job."""
         connection = self._connections.get(conn)
         return connection is not None and connection.client == _NOBODY
 
@@ -237,7 +244,7 @@ class ServerMachine:
         yield AuthenticatedByNone(connection.number, connection.peer)
 
     def _on_key(self, connection: _Connection, key: bytes) -> Iterator[ServerEvent]:
-        from hmac import compare_digest  # with OpenSSL; who uses no key does without
+        from hmac import compare_digest  # hmac loads OpenSSL, which jobs without a key never need
 
         if not compare_digest(key, self._credentials.key.to_bytes(_KEY_SIZE, "big")):
             raise PeerError("sent a wrong authentication key", clause="2.3.3")
@@ -291,7 +298,7 @@ class ServerMachine:
             yield JobOver()
 
     def _relay(self) -> Iterator[ServerEvent]:
-        """Broadcast what is complete; nothing is, as long as a client is missing that may still submit anything."""
+        """Broadcast the complete labels: none while a client that may still submit is missing."""
         for label, mask, data in self._collector.complete():
             self._broadcast(encode_command(Command.COLL, _COLL_HEAD.pack(label, mask) + data))
             for connection in self._clients.values():
@@ -341,7 +348,7 @@ _WHEN: Final = {
     _Phase.RUNNING: "while the job was running",
 }
 
-# What each phase understands; a known command elsewhere is an error, an unknown one is skipped.
+# The commands of each phase; a known one elsewhere is an error, an unknown one is skipped.
 _HANDLERS: Final[dict[tuple[_Phase, int], _Handler]] = {
     (_Phase.AUTH, Command.AUTH): ServerMachine._on_auth,
     (_Phase.IMPI, Command.IMPI): ServerMachine._on_impi,

@@ -1,4 +1,4 @@
-"""Octets to typed values and back: the commands of start-up (IMPI 2.3), the packets of chapter 3, host identifiers."""
+"""Octets to typed values and back: commands (IMPI 2.3), packets (3.5), host identifiers."""
 
 from impi.wire import addresses
 from impi.wire.commands import MAX_PAYLOAD, Command, CommandReader, Label, OwnLabel, encode_command

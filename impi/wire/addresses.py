@@ -1,7 +1,8 @@
 """Host identifiers: 16 octets, an IPv6 address or an IPv4 address inside one (IMPI 1.2.3).
 
-An IPv4 address is written in the *compatible* form (12 zeros and the address), which is what existing implementations
-send; the *mapped* form (10 zeros, ff ff and the address) is understood too. Identifiers are compared octet by octet.
+An IPv4 address is written in the *compatible* form (12 zeros, then the address), as existing
+implementations do. The *mapped* form (10 zeros, ff ff, then the address) is understood as well.
+Identifiers are compared octet by octet.
 """
 
 from __future__ import annotations
@@ -17,15 +18,15 @@ ADDRESS_SIZE: Final = 16
 
 _COMPATIBLE: Final = bytes(12)
 _MAPPED: Final = bytes(10) + b"\xff\xff"
-# "::" and "::1" begin with the 12 zeros too, but are IPv6 addresses of their own: unspecified and loopback.
+# "::" (unspecified) and "::1" (loopback) begin with 12 zeros too, but are IPv6 addresses.
 _NEVER_IPV4: Final = frozenset({bytes(16), bytes(15) + b"\x01"})
 
 
 def from_text(text: str) -> bytes:
-    """The identifier of a numeric address, ``"10.0.0.1"`` or ``"fd00::1"``; IPv4 in the compatible form.
+    """Return the identifier of the numeric address ``text``, IPv4 in the compatible form.
 
     Raises:
-        UsageError: not a numeric address, or one that no identifier can carry (0.0.0.0, 0.0.0.1, or with a zone).
+        UsageError: not numeric, with a zone, or not a host's address (0.0.0.0, 0.0.0.1).
     """
     four = ipv4_octets(text)
     if four is None:
@@ -52,7 +53,7 @@ def to_text(identifier: bytes) -> str:
 
 
 def ipv4_octets(text: str) -> bytes | None:
-    """The 4 octets of a numeric IPv4 address, or None; as :class:`ipaddress.IPv4Address`, which takes long to load."""
+    """Return the 4 octets of a numeric IPv4 address, or None (:mod:`ipaddress` loads slowly)."""
     parts = text.split(".")
     if len(parts) != 4 or not all(part.isascii() and part.isdecimal() for part in parts):
         return None

@@ -1,6 +1,7 @@
-"""Commands between client and server: ``cmd:Int4 len:Int4 payload[len]``, big-endian, both ways (IMPI 2.3.2).
+"""Start-up commands, both ways: ``cmd:Int4 len:Int4 payload[len]``, big-endian (IMPI 2.3.2).
 
-The answer to AUTH, ``which:Int4 len:Int4`` and ``len`` octets, has the same shape, so :class:`CommandReader` reads it.
+:class:`CommandReader` also reads the answer to AUTH, whose ``which:Int4 len:Int4 data`` looks
+alike.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ from impi.errors import LocalProtocolError, PeerError
 __all__ = ["MAX_PAYLOAD", "Command", "CommandReader", "Label", "OwnLabel", "encode_command"]
 
 MAX_PAYLOAD: Final = 1 << 22
-"""Most octets in one command of a client: P_IPV6 of 262143 procs. A broadcast is at most 32 times that."""
+"""Most octets in a command of a client: P_IPV6 of 262143 procs. Broadcasts reach 32 times that."""
 
 _HEAD: Final = struct.Struct(">ii")
 
 
 class Command(IntEnum):
-    """What a message is for: its name in ASCII (IMPI 2.3.2)."""
+    """Commands of the start-up protocol; the value is the name in ASCII (IMPI 2.3.2)."""
 
     AUTH = 0x41555448
     IMPI = 0x494D5049
@@ -30,7 +31,7 @@ class Command(IntEnum):
 
 
 class Label(IntEnum):
-    """What a COLL command carries: one value per client, per host or per proc (IMPI 2.3.5)."""
+    """Labels of the COLL command: one value per client, per host or per proc (IMPI 2.3.5)."""
 
     C_VERSION = 0x1000
     C_NHOSTS = 0x1100
@@ -49,20 +50,22 @@ class Label(IntEnum):
 
 
 class OwnLabel(IntEnum):
-    """Ours, not the specification's, and above all of its labels (IMPI 2.3.5: clients ignore what they do not know).
+    """Labels of our own, above all in the specification; clients ignore unknown ones (2.3.5).
 
-    Each is submitted only by clients whose user chose something, and carries an Int4 a client unless it says otherwise.
+    A client submits one only if its user chose something. Data is an Int4 per client if not said.
     """
 
     C_VERIFY = 0x494C0100
     """The level of IMPI_VERIFY."""
     C_COLLECTIVES = 0x494C0200
-    """What --collectives has chosen: bit i is the i-th of ``job.ALTERNATIVES``."""
+    """The choice of --collectives: bit i stands for the i-th of ``job.ALTERNATIVES``."""
     C_TUNING = 0x494C0300
-    """The table of --tuning: a UInt4 with the octets of its JSON, and these; only in jobs of ``job.TUNED_VERSION``."""
+    """The --tuning table: a UInt4 length, then JSON; only in jobs of ``job.TUNED_VERSION``."""
     C_NATIVE = 0x494C0400
-    """How the processes of the client keep values in memory: four octets, of which the first is 1 for little-endian
-    (:func:`impi.semantics.representation.own`). By every client that knows it; only in jobs of that version, too."""
+    """The form of values in the client's memory, 4 octets; the first is 1 for little-endian.
+
+    See :func:`impi.semantics.representation.own`; only in jobs of ``job.TUNED_VERSION``.
+    """
 
 
 def encode_command(cmd: int, payload: bytes = b"") -> bytes:
@@ -78,13 +81,13 @@ def encode_command(cmd: int, payload: bytes = b"") -> bytes:
 
 
 class CommandReader:
-    """Cuts a stream into commands; it knows no command and skips none.
+    """Cuts a stream into commands, known or unknown; it skips none.
 
-    Put octets in with :meth:`receive_data`, then take commands out with :meth:`next_command` until it returns None.
-    One at a time, because a command may decide how to read what follows it (a key is bare octets: :meth:`take`).
+    Put octets in with :meth:`receive_data`, then call :meth:`next_command` until it returns None.
+    Commands come out singly because one may change how to read on (a key is bare: :meth:`take`).
 
-    It holds at most ``8 + limit`` octets besides the last chunk, if the caller takes out all that it can. ``limit`` may
-    be changed between commands.
+    Between calls it holds at most ``8 + limit`` octets and the last chunk, if the caller takes all
+    that is complete. ``limit`` may change between commands.
     """
 
     def __init__(self, limit: int = MAX_PAYLOAD) -> None:
@@ -106,10 +109,10 @@ class CommandReader:
         self._buffer += data
 
     def next_command(self) -> tuple[int, bytes] | None:
-        """The next command and its payload, or None if it is not complete yet.
+        """Return the next command and its payload, or None if it is not complete yet.
 
         Raises:
-            PeerError: its length is negative or over ``limit``; the stream cannot be read any further.
+            PeerError: negative length or one over ``limit``; the stream cannot be read further.
         """
         if len(self._buffer) < _HEAD.size:
             return None

@@ -1,4 +1,4 @@
-"""The packets between hosts: a header of 128 octets, big-endian, and user data after DATA and DATASYNC (IMPI 3.5)."""
+"""Packets between hosts: a big-endian header of 128 octets, then user data (IMPI 3.5)."""
 
 from __future__ import annotations
 
@@ -16,15 +16,17 @@ HEADER_SIZE: Final = 128
 _LAYOUT: Final = struct.Struct(">II16sq16sqQQQiiQQqQQ")
 _ADDRESS_SIZE: Final = 16
 SHORT_HEADER: Final = struct.Struct(">II48sQ8xQiiQ8xq16x")
-"""The same octets with only what a short message has (IMPI 3.7.1): pk_type, pk_len, the four fields of the two
-processes as one, srqid, msglen, lsrank, tag, cid, count. All else is skipped, and packed as 0.
+"""The fields of a short message's header (IMPI 3.7.1); other octets are skipped, and packed as 0.
+
+In order: pk_type, pk_len, source and destination as one 48-octet field, srqid, msglen, lsrank, tag,
+cid, count.
 """
 SRQID_OFFSET: Final = 56
 _NO_ADDRESS: Final = bytes(_ADDRESS_SIZE)
 
 
 class PacketType(IntEnum):
-    """What a packet is for (IMPI 3.5, table 3.1)."""
+    """The types of packets (IMPI 3.5, table 3.1)."""
 
     DATA = 0
     DATASYNC = 1
@@ -39,8 +41,8 @@ class PacketType(IntEnum):
 class Header(NamedTuple):
     """One packet header, field by field in the order of the wire (IMPI 3.5).
 
-    Only ``pk_type`` says which of the other fields mean anything (table 3.1): all that
-    are unused are sent as 0 and ignored on receipt.
+    ``pk_type`` decides which other fields mean anything (table 3.1); unused ones are sent as 0 and
+    ignored on receipt.
     """
 
     pk_type: int
@@ -91,7 +93,7 @@ def pack_header(header: Header) -> bytes:
 
 
 def unpack_header(buffer: bytes | bytearray | memoryview, offset: int = 0) -> Header:
-    """The header in the 128 octets of ``buffer`` from ``offset`` on; every value is accepted as it is.
+    """Return the header in the 128 octets of ``buffer`` from ``offset`` on; any value is accepted.
 
     Raises:
         Truncated: fewer than 128 octets are there.
