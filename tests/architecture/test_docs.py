@@ -1,0 +1,162 @@
+"""The documents: links resolve, lengths and widths hold, and what they name exists in the code."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+TOP = Path(__file__).parents[2]
+PAGES = sorted([*TOP.glob("*.md"), *(TOP / "docs").rglob("*.md")])
+WALKS = sorted((TOP / "docs" / "how-it-works").glob("*.md"))
+DECISIONS = sorted((TOP / "docs" / "decisions").glob("*.md"))
+FILES = [
+    str(path.relative_to(TOP))
+    for folder in ("impi", "tests", "docs", "examples", "ci")
+    for path in (TOP / folder).rglob("*.py")
+]
+SHOWN = {"p2p_mine.py"}
+"""Names of files that a reader is to make."""
+by_name = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(TOP)))
+
+
+def prose(page: Path) -> Iterator[tuple[int, str]]:
+    """The lines outside of code, tables and HTML, with their numbers."""
+    in_code = False
+    for number, line in enumerate(page.read_text("utf-8").splitlines(), 1):
+        if line.lstrip().startswith("```"):
+            in_code = not in_code
+        elif not in_code and not line.startswith(("|", "<")):
+            yield number, line
+
+
+def code_of(page: Path) -> list[str]:
+    """The blocks of code."""
+    return re.findall(r"^```\w*\n(.*?)^```", page.read_text("utf-8"), flags=re.M | re.S)
+
+
+def anchors(page: Path) -> set[str]:
+    """What a link to a heading of the page may say, as GitHub makes it."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text("utf-8"), flags=re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@by_name
+def test_links_resolve(page: Path) -> None:
+    text = page.read_text("utf-8")
+    for target in [*re.findall(r"\]\(([^)\s]+)\)", text), *re.findall(r'(?:src|srcset)="([^"]+)"', text)]:
+        if re.match(r"[a-z]+:", target):
+            continue
+        path, _, heading = target.partition("#")
+        other = (page.parent / path).resolve() if path else page
+        assert other.exists(), f"{page.name} links to {target}, which does not exist"
+        assert not heading or heading in anchors(other), f"{page.name} links to {target}: there is no such heading"
+
+
+@by_name
+def test_prose_has_at_most_100_columns(page: Path) -> None:
+    wide = [number for number, line in prose(page) if len(line) > 100]
+    assert not wide, f"{page.name}: lines {wide}"
+
+
+@by_name
+def test_files_that_are_named_exist(page: Path) -> None:
+    """A path in backticks that begins with a folder of the repository is one of its files or folders."""
+    for name in re.findall(r"`((?:impi|tests|docs|examples|ci|images|clusters)/[\w./-]+)`", page.read_text("utf-8")):
+        assert "NAME" in name or (TOP / name).exists(), f"{page.name} names {name}, which does not exist"
+    for name in re.findall(r"`([\w/-]+\.py)`", page.read_text("utf-8")):
+        shown = name in SHOWN or "NAME" in name
+        assert shown or any(f"/{file}".endswith(f"/{name}") for file in FILES), f"{page.name}: there is no {name}"
+
+
+@by_name
+def test_every_page_is_reached_from_the_readme(page: Path) -> None:
+    reached, todo = set[Path](), [TOP / "README.md"]
+    while todo:
+        now = todo.pop()
+        if now not in reached and now.suffix == ".md":
+            reached.add(now)
+            links = re.findall(r"\]\(([^)#\s]+)", now.read_text("utf-8"))
+            todo += [(now.parent / link).resolve() for link in links if not re.match(r"[a-z]+:", link)]
+    assert page in reached, f"no page links to {page.relative_to(TOP)}"
+
+
+def test_lengths() -> None:
+    assert len((TOP / "README.md").read_text("utf-8").splitlines()) <= 90
+    assert len((TOP / "DESIGN.md").read_text("utf-8").splitlines()) <= 150
+    for page in WALKS:
+        assert len(page.read_text("utf-8").split()) <= 1200, page.name
+
+
+@pytest.mark.parametrize("page", WALKS, ids=lambda page: page.stem)
+def test_every_walk_is_drawn(page: Path) -> None:
+    assert "```mermaid" in page.read_text("utf-8")
+
+
+@pytest.mark.parametrize("page", DECISIONS, ids=lambda page: page.stem)
+def test_every_decision_says_question_and_decision(page: Path) -> None:
+    assert {"question", "decision"} <= anchors(page)
+
+
+def test_the_readme_names_the_test_command() -> None:
+    assert "`make test`" in (TOP / "README.md").read_text("utf-8")
+
+
+def test_words_of_the_glossary_are_in_the_code() -> None:
+    glossary = (TOP / "DESIGN.md").read_text("utf-8").partition("## Glossary")[2]
+    words = [word for word in re.findall(r"^\| ([^|]+?) \|", glossary, flags=re.M) if word not in ("word", "---")]
+    code = "\n".join(path.read_text("utf-8") for path in (TOP / "impi").rglob("*.py")).lower()
+    assert len(words) == len(set(words)) >= 45
+    for word in words:
+        plain = word.partition(" (")[0].lower()
+        forms = (plain, plain.replace(" ", "_"), plain.replace(" ", ""))
+        found = any(form in code for form in forms) or all(part in code for part in plain.split())
+        assert found, f"the glossary explains {word!r}, but the code has no such word"
+
+
+def test_names_of_the_walks_are_in_the_code() -> None:
+    """Each name in backticks that looks like Python is somewhere in impi, ci or the tests."""
+    folders = ("impi", "tests", "ci")
+    code = "\n".join(path.read_text("utf-8") for folder in folders for path in (TOP / folder).rglob("*.py"))
+    known = set(re.findall(r"\w+", code)) | {path.stem for folder in folders for path in (TOP / folder).rglob("*.*")}
+    for page in WALKS:
+        for name in re.findall(r"`([A-Za-z_][\w.]*)(?:\([^`]*\))?`", page.read_text("utf-8")):
+            parts = [part for part in name.split(".") if part]
+            if name.endswith((".md", ".json", ".html", ".xml", ".txt", ".toml", ".sh", ".jsonl")):
+                continue
+            missing = [part for part in parts if part not in known and part not in ("py", "md")]
+            assert not missing, f"{page.name} names {name}, but there is no {missing[0]}"
+
+
+def test_the_program_of_the_readme_is_the_example() -> None:
+    program = next(block for block in code_of(TOP / "README.md") if block.startswith("from mpi4py"))
+    assert program == (TOP / "examples" / "hello" / "hello.py").read_text("utf-8")
+
+
+@pytest.mark.vendor("mpich")
+@pytest.mark.vendor("openmpi")
+def test_the_command_of_the_readme_prints_what_it_says() -> None:
+    missing = [name for name in ("mpich", "openmpi") if not (TOP / ".mpi" / name / "bin" / "mpiexec").exists()]
+    if missing:
+        pytest.skip(f"{missing} is not in .mpi: run ci/vendors.sh")
+    block = next(block for block in code_of(TOP / "README.md") if "hello.job" in block)
+    words = next(line for line in block.splitlines() if "hello.job" in line).split()
+    assert words[:3] == ["$", "IMPI_AUTH_KEY=42", ".venv/bin/impirun"]
+    done = subprocess.run(
+        [sys.executable, "-m", "impi.cli.impirun", *words[3:]],
+        cwd=TOP,
+        env={**os.environ, "IMPI_AUTH_KEY": "42"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    printed = block.partition(words[-1] + "\n")[2].splitlines()
+    assert done.stdout.splitlines()[1:] == printed[1:]
