@@ -1,4 +1,4 @@
-"""What MPI means, without any communication: groups, context ids, datatypes and external32, reductions, matching.
+"""MPI's meaning without communication: groups, context ids, datatypes, reductions, matching.
 
-Pure computation on values and memory; it knows no job, socket or vendor, so every client has the same.
+Pure computation on values and memory, without job, socket or vendor, so all clients share it.
 """

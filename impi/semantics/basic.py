@@ -1,7 +1,7 @@
-"""The basic datatypes: what they are in memory, and what they are in external32 (MPI 4.1, 14.5.2).
+"""The basic datatypes in memory and in external32 (MPI 4.1, 14.5.2).
 
-A *form* is one of three ways to write a value: native; external32 with MPI_LONG in 4 octets, as the standard says;
-external32 with MPI_LONG in 8, which clients may agree on.
+A *form* is one of three ways to write a value: native; external32 with MPI_LONG in 4 octets, as the
+standard says; external32 with MPI_LONG in 8 octets, which clients may agree on.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Kind(Enum):
 
 
 class Wire(Enum):
-    """How the octets in memory become external32."""
+    """Conversions from octets in memory to external32."""
 
     SAME = "as they are"
     SWAP = "in big-endian order"
@@ -70,15 +70,15 @@ class Basic:
     """One basic datatype.
 
     Args:
-        name: as in MPI, without the prefix.
-        kind: by which MPI says what a reduction is valid for.
+        name: the name in MPI, without the prefix.
+        kind: the class of types by which MPI says where a reduction is valid.
         size: octets in memory.
         align: octets.
-        codes: what numpy calls it, made into its types when they are asked for: :attr:`native`, :attr:`carrier`, and
-            the wires of both external forms.
+        codes: numpy's type codes of :attr:`native`, :attr:`carrier`, and the wires of both external
+            forms; types are made from them on first use.
         sizes: octets in both external forms.
-        how: in both external forms.
-        turn: see there.
+        how: conversions in both external forms.
+        turn: octets per number, if external32 only reverses each number; else 0.
     """
 
     __slots__ = ("_codes", "align", "carrier", "how", "kind", "name", "native", "sizes", "turn", "wires")
@@ -109,7 +109,7 @@ class Basic:
         self.how = (Wire.SAME, *how)
         """By form."""
         self.turn = turn
-        """Octets of each number that it consists of, where external32 has just these in the other order; else 0."""
+        """Octets per number, where external32 is each number with its octets reversed; else 0."""
         self._codes = codes
 
     def __repr__(self) -> str:
@@ -117,7 +117,7 @@ class Basic:
 
     @property
     def code(self) -> str:
-        """What numpy calls it, and the reductions of MPI libraries: such as ``i4``; a void type is ``V16``."""
+        """numpy's type code, as MPI reductions use it: such as ``i4``; ``V16`` for a void type."""
         return str(self._codes[0])
 
     if not TYPE_CHECKING:  # or all attributes would seem to be there
@@ -148,7 +148,7 @@ C_CODES: Final = {
     "f4": "f",
     "f8": "d",
 }
-"""What :mod:`struct` and :mod:`array` call what numpy calls so."""
+"""The codes of :mod:`struct` and :mod:`array`, by numpy's."""
 
 
 def _measure(code: str) -> tuple[int, int]:

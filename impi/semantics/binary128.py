@@ -1,4 +1,4 @@
-"""The machine's long double and IEEE binary128, which external32 has in its place (MPI 4.1, 14.5.2)."""
+"""The machine's long double and IEEE binary128, its form in external32 (MPI 4.1, 14.5.2)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _X87: Final = np.dtype([("mantissa", "<u8"), ("head", "<u2"), ("pad", "V6")])
 
 
 def to_binary128(values: Array) -> tuple[Array, Array]:
-    """The upper and lower 64 bits of the IEEE binary128 numbers equal to contiguous long doubles; exact."""
+    """Return the upper and lower 64 bits of the binary128 equal to contiguous long doubles."""
     form = _long_double()
     if form == "binary128":
         words = values.view("u8").reshape((*values.shape, 2))
@@ -30,8 +30,8 @@ def to_binary128(values: Array) -> tuple[Array, Array]:
     mantissa, head = values.view(_X87)["mantissa"], values.view(_X87)["head"].astype(np.uint64)
     sign, exponent = head >> np.uint64(15), head & _EXPONENT
     fraction = mantissa & _FRACTION
-    # The integer bit is implicit in binary128. Set where the exponent is 0, it makes the number a normal one; not set
-    # where it is not 0, the processor itself calls the number invalid.
+    # The integer bit is implicit in binary128. Set with an exponent of 0, it makes the number
+    # normal; clear with another exponent, the processor itself calls the number invalid.
     whole = (mantissa & _INTEGER_BIT) != 0
     exponent = np.where((exponent == 0) & whole, _ONE, exponent)
     invalid = (exponent != 0) & ~whole
@@ -42,7 +42,8 @@ def to_binary128(values: Array) -> tuple[Array, Array]:
 
 
 def from_binary128(hi: Array, lo: Array) -> Array:
-    """The long doubles nearest to IEEE binary128 numbers, given by their upper and lower 64 bits; ties to even."""
+    """Return the long doubles nearest to binary128 numbers in upper and lower 64 bits; ties to
+    even."""
     hi, lo = hi.astype(np.uint64), lo.astype(np.uint64)
     if _long_double() == "binary128":
         words = (lo, hi) if np.little_endian else (hi, lo)
@@ -56,8 +57,8 @@ def from_binary128(hi: Array, lo: Array) -> Array:
     up = ~special & ((rest > half) | ((rest == half) & ((fraction & _ONE) == 1)))
     fraction = fraction + up.astype(np.uint64)
     carry = fraction >> np.uint64(63)
-    # A carry leaves a fraction of 0 and the next exponent; from a subnormal number it makes the least normal one, and
-    # from the largest normal one infinity, as rounding to nearest wants.
+    # A carry leaves a fraction of 0 and the next exponent. So a subnormal number becomes the least
+    # normal one, and the largest normal one infinity, as rounding to nearest demands.
     exponent = exponent + carry
     fraction = np.where(nan, fraction | _QUIET, fraction & _FRACTION)
     out = np.zeros(hi.shape, _X87)

@@ -1,7 +1,8 @@
-"""Where the octets of a datatype's element lie in memory: as few blocks as there are, in the order of the message.
+"""The contiguous blocks of a datatype's element in memory, as few as possible, in message order.
 
-Where nothing is converted a message can be written from these blocks and read into them. It is worth the trouble only
-where they are long: each costs an entry of the vector that a system call takes, where packing costs its octets.
+Where nothing is converted, a message can be written from these blocks and read into them. Only long
+blocks pay: each costs an entry of a system call's vector, whereas packing costs a copy of its
+octets.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ if TYPE_CHECKING:
 __all__ = ["SHORTEST", "Blocks", "blocks_of"]
 
 SHORTEST: Final = 2048
-"""Octets of a block, on the average, from which a message is not packed, unless the user says otherwise
-(IMPI_ZERO_COPY). Measured by ``impi bench derived``.
+"""Average octets of a block from which nothing is packed, unless IMPI_ZERO_COPY is set. Measured by
+``impi bench derived``.
 """
 
 Blocks: TypeAlias = tuple[slice, ...]
-"""Each block of one element, in octets from its first one in memory (MPI_Type_get_true_extent)."""
+"""Blocks of one element, in octets from its first one in memory (MPI_Type_get_true_extent)."""
 
 
 @record
@@ -35,7 +36,7 @@ class _Part:
     packed: int
     length: int
     dimensions: tuple[tuple[int, int, int], ...]
-    """Of each: how many, octets between them in memory, and in the message."""
+    """For each: the count, the stride in memory and the stride in the message, in octets."""
 
     @property
     def number(self) -> int:
@@ -43,9 +44,9 @@ class _Part:
 
 
 def blocks_of(runs: Sequence[Run], shortest: int) -> Blocks | None:
-    """The blocks of an element of these runs, in native form; None where they are shorter than ``shortest`` octets.
+    """Return the native blocks of an element of these runs; None if under ``shortest`` octets.
 
-    That is their average length, as far as it can be told without looking at each of them.
+    ``shortest`` bounds the average length, as far as it is known without a look at each block.
     """
     parts = _joined([_part(run) for run in runs])
     number = sum(part.number for part in parts)
@@ -75,7 +76,7 @@ def _part(run: Run) -> _Part:
 
 
 def _joined(parts: list[_Part]) -> list[_Part]:
-    """Parts that follow each other, in memory and in the message, become one; so do the neighbours inside of one."""
+    """Join parts adjacent in memory and in the message, and likewise neighbours inside a part."""
     parts = [part for part in parts if part.number and part.length]
     while True:
         found: list[_Part] = []

@@ -1,7 +1,7 @@
 """The values of MPI's integer constants that the core needs: our own, the same in every client.
 
-A vendor's values differ (133 of 180 between two vendors), so they never leave the vendor boundary: what is on the wire,
-in a status or in a pickle is from here.
+Vendors' values differ (133 of 180 between two vendors), so they stay inside the vendor boundary.
+The wire, statuses and pickles carry the values defined here.
 """
 
 from __future__ import annotations
@@ -112,4 +112,4 @@ ERROR_CLASSES: Final[dict[str, tuple[int, str]]] = {
         start=1,
     )
 }
-"""Every error class by name: its value, and what it means."""
+"""Every error class by name: its value and its meaning."""

@@ -23,15 +23,16 @@ _PATH_BITS: Final = 61
 
 
 def copy_cid(parent: int, number: int) -> int | None:
-    """The id of the ``number``-th (from 0) non-blocking duplicate of a communicator, without asking anybody.
+    """Return the id of a communicator's ``number``-th (from 0) non-blocking duplicate, unasked.
 
-    Several of them may be under way at once, begun in different orders, where agreeing on a maximum would give one id
-    twice. All members know the parent's id and the number, so these make the id: in the upper half of the ids, which
-    the maximum never reaches. IMPI 0.0 has no such operation. None: there is no room, so that ids must be agreed on.
+    Several duplicates may be under way at once, begun in different orders; agreement on a maximum
+    would then give one id twice. All members know the parent's id and the number, so these make the
+    id, in the upper half that the maximum never reaches. IMPI 0.0 has no such operation. None:
+    there is no room, so ids must be agreed on.
 
-    The copy of a parent whose id was agreed on has that and the number side by side. A copy of a copy has the path that
-    leads to it: the first parent and all numbers in Elias' delta code, one after the other, a 1, and zeros. What stands
-    where the others have their parent is larger than any of these there.
+    A copy of a parent with an agreed id has that id and the number side by side. A copy of a copy
+    has the path that leads to it: the first parent and all numbers in Elias' delta code in
+    sequence, a 1, and zeros. A field above any agreed id marks this form.
     """
     if number >= 2**_COPY_BITS:
         return None
@@ -47,7 +48,7 @@ def copy_cid(parent: int, number: int) -> int | None:
 
 
 def _path(cid: int) -> str:
-    """How a copy came to be, in bits."""
+    """Return the numbers by which a copy came to be, as bits."""
     value = (cid ^ _COPY) >> 1
     parent, number = value >> _COPY_BITS, value % (1 << _COPY_BITS)
     if parent <= _LAST_PARENT:
@@ -56,7 +57,7 @@ def _path(cid: int) -> str:
 
 
 def _delta(number: int) -> str:
-    """A number from 0 on, so that its end can be seen (P. Elias, IEEE Trans. Inform. Theory 21, 1975)."""
+    """Return a self-delimiting code of ``number`` (P. Elias, IEEE Trans. Inform. Theory 21)."""
     digits = f"{number + 1:b}"
     length = f"{len(digits):b}"
     return "0" * (len(length) - 1) + length + digits[1:]
@@ -65,8 +66,9 @@ def _delta(number: int) -> str:
 class ContextIds:
     """IMPI_max_cid of one process: the largest context id in use by it, as far as it knows.
 
-    A new communicator's id is agreed so: every process involved offers :meth:`contribution`, the maximum of all is
-    computed, and every one of them calls :meth:`take` with it, also those that end up outside.
+    A new communicator's id is agreed on thus: every process involved offers :meth:`contribution`,
+    the maximum of all is computed, and all call :meth:`take` with it, even processes that end up
+    outside.
     """
 
     def __init__(self) -> None:
@@ -78,7 +80,8 @@ class ContextIds:
         return self._maximum
 
     def contribution(self) -> int:
-        """What this process offers: made odd, so that point-to-point ids are even and collective ids odd (IMPI 4.7)."""
+        """Return this process's offer, odd: point-to-point ids are even, collective ids odd (IMPI
+        4.7)."""
         if self._maximum % 2 == 0:
             self._maximum += 1
         return self._maximum

@@ -13,7 +13,7 @@ __all__ = ["Distribution", "darray"]
 
 
 class Distribution(Enum):
-    """How one dimension is spread over processes."""
+    """Distributions of one dimension over processes."""
 
     NONE = "not at all"
     BLOCK = "one block each"
@@ -31,9 +31,10 @@ def darray(
     *,
     fortran: bool,
 ) -> TypeMap:
-    """The elements that process ``rank`` of a grid ``psizes`` has of an array ``gsizes``.
+    """Return the elements that process ``rank`` of a grid ``psizes`` has of an array ``gsizes``.
 
-    ``blocks`` are block sizes, None for the default. The extent is that of the whole array. The grid is in C order.
+    ``blocks`` are block sizes, None for the default. The extent is the whole array's. The grid is
+    in C order.
 
     Raises:
         MPIException: ``ERR_ARG``, the arguments do not fit together.

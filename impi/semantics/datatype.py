@@ -1,7 +1,18 @@
-"""Datatypes as type maps, and the copies they stand for: memory to octets and back (MPI 4.1, 5.1).
+"""Datatypes as type maps, and copies between memory and packed octets (MPI 4.1, 5.1).
 
-A type map is kept as *runs*: each is an n-dimensional array of one basic type with its strides in memory and in the
-packed message, so packing is one numpy copy a run, however many elements there are, and converts in the same copy.
+A type map is a tuple of *runs*. A run is an n-dimensional array of one basic type, with strides in
+memory and in the packed message. So packing is one numpy copy per run, whatever the number of
+elements, and converts values in the same copy. :mod:`.derive` makes type maps from others;
+:mod:`impi.api.types` packs and unpacks messages with them.
+
+A *form* (native, external32 with 4- or 8-octet longs) selects the packed layout. Facts that only
+data movement needs are computed on first use, and choose the cheapest way to move octets. If a form
+leaves memory order and octets alone (``_verbatim``), ``pack`` returns an alias of memory. If it
+only reverses numbers (``_turn``), short data is turned without numpy. If octets can land in place
+(``_landable``), they are received into user memory and converted there. Otherwise each run is
+copied. :meth:`TypeMap.pieces` gives blocks of memory, so that long pieces are never packed.
+
+Invariant: ``pack`` and ``unpack`` check that all elements lie inside the view before any access.
 """
 
 from __future__ import annotations
@@ -46,9 +57,10 @@ _WORKED_OUT: Final = frozenset(
 
 
 class TypeMap:
-    """A datatype: what one element consists of, and where the next one begins.
+    """A datatype: the content of one element and the distance to the next.
 
-    All sizes and displacements are octets. ``external`` and ``long_size`` (4 or 8) name the form of the packed octets.
+    Sizes and displacements are octets. ``external`` and ``long_size`` (4 or 8) select the packed
+    form.
     """
 
     __slots__ = (
@@ -67,7 +79,7 @@ class TypeMap:
         self.marked = marked
         """Whether the bounds were set (MPI_Type_create_resized), not found."""
         self.name = name
-        """Of a predefined type, as in MPI without the prefix; else empty."""
+        """The name in MPI of a predefined type, without the prefix; else empty."""
         self._blocks: dict[int, blocks.Blocks | None] = {}
 
     def __getattr__(self, name: str) -> Any:
@@ -78,7 +90,7 @@ class TypeMap:
         return getattr(self, name)
 
     def _work_out(self) -> None:
-        """What only moving data needs: most datatypes are but a step on the way to another one."""
+        """Compute the facts that only data movement needs: most types are steps to other ones."""
         self.align = max((run.basic.align for run in self.runs), default=1)
         self.basics = sum(_length(run) for run in self.runs)
         """Basic elements in one element (MPI_Get_elements)."""
@@ -93,7 +105,7 @@ class TypeMap:
         turns = {r.basic.turn for r in self.runs}
         width = turns.pop() if len(turns) == 1 else 0
         self._turn = tuple(width if self._landable[f] and f != NATIVE else 0 for f in range(3))
-        """Octets of the numbers that it consists of, where turning each round is all that the form needs; else 0."""
+        """Octets of the numbers, where reversing each number is the whole conversion; else 0."""
 
     def __repr__(self) -> str:
         return f"TypeMap({self.name or f'{len(self.runs)} runs'}, size={self.size}, extent={self.extent})"
@@ -110,7 +122,7 @@ class TypeMap:
 
     @property
     def dtype(self) -> DType | None:
-        """numpy's type for an element with its gaps: of predefined types only; fields of pairs are value and index."""
+        """numpy's type for an element with gaps; predefined types only. Pairs: value and index."""
         if not self.name:
             return None
         if len(self.runs) == 1:
@@ -129,18 +141,19 @@ class TypeMap:
         return count * self.sizes[form_of(external=external, long_size=long_size)]
 
     def span(self, offset: int, count: int) -> tuple[int, int]:
-        """First octet, and the octet after the last, of ``count`` elements whose origin is at ``offset``."""
+        """Return the bounds, first octet and end, of ``count`` elements with their origin at
+        ``offset``."""
         if count == 0 or not self.runs:
             return (offset, offset)
         shift = (count - 1) * self.extent
         return (offset + self.true_lb + min(0, shift), offset + self.true_ub + max(0, shift))
 
     def pack(self, view: memoryview, offset: int, count: int, *, external: bool, long_size: int = 4) -> memoryview:
-        """The octets of ``count`` elements at ``offset`` of ``view``; an alias of ``view`` where nothing changes.
+        """Return the octets of ``count`` elements; an alias of ``view`` if nothing changes.
 
         Raises:
-            MPIException: ``ERR_BUFFER``, the elements do not lie inside ``view``; ``ERR_VALUE_TOO_LARGE``, a value does
-                not fit into its external32 size.
+            MPIException: ``ERR_BUFFER``, the elements do not lie inside ``view``;
+                ``ERR_VALUE_TOO_LARGE``, a value does not fit into its external32 size.
         """
         form = form_of(external=external, long_size=long_size)
         first, last = self.inside(view, offset, count)
@@ -157,10 +170,10 @@ class TypeMap:
     def pieces(
         self, view: memoryview, offset: int, count: int, shortest: int, *, external: bool, long_size: int = 4
     ) -> list[memoryview] | None:
-        """Where the octets of ``count`` elements lie in ``view``, in packed order, where they need no conversion.
+        """Return the octets of ``count`` elements as pieces of ``view``, in packed order.
 
-        None where they do, or where blocks of contiguous octets have less than ``shortest`` on the average: then
-        :meth:`pack` and :meth:`unpack` are for them.
+        None where values need conversion, or contiguous blocks average less than ``shortest``
+        octets: then use :meth:`pack` and :meth:`unpack`.
 
         Raises:
             MPIException: ``ERR_BUFFER``, the elements do not lie inside ``view``.
@@ -181,7 +194,8 @@ class TypeMap:
     def landing(
         self, view: memoryview, offset: int, count: int, *, external: bool, long_size: int = 4
     ) -> memoryview | None:
-        """Where in the user's memory the packed octets may be received, to be turned by :meth:`unpack`; else None."""
+        """Return user memory that may receive packed octets, to be converted by :meth:`unpack`; or
+        None."""
         form = form_of(external=external, long_size=long_size)
         first, last = self.inside(view, offset, count)
         if self._landable[form] and (count <= 1 or self.extent == self.size):
@@ -198,13 +212,14 @@ class TypeMap:
         external: bool,
         long_size: int = 4,
     ) -> int:
-        """Put packed octets into up to ``count`` elements at ``offset`` of ``view``; returns the number of whole ones.
+        """Put packed octets into up to ``count`` elements; return the number of whole ones.
 
-        ``data`` may be the beginning of what :meth:`landing` gave: then the octets are turned where they are.
+        ``data`` may be the beginning of the result of :meth:`landing`: then octets convert in
+        place.
 
         Raises:
-            MPIException: ``ERR_TRUNCATE``, there are more octets than elements for them; ``ERR_BUFFER``, the elements
-                do not lie inside ``view``.
+            MPIException: ``ERR_TRUNCATE``, more octets than the elements take; ``ERR_BUFFER``, the
+                elements do not lie inside ``view``.
         """
         form = form_of(external=external, long_size=long_size)
         size = self.sizes[form]
@@ -238,14 +253,14 @@ class TypeMap:
         return whole
 
     def count_of(self, nbytes: int, *, external: bool = False, long_size: int = 4) -> int:
-        """Whole elements in ``nbytes`` packed octets, or UNDEFINED if they are not whole (MPI_Get_count)."""
+        """Return the whole elements in ``nbytes`` packed octets, else UNDEFINED (MPI_Get_count)."""
         size = self.sizes[form_of(external=external, long_size=long_size)]
         if size == 0:
             return 0 if nbytes == 0 else UNDEFINED
         return UNDEFINED if nbytes % size else nbytes // size
 
     def elements_of(self, nbytes: int, *, external: bool = False, long_size: int = 4) -> int:
-        """Basic elements in ``nbytes`` packed octets, or UNDEFINED if the last is not whole (MPI_Get_elements)."""
+        """Return the basic elements in ``nbytes`` packed octets, or UNDEFINED (MPI_Get_elements)."""
         form = form_of(external=external, long_size=long_size)
         if self.sizes[form] == 0:
             return 0 if nbytes == 0 else UNDEFINED
@@ -266,7 +281,7 @@ class TypeMap:
         return whole * self.size + sum(basic.sizes[NATIVE] for _, basic, _ in self._walk(NATIVE)[:rest])
 
     def native_size(self, nbytes: int, *, external: bool, long_size: int = 4) -> int:
-        """How many octets in native form ``nbytes`` packed ones are, read as this type: what a status keeps."""
+        """Return the native octets of ``nbytes`` packed ones of this type, as in a status."""
         form = form_of(external=external, long_size=long_size)
         if form == NATIVE or self.sizes[form] == self.size or self.sizes[form] == 0:
             return nbytes
@@ -280,7 +295,7 @@ class TypeMap:
         return native + rest
 
     def inside(self, view: memoryview, offset: int, count: int) -> tuple[int, int]:
-        """As :meth:`span`, of elements that lie inside ``view``.
+        """Return :meth:`span` of elements after a check that they lie inside ``view``.
 
         Raises:
             MPIException: ``ERR_BUFFER``, they do not.
@@ -301,7 +316,7 @@ class TypeMap:
         return np.ndarray(shape, run.basic.wires[form], octets, offset + run.packed[form], strides)
 
     def _walk(self, form: int) -> list[tuple[int, Basic, int]]:
-        """Every basic element of one element in packed order: where it is packed, what it is, where it is in memory."""
+        """Return the basic elements in packed order: packed offset, type, offset in memory."""
         items: list[tuple[int, Basic, int]] = []
         for run in self.runs:
             for index in np.ndindex(*run.shape):

@@ -1,7 +1,7 @@
 """Constructors of derived datatypes (MPI 4.1, 5.1.2 to 5.1.4 and 5.1.7).
 
-Each takes type maps and gives a new one. Counts are not negative, sequences of one call have one length: else
-:class:`MPIException` of class ``ERR_ARG``; of ``ERR_COUNT`` for a negative count.
+Each makes a new type map from type maps. A negative count raises :class:`MPIException` of class
+``ERR_COUNT``; other negative values and sequences of different lengths raise ``ERR_ARG``.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NOTHING: Final[Forms] = (0, 0, 0)
 
 
 def duplicate(old: TypeMap) -> TypeMap:
-    """The same type map, not predefined any more."""
+    """Return a copy of the type map, which is no longer predefined."""
     return TypeMap(old.runs, lb=old.lb, ub=old.ub, sizes=old.sizes, marked=old.marked)
 
 
@@ -80,12 +80,12 @@ def hindexed_block(blocklength: int, displacements: Sequence[int], old: TypeMap)
 
 
 def struct(blocklengths: Sequence[int], displacements: Sequence[int], olds: Sequence[TypeMap]) -> TypeMap:
-    """Blocks of several types; the extent is padded to the strictest alignment, as a compiler would."""
+    """Return blocks of several types; the extent is padded to the strictest alignment, as in C."""
     return _join(blocklengths, displacements, olds, padded=True)
 
 
 def resized(lb: int, extent: int, old: TypeMap) -> TypeMap:
-    """The same data with other bounds, which then stick."""
+    """Return the type with other bounds, which later constructors keep."""
     return TypeMap(old.runs, lb=lb, ub=lb + extent, sizes=old.sizes, marked=True)
 
 
@@ -148,7 +148,7 @@ def _empty() -> TypeMap:
 def _not_negative(what: str, values: Iterable[int]) -> None:
     for value in values:
         if value < 0:
-            # What MPICH and Open MPI say, too.
+            # MPICH and Open MPI use the same classes.
             raise error(
                 "ERR_COUNT" if what == "count" else "ERR_ARG", f"negative {what} {value} in a datatype constructor"
             )
@@ -170,7 +170,7 @@ def _moved(runs: Iterable[Run], displacement: int, packed: Forms) -> tuple[Run, 
 
 
 def _replicate(runs: tuple[Run, ...], sizes: Forms, count: int, stride: int) -> tuple[Run, ...]:
-    """Each run with one more, outer, dimension."""
+    """Return each run with one more, outer, dimension."""
     if count == 1:
         return runs
     grown = []

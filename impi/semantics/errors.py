@@ -1,7 +1,7 @@
 """MPI's error classes and codes, and the exception that carries one.
 
-It is a :class:`RuntimeError` that compares as an integer, because programs written for mpi4py catch it so;
-it stands beside the tree of :mod:`impi.errors`, which is about the job and not about an MPI call.
+The exception is a :class:`RuntimeError` that compares as an integer, because programs written for
+mpi4py catch it so. The tree of :mod:`impi.errors` is about the job, not about an MPI call.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _OTHER: Final = ERROR_CLASSES["ERR_OTHER"][0]
 class ErrorTable:
     """The known error classes and codes; programs may add more (MPI 4.1, 9.5).
 
-    Every method that takes a code raises :class:`MPIException` of class ``ERR_ARG`` for an unknown one.
+    Methods that take a code raise :class:`MPIException` of class ``ERR_ARG`` for an unknown one.
     """
 
     def __init__(self) -> None:
@@ -122,10 +122,10 @@ class MPIException(RuntimeError):
         ierr: the error code; a negative one counts as ``ERR_UNKNOWN``.
 
     Attributes:
-        detail: what went wrong in this call, in one sentence; may be empty.
+        detail: the fault of this call, in one sentence; may be empty.
         call: the method that failed, such as ``"Bcast"``; may be empty.
-        handled: whether an error handler has had it; there is one call of a handler for one failure.
-        told: whether the mistake is another proc's, which has told this one of it.
+        handled: whether an error handler has had it; one failure calls one handler once.
+        told: whether another proc made the mistake and told this one of it.
     """
 
     detail: str = ""
@@ -182,7 +182,7 @@ class MPIException(RuntimeError):
         return table.class_of(int(self))
 
     def Get_error_string(self) -> str:
-        """What the code means, whatever the call."""
+        """Return the meaning of the code, whatever the call."""
         return table.text_of(int(self))
 
     @property
@@ -197,12 +197,13 @@ class MPIException(RuntimeError):
 
     @property
     def error_string(self) -> str:
-        """What the code means, whatever the call."""
+        """Return the meaning of the code, whatever the call."""
         return self.Get_error_string()
 
 
 def error(code: int | str, detail: str = "") -> MPIException:
-    """The exception to raise: ``raise error("ERR_TRUNCATE", "...")``; by the name or the value of the code."""
+    """Return the exception to raise, by name or value of the code: ``raise error("ERR_TAG",
+    "...")``."""
     exc = MPIException(ERROR_CLASSES[code][0] if isinstance(code, str) else code)
     exc.detail = detail
     return exc

@@ -1,4 +1,4 @@
-"""Moving values between memory and external32: big-endian, IEEE floating point, fixed sizes (MPI 4.1, 14.5.2).
+"""Conversion between memory and external32: big-endian, IEEE floats, fixed sizes (MPI 4.1, 14.5.2).
 
 All work is on whole arrays with any strides; each value is touched once.
 """
@@ -17,10 +17,10 @@ Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 
 def encode(basic: Basic, form: int, source: Array, target: Array) -> None:
-    """Write values into ``target``, of dtype ``basic.wires[form]``, from ``source``, of dtype ``basic.carrier``.
+    """Write values, of dtype ``basic.carrier``, into ``target``, of dtype ``basic.wires[form]``.
 
     Raises:
-        MPIException: ``ERR_VALUE_TOO_LARGE``, a value does not fit into the octets that the form has for it.
+        MPIException: ``ERR_VALUE_TOO_LARGE``, a value does not fit into the octets of the form.
     """
     how = basic.how[form]
     if how is Wire.SAME or how is Wire.SWAP:
@@ -53,7 +53,7 @@ def swappable(basic: Basic, form: int) -> bool:
 
 
 def swap_in_place(basic: Basic, form: int, values: Array) -> None:
-    """Turn wire octets that lie in the place of the values, which must be :func:`swappable`, into values."""
+    """Convert wire octets in the place of the values, which must be :func:`swappable`."""
     if basic.how[form] is Wire.SWAP and not basic.wires[form].isnative:
         values.byteswap(inplace=True)
 

@@ -12,10 +12,10 @@ __all__ = ["RankSet"]
 
 
 class RankSet:
-    """An immutable group; members are named by their rank in MPI_COMM_WORLD, ranks are positions in it.
+    """An immutable group: members are named by rank in MPI_COMM_WORLD, ranks are positions.
 
-    Methods raise :class:`MPIException`: ``ERR_RANK`` for a rank that is not in the group or comes twice, ``ERR_ARG``
-    for a bad range.
+    Methods raise :class:`MPIException`: ``ERR_RANK`` for a rank outside of the group or a repeated
+    one, ``ERR_ARG`` for a bad range.
     """
 
     def __init__(self, members: Iterable[int]) -> None:
@@ -36,7 +36,7 @@ class RankSet:
         return self._ranks.get(member, UNDEFINED)
 
     def incl(self, ranks: Sequence[int]) -> RankSet:
-        """Those at ``ranks``, in that order."""
+        """Return the members at ``ranks``, in that order."""
         self._check(ranks)
         return RankSet(self.members[rank] for rank in ranks)
 
@@ -47,7 +47,8 @@ class RankSet:
         return RankSet(member for rank, member in enumerate(self.members) if rank not in out)
 
     def range_incl(self, ranges: Sequence[tuple[int, int, int]]) -> RankSet:
-        """Those in ranges of (first, last, stride), in that order; ``last`` is included."""
+        """Return the members in ranges of (first, last, stride), in that order; ``last`` is
+        included."""
         return self.incl(_expand(ranges))
 
     def range_excl(self, ranges: Sequence[tuple[int, int, int]]) -> RankSet:
@@ -59,15 +60,16 @@ class RankSet:
         return RankSet((*self.members, *(m for m in other.members if m not in self._ranks)))
 
     def intersection(self, other: RankSet) -> RankSet:
-        """Those of this group that are in ``other``."""
+        """Return the members of this group that are in ``other``."""
         return RankSet(m for m in self.members if m in other._ranks)
 
     def difference(self, other: RankSet) -> RankSet:
-        """Those of this group that are not in ``other``."""
+        """Return the members of this group that are not in ``other``."""
         return RankSet(m for m in self.members if m not in other._ranks)
 
     def translate(self, ranks: Sequence[int], other: RankSet) -> list[int]:
-        """The ranks in ``other`` of the members at ``ranks``; UNDEFINED where not in it, PROC_NULL stays."""
+        """Return the ranks in ``other`` of the members at ``ranks``: UNDEFINED if absent, PROC_NULL
+        stays."""
         for rank in ranks:
             if rank != PROC_NULL:
                 self._check((rank,))

@@ -1,4 +1,4 @@
-"""numpy, loaded when it is first used: importing it takes as long as all else that a rank does at its start.
+"""numpy, loaded on first use: its import takes as long as all the rest of a proc's start.
 
 ``from impi.semantics.lazynumpy import np`` stands for ``import numpy as np``.
 """

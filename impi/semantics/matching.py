@@ -1,8 +1,8 @@
-"""Which message a receive gets: one context's posted receives and unexpected messages, in MPI's order (MPI 4.1, 3.5).
+"""Matching in one context: posted receives and unexpected messages, in MPI's order (MPI 4.1, 3.5).
 
-Messages of one source are matched in the order in which they arrived, receives in the order in which they were posted;
-a wildcard receive stands in one line with the others. An exact receive costs one dictionary lookup; wildcards cost a
-look at the head of each line that could match.
+Messages of one source match in order of arrival, receives in order of posting; a wildcard receive
+stands in one line with the others. An exact receive costs one dictionary lookup, a wildcard a look
+at the head of each line that could match.
 """
 
 from __future__ import annotations
@@ -28,13 +28,14 @@ _ANY: Final = (ANY_SOURCE, ANY_TAG)
 class Matcher(Generic[P, U]):
     """Posted receives ``P`` and unexpected messages ``U`` of one context.
 
-    Sources and tags of messages are never negative; those of receives may be ``ANY_SOURCE`` and ``ANY_TAG``.
+    Sources and tags of messages are never negative; receives may have ``ANY_SOURCE`` and
+    ``ANY_TAG``.
     """
 
     __slots__ = ("_posted", "_sequence", "_unexpected", "_wild")
 
     def __init__(self) -> None:
-        # A line holds what shares one (source, tag), oldest first, each with its number in the order of all.
+        # A line holds the items of one (source, tag), oldest first, each with its number among all.
         # Empty lines are deleted, so that a program with ever new tags does not grow.
         self._posted: _Lines[P] = {}
         self._unexpected: _Lines[U] = {}
@@ -57,7 +58,8 @@ class Matcher(Generic[P, U]):
         return None
 
     def arrive(self, source: int, tag: int, message: U) -> P | None:
-        """Take the oldest receive that matches, or else keep the message as unexpected and return None."""
+        """Take the oldest receive that matches; without one keep the message as unexpected, return
+        None."""
         posted = self.meet(source, tag)
         if posted is not None:
             return posted
@@ -70,7 +72,7 @@ class Matcher(Generic[P, U]):
         return None
 
     def meet(self, source: int, tag: int) -> P | None:
-        """Take the oldest receive that matches a message that has come just now; None: nothing has changed."""
+        """Take the oldest receive that matches a new message; None: nothing has changed."""
         key = (source, tag)
         if not self._wild:
             line = self._posted.get(key)
@@ -111,7 +113,8 @@ class Matcher(Generic[P, U]):
         return _remove(self._unexpected, message) is not None
 
     def lines(self) -> tuple[Sized, Sized]:
-        """Receives and messages that wait: for who must know at once, any time later, whether there are any."""
+        """Return live views of the waiting receives and messages, to test at any time for
+        emptiness."""
         return self._posted, self._unexpected
 
     def posted(self) -> Iterator[P]:

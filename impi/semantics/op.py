@@ -60,7 +60,7 @@ UFUNCS: Final = {
     "BOR": "bitwise_or",
     "BXOR": "bitwise_xor",
 }
-"""What numpy calls those whose results have the type of what they are of."""
+"""numpy's names of the operations whose results have the operands' type."""
 
 OPS: Final[dict[str, tuple[Callable[[Array, Array], None], frozenset[Kind]]]] = {
     "MAX": (_ufunc(UFUNCS["MAX"]), _ORDERED),
@@ -78,11 +78,11 @@ OPS: Final[dict[str, tuple[Callable[[Array, Array], None], frozenset[Kind]]]] = 
     "REPLACE": (_replace, _ANY),
     "NO_OP": (_nothing, _ANY),
 }
-"""By name: what it does, and the kinds of basic types for which the standard defines it (none: pairs only)."""
+"""By name: the function, and the kinds of basic types that it is defined for (none: pairs only)."""
 
 
 def check(op: str, datatype: TypeMap) -> None:
-    """Raise :class:`MPIException` of class ``ERR_OP`` unless the operation is defined for the type."""
+    """Raise :class:`MPIException` of class ``ERR_OP`` if the type does not have the operation."""
     kinds = OPS[op][1]
     if not datatype.name:
         raise error("ERR_OP", f"MPI_{op} is defined for predefined datatypes only: use an operation of your own")

@@ -1,4 +1,4 @@
-"""How this machine keeps values in memory, as far as machines differ: what clients compare before they send them so."""
+"""The form of values in this machine's memory: clients compare it to send unconverted data."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _ONES: Final = {
     64: bytes.fromhex("0000000000000080ff3f"),
     113: bytes(14) + bytes.fromhex("ff3f"),
 }
-"""A long double of 1 with its least octet first, by the bits of its significand; what follows is padding."""
+"""A long double of 1, least octet first, by the bits of its significand; the rest is padding."""
 
 
 def own() -> bytes:
-    """Four octets: byte order (1 little, 2 big), octets of long, octets of long double, bits of its significand.
+    """Four octets: byte order (1 little, 2 big), octets of long and long double, significand bits.
 
-    Everything else that a message can consist of has one size and one form on all machines. Empty where the form of
-    long double is none that we know.
+    All else in a message has one size and form on all machines. Empty if the form of long double is
+    unknown.
     """
     one = bytes(c_longdouble(1.0))
     if sys.byteorder == "big":

@@ -1,4 +1,4 @@
-"""Process topologies (MPI 4.1, chapter 8): who is whose neighbour. No reordering: ranks stay what they were."""
+"""Process topologies (MPI 4.1, chapter 8): grids and neighbours. No reordering: ranks stay."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Cart:
         return where[::-1]
 
     def rank(self, coords: Sequence[int]) -> int:
-        """Who is at ``coords``, which wrap around in periodic dimensions.
+        """Return the rank at ``coords``, which wrap around in periodic dimensions.
 
         Raises:
             Exception: ERR_ARG, outside of the grid.
@@ -49,7 +49,7 @@ class Cart:
         return rank
 
     def shift(self, rank: int, direction: int, displacement: int) -> tuple[int, int]:
-        """Source and destination of ``rank`` for a shift along a dimension; PROC_NULL beyond the rim.
+        """Return source and destination of a shift along a dimension; PROC_NULL beyond the rim.
 
         Raises:
             Exception: ERR_DIMS, there is no such dimension.
@@ -63,7 +63,8 @@ class Cart:
         return [other for direction in range(len(self.dims)) for other in self.shift(rank, direction, 1)]
 
     def part(self, rank: int, remain: Sequence[bool]) -> tuple[Cart, int, int]:
-        """The grid of the dimensions that remain, the number of the one that ``rank`` is in, and its rank there."""
+        """Return the grid of the remaining dimensions, the number of ``rank``'s grid, and its rank
+        there."""
         kept = [i for i, keep in enumerate(remain) if keep]
         rest = [i for i, keep in enumerate(remain) if not keep]
         where = self.coords(rank)
@@ -94,7 +95,7 @@ class Graph:
         return len(self.index)
 
     def neighbors(self, rank: int) -> list[int]:
-        """Those of ``rank``. Raises Exception: ERR_RANK, it is no node."""
+        """Return the neighbours of ``rank``. Raises Exception: ERR_RANK, it is no node."""
         if not 0 <= rank < self.size:
             raise error("ERR_RANK", f"rank {rank} is not in a graph of {self.size}")
         return list(self.edges[self.index[rank - 1] if rank else 0 : self.index[rank]])
@@ -102,12 +103,12 @@ class Graph:
 
 @record
 class DistGraph:
-    """What one process knows of a graph: its own edges."""
+    """A process's own edges of a graph."""
 
     sources: tuple[int, ...]
     destinations: tuple[int, ...]
     weights: tuple[tuple[int, ...], tuple[int, ...]] | None
-    """Of the incoming and of the outgoing ones; None if the graph has no weights."""
+    """Weights of the incoming and of the outgoing edges; None if the graph has none."""
 
 
 Topology: TypeAlias = Cart | Graph | DistGraph

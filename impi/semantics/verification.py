@@ -1,8 +1,9 @@
-"""What the calls of one collective operation must agree on, told from descriptions of all of them.
+"""The rules of agreement among the calls of one collective operation, checked on descriptions.
 
-After J. L. Traeff and J. Worringen, "Verifying Collective MPI Calls" (EuroPVM/MPI 2004): the checks are those of its
-Appendix A, the sentences have the form of its examples. As equality is transitive, every call is held against that of
-rank 0, and sizes against what the other end expects. Sizes are octets of external32: the same under every client.
+The checks are from Appendix A of J. L. Traeff and J. Worringen, "Verifying Collective MPI Calls"
+(EuroPVM/MPI 2004), the sentences from its examples. Equality is transitive, so every call is
+compared with that of rank 0, and sizes with the other end's expectation. Sizes are octets of
+external32, the same under every client.
 """
 
 from __future__ import annotations
@@ -39,10 +40,11 @@ _SPECIAL_ROOTS: Final = {ROOT: "MPI_ROOT", PROC_NULL: "MPI_PROC_NULL"}
 
 @record(kw_only=True)
 class Call:
-    """One process's call. What an operation does not have keeps its default, and is not looked at."""
+    """One process's call. Arguments that an operation lacks keep their default and are not
+    compared."""
 
     function: str
-    """As MPI spells it, ``MPI_Bcast`` or ``MPI_Ibcast``; with a suffix ``[object]`` where it is one of pickles."""
+    """The MPI name, ``MPI_Bcast`` or ``MPI_Ibcast``; with suffix ``[object]`` for pickles."""
     rank: int
     """The caller's, in its own group."""
     group: int | None = None
@@ -56,26 +58,26 @@ class Call:
     recv: Sequence[int] = ()
     """Octets from each sender; one number if all send as much."""
     members: Sequence[int] | None = None
-    """Of a group argument, as ranks of the communicator; any other number is no member of that."""
+    """Members of a group argument, by rank in the communicator; other numbers are outside."""
     values: Mapping[str, Any] = fresh(default_factory=dict)
     """Further arguments that all must give alike, by the name that a sentence gives them."""
     where: str = ""
     """File and line of the program; only for :func:`explain`."""
     fault: str = ""
-    """Why the caller cannot take part, whatever the others call."""
+    """The reason why the caller cannot take part, whatever the others call."""
 
 
 @record
 class Violation:
-    """One call that does not fit the others."""
+    """A call that does not fit the others."""
 
     function: str
     rank: int | None
-    """Who called, in its own group; None if a whole group is at fault."""
+    """The caller's rank in its own group; None if a whole group is at fault."""
     group: int | None
     text: str
     rule: str
-    """What must hold."""
+    """The rule that is broken."""
     error: str
     """The name of the error class."""
 
@@ -102,7 +104,7 @@ def check(calls: _Calls) -> list[Violation]:
         Of the first rule that is broken, the first violation of each call; empty if all is well.
     """
     rules = _RULES.get(_blocking_form(calls[0].function), (_values_agree,))
-    # What is wrong with one call may follow from a wrong root, but nothing else can be compared with such a call.
+    # A wrong root may cause other faults of a call, but nothing else compares with such a call.
     first = [rule for rule in rules if rule is _root_agrees]
     for rule in (_calls_agree, *first, _is_right, *rules):
         found: dict[tuple[int | None, int | None], Violation] = {}
@@ -114,14 +116,15 @@ def check(calls: _Calls) -> list[Violation]:
 
 
 def _blocking_form(function: str) -> str:
-    """What ``MPI_Ibcast``, ``MPI_Bcast_init`` and ``MPI_Bcast[object]`` have their rules from."""
+    """Return the name that holds the rules of ``MPI_Ibcast``, ``MPI_Bcast_init``,
+    ``MPI_Bcast[object]``."""
     name = function.removesuffix("[object]").removesuffix("_init")
     blocking = f"MPI_{name.removeprefix('MPI_I').capitalize()}"
     return blocking if blocking in _RULES else name
 
 
 def explain(calls: _Calls) -> list[str]:
-    """One line for each call, with its arguments."""
+    """Return one line for each call, with its arguments."""
     return [_line(call) for call in calls]
 
 
@@ -143,7 +146,7 @@ def _sizes(sizes: Sequence[int]) -> str:
     return f"{sizes[0] if len(sizes) == 1 else list(sizes)} octets"
 
 
-# ---- rules ---------------------------------------------------------------------------------------------
+# ---- rules
 
 
 def _violation(call: Call, text: str, rule: str, error: str) -> Violation:
@@ -156,7 +159,7 @@ def _first(calls: _Calls, call: Call) -> Call:
 
 
 def _others(calls: _Calls, call: Call) -> _Calls:
-    """Those at the other end of what ``call`` sends and receives, by their rank."""
+    """Return the calls at the other end of what ``call`` sends and receives, by their rank."""
     return calls if call.group is None else [other for other in calls if other.group != call.group]
 
 
@@ -185,7 +188,8 @@ def _root_agrees(calls: _Calls) -> Iterator[Violation]:
 
 
 def _roots_of_groups(calls: _Calls) -> Iterator[Violation]:
-    """One group names a rank of the other: that one gives MPI_ROOT, those beside it MPI_PROC_NULL (MPI 4.1, 6.2.3)."""
+    """The root gives MPI_ROOT, the others in its group MPI_PROC_NULL, the other group its rank
+    (6.2.3)."""
     leads = [call for call in calls if call.rank == 0]
     leaf = next((call for call in leads if call.root not in _SPECIAL_ROOTS), leads[0])
     for call in calls:
@@ -223,7 +227,7 @@ def _in_place_agrees(calls: _Calls) -> Iterator[Violation]:
 
 
 def _op_agrees(calls: _Calls) -> Iterator[Violation]:
-    giving = [call for call in calls if call.op]  # who is beside the root of another group gives none
+    giving = [call for call in calls if call.op]  # the others in the root's group give none
     for call in giving:
         first = giving[0]
         if call.op != first.op:
@@ -235,7 +239,7 @@ def _op_agrees(calls: _Calls) -> Iterator[Violation]:
 
 
 def _group_agrees(calls: _Calls) -> Iterator[Violation]:
-    # Since MPI 2.2 there may be several groups, if they have no member in common: so it is the members that must agree.
+    # Since MPI 2.2 there may be several disjoint groups: so the members of each must agree.
     for call in calls:
         for member in call.members or ():
             other = next((other for other in calls if other.group == call.group and other.rank == member), call)
@@ -330,7 +334,7 @@ def _amounts_agree(calls: _Calls) -> Iterator[Violation]:
 
 
 def _parts_agree(*, vector: bool) -> _Rule:
-    """All of one group name the same parts; between two groups, what one scatters is what the other has reduced."""
+    """All of one group name the same parts; of two groups, one scatters what the other reduced."""
 
     def rule(calls: _Calls) -> Iterator[Violation]:
         for call in calls:

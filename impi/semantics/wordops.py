@@ -1,4 +1,4 @@
-"""The reductions of :mod:`.op` on a few integers or doubles without numpy, which a short program never loads otherwise.
+"""The reductions of :mod:`.op` on few integers or doubles, without numpy, which loads slowly.
 
 Values are memoryviews of native numbers, so that parts of them are aliases, as of arrays.
 """
@@ -41,11 +41,12 @@ OPS: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "LXOR": lambda a, b: int(bool(a) is not bool(b)),
     "BXOR": operator.xor,
 }
-"""By name, of two numbers; which of them are defined for a type, :func:`impi.semantics.op.check` says."""
+"""Functions of two numbers by name; :func:`impi.semantics.op.check` says where they are defined."""
 
 
 def code_of(datatype: TypeMap) -> str:
-    """What :mod:`array` calls the elements of a predefined type; empty: it has none such, or not with these rules."""
+    """Return :mod:`array`'s code for a predefined type; empty if it has none or differs in its
+    rules."""
     return _CODES.get(datatype.runs[0].basic.code, "") if datatype.name and len(datatype.runs) == 1 else ""
 
 
@@ -56,12 +57,12 @@ def worth(count: int) -> bool:
 
 def numbers(octets: memoryview | bytearray, code: str) -> memoryview:
     """The elements that lie there, as a value."""
-    view = memoryview(octets).cast("B") if len(octets) else memoryview(bytearray())  # nothing cannot be cast
+    view = memoryview(octets).cast("B") if len(octets) else memoryview(bytearray())  # an empty view cannot be cast
     return view.cast(code)  # type: ignore[call-overload, no-any-return]
 
 
 def copied(value: memoryview) -> memoryview:
-    """Another one of the same numbers."""
+    """Return a copy of the numbers."""
     return numbers(bytearray(value), value.format)
 
 
@@ -71,7 +72,8 @@ def join(values: Sequence[memoryview]) -> memoryview:
 
 
 def combine(op: str, code: str) -> Callable[[memoryview, memoryview], memoryview]:
-    """``combine(invec, inoutvec)``: as :func:`impi.semantics.op.apply`, and returns ``inoutvec``."""
+    """Return ``combine(invec, inoutvec)``, :func:`impi.semantics.op.apply` that returns
+    ``inoutvec``."""
     function = OPS[op]
     width = array(code).itemsize
     low = 0 if code.isupper() else -(1 << (8 * width - 1))

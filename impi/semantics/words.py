@@ -1,6 +1,6 @@
-"""Turning round the octets of numbers that lie one after the other, without numpy.
+"""Reversal of the octets of consecutive numbers, without numpy.
 
-Short messages are quicker this way than as arrays of numpy, and a program that has no use for numpy never loads it.
+Short messages are faster this way than as numpy arrays, and many programs never load numpy.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ def turned(data: bytes | bytearray | memoryview, width: int) -> memoryview:
     words = array(_CODES[width])
     words.frombytes(data)
     words.byteswap()
-    return memoryview(words).cast("B") if words else memoryview(bytearray())  # nothing cannot be cast
+    return memoryview(words).cast("B") if words else memoryview(bytearray())  # an empty view cannot be cast
 
 
 def turn(source: bytes | bytearray | memoryview, target: memoryview, width: int) -> None:
-    """The same into ``target``, which has as many octets; it may be where ``source`` is."""
+    """Reverse ``source`` into ``target``, which has as many octets; both may be the same memory."""
     view = memoryview(source)
     for begin in range(0, view.nbytes, _CHUNK):
         target[begin : begin + _CHUNK] = turned(view[begin : begin + _CHUNK], width)

@@ -1,4 +1,4 @@
-"""Chapter 3 as a state machine: messages between processes of different clients, in packets over channels."""
+"""Chapter 3 as a state machine: messages between procs of different clients, as packets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One channel: what goes out over it and in which order, and where the two sides are in finalization."""
+"""One channel: its output in order, and the state of finalization at both ends."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _MOST_VIEWS: Final = 64
 """Views of one writing system call; every kernel takes more."""
 
 _ENOUGH: Final = 1 << 20
-"""Octets in flight that keep TCP busy; beyond that packets stay where order and fate can still change."""
+"""Octets in flight that keep TCP busy; later packets stay where order and fate can still change."""
 
 _FINI: Final = pack_header(Header(int(PacketType.FINI)))
 
 
 def host_name(host: Host) -> str:
-    """How messages name a host: ``host 3 of client 1 (10.0.0.2 port 4711)``."""
+    """Return the name of a host in messages: ``host 3 of client 1 (10.0.0.2 port 4711)``."""
     return f"host {host.index} of client {host.client} ({addresses.to_text(host.ipv6)} port {host.port})"
 
 
@@ -56,7 +56,7 @@ class Channel:
         self.paths = tuple(paths)
         self.reader = Reader()
         self.work = 0
-        """What is queued and has not been handed to TCP: acknowledgements, messages, continuations."""
+        """Items queued and not yet handed to TCP: acknowledgements, messages, continuations."""
         self.finishing = False
         self.fini_sent = False
         self.fini_received = False
@@ -89,7 +89,7 @@ class Channel:
         return bool(self._flights or self._urgent or self._ready) or self._fini_due()
 
     def requeue(self, octets: bytes, *, begun: bool) -> None:
-        """Queue what TCP did not take of a packet that went past the queues; ``begun``: it took the beginning."""
+        """Queue the rest of a packet that bypassed the queues; ``begun``: TCP took the start."""
         flight = Flight.of_header(octets)
         flight.begun = begun
         self.work += 1

@@ -1,14 +1,14 @@
 """Throttling of one ordered pair of processes (IMPI 3.6): counting only, no packets, no queues.
 
-The source counts what it sends and stops at *hiwater*; the destination answers every *ackmark*
-packets by a PROTOACK, which takes that many off the source's count:
+The source counts the packets that it sends and stops at *hiwater*. The destination answers every
+*ackmark* packets with a PROTOACK, which takes that many off the source's count.
 
-1. every packet counts except PROTOACK and FINI (3.6, 3.8), so acknowledgements of messages do too;
-2. the destination counts on arrival, matched or not, else unexpected messages would end all movement;
-3. because ackmark <= hiwater, a source that has reached hiwater is always owed a PROTOACK;
-4. so a source that goes on beyond hiwater cannot be told from one whose PROTOACK is on its way, except as long as
-   PROTOACKs for it have not even been given to TCP. Then it is an error: a source that does not wait, and does not read
-   either, would have them pile up without end.
+1. Every packet counts except PROTOACK and FINI (3.6, 3.8), so acknowledgements of messages count.
+2. The destination counts on arrival, matched or not; else unexpected messages would block all.
+3. Because ackmark <= hiwater, a source that has reached hiwater is always owed a PROTOACK.
+4. A source beyond hiwater usually looks like one whose PROTOACK is on its way. Only while PROTOACKs
+   for it have not even been given to TCP is it an error: such a source neither waits nor reads, and
+   its PROTOACKs would pile up without end.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class AckCounter:
 
     Args:
         ackmark: packets that one PROTOACK stands for.
-        hiwater: most packets that the source may send unacknowledged; ``1 <= ackmark <= hiwater`` (IMPI 3.9).
+        hiwater: most unacknowledged packets of the source; ``1 <= ackmark <= hiwater`` (IMPI 3.9).
 
     Raises:
         LocalProtocolError: the values break 3.9.
@@ -87,7 +87,7 @@ class AckCounter:
         self.unacknowledged = 0
         """Packets received since the last PROTOACK; 0 to ackmark - 1."""
         self.held = 0
-        """PROTOACKs that are due and have not been given to TCP; kept by who queues and writes them."""
+        """PROTOACKs that are due and not yet given to TCP; maintained by the channel."""
 
     def received(self) -> bool:
         """Count one packet; whether a PROTOACK is due for it and those before it.

@@ -1,4 +1,18 @@
-"""What arrives: each packet is checked against the clause it must obey, counted, and carried out."""
+"""The receiving side: each packet is checked against its clause, counted, and carried out.
+
+:class:`~.machine.Transfer` calls this module after each read. :meth:`Inbound.parse` takes headers
+from the channel's :class:`~.reader.Reader`, checks them and dispatches on pk_type. DATA and
+DATASYNC make an :class:`~.message.Incoming`, whose user data the reader puts where it belongs;
+acknowledgements and cancellations change the :class:`~.path.Path` of the pair of processes. The
+caller gets the events :class:`~.message.Arrived` and :class:`~.message.Cancelled`.
+:meth:`Inbound.short_reader` is the fast path: it delivers short messages to posted receives without
+objects or events, and leaves every other packet, faulty ones included, to ``parse``.
+
+Invariants: a packet is counted once, when its user data is complete; PROTOACK and FINI never are
+(3.6). ``newest`` holds unmatched messages, which CANCEL can reach; ``_receiving`` holds accepted
+long messages by drqid until their last packet. A fault raises PeerError with the octets of the
+header.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +30,10 @@ __all__ = ["Acknowledge", "Deliver", "Event", "Inbound"]
 
 Event = Arrived | Cancelled
 Deliver = Callable[[int, int, int, int, memoryview], bool]
-"""Takes a whole short message to the receive that waits for it: source (its rank in MPI_COMM_WORLD), cid, tag, count,
-octets, which are good until it returns. False: nobody waits, and nothing was done.
+"""Give a whole short message to the receive that waits for it.
+
+Arguments: source (rank in MPI_COMM_WORLD), cid, tag, count, octets (valid during the call). False:
+no receive waits, and nothing was done.
 """
 
 Acknowledge = Callable[[int, bytes], None]
@@ -75,7 +91,8 @@ class Inbound:
         }
 
     def handle(self, incoming: Incoming) -> int:
-        """The drqid by which packets that follow the first name an accepted message; 0 if none follow."""
+        """Return the drqid for the packets that follow an accepted message's first; 0 if none
+        follow."""
         if incoming.nbytes == incoming.first:
             return 0
         self._drqid += 1
@@ -101,9 +118,9 @@ class Inbound:
                 events.append(event)
 
     def short_reader(self, channel: Channel, deliver: Deliver, acknowledge: Acknowledge) -> Callable[[int], bool]:
-        """Return ``read(nbytes) -> bool``, which consumes short messages for posted receives, and PROTOACKs.
+        """Return ``read(nbytes) -> bool``, which consumes PROTOACKs and short expected messages.
 
-        ``nbytes`` octets were read on ``channel``. False: other packets are left, or packets with a fault, for
+        ``nbytes`` octets were read on ``channel``. False: other or faulty packets are left for
         :meth:`parse`, or something is to be written.
         """
         reader, host = channel.reader, channel.host.index
@@ -153,7 +170,7 @@ class Inbound:
         """Count a short message for which a PROTOACK is due."""
         reader, counter = channel.reader, path.counter
         if reader.start < reader.end or counter.held or channel.work:
-            # A peer that has sent more already may be beyond hiwater: the queues know what was given to TCP.
+            # A peer that sent more may be beyond hiwater: the queues know what TCP has taken.
             reader.raw = header.tobytes()
             self._count(channel, path)
         else:
@@ -195,7 +212,7 @@ class Inbound:
         return path
 
     def _count(self, channel: Channel, path: Path) -> None:
-        # 3.6: on arrival, matched or not; and the answer waits for nothing, least of all for credit.
+        # 3.6: count on arrival, matched or not; the answer needs no credit and waits for nothing.
         try:
             due = path.counter.received()
         except PeerError as error:
@@ -250,7 +267,7 @@ class Inbound:
         channel.reader.expect(incoming, header.pk_len)
         if self.destroys:
             return None
-        # 3.7.4: an older one with this id is no longer attached to a request, so no CANCEL can mean it.
+        # 3.7.4: an older one with this id is attached to no request, so no CANCEL can mean it.
         path.newest[header.srqid] = incoming
         return Arrived(incoming)
 
@@ -302,7 +319,7 @@ class Inbound:
         message.settle()
 
     def _on_cancel(self, channel: Channel, path: Path, header: Header) -> Event | None:
-        # 3.7.4: always answered, and a message that was matched, or destroyed, can no longer be taken back.
+        # 3.7.4: always answered; a matched or destroyed message can no longer be taken back.
         incoming = path.newest.pop(header.srqid, None)
         answer = PacketType.CANCELNO if incoming is None else PacketType.CANCELYES
         path.acks.append(path.bare(answer, header.srqid))
@@ -340,7 +357,7 @@ class Inbound:
         return PeerError(sentence, clause=clause, peer=self._culprit(channel), octets=channel.reader.raw)
 
     def _culprit(self, channel: Channel) -> str:
-        """Who sent the last packet, in the user's words: our own agent only carries what others have sent."""
+        """Return the name of the last packet's sender; our agent only carries packets of others."""
         if channel.host.client == self._me.client:
             header = unpack_header(channel.reader.raw)
             rank = self._ranks.get((header.src_ipv6, header.src_pid))

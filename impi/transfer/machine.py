@@ -1,4 +1,19 @@
-"""Chapter 3 for one process: messages to packets and back, with credit, cancellation and finalization. No I/O."""
+"""Chapter 3 for one process: messages to packets and back, without I/O.
+
+A message goes down from :meth:`Transfer.send` as an :class:`~.message.Outgoing` into the lanes of a
+:class:`~.path.Path`, one for each remote process. The :class:`~.channel.Channel` of the remote host
+takes packets from its paths in turn, as credit (:mod:`.credit`) allows, and offers them as views to
+:meth:`Transfer.data_to_send`. Octets come up through :meth:`Transfer.get_buffer` and
+:meth:`Transfer.received` into the channel's :class:`~.reader.Reader`; :class:`~.inbound.Inbound`
+makes events of them. :meth:`Transfer.accept` names the place of a matched message's octets.
+
+Short messages may bypass the queues: ``short_sender`` builds the packet for an immediate write, and
+``short_reader`` delivers to posted receives. Both do nothing unless the queues would act at once.
+
+Invariants: ``busy`` holds exactly the hosts with something queued; a message longer than maxdatalen
+waits for its SYNCACK; no message follows FINI. :mod:`impi.engine.channels` drives the machine with
+sockets, :mod:`impi.simulate` in virtual time.
+"""
 
 from __future__ import annotations
 
@@ -27,15 +42,16 @@ _pack_srqid: Final = Struct(">Q").pack_into
 class Transfer:
     """The transfer machine of the process ``rank`` of ``job``.
 
-    Channels are named by the global index of the remote host; there is one for each host of every other client. With
-    ``agent`` our own host is a process of its own that routes packets: the only channel is the one with it, named by
-    its index, and FINI on it says that this process, or everybody else, is done.
-    Three sources drive it: the caller's messages (:meth:`send`, :meth:`accept`, :meth:`cancel`, :meth:`finish`),
-    octets that were read (:meth:`get_buffer`, then :meth:`received`, or :meth:`eof`), and octets that were
-    written (:meth:`data_to_send`, then :meth:`sent`). After any of them :meth:`wants_write` may have changed.
+    A channel has the global index of its remote host; every host of the other clients has one. With
+    ``agent`` the only channel leads to our own host, a separate process that routes packets. FINI
+    on it says that this process, or everybody else, is done.
 
-    Every method raises LocalProtocolError for what the protocol or this contract forbids *us*. After any other
-    error the job cannot go on.
+    The caller's messages drive the machine: :meth:`send`, :meth:`accept`, :meth:`cancel`,
+    :meth:`finish`. So do octets read (:meth:`get_buffer`, then :meth:`received` or :meth:`eof`) and
+    octets written (:meth:`data_to_send`, then :meth:`sent`). Each may change :meth:`wants_write`.
+
+    Every method raises LocalProtocolError for what the protocol or this contract forbids *us*.
+    After any other error the job cannot go on.
     """
 
     def __init__(self, job: Job, rank: int, *, agent: bool = False) -> None:
@@ -48,7 +64,7 @@ class Transfer:
         self._paths: dict[int, Path] = {}
         self._channels: dict[int, Channel] = {}
         self.busy: set[int] = set()
-        """Hosts for which something is queued, be it held back for credit; read only."""
+        """Hosts for which something is queued, even if held back for credit; read only."""
         remote = [host for host in job.hosts if host.client != self._me.client]
         if agent:
             own = job.hosts[self._me.host]
@@ -86,14 +102,14 @@ class Transfer:
         synchronous: bool = False,
         count: int = 0,
     ) -> Outgoing:
-        """Queue a message for rank ``dest`` in MPI_COMM_WORLD, a process of another client (IMPI 3.7).
+        """Queue a message for rank ``dest`` in MPI_COMM_WORLD, a proc of another client (IMPI 3.7).
 
         Args:
             dest: rank in MPI_COMM_WORLD.
             cid: context id of the communicator.
             tag: 0 to the job's tag_ub.
             lsrank: our rank in the communicator.
-            views: the user data, C-contiguous views of octets (format ``B``); untouched until ``done``.
+            views: the user data, C-contiguous views (format ``B``); untouched until ``done``.
             synchronous: done only when it has been matched.
             count: elements in it, for the receiver's checks.
         """
@@ -113,18 +129,19 @@ class Transfer:
             count=count,
             srqid=self._srqid,
         )
-        # 3.7.2: whatever its mode, a message that does not fit in one packet waits for a SYNCACK.
+        # 3.7.2: in any mode, a message that does not fit in one packet waits for a SYNCACK.
         message.synchronous = synchronous or message.nbytes > self._job.maxdatalen
         path.firsts.append(message)
         self._queued(path)
         return message
 
     def short_sender(self, dest: int, cid: int, lsrank: int) -> ShortSender:
-        """Return ``make(tag, octets, count) -> packet | None`` for short messages to ``dest``, past the queues.
+        """Return ``make(tag, octets, count) -> packet | None`` for short messages, past the queues.
 
-        The packet is that of :meth:`send`, good until the next call; its octets (format ``B``) are copied, so the
-        message is over for its sender. None: nothing was done, for the message is too long, or there is no credit, or
-        something is queued. What TCP does not take of the packet goes to :meth:`requeue`.
+        The packet equals that of :meth:`send` and is valid until the next call. Its octets (format
+        ``B``) are copied, so the send is complete. None: nothing was done, because the message is
+        too long, credit is missing or something is queued. :meth:`requeue` takes octets that TCP
+        does not.
         """
         path = self._path(dest)
         channel, window, tag_ub, most = self._channels[path.host], path.window, self._job.tag_ub, path.short_max
@@ -155,19 +172,19 @@ class Transfer:
         return make
 
     def requeue(self, dest: int, packet: memoryview | bytes, nbytes: int) -> None:
-        """TCP took only ``nbytes`` octets of the packet that :meth:`short_sender` has just made, or of a PROTOACK."""
+        """Queue the rest of a short packet or PROTOACK of which TCP took only ``nbytes`` octets."""
         host = self._paths[dest].host
         self._channels[host].requeue(bytes(packet[nbytes:]), begun=nbytes > 0)
         self.busy.add(host)
 
     def accept(self, incoming: Incoming, view: memoryview | Sequence[memoryview] | None) -> None:
-        """``incoming`` was matched: its octets go to ``view``, and the sender is told where it waits for that.
+        """Give the matched message ``incoming`` its place; send SYNCACK if the sender waits for it.
 
         Args:
             incoming: from an :class:`Arrived` event, not accepted or cancelled before.
-            view: writable octets (format ``B``), at least ``incoming.nbytes``; the machine's until ``done``. Or
-                several such views, of exactly that many together, in the order of the message. None drops the octets
-                as they come, so that a message that is too long for its receive costs no memory.
+            view: writable octets (format ``B``), at least ``incoming.nbytes``; the machine's until
+                ``done``. Or a sequence of such views, exactly that many octets together, in message
+                order. None drops the octets on arrival: too long a message costs no memory.
         """
         if incoming.accepted or incoming.cancelled:
             raise LocalProtocolError(f"a message was accepted after it had been accepted or cancelled: {incoming}")
@@ -192,9 +209,9 @@ class Transfer:
         incoming.settle()
 
     def cancel(self, message: Outgoing) -> None:
-        """Ask for ``message`` to be taken back; ``message.cancelled`` says whether it was, once ``done`` (IMPI 3.7.4).
+        """Ask to take back ``message``; once ``done``, ``cancelled`` is the answer (IMPI 3.7.4).
 
-        The caller does not ask for a message whose request has been completed by MPI.
+        The caller does not ask for a message whose request MPI has completed.
         """
         path = self._path(message.dest)
         if message.asked or message.cancelled is not None:
@@ -216,9 +233,9 @@ class Transfer:
         message.settle()
 
     def finish(self) -> None:
-        """Send FINI on every channel, behind what is queued; messages that come from here on are destroyed.
+        """Send FINI on every channel, behind the queues; messages that arrive later are destroyed.
 
-        The caller has seen every message ``done``, or lets go of those nobody has matched (IMPI 3.8).
+        The caller has seen every message ``done``, or lets go of unmatched ones (IMPI 3.8).
         """
         self._finishing = True
         self._inbound.destroys = True
@@ -243,7 +260,8 @@ class Transfer:
         return self._channel(host).writable
 
     def data_to_send(self, host: int) -> list[memoryview]:
-        """The next octets for ``host``: at most 64 views, not joined. Then call :meth:`sent`, with 0 if none went."""
+        """Return the next octets for ``host``, at most 64 views. Then call :meth:`sent`, maybe with
+        0."""
         return self._channel(host).views()
 
     def sent(self, host: int, nbytes: int) -> None:
@@ -257,9 +275,10 @@ class Transfer:
     # Reading
 
     def get_buffer(self, host: int) -> memoryview:
-        """Where the next octets from ``host`` are to be read to (``recv_into``); at least one octet.
+        """Return the memory for the next octets from ``host`` (``recv_into``), at least one octet.
 
-        Good until the next call for this host; then call :meth:`received` or :meth:`eof`, or read again later.
+        Valid until the next call for this host. Then call :meth:`received` or :meth:`eof`, or
+        retry.
         """
         room = self._channel(host).reader.buffer()
         assert isinstance(room, memoryview)  # one place was asked for
@@ -273,10 +292,11 @@ class Transfer:
         return partial(self._channel(host).reader.buffer, True)
 
     def received(self, host: int, nbytes: int) -> list[Event]:
-        """``nbytes`` (at least one) octets were read into :meth:`get_buffer`.
+        """Process ``nbytes`` (at least one) octets that were read into :meth:`get_buffer`.
 
         Returns:
-            what it means, in order. Messages accepted before the next :meth:`get_buffer` are copied once or never.
+            the events in order. Messages accepted before the next :meth:`get_buffer` are copied at
+            most once.
 
         Raises:
             PeerError: the host broke the protocol.
@@ -285,20 +305,20 @@ class Transfer:
         return self.parse(host)
 
     def note(self, host: int, nbytes: int) -> bool:
-        """Note what was read, for :meth:`parse`; False, as a function of :meth:`short_reader` that consumes nothing."""
+        """Note what was read, for :meth:`parse`. Return False, like a reader that consumes none."""
         self._channel(host).reader.received(nbytes)
         return False
 
     def short_reader(self, host: int, deliver: Deliver, acknowledge: Acknowledge) -> Callable[[int], bool]:
-        """Return ``read(nbytes) -> bool``, which does :meth:`received` for short messages that ``deliver`` accepts.
+        """Return ``read(nbytes) -> bool``: :meth:`received` for messages that ``deliver`` takes.
 
-        No object is made of these, and no event. PROTOACKs that are due go by ``acknowledge``, where nothing else is to
-        be written; what TCP does not take of one goes to :meth:`requeue`. False: call :meth:`parse`.
+        No object and no event is made of them. PROTOACKs that are due go by ``acknowledge`` if
+        nothing else is queued; :meth:`requeue` takes the rest of one. False: call :meth:`parse`.
         """
         return self._inbound.short_reader(self._channel(host), deliver, acknowledge)
 
     def parse(self, host: int) -> list[Event]:
-        """Return what :meth:`received` would of the octets that a function of :meth:`short_reader` has left."""
+        """Return the events of the octets that a function of :meth:`short_reader` has left."""
         channel = self._channel(host)
         events = self._inbound.parse(channel)
         self._refresh(channel)

@@ -1,4 +1,4 @@
-"""The two ends of a message, as the caller of :class:`impi.transfer.Transfer` holds them, and the events about them."""
+"""The two ends of a message as the caller of :class:`impi.transfer.Transfer` sees them; events."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NOWHERE: Final = memoryview(bytearray(64 * 1024))
 
 
 class Outgoing:
-    """A message being sent. The caller reads ``done``, ``handed`` and ``cancelled``; the rest is the machine's."""
+    """A message being sent. The caller may read ``done``, ``handed`` and ``cancelled``."""
 
     __slots__ = (
         "_at",
@@ -57,7 +57,7 @@ class Outgoing:
         self.tag = tag
         self.lsrank = lsrank
         self.synchronous = synchronous
-        """Whether a SYNCACK ends it: sent in synchronous mode, or longer than one packet (IMPI 3.7)."""
+        """Whether a SYNCACK ends it: synchronous mode, or longer than one packet (IMPI 3.7)."""
         self.count = count
         self.srqid = srqid
         self.nbytes = 0
@@ -66,15 +66,15 @@ class Outgoing:
                 raise LocalProtocolError(f"user data is given as octets, not as items of format {view.format!r}")
             self.nbytes += view.nbytes
         self.done = False
-        """The buffer may be used again, a SYNCACK that was due has come, no answer to a cancellation is due."""
+        """The buffer may be reused; no SYNCACK and no answer to a cancellation is outstanding."""
         self.handed = False
         """Every octet has been given to TCP."""
         self.cancelled: bool | None = None
         """Result of a cancellation; None while there is none."""
         self.started = False
-        """Its first packet is on its way: no longer ours alone to cancel (IMPI 3.7.4)."""
+        """The first packet is on its way: from now on cancelling needs the peer (IMPI 3.7.4)."""
         self.acknowledged = False
-        """Its SYNCACK has come."""
+        """The SYNCACK has come."""
         self.asked = False
         """A CANCEL is queued or sent, and not answered."""
         self.drqid = 0
@@ -92,7 +92,7 @@ class Outgoing:
             self._views = ()  # the caller's buffers may be resized or closed from here on
 
     def take(self, nbytes: int) -> list[memoryview]:
-        """The next ``nbytes`` octets of user data, in pieces of the caller's views; never copied."""
+        """Return the next ``nbytes`` octets as pieces of the caller's views; never copied."""
         self.taken += nbytes
         found: list[memoryview] = []
         while nbytes > 0:
@@ -166,9 +166,9 @@ class Incoming:
         self.synchronous = synchronous
         """A SYNCACK is due when it is matched (IMPI 3.7.1, 3.7.2)."""
         self.available = False
-        """Its first packet has been read completely: from here on a probe may see it (IMPI 3.7.3)."""
+        """The first packet has been read completely: a probe may see the message (IMPI 3.7.3)."""
         self.accepted = False
-        """It was matched, and its octets have a place to go."""
+        """The message was matched, and its octets have a place."""
         self.done = False
         """Accepted, and all octets are in the accepted view."""
         self.cancelled = False
@@ -178,12 +178,12 @@ class Incoming:
         self.view: memoryview | None = None
         """Where the octets go, once accepted; None for nowhere, or for :attr:`scatter`."""
         self.scatter: Scatter | None = None
-        """The same where they go to several places."""
+        """The place, if it consists of several."""
         self.stash: memoryview | None = None
         """The octets arrived before it was accepted."""
 
     def take_place(self, place: memoryview | Scatter | None) -> None:
-        """Accept: what has arrived moves to ``place``, and the rest goes there directly; without one it is dropped."""
+        """Accept: octets already here move to ``place``, later ones go there; None drops them."""
         if isinstance(place, Scatter):
             self.scatter = place
         else:
@@ -194,7 +194,7 @@ class Incoming:
             self._put(0, stash[: self.filled])
 
     def store(self, piece: memoryview) -> bool:
-        """Take octets that were read elsewhere; True if they stay there because nobody has accepted them."""
+        """Take octets that were read elsewhere; True if they stay there until acceptance."""
         start = self.filled
         self.filled = start + piece.nbytes
         if not self.accepted:
@@ -210,7 +210,8 @@ class Incoming:
             self.scatter.write(piece)
 
     def own(self) -> None:
-        """Copy octets that lie in a read-ahead buffer into one of our own, unless they have moved or gone since."""
+        """Copy octets in a read-ahead buffer to a buffer of our own, unless they have moved or
+        gone."""
         if self.stash is not None:
             kept = memoryview(bytearray(self.first))
             kept[: self.filled] = self.stash[: self.filled]
@@ -240,9 +241,10 @@ class Incoming:
 
 @record
 class Arrived:
-    """A first header was read. Accept the message before the next ``get_buffer``: its octets move once at most.
+    """A first header was read. Accept before the next ``get_buffer`` to move octets at most once.
 
-    Where a CANCEL was read with it, ``incoming.cancelled`` is True already, and :class:`Cancelled` is yet to come.
+    If a CANCEL was read with it, ``incoming.cancelled`` is True already; :class:`Cancelled`
+    follows.
     """
 
     incoming: Incoming

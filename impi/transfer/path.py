@@ -1,4 +1,4 @@
-"""What one process has under way with one remote process: credit, queues, and the tables of request ids."""
+"""Traffic with one remote process: credit, queues, and the tables of request ids."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _DATASYNC: Final = int(PacketType.DATASYNC)
 AFTER_FIRST: Final = 2
 """The lane after that of first packets."""
 _SHORT_MAX: Final = 4096
-"""Most octets of user data that are copied beside their header, rather than handed to TCP as a piece of their own."""
+"""Most octets of user data that are copied beside their header, rather than sent as own pieces."""
 _pack_short: Final = SHORT_HEADER.pack_into
 
 
 class Flight:
-    """One packet on its way to TCP."""
+    """A packet on its way to TCP."""
 
     __slots__ = ("acknowledges", "begun", "ends_work", "final", "left", "owner", "views")
 
@@ -30,17 +30,17 @@ class Flight:
         self, views: list[memoryview], left: int, owner: Outgoing | None = None, *, final: bool = False, ends_work: bool
     ) -> None:
         self.views = views
-        """What is left of it, header first."""
+        """The octets not yet sent, header first."""
         self.left = left
         """Octets left."""
         self.owner = owner
         self.final = final
-        """It holds the last octets of its owner."""
+        """Whether the packet holds the last octets of its owner."""
         self.ends_work = ends_work
-        """Nothing of what was queued remains after it."""
+        """Whether nothing of the queued item remains after this packet."""
         self.begun = False
         self.acknowledges: AckCounter | None = None
-        """It is a PROTOACK, and this counter waits for it to be on its way."""
+        """The counter that waits for this packet to be on its way, if it is a PROTOACK."""
 
     @classmethod
     def of_header(cls, header: bytes) -> Flight:
@@ -63,9 +63,9 @@ class Flight:
 class Path:
     """Both directions between the local process ``me`` and the remote process ``peer``.
 
-    What is counted (IMPI 3.6) waits in three lanes, each first in, first out: acknowledgements; first packets of
-    messages, and CANCELs behind them; and the long messages that may go on, of which each sends one packet in
-    turn. The lanes take turns too, so that none can starve another.
+    Counted packets (IMPI 3.6) wait in three lanes, each first in, first out: acknowledgements;
+    first packets of messages, and CANCELs behind them; continued long messages, each of which sends
+    one packet in turn. The lanes take turns too, so that none can starve another.
     """
 
     __slots__ = (
@@ -100,7 +100,7 @@ class Path:
         mine, theirs = (p.ipv6 + p.pid.to_bytes(8, "big", signed=True) for p in (me, peer))
         self._pair = mine + theirs
         self.reverse = theirs + mine
-        """How a header names the two, source first, in what the peer sends to us."""
+        """The 48 octets that name source and destination in a header of the peer."""
         self.short_max = min(maxdatalen, _SHORT_MAX)
         """Most octets of user data of a packet that goes past the queues."""
         self.window = CreditWindow(ackmark, hiwater)
@@ -116,13 +116,13 @@ class Path:
         self.turn = 0
         """The lane that comes next."""
         self.awake = False
-        """It is in its channel's round of paths that may send."""
+        """Whether the path is in its channel's round of paths that may send."""
         self.awaiting: dict[int, Outgoing] = {}
         """Messages whose SYNCACK has not come, by srqid."""
         self.cancelling: dict[int, Outgoing] = {}
         """Messages whose CANCEL has not been answered, by srqid."""
         self.newest: dict[int, Incoming] = {}
-        """The newest message of each srqid, while it is unmatched: the one a CANCEL can reach (IMPI 3.7.4)."""
+        """The newest unmatched message of each srqid, which a CANCEL can reach (IMPI 3.7.4)."""
 
     @property
     def queued(self) -> bool:

@@ -28,7 +28,7 @@ class Reader:
 
     def __init__(self) -> None:
         self.ahead = memoryview(bytearray(_READ_AHEAD))
-        """What was read before it was known what it is: good are the octets from :attr:`start` to :attr:`end`."""
+        """The read-ahead buffer; octets from :attr:`start` to :attr:`end` are valid."""
         self.start = 0
         self.end = 0
         self._header = self.ahead[:HEADER_SIZE]
@@ -37,7 +37,7 @@ class Reader:
         self._left = 0
         self.lent: memoryview | None = None
         self._lent_octets = 0
-        """Octets of what was lent where that is more than :attr:`lent`; else 0."""
+        """Octets lent in total if more than :attr:`lent`; else 0."""
         self._lent_to_stash = False
         self._fresh: list[Incoming] = []
         self.raw = b""
@@ -47,13 +47,13 @@ class Reader:
 
     @property
     def unfinished(self) -> bytes:
-        """The header, as far as it has come, of the packet that is not complete; empty where the stream may end."""
+        """The octets of the incomplete packet's header so far; empty where the stream may end."""
         return self.raw if self.body is not None else self.ahead[self.start : self.end].tobytes()
 
     def buffer(self, several: bool = False) -> memoryview | list[memoryview]:
-        """Where the next octets are to be read to; never empty.
+        """Return the memory for the next octets; never empty.
 
-        ``several``: where the octets go to several places it is a list of them, for ``recvmsg_into``.
+        With ``several``, octets that go to several places give a list, for ``recvmsg_into``.
         """
         self._lent_octets = 0
         if self._fresh:
@@ -83,7 +83,7 @@ class Reader:
         return room
 
     def received(self, nbytes: int) -> None:
-        """Note that ``nbytes`` octets were read into :meth:`buffer`; then ask :meth:`advance` until it says no."""
+        """Note that ``nbytes`` octets were read into :meth:`buffer`; then call :meth:`header`."""
         lent = self.lent
         most, self._lent_octets = self._lent_octets, 0
         if lent is None or not 0 < nbytes <= (most or lent.nbytes):
@@ -102,7 +102,8 @@ class Reader:
                 body.scatter.skip(nbytes)
 
     def header(self) -> Header | None:
-        """The next header, or None while it has not arrived completely. Only when no user data is awaited."""
+        """Return the next header, or None while it is incomplete. Only while no user data is
+        awaited."""
         start = self.start
         if self.end - start < HEADER_SIZE:
             return None
@@ -116,7 +117,7 @@ class Reader:
         self._left = nbytes
 
     def fill(self, body: Incoming) -> bool:
-        """Pass on user data of :meth:`body` that has been read ahead; whether the packet is complete."""
+        """Pass read-ahead user data on to :meth:`body`; return whether the packet is complete."""
         nbytes = min(self._left, self.end - self.start)
         if nbytes:
             piece = self.ahead[self.start : self.start + nbytes]
