@@ -25,8 +25,8 @@ def _of(names: tuple[str, ...], *sizes: int) -> list[Experiment]:
 def test_every_measure_has_the_sizes_that_were_asked_for(name: str) -> None:
     for experiment in _of((name,), 16, 4096):
         ours = experiment.ours
-        assert "--sizes" in ours.argv  # type: ignore[union-attr]
-        assert ours.argv[ours.argv.index("--sizes") + 1] == "16,4096"  # type: ignore[union-attr]
+        assert "--sizes" in ours.argv
+        assert ours.argv[ours.argv.index("--sizes") + 1] == "16,4096"
         assert {line.size for line in experiment.lines} <= {0, 16, 4096}
         assert {line.size for line in experiment.lines} >= {16, 4096}
         assert not [line.bound for line in experiment.lines if line.size and line.bound]

@@ -1,6 +1,7 @@
 """Our transfer machine in conversations written from the clauses (tests/vectors/by_hand), octet for octet."""
 
 from collections.abc import Callable
+from typing import Any
 
 import handwritten
 import pytest
@@ -19,7 +20,7 @@ def job_of(options: dict[str, str]) -> Job:
     ipv6 = [
         bytes(10) + b"\xff\xff" + addresses.from_text(t)[12:] if "ffff:" in t else addresses.from_text(t) for t in texts
     ]
-    limits = {name: int(value) for name, value in options.items()}
+    limits: dict[str, Any] = {name: int(value) for name, value in options.items()}
     return Job(
         version=(0, 0),
         nclients=2,

@@ -44,7 +44,7 @@ def test_sending(maxdatalen: int) -> None:
     with untouched(LONG) as view:
         out = machine.send(1, cid=0, tag=0, lsrank=0, views=[view])
         assert out.nbytes == LONG
-        lengths = []
+        lengths: list[int] = []
         while machine.wants_write(1):
             views = machine.data_to_send(1)
             header = unpack_header(views[0])

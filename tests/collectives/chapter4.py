@@ -90,7 +90,8 @@ class Participants:
 def barrier(clients: Sequence[int], limit: int) -> list[Wire]:
     who = Participants(clients, 0, limit, clear_high)
     edges = [(who.rank[m], who.rank[p]) for m, p in who.parent.items()]
-    return [(c, p, 110, ()) for c, p in edges] + [(p, c, 110, ()) for c, p in edges]
+    both = edges + [(p, c) for c, p in edges]
+    return [(source, dest, 110, ()) for source, dest in both]
 
 
 def bcast(clients: Sequence[int], root: int, limit: int) -> list[Wire]:

@@ -12,6 +12,7 @@ import pytest
 from collective_simulator import Outcome, run
 
 from impi.collectives import (
+    Algorithm,
     Fixed,
     Layout,
     Prefixed,
@@ -44,16 +45,16 @@ def layouts(size: int) -> Iterator[tuple[tuple[int, ...], Layout, int, int]]:
 
 def both(clients: Sequence[int], algorithm: Callable[[int, bool], Any]) -> tuple[Outcome, Outcome]:
     """By messages alone, and by the library."""
-    found = []
+    found: list[Outcome] = []
     for native in (False, True):
         seed = next(seeds)
         procs = [algorithm(rank, native) for rank in range(len(clients))]
         found.append(run(procs, seed, synchronous=seed % 3 > 0, clients=clients))
-    plain, native = found
+    plain, local = found
     assert plain.phases == 0
-    assert wire(native, clients) == wire(plain, clients), "a local phase shows on the wire"
-    assert len(set(clients)) > 1 or native.trace == [], "a message where the library could have moved it"
-    return plain, native
+    assert wire(local, clients) == wire(plain, clients), "a local phase shows on the wire"
+    assert len(set(clients)) > 1 or local.trace == [], "a message where the library could have moved it"
+    return plain, local
 
 
 def wire(outcome: Outcome, clients: Sequence[int]) -> Counter[tuple[int, int, int, str]]:
@@ -199,7 +200,7 @@ def test_the_simulator_sees_two_different_phases() -> None:
     def one(rank: int) -> Any:
         return barrier(Layout([0, 0]), rank, maxlinear=4, native=True)
 
-    other = bcast(Layout([0, 0]), 1, 0, maxlinear=4, like=1)
+    other: Algorithm[Any] = bcast(Layout([0, 0]), 1, 0, maxlinear=4, like=1)
     with pytest.raises(AssertionError, match="not the same phase"):
         run([one(0), other], 1, clients=(0, 0))
     assert isinstance(next(bcast(Layout([0, 1]), 1, 0, maxlinear=4, like=1))[0], Recv | Send), "alone at its client"

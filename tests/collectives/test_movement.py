@@ -232,7 +232,7 @@ def test_what_goes_through_is_not_copied() -> None:
         gather(layout, 1, 0, data, Fixed(len(data)), maxlinear=4, short=False),
         gatherv(layout, 1, 0, data),
     ):
-        steps: list[Any] = next(algorithm)  # type: ignore[call-overload]
+        steps: list[Any] = next(algorithm)
         sent = [s.value for s in steps if hasattr(s, "value")]
         assert sent and all(value is data for value in sent)
 

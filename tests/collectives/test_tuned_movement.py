@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import count
+from typing import Any
 
 import chapter4
 import pytest
@@ -51,7 +52,7 @@ def cases(size: int) -> Iterator[tuple[tuple[int, ...], Layout, int, bool]]:
             yield clients, Layout(clients), root, (number + root) % 2 == 0
 
 
-def outcome_of(clients: Sequence[int], procs: list[object]) -> Outcome:
+def outcome_of(clients: Sequence[int], procs: Sequence[Any]) -> Outcome:
     seed = next(seeds)
     return run(procs, seed, synchronous=seed % 3 > 0, clients=clients)
 

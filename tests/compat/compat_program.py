@@ -68,6 +68,7 @@ def main() -> int:
     # A vendor alone has no such attribute.
     keyval = getattr(MPI, "IMPI_CLIENT_SIZE", None)
     clients = 0 if keyval is None else MPI.COMM_WORLD.Get_attr(keyval)
+    assert isinstance(clients, int)
     recorder = _Recorder(Path(out) / f"{MPI.COMM_WORLD.Get_rank()}.jsonl", clients)
     loader = unittest.TestLoader()
     chosen = [f"*{pattern}*" for pattern in patterns if not pattern.startswith("!")]

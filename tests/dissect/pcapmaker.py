@@ -6,6 +6,8 @@ import ipaddress
 import struct
 from dataclasses import dataclass, field
 
+Octets = bytes
+"""The type, where a method has its name."""
 SYN, FIN, RST, ACK = 2, 1, 4, 16
 
 
@@ -25,7 +27,7 @@ class PcapMaker:
             out.append(struct.pack(self.order + "IIII", int(time), fraction, len(frame), original) + frame)
         return b"".join(out)
 
-    def ip(self, src: str, dst: str, protocol: int, body: bytes, *, cut: int = 0) -> None:
+    def ip(self, src: str, dst: str, protocol: int, body: Octets, *, cut: int = 0) -> None:
         a, b = ipaddress.ip_address(src), ipaddress.ip_address(dst)
         if a.version == 4:
             head = struct.pack(">BBHHHBBH4s4s", 0x45, 0, 20 + len(body), 0, 0x4000, 64, protocol, 0, a.packed, b.packed)
@@ -33,7 +35,7 @@ class PcapMaker:
             head = struct.pack(">IHBB16s16s", 6 << 28, len(body), protocol, 64, a.packed, b.packed)
         kind = 0x0800 if a.version == 4 else 0x86DD
         links = {
-            1: bytes(12) + struct.pack(">H", kind),
+            1: Octets(12) + struct.pack(">H", kind),
             101: b"",
             113: struct.pack(">HHH8sH", 0, 1, 6, bytes(8), kind),
             276: struct.pack(">HHIHBB8s", kind, 0, 1, 1, 0, 6, bytes(8)),
@@ -42,7 +44,7 @@ class PcapMaker:
         self.clock += 0.0001
         self.frames.append((self.clock, frame[: len(frame) - cut], len(frame)))
 
-    def udp(self, src: str, dst: str, payload: bytes, port: int = 9) -> None:
+    def udp(self, src: str, dst: str, payload: Octets, port: int = 9) -> None:
         self.ip(src, dst, 17, struct.pack(">HHHH", port, port, 8 + len(payload), 0) + payload)
 
     def tcp(self, src, dst, seq, ack, flags, payload=b"", *, cut=0) -> None:
@@ -51,7 +53,7 @@ class PcapMaker:
         )
         self.ip(src[0], dst[0], 6, head + payload, cut=cut)
 
-    def connection(self, opener, accepter, forth: bytes, back: bytes, *, mss=1448, isn=(7, 99), close=True) -> None:
+    def connection(self, opener, accepter, forth: Octets, back: Octets, *, mss=1448, isn=(7, 99), close=True) -> None:
         """A whole connection; segments of both directions alternate."""
         a, b = isn
         self.tcp(opener, accepter, a, 0, SYN)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from conversations import BY_HAND, by_hand, layout, packet
 
@@ -9,7 +11,7 @@ from impi.dissect import Connection, Packet, Stream, decode_channel
 from impi.dissect.host_channel import PACKET_TYPES
 from impi.dissect.ledger import Ledger, in_order
 
-LIMITS = {"maxdatalen": 16, "ackmark": 2, "hiwater": 4, "tag_ub": 40000}
+LIMITS: dict[str, Any] = {"maxdatalen": 16, "ackmark": 2, "hiwater": 4, "tag_ub": 40000}
 
 
 def faults(*packets: Packet, **limits: int) -> list[tuple[str, str]]:
@@ -142,7 +144,7 @@ def test_what_was_written_from_the_clauses_is_not_accused(name):
     peer, first = next((p, octets) for p, octets in said if octets[3] != PACKET_TYPES.index("FINI"))
     src, dest = ((first[at : at + 16], int.from_bytes(first[at + 16 : at + 24], "big")) for at in (8, 32))
     procs = (dest, src) if peer else (src, dest)
-    ledger = Ledger(layout(*procs, **limits))
+    ledger = Ledger(layout(procs[0], procs[1], **limits))
     for one in (p for peer, octets in said for p in decoded(peer, octets)):
         assert ledger.faults(one) == []
         ledger.enter(one)

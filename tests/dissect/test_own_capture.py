@@ -134,7 +134,7 @@ def test_nobody_breaks_the_protocol(capture):
     assert [p.client for p in job.layout.procs] == [0, 0, 1]
     assert min(job.layout.values["H_HIWATER"]) == 7
     assert sum(r.kind == "FINI" for r in every) == 2 + 2 * len(job.channels)
-    connections = [c.connection for c in (*job.conversations, *job.channels)]
+    connections = [c.connection for c in job.conversations] + [c.connection for c in job.channels]
     assert sum(r.size for r in every) == sum(len(c.forth.data) + len(c.back.data) for c in connections)
 
 

@@ -14,7 +14,7 @@ from impi.errors import LabError
 def test_reads_every_form(order, nano, link, ends):
     maker = PcapMaker(order=order, nano=nano, link=link)
     maker.tcp((ends[0], 1000), (ends[1], 2000), 5, 6, 0x18, b"abc")
-    maker.udp(*ends, b"canary")
+    maker.udp(ends[0], ends[1], b"canary")
     segment, datagram = read_pcap(maker.bytes())
     assert isinstance(segment, Segment)
     assert (segment.seq, segment.ack, segment.payload, segment.length) == (5, 6, b"abc", 3)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import struct
+from typing import Any
 
 import pytest
 from conversations import OURS, PEER, Talk, add_channel, add_job, add_startup, header, job_pcap, octets, streams
@@ -42,7 +43,8 @@ def test_every_octet_of_a_capture_belongs_to_one_record(mss):
     capture = job_pcap("long", mss)
     every = told(capture)
     (job,) = jobs(capture)
-    size = sum(len(c.connection.forth.data + c.connection.back.data) for c in (*job.conversations, *job.channels))
+    connections = [c.connection for c in job.conversations] + [c.connection for c in job.channels]
+    size = sum(len(c.forth.data + c.back.data) for c in connections)
     assert sum(r.size for r in every) == size == sum(map(len, streams("long").values()))
     assert [r.time for r in every] == sorted(r.time for r in every)
 
@@ -75,7 +77,7 @@ def channel(*said: tuple[bool, bytes], close: bool = True) -> list[Record]:
     return told(talk.maker.bytes())
 
 
-BACK = {"src": (OURS, 1000), "dest": (PEER, 1001)}
+BACK: dict[str, Any] = {"src": (OURS, 1000), "dest": (PEER, 1001)}
 START = (True, b"\0\0\0\1" + header(length=2) + b"hi")
 END = [(False, header("FINI")), (True, header("FINI"))]
 

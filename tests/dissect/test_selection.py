@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from impi.dissect.selection import parse_conditions, satisfies
 from impi.errors import UsageError
 
-RECORD = {"type": "DATA", "tag": 7, "time": 1.5, "values": [1, "fd00::1"], "label": "H_PORT"}
+RECORD: dict[str, Any] = {"type": "DATA", "tag": 7, "time": 1.5, "values": [1, "fd00::1"], "label": "H_PORT"}
 
 
 @pytest.mark.parametrize(

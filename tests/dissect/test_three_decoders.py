@@ -122,7 +122,12 @@ def startup_by_codec(case: str, client: int, forth: bool) -> list[tuple[object, 
             if label in (Label.H_IPV6, Label.P_IPV6):
                 values = tuple(data[i : i + 16] for i in range(0, len(data), 16))
             else:
-                form = {Label.P_PID: "q", Label.C_TAGUB: "i", Label.C_COLL_XSIZE: "i", Label.C_COLL_MAXLINEAR: "i"}
+                form: dict[int, str] = {
+                    Label.P_PID: "q",
+                    Label.C_TAGUB: "i",
+                    Label.C_COLL_XSIZE: "i",
+                    Label.C_COLL_MAXLINEAR: "i",
+                }
                 code = form.get(label, "I")
                 values = struct.unpack(f">{len(data) // struct.calcsize(code)}{code}", data)
         elif payload:

@@ -17,7 +17,7 @@ from impi.engine.channels import Channels
 from impi.engine.collective import CollectiveOperation, OctetCodec
 from impi.engine.context import Context
 from impi.engine.engine import Engine
-from impi.engine.operations import SENT
+from impi.engine.operations import SENT, SendOperation
 from impi.engine.payload import OctetSource, OctetTarget
 from impi.semantics.constants import ANY_SOURCE, ANY_TAG
 from impi.wire.packets import HEADER_SIZE, Header, PacketType, pack_header, unpack_header
@@ -61,7 +61,7 @@ def test_wildcards_take_local_and_remote_in_order() -> None:
         if engine.rank:
             for i in range(50):
                 operation = engine.send(context, 0, i, OctetSource(bytes([engine.rank, i])))
-                engine.wait(lambda op=operation: op.done)
+                engine.wait_for(operation)
             return None
         return [receive(engine, context, ANY_SOURCE, ANY_TAG) for _ in range(150)]
 
@@ -79,7 +79,8 @@ def test_who_sends_without_a_pause_does_not_hide_the_others_from_a_wildcard(prob
 
     def flood(engine: Engine, context: Context) -> None:
         stop = engine.receive(context, 0, 3, OctetTarget())
-        under_way, count = [], 0
+        under_way: list[SendOperation] = []
+        count = 0
         while not stop.done:
             while len(under_way) < 5:
                 under_way.append(engine.send(context, 0, 1, OctetSource(bytes(size))))

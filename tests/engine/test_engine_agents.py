@@ -9,6 +9,7 @@ from engine_world import gather_hosts, make_job, run_job
 
 from impi.engine.context import Context
 from impi.engine.engine import Engine
+from impi.engine.operations import ReceiveOperation
 from impi.engine.payload import OctetSource, OctetTarget
 from impi.job import Job
 
@@ -24,7 +25,7 @@ def world(engine: Engine) -> Context:
     return engine.make_context(0, range(len(engine.job.procs)))
 
 
-def post(engine: Engine, context: Context, source: int, tag: int) -> tuple[object, OctetTarget]:
+def post(engine: Engine, context: Context, source: int, tag: int) -> tuple[ReceiveOperation, OctetTarget]:
     target = OctetTarget()
     return engine.receive(context, source, tag, target), target
 
@@ -50,7 +51,7 @@ def test_everybody_to_everybody(name: str, nbytes: int) -> None:
         for tag in (2, 0, 1):
             for source in everybody:
                 operation, target = post(engine, context, source, tag)
-                engine.wait(lambda op=operation: op.done)
+                engine.wait_for(operation)
                 assert bytes(target.data) == bytes([source, tag]) * nbytes
         engine.wait(lambda: all(send.done for send in sends))
 
@@ -74,7 +75,7 @@ def test_every_channel_full_in_both_directions(name: str) -> None:
         for source in others:
             for n in range(count):
                 operation, target = post(engine, context, source, 0)
-                engine.wait(lambda op=operation: op.done)
+                engine.wait_for(operation)
                 assert bytes(target.data) == bytes([n]) * 64 * 1024
 
     run_job(job, program, agents=agents, timeout=60.0)
@@ -92,7 +93,7 @@ def test_the_vendor_has_the_procs_in_another_order() -> None:
         for comm in (context, backwards):
             engine.send(comm, (comm.rank + 1) % 5, 0, OctetSource(bytes([engine.rank])))
             operation, target = post(engine, comm, (comm.rank - 1) % 5, 0)
-            engine.wait(lambda op=operation: op.done)
+            engine.wait_for(operation)
             got.append(bytes(target.data))
         return got
 

@@ -68,7 +68,7 @@ def test_values_come_back(job: object) -> None:
     """Types whose size depends on the form, too; to a client that has them, and to a proc of our own."""
     record = make_struct([1, 1, 2], [0, 8, 16], [INT, DOUBLE, QUAD])
 
-    def program(engine: Engine) -> list[object]:
+    def program(engine: Engine) -> list[tuple[int, int]]:
         context = engine.make_context(0, range(3))
         me, results = engine.rank, []
         for name, values in (("LONG", np.array([1, -2], "l")), ("LONG_DOUBLE", np.array([1.5, -2.25], "g"))):

@@ -140,7 +140,7 @@ def test_in_the_place_of_a_recorded_client(case: str, client: int) -> None:
                 octets += data
             sent += [shown(*packet) for packet in packets(octets) if packet[0].pk_type == PacketType.DATA]
     expected = [shown(*packet) for packet in recorded(case, client) if packet[0].pk_type == PacketType.DATA]
-    assert sorted(sent) == sorted(expected)  # type: ignore[type-var]
+    assert sorted(sent) == sorted(expected)
     assert (190, 0) in {(header.tag, header.cid) for c in (0, 1) for header, _ in recorded(case, c)}
 
 

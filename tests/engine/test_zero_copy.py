@@ -108,7 +108,7 @@ class World:
 
         result = run_job(self.job, program, shortest=shortest)[1]
         assert result is not None
-        return result  # type: ignore[no-any-return]
+        return result
 
 
 @pytest.mark.parametrize("late", [False, True], ids=["posted", "unexpected"])
@@ -217,8 +217,8 @@ def test_cancelled(taken: bool) -> None:
             engine.wait(lambda: receiving.done)
             note = engine.send(context, 0, 2, OctetSource(b"."))
             engine.wait(lambda: note.done)
-        after = engine.receive(context, 0, 1, BufferTarget(BYTE, memoryview(bytearray(1)), 0, 1, 4))
-        engine.wait(lambda: after.done)
+        last = engine.receive(context, 0, 1, BufferTarget(BYTE, memoryview(bytearray(1)), 0, 1, 4))
+        engine.wait(lambda: last.done)
         return bytes(memory).count(b"x")
 
     cancelled, arrived = run_job(make_job([1, 1], maxdatalen=64), program, shortest=ALWAYS)

@@ -33,7 +33,8 @@ def mpiexec(vendor: str, nprocs: int, *argv: str) -> subprocess.CompletedProcess
     prefix = TOP / ".mpi" / vendor
     if not (prefix / "bin" / "mpiexec").exists():
         pytest.skip(f"{prefix} is missing: 'make test' puts {vendor} there")
-    command = [prefix / "bin" / "mpiexec", "-n", str(nprocs), sys.executable, TOP / "examples" / argv[0], *argv[1:]]
+    program = str(TOP / "examples" / argv[0])
+    command = [str(prefix / "bin" / "mpiexec"), "-n", str(nprocs), sys.executable, program, *argv[1:]]
     process = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,

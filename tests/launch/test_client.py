@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -398,7 +399,7 @@ def ssh(tmp_path: Path) -> dict[str, str]:
         ("mpich", "node-a:1,node-b:2"),
     ],
 )
-def test_other_nodes(vendor: str, nodes: str, ssh: dict[str, str], impirun: type[Impirun]) -> None:
+def test_other_nodes(vendor: str, nodes: str, ssh: dict[str, Any], impirun: type[Impirun]) -> None:
     need(vendor)
     job = Job(impirun)
     client = job.client("--vendor", vendor, "--nodes", nodes, HELLO, FI_TCP_IFACE="lo", **ssh)
@@ -411,7 +412,7 @@ def test_other_nodes(vendor: str, nodes: str, ssh: dict[str, str], impirun: type
 
 
 @pytest.mark.parametrize("vendor", ["pure", "mpich"])
-def test_other_nodes_are_ended(vendor: str, ssh: dict[str, str], impirun: type[Impirun]) -> None:
+def test_other_nodes_are_ended(vendor: str, ssh: dict[str, Any], impirun: type[Impirun]) -> None:
     need(vendor)
     client = Job(impirun).client("--vendor", vendor, "--nodes", "node-a:1,node-b:1", HOLD, FI_TCP_IFACE="lo", **ssh)
     left = holding(client, 2)
@@ -594,7 +595,7 @@ def test_nothing_is_left_of_the_meeting(impirun: type[Impirun]) -> None:
 
 @pytest.mark.parametrize("hosts", ["node", "client"])
 @pytest.mark.parametrize("vendor", ["pure", "mpich"])
-def test_agents_and_other_nodes(vendor: str, hosts: str, ssh: dict[str, str], impirun: type[Impirun]) -> None:
+def test_agents_and_other_nodes(vendor: str, hosts: str, ssh: dict[str, Any], impirun: type[Impirun]) -> None:
     need(vendor)
     job = Job(impirun, 2)
     nodes = ("--nodes", "node-a:1,node-b:2")

@@ -8,6 +8,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from typing import Any
 
 import pytest
 
@@ -123,7 +124,7 @@ def test_strangers_are_closed_and_reported(line: bytes, why: str, world: World) 
         {},
     ],
 )
-def test_a_role_that_is_not_awaited(fields: dict[str, object], world: World) -> None:
+def test_a_role_that_is_not_awaited(fields: dict[str, Any], world: World) -> None:
     sock = world.say(**fields)
     world.until(lambda: world.warnings)
     assert sock.recv(1) == b""
@@ -131,7 +132,7 @@ def test_a_role_that_is_not_awaited(fields: dict[str, object], world: World) -> 
 
 
 @pytest.mark.parametrize("fields", [{"role": "rank0", "procs": [], "tag_ub": 1}, {"role": "pure", "rank": 0}])
-def test_nobody_comes_twice(fields: dict[str, object], world: World) -> None:
+def test_nobody_comes_twice(fields: dict[str, Any], world: World) -> None:
     world.say(**fields)
     world.until(lambda: world.control.rank0 or world.control.joined)
     again = world.say(**fields)

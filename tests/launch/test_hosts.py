@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -21,7 +22,8 @@ def invitations(hosts: str) -> list[dict[str, Any]]:
     for command in commands(hosts, PROGRAM, "192.0.2.1", "10.0.0.1"):
         assert command.serves
         assert "ab" not in command.argv
-        [item] = command.spec["procs"]  # type: ignore[misc]
+        spec: Mapping[str, Any] = command.spec
+        [item] = spec["procs"]
         found.append(json.loads(item["env"]["IMPI_AGENT"]))
     return found
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +36,9 @@ def program(nodes: str = "localhost:2", interface: str = "", **environ: str) -> 
 def only(commands: list[Command]) -> tuple[list[str], dict[str, Any]]:
     """The one mpiexec that is started: its arguments and its environment."""
     [command] = commands
-    [proc] = command.spec["procs"]  # type: ignore[misc]
-    return command.spec["argv"], {**command.spec["env"], **proc["env"]}  # type: ignore[dict-item, return-value]
+    spec: Mapping[str, Any] = command.spec
+    [proc] = spec["procs"]
+    return spec["argv"], {**spec["env"], **proc["env"]}
 
 
 def test_mpich_on_one_node() -> None:

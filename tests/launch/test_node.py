@@ -36,7 +36,7 @@ class Agent:
 
     def line(self) -> dict[str, Any]:
         assert self.process.stdout is not None
-        return json.loads(self.process.stdout.readline())  # type: ignore[no-any-return]
+        return json.loads(self.process.stdout.readline())
 
     def rest(self, *, hang_up: bool = False) -> list[dict[str, Any]]:
         assert self.process.stdout is not None
@@ -139,7 +139,7 @@ def test_everything_is_ended(how: str, stubborn: bool) -> None:
     agent = Agent(
         ["sh", "-c", f'{deaf}setsid sh -c "$CHILD" & echo proc $$; while :; do sleep 0.1; done'], [0], CHILD=child
     )
-    pids = []
+    pids: list[int] = []
     while len(pids) < 2:
         pids += [int(word) for word in agent.line().get("stdout", "").split() if word.isdigit()]
     if how == "TERM":

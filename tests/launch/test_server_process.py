@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
+from typing import Any
 
 import pytest
 from server_thread import DEADLINE_S, NO_AUTH, facts_of, negotiate_all, step
@@ -18,6 +19,7 @@ from impi.wire import Command, encode_command
 
 PROGRAM = """
 import sys
+from typing import Any
 from impi.launch.server import ServerOptions, run_server
 options = ServerOptions(count=int(sys.argv[1]), interface="127.0.0.1", verbose=True)
 sys.exit(run_server(options, environ={"IMPI_AUTH_NONE": ""}, stdout=sys.stdout, stderr=sys.stderr))
@@ -129,7 +131,7 @@ def test_32_clients_and_a_33rd_in_every_place(start: Start) -> None:
             client.start()
             assert step(client) == []  # the method was chosen
         for client in clients:
-            events = []
+            events: list[Any] = []
             while not events:
                 events = step(client)
             assert events == [Joined(32)]

@@ -56,10 +56,10 @@ class Sshd(paramiko.ServerInterface):
 
     def check_auth_publickey(self, username: str, key: paramiko.PKey) -> int:
         good = username == "tester" and key.get_base64() == self.user_key.public.split()[1]
-        return paramiko.AUTH_SUCCESSFUL if good else paramiko.AUTH_FAILED
+        return paramiko.common.AUTH_SUCCESSFUL if good else paramiko.common.AUTH_FAILED
 
     def check_channel_request(self, kind: str, chanid: int) -> int:
-        return paramiko.OPEN_SUCCEEDED
+        return paramiko.common.OPEN_SUCCEEDED
 
     def check_channel_exec_request(self, channel: paramiko.Channel, command: bytes) -> bool:
         self.commands.append(command)

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from impi.errors import LaunchError
-from impi.remote import supervised
+from impi.remote import supervised, supervisor
 from impi.remote.channels import this_machine
 from impi.remote.commands import Commands, bootstrap
 from impi.remote.supervised import Supervised
@@ -139,7 +139,7 @@ def test_all_threads_and_descriptors_are_given_back(begin: Begin) -> None:
 def test_the_bootstrap_leaves_the_input_to_the_fork_server() -> None:
     argv, text = bootstrap("python3")
     assert argv[:4] == ["python3", "-I", "-S", "-c"]
-    assert json.loads(text)["impi.remote.supervisor"] == Path(supervised.supervisor.__file__).read_text()
+    assert json.loads(text)["impi.remote.supervisor"] == Path(supervisor.__file__).read_text()
     assert str(len(text)) in argv[4]
 
 
@@ -206,7 +206,7 @@ def test_a_line_for_a_command_that_is_over_is_no_new_command() -> None:
             pass
         server.stdin.write(b'1 {"do": "stop"}\n1 \n2 ' + json.dumps(spec).encode() + b"\n")
         server.stdin.flush()
-        rest = []
+        rest: list[bytes] = []
         while not rest or rest[-1] != b"2 \n":
             rest.append(server.stdout.readline())
         server.stdin.close()

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ EXTERNAL32 = {
 }
 SIZES = {name: size for size, names in EXTERNAL32.items() for name in names.split()}
 
-C_TYPES = {
+C_TYPES: dict[str, type[ctypes._SimpleCData[Any]]] = {
     "SHORT": ctypes.c_short,
     "INT": ctypes.c_int,
     "LONG": ctypes.c_long,

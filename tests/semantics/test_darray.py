@@ -62,4 +62,4 @@ def test_a_process_may_have_nothing() -> None:
 )
 def test_bad_arguments(arguments: tuple[object, ...]) -> None:
     with pytest.raises(MPIException):
-        darray(*arguments, INT, fortran=False)  # type: ignore[arg-type]
+        darray(*arguments, INT, fortran=False)  # type: ignore[arg-type, misc]

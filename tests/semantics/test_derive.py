@@ -90,7 +90,8 @@ def grow(random: random.Random, depth: int) -> tuple[TypeMap, Naive]:
     if how == "sub":
         fortran = random.random() < 0.5
         dims = list(zip((3, 2, 2), (2, 1, 2), (1, 1, 0), strict=True))
-        made = derive.subarray(*map(list, zip(*dims, strict=True)), old, fortran=fortran)
+        sizes, subsizes, starts = (list(column) for column in zip(*dims, strict=True))
+        made = derive.subarray(sizes, subsizes, starts, old, fortran=fortran)
         whole = naive
         stride = ext
         for size, sub, start in dims if fortran else reversed(dims):

@@ -22,7 +22,7 @@ SECONDS = {"startup": "danced", "collective": "time"}
 def rows_of(command: str, tmp_path: Path) -> list[dict[str, Any]]:
     file = tmp_path / "out.json"
     assert main([*shlex.split(command), "--json", str(file)]) == 0
-    return json.loads(file.read_text())["rows"]  # type: ignore[no-any-return]
+    return json.loads(file.read_text())["rows"]
 
 
 def shown(seconds: float) -> str:

@@ -98,8 +98,8 @@ def test_masks_of_the_clause() -> None:
     assert encode_mask([KEY, NONE, KEY]).hex() == "00000003"
 
 
-@given(st.sets(st.integers(0, 127)))
-def test_masks_of_many_words(methods: set[int]) -> None:
+@given(st.frozensets(st.integers(0, 127)))
+def test_masks_of_many_words(methods: frozenset[int]) -> None:
     words = [sum(1 << (m - 32 * w) for m in methods if m // 32 == w).to_bytes(4, "big") for w in range(4)]
     assert decode_mask(b"".join(words)) == methods
 

@@ -41,7 +41,7 @@ def test_three_clients_of_one_two_and_one_hosts() -> None:
 def test_every_pair_of_clients_hosts_meets_once_and_nobody_waits_for_ever(shape: list[int]) -> None:
     job = job_of(shape)
     todo = {h.index: dance_steps(job, h.index) for h in job.hosts}
-    pairs = []
+    pairs: list[tuple[int, int]] = []
     waiting: dict[int, list[int]] = {h: [] for h in todo}  # connections in the listener's queue
     moved = True
     while moved:

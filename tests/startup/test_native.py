@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from test_tables import ALL_VERSIONS, CHAIN, NONE, Heard, Versions, broadcast, hears
+from test_tables import CHAIN, NONE, Heard, Versions, broadcast, hears
 
 from impi.errors import LocalProtocolError, PeerError
 from impi.job import LONG8_VERSION, STRICT_VERSION, TUNED_VERSION, Job
 from impi.semantics import representation
-from impi.startup.client import STRICT_VERSIONS, ClientMachine, Negotiated
+from impi.startup.client import ALL_VERSIONS, STRICT_VERSIONS, ClientMachine, Negotiated
 from impi.startup.facts import ClientFacts, encode_facts, encode_versions
 from impi.wire import Command, Label, OwnLabel, encode_command
 

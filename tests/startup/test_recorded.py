@@ -56,7 +56,7 @@ def labels(data: bytes, skip: int) -> dict[int, bytes]:
     reader.receive_data(data[skip:])
     return {
         int.from_bytes(payload[:4], "big"): payload[4:]
-        for cmd, payload in iter(reader.next_command, None)  # type: ignore[misc]
+        for cmd, payload in iter(reader.next_command, None)
         if cmd.to_bytes(4, "big") == b"COLL"
     }
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -119,7 +121,7 @@ moves = st.one_of(
 @given(st.lists(moves, max_size=60), st.sampled_from([(1, 1), (2, 4), (3, 3), (10, 20)]))
 def test_fast_and_slow_are_twins(program, marks):
     fast, slow = worlds = World(True, *marks), World(False, *marks)
-    end = [("write", 0, 1 << 30), ("read", 1, 1 << 30), ("read", 0, 1 << 30)] * 20
+    end: list[tuple[Any, ...]] = [("write", 0, 1 << 30), ("read", 1, 1 << 30), ("read", 0, 1 << 30)] * 20
     end += [("post", tag) for tag in range(3) for _ in range(60)] + end
     for name, *arguments in [*program, *end]:
         for world in worlds:

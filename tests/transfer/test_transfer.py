@@ -300,7 +300,7 @@ def test_cancel_of_an_unmatched_message_destroys_it(length, synchronous):
     left.machine.cancel(out)  # a second time asks nothing more
     assert not out.done and out.cancelled is None
     wire.settle()
-    assert (out.cancelled, out.done) == (True, True)
+    assert (out.cancelled, out.done) == (True, True)  # type: ignore[comparison-overlap]
     assert kinds(bytes(wire.streams[0, 1])) == [PacketType(int(synchronous or length > LIMIT)).name, "CANCEL"]
     assert kinds(bytes(wire.streams[1, 0])) == ["PROTOACK", "CANCELYES"]
     assert len(right.dropped) == 1 and not right.waiting and right.dropped[0].cancelled

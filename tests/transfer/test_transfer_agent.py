@@ -1,5 +1,7 @@
 """A process whose host is an agent of its own: one channel for all, and whom errors on it name."""
 
+from typing import Any
+
 import pytest
 from transfer_wiring import Side, drain, feed, make_job, packets
 
@@ -12,7 +14,7 @@ JOB = make_job([[2], [1, 1], [1]], ackmark=1, hiwater=2)
 FINI = pack_header(Header(int(PacketType.FINI)))
 
 
-def from_rank(rank: int, kind: PacketType, **fields: object) -> bytes:
+def from_rank(rank: int, kind: PacketType, **fields: Any) -> bytes:
     peer, me = JOB.procs[rank], JOB.procs[0]
     return pack_header(Header(int(kind), 0, peer.ipv6, peer.pid, me.ipv6, me.pid)._replace(**fields))
 

@@ -1,5 +1,7 @@
 """Rare turns of the transfer machine: buffers lent across an accept, empty views, late acknowledgements."""
 
+from typing import Any
+
 import pytest
 from transfer_wiring import Side, drain, feed, make_job, packets
 
@@ -11,7 +13,7 @@ JOB = make_job([[1], [1]], maxdatalen=16, ackmark=2, hiwater=4)
 ME, PEER = JOB.procs
 
 
-def header(kind: int, **fields: object) -> bytes:
+def header(kind: int, **fields: Any) -> bytes:
     return pack_header(Header(int(kind), 0, PEER.ipv6, PEER.pid, ME.ipv6, ME.pid)._replace(**fields))
 
 

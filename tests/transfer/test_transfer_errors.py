@@ -1,5 +1,7 @@
 """What a peer must not do, one packet each; every error names the host, the clause and the octets."""
 
+from typing import Any
+
 import pytest
 from transfer_wiring import Side, drain, feed, make_job
 
@@ -12,7 +14,7 @@ ME, PEER, OTHER = JOB.procs
 HOST = PEER.host
 
 
-def header(kind: int, **fields: object) -> bytes:
+def header(kind: int, **fields: Any) -> bytes:
     base = Header(kind, 0, PEER.ipv6, PEER.pid, ME.ipv6, ME.pid)
     return pack_header(base._replace(**fields))
 

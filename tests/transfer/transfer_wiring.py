@@ -48,19 +48,19 @@ def make_job(
     )
 
 
-def packets(octets: bytes) -> Iterator[tuple[Header, bytes]]:
+def packets(octets: bytes | bytearray) -> Iterator[tuple[Header, bytes]]:
     """Every packet of a stream; fails on a rest."""
     at = 0
     while at < len(octets):
         header = unpack_header(octets, at)
         at += HEADER_SIZE
         nbytes = header.pk_len if header.pk_type in (PacketType.DATA, PacketType.DATASYNC) else 0
-        yield header, octets[at : at + nbytes]
+        yield header, bytes(octets[at : at + nbytes])
         at += nbytes
     assert at == len(octets), "the stream ends in the middle of a packet"
 
 
-def headers(octets: bytes) -> Iterator[tuple[int, Header]]:
+def headers(octets: bytes | bytearray) -> Iterator[tuple[int, Header]]:
     """Where each packet of a stream begins, and its header."""
     at = 0
     for header, data in packets(octets):

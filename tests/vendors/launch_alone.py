@@ -7,14 +7,15 @@ import os
 import selectors
 import sys
 import time
+from collections.abc import Callable
 
 from impi.launch.children import Children, exit_code
 from impi.launch.control import Control
 from impi.launch.mpich import MpichLauncher
 from impi.launch.nodes import Node
 from impi.launch.openmpi import OpenmpiLauncher
-from impi.launch.prefix import find
-from impi.launch.program import Program, base_environment
+from impi.launch.prefix import Installation, find
+from impi.launch.program import Launcher, Program, base_environment
 from impi.launch.pure import PureLauncher
 
 DEADLINE_S = 100.0
@@ -22,7 +23,7 @@ DEADLINE_S = 100.0
 
 def main() -> int:
     vendor, size, *argv = sys.argv[1:]
-    launchers = {"mpich": MpichLauncher, "openmpi": OpenmpiLauncher}
+    launchers: dict[str, Callable[[Installation], Launcher]] = {"mpich": MpichLauncher, "openmpi": OpenmpiLauncher}
     launcher = PureLauncher() if vendor == "pure" else launchers[vendor](find(vendor, "", os.environ))
     selector = selectors.DefaultSelector()
     control = Control("127.0.0.1", int(size), selector, lambda text: print(text, file=sys.stderr))

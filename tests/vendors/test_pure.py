@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any, TypeVar
 
 import pytest
 
@@ -20,6 +21,7 @@ from impi.vendors.base import Arrival, LocalComm, Pending, Vendor
 from impi.vendors.meeting import AGENT, Door, knock
 from impi.vendors.pure import PureVendor, connect
 
+_T = TypeVar("_T")
 DEADLINE_S = 60.0
 BIG = 8 << 20
 
@@ -32,7 +34,7 @@ def mesh(size: int) -> list[PureVendor]:
     return [PureVendor(rank, size, links[rank]) for rank in range(size)]
 
 
-def run(size: int, body: Callable[[PureVendor], object], vendors: list[PureVendor] | None = None) -> list[object]:
+def run(size: int, body: Callable[[PureVendor], Any], vendors: list[PureVendor] | None = None) -> list[Any]:
     """``body`` in every proc at once, and finalize."""
     vendors = vendors or mesh(size)
 
@@ -46,11 +48,16 @@ def run(size: int, body: Callable[[PureVendor], object], vendors: list[PureVendo
         return [future.result(DEADLINE_S) for future in futures]
 
 
-def until(vendor: Vendor, condition: Callable[[], object]) -> object:
-    """Sleep on the descriptor, as the engine does: a wake-up that is lost ends at the deadline."""
+def descriptor(vendor: Vendor) -> int:
     fd = vendor.fileno()
+    assert fd is not None
+    return fd
+
+
+def until(vendor: Vendor, condition: Callable[[], _T | None]) -> _T:
+    """Sleep on the descriptor, as the engine does: a wake-up that is lost ends at the deadline."""
     poll = select.poll()
-    poll.register(fd, select.POLLIN)
+    poll.register(descriptor(vendor), select.POLLIN)
     deadline = time.monotonic() + DEADLINE_S
     while True:
         vendor.progress()
@@ -182,12 +189,13 @@ def test_synchronous_send_to_oneself():
 def test_message_to_oneself_wakes_the_sleeper():
     (vendor,) = mesh(1)
     poll = select.poll()
-    poll.register(vendor.fileno(), select.POLLIN)
+    poll.register(descriptor(vendor), select.POLLIN)
     assert not poll.poll(0)
     vendor.world.isend(0, 1, memoryview(b"abc"), sync=False)
     assert poll.poll(0)
     vendor.progress()
-    assert not poll.poll(0) and vendor.world.improbe().nbytes == 3
+    arrival = vendor.world.improbe()
+    assert not poll.poll(0) and arrival is not None and arrival.nbytes == 3
     vendor.finalize()
 
 
@@ -223,7 +231,7 @@ def test_what_one_call_brings_wakes_the_sleeper_of_another():
     sub.isend(1, 5, memoryview(b"hello"), sync=False)
     assert b.improbe() is None  # reads the socket
     poll = select.poll()
-    poll.register(right.fileno(), select.POLLIN)
+    poll.register(descriptor(right), select.POLLIN)
     assert poll.poll(0)
     right.progress()
     assert not poll.poll(0)
@@ -234,7 +242,7 @@ def test_what_one_call_brings_wakes_the_sleeper_of_another():
     own = sub.improbe()
     assert own is not None
     own.receive(memoryview(bytearray(100)))
-    poll.register(left.fileno(), select.POLLIN)
+    poll.register(descriptor(left), select.POLLIN)
     assert poll.poll(0) and offered.test()
     run(2, lambda vendor: None, [left, right])
 
@@ -281,7 +289,7 @@ def test_finalize_hands_over_what_is_still_queued():
         right.finalize()
         leaving.result(DEADLINE_S)
     assert got == [octets(60_000, i) for i in range(100)]
-    assert all(send.done for send in sends)
+    assert all(send.test() for send in sends)
 
 
 def test_misuse():
@@ -290,6 +298,7 @@ def test_misuse():
         vendor.world.isend(0, -1, memoryview(b""), sync=False)
     vendor.world.isend(0, 2**31 - 1, memoryview(b"abc"), sync=False)
     arrival = vendor.world.improbe()
+    assert arrival is not None
     with pytest.raises(LocalProtocolError, match="3 octets cannot be received into 2"):
         arrival.receive(memoryview(bytearray(2)))
     vendor.finalize()
@@ -395,7 +404,7 @@ def test_processes_meet_through_the_control_connection(size):
 def test_abort_ends_the_others_too():
     def body(join: dict) -> None:
         vendor = connect(join)
-        if vendor.rank == 1:
+        if vendor.world.rank == 1:
             vendor.abort(256)  # as a status, 256 would be success
         with contextlib.suppress(JobError):
             until(vendor, lambda: False)

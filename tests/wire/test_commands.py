@@ -14,7 +14,7 @@ INT4 = st.integers(-(2**31), 2**31 - 1)
 
 def read(reader: CommandReader, data: bytes) -> list[tuple[int, bytes]]:
     reader.receive_data(data)
-    return list(iter(reader.next_command, None))  # type: ignore[arg-type]
+    return list(iter(reader.next_command, None))
 
 
 @pytest.mark.clause("2.3.2")

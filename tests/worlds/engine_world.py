@@ -16,6 +16,7 @@ from impi.job import Host, Job, Proc
 from impi.quirks import Quirks
 from impi.records import replaced
 from impi.semantics.blocks import SHORTEST
+from impi.vendors.base import LocalCollectives, LocalComm, NativeComm
 from impi.wire import addresses
 
 
@@ -54,7 +55,7 @@ class MemoryComm:
     ``library`` makes what the library's own mpi4py would be (see native_world); None: the vendor has none.
     """
 
-    collectives = None
+    collectives: LocalCollectives | None = None
 
     def __init__(
         self,
@@ -67,7 +68,7 @@ class MemoryComm:
         self._queues, self._members, self._me, self.cid = queues, list(members), me, cid
         self.rank, self.size = self._members.index(me), len(members)
         self.library = library
-        self.native = library(self) if library is not None else None
+        self.native: NativeComm | None = library(self) if library is not None else None
         self.messages = 0
 
     def isend(self, dest: int, tag: int, data: memoryview, *, sync: bool) -> _Pending:
@@ -112,7 +113,7 @@ class MemoryVendor:
     tag_ub = 2**31 - 1
 
     def __init__(self, queues: dict[tuple[int, int], deque[_Arrival]], members: Sequence[int], me: int) -> None:
-        self.world = MemoryComm(queues, members, me, -1)
+        self.world: LocalComm = MemoryComm(queues, members, me, -1)
         self.messages = 0
 
     def fileno(self) -> int | None:
@@ -136,14 +137,21 @@ class MemoryVendor:
 
 def make_job(clients: Sequence[int], **facts: Any) -> Job:
     """A job of ``clients[i]`` procs under client i, every proc its own host."""
-    procs = []
+    procs: list[Proc] = []
     for client, n in enumerate(clients):
         for _ in range(n):
             rank = len(procs)
             address = addresses.from_text(f"127.0.{client}.1")
             procs.append(Proc(rank=rank, client=client, host=rank, ipv6=address, pid=1000 + rank))
     hosts = tuple(Host(index=p.rank, client=p.client, ipv6=p.ipv6, port=1, procs=(p.rank,)) for p in procs)
-    known = {"maxdatalen": 1024, "tag_ub": 2**30, "xsize": 1024, "maxlinear": 4, "ackmark": 2, "hiwater": 4}
+    known: dict[str, Any] = {
+        "maxdatalen": 1024,
+        "tag_ub": 2**30,
+        "xsize": 1024,
+        "maxlinear": 4,
+        "ackmark": 2,
+        "hiwater": 4,
+    }
     known.update(facts)
     return Job(version=(0, 0), nclients=len(clients), hosts=hosts, procs=tuple(procs), **known)
 

@@ -203,4 +203,5 @@ def give_library(engine: Engine, meetings: dict[int, Meeting], *, overruns: bool
     def library(comm: MemoryComm) -> MemoryLibrary:
         return MemoryLibrary(comm, overruns, meetings.setdefault(comm.cid, Meeting(comm.size)))
 
+    assert isinstance(vendor.world, MemoryComm)
     vendor.world.library = library

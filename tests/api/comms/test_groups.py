@@ -18,7 +18,7 @@ def test_members() -> None:
 def test_algebra() -> None:
     odd, high = WORLD.Incl([5, 3, 1]), WORLD.Range_incl([(3, 5, 1)])
     assert Group.Union(odd, high)._ranks == (5, 3, 1, 4)
-    assert Group.Intersection(odd, high)._ranks == Group.Intersect(odd, high)._ranks == (5, 3)
+    assert Group.Intersection(odd, high)._ranks == Group.Intersect(odd, high)._ranks == (5, 3)  # type: ignore[misc]
     assert Group.Difference(odd, high)._ranks == (1,)
     assert WORLD.Excl([0])._ranks == WORLD.Range_excl([(0, 0, 1)])._ranks == (1, 2, 3, 4, 5)
     assert WORLD.Compare(WORLD.Incl([0, 1, 2, 3, 5, 4])) == SIMILAR

@@ -145,7 +145,10 @@ def test_a_fatal_handler_ends_the_job_before_anything_of_the_program_runs(
 
 
 def test_a_handler_that_fails_ends_the_job(endings: list[object], capsys: pytest.CaptureFixture[str]) -> None:
-    subject = thing(Errhandler._create(lambda *_: 1 / 0, "communicator"))
+    def handler(*_: object) -> None:
+        raise ZeroDivisionError("division by zero")
+
+    subject = thing(Errhandler._create(handler, "communicator"))
     with pytest.raises(Ended):
         subject.Call(error("ERR_TAG"))
     assert endings == [error("ERR_TAG")]
@@ -180,7 +183,7 @@ def test_one_that_has_begun_is_not(failure: BaseException) -> None:
 
 def test_one_on_nothing_is_not() -> None:
     subject = Thing()
-    subject._context = None
+    subject._context = None  # type: ignore[assignment]
     with pytest.raises(MPIException):
         subject.Collective(error("ERR_COMM"))
 

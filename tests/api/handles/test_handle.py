@@ -66,7 +66,7 @@ def test_constants_are_pickled_by_name(handle: Handle, protocol: int) -> None:
 
 
 def test_the_class_of_a_subclass_is_kept() -> None:
-    again = pickle.loads(pickle.dumps(MyInfo(INFO_ENV)))
+    again = pickle.loads(pickle.dumps(MyInfo(INFO_ENV)))  # type: ignore[arg-type]
     assert type(again) is MyInfo
     assert again == INFO_ENV
 

@@ -28,9 +28,9 @@ def test_a_handle_of_a_request_has_the_class_that_was_asked() -> None:
     assert type(again) is Prequest
     assert again == persistent
     with pytest.raises(TypeError, match="expecting Prequest"):
-        Prequest(request)
+        Prequest(request)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="expecting Grequest"):
-        Grequest(persistent)
+        Grequest(persistent)  # type: ignore[arg-type]
 
 
 def test_from_proc_null() -> None:

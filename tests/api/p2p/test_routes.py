@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -148,7 +149,7 @@ def test_what_is_wrong_says_so_and_leaves_nothing_behind(own_engines: threading.
             (lambda: route.send([b"ab", 3, BYTE], 0), "ERR_BUFFER"),
             (lambda: source.receive([bytearray(2), 3, BYTE], 0, None), "ERR_BUFFER"),
         ):
-            assert error_class(wrong) == name  # type: ignore[arg-type]
+            assert error_class(wrong) == name
         with pytest.raises(BufferError):
             source.receive(b"read only", 0, None)
         with pytest.raises(TypeError):
@@ -200,14 +201,14 @@ moves = st.lists(
 def test_messages_are_those_of_the_queues(moves: list[Any], ackmark: int, kind: str) -> None:
     """Whatever a receiver does, it gets the octets of each tag in the order in which they were sent."""
     own = threading.local()
-    before, runtime.engine = runtime.engine, lambda: own.engine  # type: ignore[assignment]
+    before, runtime.engine = runtime.engine, lambda: own.engine
     try:
-        run(own, kind, lambda *arguments: _exchange(*arguments, moves), ackmark=ackmark, hiwater=2 * ackmark)
+        run(own, kind, partial(_exchange, moves), ackmark=ackmark, hiwater=2 * ackmark)
     finally:
         runtime.engine = before
 
 
-def _exchange(engine: Engine, context: Context, to: Routes, by: Routes, moves: list[Any]) -> None:
+def _exchange(moves: list[Any], engine: Engine, context: Context, to: Routes, by: Routes) -> None:
     route: Route
     if engine.rank == 0:
         requests = []

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import array
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ class TestBuffer:
         empty = buffer()
         assert (len(empty), empty.nbytes, empty.address, empty.obj) == (0, 0, 0, None)
         assert not empty
-        assert memoryview(empty).tobytes() == b""
+        assert memoryview(cast(Any, empty)).tobytes() == b""
 
     def test_view_of_anything_with_memory(self) -> None:
         source = array.array("i", [1, 2, 3])
@@ -53,7 +54,7 @@ class TestBuffer:
     def test_read_only(self) -> None:
         for view in (buffer(b"abc"), buffer.frombuffer(bytearray(3), readonly=True), buffer.allocate(3).toreadonly()):
             assert view.readonly
-            assert memoryview(view).readonly
+            assert memoryview(cast(Any, view)).readonly
             with pytest.raises(TypeError, match="read-only"):
                 view[0] = 1
         with pytest.raises(BufferError):
@@ -84,6 +85,7 @@ class TestBuffer:
         assert len({one, two}) == 2
 
     def test_bad(self) -> None:
+        bad: Any
         for bad in (None, 0, [], ()):
             with pytest.raises(TypeError):
                 buffer(bad)

@@ -32,7 +32,7 @@ def test_functions_of_ones_own() -> None:
     assert mine.PROTOCOL is None
     assert mine.loads(mine.dumps({"k": 1})) == {"k": 1}
     seen: list[Any] = []
-    Pickle(lambda obj, protocol: seen.append(protocol) or b"", None, 3).dumps(0)  # type: ignore[func-returns-value]
+    Pickle(lambda obj, protocol: seen.append(protocol) or b"", None, 3).dumps(0)
     assert seen == [3]
 
 
@@ -46,5 +46,5 @@ def test_large_buffers_stay_out_of_the_stream_and_are_not_copied() -> None:
     again_small, again_large = mine.loads_oob(data, buffers)
     assert again_small.tolist() == small.tolist()
     assert again_large[0] == 77
-    mine.THRESHOLD = None  # type: ignore[assignment]
+    mine.THRESHOLD = None
     assert pickle.THRESHOLD == mine.THRESHOLD == 1 << 18

@@ -183,7 +183,7 @@ class TestHandles:
         class Mine(Win):
             pass
 
-        window = Mine(Win.Allocate(1, comm=comm()))
+        window = Mine(Win.Allocate(1, comm=comm()))  # type: ignore[arg-type]
         other = Win.fromhandle(window.handle)
         assert (window == other, type(other), bool(other)) == (True, Win, True)
         assert Win.f2py(window.py2f()) == Win.fromint(window.toint()) == window
@@ -199,7 +199,7 @@ class TestHandles:
 
     @pytest.mark.skipif(sys.version_info < (3, 12), reason="memoryview() of a class in Python needs Python 3.12")
     def test_memoryview(self, win: Win, memory: Any) -> None:
-        assert memoryview(win).cast("i")[3] == memory[3]  # type: ignore[arg-type]
+        assert memoryview(win).cast("i")[3] == memory[3]
 
     def test_it_cannot_be_freed_in_an_epoch(self) -> None:
         window = Win.Allocate(1, comm=comm())

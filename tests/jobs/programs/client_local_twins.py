@@ -256,7 +256,7 @@ if len(near) > 1 and z is not None:
         elif world.rank in near and together:
             home.Barrier()
 world.Barrier()
-near = home.rank + 1 if home.rank + 1 < home.size else 0
+beside = home.rank + 1 if home.rank + 1 < home.size else 0
 home.Barrier()
 if world.rank == 0:
     print("all right")
@@ -265,8 +265,8 @@ if world.rank == 0:
 MPI.Finalize()
 for call in (
     home.Barrier,
-    lambda: home.Send(numpy.zeros(1), near),
-    lambda: home.Recv(numpy.zeros(1), near),
+    lambda: home.Send(numpy.zeros(1), beside),
+    lambda: home.Recv(numpy.zeros(1), beside),
     world.Barrier,
 ):
     try:

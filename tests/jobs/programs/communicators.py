@@ -109,9 +109,9 @@ def grids() -> None:
             some.Free()
     graph = comm.Create_dist_graph([rank], [1], [right])
     assert graph.Get_dist_neighbors() == ([left], [right], None)
-    got = np.zeros(1, "i")
-    graph.Neighbor_allgather(np.array([rank], "i"), got)
-    assert got[0] == left
+    into = np.zeros(1, "i")
+    graph.Neighbor_allgather(np.array([rank], "i"), into)
+    assert into[0] == left
     graph.Free()
 
 

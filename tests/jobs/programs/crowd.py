@@ -36,5 +36,5 @@ else:
     world.Recv([theirs, MPI.BYTE], source, 3)
     share = (time.process_time() - cpu) / (time.perf_counter() - wall)
 shares = world.gather(share)
-if rank == 0:
+if shares is not None:
     print(max(shares), flush=True)

@@ -3,6 +3,8 @@
 What arrives is held against what numpy says of the same places. Rank 0 prints "all right".
 """
 
+from typing import Any
+
 import numpy as np
 from mpi4py import MPI
 
@@ -20,7 +22,7 @@ INSIDE = np.s_[5:45, 1000:4000]
 octets = MPI.BYTE.Create_vector(ROWS, 4 * 4000, 4 * COLUMNS).Commit()
 
 
-def expect(got: np.ndarray, of: int, seed: int, where: object = INSIDE) -> None:
+def expect(got: np.ndarray, of: int, seed: int, where: Any = INSIDE) -> None:
     twin = np.zeros_like(got)
     twin[where] = matrix(of, seed)[where]
     assert (got == twin).all()

@@ -1,6 +1,7 @@
 """Run by every rank of a job: sessions, attached buffers, error handlers, what is refused. Rank 0 says "all right"."""
 
 import sys
+from collections.abc import Callable
 
 from mpi4py import MPI
 
@@ -92,13 +93,14 @@ def handlers() -> None:
 
 
 def refused() -> None:
-    for call, name in (
+    calls: list[tuple[Callable[..., object], str]] = [
         (lambda _: MPI.Win.Create(None, comm=comm), "MPI_Win_create"),  # of several procs
         (MPI.File.Open, "MPI_File_open"),
         (comm.Spawn, "MPI_Comm_spawn"),
         (comm.Revoke, "MPI_Comm_revoke"),
         (MPI.Open_port, "MPI_Open_port"),
-    ):
+    ]
+    for call, name in calls:
         try:
             call(None)
         except NotImplementedError as error:

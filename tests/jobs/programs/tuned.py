@@ -3,6 +3,7 @@
 """
 
 import sys
+from typing import Any
 
 import numpy as np
 from mpi4py import MPI
@@ -41,7 +42,7 @@ def reductions(comm: MPI.Comm, count: int) -> None:
 
 
 def an_operation_of_ones_own() -> None:
-    def twice(a: object, b: object, datatype: MPI.Datatype) -> None:
+    def twice(a: Any, b: Any, datatype: MPI.Datatype) -> None:
         x, y = np.frombuffer(a, "l"), np.frombuffer(b, "l")
         y += x
 
@@ -51,7 +52,7 @@ def an_operation_of_ones_own() -> None:
     assert (got == sum(range(size))).all()
     op.Free()
 
-    def first(a: object, b: object, datatype: MPI.Datatype) -> None:
+    def first(a: Any, b: Any, datatype: MPI.Datatype) -> None:
         np.frombuffer(b, "l")[:] = np.frombuffer(a, "l")
 
     op = MPI.Op.Create(first, commute=False)

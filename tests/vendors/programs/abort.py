@@ -8,6 +8,7 @@ from impi.engine.join import claim
 from impi.vendors import load
 
 join = claim()
+assert join is not None
 vendor = load(join)
 print("began", flush=True)
 if vendor.world.rank == 0:

@@ -8,7 +8,9 @@ import os
 import socket
 import time
 import traceback
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy
 
@@ -17,12 +19,14 @@ from impi.vendors import load
 from impi.vendors.base import REDUCIBLE, REDUCTIONS
 
 WAIT_S = 20.0
-REDUCE = {
+REDUCE: dict[str, Callable[[Any], object]] = {
     "MAX": numpy.max, "MIN": numpy.min, "SUM": numpy.sum, "PROD": numpy.prod, "LAND": numpy.all, "LOR": numpy.any,
     "LXOR": lambda all_of: len(all_of) % 2, "BAND": numpy.bitwise_and.reduce, "BOR": numpy.bitwise_or.reduce,
     "BXOR": numpy.bitwise_xor.reduce,
 }  # fmt: skip
-join = claim()
+claimed = claim()
+assert claimed is not None
+join = claimed
 vendor = load(join)
 world = vendor.world
 rank, size = world.rank, world.size
@@ -166,10 +170,10 @@ def reductions_of_its_own():
             expected = numpy.full(3, REDUCE[op](all_of), element)
             everywhere, at_root = numpy.zeros(3, element), numpy.zeros(3, element)
             root = size - 1
-            data = memoryview(mine).cast("B")
+            data = mine.data.cast("B")
             done(
-                own.allreduce(data, memoryview(everywhere).cast("B"), element, op),
-                own.reduce(data, memoryview(at_root).cast("B") if rank == root else None, element, op, root),
+                own.allreduce(data, everywhere.data.cast("B"), element, op),
+                own.reduce(data, at_root.data.cast("B") if rank == root else None, element, op, root),
             )
             assert (everywhere == expected).all(), (element, op, everywhere, expected)
             assert (at_root == (expected if rank == root else 0)).all(), (element, op)
@@ -185,6 +189,7 @@ def collectives_of_a_subset():
     done(pending)
     for comm in (part, copy):
         data = bytearray(b"root" if comm.rank == 0 else 4)
+        assert comm.collectives is not None
         done(comm.collectives.bcast(memoryview(data), 0))
         assert data == b"root"
         comm.free()

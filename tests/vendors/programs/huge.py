@@ -6,12 +6,14 @@ from impi.engine.join import claim
 from impi.vendors import load
 
 N = 2**31 + 5
-vendor = load(claim())
+join = claim()
+assert join is not None
+vendor = load(join)
 world = vendor.world
 data = np.zeros(N, "u1")
 if world.rank == 0:
     data[[0, 2**31 - 2, 2**31 - 1, 2**31, N - 1]] = [1, 2, 3, 4, 5]
-    pending = world.isend(1, 3, memoryview(data), sync=False)
+    pending = world.isend(1, 3, data.data, sync=False)
     while not pending.test():
         pass
 else:
@@ -19,7 +21,7 @@ else:
     while arrival is None:
         arrival = world.improbe()
     assert (arrival.tag, arrival.nbytes) == (3, N), (arrival.tag, arrival.nbytes)
-    pending = arrival.receive(memoryview(data))
+    pending = arrival.receive(data.data)
     while not pending.test():
         pass
     assert data[[0, 2**31 - 2, 2**31 - 1, 2**31, N - 1]].tolist() == [1, 2, 3, 4, 5]

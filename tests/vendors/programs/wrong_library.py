@@ -9,6 +9,7 @@ from impi.errors import LaunchError
 from impi.vendors import load
 
 join = claim()
+assert join is not None
 try:
     load({**join, "vendor": os.environ.get("VENDOR", join["vendor"])})
 except LaunchError as error:
