@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from functools import partial
 
 import pytest
 
@@ -32,7 +33,7 @@ def test_errors(error: BaseException, code: int, sentence: str, capsys: pytest.C
 
 
 def test_the_code_of_the_verb() -> None:
-    assert [ENDING.of(lambda code=code: code) for code in (0, 1, 77)] == [0, 1, 77]
+    assert [ENDING.of(partial(int, code)) for code in (0, 1, 77)] == [0, 1, 77]
 
 
 @pytest.mark.parametrize(

@@ -9,14 +9,26 @@ import ipaddress
 import json
 import struct
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from impi.errors import LabError
 from impi.testbed.cases import CASES, Crossing
 from impi.testbed.evidence.witness_reports import planned_sources
-from impi.testbed.lab.interface import Access, Build, Capture, Completed, Finding, LabSeen, NodeAccess, Stacks, Terms
+from impi.testbed.lab.interface import (
+    Access,
+    Build,
+    Capture,
+    Completed,
+    Finding,
+    LabSeen,
+    Node,
+    NodeAccess,
+    Remote,
+    Stacks,
+    Terms,
+)
 from impi.testbed.lab.lab_topology import Topology, parse_topology
 from impi.testbed.lab.roster import Roster
 
@@ -288,7 +300,9 @@ class FakeServer:
 
 class FakeNode:
     def __init__(self, lab: FakeLab, name: str) -> None:
-        self.lab, self.name, self.address = lab, name, "10.9.0.1"
+        self.lab = lab
+        self.name: str = name
+        self.address: str = "10.9.0.1"
 
     def run(self, argv, *, env=None, timeout_s=0.0) -> Completed:
         vendor = self.lab.vendors[int(self.name[1])]
@@ -296,7 +310,7 @@ class FakeNode:
         text = json.dumps({"kind": "libraries", "value": files}).encode()
         return Completed(argv=tuple(argv), code=0, stdout=text, stderr=b"")
 
-    def start(self, argv, *, env=None) -> FakeRemote:
+    def start(self, argv, *, env=None) -> Remote:
         return self.lab.start(self, list(argv))
 
     def read(self, path: str) -> bytes | None:
@@ -312,11 +326,11 @@ class FakeLab:
     def __init__(self, backend: FakeBackend, vendors, topology: Topology) -> None:
         self.backend, self.vendors, self.topology = backend, tuple(vendors), topology
         self.captures = backend.captures
-        self.software = {"fake": "1"}
+        self.software: Mapping[str, str] = {"fake": "1"}
         self.name = f"lab-{len([line for line in backend.log if line == 'open'])}"
-        self.builds = {v: backend.builds[v] for v in self.vendors if v in backend.builds}
-        self.server = FakeNode(self, "server")
-        self.clients = [
+        self.builds: Mapping[str, Build] = {v: backend.builds[v] for v in self.vendors if v in backend.builds}
+        self.server: Node = FakeNode(self, "server")
+        self.clients: Sequence[Sequence[Node]] = [
             [FakeNode(self, f"c{i}n{j}") for j in range(shape.nodes)] for i, shape in enumerate(topology.clients)
         ]
         self.nonces: dict[str, str] = {}
@@ -342,7 +356,7 @@ class FakeLab:
                 self.job = Job.good(plan["cell"], plan["nonce"], self.nonces)
                 self.backend.tweak(self.job)
 
-    def start(self, node: FakeNode, argv: list[str]) -> FakeRemote:
+    def start(self, node: FakeNode, argv: list[str]) -> Remote:
         if "-server" in argv:
             self.job = None
             return FakeServer(self)
@@ -412,7 +426,7 @@ class FakeBackend:
         self.cleaned: list[str] = []
         self.prepared: list[str] = []
         self.replaced: dict[str, str] = {}
-        self.builds: dict[str, Build] = {}
+        self.builds: Mapping[str, Build] = {}
         self.held: dict[str, FakeLab] = {}
         self.seen: list[LabSeen] = []
         self.cleaning: tuple = ()
@@ -429,7 +443,7 @@ class FakeBackend:
     def supports(self, topology: Topology) -> str:
         return self.unsupported.get(str(topology), "")
 
-    def open(self, vendors, topology, *, run: str, terms: Terms | None = None) -> FakeLab:
+    def open(self, vendors, topology, *, run: str, terms: Terms = Terms()) -> FakeLab:
         if self.broken_open:
             raise LabError(self.broken_open)
         self.open_labs += 1

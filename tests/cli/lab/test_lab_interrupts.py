@@ -33,7 +33,7 @@ def backend(tmp_path, monkeypatch) -> FakeBackend:
         for rank, source in ((1, 2), (2, 1)):
             job.calls[rank] = [{"t": 1101.0, "n": 1, "do": "Recv", "source": source, "tag": 5, **WORLD}]
 
-    pressed = []
+    pressed: list[bool] = []
 
     def poll(client: FakeClient) -> Completed | None:
         """Somebody presses Ctrl-C once the clients run."""
@@ -108,7 +108,8 @@ def test_twice_ends_at_once(backend, monkeypatch):
 
 
 def test_signals(backend):
-    scheduler, told = Scheduler(backend, "r"), []
+    scheduler = Scheduler(backend, "r")
+    told: list[str] = []
     before = signal.getsignal(signal.SIGINT)
     with ending(scheduler, told.append):
         os.kill(os.getpid(), signal.SIGINT)

@@ -95,7 +95,7 @@ def test_a_disk_that_is_full_changes_nothing(tmp_path):
 def test_classes_that_cannot_be_changed_are_left_alone(tmp_path):
     sys.path.insert(0, str(PROGRAMS))
     try:
-        from calls import watch
+        from calls import watch  # type: ignore[import-not-found]
     finally:
         sys.path.remove(str(PROGRAMS))
 

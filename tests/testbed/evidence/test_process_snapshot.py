@@ -123,7 +123,7 @@ def opened(monkeypatch=None, **said: bytes | LabError):
             raise value
         return FakeRemote(Completed(argv=(), code=0, stdout=value, stderr=b"no such file\n"))
 
-    lab.start = start
+    lab.start = start  # type: ignore[method-assign]
     return lab
 
 

@@ -6,7 +6,7 @@ On ``local`` there are no captures; what only they can see is tried with ``docke
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -38,7 +38,7 @@ def backend(request) -> Backend:
 
 
 @pytest.fixture(scope="module")
-def docker() -> Iterator[Backend]:
+def docker() -> Backend:
     try:
         found = choose_backend("docker")
         sick = [f for f in found.doctor() if f.fatal and not f.ok]

@@ -152,7 +152,7 @@ def swapped(job: Job) -> None:
     def little(data: bytes) -> bytes:
         return b"".join(data[i : i + 8][::-1] for i in range(0, len(data), 8))
 
-    job.messages = [replace(m, payload=little(m.payload)) if m.tag == 8 else m for m in job.messages]
+    job.messages = [replace(m, payload=little(m.payload or b"")) if m.tag == 8 else m for m in job.messages]
 
 
 def no_such_packet(job: Job) -> None:
@@ -343,6 +343,7 @@ def test_what_must_fail_must_fail():
         job.clients[1] = replace(job.clients[1], code=0)
 
     def silent_server(job: Job) -> None:
+        assert job.server is not None
         job.server = replace(job.server, stderr=b"Error: somebody was lost\n")
 
     def taken_down(job: Job) -> None:

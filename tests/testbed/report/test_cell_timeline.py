@@ -52,7 +52,7 @@ def test_every_packet_is_told_once():
     # Both nodes of a channel captured it.
     assert len(data) == seen.evidence.wire.messages > 0
     assert len({e.text.partition(": ")[2] for e in data}) == len(data)
-    assert {re.search(r"message (\d+):", e.text)[1] for e in data} == {str(i + 1) for i in range(len(data))}
+    assert {re.findall(r"message (\d+):", e.text)[0] for e in data} == {str(i + 1) for i in range(len(data))}
 
 
 def test_lanes_are_those_of_the_job():

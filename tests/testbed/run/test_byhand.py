@@ -115,6 +115,6 @@ def test_in_containers(tmp_path, cell):
     done = by_hand(path, tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "client1: exit 0" in done.stdout
-    names = [str(c.name) for c in backend._client.containers.list(all=True, ignore_removed=True)]
-    names += [str(n.name) for n in backend._client.networks.list()]
+    names = [str(c.name) for c in backend._client.containers.list(all=True, ignore_removed=True)]  # type: ignore[attr-defined]
+    names += [str(n.name) for n in backend._client.networks.list()]  # type: ignore[attr-defined]
     assert not [name for name in names if name.startswith(mine)]

@@ -11,7 +11,7 @@ from impi.testbed.lab.interface import Terms
 from impi.testbed.lab.lab_topology import parse_topology
 from impi.testbed.plan.cell import Cell
 from impi.testbed.run.execute import Limits
-from impi.testbed.run.schedule import Care, Scheduler
+from impi.testbed.run.schedule import Care, Done, Scheduler
 
 LIMITS = Limits(server=0.3, start=0.3, cell=0.3, grace=0.1)
 
@@ -21,7 +21,7 @@ def cells(*names: str, vendors=("mpich", "openmpi"), topology="1x2+1x2"):
 
 
 def run(backend, what, **more):
-    results = []
+    results: list[Done] = []
     scheduler = Scheduler(backend, "r", limits=LIMITS, **more)
     scheduler.run(what, lambda cell: None, results.append)
     return results
@@ -112,7 +112,7 @@ def test_the_slots_bound_what_runs_at_once():
 
 def test_stop_ends_the_run_and_closes_the_labs():
     backend = FakeBackend()
-    results = []
+    results: list[Done] = []
     scheduler = Scheduler(backend, "r", limits=LIMITS)
 
     def done(result) -> None:
@@ -129,7 +129,7 @@ def test_stop_in_the_middle_of_a_cell_gives_no_verdict():
     scheduler = Scheduler(backend, "r", limits=Limits(server=5, cell=30, grace=30))
     timer = threading.Timer(0.2, scheduler.stop.set)
     timer.start()
-    results = []
+    results: list[Done] = []
     scheduler.run(cells("p2p.ring"), lambda cell: None, results.append)
     timer.join()
     assert results == []
@@ -149,7 +149,7 @@ def test_an_error_in_a_callback_comes_out():
 
 def test_the_start_does_not_count_against_the_cell():
     backend = FakeBackend(tweak=lambda job: setattr(job, "slow_start", 100))
-    results = []
+    results: list[Done] = []
     limits = Limits(server=5, start=600, cell=0.3, grace=0.1)
     Scheduler(backend, "r", limits=limits).run(cells("p2p.ring"), lambda cell: None, results.append)
     (result,) = results

@@ -196,11 +196,11 @@ def test_where_processes_stand_is_seen_from_beside_the_node(backend: DockerBacke
     program = "import os, time\ndef deep():\n    print(os.getpid(), flush=True)\n    time.sleep(600)\ndeep()"
     command = node.start([lab.python(1), "-c", program])
     pid = int(first_line(command))
-    before = ours(backend, lab.name)  # type: ignore[attr-defined]
+    before = ours(backend, lab.name)
     stacks = lab.stacks({"c1n0": [pid], "c0n0": []})
     assert stacks.notes == ()
     assert [frame.rpartition(" in ")[2] for frame in stacks.frames["c1n0"][pid]] == ["deep", "<module>"]
-    assert ours(backend, lab.name) == before  # type: ignore[attr-defined]
+    assert ours(backend, lab.name) == before
     command.stop()
     # One that is gone is a note, and no error.
     assert lab.stacks({"c1n0": [pid]}).notes[0].startswith("c1n0: no stacks from outside: py-spy: ")

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -36,7 +37,7 @@ class Here:
 
 def put(connection: Here, root: Path, **files: str) -> int:
     named = {f"{root}/{name.replace('__', '/')}.py": text.encode() for name, text in files.items()}
-    return sync("here", connection, sys.executable, str(root), named)
+    return sync("here", cast(Connection, connection), sys.executable, str(root), named)
 
 
 def test_only_what_has_changed_is_sent(tmp_path):
@@ -95,7 +96,7 @@ def test_an_edit_reaches_containers_that_run(monkeypatch):
             Connection, "execute", lambda self, argv, **more: asked.append(more) or execute(self, argv, **more)
         )
         for node in nodes:
-            assert sync(node.name, node.connection, lab.python(0), SOURCES, edited) == 1
+            assert sync(node.name, node.connection, lab.python(0), SOURCES, edited) == 1  # type: ignore[attr-defined]
         assert len(asked) == 2 * len(nodes)
         assert sum(len(more.get("stdin", b"")) for more in asked) < 32768 * len(nodes)
         assert [node.run(argv, env=env).stdout for node in nodes] == [b"True\n"] * 4

@@ -53,12 +53,14 @@ def arm_docker(number: int, delay_ms: float, end: Callable[[], None]) -> None:
             now = count == number and request.method != "GET"
         return around(send, delay_ms, end)(self, request, **kwargs) if now else send(self, request, **kwargs)
 
-    APIClient.send = counted
+    setattr(APIClient, "send", counted)
 
 
 def arm_local(point: str, delay_ms: float, end: Callable[[], None]) -> None:
     """At that function."""
-    from impi.testbed.backends.loopback import loopback_backend
+    from impi.testbed.backends.loopback import loopback_backend as module
+
+    loopback_backend: Any = module
 
     for place in (loopback_backend, loopback_backend.LocalNode, loopback_backend.LocalLab, loopback_backend.shutil):
         if hasattr(place, point):
