@@ -1,4 +1,4 @@
-"""A host agent of its own, in front of its procs: a router of packets (DESIGN.md, "Hosts")."""
+"""A separate host agent in front of its procs: a router of packets (DESIGN.md, "Hosts")."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 __all__ = ["HOSTS", "VARIABLE"]
 
 HOSTS: Final = ("proc", "node", "client")
-"""What owns the channels to other clients: every proc, an agent on every node, or one agent for the whole client."""
+"""Owner of the channels to other clients: each proc, an agent on each node, or one agent."""
 
 VARIABLE: Final = "IMPI_AGENT"
-"""The name of an agent's invitation in its environment (DESIGN.md, "Hosts")."""
+"""Environment variable with an agent's invitation (DESIGN.md, "Hosts")."""

@@ -14,15 +14,15 @@ from impi.errors import ImpiError
 
 
 def main() -> int:
-    """Be the agent; the exit code."""
-    # Not at once: the folder of its socket is to be removed.
+    """Run the agent; return the exit code."""
+    # Exit later: the folder of the socket is to be removed.
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     invitation = json.loads(os.environ.pop(VARIABLE))
     try:
         serve(invitation)
     except ImpiError as error:
         print(f"impi: {invitation['title']}: {error}", file=sys.stderr, flush=True)
-        time.sleep(GRACE_S)  # with all connections open, which the error's traceback still holds
+        time.sleep(GRACE_S)  # connections stay open: the traceback holds them
         return 1
     return 0
 

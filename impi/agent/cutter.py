@@ -14,11 +14,11 @@ _READ_AHEAD: Final = 64 * 1024
 
 
 class Cutter:
-    """Cuts the stream of one connection into packets (IMPI 3.5). Small ones are read many by one system call.
+    """Cuts the stream of one connection into packets (IMPI 3.5); reads many small ones at once.
 
     Args:
-        check: is shown each header and its octets before anything that follows is taken; returns how many octets of
-            user data do.
+        check: gets each header and its octets, before anything after it is parsed; returns the
+            number of octets of user data.
     """
 
     __slots__ = ("_ahead", "_check", "_end", "_filled", "_header", "_lent", "_packet", "_start")
@@ -30,19 +30,19 @@ class Cutter:
         self._end = 0
         self._header: Header | None = None
         self._packet: memoryview | None = None
-        """The packet of which more is to come, as long as it will be, and how much of it is here."""
+        """A packet that is not complete, at its full size; ``_filled`` octets of it are here."""
         self._filled = 0
         self._lent = 0
 
     @property
     def unfinished(self) -> bytes:
-        """What has come of the packet that is not complete; empty where the stream may end."""
+        """Octets of an incomplete packet; empty: the stream may end here."""
         if self._packet is not None:
             return self._packet[: self._filled].tobytes()
         return self._ahead[self._start : self._end].tobytes()
 
     def buffer(self) -> memoryview:
-        """Where the next octets are to be read to; never empty."""
+        """Return where the next octets are to be read to; never empty."""
         if self._packet is not None:
             room = self._packet[self._filled :]
         else:
@@ -54,10 +54,10 @@ class Cutter:
         return room
 
     def received(self, nbytes: int) -> list[tuple[Header, memoryview]]:
-        """The packets that ``nbytes`` more octets in :meth:`buffer` complete, each with its octets, header included.
+        """Return the packets completed by ``nbytes`` more octets in :meth:`buffer`, with headers.
 
         Raises:
-            LocalProtocolError: so many were not lent.
+            LocalProtocolError: :meth:`buffer` lent fewer octets.
         """
         if not 0 < nbytes <= self._lent:
             raise LocalProtocolError(f"{nbytes} octets cannot have been read: no buffer of that size was lent for it")

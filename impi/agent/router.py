@@ -1,7 +1,16 @@
-"""Packets in, the same packets out to whom they are for: the agent of some procs, without I/O (IMPI 3.2, 3.6, 3.8).
+"""The packet router of an agent, without I/O (IMPI 3.2, 3.6, 3.8).
 
-Nothing is counted or matched here: credit lives in the procs, so what waits here is bounded by what they may have under
-way, and reading never has to stop. So two directions that are both full cannot wait for each other.
+Driven by :mod:`impi.agent.serve`, which owns the sockets. Inbound: octets are read into
+``link.cutter.buffer()``; :meth:`Router.received` cuts them into packets, checks them, and queues
+it unchanged on the link to its destination. Outbound: ``link.views()`` gives octets for one write,
+``link.sent()`` takes the result. A link has a lane for each sending proc, served round-robin;
+PROTOACKs overtake everything but a packet already begun.
+
+FINI is not forwarded but counted: hosts get ours once all own procs have sent theirs; procs get
+ours once all hosts have sent theirs, too.
+
+Invariant: credit lives in the procs, so their credit bounds what waits here. A sender above it
+breaks the protocol (3.6). Reading never stops, so two full directions cannot deadlock.
 """
 
 from __future__ import annotations
@@ -24,33 +33,33 @@ _WITH_DATA: Final = frozenset({PacketType.DATA, PacketType.DATASYNC})
 _AFTER_FINI: Final = frozenset({PacketType.PROTOACK, PacketType.SYNCACK, PacketType.CANCELYES, PacketType.CANCELNO})
 
 _MOST_VIEWS: Final = 64
-"""Views of one writing system call; every kernel takes more."""
+"""Views of one write; every kernel takes more."""
 _ENOUGH: Final = 64 * 1024
-"""Octets given to one writing system call: beyond that packets stay where a PROTOACK can overtake them."""
+"""Octets of one write; packets behind it can still be overtaken by a PROTOACK."""
 
 
 class _Lane:
-    """What waits for one connection and came from one proc; or all its PROTOACKs."""
+    """Packets of one proc that wait for one connection; or all its PROTOACKs."""
 
     __slots__ = ("held", "most", "packets")
 
     def __init__(self, most: int) -> None:
         self.packets: deque[memoryview] = deque()
         self.held = 0
-        """Packets that TCP does not have yet."""
+        """Packets that TCP has not completely taken."""
         self.most = most
-        """No lawful senders can have more under way."""
+        """Limit for senders that keep to the protocol."""
 
 
 class Link:
     """One connection of the agent: with one of its procs, or with a host of another client.
 
     Args:
-        job: the limits.
-        name: for messages.
-        client: the client on the other side.
-        near: the procs that it leads to.
-        far: the procs whose packets go out over it.
+        job: source of the limits.
+        name: in error messages.
+        client: the client of the other side.
+        near: procs on the other side.
+        far: procs whose packets go to the other side.
         check: see :class:`impi.agent.cutter.Cutter`.
     """
 
@@ -71,11 +80,10 @@ class Link:
         self.fini_received = False
         self.fini_sent = False
         self.finishing = False
-        """FINI is to go, behind what waits."""
+        """FINI is to be sent after the queued packets."""
         self.ended = False
-        """The other side has closed the connection, when it might."""
-        # 3.6: what waits here its receiver has not acknowledged. Of one pair of procs that is hiwater packets at most,
-        # and the PROTOACKs for as many.
+        """The other side has closed the connection after both FINIs."""
+        # 3.6: only unacknowledged packets wait here: hiwater of one pair of procs, and PROTOACKs.
         self._lanes = {rank: _Lane(job.hiwater * len(self.near)) for rank in self.far}
         self._urgent = _Lane(job.hiwater // job.ackmark * len(self.near) * len(self.far))
         self._round: deque[_Lane] = deque()
@@ -86,19 +94,19 @@ class Link:
 
     @property
     def closed(self) -> bool:
-        """Both sides have said FINI (IMPI 3.8)."""
+        """Whether FINI was sent and received (IMPI 3.8)."""
         return self.fini_sent and self.fini_received
 
     @property
     def waiting(self) -> int:
-        """Octets of the packets that wait to be given to TCP."""
+        """Octets of packets that TCP does not have."""
         lanes = (*self._lanes.values(), self._urgent)
         return self._octets + sum(packet.nbytes for lane in lanes for packet in lane.packets)
 
     def put(self, source: int, packet: memoryview, *, urgent: bool) -> bool:
-        """Queue a packet of the proc ``source``; False if more wait than its credit allows (IMPI 3.6)."""
+        """Queue a packet of proc ``source``; False: more wait than its credit allows (IMPI 3.6)."""
         if self.closed:
-            return True  # an acknowledgement that nobody awaits any more
+            return True  # an acknowledgement that is not awaited any more
         lane = self._urgent if urgent else self._lanes[source]
         if lane.held >= lane.most:
             return False
@@ -109,15 +117,15 @@ class Link:
         return True
 
     def views(self) -> list[memoryview]:
-        """The next octets for TCP, at most 64 pieces; then call :meth:`sent`, with 0 if none went."""
+        """Return the next octets for TCP, in <= 64 pieces; then call :meth:`sent`, even with 0."""
         at = int(self._begun)
-        while self._urgent.packets:  # 3.6: ahead of everything but a packet already begun
+        while self._urgent.packets:  # 3.6: before all packets not begun
             self._place(at, self._urgent)
             at += 1
         while self._round and self._octets < _ENOUGH and len(self._out) < _MOST_VIEWS:
             lane = self._round.popleft()
             self._place(len(self._out), lane)
-            if lane.packets:  # one packet each, then the next proc: a round
+            if lane.packets:  # round-robin: one packet a turn
                 self._round.append(lane)
         if self.finishing and not self._round and not self._fini_placed:
             self._fini_placed = True
@@ -131,7 +139,7 @@ class Link:
         self._octets += packet.nbytes
 
     def sent(self, nbytes: int) -> None:
-        """TCP took the first ``nbytes`` octets of :meth:`views`."""
+        """Drop the first ``nbytes`` octets of :meth:`views`, which TCP took."""
         if not 0 <= nbytes <= self._octets:
             raise LocalProtocolError(f"{nbytes} octets cannot have been sent to {self.name}: {self._octets} were due")
         self._octets -= nbytes
@@ -151,12 +159,12 @@ class Link:
         self._settle()
 
     def finish(self) -> None:
-        """The other side has said FINI."""
+        """Note the FINI of the other side."""
         self.fini_received = True
         self._settle()
 
     def _settle(self) -> None:
-        """Forget what nobody will read any more: the other side may close as soon as it has both FINIs."""
+        """Drop the queues after both FINIs: the other side may be gone."""
         if self.closed:
             self._urgent.packets.clear()
             self._round.clear()
@@ -165,10 +173,9 @@ class Link:
 
 
 class Router:
-    """The agent that is host ``me`` of ``job``: routes between its procs and the hosts of other clients.
+    """The agent as host ``me`` of ``job``: routes between its procs and other clients' hosts.
 
-    Driven by octets that were read (``link.cutter.buffer()``, then :meth:`received`, or :meth:`eof`) and written
-    (``link.views()``, then ``link.sent()``). After any error the job cannot go on.
+    After any error the job cannot go on.
     """
 
     def __init__(self, job: Job, me: int) -> None:
@@ -177,28 +184,28 @@ class Router:
         remote = [host for host in job.hosts if host.client != own.client]
         others = [rank for host in remote for rank in host.procs]
         self.procs = {rank: Link(job, f"rank {rank}", own.client, [rank], others, self._check) for rank in own.procs}
-        """By rank in MPI_COMM_WORLD."""
+        """Links by world rank."""
         self.hosts = {
             host.index: Link(job, host_name(host), host.client, host.procs, own.procs, self._check) for host in remote
         }
-        """By global host index."""
+        """Links by global host index."""
         self._ranks = {(proc.ipv6, proc.pid): proc.rank for proc in job.procs}
         self._links = {**self.procs, **{rank: self.hosts[host.index] for host in remote for rank in host.procs}}
         self._client = own.client
 
     @property
     def finished(self) -> bool:
-        """Whether FINI has gone and come everywhere, and no proc has anything left to read."""
+        """Whether all links have both FINIs and all procs have closed."""
         return all(link.closed for link in self.hosts.values()) and all(link.ended for link in self.procs.values())
 
     def received(self, link: Link, nbytes: int) -> set[Link]:
-        """``nbytes`` (at least one) octets were read from ``link``.
+        """Handle ``nbytes`` >= 1 octets that were read from ``link``.
 
         Returns:
-            The links that may have something to send now.
+            The links that may have octets to send.
 
         Raises:
-            PeerError: they break the protocol.
+            PeerError: the octets break the protocol.
         """
         touched = set()
         for header, packet in link.cutter.received(nbytes):
@@ -217,11 +224,11 @@ class Router:
         return touched
 
     def eof(self, link: Link) -> None:
-        """The connection has ended, by the hand of the other side or by an error of the network.
+        """Handle the end of a connection, by the other side or by an error.
 
         Raises:
-            JobError: before its FINI: it was lost (IMPI 3.8).
-            PeerError: after its FINI, but before it can have ours.
+            JobError: before its FINI: the connection was lost (IMPI 3.8).
+            PeerError: after its FINI, but before ours was sent.
         """
         if not link.fini_received:
             part = link.cutter.unfinished
@@ -239,7 +246,7 @@ class Router:
         link.ended = True
 
     def _finish(self) -> set[Link]:
-        """A FINI has come: hand it on once it speaks for all (IMPI 2.4, 3.8)."""
+        """Send FINI on, once it speaks for all procs (IMPI 2.4, 3.8)."""
         touched: set[Link] = set()
         if all(link.fini_received for link in self.procs.values()):
             touched.update(self.hosts.values())
@@ -250,12 +257,12 @@ class Router:
         return touched
 
     def _check(self, link: Link, header: Header, octets: bytes) -> int:
-        """Whether a packet may come from ``link``; returns how many octets of user data it has."""
+        """Return the octets of user data of a packet from ``link``; PeerError: not allowed."""
         kind = header.pk_type
         if link.fini_received and kind not in _AFTER_FINI:
             raise _fault(link, f"sent a packet of type {kind} after its finalization packet", "3.8", octets)
         if kind == PacketType.FINI:
-            # Only the type means anything (table 3.1): nothing else in it is looked at.
+            # Only the type has a meaning (table 3.1).
             link.finish()
             return 0
         if not 0 <= kind <= PacketType.FINI:

@@ -1,4 +1,4 @@
-"""The agent as a process: from impirun's invitation to the last FINI, over sockets."""
+"""The process of an agent: from impirun's invitation to the last FINI, over sockets."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from impi.wire import addresses
 __all__ = ["GRACE_S", "run", "serve"]
 
 GRACE_S: Final = 3.0
-"""Whoever was lost is about to be noticed by its own launcher, and its client ends the job: so the others wait."""
+"""Time for the launcher of a lost proc to notice it first and end the job."""
 
 _READS: Final = 16
-"""Most reads from one connection before the next gets its turn."""
+"""Most reads from one connection before the next has its turn."""
 _BACKLOG: Final = 1024
 
 
 def serve(invitation: Mapping[str, Any]) -> None:
-    """Be the agent that impirun invited, until the job is over.
+    """Run the agent that impirun invited, until the job is over.
 
     Raises:
-        ImpiError: the job cannot begin, or go on; the sentence is for the user.
+        ImpiError: the job cannot begin, or not go on; the sentence is for the user.
     """
     address = own_address(str(invitation["interface"]), str(invitation["server"]))
     with (
@@ -59,13 +59,13 @@ def serve(invitation: Mapping[str, Any]) -> None:
 
 
 def run(router: Router, procs: Mapping[int, socket.socket], hosts: Mapping[int, socket.socket]) -> None:
-    """Route until every proc and every host has said FINI; then close the sockets.
+    """Route packets until every proc and host has sent FINI; then close the sockets.
 
-    After an error they stay open until the process ends: whoever sees them close takes this client for the one that
-    was lost first.
+    After an error the sockets stay open until the process ends: a peer that saw them close would
+    take this client for the one that was lost first.
 
     Args:
-        router: what to do.
+        router: decides where packets go.
         procs: connected, non-blocking, by rank in MPI_COMM_WORLD.
         hosts: connected, non-blocking, by global host index.
 
@@ -124,7 +124,7 @@ class _Loop:
 
     def _ended(self, link: Link) -> None:
         if link in self._router.procs.values() and not link.closed:
-            # Its launcher knows why, and ends this process, too.
+            # The proc's launcher knows the reason, and ends this process, too.
             time.sleep(GRACE_S)
         self._router.eof(link)
         self._epoll.unregister(self._socks[link].fileno())

@@ -1,1 +1,1 @@
-"""One proc of a running job: the only place where anything is sent, received or waited for."""
+"""The progress engine of a proc: messages over channels and the vendor library, start-up, waits."""

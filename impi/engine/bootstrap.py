@@ -1,4 +1,15 @@
-"""From a process to a proc of a job: vendor, listener, exchange with impirun, dance (DESIGN.md, "Start-up")."""
+"""How a process becomes a proc of a job (DESIGN.md, "Start-up"); called by the first use of MPI.
+
+:func:`join_job` runs once, in this order:
+
+1. :mod:`impi.engine.join` claims the invitation that impirun left in the environment.
+2. The vendor library is loaded; all procs of the client allgather pid, address and port.
+3. Vendor rank 0 sends that list to impirun, and sends the answer (the job) to the other procs.
+4. :mod:`impi.engine.mesh` connects the hosts. With agents, one socket leads to the own agent.
+5. The result is an :class:`Engine`. Without an invitation: an engine for a job of one proc.
+
+Invariant: no proc goes past step 3 before all procs of the client have the answer.
+"""
 
 from __future__ import annotations
 
@@ -41,12 +52,12 @@ def join_job() -> Engine:
     shortest = shortest_block()
     vendor = load(invitation)
     me: dict[str, object] = {"pid": os.getpid(), "form": representation.own().hex()}
-    # With several nodes it is the name of an interface, or a network: one address cannot fit all of them.
+    # The interface is a name or a network: one address cannot fit several nodes.
     interface, server = str(invitation.get("interface") or ""), str(invitation["server"])
     listener = None
     if invitation.get("agents"):
         control = str(invitation["control"]).rpartition(":")[0].strip("[]")
-        address = own_address(interface, server, control)  # a name; others need not be able to reach it
+        address = own_address(interface, server, control)  # a name; other nodes need not reach it
         me["node"] = invitation.get("node") or node()
     else:
         address = own_address(interface, server)
@@ -62,7 +73,7 @@ def join_job() -> Engine:
     rank = ranks[vendor.world.rank]
     host = job.procs[rank].host
     here = sum(proc.ipv6 == job.procs[rank].ipv6 for proc in job.procs)
-    # What this process may run on says nothing where it is bound to one core already.
+    # The process's own CPU set says nothing if it is bound to one core already.
     patience = Patience(asked_s, crowded=here > int(invitation.get("cores") or os.cpu_count() or 1))
     if listener is not None:
         sockets = connect_hosts(job, host, listener, address)
@@ -84,14 +95,14 @@ def join_job() -> Engine:
 
 
 def _negotiated(invitation: dict[str, Any], vendor: Vendor, everybody: list[dict[str, Any]]) -> dict[str, Any]:
-    """Vendor rank 0 asks impirun for the job and spreads the answer."""
+    """Vendor rank 0 asks impirun for the job and sends the answer to the other procs."""
     if vendor.world.rank == 0:
         answer = _ask(invitation, {"procs": everybody, "tag_ub": vendor.tag_ub // 2, **vendor.describe()})
         _spread(vendor, answer)
     else:
         answer = _await(vendor)
-    # Nobody goes on before all have their answer: whoever is faster begins to make communicators, and a library may do
-    # that with messages on their parent, which one who still looks for any message there would take for the answer.
+    # A proc that went on would create communicators, which a library may do with messages on the
+    # parent. A proc that still probes for any message there would take one of them for the answer.
     vendor.allgather(b"")
     reply: dict[str, Any] = json.loads(answer)
     if "error" in reply:
@@ -111,10 +122,9 @@ def _spread(vendor: Vendor, answer: bytes) -> None:
 
 
 def _await(vendor: Vendor) -> bytes:
-    """Vendor rank 0's message.
+    """Return the message of vendor rank 0.
 
-    Other clients may take long to start, and a blocked call of a library burns a core that they may need for it: so
-    look and sleep.
+    Other clients may start late, and a blocked library call burns a core: so probe and sleep.
     """
     while (arrival := vendor.world.improbe()) is None:
         vendor.progress()
@@ -130,7 +140,7 @@ def _await(vendor: Vendor) -> bytes:
 _NAP_S = 2e-3
 
 _control: list[socket.socket] = []
-"""Vendor rank 0's connection to impirun; open as long as the proc lives, so that impirun sees it end."""
+"""Vendor rank 0's connection to impirun; stays open, so that impirun sees the proc end."""
 
 
 def _ask(invitation: dict[str, Any], facts: dict[str, Any]) -> bytes:
@@ -138,8 +148,7 @@ def _ask(invitation: dict[str, Any], facts: dict[str, Any]) -> bytes:
     try:
         sock = dial(str(invitation["control"]), 60)
         sock.sendall(json.dumps(hello).encode() + b"\n")
-        # The other clients may be started by hand, minutes later: the answer takes as long as it takes, and
-        # impirun ends us if the job fails.
+        # Other clients may be started by hand, minutes later; impirun ends us if the job fails.
         sock.settimeout(None)
         reply = sock.makefile("rb").readline()
     except OSError as error:

@@ -1,7 +1,16 @@
-"""The sockets of a proc's channels: octets between them and the transfer machine, and what a proc sleeps on.
+"""The sockets of a proc's channels: octets between TCP and the transfer machine.
 
-The sockets block, and every call says MSG_DONTWAIT but the one in which a proc that has nothing else to do waits for
-its only channel: so that costs one system call a message, as it would without us.
+Called by :class:`impi.engine.engine.Engine` only. Outbound: :meth:`Channels.flush` writes what
+:class:`impi.transfer.Transfer` has queued for a host, until TCP is full; then epoll waits for
+EPOLLOUT. :meth:`Channels.short_sender` bypasses the queue: one packet, one ``send``. What TCP does
+not take of it goes back to the head of the queue. Inbound: octets are read into the room that the
+transfer machine offers. Its reader hands whole short messages to the engine (``deliver``); the rest
+is parsed into events, which become calls of ``arrived`` and ``cancelled``.
+
+The sockets block, and every call passes MSG_DONTWAIT. The one exception is a proc with a single
+channel and nothing else to do: it waits in ``recv`` itself, so a message costs one system call.
+
+Invariant: a host is registered for EPOLLOUT exactly while it is in ``_writing``.
 """
 
 from __future__ import annotations
@@ -24,7 +33,7 @@ _NOW: Final = socket.MSG_DONTWAIT
 _READS: Final = 16
 """Most reads from one channel before the next gets its turn."""
 _TURNS: Final = 7
-"""One less than the turns, a power of two, after which who spins on one channel looks at the others, and the clock."""
+"""Mask: turns of a spin on one channel, minus 1, before the other channels and the clock."""
 _FINE_S: Final = 1e-3
 """epoll counts in milliseconds; shorter sleeps go through select."""
 _SELECTABLE: Final = 1024
@@ -35,12 +44,12 @@ class Channels:
     """Reads and writes the channels of one proc.
 
     Args:
-        transfer: whose octets they are.
-        sockets: connected ones, by host.
+        transfer: the machine that makes and parses the octets.
+        sockets: connected sockets, by host.
         patience: learns how long waits last.
         deliver: see :meth:`impi.transfer.Transfer.short_reader`; None: every message is an event.
         arrived: called for every message that ``deliver`` has not taken.
-        cancelled: called for every message that its sender took back.
+        cancelled: called for every message whose sender cancelled it.
     """
 
     def __init__(
@@ -80,9 +89,9 @@ class Channels:
         self._push: Callable[[], None] = _nothing
 
     def add_poller(self, fd: int | None, progress: Callable[[], None], *, others: bool) -> None:
-        """Call ``progress`` when ``fd`` is readable, too; without ``fd`` now and then.
+        """Call ``progress`` when ``fd`` is readable; without ``fd``, between reads of the channels.
 
-        ``others``: something can come that way while the proc sleeps.
+        ``others``: messages can come that way while the proc sleeps.
         """
         self._alone = self._alone and not others
         if fd is not None:
@@ -92,18 +101,18 @@ class Channels:
             self._push = progress
 
     def close(self) -> None:
-        """Close all."""
+        """Close the sockets and epoll."""
         self._epoll.close()
         for sock in self._sockets.values():
             sock.close()
 
     @property
     def written(self) -> bool:
-        """Whether nothing waits for a socket to become writable."""
+        """Whether no socket is awaited to become writable."""
         return not self._writing
 
     def _acknowledger(self, host: int) -> Acknowledge:
-        """Return what sends a PROTOACK on the channel of ``host``, whose queue is empty."""
+        """Return a function that sends a PROTOACK on the empty channel of ``host``."""
         write = self._sockets[host].send
 
         def acknowledge(dest: int, packet: bytes) -> None:
@@ -117,9 +126,9 @@ class Channels:
         return acknowledge
 
     def short_sender(self, host: int, dest: int, make: ShortSender) -> Callable[[int, memoryview, int], bool]:
-        """Return ``send(tag, octets, count) -> bool`` for rank ``dest`` of MPI_COMM_WORLD, on the channel of ``host``.
+        """Return ``send(tag, octets, count) -> bool`` to world rank ``dest`` on a host's channel.
 
-        ``make`` is that of :meth:`impi.transfer.Transfer.short_sender`. False: it made no packet.
+        ``make`` comes from :meth:`impi.transfer.Transfer.short_sender`. False: it made no packet.
         """
         write = self._sockets[host].send
 
@@ -138,12 +147,12 @@ class Channels:
         return send
 
     def _requeue(self, host: int, dest: int, packet: bytes | memoryview, n: int) -> None:
-        """TCP took only ``n`` octets of a packet that went past the queues."""
+        """Queue the rest of a packet of which TCP took only ``n`` octets."""
         self._transfer.requeue(dest, packet, n)
         self.flush(host)
 
     def flush(self, host: int) -> None:
-        """Write what there is for ``host``, as far as TCP takes it."""
+        """Write what is queued for ``host``, as far as TCP takes it."""
         transfer, sock = self._transfer, self._sockets[host]
         if sock.fileno() < 0:
             return
@@ -160,7 +169,7 @@ class Channels:
         self._want_write(host, False)
 
     def poll(self, timeout: float) -> bool:
-        """Sleep until anything happens, at most so many seconds, and carry it out. Whether anything has."""
+        """Sleep at most ``timeout`` seconds until an event; handle it. Whether there was one."""
         if 0.0 < timeout < _FINE_S and (fd := self._epoll.fileno()) < _SELECTABLE:
             select.select((fd,), (), (), timeout)
             timeout = 0.0
@@ -177,11 +186,11 @@ class Channels:
         return bool(ready)
 
     def wait_on(self, host: int, spin_s: float, longest_s: float) -> bool:
-        """Wait for octets of ``host`` and serve the other channels meanwhile: spin, then block at most ``longest_s``.
+        """Wait for octets of ``host``; serve other channels meanwhile. Return at the first event.
 
-        Returns as soon as anything has happened on any channel; False: nothing has.
+        First spin for ``spin_s`` seconds, then block at most ``longest_s``. False: no event.
         """
-        sole = self._alone and not self._writing  # one channel is all that there is to wait for
+        sole = self._alone and not self._writing  # nothing but one channel to wait for
         if not (spin_s or sole):
             return self._slept(longest_s)
         room = self._rooms[host]()
@@ -202,7 +211,7 @@ class Channels:
                     continue
                 if not sole:
                     return self._slept(longest_s)
-                begun, flags = perf_counter(), 0  # nothing else is to be done: one system call waits and reads
+                begun, flags = perf_counter(), 0  # one system call waits and reads
                 continue
             except OSError:
                 n = 0  # eof() tells whether the end is lawful
@@ -213,12 +222,12 @@ class Channels:
             return True
 
     def _others_moved(self) -> bool:
-        """Look at all channels, and at what has no descriptor; whether anything has happened."""
+        """Poll all channels and a vendor without a descriptor; whether anything happened."""
         self._push()
         return self.poll(0.0)
 
     def doze(self, seconds: float) -> None:
-        """Sleep until a channel may have something, at most so long; nothing is read. Any thread may call it."""
+        """Sleep until a channel is readable, at most ``seconds``; reads nothing. For any thread."""
         try:
             fd = self._epoll.fileno()
             select.select((fd,) if fd < _SELECTABLE else (), (), (), seconds)
@@ -233,7 +242,7 @@ class Channels:
         return moved
 
     def _receiver(self, host: int, room: memoryview | list[memoryview]) -> Callable[[Any, int, int], int]:
-        """What reads octets into ``room``: all places at once, where they go to several."""
+        """Return a function that reads octets into ``room``, which may be several places."""
         if not isinstance(room, list):
             return self._receive[host]
         receive = self._sockets[host].recvmsg_into
@@ -251,12 +260,12 @@ class Channels:
                 n = 0  # a reset, too, is a lawful end once both FINIs are exchanged: eof() knows
             if not (n and self._readers[host](n)):
                 self._consume(host, n)
-            # No more was there; what comes from now on, the end included, makes epoll say so again.
+            # A short read emptied the socket; epoll reports what comes later, and the end.
             if not isinstance(room, list) and n < len(room):
                 return
 
     def _consume(self, host: int, n: int) -> None:
-        """Carry out what the reader has left of ``n`` octets; 0 is the end of the stream."""
+        """Handle what the reader has left of ``n`` octets; 0 is the end of the stream."""
         transfer = self._transfer
         if n == 0:
             transfer.eof(host)
@@ -282,11 +291,11 @@ class Channels:
 
 
 def _nothing() -> None:
-    """Nothing is beside the channels."""
+    """No vendor to poll."""
 
 
 def _none_taken(host: int, error: OSError) -> int:
-    """TCP took nothing: 0, for it has no room; raises JobError where the channel broke."""
+    """Return 0 if TCP has no room; raise JobError if the channel broke."""
     if isinstance(error, BlockingIOError):
         return 0
     raise _broken(host, error) from None

@@ -1,4 +1,4 @@
-"""Runs an algorithm of chapter 4: turns its steps into sends and receives of the engine, and feeds back what came."""
+"""Runs an algorithm of chapter 4: its steps become sends and receives of the engine."""
 
 from __future__ import annotations
 
@@ -24,49 +24,49 @@ class Codec(Room, Protocol):
     """How an algorithm's values travel."""
 
     def encode(self, value: Any) -> Source:
-        """The octets of a value."""
+        """Return the octets of a value."""
         ...
 
     def decode(self, data: bytearray, *, external: bool) -> Any:
-        """The value of octets that came in."""
+        """Return the value of received octets."""
         ...
 
 
 class OctetCodec:
-    """Values are octets already: packed data and pickles."""
+    """Values that are octets already: packed data and pickles."""
 
     def encode(self, value: Any) -> Source:
-        """As they are."""
+        """Return the value itself as octets."""
         return OctetSource(value)
 
     def decode(self, data: bytearray, *, external: bool) -> Any:
-        """As they are."""
+        """Return the octets."""
         return data
 
     def view(self, value: Any) -> memoryview:
-        """The octets."""
+        """Return the octets as a view."""
         view = memoryview(value)
-        # Of nothing, too, it can be written: libraries look, and an empty view of another shape cannot be cast.
+        # Libraries want a writable view even of nothing, and an empty 2-d view cannot be cast.
         return view.cast("B") if view.nbytes else memoryview(bytearray())
 
     def fresh(self, like: int) -> bytearray:
-        """So many octets."""
+        """Return ``like`` new octets."""
         return bytearray(like)
 
 
 class _ElementCodec:
-    """Values are native elements, one after the other, for reductions."""
+    """Values that are native elements in a row, for reductions."""
 
     def __init__(self, datatype: TypeMap, long_size: int) -> None:
         self._datatype = datatype
         self._long_size = long_size
 
     def encode(self, value: Any) -> Source:
-        """external32 or native, as the way requires."""
+        """Return the elements as external32 or native, as the destination needs."""
         return BufferSource(self._datatype, self.view(value), 0, len(value), self._long_size)
 
     def decode(self, data: bytearray, *, external: bool) -> Any:
-        """A fresh value."""
+        """Return a new value."""
         count = len(data) // self._datatype.packed_size(1, external=external, long_size=self._long_size)
         value = self._empty(count)
         if count:
@@ -75,11 +75,11 @@ class _ElementCodec:
         return value
 
     def view(self, value: Any) -> memoryview:
-        """The octets in memory; of nothing, too, they can be written."""
+        """Return the octets in memory; writable, even if there are none."""
         return self._octets(value) if len(value) else memoryview(bytearray())
 
     def fresh(self, like: Any) -> Any:
-        """As many others."""
+        """Return a new value of equal length."""
         return self._empty(len(like))
 
     def _empty(self, count: int) -> Any:
@@ -90,7 +90,7 @@ class _ElementCodec:
 
 
 class ArrayCodec(_ElementCodec):
-    """Values are one-dimensional arrays."""
+    """Values that are one-dimensional arrays."""
 
     def __init__(self, datatype: TypeMap, dtype: np.dtype[Any], long_size: int) -> None:
         super().__init__(datatype, long_size)
@@ -104,7 +104,7 @@ class ArrayCodec(_ElementCodec):
 
 
 class NumbersCodec(_ElementCodec):
-    """Values are memoryviews of numbers, without numpy (:mod:`impi.semantics.wordops`)."""
+    """Values that are memoryviews of numbers, without numpy (:mod:`impi.semantics.wordops`)."""
 
     def __init__(self, datatype: TypeMap, code: str, long_size: int) -> None:
         super().__init__(datatype, long_size)
@@ -118,18 +118,18 @@ class NumbersCodec(_ElementCodec):
 
 
 class CollectiveOperation(Compound):
-    """A collective under way. The engine drives it like any other operation; :attr:`result` is what it returned.
+    """A collective under way, driven by the engine like a send; its value is in :attr:`result`.
 
-    The collectives of one communicator run one after another, in the order in which they were started: their tags say
-    what is done, not which of several it is for. So one that is not the first waits for its turn.
+    The collectives of one communicator run one after another, in the order of their start. Their
+    tags name the kind of a step, not the call: so a later collective waits for its turn.
 
     Args:
         engine: of this proc.
         context: of the communicator.
         algorithm: its steps.
         codec: how its values travel.
-        finish: what is done with what it returns, as soon as it does; its own result is then :attr:`result`.
-        alone: no other collective has its tags, so that it need not wait for its turn.
+        finish: called with the returned value at once; :attr:`result` is what it returns.
+        alone: no other collective has these tags, so this one need not wait for its turn.
     """
 
     def __init__(
@@ -154,18 +154,18 @@ class CollectiveOperation(Compound):
         self.cancelled = False
         self.result: Any = None
         self.failure: Exception | None = None
-        """What the program's own part of it raised: a reduction, or the buffer that takes the result."""
+        """An exception of the program's part: of a reduction, or of the buffer for the result."""
         self._alone = alone
         if not alone:
             context.collectives.append(self)
-            context.waiting += 1  # a message of this client may say that it fails
+            context.waiting += 1  # a local message may report a fault
             context.faults.begin()
         self.advance()
         if not self.done:
             engine.track(self)
 
     def advance(self) -> bool:
-        """Go on while the operations of the current step are complete."""
+        """Run on while the operations of the current step are complete."""
         if not self._alone and not self.done and self.context.faults.broken:
             self._abandon()
         if not self._started and not self.done:
@@ -189,7 +189,7 @@ class CollectiveOperation(Compound):
         return found
 
     def _resume(self) -> None:
-        # Whoever drives the engine just now is not who started this: its completion raises.
+        # The wait raises: the current driver of the engine need not have started this.
         try:
             self._step()
         except StopIteration as stop:
@@ -205,13 +205,13 @@ class CollectiveOperation(Compound):
                 self.context.faults.abandon(getattr(self._algorithm, "__name__", "a collective"), failure)
 
     def _step(self) -> None:
-        """Hand over what has come, and start what is to be done next."""
+        """Hand over the received values and start the operations of the next step."""
         values = [self._brought(target) for target in self._targets]
         steps = self._algorithm.send(values) if self._waiting else next(self._algorithm)
         self._waiting = []
         self._targets = []
         for step in steps:
-            # Receives first: what is posted can be received in place.
+            # Receives first: a posted receive takes its message in place.
             if isinstance(step, Recv):
                 target = OctetTarget()
                 operation = self._engine.receive(self.context, step.source, step.tag, target, collective=True)
@@ -246,7 +246,7 @@ class CollectiveOperation(Compound):
             self.context.waiting -= 1
 
     def _abandon(self) -> None:
-        """Somebody else cannot take part: what is posted is withdrawn, what is sent waits in vain."""
+        """Withdraw posted receives after a fault; what was sent is never received."""
         self._withdraw()
         self._end(None, self.context.faults.failure())
 

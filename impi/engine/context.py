@@ -1,4 +1,4 @@
-"""The engine's side of one communicator: who is in it, and what waits to be matched."""
+"""The engine's side of one communicator: its members, and what waits to be matched."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ if TYPE_CHECKING:
 __all__ = ["Context", "ShortSend"]
 
 ShortSend: TypeAlias = Callable[[int, memoryview, int], bool]
-"""``send(tag, octets, count) -> bool``: sends a short message to one rank; False: nothing was sent, for there is no
-credit, or the message must wait for its turn, or it is too long.
+"""``send(tag, octets, count) -> bool``: send a short message to one rank.
+
+False: nothing was sent: no credit, a queue before it, or too long.
 """
 
 
 class Context:
     """One communicator: two context ids on the wire (IMPI 4.3), one shadow at the vendor.
 
-    ``members`` are the world ranks of the local group, ``peers`` those that a destination or source rank names:
-    the same for an intracommunicator, the remote group for an intercommunicator.
+    ``members`` are the world ranks of the local group. ``peers`` are the world ranks of
+    destinations and sources: ``members``, or the remote group of an intercommunicator.
     """
 
     def __init__(
@@ -56,19 +57,17 @@ class Context:
             Matcher(),
             Matcher(),
         )
-        """Point-to-point and collective."""
+        """Matchers of point-to-point and of collective messages."""
         self.collectives: deque[CollectiveOperation] = deque()
-        """Those under way; the first is the one that runs."""
+        """Collectives under way; the first one runs."""
         self.waiting = 0
-        """Receives, probes and collectives in progress that a local message could concern: while there are any, the
-        shadow is drained.
-        """
+        """Receives, probes and collectives that need local messages; > 0: drain the shadow."""
         self.short_senders: tuple[dict[int, ShortSend], dict[int, ShortSend]] = ({}, {})
-        """Point-to-point and collective, by rank in :attr:`peers`: see :meth:`Engine.short_sender`."""
+        """Point-to-point and collective, by rank in :attr:`peers` (:meth:`Engine.short_sender`)."""
         self.owner: object = None
-        """The api's communicator, whose error handler is called."""
+        """The communicator of the api, whose error handler is called."""
         self.when_closed: Callable[[], None] | None = None
         """Called once, when the communicator is freed or MPI is finalized."""
 
     faults: Faults
-    """Of collectives that somebody cannot take part in."""
+    """Faults of this communicator's collectives."""

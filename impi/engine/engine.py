@@ -1,8 +1,21 @@
-"""The progress engine of a proc: the only place where a running job does I/O.
+"""The progress engine of a proc: sends, receives, matching and waits of a running job.
 
-One per proc, single-threaded, non-blocking sockets and epoll. Whoever waits calls :meth:`Engine.wait`, which drives
-*everything* of this proc, local and remote: while a packet of ours waits to be sent, a proc that blocks on a local
-message must not stop serving its channels, or jobs deadlock.
+One engine per proc, single-threaded. The api (requests, collectives, windows) calls :meth:`send`,
+:meth:`receive`, :meth:`probe` and the waits. Data flow:
+
+- To a proc of the own client: the vendor library, on the communicator's shadow. The tag there is
+  ``2 * tag + collective``.
+- To another client: :class:`impi.transfer.Transfer` makes packets, :class:`Channels` writes them.
+- Inbound: both sources meet in the matchers of the :class:`Context`. A receive that finds its
+  message gives the place for the octets; a message without a receive waits in the matcher.
+- Operations that are not done stand in ``_active``; each turn advances them.
+
+A wait drives *everything* of the proc, local and remote. Otherwise a proc that blocks on a local
+message would not serve its channels, and jobs would deadlock. Direct calls of the vendor library
+(:mod:`impi.engine.library_call`, :mod:`impi.engine.progress_thread`) keep the same rule.
+
+Invariants: ``context.waiting`` counts what a local message could complete; only then is a shadow
+drained. A message of an unknown context is an orphan until :meth:`open`.
 """
 
 from __future__ import annotations
@@ -34,16 +47,14 @@ Inbox = tuple[Callable[[int, int], ReceiveOperation | None], dict[int, int], Con
 _NOTHING_STANDS: Final = (-1, -1, -1)
 
 _NAP_S = 20e-6
-"""First sleep of a wait on a vendor that must be polled; each is longer than the one before by a quarter of it."""
+"""First sleep of a wait on a polled vendor; every next sleep is 5 us longer."""
 _LONGEST_NAP_S = 1e-3
 _IDLE_S = 1.0
-"""Longest sleep where every event has a descriptor; only a bound on the effect of a lost wake-up."""
+"""Longest sleep if every event has a descriptor; bounds the effect of a lost wake-up."""
 _REMOTE_ONLY_S = 0.05
-"""Longest sleep while only channels matter: the vendor may still owe its peers a push of what it took over (eager
-sends).
-"""
+"""Longest sleep while only channels matter: the vendor may have eager sends to push."""
 _DRAINS = 64
-"""Most local messages that are taken in before the channels get their turn."""
+"""Most local messages per turn; then the channels are served."""
 
 
 class Engine:
@@ -53,13 +64,13 @@ class Engine:
         job: the negotiated facts.
         rank: this proc's rank in MPI_COMM_WORLD.
         vendor: the library behind the procs of this client.
-        sockets: a connected socket for each host of another client, by global host index; or just the one with our
-            own host, where that is an agent of its own.
-        ranks: the ranks in MPI_COMM_WORLD of the procs of this client, in the vendor's order; they ascend unless given.
-        agent: whether our host is an agent of its own.
-        quirks: what to do as the other clients' hosts do, against the specification.
-        patience: how long waits spin; without it they block at once.
-        shortest: octets of the blocks, on the average, from which a message to another client is not packed.
+        sockets: a connected socket for each host of another client, by global host index; with an
+            agent just the one to our own host.
+        ranks: the world ranks of this client's procs in the vendor's order; default ascending.
+        agent: whether our host is a separate agent process.
+        quirks: deviations of the other clients from the specification, to be followed.
+        patience: how long waits spin; default: they block at once.
+        shortest: average octets of a block from which a message to another client is not packed.
     """
 
     def __init__(
@@ -80,25 +91,25 @@ class Engine:
         self.client = job.procs[rank].client
         self.vendor = vendor
         self.external = not (quirks.little_endian or job.native)
-        """Whether messages between clients carry external32; else they are in native form, as local ones are."""
+        """Whether messages between clients carry external32; else native form, like local ones."""
         self.long_size = job.long_size
         """Octets of MPI_LONG on the wire."""
         self._shortest = shortest
         self.reduce_on_p2p = quirks.reduce_on_p2p
-        """Whether tag 190 is Reduce's alone: then its messages are told by it, as they are on the same context id."""
+        """Whether tag 190 alone tells Reduce messages, which share the point-to-point context."""
         self.transfer = Transfer(job, rank, agent=agent)
         self.vendor_ranks = {world: local for local, world in enumerate(ranks or job.client_procs(self.client))}
-        """By rank in MPI_COMM_WORLD, of the procs of our client."""
+        """World rank to rank at the vendor, for procs of our client."""
         own = job.procs[rank].host
         self._host_of = [own if agent else proc.host for proc in job.procs]
-        """By rank: whose channel leads there."""
+        """World rank to the host whose channel leads there."""
         self._hosts = tuple(sockets)
         self._patience = patience or Patience(0.0)
         self._channels = Channels(
             self.transfer,
             sockets,
             self._patience,
-            # With that quirk a tag tells what is collective; nothing needs to be fast there.
+            # With that quirk a tag tells what is collective, and speed does not matter.
             deliver=None if quirks.reduce_on_p2p else self._deliver,
             arrived=self._remote_arrived,
             cancelled=self._remote_cancelled,
@@ -108,27 +119,27 @@ class Engine:
         self._longest_s = _REMOTE_ONLY_S if self._vendor_fd is None else _IDLE_S
         """Longest sleep of a wait for packets of one host."""
         self._others = len(self.vendor_ranks) > 1
-        """Whether anybody but ourselves can send through the vendor."""
+        """Whether another proc can send to us through the vendor."""
         self._channels.add_poller(self._vendor_fd, vendor.progress, others=self._others)
         self._contexts: dict[int, Context] = {}
         self._inboxes: dict[int, Inbox] = {}
-        """By context id: what a message that comes in there concerns."""
+        """Context id to the matcher of its messages."""
         self._orphans: dict[int, list[Incoming]] = {}
         self._unmatched: dict[Incoming, Message] = {}
         self._active: list[Operation] = []
         self.asks = range(ASKS if self._patience.spin_s else 1)
-        """How often a caller of the library may ask it before the engine has a turn."""
+        """How often a caller polls a library request before a turn of the engine."""
         self._standing = _NOTHING_STANDS
-        """Sender (rank in MPI_COMM_WORLD), context id and tag of the message that :meth:`next_receiver` waits for."""
+        """Sender (world rank), context id and tag that :meth:`next_receiver` waits for."""
         self._place = memoryview(b"")
         """Where that message goes."""
         self._came = -1
-        """Its octets, once it has come."""
+        """Octets of that message, once it is here."""
 
-    # ---- communicators -------------------------------------------------------------------------------
+    # ---- communicators -----------------------------------------------------------------
 
     def open(self, context: Context) -> None:
-        """Make a communicator known; messages that came before it are matched now."""
+        """Register a communicator and match the messages that came before it."""
         self._contexts[context.cid] = context
         context.faults = Faults(self, context)
         for collective in (0, 1):
@@ -138,7 +149,7 @@ class Engine:
                 self._remote_arrived(incoming)
 
     def close(self, context: Context) -> None:
-        """Forget a communicator that was freed."""
+        """Remove a freed communicator."""
         self._contexts.pop(context.cid, None)
         self._inboxes.pop(context.cid, None)
         self._inboxes.pop(context.cid + 1, None)
@@ -147,7 +158,7 @@ class Engine:
             context.shadow.free()
 
     def make_context(self, cid: int, members: Sequence[int], peers: Sequence[int] | None = None) -> Context:
-        """A communicator's engine side. Called by every member, as the vendor's shadow is made collectively."""
+        """Create and open a context. Collective: the vendor creates the shadow with all members."""
         local = self._local(members, peers)
         shadow = self.vendor.world.subset([self.vendor_ranks[world] for world in local], cid)
         context = Context(cid, members, list(members).index(self.rank), shadow, local, peers=peers)
@@ -155,7 +166,7 @@ class Engine:
         return context
 
     def start_copy(self, context: Context, cid: int, finish: Callable[[Context], None]) -> Operation:
-        """Start to make a context of the same groups; ``finish`` gets it. Called by every member, in the same order."""
+        """Start a copy of a context; ``finish`` gets it. Collective, in one order everywhere."""
         assert context.shadow is not None
         shadow, pending = context.shadow.duplicate(cid)
         peers = context.peers if context.is_inter else None
@@ -172,11 +183,11 @@ class Engine:
         return operation
 
     def _local(self, members: Sequence[int], peers: Sequence[int] | None) -> list[int]:
-        """The procs of our own client among them, in an order that is the same for all of these."""
+        """Return the procs of our client in a group or two, in an order equal on all of them."""
         union = members if peers is None else sorted([*members, *peers])
         return [world for world in union if self.job.procs[world].client == self.client]
 
-    # ---- messages ------------------------------------------------------------------------------------
+    # ---- messages ----------------------------------------------------------------------
 
     def send(
         self,
@@ -188,7 +199,7 @@ class Engine:
         synchronous: bool = False,
         collective: bool = False,
     ) -> SendOperation:
-        """Start sending to rank ``dest`` of the communicator; the octets stay in use until it is done."""
+        """Start a send to rank ``dest``; ``source`` stays in use until the send is done."""
         local = context.shadow_of.get(dest)
         if local is not None and context.shadow is not None:
             data = source.octets(external=False)
@@ -218,7 +229,7 @@ class Engine:
         synchronous: bool = False,
         collective: bool = False,
     ) -> SendOperation:
-        """Start sending ``views`` of ``source`` to rank ``dest`` of another client, behind what is queued for it."""
+        """Queue ``views`` of ``source`` for rank ``dest`` of another client, and start sending."""
         world = context.peers[dest]
         outgoing = self.transfer.send(
             world,
@@ -236,9 +247,9 @@ class Engine:
         return operation
 
     def short_sender(self, context: Context, dest: int, *, collective: bool = False) -> ShortSend:
-        """Return what sends short messages to rank ``dest`` of another client with one system call.
+        """Return a function that sends short messages to rank ``dest`` of another client at once.
 
-        Not where Reduce shares the context of point-to-point messages (``reduce_on_p2p``).
+        Not to be used if Reduce shares the point-to-point context (``reduce_on_p2p``).
         """
         known = context.short_senders[collective]
         send = known.get(dest)
@@ -251,9 +262,9 @@ class Engine:
     def next_receiver(self, context: Context, source: int) -> Callable[[int, memoryview], int]:
         """Return ``receive(tag, place) -> nbytes`` for rank ``source`` of another client.
 
-        It waits for the next message of ``source``, while no receive is posted and no message waits to be matched. A
-        short message of the tag goes from the read-ahead buffer into ``place``. -1: something else came first, or is
-        under way, and :meth:`receive` is to be called.
+        ``receive`` waits for the next message of ``source`` while no receive is posted and no
+        message is unmatched. A short message with ``tag`` goes from the read-ahead buffer into
+        ``place``. -1: something else came first or is under way; call :meth:`Engine.receive`.
         """
         world, cid = context.peers[source], context.cid
         host, wait_on, patience = self._host_of[world], self._channels.wait_on, self._patience
@@ -269,7 +280,7 @@ class Engine:
                         return self._came
                     spin_s = patience.spin_s if moved else 0.0
             finally:
-                self._standing = _NOTHING_STANDS  # after an interrupt, too: the place is the program's again
+                self._standing = _NOTHING_STANDS  # an interrupt, too, gives the place back
             return -1
 
         return receive
@@ -283,7 +294,7 @@ class Engine:
     ) -> ReceiveOperation:
         """Post a receive from rank ``source`` (or ANY_SOURCE)."""
         if source == ANY_SOURCE:
-            # A remote message may always be at hand, so that nothing else would ever look for local ones.
+            # Remote messages may match every receive, and then nothing else would drain the shadow.
             self._drain(context)
         operation = ReceiveOperation(context, source, tag, target, collective=collective)
         message = context.matchers[collective].post(source, tag, operation)
@@ -301,7 +312,7 @@ class Engine:
         return operation
 
     def withdraw(self, operation: ReceiveOperation) -> bool:
-        """Cancel a receive; False if it is matched already."""
+        """Cancel a receive; False: it is matched already."""
         if operation.message is not None or not operation.context.matchers[operation.collective].withdraw(operation):
             return False
         if operation.maybe_local:
@@ -310,16 +321,16 @@ class Engine:
         return True
 
     def cancel(self, operation: SendOperation) -> None:
-        """Ask for a send to be taken back (IMPI 3.7.4). A local one is never: its message is the vendor's already."""
+        """Cancel a send (IMPI 3.7.4). A local send stays: the vendor has its message already."""
         if operation.remote is not None and not operation.done:
             self.transfer.cancel(operation.remote)
             self._flush(self._host_of[operation.remote.dest])
 
     def probe(self, context: Context, source: int, tag: int, *, take: bool = False) -> Message | None:
-        """The message that a receive would match now, or None; ``take`` removes it (matched probe)."""
+        """Return the message that a receive would match now; ``take`` removes it from the queue."""
         matcher = context.matchers[0]
         if source == ANY_SOURCE:
-            self._drain(context)  # as in receive()
+            self._drain(context)  # see receive()
         message = matcher.probe(source, tag)
         if message is None:
             self._drain(context)
@@ -329,12 +340,10 @@ class Engine:
             message = matcher.take(source, tag)
         return message
 
-    # ---- progress ------------------------------------------------------------------------------------
+    # ---- progress ----------------------------------------------------------------------
 
     def wait(self, ready: Callable[[], bool], *, polling: bool = False) -> None:
-        """Drive everything until ``ready()``. ``polling``: a local message may come although none is posted for
-        (probe).
-        """
+        """Run turns until ``ready()``; ``polling``: for a local message that no receive awaits."""
         spins, begun, naps, timeout = self._patience.spin_s, 0.0, 0, 0.0
         while not ready():
             if self.progress(timeout):
@@ -350,16 +359,15 @@ class Engine:
             elif not (polling and self._others) and not self._local_interest():
                 timeout = _REMOTE_ONLY_S
             else:
-                # The vendor has no descriptor: short sleeps, which a packet ends, leave the core to whoever is waited
-                # for.
+                # No descriptor: naps, which a packet ends, leave the core to the awaited proc.
                 timeout = min(_NAP_S * (1 + naps / 4), _LONGEST_NAP_S)
                 naps += 1
 
     def wait_for(self, operation: Operation) -> None:
-        """As :meth:`wait`, for one operation to be done."""
+        """Run turns until one operation is done; block in one channel if only that matters."""
         spin_s = self._patience.spin_s
         if not self._others and isinstance(operation, ReceiveOperation) and operation.maybe_local:
-            self.progress()  # brings messages to ourselves; there will be no more of these while we wait
+            self.progress()  # our messages to ourselves; none can follow while we wait
         while not operation.done and (host := self._only_host(operation)) is not None:
             moved = self._channels.wait_on(host, spin_s, self._longest_s)
             spin_s = self._patience.spin_s if moved else 0.0
@@ -369,7 +377,7 @@ class Engine:
             self.wait(lambda: operation.done)
 
     def progress(self, timeout: float = 0.0) -> bool:
-        """One turn over vendor, channels and operations; sleeps at most ``timeout`` seconds. Whether anything moved."""
+        """Run a turn of vendor, channels, operations; sleep <= ``timeout``. Whether any moved."""
         self.vendor.progress()
         moved = False
         for context in tuple(self._contexts.values()):
@@ -380,9 +388,9 @@ class Engine:
         return self._advance() or moved
 
     def ask(self, test: Callable[[], bool]) -> bool:
-        """Ask a call of the library again and again, with turns for all else, as long as waits spin, at most 1 ms.
+        """Poll a library call between turns, as long as waits spin and at most 1 ms.
 
-        Whether ``test`` has said yes. What it raises goes through.
+        Return whether ``test`` returned True; its exceptions go through.
         """
         spin_s = min(self._patience.spin_s, LONGEST_S)
         begun = 0.0
@@ -403,20 +411,20 @@ class Engine:
         self._arrived(context, False, Message(source, arrival.tag // 2, arrival.nbytes, 0, arrival, None, False))
 
     def doze(self, seconds: float) -> None:
-        """Sleep until a packet may have come, at most so long; any thread may call it."""
+        """Sleep until a packet may be here, at most ``seconds``; for any thread."""
         self._channels.doze(seconds)
 
     def track(self, operation: Operation) -> None:
-        """Let the engine drive an operation until it is done."""
+        """Drive an operation until it is done."""
         self._active.append(operation)
 
     @property
     def quiet(self) -> bool:
-        """Whether nothing of ours is on its way: no operation, no packet not yet handed to TCP."""
+        """Whether nothing of ours is under way: no operation, no packet outside of TCP."""
         return not self._active and self.transfer.idle
 
     def shutdown(self) -> None:
-        """IMPI 3.8: FINI on every channel both ways, then close. The barrier of Finalize comes before."""
+        """Exchange FINI on every channel and close (IMPI 3.8); after the barrier of Finalize."""
         for context in self._contexts.values():
             _ended(context)
         self.wait(lambda: self.quiet)
@@ -426,10 +434,10 @@ class Engine:
         self.wait(lambda: self.transfer.finished and self._channels.written)
         self._channels.close()
 
-    # ---- inside --------------------------------------------------------------------------------------
+    # ---- internals ---------------------------------------------------------------------
 
     def _local_interest(self) -> bool:
-        """Whether what the vendor brings, or has yet to say, matters to anything under way."""
+        """Whether any operation under way depends on the vendor."""
         if self._others and self._awaits_local():
             return True
         return not all(map(_is_remote, self._active))
@@ -438,7 +446,7 @@ class Engine:
         return any(context.waiting for context in self._contexts.values())
 
     def _only_host(self, operation: Operation) -> int | None:
-        """The host whose packets alone can complete it, where nothing local matters just now."""
+        """Return the host whose packets alone can complete the operation, or None."""
         host = None
         awaited = _awaited(operation)
         if isinstance(awaited, ReceiveOperation):
@@ -490,7 +498,7 @@ class Engine:
         self._arrived(context, self._is_collective(incoming), message)
 
     def _remote_cancelled(self, incoming: Incoming) -> None:
-        """IMPI 3.7.4: its sender took an unmatched message back."""
+        """Drop an unmatched message that its sender cancelled (IMPI 3.7.4)."""
         message = self._unmatched.pop(incoming, None)
         if message is None:
             if incoming in (orphans := self._orphans.get(incoming.cid, [])):
@@ -521,7 +529,7 @@ class Engine:
         place = operation.place(message, self._shortest)
         if message.local is not None:
             if not isinstance(place, memoryview):
-                place = memoryview(bytearray(message.nbytes))  # a vendor knows no other way to be rid of it
+                place = memoryview(bytearray(message.nbytes))  # the vendor's only way to discard it
             operation.started(message.local.receive(place))
         elif message.remote is not None:
             self._unmatched.pop(message.remote, None)
@@ -532,7 +540,7 @@ class Engine:
             self._active.append(operation)
 
     def _deliver(self, world: int, cid: int, tag: int, count: int, octets: memoryview) -> bool:
-        """Give a whole short message of another client to the receive that waits for it; False: none does."""
+        """Give a whole short message of another client to its receive; False: there is none."""
         if self._standing == (world, cid, tag) and len(octets) <= len(self._place):
             self._came = nbytes = len(octets)
             self._place[:nbytes] = octets
@@ -561,14 +569,14 @@ def _ended(context: Context) -> None:
 
 
 def _is_remote(operation: Operation) -> bool:
-    """Whether only packets can move it."""
+    """Whether only packets can complete the operation."""
     awaited = _awaited(operation)
     if isinstance(awaited, SendOperation):
         return awaited.remote is not None
-    # One that is not matched is among those that a collective waits for only.
+    # Only a collective waits for receives that are not matched.
     return isinstance(awaited, ReceiveOperation) and (awaited.is_remote or not awaited.maybe_local)
 
 
 def _awaited(operation: Operation) -> Operation | None:
-    """The operation itself, or of a collective the only one that it waits for just now, if there is just one."""
+    """Return the operation; for a collective the one operation that it waits for, or None."""
     return operation if not isinstance(operation, Compound) else operation.awaited

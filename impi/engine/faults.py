@@ -1,15 +1,20 @@
-"""Who cannot take part in a collective tells the others, so that they fail, too, instead of waiting for it.
+"""Refused and broken collectives: a proc that cannot take part tells the others, so none hangs.
 
-The collectives of a communicator are numbered by each of its procs in the order of their calls, so that all give one
-number to what is one operation. A proc whose call is wrong in itself *refuses* that number, before it has sent any
-message, and says so to all others. Where all refuse, nothing has happened: the program is wrong everywhere alike, and
-goes on. Where one has refused and another has taken part, what the latter has sent waits where nobody will receive it,
-and would be taken for a part of the next operation: so the communicator is *broken*, and whoever finds that tells all
-others. On a broken communicator every collective fails, with the class and the words of the first mistake; messages
-pass as before.
+Callers: :mod:`impi.engine.collective` begins and abandons, ``impi.api.collective.client_local``
+expects and abandons, ``impi.api.handles.failing`` refuses. A notice is a message of tag FAULT_TAG
+on the collective context id; the engine passes it to :meth:`Faults.heard`.
 
-This is ours, not IMPI's: it happens only after a mistake, and only where all clients have our own version of the
-protocol.
+Each proc numbers the collectives of a communicator in call order: one operation, one number.
+A proc whose call is invalid *refuses* the number, before it sends any message, and tells all.
+
+- All procs refuse: the program is wrong everywhere alike, nothing was sent, and the job goes on.
+- Some refuse, some take part: the messages of the latter would be taken for the next operation. So
+  the communicator is *broken*, and the proc that finds this tells all others.
+
+On a broken communicator every collective raises the class and text of the first error.
+Point-to-point messages pass as before.
+
+This is an extension of IMPI: it acts only after an error, and only if all clients run impi.
 """
 
 from __future__ import annotations
@@ -34,7 +39,7 @@ _BROKEN: Final = -1
 
 
 class Agreed(Exception):
-    """A failure to which all procs of the communicator have come together: nobody need be told."""
+    """A failure that all procs of the communicator have reached together: no notice is sent."""
 
     def __init__(self, failure: Exception) -> None:
         super().__init__()
@@ -50,32 +55,32 @@ class Faults:
         self._others = [rank for rank in range(len(context.peers)) if context.is_inter or rank != context.rank]
         self._works = engine.job.is_ours
         self.begun = 0
-        """Collectives that the program has called here, refused ones included: the number of the next."""
+        """Collectives called here, refused ones included: the number of the next one."""
         self._refused: dict[int, set[int]] = {}
-        """By the number of one that was refused here: who is not known to have refused it, too."""
+        """Number of a collective refused here to the procs not known to have refused it."""
         self._heard: dict[int, tuple[set[int], int, str]] = {}
-        """By the number of one that was not called here yet: who has refused it, and why."""
+        """Number of a collective not yet called here to those who refused it, and why."""
         self._broken: tuple[int, str] | None = None
         self.calm = True
-        """Whether nothing is known of any refusal."""
+        """Whether no refusal is known."""
 
     @property
     def settled(self) -> bool:
-        """Whether all others are known to have refused what was refused here; until then nothing can begin."""
+        """Whether all procs have refused what was refused here; no collective begins before."""
         return not self._refused
 
     @property
     def broken(self) -> bool:
-        """Whether no collective can succeed any more."""
+        """Whether every further collective fails."""
         return self._broken is not None
 
     def check(self) -> None:
-        """Raise Exception where no collective can succeed any more."""
+        """Raise the MPIException of :meth:`failure` if the communicator is broken."""
         if self.broken:
             raise self.failure()
 
     def failure(self) -> MPIException:
-        """What every collective of a broken communicator raises."""
+        """Return what every collective of a broken communicator raises."""
         assert self._broken is not None
         code, why = self._broken
         failure = error(
@@ -96,14 +101,14 @@ class Faults:
         self.check()
 
     def begin(self) -> None:
-        """A collective is called, and is right in itself."""
+        """Count a collective whose call is valid."""
         heard = self._heard.get(self.begun)
         self.begun += 1
         if heard is not None:
             self._break(heard[1], heard[2])
 
     def refuse(self, call: str, failure: Exception) -> None:
-        """A collective is called that cannot be: tell all others."""
+        """Count a collective whose call is invalid, and tell all others."""
         number = self.begun
         self.begun += 1
         if self.broken or not self._works:
@@ -116,11 +121,11 @@ class Faults:
         self.calm = not (self._refused or self._heard)
 
     def abandon(self, call: str, failure: Exception) -> None:
-        """One that was begun cannot be ended."""
+        """Break the communicator: a collective that was begun cannot end."""
         self._break(*self._describe(call, failure))
 
     def heard(self, source: int, octets: bytes | bytearray) -> None:
-        """Rank ``source`` has told something."""
+        """Handle a notice of rank ``source``."""
         number, code, why = json.loads(octets)
         if number == _BROKEN:
             self._break(code, why)
@@ -151,7 +156,7 @@ class Faults:
         self.calm = False
         self._refused.clear()
         self._heard.clear()
-        # Between two groups nobody can tell their own group but through the other one: so everybody passes it on.
+        # Between two groups a proc reaches its own group only through the other: all pass it on.
         self._tell(_BROKEN, code, why)
 
     def _tell(self, number: int, code: int, why: str) -> None:
@@ -161,7 +166,7 @@ class Faults:
 
 
 class Notice(OctetTarget):
-    """Where what :class:`Faults` has told goes."""
+    """The target of a notice for :class:`Faults`."""
 
     def __init__(self, faults: Faults, source: int) -> None:
         super().__init__()
@@ -169,5 +174,5 @@ class Notice(OctetTarget):
         self._source = source
 
     def finish(self, nbytes: int, count: int, *, external: bool) -> None:
-        """All of it is there."""
+        """Pass the whole notice on."""
         self._faults.heard(self._source, self.data)

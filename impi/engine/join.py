@@ -1,7 +1,7 @@
-"""How a process learns that it belongs to a job: the first import of MPI claims the invitation.
+"""The invitation of a process to a job; claimed by the first import of MPI.
 
-impirun gives every proc one variable, ``IMPI_JOIN`` (JSON; DESIGN.md, "Start-up"). It is removed when claimed, so
-that a program that the proc starts later does not join by accident.
+impirun gives every proc one variable, ``IMPI_JOIN`` (JSON; DESIGN.md, "Start-up"). The claim
+removes it, so that programs started by the proc do not join by accident.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _SHOWN = 80
 
 
 def claim() -> dict[str, Any] | None:
-    """The invitation of this process, or None outside a job; the second call always brings None.
+    """Return the invitation of this process; None outside a job and at the second call.
 
     Raises:
-        UsageError: the variable is there but not one of impirun's.
+        UsageError: the variable is set but not by impirun.
     """
     text = os.environ.pop(VARIABLE, None)
     if text is None:
@@ -39,10 +39,10 @@ def claim() -> dict[str, Any] | None:
 
 
 def shortest_block() -> int:
-    """Octets from which blocks of derived datatypes are not packed: IMPI_ZERO_COPY, or what was measured.
+    """Return the octets from which blocks are not packed: IMPI_ZERO_COPY, or a measured default.
 
     Raises:
-        UsageError: the variable is no number.
+        UsageError: the variable is not a number.
     """
     text = os.environ.get("IMPI_ZERO_COPY", "")
     if not text:

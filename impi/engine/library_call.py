@@ -1,7 +1,7 @@
 """Waits for non-blocking calls of the client's MPI library on the program's own memory.
 
-The library is asked some dozen times without a pause. Then the engine serves everything of this proc and asks again,
-as long as waits spin; the engine's own wait, with its sleeps, does the rest.
+The library is asked some dozen times in a row. Then the engine serves everything of this proc and
+asks again, as long as waits spin. After that the engine's own wait, with its sleeps, takes over.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from impi.engine.waiting import ASKS
 __all__ = ["LibraryCall", "abandon", "waiter"]
 
 Test = Callable[[], bool]
-"""Asks a request of the library whether it is complete. May be called again afterwards."""
+"""Polls a request of the library; may be called again after it was complete."""
 
 _abandoned: list[tuple[Test, object]] = []
-"""Memory into which a library may still write: it lives as long as the process."""
+"""Memory that a library may still write: kept as long as the process."""
 
 
 def abandon(test: Test, keep: object) -> None:
-    """Keep the memory of a call that is no longer waited for: the library may still write into it."""
+    """Keep the memory of a call that is not awaited any more: the library may still write it."""
     _abandoned.append((test, keep))
 
 
 class LibraryCall:
-    """A call of the library under way, as the engine drives it.
+    """A call of the library under way, driven by the engine.
 
     Args:
-        test: of the library's request.
+        test: polls the library's request.
         keep: memory that must live until the call is complete.
     """
 
@@ -47,7 +47,7 @@ class LibraryCall:
         if not self.done:
             try:
                 self.done = self._test()
-            except Exception as failure:  # the wait raises it: whoever drives the engine now did not make the call
+            except Exception as failure:  # raised by the wait: the engine's current driver need not be the caller
                 self.failure, self.done = failure, True
             if self.done:
                 self._keep = None
@@ -59,7 +59,7 @@ def waiter(engine: Engine, failure: type[Exception]) -> Callable[[Test, object],
 
     Args:
         engine: of this proc.
-        failure: what the library raises; the call is over then, and ``wait`` raises it, too.
+        failure: the exception of a failed call; ``wait`` raises it, too.
     """
     asks, progress = engine.asks, engine.progress
     calls = 0
@@ -80,7 +80,7 @@ def waiter(engine: Engine, failure: type[Exception]) -> Callable[[Test, object],
             raise
         calls += 1
         if calls > ASKS:
-            # A program whose calls are always complete at once serves its channels, too.
+            # A program whose calls are complete at once must serve its channels, too.
             calls = 0
             progress()
 
@@ -88,7 +88,7 @@ def waiter(engine: Engine, failure: type[Exception]) -> Callable[[Test, object],
 
 
 def _finish(engine: Engine, test: Test, keep: object) -> None:
-    """Wait on, after the first dozens of questions."""
+    """Wait on, after the first polls."""
     if engine.ask(test):
         return
     call = LibraryCall(test, keep)
@@ -96,6 +96,6 @@ def _finish(engine: Engine, test: Test, keep: object) -> None:
         engine.track(call)
         engine.wait(lambda: call.done)
     finally:
-        call.done = True  # after an interrupt the call is no longer waited for
+        call.done = True  # an interrupt ends the wait
     if call.failure is not None:
         raise call.failure

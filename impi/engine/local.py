@@ -1,4 +1,4 @@
-"""Local phases of collectives, on the collectives of the client's own MPI library."""
+"""Local phases of collectives: collectives of the client's own MPI library."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ __all__ = ["LocalOperation", "Room"]
 
 
 class Room(Protocol):
-    """What a codec knows of the values of local phases."""
+    """A codec's view of the values of local phases."""
 
     def view(self, value: Any) -> memoryview:
-        """The octets of a value, in native form; those of a fresh one can be written."""
+        """Return the octets of a value, in native form; writable for a value of :meth:`fresh`."""
         ...
 
     def fresh(self, like: Any) -> Any:
-        """A value whose octets will be written, of the size of ``like``."""
+        """Return a value of the size of ``like``, whose octets will be written."""
         ...
 
 
@@ -50,7 +50,7 @@ class LocalOperation:
             try:
                 self.done = self._pending.test()
             except MPIException as failure:
-                # Whoever drives the engine just now is not who started it.
+                # The wait raises: the engine's current driver need not have started this.
                 self._failure = failure
                 self.abandon()
             if self.done:
@@ -58,21 +58,25 @@ class LocalOperation:
         return self.done
 
     def abandon(self) -> None:
-        """Nobody waits for it any more: not all come to it. The library may write into its buffers all the same."""
+        """End the wait for a phase that not all procs enter; the library may still write."""
         if not self.done:
             abandon(self._pending.test, self._keep)
             self.done = True
 
     @property
     def value(self) -> Any:
-        """What it brings, once it is done (see :class:`Local`). Raises Exception: what the library has found."""
+        """Return the result of a finished phase (see :class:`Local`).
+
+        Raises:
+            Exception: the library failed.
+        """
         if self._failure is not None:
             raise self._failure
         return self._value()
 
 
 class _Start:
-    """Starts it: a method for each kind. ``keep`` must live until it is done; ``value`` makes what it brings."""
+    """Starts a phase, one method a kind; ``keep`` lives until its end; ``value`` is its result."""
 
     def __init__(
         self, collectives: LocalCollectives, step: Local, room: Room, root: int, *, rank: int, size: int

@@ -1,4 +1,14 @@
-"""The dance (IMPI 2.3.8) over sockets: connect the hosts of different clients with each other."""
+"""The dance (IMPI 2.3.8) over sockets: connect the hosts of different clients with each other.
+
+Called by :mod:`impi.engine.bootstrap` for procs, and by :mod:`impi.agent` for a host of several.
+First :func:`own_address` and :func:`listen`: address and port go to impirun, which makes the job
+of them. Then :func:`connect_hosts` takes the steps of :mod:`impi.startup.dance` for this host:
+connect to lower hosts and send the own host rank, accept higher hosts and read theirs.
+
+Invariants: every listener exists before the job is known, so a connect never waits for the peer's
+accept. All connects come before all accepts. A connection that is not an awaited host is reported
+and closed. The whole dance has 60 s.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +31,14 @@ _BACKLOG = 1024
 
 
 def own_address(interface: str, *towards: str) -> str:
-    """The numeric address of this node to be known by: on ``interface`` if that is not empty (an address, an interface
-    or a network), else the one that traffic leaves from to the first of ``towards`` (numeric) that can be reached.
+    """Return the numeric address under which this node is advertised.
+
+    ``interface``: an address, an interface or a network of this node. If empty, the address that
+    traffic to the first reachable one of ``towards`` (numeric addresses) leaves from.
 
     Raises:
         UsageError: this node has no such interface.
-        StartupError: none of them can be reached.
+        StartupError: none of ``towards`` can be reached.
     """
     if interface:
         return interfaces.address_of(interface)
@@ -40,10 +52,10 @@ def own_address(interface: str, *towards: str) -> str:
 
 
 def listen(address: str) -> socket.socket:
-    """A listening socket on a free port of the address that will be advertised.
+    """Return a listening socket on a free port of the address that will be advertised.
 
     Raises:
-        JobError: it is not an address of this node.
+        JobError: the address is not one of this node.
     """
     sock = socket.socket(_family(address), socket.SOCK_STREAM)
     try:
@@ -58,15 +70,16 @@ def listen(address: str) -> socket.socket:
 
 
 def connect_hosts(job: Job, me: int, listener: socket.socket, address: str) -> dict[int, socket.socket]:
-    """A connected, non-blocking socket for every host of another client, by global host index; closes the listener.
+    """Connect to every host of another client, and close the listener.
+
+    Returns connected, non-blocking sockets by global host index.
 
     Raises:
-        JobError: a host could not be reached, or did not come, within a minute.
+        JobError: a host could not be reached, or did not connect, within a minute.
     """
     deadline = time.monotonic() + _DEADLINE_S
     steps = dance_steps(job, me)
-    # All connects come before all accepts (lower hosts first), and every listener has existed since before the job was
-    # known, so its backlog takes the connections until its owner accepts: nobody waits in a circle.
+    # No circular wait: lower hosts first, and backlogs take connections before the accept.
     sockets = {
         step.host: _connect(job, me, step.host, address, deadline) for step in steps if isinstance(step, Connect)
     }
@@ -89,7 +102,7 @@ def _connect(job: Job, me: int, host: int, address: str, deadline: float) -> soc
     sock.settimeout(max(deadline - time.monotonic(), 0.001))
     try:
         if _family(address) == _family(where):
-            # Peers may know us by the address that we advertise.
+            # Peers may identify us by the advertised address.
             sock.bind((address, 0))
         sock.connect((where, job.hosts[host].port))
         sock.sendall(encode_rank(me))
@@ -105,7 +118,7 @@ def _connect(job: Job, me: int, host: int, address: str, deadline: float) -> soc
 
 
 def _accept(job: Job, me: int, listener: socket.socket, expected: int, deadline: float) -> dict[int, socket.socket]:
-    """Accept until all higher hosts of other clients are there; whoever is none of them is reported and closed."""
+    """Accept until all higher hosts of other clients are here; report and close others."""
     accepted: dict[int, socket.socket] = {}
     began: dict[socket.socket, bytes] = {}
     listener.setblocking(False)
@@ -136,7 +149,7 @@ def _accept(job: Job, me: int, listener: socket.socket, expected: int, deadline:
 def _introduce(
     job: Job, me: int, sock: socket.socket, began: dict[socket.socket, bytes], accepted: dict[int, socket.socket]
 ) -> bool:
-    """Read the host rank of a new connection; whether it needs no more looking after."""
+    """Read the host rank of a new connection; whether the selector is done with it."""
     try:
         chunk = sock.recv(RANK_SIZE - len(began[sock]))
     except BlockingIOError:

@@ -1,4 +1,4 @@
-"""Sends and receives under way: what the engine drives and a request of the api looks at."""
+"""Sends and receives under way: driven by the engine, inspected by requests of the api."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ __all__ = ["SENT", "Compound", "CopyOperation", "Message", "Operation", "Receive
 
 
 class Operation(Protocol):
-    """Something under way in the engine."""
+    """An activity of the engine that ends."""
 
     done: bool
     cancelled: bool
 
     def advance(self) -> bool:
-        """Look whether it is complete, moving it on where it can; returns :attr:`done`."""
+        """Move on as far as possible; return :attr:`done`."""
         ...
 
 
 class Compound:
-    """One that consists of others."""
+    """An operation that consists of others."""
 
     __slots__ = ()
 
     @property
     def awaited(self) -> Operation | None:
-        """The only one that it waits for just now; None: there are several, or none of these brings it on."""
+        """The only operation that this one waits for; None: there are several, or none."""
         raise NotImplementedError
 
 
 @record(frozen=False, eq=False)
 class Message:
-    """A message that has arrived (its first packet, or the vendor's envelope) but may not be matched yet."""
+    """A message whose first packet, or vendor envelope, is here; it may not be matched yet."""
 
     source: int
     """Rank in the communicator."""
@@ -57,7 +57,7 @@ class Message:
 
 
 class SendOperation:
-    """A send; done when the buffer may be used again (and, if synchronous, the message is matched)."""
+    """A send; done when its buffer is free (and, if synchronous, the message is matched)."""
 
     __slots__ = ("_keep", "_local", "_remote", "cancelled", "done")
 
@@ -83,12 +83,12 @@ class SendOperation:
 
     @property
     def remote(self) -> Outgoing | None:
-        """The transfer machine's side of it, where the destination is another client's proc."""
+        """The transfer machine's side, if the destination is of another client."""
         return self._remote
 
 
 SENT: Final = SendOperation(None, None, None)
-"""Every send that was done with at once; nothing of it can change."""
+"""Every send that was complete at once; shared, because nothing of it can change."""
 
 
 class ReceiveOperation:
@@ -117,7 +117,7 @@ class ReceiveOperation:
         self.target = target
         self.collective = collective
         self.maybe_local = source == ANY_SOURCE or source in context.shadow_of
-        """Whether a proc of our own client can be its source."""
+        """Whether a proc of our own client can be the source."""
         self.done = False
         self.cancelled = False
         self.truncated = False
@@ -128,7 +128,7 @@ class ReceiveOperation:
 
     @property
     def message(self) -> Message | None:
-        """What it was matched with; None before."""
+        """The matched message; None before."""
         if self._message is None and self._delivered is not None:
             source, tag, nbytes, count, external = self._delivered
             self._message = Message(source, tag, nbytes, count, None, None, external)
@@ -136,11 +136,11 @@ class ReceiveOperation:
 
     @property
     def is_remote(self) -> bool:
-        """Whether it was matched with a message of another client."""
+        """Whether a message of another client was matched."""
         return self._message is not None and self._message.remote is not None
 
     def deliver(self, source: int, tag: int, count: int, octets: memoryview, *, external: bool) -> None:
-        """It is matched with a message that is here as a whole; ``octets`` are good until this returns."""
+        """Take a whole message, already matched; ``octets`` are valid until this returns."""
         nbytes = len(octets)
         self._delivered = (source, tag, nbytes, count, external)
         self.done = True
@@ -159,12 +159,12 @@ class ReceiveOperation:
         try:
             target.finish(nbytes, count, external=external)
         except MPIException as failure:
-            self.failure = failure  # as in advance()
+            self.failure = failure  # see advance()
 
     def place(self, message: Message, shortest: int) -> memoryview | list[memoryview] | None:
-        """It is matched with ``message``: where the octets go; None for nowhere, as they are more than it takes.
+        """Match ``message``; return where its octets go, or None if it is too long.
 
-        Several places only if it comes over a channel, and they have ``shortest`` octets, on the average.
+        Several places only for a message of a channel, with ``shortest`` octets on the average.
         """
         self._message = message
         capacity = self.target.capacity(external=message.external)
@@ -178,11 +178,11 @@ class ReceiveOperation:
         return self.target.landing(message.nbytes, external=message.external)
 
     def started(self, pending: Pending | None) -> None:
-        """The vendor has begun to receive it (None: the transfer machine has)."""
+        """The receive has begun at the vendor (None: at the transfer machine)."""
         self._pending = pending
 
     def advance(self) -> bool:
-        """Whether all octets are there; then converts them."""
+        """Whether all octets are here; converts them then."""
         message = self._message
         if self.done or message is None:
             return self.done
@@ -196,13 +196,13 @@ class ReceiveOperation:
                 try:
                     self.target.finish(message.nbytes, message.count, external=message.external)
                 except MPIException as failure:
-                    # Whoever drives the engine just now is not who posted the receive: its completion raises.
+                    # The wait raises: the engine's current driver need not have posted the receive.
                     self.failure = failure
         return self.done
 
 
 class CopyOperation:
-    """A communicator that the vendor makes; done when it can be used."""
+    """A communicator under construction at the vendor; done when it can be used."""
 
     __slots__ = ("_complete", "_pending", "cancelled", "done")
 

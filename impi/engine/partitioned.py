@@ -27,7 +27,11 @@ class PartitionedSend:
         self.done = False
 
     def ready(self, partition: int) -> None:
-        """One more is ready. Raises Exception: ERR_ARG, it was ready already, or there is no such partition."""
+        """Mark a partition as ready.
+
+        Raises:
+            MPIException: ERR_ARG: the partition is ready already, or does not exist.
+        """
         if partition not in self._missing:
             raise error("ERR_ARG", f"partition {partition} is ready already, or does not exist")
         self._missing.remove(partition)

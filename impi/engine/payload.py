@@ -1,7 +1,7 @@
-"""What a message carries, seen by the engine: octets to send, and places where received octets go.
+"""The payload of a message, for the engine: octets to send, and places for received octets.
 
-A message to a proc of the same client travels in native form, any other as external32 (unless ``Engine.external`` is
-False); so a payload offers both and makes each only when it is asked for.
+A message to a proc of the same client has native form. Any other is external32, unless
+``Engine.external`` is False. So a payload offers both and makes each only on demand.
 """
 
 from __future__ import annotations
@@ -28,45 +28,46 @@ class Source(Protocol):
     """Octets to send."""
 
     count: int
-    """Number of elements, for pk_count; 0 where it says nothing."""
+    """Number of elements, for pk_count; 0 if unknown."""
 
     def octets(self, *, external: bool) -> memoryview:
-        """The message, as external32 or in native form. Stays valid as long as the source lives."""
+        """Return the message in external32 or native form; valid as long as the source lives."""
         ...
 
     def views(self, *, external: bool, shortest: int = SHORTEST) -> list[memoryview]:
-        """The same in pieces, which lie in the user's memory where nothing is converted and they have, on the average,
-        ``shortest`` octets.
+        """Return the message in pieces: user memory if nothing is converted and pieces are long.
+
+        ``shortest``: octets that the pieces must have on the average.
         """
         ...
 
 
 class Target(Protocol):
-    """Where a message goes."""
+    """Places for the octets of a received message."""
 
     def capacity(self, *, external: bool) -> int | None:
-        """Most octets it takes, or None for any number."""
+        """Return the most octets that fit; None: any number."""
         ...
 
     def landing(self, nbytes: int, *, external: bool) -> memoryview:
-        """A writable place for exactly ``nbytes`` octets."""
+        """Return a writable place for exactly ``nbytes`` octets."""
         ...
 
     def places(self, nbytes: int, *, external: bool, shortest: int = SHORTEST) -> list[memoryview] | None:
-        """In place of :meth:`landing`, on the conditions of :meth:`Source.views`: their final places; else None."""
+        """Return the final places, where :meth:`Source.views` would be user memory; else None."""
         ...
 
     def finish(self, nbytes: int, count: int, *, external: bool) -> None:
-        """All octets are in the landing: bring them to their final form and place."""
+        """Convert and move octets that are complete in the landing."""
         ...
 
     def native_size(self, nbytes: int, *, external: bool) -> int:
-        """How many octets in native form ``nbytes`` of the message are: what a status counts."""
+        """Return the octets in native form of ``nbytes`` octets of the message, as in a status."""
         ...
 
 
 class OctetSource:
-    """Octets that are the same in every form: pickles, packed data."""
+    """Octets that are equal in every form: pickles, packed data."""
 
     __slots__ = ("_view", "count")
 
@@ -75,43 +76,43 @@ class OctetSource:
         self.count = 0
 
     def octets(self, *, external: bool) -> memoryview:
-        """The octets themselves."""
+        """Return the octets themselves."""
         return self._view
 
     def views(self, *, external: bool, shortest: int = SHORTEST) -> list[memoryview]:
-        """One."""
+        """Return one piece."""
         return [self._view]
 
 
 class OctetTarget:
-    """Takes a message of any length into memory of its own: :attr:`data`."""
+    """Takes a message of any length into its own memory: :attr:`data`."""
 
     def __init__(self) -> None:
         self.data = bytearray()
 
     def capacity(self, *, external: bool) -> int | None:
-        """Any number."""
+        """Return None: any number."""
         return None
 
     def landing(self, nbytes: int, *, external: bool) -> memoryview:
-        """Fresh memory."""
+        """Return new memory."""
         self.data = bytearray(nbytes)
         return memoryview(self.data)
 
     def places(self, nbytes: int, *, external: bool, shortest: int = SHORTEST) -> list[memoryview] | None:
-        """None: one is enough."""
+        """Return None: one place is enough."""
         return None
 
     def finish(self, nbytes: int, count: int, *, external: bool) -> None:
         """Nothing to do: octets need no conversion."""
 
     def native_size(self, nbytes: int, *, external: bool) -> int:
-        """As many."""
+        """Return ``nbytes``."""
         return nbytes
 
 
 class DirectSource(OctetSource):
-    """The user's memory (format ``B``) as elements of one octet (MPI_BYTE)."""
+    """User memory (format ``B``) as elements of one octet (MPI_BYTE)."""
 
     __slots__ = ()
 
@@ -121,7 +122,7 @@ class DirectSource(OctetSource):
 
 
 class DirectTarget:
-    """Room in the user's memory (format ``B``) for elements of one octet (MPI_BYTE)."""
+    """Room in user memory (format ``B``) for elements of one octet (MPI_BYTE)."""
 
     __slots__ = ("view",)
 
@@ -129,22 +130,22 @@ class DirectTarget:
         self.view = view
 
     def capacity(self, *, external: bool) -> int:
-        """All of the memory."""
+        """Return the length of the memory."""
         return len(self.view)
 
     def landing(self, nbytes: int, *, external: bool) -> memoryview:
-        """Its beginning."""
+        """Return the first ``nbytes`` octets of the memory."""
         return self.view[:nbytes]
 
     def places(self, nbytes: int, *, external: bool, shortest: int = SHORTEST) -> list[memoryview] | None:
-        """None: one is enough."""
+        """Return None: one place is enough."""
         return None
 
     def finish(self, nbytes: int, count: int, *, external: bool) -> None:
         """Nothing to do: the octets are where they belong."""
 
     def native_size(self, nbytes: int, *, external: bool) -> int:
-        """As many."""
+        """Return ``nbytes``."""
         return nbytes
 
 
@@ -160,13 +161,13 @@ class BufferSource:
         self.count = count if datatype.name else 0
 
     def octets(self, *, external: bool) -> memoryview:
-        """Packed; aliases the user's memory where nothing needs conversion."""
+        """Return the elements packed, or user memory if nothing needs conversion."""
         return self._datatype.pack(
             self._view, self._offset, self._elements, external=external, long_size=self._long_size
         )
 
     def views(self, *, external: bool, shortest: int = SHORTEST) -> list[memoryview]:
-        """Blocks of the user's memory, or all of it packed."""
+        """Return blocks of the user's memory, or one packed piece."""
         pieces = None
         if not self._datatype.name:
             pieces = self._datatype.pieces(
@@ -185,14 +186,14 @@ class BufferTarget:
         self._count = count
         self._long_size = long_size
         self._place: memoryview | None = None
-        """None: the octets come to their final places."""
+        """None: the octets go directly to their final places."""
 
     def capacity(self, *, external: bool) -> int | None:
-        """The packed size of the elements that fit."""
+        """Return the packed size of the elements that fit."""
         return self._datatype.packed_size(self._count, external=external, long_size=self._long_size)
 
     def landing(self, nbytes: int, *, external: bool) -> memoryview:
-        """The user's own memory where the wire form fits in place, else fresh memory."""
+        """Return user memory if the wire form fits in place, else new memory."""
         place = self._datatype.landing(
             self._view, self._offset, self._count, external=external, long_size=self._long_size
         )
@@ -202,7 +203,7 @@ class BufferTarget:
         return self._place
 
     def places(self, nbytes: int, *, external: bool, shortest: int = SHORTEST) -> list[memoryview] | None:
-        """Blocks of the user's memory, of whole elements: of others only whole basic ones are stored."""
+        """Return blocks of user memory for whole elements; None: a part of one is to be stored."""
         if self._datatype.name:
             return None
         size = self._datatype.packed_size(1, external=external, long_size=self._long_size)
@@ -216,7 +217,7 @@ class BufferTarget:
         )
 
     def finish(self, nbytes: int, count: int, *, external: bool) -> None:
-        """Unpack, converting in place where the octets already lie in the user's memory."""
+        """Unpack; convert in place if the octets are in user memory already."""
         if external:
             self._check(nbytes, count)
         if self._place is None:
@@ -226,11 +227,11 @@ class BufferTarget:
         )
 
     def native_size(self, nbytes: int, *, external: bool) -> int:
-        """Read as elements of the datatype."""
+        """Return the size as elements of the datatype."""
         return self._datatype.native_size(nbytes, external=external, long_size=self._long_size)
 
     def _check(self, nbytes: int, count: int) -> None:
-        """In an IMPI 0.0 job MPI_LONG has 4 octets and int64 has 8: mixing them must not bring nonsense."""
+        """Raise ERR_TYPE if 4-octet MPI_LONG (IMPI 0.0) and 8-octet int64 are mixed."""
         expected = self._datatype.packed_size(1, external=True, long_size=self._long_size)
         sent, rest = divmod(nbytes, count) if count else (expected, 0)
         if rest == 0 and self._datatype.name in _LONGS and {sent, expected} == {4, 8}:

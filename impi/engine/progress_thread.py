@@ -1,13 +1,13 @@
-"""Blocking calls of the MPI library, and the thread that drives the engine while one of them lasts.
+"""Blocking calls of the MPI library, and a thread that drives the engine while one lasts.
 
-A proc that blocks in its library serves no channel, and matches no local message: a job would deadlock where another
-proc waits for one of these before it makes its own call. So a helper thread looks at short intervals whether the
-program's thread is still in the call in which it was at the last look. Then the helper takes turns of the engine until
-the call returns. Calls that return at once never meet the helper; without calls the helper sleeps for good.
+A proc that blocks in its library serves no channel and matches no local message. A job would
+deadlock if another proc waits for one of these before it makes its own call. So a helper thread
+checks every millisecond whether the program is still in the same call. If so, the helper takes
+turns of the engine until the call returns. Without calls the helper sleeps for good.
 
-The two threads share the engine without a lock in the common case: the program's thread touches the engine only while
-``_inside`` is false, the helper only while it is true and after it has said so (``_serving``). Each writes its own word
-before it reads the other's, which the interpreter's lock makes an order that both see.
+The threads share the engine without a lock in the common case. The program touches the engine only
+while ``_inside`` is false, the helper only while it is true and ``_serving`` is set. Each thread
+writes its own flag before it reads the other's; the interpreter's lock orders the two.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
 __all__ = ["ProgressThread"]
 
 _LOOK_S: Final = 1e-3
-"""Between two looks: a call that lasts less is served by its own end."""
+"""Time between two checks; a shorter call never meets the helper."""
 _NAP_S: Final = 20e-6
-"""First sleep between two turns of the engine; the next are longer, up to :data:`_LOOK_S`."""
+"""First sleep between two turns; the next ones are longer, up to :data:`_LOOK_S`."""
 _PATIENCE: Final = 50
-"""Looks without any new call after which the helper sleeps until the next one."""
+"""Checks without a new call after which the helper sleeps until the next call."""
 
 
 class ProgressThread:
-    """The helper of one proc.
+    """The helper thread of one proc.
 
     Args:
         engine: of this proc.
-        failed: called in the helper, at its end, with an exception after which the job cannot go on.
+        failed: called in the helper, at its end, with an exception that ends the job.
     """
 
     __slots__ = (
@@ -65,7 +65,7 @@ class ProgressThread:
         self._thread: threading.Thread | None = None
 
     def around(self, context: Context, function: Callable[..., object]) -> Callable[..., None]:
-        """Return a blocking call of the library in which ``context`` takes part; it raises what ``function`` raises."""
+        """Return ``function``, a blocking library call on ``context``, watched by the helper."""
 
         def call(*args: object) -> None:
             self._calls += 1
@@ -79,7 +79,7 @@ class ProgressThread:
                 self._inside = False
                 if self._serving:
                     with self._turn:
-                        pass  # the helper's turn of the engine is over
+                        pass  # the helper's turn is over
 
         return call
 
@@ -94,7 +94,7 @@ class ProgressThread:
     def _run(self) -> None:
         try:
             self._look()
-        except Exception as failure:  # nobody else can tell of it: the program's thread is in the library
+        except Exception as failure:  # the program's thread is in the library
             self._failed(failure)
 
     def _look(self) -> None:
@@ -108,12 +108,12 @@ class ProgressThread:
                 self._serve(calls)
             elif (idle := idle + 1) >= _PATIENCE:
                 self._asleep, idle = True, 0
-                if self._calls == seen:  # else a call came while the word was written, and did not see it
+                if self._calls == seen:  # else a call came before the flag was set
                     self._wake.acquire()
                 self._asleep = False
 
     def _serve(self, call: int) -> None:
-        """Drive the engine until a call is over."""
+        """Take turns of the engine until the call returns."""
         nap = _NAP_S
         while self._inside and self._calls == call:
             with self._turn:
@@ -128,7 +128,7 @@ class ProgressThread:
     def _take_turn(self) -> bool:
         context = self._context
         assert context is not None  # a call is under way
-        context.waiting += 1  # a message of this client may say that it fails
+        context.waiting += 1  # a local message may report a fault
         try:
             moved = self._engine.progress()
             context.faults.check()  # the library's call cannot be left

@@ -1,4 +1,4 @@
-"""How long a wait spins before it blocks: IMPI_SPIN, or what waits have taught."""
+"""How long a wait spins before it blocks: IMPI_SPIN, or adapted to earlier waits."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ __all__ = ["ASKS", "LONGEST_S", "VARIABLE", "Patience", "spin_asked"]
 VARIABLE: Final = "IMPI_SPIN"
 
 ASKS: Final = 64
-"""How often a library is asked for the end of one of its calls, without a pause, before all else has its turn."""
+"""Polls of a library call in a row, before everything else has its turn."""
 LONGEST_S: Final = 1e-3
-"""Many times what it costs to be woken up; shorter than anybody notices."""
+"""Many times the cost of a wake-up; shorter than a user notices."""
 _CROWDED_S: Final = 20e-6
-"""Where ranks share cores: who is waited for may need this one."""
+"""If ranks share cores, the awaited rank may need this one."""
 _LEAST_S: Final = 20e-6
 
 
@@ -25,8 +25,8 @@ class Patience:
     """Seconds that a wait spins before it blocks: :attr:`spin_s`.
 
     Args:
-        asked_s: so long, always; None: at most a millisecond, less after waits that spinning was in vain for.
-        crowded: whether ranks of this machine outnumber its cores; only without ``asked_s``.
+        asked_s: fixed value; None: at most 1 ms, less after waits in which spinning was in vain.
+        crowded: whether ranks of this machine outnumber its cores; used without ``asked_s``.
     """
 
     __slots__ = ("_most_s", "adapts", "spin_s")
@@ -37,17 +37,17 @@ class Patience:
         self.spin_s = self._most_s if asked_s is None else asked_s
 
     def learn(self, waited_s: float) -> None:
-        """A wait that had to block has taken so long: would spinning have been better?"""
+        """Adapt to a wait that blocked for ``waited_s``: would spinning have been better?"""
         if self.adapts:
             long = waited_s > self._most_s
             self.spin_s = max(self.spin_s / 2, _LEAST_S) if long else min(self.spin_s * 2, self._most_s)
 
 
 def spin_asked(environ: Mapping[str, str]) -> float | None:
-    """What IMPI_SPIN says, in seconds; None where it is not set.
+    """Return IMPI_SPIN in seconds; None: it is not set.
 
     Raises:
-        UsageError: it is no number of seconds from 0.
+        UsageError: it is not a number of seconds >= 0.
     """
     text = environ.get(VARIABLE) or ""
     if not text:

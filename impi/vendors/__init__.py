@@ -1,7 +1,7 @@
-"""What moves octets between the procs of one client: one module a vendor, loaded by name and only when asked for.
+"""Transport between the procs of one client: one module a vendor, loaded by name on demand.
 
-:mod:`impi.vendors.base` is the contract. A vendor's module has one function ``connect(join) -> Vendor``; nothing here
-knows an engine, a communicator of IMPI's or a type.
+:mod:`impi.vendors.base` is the contract. A vendor's module has ``connect(join) -> Vendor``.
+No vendor knows an engine, an IMPI communicator or a datatype.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _ANNOUNCE_S = 10.0
 
 
 def load(join: Mapping[str, Any]) -> Vendor:
-    """Connect this proc to the others of its client, by the vendor that the invitation names.
+    """Connect this proc to the others of its client, by the vendor named in the invitation.
 
     Args:
         join: the content of ``IMPI_JOIN`` (DESIGN.md, "Start-up").
 
     Raises:
-        UsageError: there is no such vendor.
-        LaunchError: its library is missing, or is not the one that was asked for.
+        UsageError: the vendor does not exist.
+        LaunchError: its library is missing, or another one was loaded.
     """
     name = str(join.get("vendor"))
     if name not in VENDORS:
@@ -45,9 +45,9 @@ def load(join: Mapping[str, Any]) -> Vendor:
 
 
 def _announce(join: Mapping[str, Any]) -> None:
-    """Tell impirun that this proc begins to initialise the library, which then waits for all others.
+    """Tell impirun that this proc begins to initialise the library, which waits for all others.
 
-    So impirun can name those that never do; nobody else can, as a library's start-up blocks without a deadline.
+    impirun then names procs that never begin: a library's start-up blocks without a deadline.
     """
     hello = {"token": join["token"], "role": "joining", "pid": os.getpid(), "node": socket.gethostname()}
     try:

@@ -1,4 +1,4 @@
-"""Frames between procs of one client over stream sockets: octets only, no ranks of communicators, no matching."""
+"""Frames between procs of one client over stream sockets: octets without ranks or matching."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _LAYOUT: Final = struct.Struct("<IiQQQ")
 _SIZE: Final = _LAYOUT.size
 _READ_AHEAD: Final = 64 * 1024
 _READS: Final = 8
-"""Reads of one link before the next has its turn."""
+"""Most reads of one link before the next link has its turn."""
 _MOST_FRAMES: Final = 32
-"""Frames of one writing system call; each is a header and at most one body."""
+"""Most frames in one write; each is a header and at most one body."""
 
 
 class Frame(NamedTuple):
-    """What stands before the octets of a body; the meaning is the caller's."""
+    """The header before the octets of a body; the caller defines its meaning."""
 
     kind: int
     tag: int = 0
@@ -33,7 +33,7 @@ class Frame(NamedTuple):
 
 
 class Completion:
-    """Something under way that will be done."""
+    """An activity that ends."""
 
     __slots__ = ("_drive", "done")
 
@@ -42,29 +42,29 @@ class Completion:
         self.done = done
 
     def test(self) -> bool:
-        """Whether it is done; if not, does what can be done about it now."""
+        """Return whether it is done; if not, first drive it once."""
         if not self.done:
             self._drive()
         return self.done
 
 
 class Sink(Protocol):
-    """Who takes what a link reads."""
+    """The receiver of what a link reads."""
 
     def body_place(self, rank: int, frame: Frame) -> memoryview | None:
-        """Where the body of a frame that has just been read goes: exactly its size; None if it has no body."""
+        """Return memory of exactly the size of the body that follows a frame; None: no body."""
         ...
 
     def take_frame(self, rank: int, frame: Frame, body: memoryview | None) -> None:
-        """A frame and its body are complete."""
+        """Take a complete frame and its body."""
         ...
 
 
 class Link:
-    """One connected stream with the proc ``rank``; from here on non-blocking.
+    """One connected stream to the proc ``rank``; set to non-blocking.
 
     Args:
-        rank: of the other proc, among those of the client.
+        rank: of the other proc in the client.
         sock: connected and authenticated.
         changed: called when ``waits`` has changed.
     """
@@ -89,10 +89,10 @@ class Link:
         self.rank = rank
         self.sock = sock
         self.bye = False
-        """The other side has announced its end: nothing more will come."""
+        """The other side has announced its end: nothing more follows."""
         self._changed = changed
         self.waits = False
-        """Writing has to wait until the socket is writable."""
+        """Writing waits until the socket is writable."""
         self._ahead = memoryview(bytearray(_READ_AHEAD))
         self._start = 0
         self._end = 0
@@ -103,11 +103,11 @@ class Link:
 
     @property
     def drained(self) -> bool:
-        """Whether everything has been handed to the kernel."""
+        """Whether the kernel has everything."""
         return not self._out
 
     def send(self, frame: Frame, body: memoryview | None = None, completion: Completion | None = None) -> None:
-        """Queue a frame; ``completion`` is done when the kernel has all of it. The body is not copied."""
+        """Queue a frame without copying; ``completion`` is done when the kernel has all of it."""
         views = [memoryview(_LAYOUT.pack(*frame))]
         if body is not None and body.nbytes:
             views.append(body)
@@ -116,7 +116,7 @@ class Link:
             self.write()
 
     def write(self) -> int:
-        """Hand over what the kernel takes; how many completions that made done.
+        """Write what the kernel takes; return how many completions became done.
 
         Raises:
             JobError: the other proc is gone.
@@ -157,7 +157,7 @@ class Link:
             self._changed(self)
 
     def read(self, sink: Sink) -> None:
-        """Read what has come, but not for ever: the other links have their turn, too.
+        """Read what is here, within limits: the other links have their turn, too.
 
         Raises:
             JobError: the other proc is gone.
@@ -216,5 +216,5 @@ class Link:
         sink.take_frame(self.rank, frame, body)
 
     def lost(self, reason: str | None) -> JobError:
-        """The error that says that the other proc is gone."""
+        """Return the error for a lost proc."""
         return JobError(f"proc {self.rank} of this client was lost ({reason}); see what it reported")

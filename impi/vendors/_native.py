@@ -1,7 +1,15 @@
-"""A vendor over a real MPI library, as octets through mpi4py: all that the native vendors have in common.
+"""A vendor over a real MPI library, through mpi4py: the common part of the native vendors.
 
-Only octets, ranks and tags are handed to the library, but for what :class:`impi.vendors.base.NativeComm` lends out.
-The thread level is *multiple*: the engine's helper thread polls while the program's thread is in a blocking collective.
+Used by :mod:`impi.vendors.mpich` and ``openmpi``. :class:`NativeVendor` initialises the library and
+duplicates its MPI_COMM_WORLD, so that no other user of the library meets our messages.
+The engine sends and probes on :class:`_Comm` (the shadow of a communicator). Messages are MPI_BYTE;
+above 2^31 - 1 octets they are one element of a struct type. Collectives are the non-blocking ones.
+
+Direct calls of the api use :class:`_NativeComm`: the library's own communicator, types and
+operations. Errors of the library become our own exceptions (:func:`_translation`).
+
+Invariants: no handle of the library reaches the wire or a pickle. The thread level is *multiple*,
+because the engine's helper thread polls while the program is in a blocking collective.
 """
 
 from __future__ import annotations
@@ -21,18 +29,20 @@ __all__ = ["NativeVendor", "real_mpi"]
 
 _NAME = "mpi4py.MPI"
 _INT_MAX = 2**31 - 1
-"""Most elements of one call where the library's counts are C ints (before MPI 4)."""
+"""Most elements of one call if the library's counts are C ints (before MPI 4)."""
 _INTEGERS = (("i", "INT"), ("u", "UINT"))
 _TELLING = ("ERR_TRUNCATE", "ERR_BUFFER", "ERR_COUNT", "ERR_TYPE", "ERR_ROOT", "ERR_OP", "ERR_ARG")
-"""Error classes of a library that say what the program did wrong."""
+"""Error classes of a library that name the program's error."""
 _UNIT = 2**30
-"""Octets of one element of the type that carries longer messages."""
+"""Octets of one element of the type for longer messages."""
 
 _module: ModuleType | None = None
 
 
 def real_mpi() -> ModuleType:
-    """The library's own ``mpi4py.MPI``, although the hook may have given that name to ours; not initialised.
+    """Return the library's own ``mpi4py.MPI``, even if the hook gave that name to ours.
+
+    The library is not initialised.
 
     Raises:
         LaunchError: mpi4py or the library is missing, or they do not fit together.
@@ -46,14 +56,14 @@ def real_mpi() -> ModuleType:
 
 @contextlib.contextmanager
 def _name_returned() -> Iterator[None]:
-    """Take our module and the hook (anything with ``gives_mpi4py``) out of the way, and put them back."""
+    """Remove our module and the hook (a finder with ``gives_mpi4py``); put them back afterwards."""
     ours = sys.modules.pop(_NAME, None)
     finders = list(sys.meta_path)
     sys.meta_path[:] = [finder for finder in finders if not getattr(finder, "gives_mpi4py", False)]
     try:
         yield
     finally:
-        # mpi4py puts a finder of its own there while it is imported; it must survive.
+        # mpi4py adds a finder of its own during its import; it must survive.
         added = [finder for finder in sys.meta_path if finder not in finders]
         sys.meta_path[:] = [*finders, *added]
         sys.modules.pop(_NAME, None)
@@ -68,7 +78,7 @@ def _name_returned() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _settings() -> Iterator[None]:
-    """mpi4py as we need it during the import; what the program has chosen in ``mpi4py.rc`` concerns our own MPI."""
+    """Set ``mpi4py.rc`` for the import; the program's own settings are for our MPI."""
     try:
         rc = importlib.import_module("mpi4py").rc
     except ModuleNotFoundError:
@@ -105,7 +115,7 @@ def _no_mpi4py() -> str:
 
 
 class _Request:
-    """A request of the library; remembers its end, because the handle is gone afterwards."""
+    """A request of the library; keeps its result, because the handle is gone after completion."""
 
     __slots__ = ("_datatype", "_done", "_request")
 
@@ -117,7 +127,7 @@ class _Request:
     def test(self) -> bool:
         if not self._done and self._request.Test():
             self._done = True
-            self._request = None  # lets go of the buffer, too
+            self._request = None  # frees the buffer, too
             if self._datatype is not None:
                 self._datatype.Free()
         return self._done
@@ -143,7 +153,7 @@ class _Arrival:
 
 
 class _Phase(_Request):
-    """A collective under way: what the program's members do not agree on is found by the library."""
+    """A collective under way; the library reports arguments that differ between members."""
 
     __slots__ = ("_mpi",)
 
@@ -165,16 +175,16 @@ def _translated(mpi: Any) -> Iterator[None]:
 
 
 def _translation(mpi: Any, failure: Any) -> MPIException:
-    """The library's error as ours: its exceptions and codes are its own."""
+    """Return the library's error as ours, whose classes and codes differ."""
     found = failure.Get_error_class()
-    # MPICH tells of lengths that differ as ERR_OTHER.
+    # MPICH reports unequal lengths as ERR_OTHER.
     names = [name for name in _TELLING if found == getattr(mpi, name)]
     name = "ERR_TRUNCATE" if found == mpi.ERR_OTHER else next(iter(names), "ERR_UNKNOWN")
     return error(name, f"found by the MPI library: {failure.Get_error_string().splitlines()[0]}")
 
 
 class _Collectives:
-    """The library's non-blocking collectives on octets: who blocks in a library does not serve the channels."""
+    """The library's non-blocking collectives on octets; a blocked proc would not serve channels."""
 
     __slots__ = ("_comm", "_library")
 
@@ -232,30 +242,30 @@ class _Collectives:
 
 
 class _Library:
-    """What every communicator of the library needs; counts the messages."""
+    """Handles that all communicators of the library share; counts the messages."""
 
     def __init__(self, mpi: Any) -> None:
         self.mpi = mpi
         self.byte = mpi.BYTE
         self.messages = 0
         sizes = (1, 2, 4, 8)
-        # Open MPI 5.0 writes over the end of a buffer that is too short for a long message.
+        # Open MPI 5.0 writes beyond a buffer that is too short for a long message.
         self.overruns = mpi.get_vendor()[0] == "Open MPI"
         self.multiple = mpi.Query_thread() == mpi.THREAD_MULTIPLE
         self._types = {f"{kind}{n}": getattr(mpi, f"{name}{8 * n}_T") for kind, name in _INTEGERS for n in sizes}
         self._types.update(f4=mpi.FLOAT, f8=mpi.DOUBLE, c8=mpi.C_FLOAT_COMPLEX, c16=mpi.C_DOUBLE_COMPLEX)
 
     def reduction(self, element: str, op: str) -> tuple[Any, Any]:
-        """The library's type and operation of these names (see :class:`impi.vendors.base.LocalCollectives`)."""
+        """Return the library's datatype and operation (names: :class:`.base.LocalCollectives`)."""
         return self._types[element], getattr(self.mpi, op)
 
     def constant(self, name: str) -> Any:
-        """The library's datatype or operation MPI_``name``; None where the library has none."""
+        """Return the library's datatype or operation MPI_``name``; None: the library has none."""
         found = getattr(self.mpi, name, None)
         return None if found is None or found in (self.mpi.DATATYPE_NULL, self.mpi.OP_NULL) else found
 
     def long_type(self, nbytes: int) -> Any:
-        """One element of ``nbytes`` octets, because a count of octets may not fit the library's counts (C int)."""
+        """Return a type of ``nbytes`` octets: as a count they may exceed the library's C int."""
         units, rest = divmod(nbytes, _UNIT)
         unit = self.byte.Create_contiguous(_UNIT)
         # A struct's displacements are addresses, so the rest can begin beyond 2^31.
@@ -265,7 +275,7 @@ class _Library:
 
 
 class _NativeComm:
-    """A communicator of the library and what the library's callers need besides."""
+    """A communicator of the library for direct calls; see :class:`impi.vendors.base.NativeComm`."""
 
     __slots__ = ("byte", "comm", "counter", "failure", "multiple", "overruns")
 
@@ -278,19 +288,19 @@ class _NativeComm:
         self.multiple = library.multiple
 
     def constant(self, name: str) -> Any:
-        """The library's datatype or operation of a name, or None."""
+        """Return the library's datatype or operation of a name, or None."""
         return self.counter.constant(name)
 
     def status(self) -> Any:
-        """A fresh status of the library."""
+        """Return a new status of the library."""
         return self.counter.mpi.Status()
 
     def arrival(self, message: Any, status: Any) -> _Arrival:
-        """A matched message of the library."""
+        """Return a matched message of the library."""
         return _Arrival(self.counter, message, status)
 
     def translated(self, failure: Exception) -> MPIException:
-        """The library's error as ours."""
+        """Return the library's error as ours."""
         return _translation(self.counter.mpi, failure)
 
 
@@ -307,7 +317,7 @@ class _Comm:
         self._any_tag = library.mpi.ANY_TAG
         self.collectives = _Collectives(library, comm)
         self.native = _NativeComm(library, comm)
-        # Nothing may be asked of a communicator whose creation is under way.
+        # A communicator under creation cannot be asked.
         self.rank: int = comm.Get_rank() if like is None else like.rank
         self.size: int = comm.Get_size() if like is None else like.size
 
@@ -329,7 +339,7 @@ class _Comm:
         library = self._library
         everybody = self._comm.Get_group()
         group = everybody.Incl(list(ranks))
-        # Overlapping creations may be under way in different procs; the tag keeps them apart. Ids come in pairs (4.3).
+        # The tag tells overlapping creations in different procs apart. Ids come in pairs (4.3).
         tag = (cid >> 1) % (_tag_ub(library.mpi, self._comm) + 1)
         comm = self._comm.Create_group(group, tag)
         group.Free()
@@ -350,12 +360,12 @@ def _tag_ub(mpi: Any, comm: Any) -> int:
 
 
 class NativeVendor:
-    """A vendor over the MPI library that mpi4py loads.
+    """A vendor over the MPI library loaded by mpi4py.
 
     Args:
-        name: the vendor that was asked for.
-        library: what ``mpi4py.MPI.get_vendor()`` calls it.
-        size: how many procs the client has, 0 if unknown.
+        name: the requested vendor.
+        library: its name in ``mpi4py.MPI.get_vendor()``.
+        size: number of procs of the client; 0: unknown.
 
     Raises:
         LaunchError: another library was loaded, or it sees another number of procs.
@@ -369,17 +379,17 @@ class NativeVendor:
                 f"vendor {name} needs {library}, but the MPI library that was loaded is {found} ({_library_file()}); "
                 "name the right prefix with --prefix"
             )
-        # Only now: a library that is initialised under another's mpiexec ends the process with a message of its own.
+        # Not before the check: initialised under another library's mpiexec, it ends the process.
         if not mpi.Is_initialized():
             mpi.Init_thread(mpi.THREAD_MULTIPLE)
         self._library = _Library(mpi)
         self.name = name
-        # A communicator of our own, so that nothing in the proc that uses the library itself can meet our messages.
+        # Our own communicator: no other user of the library in this proc meets our messages.
         self._own = mpi.COMM_WORLD.Dup()
         self._anybody = (mpi.ANY_SOURCE, mpi.ANY_TAG)
         self.world = _Comm(self._library, self._own)
         if size and size != self.world.size:
-            self.finalize()  # else its shared memory would stay behind
+            self.finalize()  # else its shared memory would stay
             raise LaunchError(
                 f"{library} sees {self.world.size} of the {size} procs: mpiexec and the library ({_library_file()}) "
                 "do not belong together; name the right prefix with --prefix"
@@ -392,20 +402,20 @@ class NativeVendor:
         return self._library.messages
 
     def allgather(self, data: bytes) -> list[bytes]:
-        """Everybody's octets in rank order."""
+        """Return the octets of every proc in rank order."""
         pieces: list[bytes] = self._own.allgather(data)
         return pieces
 
     def fileno(self) -> int | None:
-        """None: these libraries must be polled."""
+        """Return None: the library must be polled."""
         return None
 
     def progress(self) -> None:
-        """Let the library push what it has taken over, which any call does."""
+        """Let the library push what it has buffered; any call does."""
         self._own.Iprobe(*self._anybody)
 
     def describe(self) -> dict[str, str]:
-        """Library, version and file."""
+        """Return library, version and file."""
         version = self._library.mpi.Get_library_version().strip("\0 \n")
         import mpi4py
 
@@ -434,7 +444,7 @@ class NativeVendor:
 
 
 def _library_file() -> str:
-    """The file of the MPI library that this process has mapped."""
+    """Return the path of the MPI library mapped by this process."""
     with contextlib.suppress(OSError), open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:  # noqa: PTH123
         for line in maps:
             path = line.rstrip("\n").partition("/")[2]

@@ -1,7 +1,7 @@
-"""What impi needs from an MPI library: to move octets between the procs of one client.
+"""The contract of a vendor: move octets between the procs of one client.
 
-A vendor never sees a type, an operation or a constant of ours, and none of its own reaches the wire
-or a pickle. Every implementation passes the same contract suite (``tests/vendors/test_contract.py``).
+A vendor never sees a type, an operation or a constant of ours. None of its own reaches the wire or
+a pickle. Every implementation passes one contract suite (``tests/vendors/test_contract.py``).
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ __all__ = [
 # fmt: on
 
 REDUCIBLE: Final = frozenset(["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8", "c8", "c16"])
-"""The elements that :class:`LocalCollectives` can reduce: numpy's kind and octets, in native order."""
+"""Elements that :class:`LocalCollectives` reduces: numpy's kind and octets, native order."""
 REDUCTIONS: Final = frozenset(["MAX", "MIN", "SUM", "PROD", "LAND", "BAND", "LOR", "BOR", "LXOR", "BXOR"])
-"""The operations by which it can, as in MPI; which are defined for an element, MPI says."""
+"""Operations of reductions, named as in MPI, which defines the elements of each."""
 
 
 class Pending(Protocol):
     """A local send or receive under way."""
 
     def test(self) -> bool:
-        """Whether it is complete (also drives the vendor's progress). May be asked again afterwards."""
+        """Drive the vendor and return whether it is complete; may be called again afterwards."""
         ...
 
 
@@ -42,71 +42,71 @@ class Arrival(Protocol):
     nbytes: int
 
     def receive(self, buffer: memoryview) -> Pending:
-        """Receive into ``buffer`` (at least ``nbytes`` writable octets); a synchronous send completes now."""
+        """Receive into ``buffer`` (>= ``nbytes`` writable octets); completes a synchronous send."""
         ...
 
 
 class LocalCollectives(Protocol):
-    """The library's own collectives, started by all members in the same order; octets stay untouched until done.
+    """The library's own collectives, started by all members in one order.
 
-    Ranks are those of the :class:`LocalComm`. All pieces of one operation have the same size, or known ones; together
-    they, like every buffer, are less than 2^31 octets.
+    Buffers stay untouched until done. Ranks are those of the :class:`LocalComm`. Pieces of one
+    operation have equal or known sizes; together they are, like every buffer, below 2^31 octets.
     """
 
     def barrier(self) -> Pending:
-        """Done when all have started it."""
+        """Start a barrier; done when all have started it."""
         ...
 
     def bcast(self, data: memoryview, root: int) -> Pending:
-        """From ``data`` at the root into ``data`` elsewhere."""
+        """Broadcast ``data`` of the root into ``data`` elsewhere."""
         ...
 
     def gather(self, piece: memoryview, into: memoryview | None, root: int) -> Pending:
-        """All pieces in rank order into the root's ``into``."""
+        """Gather all pieces in rank order into the root's ``into``."""
         ...
 
     def scatter(self, pieces: memoryview | None, into: memoryview, root: int) -> Pending:
-        """The root's pieces, in rank order, one for each."""
+        """Scatter the root's pieces, one for each rank, in rank order."""
         ...
 
     def allgather(self, piece: memoryview, into: memoryview) -> Pending:
-        """All pieces in rank order, everywhere."""
+        """Gather all pieces in rank order, on every rank."""
         ...
 
     def allgatherv(self, piece: memoryview, into: memoryview, sizes: Sequence[int]) -> Pending:
-        """All pieces, of these numbers of octets, in rank order, everywhere."""
+        """Gather all pieces, of ``sizes`` octets, in rank order, on every rank."""
         ...
 
     def alltoall(self, pieces: memoryview, into: memoryview) -> Pending:
-        """A piece from everybody for everybody, in rank order."""
+        """Send a piece to each rank and receive one from each, in rank order."""
         ...
 
     def reduce(self, data: memoryview, into: memoryview | None, element: str, op: str, root: int) -> Pending:
-        """Into the root's ``into``, element by element, of :data:`REDUCIBLE` by one of :data:`REDUCTIONS`."""
+        """Reduce :data:`REDUCIBLE` elements into the root's ``into``; op of :data:`REDUCTIONS`."""
         ...
 
     def allreduce(self, data: memoryview, into: memoryview, element: str, op: str) -> Pending:
-        """The same everywhere."""
+        """Reduce like :meth:`reduce`, into every ``into``."""
         ...
 
     def reduce_scatter(
         self, data: memoryview, into: memoryview, sizes: Sequence[int], element: str, op: str
     ) -> Pending:
-        """To each rank its part of the reduction, of so many elements, in rank order."""
+        """Reduce; each rank gets its part, of ``sizes`` elements, in rank order."""
         ...
 
 
 class Counter(Protocol):
-    """Counts calls that send."""
+    """Counts sending calls."""
 
     messages: int
 
 
 class NativeComm(Protocol):
-    """A communicator of the MPI library, through the library's own mpi4py, on the program's own memory.
+    """A communicator of the MPI library, as its own mpi4py object, on user memory.
 
-    Callers ask a request by ``Test`` and count what they send in ``counter``. A blocking call is right only in
-    :class:`impi.engine.progress_thread.ProgressThread`, which serves the channels meanwhile.
+    Callers poll requests with ``Test`` and add their sends to ``counter``. Blocking calls are
+    allowed only in :class:`impi.engine.progress_thread.ProgressThread`, which serves channels.
     """
 
     comm: Any
@@ -114,92 +114,92 @@ class NativeComm(Protocol):
     byte: Any
     """The library's MPI_BYTE."""
     failure: type[Exception]
-    """The exception of the library's calls."""
+    """The exception class of the library's calls."""
     counter: Counter
     overruns: bool
-    """Whether a message longer than its receive buffer is written behind that; then messages are probed first."""
+    """Whether a message too long for its buffer is written beyond it; probe first then."""
     multiple: bool
-    """Whether the library gave MPI_THREAD_MULTIPLE."""
+    """Whether the library provides MPI_THREAD_MULTIPLE."""
 
     def constant(self, name: str) -> Any:
-        """The library's datatype or operation MPI_``name``; None: the library has none."""
+        """Return the library's datatype or operation MPI_``name``; None: the library has none."""
         ...
 
     def status(self) -> Any:
-        """A fresh status of the library."""
+        """Return a new status of the library."""
         ...
 
     def arrival(self, message: Any, status: Any) -> Arrival:
-        """A matched message of the library, as :meth:`LocalComm.improbe` gives it."""
+        """Return a matched message of the library as in :meth:`LocalComm.improbe`."""
         ...
 
     def translated(self, failure: Exception) -> MPIException:
-        """A ``failure`` as our own exception."""
+        """Return ``failure`` as our own exception."""
         ...
 
 
 class LocalComm(Protocol):
-    """The native communicator of the procs of one client that belong to one IMPI communicator."""
+    """The native communicator of one client's procs in an IMPI communicator."""
 
     rank: int
     size: int
     collectives: LocalCollectives | None
-    """None: the vendor has none of its own."""
+    """None: the vendor has no collectives."""
     native: NativeComm | None
-    """None: the vendor is no MPI library."""
+    """None: the vendor is not an MPI library."""
 
     def isend(self, dest: int, tag: int, data: memoryview, *, sync: bool) -> Pending:
-        """Start sending; ``data`` must stay untouched until done. ``sync``: done only once received."""
+        """Start a send; ``data`` stays untouched until done. ``sync``: done when received."""
         ...
 
     def improbe(self) -> Arrival | None:
-        """Take the next message off the queue, from any source with any tag, in the order of arrival."""
+        """Take the next message off the queue, of any source and tag, in order of arrival."""
         ...
 
     def subset(self, ranks: Sequence[int], cid: int) -> LocalComm:
-        """A new communicator of the members ``ranks`` (in that order), called by these members only.
+        """Create a communicator of the members ``ranks``, in that order; only they call this.
 
-        ``cid`` is the context id of the IMPI communicator it will shadow: unique among those of each member.
+        ``cid``: context id of the shadowed IMPI communicator, unique on each member.
         """
         ...
 
     def duplicate(self, cid: int) -> tuple[LocalComm, Pending]:
-        """Start to make another of the same members, to shadow the communicator ``cid``; used once that is complete.
+        """Start a duplicate for the communicator ``cid``; usable once the operation is complete.
 
-        Called by all members; several may be under way, in the same order on each of them.
+        Collective: several may be under way, in one order on all members.
         """
         ...
 
     def free(self) -> None:
-        """Give it back. All its messages have been received by then."""
+        """Free the communicator; all its messages have been received."""
         ...
 
 
 class Vendor(Protocol):
-    """One proc's view of the MPI library that runs its client."""
+    """One proc's view of the transport of its client."""
 
     name: str
     world: LocalComm
     """All procs of this client, in the vendor's rank order."""
     tag_ub: int
-    """The largest tag that :meth:`LocalComm.isend` takes."""
+    """The largest tag of :meth:`LocalComm.isend`."""
     messages: int
-    """How many messages this proc has sent through the library since the start."""
+    """Messages sent by this proc through the library."""
 
     def allgather(self, data: bytes) -> list[bytes]:
-        """Everybody's ``data`` in rank order; blocking, used at start-up only. Lengths may differ."""
+        """Return every proc's ``data`` in rank order; blocks, for start-up. Lengths may differ."""
         ...
 
     def fileno(self) -> int | None:
-        """A descriptor that is readable when :meth:`progress` has work, or None: the library must be polled."""
+        """Return a descriptor that is readable when :meth:`progress` has work; None: poll."""
         ...
 
     def progress(self) -> None:
-        """Move octets where that takes a call of its own. Never blocks."""
+        """Move octets if that needs a call. Never blocks."""
         ...
 
     def describe(self) -> dict[str, str]:
-        """Library name, version and file, for the records."""
+        """Return library name, version and file, for the records."""
         ...
 
     def abort(self, code: int) -> NoReturn:
@@ -207,5 +207,5 @@ class Vendor(Protocol):
         ...
 
     def finalize(self) -> None:
-        """Collective: leave the library. Nothing else may be called afterwards."""
+        """Leave the library (collective); the last call."""
         ...

@@ -1,4 +1,4 @@
-"""Connecting to impirun and to servers: what all procs and clients do at their start, so that it must be quick."""
+"""Connections to impirun and to servers: part of every start-up, so with few imports."""
 
 from __future__ import annotations
 
@@ -10,22 +10,21 @@ __all__ = ["connect", "dial", "equal", "plain"]
 
 
 def dial(endpoint: str, timeout_s: float) -> socket.socket:
-    """Connect to ``host:port``, an IPv6 address in brackets; it raises OSError, and ValueError where it is none."""
+    """Connect to ``host:port``, IPv6 in brackets; raises OSError, or ValueError if malformed."""
     host, _, port = endpoint.rpartition(":")
     return connect(host.strip("[]"), int(port), timeout_s)
 
 
 def connect(host: str, port: int, timeout_s: float) -> socket.socket:
-    """As :func:`socket.create_connection`."""
-    return socket.create_connection((plain(host), port), timeout_s)  # type: ignore[arg-type]  # it takes octets, too
+    """Connect like :func:`socket.create_connection`."""
+    return socket.create_connection((plain(host), port), timeout_s)  # type: ignore[arg-type]  # octets work, too
 
 
 def plain(host: str) -> bytes:
-    """A name as it is asked for. Given text, the socket module loads a table of international names in any case, which
-    takes some ms.
+    """Return a host name for the resolver: for text the socket module loads IDNA tables (ms).
 
     Raises:
-        OSError: it can be nobody's name.
+        OSError: it is not a valid name.
     """
     try:
         return host.encode("ascii" if host.isascii() else "idna")
@@ -34,7 +33,8 @@ def plain(host: str) -> bytes:
 
 
 def equal(one: bytes, other: bytes) -> bool:
-    """Whether they are, in a time that does not tell where they differ: as hmac's, whose OpenSSL takes as long to load
-    as all else that impirun does while the procs start.
+    """Return whether two digests are equal, in constant time.
+
+    hmac's function loads OpenSSL, which doubles the work of impirun while the procs start.
     """
     return len(one) == len(other) and reduce(or_, map(xor, one, other), 0) == 0

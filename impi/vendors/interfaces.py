@@ -1,7 +1,6 @@
-"""Network interfaces of this node: the address that ``--interface`` means here, the system's name of it, and where
-traffic leaves if nobody chose.
+"""Network interfaces of this node: the address of ``--interface``, and the default one.
 
-It lies beside the vendors because all who need it, launchers and engine, lie above them.
+Imported by launchers and engine, so it lies in the layer of the vendors.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _REQUEST: Final = struct.Struct("16sH2x4s8x")  # struct ifreq: the name, then a 
 
 
 def address_of(text: str) -> str:
-    """The numeric address of this node that ``text`` means: an address, an interface, or a network (``10.1.0.0/24``).
+    """Return the numeric address of an address, an interface or a network (``10.1.0.0/24``).
 
     Raises:
         UsageError: none of these, or this node has no IPv4 address there.
@@ -52,19 +51,19 @@ def address_of(text: str) -> str:
 
 
 def name_of(text: str) -> str:
-    """The name of the interface that ``text`` means, as for :func:`address_of`; empty if none has that address."""
+    """Return the interface name for :func:`address_of`'s ``text``; empty: none has that address."""
     address = address_of(text)
     return next((name for name, known in _addresses().items() if known == address), "")
 
 
 def outgoing_address(towards: str = "192.0.2.1", *, loopback: bool = True) -> str:
-    """The numeric address of this node that traffic to ``towards`` (numeric) leaves from.
+    """Return the numeric address of this node from which traffic to ``towards`` (numeric) leaves.
 
-    Nothing is sent. Without ``towards`` it is an address reserved for documentation, so it finds the default route.
-    Where there is no route it is the loopback address, unless ``loopback`` is False.
+    Nothing is sent. The default of ``towards`` is a documentation address: the default route.
+    Without a route the result is the loopback address, unless ``loopback`` is False.
 
     Raises:
-        StartupError: there is no route.
+        StartupError: there is no route, and ``loopback`` is False.
     """
     family = socket.AF_INET6 if ":" in towards else socket.AF_INET
     with socket.socket(family, socket.SOCK_DGRAM) as probe:

@@ -1,9 +1,15 @@
-"""How the processes of one client find each other when no MPI library does it: addresses through impirun, then sockets.
+"""Connections between the processes of one client without an MPI library.
 
-Who is to be found listens on a Unix socket, for those on its node, and on TCP, for the others. Both ends of every
-connection prove that they know the client's token; who cannot is closed and ignored. The procs of a client without a
-library form a full mesh, in which the higher rank connects; an agent that routes packets is connected to by its procs.
-It lies beside the vendors because all who need it, pure, engine and agent, may import it here.
+Used by :mod:`impi.vendors.pure` (full mesh of procs), and by the engine and :mod:`impi.agent` (each
+proc to its agent); it lies in the layer of the vendors because all three import it. Steps:
+
+1. The listening process opens a :class:`Door`: a Unix socket for its node, TCP for other nodes.
+2. Addresses go through impirun: :func:`exchange` or :func:`ask` on the control connection.
+3. :func:`knock` connects and sends a hello: magic, own number, HMAC of both numbers by the token.
+   :meth:`Door.admit` checks it and answers with its own. In a mesh the higher rank connects.
+
+Invariants: both ends prove that they know the client's token. A connection without that proof is
+closed and ignored, and delays no other. Every step has a deadline, except the answer of impirun.
 """
 
 from __future__ import annotations
@@ -24,20 +30,20 @@ from impi.vendors.dial import connect, dial, equal
 __all__ = ["AGENT", "Door", "ask", "exchange", "knock", "node", "open_control"]
 
 AGENT: Final = 2**32 - 1
-"""The number by which an agent goes, where procs go by their ranks."""
+"""The number of an agent, where procs have their ranks."""
 
 _CONNECT_S: Final = 60.0
 _HELLO: Final = struct.Struct(">8sI32s")
 _MAGIC: Final = b"IMPIPURE"
 _PATH_MAX: Final = 100
-"""Octets of a Unix socket's path that every system takes."""
+"""Octets of a Unix socket path that every system takes."""
 
 
 def open_control(control: str) -> socket.socket:
     """Connect to impirun at ``host:port``.
 
     Raises:
-        JobError: it does not answer.
+        JobError: impirun does not answer.
     """
     try:
         return dial(control, _CONNECT_S)
@@ -46,20 +52,20 @@ def open_control(control: str) -> socket.socket:
 
 
 def exchange(sock: socket.socket, hello: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Tell impirun this proc's address and wait for those of all, in order of rank; raises what :func:`ask` does."""
+    """Send this proc's address to impirun; return those of all in rank order. Raises like ask."""
     peers: list[dict[str, Any]] = ask(sock, hello)["peers"]
     return peers
 
 
 def ask(sock: socket.socket, hello: Mapping[str, Any]) -> dict[str, Any]:
-    """Introduce this process to impirun and wait for its answer, which takes as long as the others take.
+    """Introduce this process to impirun and wait for the answer, without a deadline.
 
     Raises:
-        StartupError: impirun says why not.
+        StartupError: impirun refuses; the reason is in it.
         JobError: impirun was lost.
     """
     try:
-        sock.settimeout(None)  # the others may start late; if they never do, impirun ends us
+        sock.settimeout(None)  # others may start late; impirun ends us if the job fails
         sock.sendall(json.dumps(hello).encode() + b"\n")
         with sock.makefile("rb") as lines:
             line = lines.readline()
@@ -74,9 +80,9 @@ def ask(sock: socket.socket, hello: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def node() -> str:
-    """Equal in two procs that can reach each other's files: machine and mount namespace."""
+    """Return a name of machine and mount namespace: equal if two procs share their files."""
     parts = [socket.gethostname()]
-    # pathlib costs 5 ms.
+    # Importing pathlib takes 5 ms.
     with contextlib.suppress(OSError), open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:  # noqa: PTH123
         parts.append(file.read().strip())
     with contextlib.suppress(OSError):
@@ -85,11 +91,11 @@ def node() -> str:
 
 
 class Door:
-    """The listeners of one proc; close it, or use it in a ``with``.
+    """The listeners of one process; a context manager.
 
     Args:
         host: numeric address to listen on for procs of other nodes.
-        backlog: how many may knock at once.
+        backlog: most connections that may wait at once.
 
     Raises:
         StartupError: no listener could be opened.
@@ -102,7 +108,7 @@ class Door:
         self._folder = tempfile.mkdtemp(prefix="impi-")  # for this user only
         self._path = path = self._folder + "/door"
         self.address: dict[str, Any] = {"node": node(), "unix": None, "tcp": None}
-        """For the other procs; JSON."""
+        """The address for other procs; JSON."""
         try:
             if len(os.fsencode(path)) <= _PATH_MAX:
                 self._listen(socket.AF_UNIX, path, backlog)
@@ -127,7 +133,7 @@ class Door:
         self.close()
 
     def close(self) -> None:
-        """Close the listeners; connections made stay."""
+        """Close the listeners; connections stay."""
         for sock in self._listeners:
             sock.close()
         self._listeners.clear()
@@ -138,19 +144,19 @@ class Door:
     def meet(
         self, rank: int, peers: Sequence[Mapping[str, Any]], token: str, timeout_s: float = _CONNECT_S
     ) -> dict[int, socket.socket]:
-        """Connect with every other proc: to those of lower rank, and be connected to by those of higher rank.
+        """Connect to every proc of lower rank, and accept every proc of higher rank.
 
         Args:
             rank: of this proc.
-            peers: what each proc's ``address`` is, in order of rank.
+            peers: the ``address`` of each proc, in rank order.
             token: hex; the secret of this client.
-            timeout_s: for all of it.
+            timeout_s: for all connections together.
 
         Returns:
             The sockets by rank.
 
         Raises:
-            StartupError: not all have met in time, or one of them does not know the token.
+            StartupError: a proc is missing in time, or does not know the token.
         """
         deadline = time.monotonic() + timeout_s
         links: dict[int, socket.socket] = {}
@@ -168,19 +174,19 @@ class Door:
     def admit(
         self, me: int, others: Iterable[int], token: str, timeout_s: float = _CONNECT_S
     ) -> dict[int, socket.socket]:
-        """Accept until all of ``others`` are there. A stranger, or a silent one, keeps nobody else from coming in.
+        """Accept until all of ``others`` are connected; unknown or silent peers delay nobody.
 
         Args:
             me: our rank, or :data:`AGENT`.
-            others: the ranks that are to come.
+            others: the expected ranks.
             token: hex; the secret of this client.
-            timeout_s: for all of it.
+            timeout_s: for all connections together.
 
         Returns:
             The sockets by rank.
 
         Raises:
-            StartupError: not all have come in time.
+            StartupError: one of ``others`` is missing in time.
         """
         secret = bytes.fromhex(token)
         deadline = time.monotonic() + timeout_s
@@ -226,10 +232,10 @@ class Door:
 
 
 def knock(me: int, other: int, peer: Mapping[str, Any], token: str, timeout_s: float = _CONNECT_S) -> socket.socket:
-    """Connect to the :class:`Door` of ``other``, whose ``address`` is ``peer``; both are ranks, or :data:`AGENT`.
+    """Connect to the :class:`Door` of ``other`` at ``peer``; numbers are ranks or :data:`AGENT`.
 
     Raises:
-        StartupError: it does not answer in time, or does not know the token.
+        StartupError: no answer in time, or the other side does not know the token.
     """
     secret = bytes.fromhex(token)
     deadline = time.monotonic() + timeout_s
@@ -262,7 +268,7 @@ def _connect(peer: Mapping[str, Any], deadline: float) -> socket.socket:
             sock.connect(peer["unix"])
             return sock
         except OSError:
-            sock.close()  # the same name, yet another file system: TCP reaches it
+            sock.close()  # same node name, other file system: use TCP
     host, port = peer["tcp"]
     sock = connect(host, port, max(0.01, deadline - time.monotonic()))
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -289,7 +295,7 @@ def _listen_to(sock: socket.socket, heard: bytearray) -> bool:
 
 
 def _who(heard: bytearray, rank: int, missing: Sequence[int], secret: bytes) -> int | None:
-    """Which of the missing it is, or None."""
+    """Return which missing rank sent the hello, or None."""
     if len(heard) != _HELLO.size:
         return None
     other: int = _HELLO.unpack(heard)[1]
@@ -299,7 +305,7 @@ def _who(heard: bytearray, rank: int, missing: Sequence[int], secret: bytes) -> 
 
 def _answer(sock: socket.socket, hello: bytes) -> bool:
     try:
-        # A new connection has room for these few octets.
+        # These few octets fit into a new connection.
         if sock.send(hello) != len(hello):
             return False
         if sock.family != socket.AF_UNIX:

@@ -10,7 +10,7 @@ __all__ = ["MpichVendor", "connect"]
 
 
 class MpichVendor(NativeVendor):
-    """MPICH moves the octets."""
+    """The vendor over MPICH."""
 
     def __init__(self, size: int = 0) -> None:
         super().__init__("mpich", "MPICH", size)

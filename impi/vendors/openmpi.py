@@ -10,7 +10,7 @@ __all__ = ["OpenmpiVendor", "connect"]
 
 
 class OpenmpiVendor(NativeVendor):
-    """Open MPI moves the octets."""
+    """The vendor over Open MPI."""
 
     def __init__(self, size: int = 0) -> None:
         super().__init__("openmpi", "Open MPI", size)

@@ -1,7 +1,7 @@
-"""The vendor without an MPI library: sockets and nothing else. Complete, correct, and what tests run on.
+"""The vendor without an MPI library: sockets only. Complete and correct; the tests run on it.
 
-Messages up to 64 KiB are sent at once; longer and synchronous ones are offered, and move when they are received,
-then directly from the sender's buffer into the receiver's.
+Messages up to 64 KiB are sent at once. Longer and synchronous ones are offered first; the receive
+then moves them directly from the sender's buffer into the receiver's.
 """
 
 from __future__ import annotations
@@ -30,25 +30,25 @@ _ASK: Final = 3
 _BULK: Final = 4
 _BYE: Final = 5
 
-# Context ids of IMPI end before these (4.3.1: at 2^64 - 16).
+# IMPI context ids end before these (4.3.1: at 2^64 - 16).
 _WORLD_CID: Final = 2**64 - 1
 _GATHER_CID: Final = 2**64 - 2
 
 
 def connect(join: Mapping[str, Any]) -> Vendor:
-    """Meet the other procs of this client, and be one of them.
+    """Connect to the other procs of this client.
 
     Args:
-        join: ``rank`` and ``size``; with more than one proc also ``control`` and ``token`` (DESIGN.md, "Start-up").
+        join: ``rank`` and ``size``; for several procs also ``control`` and ``token`` (DESIGN.md).
 
     Raises:
-        StartupError, JobError: they did not meet.
+        StartupError, JobError: a proc or impirun is missing.
     """
     rank, size = int(join["rank"]), int(join["size"])
     if size == 1:
         return PureVendor(rank, size, {})
     token = str(join["token"])
-    # The address from which impirun is reached is one that the other nodes reach, too.
+    # The address that reaches impirun is reachable for the other nodes, too.
     with open_control(str(join["control"])) as control, Door(str(control.getsockname()[0]), size) as door:
         hello = {"token": token, "role": "pure", "rank": rank, "address": door.address}
         links = door.meet(rank, exchange(control, hello), token)
@@ -56,7 +56,7 @@ def connect(join: Mapping[str, Any]) -> Vendor:
 
 
 class _Arrival:
-    """A message at its receiver: octets of ours, or an offer that is still with the sender."""
+    """A message at its receiver: octets in our memory, or an offer whose octets the sender has."""
 
     __slots__ = ("_data", "_ident", "_own_send", "_vendor", "_world", "nbytes", "source", "tag")
 
@@ -79,11 +79,11 @@ class _Arrival:
 
     @property
     def world(self) -> int:
-        """Rank of the sender among all procs of the client."""
+        """Rank of the sender in the client."""
         return self._world
 
     def receive(self, buffer: memoryview) -> Completion:
-        """Into ``buffer``; see :class:`impi.vendors.base.Arrival`."""
+        """Receive into ``buffer``; see :class:`impi.vendors.base.Arrival`."""
         if buffer.nbytes < self.nbytes:
             raise LocalProtocolError(f"a message of {self.nbytes} octets cannot be received into {buffer.nbytes}")
         place = buffer[: self.nbytes]
@@ -98,7 +98,7 @@ class _Arrival:
 
 
 class _Comm:
-    """A communicator: some procs of the client, and a context."""
+    """A communicator: some procs of the client and a context."""
 
     collectives: LocalCollectives | None = None
     native: NativeComm | None = None
@@ -148,8 +148,8 @@ class PureVendor:
     """One proc of a client without an MPI library.
 
     Args:
-        rank: of this proc among the client's.
-        size: how many there are.
+        rank: of this proc in the client.
+        size: number of procs of the client.
         links: connected, authenticated sockets with all others, by rank.
     """
 
@@ -160,8 +160,8 @@ class PureVendor:
         self.tag_ub = _TAG_UB
         self.messages = 0
         self._epoll = select.epoll()
-        # Raised when something came to pass while the caller did something else than progress():
-        # else it could go to sleep on fileno() with a message waiting.
+        # Set when progress was made outside of progress(): a caller could else sleep on fileno()
+        # although a message waits.
         self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._rung = False
         self._epoll.register(self._bell, select.EPOLLIN)
@@ -180,10 +180,10 @@ class PureVendor:
         self.world: LocalComm = _Comm(self, range(size), _WORLD_CID)
         self._gathering = _Comm(self, range(size), _GATHER_CID)
 
-    # What Vendor asks for
+    # ---- Vendor ----
 
     def allgather(self, data: bytes) -> list[bytes]:
-        """Everybody's octets in rank order; blocking."""
+        """Return every proc's octets in rank order; blocks."""
         number = self._gathers & _TAG_UB
         self._gathers += 1
         comm = self._gathering
@@ -197,7 +197,7 @@ class PureVendor:
             while (arrival := comm.improbe()) is not None:
                 self._gathered.append(arrival)
             mine = [arrival for arrival in self._gathered if arrival.tag == number]
-            # A quick proc may be one call ahead.
+            # A fast proc may be one call ahead.
             self._gathered = [arrival for arrival in self._gathered if arrival.tag != number]
             for arrival in mine:
                 piece = bytearray(arrival.nbytes)
@@ -209,15 +209,15 @@ class PureVendor:
                 self._sleep()
         for source, piece, _ in receipts:
             pieces[source] = bytes(piece)
-        self.ring()  # whatever else came meanwhile has not been looked at
+        self.ring()  # other frames that came meanwhile
         return pieces
 
     def fileno(self) -> int | None:
-        """An epoll of everything there is to wait for."""
+        """Return an epoll of all links and of the bell."""
         return self._epoll.fileno()
 
     def progress(self) -> None:
-        """Read and write what can be read and written now.
+        """Read and write what is possible now.
 
         Raises:
             JobError: another proc of this client was lost.
@@ -228,7 +228,7 @@ class PureVendor:
         self._turn()
 
     def describe(self) -> dict[str, str]:
-        """The interpreter takes the place of a library."""
+        """Return the interpreter in place of a library."""
         return {
             "library": "impi pure",
             "version": sys.version.split(maxsplit=1)[0],
@@ -236,19 +236,19 @@ class PureVendor:
         }
 
     def abort(self, code: int) -> NoReturn:
-        """End this proc, which ends the others: they see their connections end, and impirun the status."""
+        """End this proc; its closed connections end the others, and impirun sees its status."""
         for stream in (sys.stdout, sys.stderr):
             try:
                 stream.flush()
             except (OSError, ValueError, AttributeError):
-                pass  # nobody reads it any more; the end matters
+                pass  # nobody reads it; the exit must not fail
         os._exit(code & 0xFF or 1)
 
     def finalize(self) -> None:
-        """Collective: returns when every proc has come here and has all that was sent to it.
+        """Return when every proc is here and has all its messages (collective).
 
         Raises:
-            JobError: another proc was lost before it came here.
+            JobError: another proc was lost before.
         """
         try:
             for link in self._links.values():
@@ -260,7 +260,7 @@ class PureVendor:
             self.close()
 
     def close(self) -> None:
-        """Let go of the sockets without a farewell; the other procs see that as our loss, unless we have finalized."""
+        """Close the sockets without a farewell: others see a lost proc, if not finalized."""
         if self._epoll.closed:
             return
         for link in self._links.values():
@@ -269,14 +269,14 @@ class PureVendor:
         self._epoll.close()
         os.close(self._bell)
 
-    # For communicators and arrivals
+    # ---- for communicators and arrivals ----
 
     def completion(self, *, done: bool = False) -> Completion:
-        """Something under way."""
+        """Return a new operation."""
         return Completion(self.drive, done=done)
 
     def drive(self) -> None:
-        """Progress on behalf of another call."""
+        """Make progress for another call."""
         if self._turn():
             self.ring()
 
@@ -287,11 +287,11 @@ class PureVendor:
             self._rung = True
 
     def arrivals(self, cid: int) -> deque[_Arrival]:
-        """The queue of a context; messages may have come before the communicator was made."""
+        """Return the queue of a context; messages may precede the communicator."""
         return self._queues.setdefault(cid, deque())
 
     def forget(self, cid: int) -> None:
-        """A context has come to its end."""
+        """Drop a context."""
         self._queues.pop(cid, None)
 
     def send(self, dest: int, cid: int, tag: int, data: memoryview, *, sync: bool) -> Completion:
@@ -313,17 +313,17 @@ class PureVendor:
         return completion
 
     def ask(self, source: int, ident: int, place: memoryview) -> Completion:
-        """Take up an offer of proc ``source``."""
+        """Accept an offer of proc ``source``."""
         completion = self.completion(done=not place.nbytes)
         if place.nbytes:
             self._places[source, ident] = place, completion
         self._links[source].send(Frame(_ASK, ident=ident))
         return completion
 
-    # What the links bring (Sink)
+    # ---- Sink ----
 
     def body_place(self, rank: int, frame: Frame) -> memoryview | None:
-        """Where a body goes: straight to its receiver, if that is known."""
+        """Return where a body goes: into the receive buffer, if the receive is known."""
         if frame.kind == _EAGER:
             return memoryview(bytearray(frame.nbytes))
         if frame.kind == _BULK:
@@ -334,7 +334,7 @@ class PureVendor:
         return None
 
     def take_frame(self, rank: int, frame: Frame, body: memoryview | None) -> None:
-        """Carry out a frame."""
+        """Handle a frame."""
         self._news += 1
         if frame.kind in (_EAGER, _OFFER):
             self.arrivals(frame.cid).append(_Arrival(self, rank, frame, body))
@@ -352,7 +352,7 @@ class PureVendor:
         else:
             raise JobError(f"proc {rank} of this client sends a frame of unknown kind {frame.kind}")
 
-    # Within
+    # ---- internals ----
 
     def _turn(self) -> bool:
         self._news = 0
@@ -367,14 +367,14 @@ class PureVendor:
         return self._news > 0
 
     def _sleep(self) -> None:
-        """Wait for something to do, after all that was known has been done."""
+        """Sleep until an event, after all known work."""
         if self._rung:
             os.eventfd_read(self._bell)
             self._rung = False
         self._epoll.poll()
 
     def _watch(self, link: Link) -> None:
-        """Let the epoll wake for what matters of a link, now."""
+        """Register a link with epoll for the events that matter now."""
         fd = link.sock.fileno()
         mask = (0 if link.bye else select.EPOLLIN) | (select.EPOLLOUT if link.waits else 0)
         before = self._masks.get(fd, 0)
@@ -384,5 +384,5 @@ class PureVendor:
         elif mask:
             self._epoll.register(fd, mask)
         elif before:
-            # After its farewell comes its end, which cannot be masked and would wake us again and again.
+            # A farewell is followed by a hang-up, which cannot be masked and would wake us forever.
             self._epoll.unregister(fd)
