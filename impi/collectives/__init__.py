@@ -1,9 +1,9 @@
-"""Chapter 4 as generators of steps: what every process of a communicator sends and receives, without doing it.
+"""Chapter 4 as generators of steps: sends and receives of every process, without I/O.
 
-Each operation is ``operation(layout, rank, [root,] value, ..., [maxlinear=])``, called by every process of the
-communicator in the same order; a driver runs the steps that it yields (:mod:`impi.collectives.steps`). What
-chapter 4 fixes for messages between clients is fixed here; between processes of one client the choice is ours,
-and such messages never reach the wire.
+Each operation is ``operation(layout, rank, [root,] value, ..., [maxlinear=])``. Every process of
+the communicator calls it in the same order, and a driver runs the steps that it yields
+(:mod:`.steps`). Messages between clients follow chapter 4. Between processes of one client the
+choice is ours, and such messages never reach the wire.
 """
 
 from __future__ import annotations

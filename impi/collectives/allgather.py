@@ -1,6 +1,6 @@
-"""Allgather (IMPI 4.19): gather to rank 0, short or long, then broadcast from it; the tags and costs of both.
+"""Allgather (IMPI 4.19): gather to rank 0, short or long, then broadcast; tags and costs of both.
 
-[RECON] The text is lost; that it is a composition follows from its length and from its having no tag.
+[RECON] The text is lost; its length and its lack of a tag show that it is a composition.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def allgather(
     short: bool,
     native: bool = False,
 ) -> Algorithm[list[Octets]]:
-    """Every process returns the pieces of all ranks, in rank order; the arguments are those of :func:`gather`."""
+    """Every process returns the pieces of all ranks, in order; arguments as of :func:`gather`."""
     if native and isinstance(packing, Fixed) and layout.num_masters() == 1 and layout.size > 1:
         [everything] = yield [Local("allgather", value=piece)]
         return everything  # type: ignore[no-any-return]  # what a step brings is the caller's

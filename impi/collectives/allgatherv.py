@@ -1,8 +1,8 @@
-"""Allgatherv (IMPI 4.20): gatherv to rank 0, then broadcast of all pieces from it; the tags and costs of both.
+"""Allgatherv (IMPI 4.20): gatherv to rank 0, then broadcast of all pieces; tags and costs of both.
 
-[RECON] The broadcast carries the pieces in rank order as one message, without the gaps that displacements may leave.
-Other implementations gather to one rank after the other instead: :func:`allgatherv_by_gathervs`, N(N-1) messages. All
-clients must choose the same.
+[RECON] The broadcast carries the pieces in rank order as one message, without the gaps that
+displacements may leave. Other implementations gather to one rank after the other instead:
+:func:`allgatherv_by_gathervs`, N(N-1) messages. All clients must choose the same.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ __all__ = ["allgatherv", "allgatherv_by_gathervs"]
 def allgatherv(
     layout: Layout, rank: int, piece: Octets, packing: Packing, *, maxlinear: int, native: bool = False
 ) -> Algorithm[list[Octets]]:
-    """Every process returns the pieces of all ranks, in rank order; ``packing`` is the same everywhere.
+    """Every process returns the pieces of all ranks, in order; ``packing`` is the same everywhere.
 
-    ``native``: the local phase of the broadcast is :class:`impi.collectives.steps.Local`; under one client all is.
+    ``native``: the broadcast's local phase is a :class:`.steps.Local`; under one client all is.
 
     Raises:
-        PeerError: a piece has not the size that ``packing`` says.
+        PeerError: a piece does not have the size that ``packing`` says.
     """
     if native and layout.num_masters() == 1 and layout.size > 1:
         [everything] = yield [Local("allgather", value=piece, like=[packing.size_of([r]) for r in range(layout.size)])]
@@ -34,7 +34,7 @@ def allgatherv(
 
 
 def allgatherv_by_gathervs(layout: Layout, rank: int, piece: Octets) -> Algorithm[list[Octets]]:
-    """As :func:`allgatherv`: a gatherv to every rank in turn, from rank 0; nobody needs to know the others' sizes."""
+    """:func:`allgatherv` by a gatherv to every rank in turn, from rank 0; needs no sizes."""
     mine: list[Octets] = []
     for root in range(layout.size):
         pieces = yield from gatherv(layout, rank, root, piece)

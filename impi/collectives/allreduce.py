@@ -1,6 +1,6 @@
 """Allreduce (IMPI 4.21): reduce to rank 0, then broadcast from it; the tags and costs of both.
 
-[RECON] The text is lost; an implementation of its time does this, and what it says is recorded in our vectors.
+[RECON] The text is lost; an implementation of its time does this, as our recorded vectors show.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ V = TypeVar("V")
 def allreduce(
     layout: Layout, rank: int, value: V, reduction: Reduction[V], *, maxlinear: int, native: bool = False
 ) -> Algorithm[V]:
-    """Every process returns the same reduction of all values. ``value`` stays as it is; one alone returns it itself.
+    """Every process returns the same reduction of all values; ``value`` stays unchanged.
 
-    ``native``: as for :func:`reduce`.
+    A single process returns ``value`` itself. ``native``: as for :func:`reduce`.
     """
     native = native and reduction.library is not None
     if native and layout.num_masters() == 1 and layout.size > 1:

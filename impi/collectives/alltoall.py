@@ -1,8 +1,9 @@
 """Alltoall (IMPI 4.22).
 
-One form for every size: one message for each pair, all at once: N(N-1) in one hop. [RECON] The original packs
-short blocks into one message for each pair of masters, but the order inside it is lost. Our reading of that form is
-:func:`alltoall_by_masters`: n(n-1) messages across clients in one hop, n = masters. All clients must choose the same.
+One form for every size: one message for each pair, all at once: N(N-1) in one hop. [RECON] The
+original packs short blocks into one message for each pair of masters, but the order inside it is
+lost. :func:`alltoall_by_masters` is our reading: n(n-1) messages across clients in one hop, n =
+masters. All clients must choose the same.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ V = TypeVar("V")
 
 
 def alltoall(layout: Layout, rank: int, pieces: Sequence[V], *, alike: bool = False) -> Algorithm[list[V]]:
-    """Every process gives one piece for each rank and returns one from each, in rank order, its own as it was given.
+    """Every process gives a piece for each rank and returns one from each, its own unchanged.
 
-    ``alike``: under one client it is :class:`Local`, as all pieces are octets of one size.
+    ``alike``: under one client use :class:`Local`, as all pieces are octets of one size.
 
     Raises:
         LocalProtocolError: not one piece for each rank.
@@ -37,10 +38,10 @@ def alltoall(layout: Layout, rank: int, pieces: Sequence[V], *, alike: bool = Fa
 
 
 def alltoall_direct(layout: Layout, rank: int, pieces: Sequence[V], tag: int) -> Algorithm[list[V]]:
-    """As :func:`alltoall`, with the tag of the operation."""
+    """:func:`alltoall` with any tag."""
     n = layout.size
     _check(layout, rank, pieces)
-    # Each begins with its successor, so that nobody is everybody's first; only the order of a pair shows on the wire.
+    # Each begins with its successor, which spreads the load; the wire shows only a pair's order.
     sources = [(rank - i) % n for i in range(1, n)]
     steps: list[Step] = [Recv(source, tag) for source in sources]
     steps += [Send((rank + i) % n, pieces[(rank + i) % n], tag) for i in range(1, n)]
@@ -54,14 +55,15 @@ def alltoall_direct(layout: Layout, rank: int, pieces: Sequence[V], tag: int) ->
 def alltoall_by_masters(
     layout: Layout, rank: int, pieces: Sequence[Octets], packing: Packing
 ) -> Algorithm[list[Octets]]:
-    """As :func:`alltoall`, for short pieces: each master speaks for its client.
+    """:func:`alltoall` for short pieces: each master speaks for its client.
 
-    What a master sends to another are the pieces of its own client's processes for those of the other's, by source
-    and then by destination, both by rank [RECON]. ``packing`` must know a piece by its size alone, as ``Fixed`` does.
+    A message between masters holds the pieces from the processes of one client to those of the
+    other, by source, then by destination, both by rank [RECON]. ``packing`` must know a piece by
+    its size alone, as ``Fixed`` does.
 
     Raises:
         LocalProtocolError: not one piece for each rank.
-        PeerError: a piece has not the size that ``packing`` says.
+        PeerError: a piece does not have the size that ``packing`` says.
     """
     _check(layout, rank, pieces)
     everybody, near = range(layout.size), layout.locals_to_rank(rank)

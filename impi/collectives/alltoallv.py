@@ -1,4 +1,4 @@
-"""Alltoallv (IMPI 4.23): one message for each pair, all at once, empty ones too: N(N-1) in one hop."""
+"""Alltoallv (IMPI 4.23): one message for each pair, all at once, even if empty: N(N-1), one hop."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ V = TypeVar("V")
 
 
 def alltoallv(layout: Layout, rank: int, pieces: Sequence[V]) -> Algorithm[list[V]]:
-    """As :func:`alltoall` with pieces of any sizes; alltoallw is this too, as pieces are octets by now.
+    """:func:`alltoall` with pieces of any sizes; also alltoallw, as pieces are octets already.
 
     Raises:
         LocalProtocolError: not one piece for each rank.

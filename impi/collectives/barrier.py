@@ -1,7 +1,7 @@
 """Barrier (IMPI 4.10).
 
-Cost across clients: linear 2(n-1) messages in two hops; tree 2(n-1) messages in 2 ceil(log2 n) hops; all of 0
-octets, n = masters.
+Cost across clients, n = masters: linear 2(n-1) messages in two hops; tree 2(n-1) messages in 2
+ceil(log2 n) hops; all messages have 0 octets.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _NOTHING = b""
 
 
 def barrier(layout: Layout, rank: int, *, maxlinear: int, native: bool = False) -> Algorithm[None]:
-    """Return when every process of the communicator has come here. ``native``: local phases are :class:`Local`."""
+    """Return when every process has come here. ``native``: local phases are :class:`Local`."""
     links = high_links(layout, rank, 0, maxlinear)
     if not (native and layout.has_company(rank)):
         yield from _over(layout, links, maxlinear)
@@ -33,7 +33,7 @@ def barrier(layout: Layout, rank: int, *, maxlinear: int, native: bool = False) 
 
 def _over(layout: Layout, links: Links, maxlinear: int) -> Algorithm[None]:
     parent, wide, near = links
-    # IMPI 4.10: a linear root listens to the masters in ascending order, a tree to the far children first.
+    # IMPI 4.10: a linear root takes masters in ascending order, a tree the far children first.
     children = (*near, *(wide if layout.num_masters() <= maxlinear else reversed(wide)))
     if children:
         yield [Recv(child, BARRIER_TAG) for child in children]

@@ -1,8 +1,8 @@
 """Broadcast (IMPI 4.11).
 
-The root, whether a master or not, stands in for its client; the rotation of the tree is by its client's master
-number. Cost across clients: n-1 messages, in one hop (linear) or ceil(log2 n) hops (tree); n = masters. The
-same for every size.
+The root, whether a master or not, stands in for its client; the tree is rotated by its client's
+master number. Cost across clients, for every size: n-1 messages, in one hop (linear) or ceil(log2
+n) hops (tree); n = masters.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def bcast(
     result = value
     if parent is not None:
         [result] = yield [Recv(parent, BCAST_TAG)]
-    # Other clients are further away, so they come first; nobody waits for the local phase of somebody else.
+    # Other clients are further away, so they come first; no local phase delays another client.
     if wide or near:
         yield [Send(child, result, BCAST_TAG) for child in (*wide, *near)]
     return result  # type: ignore[return-value]  # the root's own is a value by contract

@@ -1,15 +1,20 @@
 """Reduction among any number of vertices by halving buffers, with 3-2 elimination.
 
-After Rabenseifner and Traeff (EuroPVM/MPI 2004), with their overlapping protocol. The vertices stand in groups whose
-members hold the same partial result, each a part of it or all. In every round two neighbouring groups become one of
-twice the members: the i-th of both meet, and each goes on with half of what they hold (or all, once it is small). Where
-the number of groups is odd the first *three* become one: the i-th of the last gives its data to the other two and drops
-out. The first of a triple joins one message later than the others, which is why it is the first three: the group that
-was late in one round is the one that may be late in the next.
+From Rabenseifner and Traeff (EuroPVM/MPI 2004), with their overlapping protocol. Vertices stand in
+groups whose members hold the same partial result, each a part of it or all. In every round two
+neighbouring groups merge: the i-th members of both meet, and each goes on with half of the data (or
+all, once it is small). With an odd number of groups the first *three* merge: the i-th member of the
+third gives its data to the other two and drops out. The first of a triple joins one message later
+than the others, so the group that was late in one round is the one that may be late in the next.
 
-ceil(log2 n) + 1 rounds for small buffers where n is no power of two, log2 n where it is; to everybody twice as many
-for large ones. A vertex sends less than 3 m octets, and combines less than 3/2 m, whatever n is; m = octets of a value.
-Partial results are combined in the order of the vertices, with one bracketing for all elements.
+:func:`meetings` computes the schedule, which depends only on n. ``_reduce`` runs it forwards and
+keeps a record of each meeting; the way back reverses the records, to vertex 0 or to all vertices.
+:mod:`.tuned_reduce` calls this module for the processes that stand in for their clients.
+
+Cost: ceil(log2 n) + 1 rounds for small buffers (log2 n for a power of two), twice as many for large
+ones to everybody. A vertex sends less than 3 m octets and combines less than 3/2 m, for any n; m =
+octets of a value. Invariant: partial results are combined in the order of the vertices, with one
+bracketing for all elements.
 """
 
 from __future__ import annotations
@@ -27,7 +32,7 @@ V = TypeVar("V")
 
 
 def meetings(n: int, vertex: int) -> list[tuple[tuple[int, ...], int]]:
-    """Whom ``vertex`` of ``n`` meets, round by round: two or three vertices, itself among them, and its place there."""
+    """Return the meetings of ``vertex``, one per round: its two or three members, and its place."""
     groups = [[v] for v in range(n)]
     found = []
     while len(groups) > 1:
@@ -47,7 +52,7 @@ def meetings(n: int, vertex: int) -> list[tuple[tuple[int, ...], int]]:
 
 @record(frozen=False)
 class _Round:
-    """What happened at one meeting, so that it can be gone back."""
+    """A record of one meeting, for the way back."""
 
     members: tuple[int, ...]
     place: int
@@ -56,7 +61,7 @@ class _Round:
 
 @record(frozen=False)
 class _Held(Generic[V]):
-    """What a vertex holds of the result."""
+    """The part of the result that a vertex holds."""
 
     value: V
     fresh: bool
@@ -87,7 +92,7 @@ def reduce_to_all(
 def reduce_to_first(
     vertices: tuple[int, ...], vertex: int, value: V, reduction: Reduction[V], *, threshold: int, fresh: bool = False
 ) -> Algorithm[V | None]:
-    """As :func:`reduce_to_all`, but only vertex 0 returns the reduction, the others None."""
+    """:func:`reduce_to_all`, of which only vertex 0 returns the reduction, the others None."""
     held = _Held(value, fresh)
     rounds = yield from _reduce(vertices, vertex, held, reduction, threshold)
     while rounds:
@@ -129,12 +134,12 @@ def _reduce(
 
 
 def _after(held: _Held[V], own: V, theirs: V, reduction: Reduction[V]) -> None:
-    """What is held comes first."""
+    """Combine with the held value first."""
     held.value, held.fresh = reduction.combine(own, theirs), True
 
 
 def _before(held: _Held[V], theirs: V, own: V, reduction: Reduction[V]) -> None:
-    """What is held comes last."""
+    """Combine with the held value last."""
     held.value, held.fresh = reduction.combine(theirs, own if held.fresh else reduction.copy(own)), True
 
 

@@ -1,11 +1,11 @@
 """Gather (IMPI 4.12).
 
-*Long*: every process sends its piece straight to the root: one message each. *Short*: each client's pieces
-travel as one message, over a star or over the low-bit tree: n-1 messages across clients in one or ceil(log2 n)
-hops; n = masters.
+*Long*: every process sends its piece straight to the root, one message each. *Short*: each client's
+pieces travel as one message, over a star or the low-bit tree: n-1 messages across clients in one or
+ceil(log2 n) hops; n = masters.
 
-[RECON] The text of the short form is lost; what is ours is the order inside a message: the clients' pieces by master
-number, from the sender's own onwards and round, those of one client by rank.
+[RECON] The text of the short form is lost; the order inside a message is ours: the clients' pieces
+by master number, from the sender's own onwards and round, those of one client by rank.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["gather", "gather_direct", "is_short"]
 
 
 def is_short(nbytes: int, xsize: int) -> bool:
-    """Does a contribution of ``nbytes`` packed octets a process take the short form (IMPI 2.3.5, 4.12)?"""
+    """Whether ``nbytes`` packed octets a process take the short form (IMPI 2.3.5, 4.12)."""
     return nbytes < xsize
 
 
@@ -35,21 +35,21 @@ def gather(
     short: bool,
     native: bool = False,
 ) -> Algorithm[list[Octets] | None]:
-    """The root returns the pieces of all ranks, in rank order, its own as it was given; the others None.
+    """The root returns the pieces of all ranks, in rank order, its own unchanged; the others None.
 
     Args:
         layout: of the communicator.
-        rank: who calls.
-        root: who gets the pieces.
-        piece: what the caller contributes.
-        packing: how pieces travel together; the same everywhere. Not used by the long form.
+        rank: the caller's.
+        root: the receiver of the pieces.
+        piece: the caller's contribution.
+        packing: the form of joined pieces, the same everywhere; unused by the long form.
         maxlinear: the job's.
         short: :func:`is_short` of the size of one piece; must be the same everywhere.
-        native: whether local phases are :class:`Local`, where all pieces have one size.
+        native: whether local phases are :class:`Local`, if all pieces have one size.
 
     Raises:
         LocalProtocolError: no such root.
-        PeerError: a piece has not the size that ``packing`` says.
+        PeerError: a piece does not have the size that ``packing`` says.
     """
     layout.check(root, "root")
     native = native and isinstance(packing, Fixed)
@@ -62,7 +62,7 @@ def gather(
 
 
 def gather_direct(layout: Layout, rank: int, root: int, piece: Octets, tag: int) -> Algorithm[list[Octets] | None]:
-    """Every process sends its piece straight to ``root``, which returns them in rank order; no masters, no packing."""
+    """Every process sends its piece straight to ``root``, which returns them in rank order."""
     if rank != root:
         yield [Send(root, piece, tag)]
         return None
@@ -100,7 +100,7 @@ def _gather_short(
 
 
 def _collect(team: Team, rank: int, own: Octets) -> Algorithm[list[Octets] | None]:
-    """Blocks over the low-bit tree: the root gets its own and its children's, see ``Team.blocks``; the others None."""
+    """Gather over the low-bit tree: the root gets its own and its children's ``Team.blocks``."""
     parent, children = team.low(rank)
     got = (yield [Recv(child, GATHER_TAG) for child in children]) if children else []
     blocks: list[Octets] = [own, *got]

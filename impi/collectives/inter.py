@@ -1,11 +1,12 @@
-"""Collectives of an intercommunicator (MPI 4.1, 6.2.3). IMPI 0.0 says nothing of them, so the form is ours.
+"""Collectives of an intercommunicator (MPI 4.1, 6.2.3). IMPI 0.0 has none, so the form is ours.
 
-One form for every operation and size: straight between the two groups, one hop, at most one message for each pair of
-processes. Every rank in a step is one of the *remote* group. The tags are those of the same operations in one group.
+One form for every operation and size: straight between the two groups, one hop, at most one message
+for each pair of processes. Every rank in a step is one of the *remote* group. The tags are those of
+the same operations in one group.
 
-``root`` is as in MPI: in the root's group ROOT at the root itself and PROC_NULL elsewhere, in the other its rank.
-Also here: what IMPI 4.5, 4.6 and 4.9 exchange between the groups when such a communicator is freed, duplicated or
-merged.
+``root`` is as in MPI: ROOT at the root itself, PROC_NULL in the rest of its group, and the root's
+rank in the other group. Also here: the exchanges of IMPI 4.5, 4.6 and 4.9 between the groups when
+such a communicator is freed, duplicated or merged.
 """
 
 from __future__ import annotations
@@ -40,13 +41,13 @@ _TWO_UINT8 = struct.Struct(">QQ")
 
 
 def exchange(size: int, pieces: Sequence[V], tag: int) -> Algorithm[list[V]]:
-    """One piece for each of the ``size`` processes of the remote group; returns one from each."""
+    """Exchange one piece with each of the ``size`` processes of the remote group."""
     steps: list[Step] = [Recv(r, tag) for r in range(size)]
     return (yield [*steps, *(Send(r, pieces[r], tag) for r in range(size))])
 
 
 def bcast(size: int, root: int, value: V | None = None) -> Algorithm[V | None]:
-    """The processes of the other group return the root's value, those of its own what they gave."""
+    """Processes of the other group return the root's value, those of its own their argument."""
     if root == ROOT:
         yield [Send(r, value, BCAST_TAG) for r in range(size)]
     elif root != PROC_NULL:
@@ -73,7 +74,7 @@ def scatter(size: int, root: int, pieces: Sequence[V] | None, tag: int = SCATTER
 
 
 def reduce(size: int, root: int, value: V, reduction: Reduction[V]) -> Algorithm[V | None]:
-    """The root returns the reduction of the values of the other group, in rank order; all others None."""
+    """The root returns the reduction of the other group's values, by rank; all others None."""
     values = yield from gather(size, root, value, REDUCE_TAG)
     return None if values is None else _combined(values, reduction)
 
@@ -88,13 +89,13 @@ def reduce_scatter(
 ) -> Algorithm[V]:
     """Every process returns its part of the reduction of the values of the other group.
 
-    The whole vector goes everywhere: the groups may divide it differently, and none knows the other's way.
+    The whole vector goes everywhere: each group divides it in its own way, unknown to the other.
     """
     return divide((yield from allreduce(size, value, reduction)))[rank]
 
 
 def announce(rank: int, size: int, value: Any, tag: int) -> Algorithm[Any]:
-    """Every process returns the value of rank 0 of the remote group; only rank 0's own is looked at."""
+    """Every process returns the remote rank 0's value; only rank 0's own argument is used."""
     steps: list[Step] = [Recv(0, tag)]
     if rank == 0:
         steps += [Send(r, value, tag) for r in range(size)]
@@ -112,7 +113,7 @@ def leaders_maximum(rank: int, size: int, value: bytes) -> Algorithm[bytes]:
 
 
 def merge(rank: int, size: int, largest: int, high: bool) -> Algorithm[tuple[int, bool]]:
-    """The largest context id of both groups, and what the other group said of being high (IMPI 4.9)."""
+    """Return the largest context id of both groups, and the other group's ``high`` (IMPI 4.9)."""
     if rank != 0:
         yield [Send(0, _UINT8.pack(largest), MERGE_TAG)]
         maximum, their_high = _TWO_UINT8.unpack((yield [Recv(0, MERGE_TAG)])[0])

@@ -1,8 +1,8 @@
-"""Who is local to whom in one communicator, and who is the master of each client (IMPI 4.2).
+"""Clients and masters of one communicator: local ranks, and the master of each client (IMPI 4.2).
 
-One :class:`Layout` a communicator, made once in O(size); every query is O(1). Masters are numbered by their
-*rank in the communicator*, not by their client: the two differ wherever a communicator reorders the processes
-of the job.
+A communicator makes one :class:`Layout` in O(size); every query is O(1). Masters are numbered by
+their *rank in the communicator*, not by their client: the two differ wherever a communicator
+reorders the processes of the job.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ class Layout:
         self.size = len(client_of_rank)
         """Processes in the communicator."""
         self.memo: dict[tuple[object, ...], Any] = {}
-        """What :mod:`impi.collectives.teams` has made of it."""
+        """Results of :mod:`impi.collectives.teams` for this layout."""
         number_of_client: dict[int, int] = {}
         members: list[list[int]] = []
         self._number = [0] * self.size
         for rank, client in enumerate(client_of_rank):
-            # The first rank seen of a client is its lowest, hence its master; and they come in rank order (IMPI 4.2).
+            # The first rank of a client is its lowest, hence its master; masters come by rank.
             number = number_of_client.setdefault(client, len(members))
             if number == len(members):
                 members.append([])
@@ -49,7 +49,7 @@ class Layout:
         self._master_num = {rank: number for number, rank in enumerate(self._masters)}
 
     def check(self, rank: int, what: str = "rank") -> None:
-        """Raise LocalProtocolError unless ``rank`` is one of this communicator; ``what`` names it in the message."""
+        """Raise LocalProtocolError unless ``rank`` is valid; ``what`` names it in the message."""
         if not 0 <= rank < self.size:
             raise LocalProtocolError(f"{what} {rank} is not in a communicator of {self.size} processes")
 
@@ -94,9 +94,9 @@ class Layout:
         return self.num_local_to_rank(rank) > 1
 
     def locals_to_master(self, number: int) -> tuple[int, ...]:
-        """The ranks under the client of master ``number``, ascending, the master first.
+        """Return the ranks under the client of master ``number``, ascending, the master first.
 
-        The order is our reading: the clause says only that they are all there, but packed pieces need one (IMPI 4.2).
+        The order is ours: IMPI 4.2 only demands completeness, but packed pieces need an order.
         """
         return self._locals[number]
 

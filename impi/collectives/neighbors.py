@@ -1,8 +1,8 @@
-"""Neighbourhood collectives (MPI 4.1, 8.6): one message along every edge of a topology, all at once. Ours, not IMPI's.
+"""Neighbourhood collectives (MPI 4.1, 8.6), not in IMPI: one message along every edge, all at once.
 
-A process may be its own neighbour, and two may be neighbours several times; PROC_NULL is at the rim of a grid. Messages
-of one pair with one tag are matched in the order of the edges; where that would mix up edges (a periodic dimension of
-one or two), every edge has a tag of its own.
+A process may be its own neighbour, and two may be neighbours several times; PROC_NULL is at the rim
+of a grid. Messages of one pair with one tag are matched in the order of the edges. Where that would
+mix up edges (a periodic dimension of one or two), every edge has its own tag.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ class Edges:
     sources: Sequence[int]
     destinations: Sequence[int]
     source_labels: Sequence[int] | None = None
-    """What tells the incoming edges apart, None where their order does."""
+    """Labels that tell the incoming edges apart; None if their order does."""
     destination_labels: Sequence[int] | None = None
-    """The same of the outgoing ones: the label that the edge has at its other end."""
+    """For each outgoing edge the label that it has at its other end."""
 
 
 def exchange(rank: int, edges: Edges, pieces: Sequence[Any]) -> Algorithm[list[Any]]:
-    """One piece along every outgoing edge; returns one from each incoming one, None where there is no process."""
+    """Send a piece along every outgoing edge; return one from each incoming edge, None at a rim."""
     steps: list[Step] = []
     own: dict[int, deque[Any]] = {}
     slots: list[int] = []

@@ -1,7 +1,7 @@
-"""How the pieces of several processes travel in one message, and how they are told apart again.
+"""Packings: the pieces of several processes joined in one message, and split again.
 
-All three obey one law: the join of two lists is the join of the one followed by the join of the other. So
-whoever only forwards pieces appends octets and needs no packing at all (IMPI 4.12, short form).
+All three obey one law: the join of two lists is the join of the first followed by the join of the
+second. So a process that only forwards pieces appends octets (IMPI 4.12, short form).
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ class Packing(Protocol):
     """Joins pieces into one message and splits it again."""
 
     def join(self, pieces: Sequence[Octets], ranks: Sequence[int]) -> Octets:
-        """One message of the pieces of ``ranks``, in this order; a single one may be returned as it is.
+        """Return a message of the pieces of ``ranks``, in order; a single one may be itself.
 
-        Raises PeerError if a piece has not the size that it should have.
+        Raises PeerError if a piece does not have the size that it should have.
         """
 
     def split(self, octets: Octets, ranks: Sequence[int]) -> list[Octets]:
-        """The pieces of ``ranks``, in this order, without copying. Raises PeerError if the message does not fit."""
+        """Return the pieces of ``ranks``, in order, uncopied. Raises PeerError for a misfit."""
 
     def size_of(self, ranks: Sequence[int]) -> int | None:
-        """Octets of the message of ``ranks``; None if only who has the pieces knows."""
+        """Return the octets of the message of ``ranks``; None if only its sender knows."""
 
 
 @record
 class Fixed:
-    """Every process contributes ``size`` octets: the packed phases of the specification (IMPI 4.1, 4.12)."""
+    """Every process contributes ``size`` octets: the packed phases of IMPI (4.1, 4.12)."""
 
     size: int
 
@@ -77,13 +77,13 @@ class Sized:
 
 @record
 class Prefixed:
-    """Nobody knows the others' sizes, as with pickled objects: each piece follows its length, 8 octets, big-endian.
+    """Sizes of others are unknown, as of pickles: each piece follows an 8-octet big-endian length.
 
-    Ours, not the specification's: IMPI knows no such data, so both ends are ours.
+    IMPI has no such data, so both ends are ours.
     """
 
     def join(self, pieces: Sequence[Octets], ranks: Sequence[int]) -> Octets:
-        """Each piece behind its length."""
+        """Join the pieces, each behind its length."""
         return b"".join(part for piece in pieces for part in (_LENGTH.pack(_nbytes(piece)), piece))
 
     def split(self, octets: Octets, ranks: Sequence[int]) -> list[Octets]:

@@ -1,9 +1,9 @@
-"""Reduce (IMPI 4.16).
+"""Reduce (IMPI 4.16), with one form for every size.
 
-*Commutative*: each client reduces to its master, or to the root; then star or low-bit tree: n-1 messages across
-clients, in one hop or ceil(log2 n) hops; n = masters. *Not commutative*: every process sends to the root, no
-masters, no tree: N-1 messages in one hop. The same for every size. The order in which values are combined, and
-with it the rounding, depends on the layout.
+*Commutative*: each client reduces to its master, or to the root; then star or low-bit tree: n-1
+messages across clients, in one hop or ceil(log2 n) hops; n = masters. *Not commutative*: every
+process sends to the root, without masters or tree: N-1 messages in one hop. The order of
+combination, and with it the rounding, depends on the layout.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["reduce"]
 V = TypeVar("V")
 
 _AT_ONCE = 8
-"""Values that a root without masters holds at once: enough to hide a hop, few enough for long vectors."""
+"""Values that a root without masters holds at once: enough to hide a hop, few for long vectors."""
 
 
 def reduce(
@@ -29,8 +29,8 @@ def reduce(
 ) -> Algorithm[V | None]:
     """The root returns the reduction of all values, the others None.
 
-    ``value`` stays as it is; one process alone returns it itself. ``native``: local phases are :class:`Local` where the
-    reduction is one of libraries.
+    ``value`` stays unchanged; a single process returns it itself. ``native``: local phases are
+    :class:`Local` if the libraries know the reduction.
 
     Raises:
         LocalProtocolError: no such root.
@@ -49,7 +49,7 @@ def _over_masters(
     parent, wide, near = low_links(layout, rank, root, maxlinear)
     result = value
     if near or wide:
-        # IMPI 4.16: once for each message, the local phase first, then ascending. The order shows in the rounding.
+        # IMPI 4.16: once per message, the local phase first, then ascending: it fixes rounding.
         got = yield [Recv(child, REDUCE_TAG) for child in (*near, *wide)]
         result = reduction.copy(value)
         for other in got:

@@ -1,6 +1,6 @@
 """Reduce_scatter (IMPI 4.17): reduce to rank 0, then scatterv from it; the tags and costs of both.
 
-[RECON] The text is lost; that it is a composition follows from its length and from its having no tag.
+[RECON] The text is lost; its length and its lack of a tag show that it is a composition.
 """
 
 from __future__ import annotations
@@ -34,19 +34,18 @@ def reduce_scatter(
 
     Args:
         layout: of the communicator.
-        rank: who calls.
-        value: what the caller contributes, all parts together; stays as it is.
-        reduction: how two values become one.
-        divide: a value's parts, one for each rank; only rank 0 calls it.
+        rank: the caller's.
+        value: the caller's contribution, all parts together; stays unchanged.
+        reduction: the operation.
+        divide: makes a value's parts, one for each rank; only rank 0 calls it.
         maxlinear: the job's.
         native: as for :func:`reduce`.
-        sizes: how many elements each rank gets, in rank order; with them and ``native`` all is a local phase under one
-            client.
+        sizes: elements of each rank's part; with ``native`` one client makes it a local phase.
     """
     if native and sizes and reduction.library is not None and layout.num_masters() == 1 and layout.size > 1:
         [part] = yield [Local("reduce_scatter", value=value, like=sizes, reduction=reduction)]
         return part  # type: ignore[no-any-return]  # what a step brings is the caller's
     whole = yield from reduce(layout, rank, 0, value, reduction, maxlinear=maxlinear, native=native)
-    # What reduce returns at its root is a value by contract, also where that is None.
+    # By contract reduce returns a value at its root, which may be None.
     parts = divide(whole) if rank == 0 else None  # type: ignore[arg-type]
     return (yield from scatterv(layout, rank, 0, parts))

@@ -1,4 +1,14 @@
-"""What a reduction needs to know about its values: how two become one."""
+"""The view that reductions have of values: a function that combines two, and perhaps their parts.
+
+:class:`Reduction` is an MPI_Op for one kind of value. The api makes it from an operation and a
+datatype; the algorithms of chapter 4 know values only through it. Plain trees use ``combine`` and
+``copy``. Algorithms that cut values (elimination, reproducible parts) need ``elements`` as well,
+and local phases run by an MPI library need ``library``.
+
+Invariants: ``combine`` overwrites at most its second argument, so an algorithm copies a value of
+its caller before it combines into it. The operands come in rank order unless ``commutative``. An
+element has as many octets at every client, so all processes cut values at the same places.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +28,10 @@ def _same(value: V) -> V:
 
 @record
 class Elements(Generic[V]):
-    """How values are made of elements that are combined one by one, so that parts of values can be combined."""
+    """Values as sequences of elements that are combined one by one, so that parts combine too."""
 
     octets: int
-    """Of one element between clients: the same at all of them."""
+    """Octets of one element between clients, the same at all of them."""
     count: Callable[[V], int]
     """Elements of a value; the same at all processes of an operation."""
     part: Callable[[V, int, int], V]
@@ -39,12 +49,11 @@ class Reduction(Generic[V]):
     """An MPI_Op on values of one kind."""
 
     combine: Callable[[V, V], V]
-    """``combine(invec, inoutvec)`` is ``invec op inoutvec``. It may work in place on ``inoutvec`` and return that."""
+    """``combine(invec, inoutvec)`` returns ``invec op inoutvec``, perhaps ``inoutvec`` in place."""
     commutative: bool = True
     copy: Callable[[V], V] = _same
-    """A value that :attr:`combine` may overwrite, so that the caller's own stays as it is. By default the value itself:
-    right where :attr:`combine` never works in place."""
+    """Return a value that :attr:`combine` may overwrite; the default suits one that never does."""
     library: tuple[str, str] | None = None
-    """The names of the operation and of the element by which MPI libraries do the same, if they do."""
+    """The operation's and the element's names in MPI libraries; None if these lack either."""
     elements: Elements[V] | None = None
     """None: values are whole, and nobody knows the size of another process's."""

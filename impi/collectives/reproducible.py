@@ -1,13 +1,13 @@
 """Reductions whose bits depend on nothing but the values and their ranks.
 
-Values are combined in rank order, by one tree: that of the low bits over *all* ranks, in which rank v has the values of
-v .. v+2^k-1. Clients, their local phases and what their libraries do play no part, so the same program on the same
-number of processes has the same bits under any layout, vendor and table of decisions, as long as the operation itself
-rounds alike everywhere. It is also right for operations that do not commute.
+Values are combined in rank order by one tree: the low-bit tree over *all* ranks, in which rank v
+has the values of v .. v+2^k-1. Clients, local phases and libraries' reductions play no part. So the
+same program on the same number of processes has the same bits under any layout, vendor and table of
+decisions, if the operation itself rounds alike everywhere. The operation need not commute.
 
-Cost: ceil(log2 N) hops, of which any may cross between clients, and one more to a root other than rank 0; N-1 messages
-of the whole value, of which as many cross as there are edges of the tree between clients: at best few more than there
-are clients (neighbouring ranks), at worst all. The libraries' own reductions are not used.
+Cost: ceil(log2 N) hops, any of which may cross between clients, and one more to a root other than
+rank 0; N-1 messages of the whole value. As many cross as the tree has edges between clients: at
+best few more than there are clients (neighbouring ranks), at worst all.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def reproducible_reduce(layout: Layout, rank: int, root: int, value: V, reductio
 def reproducible_reduce_scatter(
     layout: Layout, rank: int, value: V, reduction: Reduction[V], divide: Callable[[V], Sequence[V]]
 ) -> Algorithm[V]:
-    """Every process returns its part of the reduction of all values; see :func:`impi.collectives.reduce_scatter`."""
+    """Every process returns its part of the reduction; see :mod:`.reduce_scatter`."""
     whole = yield from reproducible_reduce(layout, rank, 0, value, reduction)
     parts = divide(whole) if rank == 0 else None  # type: ignore[arg-type]  # at its root it is a value
     return (yield from scatterv(layout, rank, 0, parts))

@@ -1,7 +1,7 @@
 """Scan (IMPI 4.18) and exscan.
 
-A chain over all ranks, without masters, commutative or not: N-1 messages in N-1 hops. Exscan is not in the
-specification: ours, the same chain one place on, with the tag of scan.
+A chain over all ranks, without masters, commutative or not: N-1 messages in N-1 hops. Exscan is
+ours: the same chain one place on, with the tag of scan.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def scan(layout: Layout, rank: int, value: V, reduction: Reduction[V]) -> Algori
 
 
 def exscan(layout: Layout, rank: int, value: V, reduction: Reduction[V]) -> Algorithm[V | None]:
-    """Rank r returns the reduction of the values of ranks 0 .. r-1, rank 0 None. ``value`` stays as it is."""
+    """Rank r returns the reduction of ranks 0 .. r-1, rank 0 None. ``value`` stays unchanged."""
     before: Any = None
     through = value
     if rank > 0:

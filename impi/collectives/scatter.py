@@ -1,8 +1,9 @@
 """Scatter (IMPI 4.14).
 
-One form for every size: one message for each other process, straight from the root, in rank order. [RECON] The
-text is lost. The other candidate is :func:`scatter_by_masters`, one packed message a client: n-1 messages across
-clients in one hop, n = masters. The two are told apart on the wire, so all clients must choose the same.
+One form for every size: one message for each other process, straight from the root, in rank order.
+[RECON] The text is lost. The other candidate is :func:`scatter_by_masters`, one packed message a
+client: n-1 messages across clients in one hop, n = masters. The wire differs, so all clients must
+choose the same.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ V = TypeVar("V")
 def scatter(
     layout: Layout, rank: int, root: int, pieces: Sequence[V] | None = None, *, like: int | None = None
 ) -> Algorithm[V]:
-    """Every process returns its piece of the root's ``pieces``, one for each rank; the others' are not looked at.
+    """Every process returns its piece of the root's ``pieces``; others' ``pieces`` are not read.
 
-    ``like``: if given, at all processes alike, under one client it is :class:`Local`, of pieces of so many octets.
+    ``like``: octets of a piece, if all know them; under one client the phase is :class:`Local`.
 
     Raises:
         LocalProtocolError: no such root, or the root has not one piece for each rank.
@@ -40,7 +41,7 @@ def scatter(
 
 
 def scatter_direct(layout: Layout, rank: int, root: int, pieces: Sequence[V] | None, tag: int) -> Algorithm[V]:
-    """As :func:`scatter`, with the tag of the operation."""
+    """:func:`scatter` with any tag."""
     if rank != root:
         [mine] = yield [Recv(root, tag)]
         return mine  # type: ignore[no-any-return]  # what a step brings is the caller's
@@ -53,18 +54,18 @@ def scatter_direct(layout: Layout, rank: int, root: int, pieces: Sequence[V] | N
 def scatter_by_masters(
     layout: Layout, rank: int, root: int, pieces: Sequence[Octets] | None, packing: Packing
 ) -> Algorithm[Octets]:
-    """As :func:`scatter`: each master gets the pieces of its client in rank order as one message, and hands them out.
+    """:func:`scatter` by one message of pieces to each master, by rank, which hands them out.
 
     Args:
         layout: of the communicator.
-        rank: who calls.
-        root: who has the pieces.
+        rank: the caller's.
+        root: the owner of the pieces.
         pieces: at the root one for each rank.
-        packing: how pieces travel together; the same everywhere.
+        packing: the form of joined pieces; the same everywhere.
 
     Raises:
         LocalProtocolError: no such root, or the root has not one piece for each rank.
-        PeerError: a piece has not the size that ``packing`` says.
+        PeerError: a piece does not have the size that ``packing`` says.
     """
     layout.check(root, "root")
     near = layout.locals_to_rank(rank)

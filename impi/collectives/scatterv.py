@@ -1,7 +1,7 @@
 """Scatterv (IMPI 4.15).
 
-One form for every size: one message for each other process, straight from the root, in rank order, empty ones
-too. [RECON] The original has a short form too, but its text and the rule that chooses are lost.
+One form for every size: one message for each other process, straight from the root, in rank order,
+even empty ones. [RECON] The original has a short form too, but text and condition are lost.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ V = TypeVar("V")
 
 
 def scatterv(layout: Layout, rank: int, root: int, pieces: Sequence[V] | None = None) -> Algorithm[V]:
-    """Every process returns its piece of the root's ``pieces``, whatever its size; the others' are not looked at.
+    """Every process returns its piece of the root's ``pieces``, of any size.
 
     Raises:
         LocalProtocolError: no such root, or the root has not one piece for each rank.

@@ -1,4 +1,4 @@
-"""Trees of n vertices around vertex 0 in which what is below a vertex has no gaps: the shapes that can be decided.
+"""Trees of n vertices with root 0 whose subtrees have no gaps: the shapes that tables choose.
 
 ========= ==================== ================ ===================================
 shape     parent of v          below v          children of v
@@ -9,8 +9,8 @@ binomial  v without its lowest v .. v+2^k-1     v + 2^i for i < k, the largest f
           set bit 2^k
 ========= ==================== ================ ===================================
 
-These are the broadcasts and scatters of Barchet-Estefanel and Mounie (EuroPVM/MPI 2004). A child with more below it
-comes earlier, since it has more left to do.
+The trees are those of Barchet-Estefanel and Mounie (EuroPVM/MPI 2004). A child with a larger
+subtree comes earlier, since it has more left to do.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from impi.collectives import trees
 __all__ = ["SHAPES", "Shape", "links"]
 
 Shape: TypeAlias = Callable[[int, int], tuple[int | None, tuple[tuple[int, int], ...]]]
-"""``shape(v, n)``: the parent of vertex v (None: it is 0), and of each child the vertices below it as (child, end)."""
+"""``shape(v, n)``: the parent of v (None for 0), and (child, end of its subtree) of each child."""
 
 
 def _flat(v: int, n: int) -> tuple[int | None, tuple[tuple[int, int], ...]]:
@@ -45,7 +45,7 @@ SHAPES: Final[Mapping[str, Shape]] = {"flat": _flat, "chain": _chain, "binomial"
 
 
 def links(shape: Shape, members: tuple[int, ...], first: int, rank: int) -> tuple[int | None, tuple[int, ...]]:
-    """Parent and children of ``rank`` among ``members``, of which the one at ``first`` is vertex 0."""
+    """Return parent and children of ``rank`` among ``members``; vertex 0 is at index ``first``."""
     n = len(members)
     parent, below = shape((members.index(rank) - first) % n, n)
     ranks = tuple(members[(child + first) % n] for child, _ in below)

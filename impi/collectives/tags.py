@@ -1,8 +1,8 @@
-"""The tags of chapter 4 (IMPI 4.25); a message carries one beside the collective context of its communicator.
+"""The tags of chapter 4 (IMPI 4.25), which messages carry in a communicator's collective context.
 
-Allgather, allgatherv, allreduce and reduce_scatter have none of their own: they are compositions and use the
-tags of their parts. The operations that MPI added later are ours: exscan shares the tag of scan, as one
-communicator runs its collectives one after another.
+Allgather, allgatherv, allreduce and reduce_scatter are compositions and use the tags of their
+parts. Operations that MPI added later are ours: exscan shares the tag of scan, as one communicator
+runs its collectives one after another.
 """
 
 from __future__ import annotations
@@ -52,6 +52,6 @@ GROUP_TAG: Final = 240
 FAULT_TAG: Final = 250
 """From a process that cannot take part in a collective, to all others of the communicator."""
 NEIGHBOR_TAG: Final = 256
-"""Along the edges of a topology; a grid adds the number of the edge, so they end below :data:`PARTITIONED_TAG`."""
+"""Tag of topology edges; grids add the edge's number, so all are below :data:`PARTITIONED_TAG`."""
 PARTITIONED_TAG: Final = 1024
 """The first of partitioned point-to-point; the program's tag is added."""

@@ -1,10 +1,10 @@
-"""Who talks to whom: the participants of a phase, arranged as a star or as a tree around its root.
+"""The participants of a phase, arranged as a star or as a tree around its root.
 
-An operation has two phases. *Across* the clients, one process stands in for each: the root for its own client,
-the master for any other (IMPI 4.11, 4.12, 4.16). *Within* a client all its processes talk to the one that
-stands in. Both are a :class:`Team`; the operations need only parents and children. Across clients the shape is
-the specification's: linear for at most ``maxlinear`` masters, else a tree (2.3.5 and 4.10 disagree about
-equality; we follow 4.10). Within a client it is ours: always a tree.
+An operation has two phases. *Across* the clients, one process stands in for each: the root for its
+own client, the master for any other (IMPI 4.11, 4.12, 4.16). *Within* a client all its processes
+talk to the stand-in. Both are a :class:`Team`; the operations need only parents and children.
+Across clients the shape is IMPI's: linear for at most ``maxlinear`` masters, else a tree (2.3.5 and
+4.10 disagree about equality; we follow 4.10). Within a client it is ours: always a tree.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _MOST: Final = 256
-"""Of one layout; simulated ones have very many processes."""
+"""Entries of one layout's memo; simulated layouts have very many processes."""
 _Parent: TypeAlias = Callable[[int], int | None]
 _Children: TypeAlias = Callable[[int, int], tuple[int, ...]]
 
@@ -41,18 +41,18 @@ class Team:
     """A star around the root instead of a tree."""
 
     def high(self, rank: int) -> tuple[int | None, tuple[int, ...]]:
-        """Parent and children of ``rank`` in the high-bit tree, or star; neither if it takes no part."""
+        """Return parent and children of ``rank`` in the high-bit tree or star; none outside."""
         return self._around(rank, trees.high_parent, trees.high_children)
 
     def low(self, rank: int) -> tuple[int | None, tuple[int, ...]]:
-        """Parent and children of ``rank`` in the low-bit tree, or star; neither if it takes no part."""
+        """Return parent and children of ``rank`` in the low-bit tree or star; none outside."""
         return self._around(rank, trees.low_parent, trees.low_children)
 
     @property
     def blocks(self) -> tuple[tuple[int, ...], ...]:
-        """Positions in ``members`` of those whose data each message of a gather over :meth:`low` brings to the root.
+        """Return positions in ``members`` of the data in each message of a gather over :meth:`low`.
 
-        The root's own comes first, then one for each of its children, in their order.
+        The root's own come first, then one tuple for each of its children, in their order.
         """
         n = len(self.members)
         if self.linear:
@@ -66,7 +66,7 @@ class Team:
             return None, ()
         root = self.members[self.first]
         if self.linear:
-            # By ascending master number, not by vertex: the order in which a linear root combines (IMPI 4.16).
+            # A linear root combines by ascending master number, not by vertex (IMPI 4.16).
             return (root, ()) if rank != root else (None, tuple(m for m in self.members if m != root))
         n = len(self.members)
         v = (self.members.index(rank) - self.first) % n
@@ -76,7 +76,7 @@ class Team:
 
 
 def _remembered(make: Callable[Concatenate[Layout, P], R]) -> Callable[Concatenate[Layout, P], R]:
-    """The same for the same layout and numbers; who calls a collective often calls it with few roots."""
+    """Cache results by layout and numbers: callers of collectives mostly use few roots."""
 
     @wraps(make)
     def find(layout: Layout, /, *numbers: P.args, **named: P.kwargs) -> R:
@@ -102,7 +102,7 @@ def across(layout: Layout, root: int, maxlinear: int) -> Team:
 
 @_remembered
 def within(layout: Layout, rank: int, root: int) -> Team:
-    """The team of the local phase at the client of ``rank``, around the one that stands in for it."""
+    """Return the team of the local phase at the client of ``rank``, around its stand-in."""
     members = layout.locals_to_rank(rank)
     stand_in = root if layout.are_local(rank, root) else layout.local_master_rank(rank)
     return Team(members, members.index(stand_in), linear=False)

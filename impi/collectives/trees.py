@@ -7,8 +7,8 @@ high-bit  barrier, bcast (4.10, 4.11)  v without its highest set bit     1>0 2>0
 low-bit   gather, reduce (4.12, 4.16)  v without its lowest set bit      1>0 2>0 3>2 4>0 5>4
 ========= ============================ ================================= ==========================
 
-In the low-bit tree the vertices below v are v+1, v+2, ... without a gap: what a gather needs. Every function is
-O(log n).
+In the low-bit tree the vertices below v are v+1, v+2, ... without a gap, as a gather needs. Every
+function is O(log n).
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ __all__ = ["cubedim", "hibit", "high_children", "high_parent", "low_children", "
 
 
 def cubedim(n: int) -> int:
-    """The dimension of the smallest hypercube with at least ``n`` vertices; -1 for n < 1 (IMPI 4.2)."""
+    """Return the dimension of the smallest hypercube with ``n`` vertices; -1 for n < 1 (4.2)."""
     return (n - 1).bit_length() if n > 0 else -1
 
 
 def hibit(v: int, dim: int) -> int:
-    """The position of the highest set bit among the ``dim`` low bits of ``v``; -1 where there is none (IMPI 4.2)."""
+    """Return the position of the highest set bit in ``v``'s low ``dim`` bits; -1 if none (4.2)."""
     if v < 1 or dim < 1:
         return -1
     return (v & ((1 << dim) - 1)).bit_length() - 1

@@ -1,7 +1,7 @@
-"""Broadcast over a shape that was decided, whole or in segments (Barchet-Estefanel and Mounie, EuroPVM/MPI 2004).
+"""Broadcast over a chosen shape, whole or in segments (Barchet-Estefanel and Mounie, 2004).
 
-Tag and stand-ins are those of IMPI 4.11, and so is the local phase; only who sends to whom among them differs, and in
-how many messages. Cost across clients: (n-1) k messages of k segments, n = masters.
+Tag, stand-ins and local phase are those of IMPI 4.11; the tree among the stand-ins and the number
+of messages differ. Cost across clients: (n-1) k messages of k segments, n = masters.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ def bcast_over(
     segment: int = 0,
     like: Any = None,
 ) -> Algorithm[Octets]:
-    """Every process returns the root's ``value``, of ``nbytes`` octets; the others' own is not looked at.
+    """Every process returns the root's ``value``, of ``nbytes`` octets.
 
     Args:
         shape: of the tree of the stand-ins.
         layout: of the communicator.
-        rank: who calls.
-        root: who has the value.
-        value: the root's.
-        nbytes: of the value, as everybody knows.
+        rank: the caller's.
+        root: the owner of the value.
+        value: the root's; not read elsewhere.
+        nbytes: octets of the value, known to all.
         segment: most octets of a message between clients; 0: the whole value.
         like: as for :func:`impi.collectives.bcast`.
 
     Raises:
         LocalProtocolError: no such root.
-        PeerError: a segment is not as long as it must be.
+        PeerError: a segment does not have its length.
     """
     layout.check(root, "root")
     near = within(layout, rank, root)
@@ -101,7 +101,7 @@ def _all_at_once(
 def _relayed(
     parent: int, children: tuple[int, ...], cuts: list[tuple[int, int]]
 ) -> Algorithm[tuple[Octets, list[Step]]]:
-    """Receive the next segment while passing the last one on; the sends of the very last are returned."""
+    """Receive each segment while passing the one before on; return the sends of the last."""
     parts: list[Octets] = []
     sends: list[Step] = []
     for start, end in cuts:

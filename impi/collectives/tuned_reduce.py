@@ -1,8 +1,8 @@
 """Reduce and allreduce with 3-2 elimination among the stand-ins of the clients.
 
-The local phases are those of IMPI 4.16 and 4.11. Only for operations that commute: values are combined client by
-client, from the root's onwards and round, and inside one by the local phase; that is rank order only where every
-client's ranks are neighbours.
+The local phases are those of IMPI 4.16 and 4.11. Only for operations that commute: values are
+combined client by client, from the root's onwards and round, and inside one by the local phase.
+That is rank order only where every client's ranks are neighbours.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ V = TypeVar("V")
 def reduce_by_elimination(
     layout: Layout, rank: int, root: int, value: V, reduction: Reduction[V], *, threshold: int, native: bool = False
 ) -> Algorithm[V | None]:
-    """The root returns the reduction of all values, the others None; see :func:`impi.collectives.reduce`.
+    """The root returns the reduction of all values, the others None; see :func:`.reduce.reduce`.
 
-    ``threshold``: octets; buffers of more are halved. ``reduction`` commutes and has ``elements``.
+    ``threshold``: octets; larger buffers are halved. ``reduction`` commutes and has ``elements``.
 
     Raises:
         LocalProtocolError: no such root.
@@ -72,7 +72,7 @@ def allreduce_by_elimination(
 
 
 def _nearby(layout: Layout, rank: int, root: int, value: V, reduction: Reduction[V], *, native: bool) -> Algorithm[V]:
-    """The stand-in of a client returns the reduction of the client's values, a fresh one if there are several."""
+    """The stand-in returns the reduction of its client's values, fresh if there are several."""
     near = within(layout, rank, root)
     stand_in = near.members[near.first]
     if native:

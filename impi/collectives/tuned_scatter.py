@@ -1,8 +1,9 @@
-"""Scatter over a shape that was decided (Barchet-Estefanel and Mounie, EuroPVM/MPI 2004).
+"""Scatter over a chosen shape (Barchet-Estefanel and Mounie, EuroPVM/MPI 2004).
 
-Each message carries the pieces of every client below its receiver: by master number from the receiver's own onwards and
-round, those of one client by rank, as in the short form of gather (IMPI 4.12). *Flat* is one message a client in one
-hop. Cost across clients: n-1 messages, n = masters; a piece goes as many hops as its client is deep.
+Each message carries the pieces of every client below its receiver: by master number from the
+receiver's own onwards and round, those of one client by rank, as in the short form of gather (IMPI
+4.12). *Flat* is one message a client in one hop. Cost across clients: n-1 messages, n = masters; a
+piece takes as many hops as its client is deep.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ __all__ = ["scatter_over"]
 def scatter_over(
     shape: Shape, layout: Layout, rank: int, root: int, pieces: Sequence[Octets] | None, packing: Fixed
 ) -> Algorithm[Octets]:
-    """Every process returns its piece of the root's ``pieces``, one for each rank; the others' are not looked at.
+    """Every process returns its piece of the root's ``pieces``; others' ``pieces`` are not read.
 
     Raises:
         LocalProtocolError: no such root, or the root has not one piece for each rank.
-        PeerError: pieces have not the size that ``packing`` says.
+        PeerError: pieces do not have the size that ``packing`` says.
     """
     layout.check(root, "root")
     team = across(layout, root, 0)

@@ -260,7 +260,7 @@ class TypeMap:
         return UNDEFINED if nbytes % size else nbytes // size
 
     def elements_of(self, nbytes: int, *, external: bool = False, long_size: int = 4) -> int:
-        """Return the basic elements in ``nbytes`` packed octets, or UNDEFINED (MPI_Get_elements)."""
+        """Return the basic elements in ``nbytes`` packed octets, else UNDEFINED (Get_elements)."""
         form = form_of(external=external, long_size=long_size)
         if self.sizes[form] == 0:
             return 0 if nbytes == 0 else UNDEFINED
