@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from importlib.resources import files
 
 from impi.testbed.lab.roster import Roster
 
@@ -71,11 +72,9 @@ class Case:
     """One case; registered in :data:`impi.testbed.cases.CASES`."""
 
     name: str
-    description: str
+    """``p2p.any`` is the file ``p2p_any.py`` in ``programs/``."""
     clauses: tuple[str, ...]
     """The clauses of IMPI 0.0 that it is about."""
-    program: str
-    """File in ``programs/``."""
     checks: Callable[[Roster, int], int]
     """How many checks the rank performs."""
     crossings: Callable[[Roster, str], Iterable[Crossing]]
@@ -96,6 +95,17 @@ class Case:
     """Whether tier pairs asks it of clients of several nodes; all that are ``wide`` are asked."""
     tags: tuple[str, ...] = ()
     """What it is about, for selectors such as ``@collective``."""
+
+    @property
+    def program(self) -> str:
+        """Its file in ``programs/``."""
+        return self.name.replace(".", "_").replace("-", "_") + ".py"
+
+    @property
+    def description(self) -> str:
+        """The first sentence of the program's docstring, without clauses."""
+        text = files("impi.testbed.programs").joinpath(self.program).read_text()
+        return text.removeprefix('"""').partition('"""')[0].partition(" (IMPI")[0].rstrip(".")
 
     @property
     def labels(self) -> tuple[str, ...]:
