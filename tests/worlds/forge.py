@@ -25,7 +25,7 @@ from impi.testbed.lab.interface import (
     LabSeen,
     Node,
     NodeAccess,
-    Remote,
+    RunningCommand,
     Stacks,
     Terms,
 )
@@ -229,7 +229,7 @@ class Job:
 Tweak = Callable[[Job], None]
 
 
-class FakeRemote:
+class FakeCommand:
     def __init__(self, done: Completed, *, hangs: bool = False) -> None:
         self._done, self._hangs = done, hangs
 
@@ -246,7 +246,7 @@ class FakeRemote:
         return self._done
 
 
-class FakeWitness(FakeRemote):
+class FakeWitness(FakeCommand):
     """Says nothing until it has been looked at so often."""
 
     def __init__(self, job: Job, done: Completed) -> None:
@@ -261,7 +261,7 @@ class FakeWitness(FakeRemote):
         return b"" if self._job.slow_start > 0 else super().stdout()
 
 
-class FakeClient(FakeRemote):
+class FakeClient(FakeCommand):
     """Is over only once its ranks have started."""
 
     def __init__(self, job: Job, done: Completed, *, hangs: bool) -> None:
@@ -310,7 +310,7 @@ class FakeNode:
         text = json.dumps({"kind": "libraries", "value": files}).encode()
         return Completed(argv=tuple(argv), code=0, stdout=text, stderr=b"")
 
-    def start(self, argv, *, env=None) -> Remote:
+    def start(self, argv, *, env=None) -> RunningCommand:
         return self.lab.start(self, list(argv))
 
     def read(self, path: str) -> bytes | None:
@@ -356,7 +356,7 @@ class FakeLab:
                 self.job = Job.good(plan["cell"], plan["nonce"], self.nonces)
                 self.backend.tweak(self.job)
 
-    def start(self, node: FakeNode, argv: list[str]) -> Remote:
+    def start(self, node: FakeNode, argv: list[str]) -> RunningCommand:
         if "-server" in argv:
             self.job = None
             return FakeServer(self)
@@ -366,7 +366,7 @@ class FakeLab:
             out = job.witness(node.name)
             return FakeWitness(job, Completed(argv=(), code=0, stdout=out, stderr=b""))
         if any("look.py" in a for a in argv):
-            return FakeRemote(Completed(argv=(), code=0, stdout=job.look(node.name), stderr=b""))
+            return FakeCommand(Completed(argv=(), code=0, stdout=job.look(node.name), stderr=b""))
         client = int(argv[argv.index("-client") + 1])
         return FakeClient(job, job.clients[client], hangs=f"client {client}" in job.hangs)
 

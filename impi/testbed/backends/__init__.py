@@ -42,6 +42,6 @@ def choose_backend(name: str | None) -> Backend:
             "impilab: no container engine is installed, so this runs on loopback: no captures, self-reported results",
             file=sys.stderr,
         )
-    from impi.testbed.backends.loopback.loopback_backend import LocalBackend
+    from impi.testbed.backends.loopback.loopback_backend import LoopbackBackend
 
-    return LocalBackend()
+    return LoopbackBackend()

@@ -12,7 +12,7 @@ from typing import TypeVar
 from impi.errors import LabError, LaunchError
 from impi.remote.ssh import Connection
 from impi.remote.supervised import Outcome, Supervised
-from impi.testbed.lab.interface import Completed, Line, Remote
+from impi.testbed.lab.interface import Completed, Line, RunningCommand
 
 __all__ = ["Command", "SshNode", "completed", "in_parallel", "lab_fault"]
 
@@ -68,7 +68,7 @@ def _lines(outcome: Outcome) -> list[Line]:
 
 
 class Command:
-    """A command under way on a node; a :class:`impi.testbed.lab.interface.Remote`."""
+    """A command under way on a node; a :class:`impi.testbed.lab.interface.RunningCommand`."""
 
     def __init__(self, supervised: Supervised, where: str) -> None:
         self._supervised = supervised
@@ -104,7 +104,7 @@ class SshNode:
         self.connection = connection
         self._home = home
 
-    def start(self, argv: Sequence[str], *, env: Mapping[str, str] | None = None) -> Remote:
+    def start(self, argv: Sequence[str], *, env: Mapping[str, str] | None = None) -> RunningCommand:
         """Start it under a supervisor, in the home folder."""
         with lab_fault(self.name):
             return Command(self.connection.start(argv, env=env, cwd=self._home), self.name)

@@ -1,4 +1,4 @@
-"""The process of a keeper (:mod:`impi.testbed.backends.lifecycle.reaper`), which can remove labs of any backend.
+"""The process of a reaper (:mod:`impi.testbed.backends.lifecycle.reaper`), which can remove labs of any backend.
 
 Start: ``python -m impi.testbed.backends.reaper_process BACKEND OWNER FOLDER``, its standard input a socket.
 """
@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from impi.errors import ImpiError
-from impi.testbed.backends.lifecycle.cleanup import Yard
-from impi.testbed.backends.lifecycle.kept_labs import holding_name
+from impi.testbed.backends.lifecycle.cleanup import Inventory
+from impi.testbed.backends.lifecycle.held_labs import holding_name
 
 _MOST_FDS: Final = 4
 _SWEEP_S: Final = 90.0
@@ -40,7 +40,7 @@ class _Held:
 
 
 class _Process:
-    """The keeper itself."""
+    """The reaper itself."""
 
     def __init__(self, backend: str, label: str, folder: str) -> None:
         self._backend, self._label, self._folder = backend, label, folder
@@ -109,10 +109,10 @@ class _Process:
         deadline, quiet = time.monotonic() + _SWEEP_S, 0
         while quiet < _LOOKS[self._backend] and time.monotonic() < deadline:
             try:
-                yard = self._yard()
-                mine = [f for f in yard.find() if f.labels.get("owner") == self._label and f.lab not in self._held]
+                inventory = self._inventory()
+                mine = [f for f in inventory.find() if f.labels.get("owner") == self._label and f.lab not in self._held]
                 for found in mine:
-                    yard.remove(found)
+                    inventory.remove(found)
                 quiet = 0 if mine else quiet + 1
             except ImpiError:
                 quiet = 0  # the engine is busy, or being started again
@@ -141,8 +141,8 @@ class _Process:
     def _remove(self, lab: str) -> list[str] | None:
         """What was removed; None where it could not be."""
         try:
-            yard = self._yard()
-            return [what for found in yard.find() if found.lab == lab for what in yard.remove(found)]
+            inventory = self._inventory()
+            return [what for found in inventory.find() if found.lab == lab for what in inventory.remove(found)]
         except ImpiError:
             return None
 
@@ -153,16 +153,16 @@ class _Process:
         for descriptor in held.descriptors:
             os.close(descriptor)
 
-    def _yard(self) -> Yard:
+    def _inventory(self) -> Inventory:
         # Not before it is needed: this process is to be small.
         if self._backend == "docker":
             from impi.testbed.backends.docker.docker_engine import connect
-            from impi.testbed.backends.docker.docker_inventory import DockerYard
+            from impi.testbed.backends.docker.docker_inventory import DockerInventory
 
-            return DockerYard(connect())
-        from impi.testbed.backends.loopback.loopback_inventory import LocalYard
+            return DockerInventory(connect())
+        from impi.testbed.backends.loopback.loopback_inventory import LoopbackInventory
 
-        return LocalYard(self._folder)
+        return LoopbackInventory(self._folder)
 
 
 if __name__ == "__main__":

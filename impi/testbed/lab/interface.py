@@ -25,7 +25,7 @@ __all__ = [
     "Line",
     "Node",
     "NodeAccess",
-    "Remote",
+    "RunningCommand",
     "Stacks",
     "Terms",
 ]
@@ -139,7 +139,7 @@ class Completed:
     """What it printed, line by line, in order of time."""
 
 
-class Remote(Protocol):
+class RunningCommand(Protocol):
     """A command under way on a node, in a session of its own under the lab's supervisor."""
 
     def poll(self) -> Completed | None:
@@ -170,7 +170,7 @@ class Node(Protocol):
         """Start, wait, return the outcome."""
         ...
 
-    def start(self, argv: Sequence[str], *, env: Mapping[str, str] = ...) -> Remote:
+    def start(self, argv: Sequence[str], *, env: Mapping[str, str] = ...) -> RunningCommand:
         """Start and return at once."""
         ...
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from impi.errors import LabError
-from impi.testbed.lab.interface import Completed, Lab, Remote
+from impi.testbed.lab.interface import Completed, Lab, RunningCommand
 
 __all__ = ["CROWDED", "JobEnded", "client_argv", "run_job", "server_argv", "server_environment"]
 
@@ -88,7 +88,7 @@ def run_job(
         raise LabError(f"the program {program} cannot be read: {error.strerror}") from error
     more = {"IMPI_AUTH_NONE": "1", **(env or {})}
     server = lab.server.start(server_argv(lab), env={**server_environment(lab), **more})
-    clients: list[Remote] = []
+    clients: list[RunningCommand] = []
     try:
         hostport = _listening(server)
         for client, nodes in enumerate(lab.clients):
@@ -104,7 +104,7 @@ def run_job(
                 remote.stop()
 
 
-def _listening(server: Remote) -> str:
+def _listening(server: RunningCommand) -> str:
     """The line that the server prints."""
     deadline = time.monotonic() + _SERVER_S
     while b"\n" not in server.stdout():
@@ -115,7 +115,7 @@ def _listening(server: Remote) -> str:
     return server.stdout().partition(b"\n")[0].decode("utf-8", "replace").strip()
 
 
-def _wait(server: Remote, clients: Sequence[Remote], timeout_s: float) -> JobEnded:
+def _wait(server: RunningCommand, clients: Sequence[RunningCommand], timeout_s: float) -> JobEnded:
     deadline = time.monotonic() + timeout_s
     ended = [client.wait(max(0.0, deadline - time.monotonic())) for client in clients]
     return JobEnded(server=server.wait(_GRACE_S), clients=tuple(ended))

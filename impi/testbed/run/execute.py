@@ -23,7 +23,7 @@ from impi.testbed.evidence.process_snapshot import take_look
 from impi.testbed.evidence.traffic import examine
 from impi.testbed.evidence.witness_reports import read_ranks
 from impi.testbed.judge.cell_facts import Facts
-from impi.testbed.lab.interface import Capture, Completed, Lab, Line, Node, Remote
+from impi.testbed.lab.interface import Capture, Completed, Lab, Line, Node, RunningCommand
 from impi.testbed.lab.job_commands import CROWDED, client_argv, server_argv, server_environment
 from impi.testbed.plan.cell import Cell
 from impi.testbed.run.byhand import Started, script
@@ -205,7 +205,7 @@ class _Attempt:
         self.began, self.began_at = time.monotonic(), time.time()
         self.look: Look | None = None
         self.happened: list[Event] = []
-        self.remotes: dict[str, Remote] = {}
+        self.remotes: dict[str, RunningCommand] = {}
         self.ended: dict[str, tuple[Completed, float]] = {}
         self.hostport = ""
         self.started = False

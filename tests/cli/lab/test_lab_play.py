@@ -110,7 +110,7 @@ def test_a_mistake_is_one_sentence_and_leaves_nothing(backend, capsys, argv, cod
 
 def test_a_lab_that_cannot_be_held_is_closed(backend, monkeypatch, capsys):
     def broken(self) -> None:
-        raise LabError("the keeper does not answer")
+        raise LabError("the reaper does not answer")
 
     monkeypatch.setattr("forge.FakeLab.hold", broken)
     assert lab(backend, "up", "1x1") == 3

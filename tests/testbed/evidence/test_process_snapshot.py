@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from forge import FakeBackend, FakeRemote
+from forge import FakeBackend, FakeCommand
 
 from impi.errors import LabError
 from impi.testbed.backends.stack_output import read_stacks
@@ -121,7 +121,7 @@ def opened(monkeypatch=None, **said: bytes | LabError):
         value = said[node.name]
         if isinstance(value, LabError):
             raise value
-        return FakeRemote(Completed(argv=(), code=0, stdout=value, stderr=b"no such file\n"))
+        return FakeCommand(Completed(argv=(), code=0, stdout=value, stderr=b"no such file\n"))
 
     lab.start = start  # type: ignore[method-assign]
     return lab

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from impi.testbed.backends.loopback.loopback_backend import LocalBackend
+from impi.testbed.backends.loopback.loopback_backend import LoopbackBackend
 from impi.testbed.cases import CASES
 from impi.testbed.lab.lab_topology import parse_topology
 from impi.testbed.plan.cell import Cell
@@ -19,7 +19,7 @@ CLIENTS = 32
 @pytest.mark.slow
 def test_thirty_two_clients_in_one_job():
     cell = Cell(CASES["coll.all"], ("pure",) * CLIENTS, parse_topology("+".join(["1x1"] * CLIENTS)))
-    lab = LocalBackend().open(cell.vendors, cell.topology, run="scale")
+    lab = LoopbackBackend().open(cell.vendors, cell.topology, run="scale")
     try:
         limits = Limits(server=120, start=400, cell=400, grace=60)
         seen = run_cell(prepare(lab, "scale"), cell, limits, threading.Event())

@@ -36,9 +36,9 @@ from impi.testbed.backends.docker.sidecar_capture import (
 from impi.testbed.backends.docker.source_sync import sync
 from impi.testbed.backends.docker.stack_spy import trace
 from impi.testbed.backends.lifecycle.cleanup import new_labels
-from impi.testbed.backends.lifecycle.kept_labs import is_held, let_go
-from impi.testbed.backends.lifecycle.reaper import keeper_of
-from impi.testbed.backends.lifecycle.residue import SWEEP_S, findings, sweep_argv
+from impi.testbed.backends.lifecycle.held_labs import is_held, let_go
+from impi.testbed.backends.lifecycle.reaper import reaper_of
+from impi.testbed.backends.lifecycle.residue import RESIDUE_S, findings, residue_argv
 from impi.testbed.backends.nodes import SshNode, in_parallel, lab_fault
 from impi.testbed.lab.container_node import HOME, SOURCES, SSH_PORT, UID, USER
 from impi.testbed.lab.interface import Access, Build, Capture, Node, NodeAccess, Stacks, Terms
@@ -119,7 +119,7 @@ class DockerLab:
     def start(self) -> None:
         """Once; nothing is left behind when it fails or is interrupted."""
         # First of all: should this process be killed, somebody has to remove what it made.
-        keeper_of("docker")
+        reaper_of("docker")
         try:
             self._up()
         except BaseException:
@@ -223,7 +223,7 @@ class DockerLab:
     def hold(self) -> None:
         """From now on it outlives this process."""
         if not is_held(self.name):
-            keeper_of("docker").hold(self.name, self._expires)
+            reaper_of("docker").hold(self.name, self._expires)
         self._held = True
 
     def close(self) -> None:
@@ -408,5 +408,5 @@ class DockerLab:
             "known": [],
         }
         with lab_fault(node.name):
-            done = node.connection.run(sweep_argv(_PYTHON, spec), timeout_s=SWEEP_S)
+            done = node.connection.run(residue_argv(_PYTHON, spec), timeout_s=RESIDUE_S)
             return findings(node.name, done.code, done.stdout)

@@ -12,7 +12,7 @@ from typing import Final
 from impi.errors import ImpiError, UsageError
 from impi.testbed.backends.docker.container_lab import DockerLab, Plan
 from impi.testbed.backends.docker.docker_engine import connect, engine_fault
-from impi.testbed.backends.docker.docker_inventory import DockerYard
+from impi.testbed.backends.docker.docker_inventory import DockerInventory
 from impi.testbed.backends.docker.doctor import examine
 from impi.testbed.backends.docker.images.image_copies import Copies
 from impi.testbed.backends.docker.images.node_images import SPY, Images
@@ -20,7 +20,7 @@ from impi.testbed.backends.docker.images.replaced_images import image_of_build
 from impi.testbed.backends.docker.lab_network import neighbours_short
 from impi.testbed.backends.docker.subnet_pool import pool_from_environment
 from impi.testbed.backends.lifecycle.cleanup import Choice, clean
-from impi.testbed.backends.lifecycle.kept_labs import let_go
+from impi.testbed.backends.lifecycle.held_labs import let_go
 from impi.testbed.lab.builds import prefix_build
 from impi.testbed.lab.interface import Access, Build, Finding, Lab, LabSeen, Terms
 from impi.testbed.lab.lab_topology import Topology
@@ -48,7 +48,7 @@ class DockerBackend:
             # An engine inside a virtual machine: its containers' addresses lead nowhere from here.
             publish = sys.platform != "linux" or "Desktop" in str(self._client.info().get("OperatingSystem", ""))
         self._publish = publish
-        self._yard = DockerYard(self._client)
+        self._inventory = DockerInventory(self._client)
         self._swept = False
         self._wanted: dict[str, str] = {}
         self.builds: Mapping[str, Build] = {}
@@ -118,7 +118,7 @@ class DockerBackend:
 
     def labs(self) -> list[LabSeen]:
         """All labs of this engine."""
-        return [found.seen() for found in self._yard.find()]
+        return [found.seen() for found in self._inventory.find()]
 
     def clean(
         self,
@@ -130,25 +130,25 @@ class DockerBackend:
     ) -> list[str]:
         """Remove the containers, networks and volumes of labs whose owner is dead; ``everything``: of all labs."""
         choice = Choice(older_than_s=older_than_s, labels=labels or {}, owner=owner, everything=everything)
-        return clean(self._yard, choice)
+        return clean(self._inventory, choice)
 
     def remove(self, lab: str) -> list[str]:
         """Remove that lab; whoever keeps it keeps it no longer."""
         removed = let_go(lab) or []
-        for found in self._yard.find():
+        for found in self._inventory.find():
             if found.lab == lab:
-                removed += self._yard.remove(found)
+                removed += self._inventory.remove(found)
         return removed
 
     def _sweep_once(self) -> None:
         """Remove networks and volumes whose lab's time is over: unlike containers, these do not go by themselves."""
         if not self._swept:
             self._swept = True
-            for found in self._yard.find():
+            for found in self._inventory.find():
                 if found.state == "left over" and found.seen().left_s < 0:
                     # What does not go is nothing to this run; clean and doctor tell of it.
                     with contextlib.suppress(ImpiError):
-                        self._yard.remove(found)
+                        self._inventory.remove(found)
 
     def _close_all(self) -> None:
         """At the interpreter's end: what was not closed in order."""

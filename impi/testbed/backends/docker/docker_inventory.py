@@ -15,7 +15,7 @@ from impi.testbed.backends.docker.docker_engine import engine_fault, ignore_miss
 from impi.testbed.backends.lifecycle.cleanup import Found
 from impi.testbed.backends.nodes import in_parallel
 
-__all__ = ["LABEL", "DockerYard", "remove_container", "when_free"]
+__all__ = ["LABEL", "DockerInventory", "remove_container", "when_free"]
 
 LABEL: Final = "org.impilab."
 _GONE_S: Final = 60.0
@@ -26,8 +26,8 @@ _FREE_S: Final = 20.0
 _PATIENCE_S: Final = 5.0
 
 
-class DockerYard:
-    """A :class:`~impi.testbed.backends.lifecycle.cleanup.Yard`. LabError: the engine refuses."""
+class DockerInventory:
+    """A :class:`~impi.testbed.backends.lifecycle.cleanup.Inventory`. LabError: the engine refuses."""
 
     def __init__(self, client: docker.DockerClient) -> None:
         self._client = client

@@ -11,7 +11,7 @@ import docker
 
 from impi.errors import ImpiError
 from impi.testbed.backends.docker.docker_engine import engine_fault
-from impi.testbed.backends.docker.docker_inventory import LABEL, DockerYard
+from impi.testbed.backends.docker.docker_inventory import LABEL, DockerInventory
 from impi.testbed.backends.docker.images.node_images import SPY, VENDORS, Images
 from impi.testbed.backends.docker.lab_network import network_subnets
 from impi.testbed.backends.docker.sidecar_capture import CAPTURE_RIGHTS
@@ -92,7 +92,7 @@ def _pool(client: docker.DockerClient) -> list[Finding]:
 
 
 def _leftovers(client: docker.DockerClient) -> list[Finding]:
-    states = Counter(found.state for found in DockerYard(client).find())
+    states = Counter(found.state for found in DockerInventory(client).find())
     dead = states["left over"]
     detail = f"{states['running']} labs of live runs, {states['kept']} kept, {dead} of dead ones"
     return [Finding(subject="leftovers", ok=not dead, detail=detail, cure="impilab clean" if dead else "", fatal=False)]

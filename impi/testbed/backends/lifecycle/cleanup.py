@@ -1,7 +1,7 @@
 """Which labs there are, whose they are, and which of them may be removed.
 
 What a lab consists of carries labels (containers, networks, volumes), or lies in a folder with them (loopback), so that
-any process can tell. A lab is *live* while the process that opened it lives, or a keeper holds it and its time is not
+any process can tell. A lab is *live* while the process that opened it lives, or a reaper holds it and its time is not
 over (:mod:`.reaper`); nothing but an explicit wish removes a live one.
 """
 
@@ -16,11 +16,11 @@ from typing import Final, Protocol
 
 from impi.errors import LabError
 from impi.testbed.backends.lifecycle import ownership
-from impi.testbed.backends.lifecycle.kept_labs import is_held
+from impi.testbed.backends.lifecycle.held_labs import is_held
 from impi.testbed.lab.interface import LabSeen, Terms
 from impi.testbed.lab.lab_topology import Topology
 
-__all__ = ["Choice", "Found", "Yard", "clean", "new_labels"]
+__all__ = ["Choice", "Found", "Inventory", "clean", "new_labels"]
 
 _LOOKS: Final = 2
 _LOOKS_AT_YOUNG: Final = 10
@@ -75,7 +75,7 @@ class Found:
         )
 
 
-class Yard(Protocol):
+class Inventory(Protocol):
     """Where a backend's labs are."""
 
     def find(self) -> list[Found]:
@@ -112,7 +112,7 @@ class Choice:
         return self.everything or found.state == "left over"
 
 
-def clean(yard: Yard, choice: Choice) -> list[str]:
+def clean(inventory: Inventory, choice: Choice) -> list[str]:
     """Remove the labs that are meant; what was removed. LabError: one does not go; the others are removed then.
 
     An engine may still be busy with the last wish of a process that was killed, so it looks until nothing is new, and
@@ -122,10 +122,10 @@ def clean(yard: Yard, choice: Choice) -> list[str]:
     stuck: dict[str, list[LabError]] = {}
     deadline, quiet, enough = time.monotonic() + _MOST_S, 0, _LOOKS
     while quiet < enough and time.monotonic() < deadline:
-        meant = [f for f in yard.find() if len(stuck.get(f.lab, ())) < _TRIES and choice.picks(f)]
+        meant = [f for f in inventory.find() if len(stuck.get(f.lab, ())) < _TRIES and choice.picks(f)]
         for found in meant:
             try:
-                removed += [what for what in yard.remove(found) if what not in removed]
+                removed += [what for what in inventory.remove(found) if what not in removed]
                 stuck.pop(found.lab, None)
             except LabError as error:
                 # Something may have been added to it just now. One that does not go at all must not keep the others.

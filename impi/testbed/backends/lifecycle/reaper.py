@@ -1,8 +1,8 @@
-"""The keeper: a small process beside every one that opens labs, which outlives it and leaves nothing of them.
+"""The reaper: a small process beside every one that opens labs, which outlives it and leaves nothing of them.
 
-When the process that opened labs ends without having closed them, be it by SIGKILL, its keeper removes them at once.
+When the process that opened labs ends without having closed them, be it by SIGKILL, its reaper removes them at once.
 Labs that are to stay for their user (``impilab up``, ``--keep``) it holds until their time is over, or until somebody
-asks for their end by connecting to the socket of their name (:mod:`.kept_labs`).
+asks for their end by connecting to the socket of their name (:mod:`.held_labs`).
 
 It is a session of its own. Its standard input is a socket on which its owner writes JSON lines: ``{"do": "hold", "lab":
 ..., "until": seconds since the epoch}``, with descriptors to be kept open with it, answered by one octet; ``{"do":
@@ -26,15 +26,15 @@ from typing import Final
 from impi.errors import LabError
 from impi.testbed.backends.lifecycle import ownership
 
-__all__ = ["Keeper", "keeper_of"]
+__all__ = ["Reaper", "reaper_of"]
 
 _END_S: Final = 10.0
 _ANSWER_S: Final = 30.0
 _PROCESS: Final = "impi.testbed.backends.reaper_process"  # by name: it stands above all backends, and this below them
 
 
-class Keeper:
-    """Our own keeper; LabError where it cannot be started or does not answer."""
+class Reaper:
+    """Our own reaper; LabError where it cannot be started or does not answer."""
 
     def __init__(self, backend: str) -> None:
         self._mine, its = socket.socketpair()
@@ -55,7 +55,7 @@ class Keeper:
             )
         except OSError as error:
             self._mine.close()
-            raise LabError(f"the lab's keeper cannot be started with {sys.executable}: {error}") from error
+            raise LabError(f"the lab's reaper cannot be started with {sys.executable}: {error}") from error
         finally:
             its.close()
 
@@ -73,7 +73,7 @@ class Keeper:
                     raise OSError("it refused")
                 self._holds = True
         except OSError as error:
-            raise LabError(f"lab {lab} cannot be kept: its keeper does not answer: {error}") from error
+            raise LabError(f"lab {lab} cannot be kept: its reaper does not answer: {error}") from error
 
     def finish(self) -> None:
         """All labs that it does not hold are closed: it may go."""
@@ -91,21 +91,21 @@ class Keeper:
             self.process.wait()
 
 
-_keepers: dict[tuple[str, str], Keeper] = {}
+_reapers: dict[tuple[str, str], Reaper] = {}
 _starting: Final = threading.Lock()
 
 
-def keeper_of(backend: str) -> Keeper:
-    """This process's keeper for labs of that backend, started when it is first asked for."""
+def reaper_of(backend: str) -> Reaper:
+    """This process's reaper for labs of that backend, started when it is first asked for."""
     with _starting:
         key = (backend, tempfile.gettempdir())
-        found = _keepers.get(key)
+        found = _reapers.get(key)
         if found is None or found.process.poll() is not None:
-            found = _keepers[key] = Keeper(backend)
+            found = _reapers[key] = Reaper(backend)
         return found
 
 
 @atexit.register  # when this module is loaded, so that it comes after whatever closes labs at the end
 def _finish() -> None:
-    for keeper in _keepers.values():
-        keeper.finish()
+    for reaper in _reapers.values():
+        reaper.finish()

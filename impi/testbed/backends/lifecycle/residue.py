@@ -9,12 +9,12 @@ from typing import Final
 from impi.errors import LabError
 from impi.testbed.backends.lifecycle import residue_program
 
-__all__ = ["SWEEP_S", "findings", "sweep_argv"]
+__all__ = ["RESIDUE_S", "findings", "residue_argv"]
 
-SWEEP_S: Final = 20.0
+RESIDUE_S: Final = 20.0
 
 
-def sweep_argv(python: str, spec: dict[str, object]) -> list[str]:
+def residue_argv(python: str, spec: dict[str, object]) -> list[str]:
     """The argument vector that prints one JSON list; ``spec`` is explained in :mod:`.residue_program`."""
     return [python, "-I", "-S", "-c", Path(residue_program.__file__).read_text("utf-8"), json.dumps(spec)]
 

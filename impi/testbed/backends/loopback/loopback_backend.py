@@ -20,11 +20,11 @@ from typing import Final
 from impi.errors import LabError, UsageError
 from impi.remote.channels import this_machine
 from impi.testbed.backends.lifecycle.cleanup import Choice, clean, new_labels
-from impi.testbed.backends.lifecycle.kept_labs import is_held, let_go
-from impi.testbed.backends.lifecycle.reaper import keeper_of
-from impi.testbed.backends.lifecycle.residue import SWEEP_S, findings, sweep_argv
-from impi.testbed.backends.loopback.loopback_inventory import LocalYard, new_folder, write_labels
-from impi.testbed.backends.loopback.loopback_node import MARK, LocalNode
+from impi.testbed.backends.lifecycle.held_labs import is_held, let_go
+from impi.testbed.backends.lifecycle.reaper import reaper_of
+from impi.testbed.backends.lifecycle.residue import RESIDUE_S, findings, residue_argv
+from impi.testbed.backends.loopback.loopback_inventory import LoopbackInventory, new_folder, write_labels
+from impi.testbed.backends.loopback.loopback_node import MARK, LoopbackNode
 from impi.testbed.backends.nodes import lab_fault
 from impi.testbed.backends.stack_output import read_stacks
 from impi.testbed.lab.builds import prefix_build
@@ -42,7 +42,7 @@ from impi.testbed.lab.interface import (
 )
 from impi.testbed.lab.lab_topology import Topology, parse_topology
 
-__all__ = ["LocalBackend"]
+__all__ = ["LoopbackBackend"]
 
 _CHECKOUT: Final = Path(__file__).resolve().parents[4]
 _OCTETS: Final = range(77, 120)  # the second one of 127.x; a lab each
@@ -56,7 +56,7 @@ _LONG_CALM_S: Final = 10.0
 _TURN_S: Final = 0.05
 
 
-class LocalLab:
+class LoopbackLab:
     """A :class:`impi.testbed.lab.interface.Lab` on loopback."""
 
     captures = False
@@ -65,7 +65,7 @@ class LocalLab:
         self, vendors: Sequence[str], topology: Topology, run: str, terms: Terms, builds: Mapping[str, Build]
     ) -> None:
         # First of all: should this process be killed, somebody has to remove what it made.
-        keeper_of("local")
+        reaper_of("local")
         lock, octet = _take_octet()
         folder = new_folder()
         labels = new_labels(folder.name, run, vendors, topology, terms)
@@ -80,13 +80,13 @@ class LocalLab:
             raise
 
     @classmethod
-    def attach(cls, access: Access) -> LocalLab:
+    def attach(cls, access: Access) -> LoopbackLab:
         """A lab that is kept; LabError: it is gone."""
         folder = Path(access.nodes["server"].home).parent
         if not folder.is_dir() or not is_held(access.lab):
             raise LabError(f"lab {access.lab} is not there any more")
         lab = cls.__new__(cls)
-        lab._lock = None  # its keeper has it
+        lab._lock = None  # its reaper has it
         lab.builds = access.builds
         octet = int(access.nodes["server"].address.split(".")[1])
         lab._set_up(folder, octet, access.run, access.vendors, parse_topology(access.topology), access.expires)
@@ -163,7 +163,7 @@ class LocalLab:
             "prefix": self._prefix,
             "known": self._known,
         }
-        done = self._server.run(sweep_argv(sys.executable, spec), timeout_s=SWEEP_S)
+        done = self._server.run(residue_argv(sys.executable, spec), timeout_s=RESIDUE_S)
         return findings("this machine", done.code, done.stdout)
 
     def access(self) -> Access:
@@ -190,7 +190,7 @@ class LocalLab:
         """From now on it outlives this process."""
         if not is_held(self.name):
             descriptors = [self._lock.fileno()] if self._lock is not None else []
-            keeper_of("local").hold(self.name, self._expires, descriptors)
+            reaper_of("local").hold(self.name, self._expires, descriptors)
         self._held = True
 
     def close(self) -> None:
@@ -208,26 +208,26 @@ class LocalLab:
         if self._lock is not None:
             self._lock.close()
 
-    def _all(self) -> list[LocalNode]:
+    def _all(self) -> list[LoopbackNode]:
         return [self._server, *self._clients]
 
-    def _node(self, name: str, address: str) -> LocalNode:
+    def _node(self, name: str, address: str) -> LoopbackNode:
         home = self._folder / name
         home.mkdir(exist_ok=True)
-        return LocalNode(name, address, home, self._environment(home), self._commands)
+        return LoopbackNode(name, address, home, self._environment(home), self._commands)
 
     def _environment(self, home: Path) -> dict[str, str]:
         path = f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin"
         return {"HOME": str(home), "PATH": path, "LANG": "C.UTF-8", "TMPDIR": str(home), MARK: self._folder.name}
 
 
-class LocalBackend:
+class LoopbackBackend:
     """A :class:`impi.testbed.lab.interface.Backend` for a machine without a container engine."""
 
     name = "local"
 
     def __init__(self) -> None:
-        self._open: weakref.WeakSet[LocalLab] = weakref.WeakSet()
+        self._open: weakref.WeakSet[LoopbackLab] = weakref.WeakSet()
         self._swept = False
         self.builds: Mapping[str, Build] = {}
         atexit.register(self._close_all)
@@ -263,7 +263,7 @@ class LocalBackend:
                     fatal=False,
                 )
             )
-        dead = [found.lab for found in LocalYard().find() if found.state == "left over"]
+        dead = [found.lab for found in LoopbackInventory().find() if found.state == "left over"]
         cure = "impilab clean" if dead else ""
         detail = ", ".join(dead) or "none"
         return [*found, Finding(subject="leftovers", ok=not dead, detail=detail, cure=cure, fatal=False)]
@@ -301,13 +301,15 @@ class LocalBackend:
             raise UsageError(f"topology {topology}: {reason}")
         self.prepare(vendors)
         self._sweep_once()
-        lab = LocalLab(vendors, topology, run, terms or Terms(), {v: b for v, b in self.builds.items() if v in vendors})
+        lab = LoopbackLab(
+            vendors, topology, run, terms or Terms(), {v: b for v, b in self.builds.items() if v in vendors}
+        )
         self._open.add(lab)
         return lab
 
     def attach(self, access: Access) -> Lab:
         """A lab that is kept, as if it had been opened here."""
-        lab = LocalLab.attach(access)
+        lab = LoopbackLab.attach(access)
         self._open.add(lab)
         return lab
 
@@ -317,7 +319,7 @@ class LocalBackend:
 
     def labs(self) -> list[LabSeen]:
         """All labs of this user's on loopback."""
-        return [found.seen() for found in LocalYard().find()]
+        return [found.seen() for found in LoopbackInventory().find()]
 
     def clean(
         self,
@@ -329,22 +331,22 @@ class LocalBackend:
     ) -> list[str]:
         """Remove folders of labs whose owner is dead; ``everything``: of all labs."""
         choice = Choice(older_than_s=older_than_s, labels=labels or {}, owner=owner, everything=everything)
-        return clean(LocalYard(), choice)
+        return clean(LoopbackInventory(), choice)
 
     def remove(self, lab: str) -> list[str]:
         """Remove that lab; whoever keeps it keeps it no longer."""
         removed = let_go(lab) or []
-        yard = LocalYard()
-        return removed + [what for found in yard.find() if found.lab == lab for what in yard.remove(found)]
+        inventory = LoopbackInventory()
+        return removed + [what for found in inventory.find() if found.lab == lab for what in inventory.remove(found)]
 
     def _sweep_once(self) -> None:
         """Remove folders whose lab's time is over."""
         if not self._swept:
             self._swept = True
-            yard = LocalYard()
-            for found in yard.find():
+            inventory = LoopbackInventory()
+            for found in inventory.find():
                 if found.state == "left over" and found.seen().left_s < 0:
-                    yard.remove(found)
+                    inventory.remove(found)
 
     def _close_all(self) -> None:
         for lab in list(self._open):

@@ -15,7 +15,7 @@ from typing import Final
 from impi.testbed.backends.lifecycle import ownership
 from impi.testbed.backends.lifecycle.cleanup import Found
 
-__all__ = ["LocalYard", "new_folder", "write_labels"]
+__all__ = ["LoopbackInventory", "new_folder", "write_labels"]
 
 _LABELS: Final = ".lab.json"
 _NAME: Final = re.compile(r"impilab-([0-9]+)-[a-z0-9_]{8}")
@@ -34,8 +34,8 @@ def write_labels(folder: Path, labels: Mapping[str, str]) -> None:
     part.rename(folder / _LABELS)
 
 
-class LocalYard:
-    """A :class:`~impi.testbed.backends.lifecycle.cleanup.Yard`. ``parent``: the folder for temporary files."""
+class LoopbackInventory:
+    """A :class:`~impi.testbed.backends.lifecycle.cleanup.Inventory`. ``parent``: the folder for temporary files."""
 
     def __init__(self, parent: str | None = None) -> None:
         self._parent = Path(parent or tempfile.gettempdir())

@@ -10,15 +10,15 @@ from typing import Final
 from impi.errors import LabError
 from impi.remote.commands import Commands
 from impi.testbed.backends.nodes import Command, lab_fault
-from impi.testbed.lab.interface import Completed, Remote
+from impi.testbed.lab.interface import Completed, RunningCommand
 
-__all__ = ["MARK", "LocalNode"]
+__all__ = ["MARK", "LoopbackNode"]
 
 MARK: Final = "IMPILAB_LAB"
 """The variable that names the lab a process belongs to."""
 
 
-class LocalNode:
+class LoopbackNode:
     """A :class:`~impi.testbed.lab.interface.Node`: a loopback address and a folder; paths are relative to it."""
 
     def __init__(self, name: str, address: str, home: Path, env: Mapping[str, str], commands: Commands) -> None:
@@ -29,7 +29,7 @@ class LocalNode:
         self._env = dict(env)
         self._made: set[Path] = set()
 
-    def start(self, argv: Sequence[str], *, env: Mapping[str, str] | None = None) -> Remote:
+    def start(self, argv: Sequence[str], *, env: Mapping[str, str] | None = None) -> RunningCommand:
         """Start it under a supervisor, with nothing of this process's own environment."""
         with lab_fault(self.name):
             mine = {**self._env, **(env or {}), MARK: self._env[MARK]}

@@ -22,7 +22,7 @@ from impi.testbed.backends.docker.container_lab import DockerLab, Plan
 from impi.testbed.backends.docker.docker_backend import DockerBackend
 from impi.testbed.backends.docker.docker_inventory import LABEL
 from impi.testbed.backends.docker.images.node_images import Images
-from impi.testbed.lab.interface import Lab, Node, Remote
+from impi.testbed.lab.interface import Lab, Node, RunningCommand
 from impi.testbed.lab.lab_topology import parse_topology
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
@@ -51,7 +51,7 @@ def nodes(lab: Lab) -> list[Node]:
     return [lab.server, *(node for nodes in lab.clients for node in nodes)]
 
 
-def first_line(command: Remote) -> str:
+def first_line(command: RunningCommand) -> str:
     deadline = time.monotonic() + DEADLINE_S
     while b"\n" not in command.stdout() and time.monotonic() < deadline:
         time.sleep(0.005)
@@ -290,9 +290,9 @@ DYING = """
 import sys, time
 from impi.testbed.backends.docker.docker_backend import DockerBackend
 from impi.testbed.lab.lab_topology import parse_topology
-from impi.testbed.backends.lifecycle.reaper import keeper_of
+from impi.testbed.backends.lifecycle.reaper import reaper_of
 lab = DockerBackend().open(["pure", "pure"], parse_topology("1x1+1x1"), run="dying")
-keeper_of("docker").process.kill()  # which would be faster than what is tried here
+reaper_of("docker").process.kill()  # which would be faster than what is tried here
 print(lab.name, flush=True)
 time.sleep(600)
 """

@@ -1,8 +1,8 @@
 """Opens a lab, uses and closes it, and is killed on the way.
 
-``dying.py BACKEND RUN FOLDER MOMENT DELAY_MS KEEPER TTL_S``. MOMENT: for docker, the number of a request that changes
+``dying.py BACKEND RUN FOLDER MOMENT DELAY_MS REAPER TTL_S``. MOMENT: for docker, the number of a request that changes
 something; for local, a name of ``POINTS``; or ``open``: once the lab is open. DELAY_MS: negative: before that moment,
-else so long after it has begun. KEEPER: ``dies`` with it, or ``lives``.
+else so long after it has begun. REAPER: ``dies`` with it, or ``lives``.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from typing import Any
 POINTS = ("new_folder", "write_labels", "this_machine", "_node", "_software", "start", "close", "rmtree")
 
 
-def die(backend: str, keeper: str) -> None:
-    from impi.testbed.backends.lifecycle.reaper import keeper_of
+def die(backend: str, reaper: str) -> None:
+    from impi.testbed.backends.lifecycle.reaper import reaper_of
 
-    if keeper == "dies":
-        keeper_of(backend).process.kill()
+    if reaper == "dies":
+        reaper_of(backend).process.kill()
     os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -62,14 +62,19 @@ def arm_local(point: str, delay_ms: float, end: Callable[[], None]) -> None:
 
     loopback_backend: Any = module
 
-    for place in (loopback_backend, loopback_backend.LocalNode, loopback_backend.LocalLab, loopback_backend.shutil):
+    for place in (
+        loopback_backend,
+        loopback_backend.LoopbackNode,
+        loopback_backend.LoopbackLab,
+        loopback_backend.shutil,
+    ):
         if hasattr(place, point):
             setattr(place, point, around(getattr(place, point), delay_ms, end))
             return
     raise SystemExit(f"no point {point}")
 
 
-def main(backend: str, run: str, folder: str, moment: str, delay_ms: str, keeper: str, ttl_s: str) -> None:
+def main(backend: str, run: str, folder: str, moment: str, delay_ms: str, reaper: str, ttl_s: str) -> None:
     tempfile.tempdir = folder
     from impi.testbed.backends import choose_backend
     from impi.testbed.lab.interface import Terms
@@ -79,7 +84,7 @@ def main(backend: str, run: str, folder: str, moment: str, delay_ms: str, keeper
     found.prepare(["pure"])
 
     def end() -> None:
-        die(backend, keeper)
+        die(backend, reaper)
 
     if moment.isdigit():
         arm_docker(int(moment), float(delay_ms), end)

@@ -1,4 +1,4 @@
-"""Whoever opened a lab is killed: nothing of it stays, by its keeper, by ``clean``, by its time to live."""
+"""Whoever opened a lab is killed: nothing of it stays, by its reaper, by ``clean``, by its time to live."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from impi.errors import LabError
 from impi.testbed.backends import engine_installed
 from impi.testbed.backends.docker.docker_backend import DockerBackend
 from impi.testbed.backends.lifecycle.cleanup import Choice, Found, clean
-from impi.testbed.backends.lifecycle.kept_labs import is_held, let_go
+from impi.testbed.backends.lifecycle.held_labs import is_held, let_go
 from impi.testbed.backends.lifecycle.ownership import myself
-from impi.testbed.backends.lifecycle.reaper import Keeper
-from impi.testbed.backends.loopback.loopback_backend import LocalBackend
+from impi.testbed.backends.lifecycle.reaper import Reaper
+from impi.testbed.backends.loopback.loopback_backend import LoopbackBackend
 from impi.testbed.lab.interface import Backend, Terms
 from impi.testbed.lab.lab_topology import parse_topology
 
@@ -54,11 +54,11 @@ def temp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def die(backend: str, folder: Path, moment: object, delay_ms: float, keeper: str, ttl_s: float = 600) -> str:
+def die(backend: str, folder: Path, moment: object, delay_ms: float, reaper: str, ttl_s: float = 600) -> str:
     """The name of the run that was killed."""
     run = f"dying-{secrets.token_hex(4)}"
     script = Path(__file__).with_name("dying.py")
-    argv = [sys.executable, str(script), backend, run, str(folder), str(moment), str(delay_ms), keeper, str(ttl_s)]
+    argv = [sys.executable, str(script), backend, run, str(folder), str(moment), str(delay_ms), reaper, str(ttl_s)]
     process = subprocess.run(argv, capture_output=True, text=True, timeout=DEADLINE_S, check=False)
     assert process.returncode == -signal.SIGKILL, process.stderr
     return run
@@ -91,14 +91,14 @@ def wait_until(what: Callable[[], bool]) -> bool:
     return True
 
 
-# -- clean, where the keeper has died too
+# -- clean, where the reaper has died too
 
 
 @pytest.mark.parametrize("delay_ms", [-1, 0])
 @pytest.mark.parametrize("point", POINTS)
 def test_clean_leaves_nothing_on_loopback(temp, point, delay_ms):
     run = die("local", temp, point, delay_ms, "dies")
-    backend = LocalBackend()
+    backend = LoopbackBackend()
     backend.clean()
     assert left(backend, run) == []
     assert wait_until(lambda: processes(temp) == [])
@@ -113,22 +113,22 @@ def test_clean_leaves_nothing_on_an_engine(docker, tmp_path, request_number, del
     assert left(docker, run) == []
 
 
-# -- the keeper
+# -- the reaper
 
 
 @pytest.mark.parametrize("point", ["new_folder", "start", "close"])
-def test_the_keeper_leaves_nothing_on_loopback(temp, point):
+def test_the_reaper_leaves_nothing_on_loopback(temp, point):
     die("local", temp, point, 0, "lives")
     assert wait_until(lambda: list(temp.iterdir()) == [] and processes(temp) == [])
 
 
 @pytest.mark.docker
 @pytest.mark.parametrize(("request_number", "delay_ms"), MIDST)
-def test_the_keeper_leaves_nothing_on_an_engine(docker, tmp_path, request_number, delay_ms):
+def test_the_reaper_leaves_nothing_on_an_engine(docker, tmp_path, request_number, delay_ms):
     """Killed while the engine is at work on a request, which it then finishes."""
     run = die("docker", tmp_path, request_number, delay_ms, "lives")
-    keepers = [path.parent for path in Path("/proc").glob("[0-9]*/cmdline") if keeps(path, tmp_path)]
-    assert wait_until(lambda: not any(path.exists() for path in keepers))
+    reapers = [path.parent for path in Path("/proc").glob("[0-9]*/cmdline") if keeps(path, tmp_path)]
+    assert wait_until(lambda: not any(path.exists() for path in reapers))
     assert left(docker, run) == []
 
 
@@ -140,18 +140,18 @@ def keeps(path: Path, folder: Path) -> bool:
     return b"impi.testbed.backends.reaper_process" in words and str(folder).encode() in words
 
 
-def test_a_keeper_ends_with_an_owner_that_ends_well(temp):
-    keeper = Keeper("local")
-    keeper.finish()
-    assert keeper.process.returncode == 0
+def test_a_reaper_ends_with_an_owner_that_ends_well(temp):
+    reaper = Reaper("local")
+    reaper.finish()
+    assert reaper.process.returncode == 0
 
 
 def test_what_is_held_stays_until_it_is_let_go(temp):
-    lab = LocalBackend().open(["pure", "pure"], TWO, run="held")
+    lab = LoopbackBackend().open(["pure", "pure"], TWO, run="held")
     address = lab.server.address
     lab.hold()
     lab.close()
-    backend = LocalBackend()
+    backend = LoopbackBackend()
     assert [(seen.lab, seen.state) for seen in backend.labs()] == [(lab.name, "running")]  # we live
     assert is_held(lab.name)
     other = backend.open(["pure", "pure"], TWO, run="other")
@@ -168,7 +168,7 @@ def test_what_is_held_stays_until_it_is_let_go(temp):
 
 
 def test_what_is_held_goes_when_its_time_is_over(temp):
-    lab = LocalBackend().open(["pure", "pure"], TWO, run="held", terms=Terms(ttl_s=1))
+    lab = LoopbackBackend().open(["pure", "pure"], TWO, run="held", terms=Terms(ttl_s=1))
     lab.hold()
     lab.close()
     assert wait_until(lambda: list(temp.iterdir()) == [])
@@ -203,19 +203,19 @@ def hold(backend: str, folder: Path, left_s: float = 0) -> tuple[str, str]:
 
 def test_clean_spares_what_is_held_and_all_does_not(temp):
     _, lab = hold("local", temp)
-    backend = LocalBackend()
+    backend = LoopbackBackend()
     assert [(seen.lab, seen.state) for seen in backend.labs()] == [(lab, "kept")]
     assert backend.clean() == []
     assert backend.clean(everything=True) == [f"folder {temp}/{lab}"]
     assert let_go(lab) == []
 
 
-def test_a_keeper_that_is_killed_holds_nothing(temp):
+def test_a_reaper_that_is_killed_holds_nothing(temp):
     _, lab = hold("local", temp)
-    (keeper,) = [path.parent for path in Path("/proc").glob("[0-9]*/cmdline") if keeps(path, temp)]
-    os.kill(int(keeper.name), signal.SIGKILL)
+    (reaper,) = [path.parent for path in Path("/proc").glob("[0-9]*/cmdline") if keeps(path, temp)]
+    os.kill(int(reaper.name), signal.SIGKILL)
     assert wait_until(lambda: not is_held(lab))
-    assert LocalBackend().clean() == [f"folder {temp}/{lab}"]
+    assert LoopbackBackend().clean() == [f"folder {temp}/{lab}"]
 
 
 @pytest.mark.docker
@@ -251,7 +251,7 @@ def test_containers_end_by_themselves_and_the_next_run_removes_the_rest(docker, 
 # -- what does not go
 
 
-class StuckYard:
+class StuckInventory:
     """An engine with a lab that it cannot remove."""
 
     def __init__(self) -> None:
@@ -268,10 +268,10 @@ class StuckYard:
 
 
 def test_one_that_does_not_go_is_told_and_keeps_no_other():
-    yard = StuckYard()
+    inventory = StuckInventory()
     with pytest.raises(LabError, match="network stuck"):
-        clean(yard, Choice())
-    assert yard.labs == ["stuck"]
+        clean(inventory, Choice())
+    assert inventory.labs == ["stuck"]
 
 
 @pytest.mark.parametrize(

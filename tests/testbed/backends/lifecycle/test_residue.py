@@ -16,7 +16,7 @@ import pytest
 
 from impi.errors import LabError
 from impi.testbed.backends.lifecycle import residue_program
-from impi.testbed.backends.lifecycle.residue import findings, sweep_argv
+from impi.testbed.backends.lifecycle.residue import findings, residue_argv
 from impi.testbed.backends.lifecycle.residue_program import Spec
 
 OURS = "/dev/shm/impilab-test-"
@@ -96,7 +96,7 @@ def test_a_segment_counts_unless_somebody_else_uses_it(spec: Spec) -> None:
 
 
 def test_it_runs_as_a_text_on_a_node(spec: Spec, marked: subprocess.Popen[bytes]) -> None:
-    argv = sweep_argv(sys.executable, dict(spec))
+    argv = residue_argv(sys.executable, dict(spec))
     done = subprocess.run(argv, stdout=subprocess.PIPE, check=True, timeout=30, env={})
     assert any(f"process {marked.pid} " in line for line in json.loads(done.stdout))
     (found,) = findings("c0n0", done.returncode, done.stdout)

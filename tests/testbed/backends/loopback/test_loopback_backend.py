@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from impi.errors import LabError, UsageError
-from impi.testbed.backends.loopback.loopback_backend import LocalBackend
-from impi.testbed.lab.interface import Lab, Remote
+from impi.testbed.backends.loopback.loopback_backend import LoopbackBackend
+from impi.testbed.lab.interface import Lab, RunningCommand
 from impi.testbed.lab.lab_topology import parse_topology
 
 DEADLINE_S = 30.0
@@ -30,12 +30,12 @@ def temp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def lab(temp: Path) -> Iterator[Lab]:
-    lab = LocalBackend().open(["pure", "pure"], PURE2, run="test")
+    lab = LoopbackBackend().open(["pure", "pure"], PURE2, run="test")
     yield lab
     lab.close()
 
 
-def first_line(command: Remote) -> str:
+def first_line(command: RunningCommand) -> str:
     deadline = time.monotonic() + DEADLINE_S
     while b"\n" not in command.stdout() and time.monotonic() < deadline:
         time.sleep(0.005)
@@ -57,7 +57,7 @@ def test_nodes_have_names_and_addresses_of_their_own(lab: Lab) -> None:
 
 
 def test_labs_at_a_time_do_not_share_addresses(temp: Path, lab: Lab) -> None:
-    other = LocalBackend().open(["pure", "pure"], PURE2, run="test")
+    other = LoopbackBackend().open(["pure", "pure"], PURE2, run="test")
     try:
         assert other.server.address != lab.server.address
     finally:
@@ -82,7 +82,7 @@ def test_prefixes_of_vendors(temp: Path, monkeypatch: pytest.MonkeyPatch, tmp_pa
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/mpiexec").touch()
     monkeypatch.setenv("IMPI_PREFIX_MPICH", str(tmp_path))
-    lab = LocalBackend().open(["pure", "mpich"], PURE2, run="test")
+    lab = LoopbackBackend().open(["pure", "mpich"], PURE2, run="test")
     try:
         assert "IMPI_PREFIX_MPICH" not in lab.environment(0)
         assert lab.environment(1)["IMPI_PREFIX_MPICH"] == str(tmp_path)
@@ -135,11 +135,11 @@ def test_a_sweep_finds_what_a_cell_left(lab: Lab) -> None:
 def test_a_dead_orchestrator_leaves_no_process_and_clean_removes_its_folder(temp: Path) -> None:
     program = (
         "import sys, tempfile, time; tempfile.tempdir = sys.argv[1]\n"
-        "from impi.testbed.backends.loopback.loopback_backend import LocalBackend\n"
+        "from impi.testbed.backends.loopback.loopback_backend import LoopbackBackend\n"
         "from impi.testbed.lab.lab_topology import parse_topology\n"
-        "from impi.testbed.backends.lifecycle.reaper import keeper_of\n"
-        "lab = LocalBackend().open(['pure', 'pure'], parse_topology('1x1+1x1'), run='dying')\n"
-        "keeper_of('local').process.kill()  # which would be faster than what is tried here\n"
+        "from impi.testbed.backends.lifecycle.reaper import reaper_of\n"
+        "lab = LoopbackBackend().open(['pure', 'pure'], parse_topology('1x1+1x1'), run='dying')\n"
+        "reaper_of('local').process.kill()  # which would be faster than what is tried here\n"
         "command = lab.clients[0][0].start(['sh', '-c', 'echo $$; sleep 600'])\n"
         "while not command.stdout(): time.sleep(0.01)\n"
         "print(command.stdout().decode(), end='', flush=True)\n"
@@ -150,7 +150,7 @@ def test_a_dead_orchestrator_leaves_no_process_and_clean_removes_its_folder(temp
         assert process.stdout is not None
         pid = int(process.stdout.readline())
         (folder,) = temp.iterdir()
-        backend = LocalBackend()
+        backend = LoopbackBackend()
         assert backend.clean() == []
         process.kill()
         process.wait(DEADLINE_S)
@@ -165,12 +165,12 @@ def test_a_dead_orchestrator_leaves_no_process_and_clean_removes_its_folder(temp
 
 
 def test_clean_of_everything_takes_live_labs_too(temp: Path, lab: Lab) -> None:
-    assert LocalBackend().clean() == []
-    assert len(LocalBackend().clean(everything=True)) == 1
+    assert LoopbackBackend().clean() == []
+    assert len(LoopbackBackend().clean(everything=True)) == 1
 
 
 def test_several_nodes_a_client_are_not_supported(temp: Path) -> None:
-    backend = LocalBackend()
+    backend = LoopbackBackend()
     assert backend.supports(PURE2) == ""
     assert "one machine" in backend.supports(parse_topology("1x1+2x1"))
     with pytest.raises(UsageError, match="one machine"):
@@ -179,14 +179,14 @@ def test_several_nodes_a_client_are_not_supported(temp: Path) -> None:
 
 def test_vendors_must_fit(temp: Path) -> None:
     with pytest.raises(UsageError, match="1 vendors do not fit"):
-        LocalBackend().open(["pure"], PURE2, run="test")
+        LoopbackBackend().open(["pure"], PURE2, run="test")
     with pytest.raises(UsageError, match="no vendor 'lam'"):
-        LocalBackend().open(["pure", "lam"], PURE2, run="test")
+        LoopbackBackend().open(["pure", "lam"], PURE2, run="test")
     assert list(temp.iterdir()) == []
 
 
 def test_doctor_reads_only(temp: Path) -> None:
-    findings = LocalBackend().doctor()
+    findings = LoopbackBackend().doctor()
     assert {f.subject for f in findings} == {"system", "mpich", "openmpi", "leftovers"}
     assert all(f.cure for f in findings if not f.ok)
     assert list(temp.iterdir()) == []

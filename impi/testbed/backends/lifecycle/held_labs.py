@@ -24,7 +24,7 @@ def holding_name(lab: str) -> str:
 
 
 def is_held(lab: str) -> bool:
-    """Whether a keeper holds it."""
+    """Whether a reaper holds it."""
     try:
         lines = _TABLE.read_text("utf-8", "replace").splitlines()
     except OSError:
@@ -35,7 +35,7 @@ def is_held(lab: str) -> bool:
 
 
 def let_go(lab: str) -> list[str] | None:
-    """Have its keeper remove it now; what was removed, or None where no keeper did."""
+    """Have its reaper remove it now; what was removed, or None where no reaper did."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking, contextlib.suppress(OSError, ValueError):
         asking.settimeout(_ANSWER_S)
         asking.connect(f"\0{holding_name(lab)}")
