@@ -45,12 +45,12 @@ def record(
     return _make(cls, kw_only, frozen, eq) if cls is not None else lambda c: _make(c, kw_only, frozen, eq)
 
 
-def replaced(item: T, **changes: Any) -> T:
+def replaced(item: T, **changes: object) -> T:
     """Another record, with some values changed."""
     return type(item)(**{name: getattr(item, name) for name in names_of(item)} | changes)
 
 
-def values_of(item: Any) -> Any:
+def values_of(item: object) -> Any:
     """A record as a dictionary, and so on for what it holds; anything else as it is."""
     if isinstance(item, (list, tuple)):
         return type(item)(map(values_of, item))
@@ -108,34 +108,34 @@ def _init(cls: type, names: tuple[str, ...], defaults: dict[str, Any], *, kw_onl
     return init
 
 
-def _repr(self: Any) -> str:
+def _repr(self: object) -> str:
     fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in names_of(self))
     return f"{type(self).__qualname__}({fields})"
 
 
-def _values(item: Any) -> tuple[Any, ...]:
+def _values(item: object) -> tuple[Any, ...]:
     return tuple(getattr(item, name) for name in names_of(item))
 
 
-def _eq(self: Any, other: object) -> Any:
+def _eq(self: object, other: object) -> Any:
     if type(other) is not type(self):
         return NotImplemented
     return _values(self) == _values(other)
 
 
-def _hash(self: Any) -> int:
+def _hash(self: object) -> int:
     return hash(_values(self))
 
 
-def _no_setting(self: Any, name: str, value: object) -> None:
+def _no_setting(self: object, name: str, value: object) -> None:
     raise AttributeError(f"{name} of a {type(self).__name__} cannot be set")
 
 
-def _no_deleting(self: Any, name: str) -> None:
+def _no_deleting(self: object, name: str) -> None:
     raise AttributeError(f"{name} of a {type(self).__name__} cannot be deleted")
 
 
-def _reduce(self: Any) -> tuple[Any, ...]:
+def _reduce(self: object) -> tuple[Any, ...]:
     return _restored, (type(self), _values(self))
 
 

@@ -107,12 +107,12 @@ class _Setting:
         self._driver.charge(nbytes(one))
         return other
 
-    def parts(self, whole: Any) -> Same:
+    def parts(self, whole: object) -> Same:
         assert nbytes(whole) == self.size * self.n
         return Same(Extent(self.size), self.n)
 
 
-def _part(value: Any, start: int, end: int) -> Extent:
+def _part(value: object, start: int, end: int) -> Extent:
     assert 0 <= start <= end <= nbytes(value)
     return Extent(end - start)
 
@@ -121,60 +121,60 @@ def _join(parts: Any) -> Extent:
     return Extent(sum(map(nbytes, parts)))
 
 
-_Make = Callable[[_Setting, int], Algorithm[Any]]
+_Make = Callable[[_Setting, int], Algorithm[object]]
 
 
-def _barrier(s: _Setting, rank: int) -> Algorithm[Any]:
+def _barrier(s: _Setting, rank: int) -> Algorithm[object]:
     return s.of(rank).barrier()
 
 
-def _bcast(s: _Setting, rank: int) -> Algorithm[Any]:
+def _bcast(s: _Setting, rank: int) -> Algorithm[object]:
     return s.of(rank).bcast(s.case.root, s.whole if rank == s.case.root else None, s.size)
 
 
-def _reduce(s: _Setting, rank: int) -> Algorithm[Any]:
+def _reduce(s: _Setting, rank: int) -> Algorithm[object]:
     return s.of(rank).reduce(s.case.root, Extent(s.size), s.reduction)
 
 
-def _reduce_ordered(s: _Setting, rank: int) -> Algorithm[Any]:
+def _reduce_ordered(s: _Setting, rank: int) -> Algorithm[object]:
     return s.of(rank).reduce(s.case.root, Extent(s.size), s.in_order)
 
 
-def _allreduce(s: _Setting, rank: int) -> Algorithm[Any]:
+def _allreduce(s: _Setting, rank: int) -> Algorithm[object]:
     return s.of(rank).allreduce(Extent(s.size), s.reduction)
 
 
-def _reduce_scatter(s: _Setting, rank: int) -> Algorithm[Any]:
+def _reduce_scatter(s: _Setting, rank: int) -> Algorithm[object]:
     return s.of(rank).reduce_scatter(Extent(s.size * s.n), s.reduction, s.parts)
 
 
-def _scan(s: _Setting, rank: int) -> Algorithm[Any]:
+def _scan(s: _Setting, rank: int) -> Algorithm[object]:
     return s.of(rank).scan(Extent(s.size), s.reduction)
 
 
-def _exscan(s: _Setting, rank: int) -> Algorithm[Any]:
+def _exscan(s: _Setting, rank: int) -> Algorithm[object]:
     return s.of(rank).exscan(Extent(s.size), s.reduction)
 
 
-def _gather(s: _Setting, rank: int) -> Algorithm[Any]:
+def _gather(s: _Setting, rank: int) -> Algorithm[object]:
     return s.of(rank).gather(s.case.root, s.packing.join([None], [rank]), s.packing, s.size)
 
 
-def _gatherv(s: _Setting, rank: int) -> Algorithm[Any]:
+def _gatherv(s: _Setting, rank: int) -> Algorithm[object]:
     piece: Any = Extent(s.size)
     return s.of(rank).gatherv(s.case.root, piece)
 
 
-def _scatter(s: _Setting, rank: int) -> Algorithm[Any]:
+def _scatter(s: _Setting, rank: int) -> Algorithm[object]:
     pieces = Same(Extent(s.size), s.n) if rank == s.case.root else None
     return s.of(rank).scatter(s.case.root, pieces, s.packing)
 
 
-def _allgather(s: _Setting, rank: int) -> Algorithm[Any]:
+def _allgather(s: _Setting, rank: int) -> Algorithm[object]:
     return s.of(rank).allgather(s.packing.join([None], [rank]), s.packing, s.size)
 
 
-def _alltoall(s: _Setting, rank: int) -> Algorithm[Any]:
+def _alltoall(s: _Setting, rank: int) -> Algorithm[object]:
     return s.of(rank).alltoall(Same(Extent(s.size), s.n), s.packing)
 
 

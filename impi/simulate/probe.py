@@ -44,12 +44,12 @@ def _watched(stamps: dict[str, float]) -> None:
     module: Any = bootstrap
     ask, dance = module._ask, module.connect_hosts
 
-    def asking(*args: Any) -> bytes:
+    def asking(*args: object) -> bytes:
         answer: bytes = ask(*args)
         stamps.update(answered=time.monotonic(), submitted=json.loads(answer).get("submitted", 0.0))
         return answer
 
-    def dancing(*args: Any) -> Any:
+    def dancing(*args: object) -> Any:
         sockets = dance(*args)
         stamps["danced"] = time.monotonic()
         return sockets

@@ -30,7 +30,7 @@ class Same(Sequence[Any]):
 
     __slots__ = ("_length", "_value")
 
-    def __init__(self, value: Any, length: int) -> None:
+    def __init__(self, value: object, length: int) -> None:
         self._value = value
         self._length = length
 

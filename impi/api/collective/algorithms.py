@@ -7,7 +7,7 @@ gave it; all return what :mod:`impi.collectives` says.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from impi import collectives
 from impi.collectives import SHAPES, Algorithm, Fixed, Layout, Octets, Packing, Reduction, inter, is_short
@@ -26,6 +26,9 @@ from impi.semantics.constants import INT_MAX, PROC_NULL, ROOT
 from impi.semantics.errors import error
 
 __all__ = ["LARGEST", "Algorithms", "Between", "Role", "Within"]
+
+V = TypeVar("V")
+"""Values of an operation: octets, arrays, or objects."""
 
 
 @record
@@ -153,7 +156,7 @@ class Within:
         """IMPI 4.23; also Alltoallw, which IMPI does not have and which is the same on octets."""
         return collectives.alltoallv(self.layout, self.rank, pieces)
 
-    def reduce(self, root: int, value: Any, reduction: Reduction[Any]) -> Algorithm[Any]:
+    def reduce(self, root: int, value: V, reduction: Reduction[V]) -> Algorithm[V | None]:
         """IMPI 4.16."""
         if self._reproducible(reduction):
             return collectives.reproducible_reduce(self.layout, self.rank, root, value, reduction)
@@ -166,7 +169,7 @@ class Within:
             self.layout, self.rank, root, value, reduction, maxlinear=self._linear_up_to(rule), native=self._native
         )
 
-    def allreduce(self, value: Any, reduction: Reduction[Any]) -> Algorithm[Any]:
+    def allreduce(self, value: V, reduction: Reduction[V]) -> Algorithm[V]:
         """IMPI 4.21."""
         if self._reproducible(reduction):
             return self._reproducible_allreduce(value, reduction)
@@ -181,11 +184,11 @@ class Within:
 
     def reduce_scatter(
         self,
-        value: Any,
-        reduction: Reduction[Any],
-        divide: Callable[[Any], Sequence[Any]],
+        value: V,
+        reduction: Reduction[V],
+        divide: Callable[[V], Sequence[V]],
         sizes: Sequence[int] = (),
-    ) -> Algorithm[Any]:
+    ) -> Algorithm[V]:
         """IMPI 4.17. ``sizes``: elements of the parts, if everybody knows them."""
         if self._reproducible(reduction):
             return collectives.reproducible_reduce_scatter(self.layout, self.rank, value, reduction, divide)
@@ -200,11 +203,11 @@ class Within:
             sizes=sizes,
         )
 
-    def scan(self, value: Any, reduction: Reduction[Any]) -> Algorithm[Any]:
+    def scan(self, value: V, reduction: Reduction[V]) -> Algorithm[V]:
         """IMPI 4.18."""
         return collectives.scan(self.layout, self.rank, value, reduction)
 
-    def exscan(self, value: Any, reduction: Reduction[Any]) -> Algorithm[Any]:
+    def exscan(self, value: V, reduction: Reduction[V]) -> Algorithm[V | None]:
         """As scan, without the caller's own."""
         return collectives.exscan(self.layout, self.rank, value, reduction)
 
@@ -231,7 +234,7 @@ class Within:
             return None
         return self._decisions.choose(operation, clients, nbytes)
 
-    def _reduction_rule(self, operation: str, value: Any, reduction: Reduction[Any]) -> Rule | None:
+    def _reduction_rule(self, operation: str, value: V, reduction: Reduction[V]) -> Rule | None:
         # Where the order of values matters, the specification's own algorithm keeps it.
         if reduction.elements is None or not reduction.commutative:
             return None
@@ -243,11 +246,11 @@ class Within:
             return self._maxlinear
         return _ALWAYS_LINEAR if rule.algorithm == "flat" else _NEVER_LINEAR
 
-    def _reproducible(self, reduction: Reduction[Any]) -> bool:
+    def _reproducible(self, reduction: Reduction[V]) -> bool:
         # A maximum is the same in any order, and the creation of communicators stays as it is.
         return REPRODUCIBLE in self._others and reduction is not LARGEST
 
-    def _reproducible_allreduce(self, value: Any, reduction: Reduction[Any]) -> Algorithm[Any]:
+    def _reproducible_allreduce(self, value: V, reduction: Reduction[V]) -> Algorithm[V]:
         whole = yield from collectives.reproducible_reduce(self.layout, self.rank, 0, value, reduction)
         like = value if self._native and reduction.library is not None else None
         bcast = collectives.bcast(self.layout, self.rank, 0, whole, maxlinear=self._maxlinear, like=like)
@@ -311,25 +314,25 @@ class Between:
         """See :func:`impi.collectives.inter.exchange`."""
         return inter.exchange(self.peers, pieces, ALLTOALLV_TAG)
 
-    def reduce(self, root: int, value: Any, reduction: Reduction[Any]) -> Algorithm[Any]:
+    def reduce(self, root: int, value: V, reduction: Reduction[V]) -> Algorithm[V | None]:
         """See :func:`impi.collectives.inter.reduce`."""
         return inter.reduce(self.peers, root, value, reduction)
 
-    def allreduce(self, value: Any, reduction: Reduction[Any]) -> Algorithm[Any]:
+    def allreduce(self, value: V, reduction: Reduction[V]) -> Algorithm[V]:
         """See :func:`impi.collectives.inter.allreduce`."""
         return inter.allreduce(self.peers, value, reduction)
 
     def reduce_scatter(
         self,
-        value: Any,
-        reduction: Reduction[Any],
-        divide: Callable[[Any], Sequence[Any]],
+        value: V,
+        reduction: Reduction[V],
+        divide: Callable[[V], Sequence[V]],
         sizes: Sequence[int] = (),
-    ) -> Algorithm[Any]:
+    ) -> Algorithm[V]:
         """See :func:`impi.collectives.inter.reduce_scatter`."""
         return inter.reduce_scatter(self.rank, self.peers, value, reduction, divide)
 
-    def scan(self, value: Any, reduction: Reduction[Any]) -> Algorithm[Any]:
+    def scan(self, value: V, reduction: Reduction[V]) -> Algorithm[V]:
         """Not between two groups."""
         raise error("ERR_COMM", "a scan needs an intracommunicator")
 

@@ -7,11 +7,14 @@ How a communicator carries them out is its strategy, chosen when the communicato
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from impi.api.collective.on_buffers import BufferOperations
 from impi.api.handles.failing import wrapped
 from impi.api.types.ops import SUM, Op
+
+if TYPE_CHECKING:
+    from impi.api.types.specs import BufferSpec
 
 __all__ = ["BY_MESSAGES", "BlockingCollectives", "BlockingScans", "Strategy"]
 
@@ -44,7 +47,7 @@ def _by_messages(name: str) -> _Call:
     """The operation of :class:`BufferOperations`, started and waited for."""
     start = f"_{name.lower()}"
 
-    def call(comm: Any, *args: Any) -> None:
+    def call(comm: Any, *args: BufferSpec) -> None:
         getattr(comm, start)(*args)().Wait()
 
     call.__name__ = name
@@ -72,59 +75,61 @@ class BlockingCollectives(BufferOperations):
         """Wait for all."""
         (self._state or _Null).strategy.Barrier(self)
 
-    def Bcast(self, buf: Any, root: int = 0) -> None:
+    def Bcast(self, buf: BufferSpec, root: int = 0) -> None:
         """The root's buffer, everywhere."""
         (self._state or _Null).strategy.Bcast(self, buf, root)
 
-    def Gather(self, sendbuf: Any, recvbuf: Any, root: int = 0) -> None:
+    def Gather(self, sendbuf: BufferSpec, recvbuf: BufferSpec, root: int = 0) -> None:
         """Everybody's buffer, one after the other, at the root."""
         (self._state or _Null).strategy.Gather(self, sendbuf, recvbuf, root)
 
-    def Gatherv(self, sendbuf: Any, recvbuf: Any, root: int = 0) -> None:
+    def Gatherv(self, sendbuf: BufferSpec, recvbuf: BufferSpec, root: int = 0) -> None:
         """Everybody's buffer, each of its own length and at its own place, at the root."""
         (self._state or _Null).strategy.Gatherv(self, sendbuf, recvbuf, root)
 
-    def Scatter(self, sendbuf: Any, recvbuf: Any, root: int = 0) -> None:
+    def Scatter(self, sendbuf: BufferSpec, recvbuf: BufferSpec, root: int = 0) -> None:
         """One block of the root's buffer for everybody."""
         (self._state or _Null).strategy.Scatter(self, sendbuf, recvbuf, root)
 
-    def Scatterv(self, sendbuf: Any, recvbuf: Any, root: int = 0) -> None:
+    def Scatterv(self, sendbuf: BufferSpec, recvbuf: BufferSpec, root: int = 0) -> None:
         """One part of the root's buffer for everybody, each of its own length and from its own place."""
         (self._state or _Null).strategy.Scatterv(self, sendbuf, recvbuf, root)
 
-    def Allgather(self, sendbuf: Any, recvbuf: Any) -> None:
+    def Allgather(self, sendbuf: BufferSpec, recvbuf: BufferSpec) -> None:
         """Everybody's buffer, one after the other, everywhere."""
         (self._state or _Null).strategy.Allgather(self, sendbuf, recvbuf)
 
-    def Allgatherv(self, sendbuf: Any, recvbuf: Any) -> None:
+    def Allgatherv(self, sendbuf: BufferSpec, recvbuf: BufferSpec) -> None:
         """Everybody's buffer, each of its own length and at its own place, everywhere."""
         (self._state or _Null).strategy.Allgatherv(self, sendbuf, recvbuf)
 
-    def Alltoall(self, sendbuf: Any, recvbuf: Any) -> None:
+    def Alltoall(self, sendbuf: BufferSpec, recvbuf: BufferSpec) -> None:
         """One block from everybody for everybody."""
         (self._state or _Null).strategy.Alltoall(self, sendbuf, recvbuf)
 
-    def Alltoallv(self, sendbuf: Any, recvbuf: Any) -> None:
+    def Alltoallv(self, sendbuf: BufferSpec, recvbuf: BufferSpec) -> None:
         """One part from everybody for everybody, each of its own length and place."""
         (self._state or _Null).strategy.Alltoallv(self, sendbuf, recvbuf)
 
-    def Alltoallw(self, sendbuf: Any, recvbuf: Any) -> None:
+    def Alltoallw(self, sendbuf: BufferSpec, recvbuf: BufferSpec) -> None:
         """One part from everybody for everybody, each of its own length, place and type."""
         (self._state or _Null).strategy.Alltoallw(self, sendbuf, recvbuf)
 
-    def Reduce(self, sendbuf: Any, recvbuf: Any, op: Op = SUM, root: int = 0) -> None:
+    def Reduce(self, sendbuf: BufferSpec, recvbuf: BufferSpec, op: Op = SUM, root: int = 0) -> None:
         """All buffers combined element by element, at the root."""
         (self._state or _Null).strategy.Reduce(self, sendbuf, recvbuf, op, root)
 
-    def Allreduce(self, sendbuf: Any, recvbuf: Any, op: Op = SUM) -> None:
+    def Allreduce(self, sendbuf: BufferSpec, recvbuf: BufferSpec, op: Op = SUM) -> None:
         """All buffers combined element by element, everywhere."""
         (self._state or _Null).strategy.Allreduce(self, sendbuf, recvbuf, op)
 
-    def Reduce_scatter_block(self, sendbuf: Any, recvbuf: Any, op: Op = SUM) -> None:
+    def Reduce_scatter_block(self, sendbuf: BufferSpec, recvbuf: BufferSpec, op: Op = SUM) -> None:
         """All buffers combined element by element, then scattered in equal blocks."""
         (self._state or _Null).strategy.Reduce_scatter_block(self, sendbuf, recvbuf, op)
 
-    def Reduce_scatter(self, sendbuf: Any, recvbuf: Any, recvcounts: Sequence[int] | None = None, op: Op = SUM) -> None:
+    def Reduce_scatter(
+        self, sendbuf: BufferSpec, recvbuf: BufferSpec, recvcounts: Sequence[int] | None = None, op: Op = SUM
+    ) -> None:
         """All buffers combined element by element, then scattered in blocks of ``recvcounts`` elements."""
         (self._state or _Null).strategy.Reduce_scatter(self, sendbuf, recvbuf, recvcounts, op)
 
@@ -134,10 +139,10 @@ class BlockingScans(BufferOperations):
 
     _state: Any
 
-    def Scan(self, sendbuf: Any, recvbuf: Any, op: Op = SUM) -> None:
+    def Scan(self, sendbuf: BufferSpec, recvbuf: BufferSpec, op: Op = SUM) -> None:
         """The buffers of ranks 0 to the caller's, combined element by element."""
         (self._state or _Null).strategy.Scan(self, sendbuf, recvbuf, op)
 
-    def Exscan(self, sendbuf: Any, recvbuf: Any, op: Op = SUM) -> None:
+    def Exscan(self, sendbuf: BufferSpec, recvbuf: BufferSpec, op: Op = SUM) -> None:
         """The buffers of the ranks below the caller's, combined element by element; nothing happens at rank 0."""
         (self._state or _Null).strategy.Exscan(self, sendbuf, recvbuf, op)

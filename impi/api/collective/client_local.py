@@ -11,7 +11,7 @@ member that cannot take part tells the others; where one of them is in the libra
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from impi.api.collective.blocking import BY_MESSAGES, Strategy
 from impi.api.collective.native_specs import NativeSpecs
@@ -29,6 +29,9 @@ from impi.semantics.constants import ERROR_CLASSES
 from impi.semantics.errors import MPIException, error
 from impi.vendors.base import NativeComm
 
+if TYPE_CHECKING:
+    from impi.api.types.specs import BufferSpec
+
 __all__ = ["ClientLocal"]
 
 _NOTHING_BEGUN: Final = frozenset(
@@ -37,7 +40,7 @@ _NOTHING_BEGUN: Final = frozenset(
 """Classes of errors that a library finds before it sends anything."""
 
 
-_Translate = Callable[..., tuple[Any, ...] | None]
+_Translate = Callable[..., tuple[object, ...] | None]
 """From the program's arguments to the library's; None: the library has no such reduction."""
 
 
@@ -85,7 +88,7 @@ class ClientLocal(Strategy):
         faults, collectives = self._context.faults, self._context.collectives
         counter, unpacking = self._native.counter, self._specs.unpacking
 
-        def run(comm: Any, *args: Any) -> None:
+        def run(comm: Any, *args: object) -> None:
             begun = False
             try:
                 if collectives or not faults.calm:
@@ -153,47 +156,47 @@ class ClientLocal(Strategy):
         if not 0 <= root < self._size:
             raise error("ERR_ROOT", f"root {root} is not in 0..{self._size - 1}")
 
-    def _bcast(self, buf: Any, root: int) -> tuple[Any, ...]:
+    def _bcast(self, buf: BufferSpec, root: int) -> tuple[object, ...]:
         self._check_root(root)
         return self._specs.one(buf, root != self._rank), root
 
-    def _gather(self, sendbuf: Any, recvbuf: Any, root: int) -> tuple[Any, ...]:
+    def _gather(self, sendbuf: BufferSpec, recvbuf: BufferSpec, root: int) -> tuple[object, ...]:
         self._check_root(root)
         into = self._specs.each(recvbuf, True) if root == self._rank else None
         return self._specs.one(sendbuf, False), into, root
 
-    def _gatherv(self, sendbuf: Any, recvbuf: Any, root: int) -> tuple[Any, ...]:
+    def _gatherv(self, sendbuf: BufferSpec, recvbuf: BufferSpec, root: int) -> tuple[object, ...]:
         self._check_root(root)
         into = self._specs.several(recvbuf, True) if root == self._rank else None
         return self._specs.one(sendbuf, False), into, root
 
-    def _scatter(self, sendbuf: Any, recvbuf: Any, root: int) -> tuple[Any, ...]:
+    def _scatter(self, sendbuf: BufferSpec, recvbuf: BufferSpec, root: int) -> tuple[object, ...]:
         self._check_root(root)
         pieces = self._specs.each(sendbuf, False) if root == self._rank else None
         return pieces, self._specs.one(recvbuf, True), root
 
-    def _scatterv(self, sendbuf: Any, recvbuf: Any, root: int) -> tuple[Any, ...]:
+    def _scatterv(self, sendbuf: BufferSpec, recvbuf: BufferSpec, root: int) -> tuple[object, ...]:
         self._check_root(root)
         pieces = self._specs.several(sendbuf, False) if root == self._rank else None
         return pieces, self._specs.one(recvbuf, True), root
 
-    def _allgather(self, sendbuf: Any, recvbuf: Any) -> tuple[Any, ...]:
+    def _allgather(self, sendbuf: BufferSpec, recvbuf: BufferSpec) -> tuple[object, ...]:
         return self._specs.one(sendbuf, False), self._specs.each(recvbuf, True)
 
-    def _allgatherv(self, sendbuf: Any, recvbuf: Any) -> tuple[Any, ...]:
+    def _allgatherv(self, sendbuf: BufferSpec, recvbuf: BufferSpec) -> tuple[object, ...]:
         return self._specs.one(sendbuf, False), self._specs.several(recvbuf, True)
 
-    def _alltoall(self, sendbuf: Any, recvbuf: Any) -> tuple[Any, ...]:
+    def _alltoall(self, sendbuf: BufferSpec, recvbuf: BufferSpec) -> tuple[object, ...]:
         return self._specs.each(sendbuf, False), self._specs.each(recvbuf, True)
 
-    def _alltoallv(self, sendbuf: Any, recvbuf: Any) -> tuple[Any, ...]:
+    def _alltoallv(self, sendbuf: BufferSpec, recvbuf: BufferSpec) -> tuple[object, ...]:
         return self._specs.several(sendbuf, False), self._specs.several(recvbuf, True)
 
-    def _alltoallw(self, sendbuf: Any, recvbuf: Any) -> tuple[Any, ...]:
+    def _alltoallw(self, sendbuf: BufferSpec, recvbuf: BufferSpec) -> tuple[object, ...]:
         specs = self._specs
         return specs.several(sendbuf, False, True), specs.several(recvbuf, True, True)
 
-    def _reduce(self, sendbuf: Any, recvbuf: Any, op: Op, root: int) -> tuple[Any, ...] | None:
+    def _reduce(self, sendbuf: BufferSpec, recvbuf: BufferSpec, op: Op, root: int) -> tuple[object, ...] | None:
         self._check_root(root)
         function = self._reduction(sendbuf, recvbuf, op)
         if function is None:
@@ -201,7 +204,7 @@ class ClientLocal(Strategy):
         into = self._specs.one(recvbuf, True) if root == self._rank else None
         return self._specs.one(sendbuf, False), into, function, root
 
-    def _reduce_all(self, sendbuf: Any, recvbuf: Any, op: Op) -> tuple[Any, ...] | None:
+    def _reduce_all(self, sendbuf: BufferSpec, recvbuf: BufferSpec, op: Op) -> tuple[object, ...] | None:
         function = self._reduction(sendbuf, recvbuf, op)
         if function is None:
             return None
@@ -209,15 +212,15 @@ class ClientLocal(Strategy):
         return specs.one(sendbuf, False), specs.one(recvbuf, True), function
 
     def _reduce_scatter(
-        self, sendbuf: Any, recvbuf: Any, recvcounts: Sequence[int] | None, op: Op
-    ) -> tuple[Any, ...] | None:
+        self, sendbuf: BufferSpec, recvbuf: BufferSpec, recvcounts: Sequence[int] | None, op: Op
+    ) -> tuple[object, ...] | None:
         function = self._reduction(sendbuf, recvbuf, op)
         if function is None:
             return None
         specs = self._specs
         return specs.one(sendbuf, False), specs.one(recvbuf, True), recvcounts, function
 
-    def _reduction(self, sendbuf: Any, recvbuf: Any, op: Op) -> Any:
+    def _reduction(self, sendbuf: BufferSpec, recvbuf: BufferSpec, op: Op) -> object:
         """The library's operation, where the library can do it for the operands' datatype; else None.
 
         Raises:

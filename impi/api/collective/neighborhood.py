@@ -14,6 +14,7 @@ from impi.api.types.pickling import pickle
 from impi.collectives import neighbors
 
 if TYPE_CHECKING:
+    from impi.api.types.specs import BufferSpec
     from impi.collectives.neighbors import Edges
 
 __all__ = ["Neighborhood"]
@@ -42,29 +43,29 @@ class Neighborhood(BufferOperations):
 
     # ---- buffers ---------------------------------------------------------------------------------------
 
-    def Neighbor_allgather(self, sendbuf: Any, recvbuf: Any) -> None:
+    def Neighbor_allgather(self, sendbuf: BufferSpec, recvbuf: BufferSpec) -> None:
         """One block from every source: what that gave to all."""
         self._neighbor_allgather(sendbuf, recvbuf)().Wait()
 
-    def Neighbor_allgatherv(self, sendbuf: Any, recvbuf: Any) -> None:
+    def Neighbor_allgatherv(self, sendbuf: BufferSpec, recvbuf: BufferSpec) -> None:
         """One block from every source, each of its own length and at its own place: what that gave to all."""
         self._neighbor_allgatherv(sendbuf, recvbuf)().Wait()
 
-    def Neighbor_alltoall(self, sendbuf: Any, recvbuf: Any) -> None:
+    def Neighbor_alltoall(self, sendbuf: BufferSpec, recvbuf: BufferSpec) -> None:
         """One block from every source, one to every destination."""
         self._neighbor_alltoall(sendbuf, recvbuf)().Wait()
 
-    def Neighbor_alltoallv(self, sendbuf: Any, recvbuf: Any) -> None:
+    def Neighbor_alltoallv(self, sendbuf: BufferSpec, recvbuf: BufferSpec) -> None:
         """One part from every source, one to every destination, each of its own length and place."""
         self._neighbor_alltoallv(sendbuf, recvbuf)().Wait()
 
-    def Neighbor_alltoallw(self, sendbuf: Any, recvbuf: Any) -> None:
+    def Neighbor_alltoallw(self, sendbuf: BufferSpec, recvbuf: BufferSpec) -> None:
         """One part from every source, one to every destination, each of its own length, place and type."""
         self._neighbor_alltoallw(sendbuf, recvbuf)().Wait()
 
     # ---- pickled objects -------------------------------------------------------------------------------
 
-    def neighbor_allgather(self, sendobj: Any) -> list[Any]:
+    def neighbor_allgather(self, sendobj: object) -> list[Any]:
         """One object from every source: what that gave to all; None where there is no process."""
         return self._along([sendobj] * len(self._edges.destinations))
 
@@ -82,27 +83,27 @@ class Neighborhood(BufferOperations):
 
     # ---- inside ----------------------------------------------------------------------------------------
 
-    def _neighbor_allgather(self, sendbuf: Any, recvbuf: Any) -> Start:
+    def _neighbor_allgather(self, sendbuf: BufferSpec, recvbuf: BufferSpec) -> Start:
         message = read_buffer(sendbuf, readonly=True)
         into = read_buffer(recvbuf, readonly=False, blocks=len(self._edges.sources))
         return self._neighbor_start(lambda n: [marshalling.packed(message)] * n, into)
 
-    def _neighbor_allgatherv(self, sendbuf: Any, recvbuf: Any) -> Start:
+    def _neighbor_allgatherv(self, sendbuf: BufferSpec, recvbuf: BufferSpec) -> Start:
         message = read_buffer(sendbuf, readonly=True)
         into = read_blocks(recvbuf, readonly=False, blocks=len(self._edges.sources))
         return self._neighbor_start(lambda n: [marshalling.packed(message)] * n, into)
 
-    def _neighbor_alltoall(self, sendbuf: Any, recvbuf: Any) -> Start:
+    def _neighbor_alltoall(self, sendbuf: BufferSpec, recvbuf: BufferSpec) -> Start:
         message = read_buffer(sendbuf, readonly=True, blocks=len(self._edges.destinations))
         into = read_buffer(recvbuf, readonly=False, blocks=len(self._edges.sources))
         return self._neighbor_start(lambda n: snapshots(message, into, n), into)
 
-    def _neighbor_alltoallv(self, sendbuf: Any, recvbuf: Any) -> Start:
+    def _neighbor_alltoallv(self, sendbuf: BufferSpec, recvbuf: BufferSpec) -> Start:
         message = read_blocks(sendbuf, readonly=True, blocks=len(self._edges.destinations))
         into = read_blocks(recvbuf, readonly=False, blocks=len(self._edges.sources))
         return self._neighbor_start(lambda n: snapshots(message, into, n), into)
 
-    def _neighbor_alltoallw(self, sendbuf: Any, recvbuf: Any) -> Start:
+    def _neighbor_alltoallw(self, sendbuf: BufferSpec, recvbuf: BufferSpec) -> Start:
         message = read_blocks(sendbuf, readonly=True, blocks=len(self._edges.destinations), typed=True)
         into = read_blocks(recvbuf, readonly=False, blocks=len(self._edges.sources), typed=True)
         return self._neighbor_start(lambda n: snapshots(message, into, n), into)

@@ -26,6 +26,7 @@ from impi.semantics.errors import error
 
 if TYPE_CHECKING:
     from impi.api.collective.algorithms import Algorithms
+    from impi.api.types.specs import BufferSpec
     from impi.engine.context import Context
 
 __all__ = ["BufferOperations", "Start", "place", "snapshots"]
@@ -53,7 +54,7 @@ class BufferOperations:
 
     # ---- data movement ---------------------------------------------------------------------------------
 
-    def _bcast(self, buf: Any, root: int) -> Start:
+    def _bcast(self, buf: BufferSpec, root: int) -> Start:
         do, role = self._algorithms, self._algorithms.role(root)
         message = read_buffer(buf, readonly=role.is_root) if role.is_root or role.is_leaf else None
         finish = None if role.is_root or message is None else _unpacker(message, do.external)
@@ -66,7 +67,7 @@ class BufferOperations:
 
         return start
 
-    def _gather(self, sendbuf: Any, recvbuf: Any, root: int) -> Start:
+    def _gather(self, sendbuf: BufferSpec, recvbuf: BufferSpec, root: int) -> Start:
         do, role = self._algorithms, self._algorithms.role(root)
         into = read_buffer(recvbuf, readonly=False, blocks=do.peers) if role.is_root else None
         mine = self._contribution(sendbuf, lambda: None if into is None else into.block(do.rank), role.is_leaf)
@@ -78,14 +79,14 @@ class BufferOperations:
 
         return start
 
-    def _gatherv(self, sendbuf: Any, recvbuf: Any, root: int) -> Start:
+    def _gatherv(self, sendbuf: BufferSpec, recvbuf: BufferSpec, root: int) -> Start:
         do, role = self._algorithms, self._algorithms.role(root)
         into = read_blocks(recvbuf, readonly=False, blocks=do.peers) if role.is_root else None
         mine = self._contribution(sendbuf, lambda: None if into is None else into.block(do.rank), role.is_leaf)
         finish = _placer(into, do.external, skip=self._own(sendbuf))
         return lambda: self._begin(do.gatherv(root, _octets(mine, do.external)), finish)
 
-    def _scatter(self, sendbuf: Any, recvbuf: Any, root: int) -> Start:
+    def _scatter(self, sendbuf: BufferSpec, recvbuf: BufferSpec, root: int) -> Start:
         do, role = self._algorithms, self._algorithms.role(root)
         message = read_buffer(sendbuf, readonly=True, blocks=do.peers) if role.is_root else None
         into = self._piece_room(recvbuf, role.is_leaf)
@@ -94,14 +95,14 @@ class BufferOperations:
         packing = None if one is None else Fixed(marshalling.packed_size(one, do.external))
         return lambda: self._begin(do.scatter(root, _blocks(message, do.peers, do.external), packing), finish)
 
-    def _scatterv(self, sendbuf: Any, recvbuf: Any, root: int) -> Start:
+    def _scatterv(self, sendbuf: BufferSpec, recvbuf: BufferSpec, root: int) -> Start:
         do, role = self._algorithms, self._algorithms.role(root)
         message = read_blocks(sendbuf, readonly=True, blocks=do.peers) if role.is_root else None
         into = self._piece_room(recvbuf, role.is_leaf)
         finish = None if into is None else _unpacker(into, do.external)
         return lambda: self._begin(do.scatterv(root, _blocks(message, do.peers, do.external)), finish)
 
-    def _allgather(self, sendbuf: Any, recvbuf: Any) -> Start:
+    def _allgather(self, sendbuf: BufferSpec, recvbuf: BufferSpec) -> Start:
         do = self._algorithms
         into = read_buffer(recvbuf, readonly=False, blocks=do.peers)
         mine = self._contribution(sendbuf, lambda: into.block(do.rank))
@@ -113,7 +114,7 @@ class BufferOperations:
 
         return start
 
-    def _allgatherv(self, sendbuf: Any, recvbuf: Any) -> Start:
+    def _allgatherv(self, sendbuf: BufferSpec, recvbuf: BufferSpec) -> Start:
         do = self._algorithms
         into = read_blocks(recvbuf, readonly=False, blocks=do.peers)
         mine = self._contribution(sendbuf, lambda: into.block(do.rank))
@@ -121,7 +122,7 @@ class BufferOperations:
         finish = _placer(into, do.external, skip=self._own(sendbuf))
         return lambda: self._begin(do.allgatherv(_octets(mine, do.external), sizes), finish)
 
-    def _alltoall(self, sendbuf: Any, recvbuf: Any) -> Start:
+    def _alltoall(self, sendbuf: BufferSpec, recvbuf: BufferSpec) -> Start:
         do = self._algorithms
         into = read_buffer(recvbuf, readonly=False, blocks=do.peers)
         message = into if self._in_place(sendbuf) else read_buffer(sendbuf, readonly=True, blocks=do.peers)
@@ -130,7 +131,7 @@ class BufferOperations:
             do.alltoall(snapshots(message, into, do.peers, do.external), packing), _placer(into, do.external)
         )
 
-    def _alltoallv(self, sendbuf: Any, recvbuf: Any) -> Start:
+    def _alltoallv(self, sendbuf: BufferSpec, recvbuf: BufferSpec) -> Start:
         do = self._algorithms
         into = read_blocks(recvbuf, readonly=False, blocks=do.peers)
         message = into if self._in_place(sendbuf) else read_blocks(sendbuf, readonly=True, blocks=do.peers)
@@ -138,7 +139,7 @@ class BufferOperations:
             do.alltoallv(snapshots(message, into, do.peers, do.external)), _placer(into, do.external)
         )
 
-    def _alltoallw(self, sendbuf: Any, recvbuf: Any) -> Start:
+    def _alltoallw(self, sendbuf: BufferSpec, recvbuf: BufferSpec) -> Start:
         do = self._algorithms
         into = read_blocks(recvbuf, readonly=False, blocks=do.peers, typed=True)
         message = into if self._in_place(sendbuf) else read_blocks(sendbuf, readonly=True, blocks=do.peers, typed=True)
@@ -148,7 +149,7 @@ class BufferOperations:
 
     # ---- reductions ------------------------------------------------------------------------------------
 
-    def _reduce(self, sendbuf: Any, recvbuf: Any, op: Op, root: int) -> Start:
+    def _reduce(self, sendbuf: BufferSpec, recvbuf: BufferSpec, op: Op, root: int) -> Start:
         do, role = self._algorithms, self._algorithms.role(root)
         into = read_buffer(recvbuf, readonly=False) if role.is_root else None
         message = self._operand(sendbuf, into) if role.is_leaf else into
@@ -156,13 +157,13 @@ class BufferOperations:
             return lambda: self._begin(do.bcast(root, None))
         return self._reducer(message, op, lambda plan: do.reduce(root, plan.value, plan.reduction), into)
 
-    def _allreduce(self, sendbuf: Any, recvbuf: Any, op: Op) -> Start:
+    def _allreduce(self, sendbuf: BufferSpec, recvbuf: BufferSpec, op: Op) -> Start:
         do = self._algorithms
         into = read_buffer(recvbuf, readonly=False)
         message = self._operand(sendbuf, into)
         return self._reducer(message, op, lambda plan: do.allreduce(plan.value, plan.reduction), into)
 
-    def _reduce_scatter_block(self, sendbuf: Any, recvbuf: Any, op: Op) -> Start:
+    def _reduce_scatter_block(self, sendbuf: BufferSpec, recvbuf: BufferSpec, op: Op) -> Start:
         size = self._algorithms.size
         if self._in_place(sendbuf):
             into = message = read_buffer(recvbuf, readonly=False, blocks=size)
@@ -173,7 +174,9 @@ class BufferOperations:
         whole = marshalling.resized(message, message.count * size)
         return self._scattered(whole, marshalling.resized(into, message.count), [message.count] * size, op)
 
-    def _reduce_scatter(self, sendbuf: Any, recvbuf: Any, recvcounts: Sequence[int] | None, op: Op) -> Start:
+    def _reduce_scatter(
+        self, sendbuf: BufferSpec, recvbuf: BufferSpec, recvcounts: Sequence[int] | None, op: Op
+    ) -> Start:
         into = read_buffer(recvbuf, readonly=False)
         if recvcounts is not None:
             return self._scattered_by([int(count) for count in recvcounts], sendbuf, into, op)
@@ -187,7 +190,7 @@ class BufferOperations:
             self._live().faults.refuse("Reduce_scatter", failure)
             raise
 
-    def _scattered_by(self, counts: list[int], sendbuf: Any, into: UserBuffer, op: Op) -> Start:
+    def _scattered_by(self, counts: list[int], sendbuf: BufferSpec, into: UserBuffer, op: Op) -> Start:
         do = self._algorithms
         if len(counts) != do.size:
             raise ValueError(f"message: expecting {do.size} counts, got {len(counts)}")
@@ -203,13 +206,13 @@ class BufferOperations:
             marshalling.resized(message, total), marshalling.resized(into, counts[do.rank]), counts, op
         )
 
-    def _scan(self, sendbuf: Any, recvbuf: Any, op: Op) -> Start:
+    def _scan(self, sendbuf: BufferSpec, recvbuf: BufferSpec, op: Op) -> Start:
         do = self._algorithms
         into = read_buffer(recvbuf, readonly=False)
         message = self._operand(sendbuf, into)
         return self._reducer(message, op, lambda plan: do.scan(plan.value, plan.reduction), into)
 
-    def _exscan(self, sendbuf: Any, recvbuf: Any, op: Op) -> Start:
+    def _exscan(self, sendbuf: BufferSpec, recvbuf: BufferSpec, op: Op) -> Start:
         do = self._algorithms
         into = read_buffer(recvbuf, readonly=False)
         message = self._operand(sendbuf, into)
@@ -251,16 +254,16 @@ class BufferOperations:
             CollectiveOperation(runtime.engine(), self._live(), algorithm, codec or OctetCodec(), finish)
         )
 
-    def _in_place(self, spec: Any) -> bool:
+    def _in_place(self, spec: BufferSpec) -> bool:
         """mpi4py takes None for IN_PLACE in collectives. Between two groups there is no such thing."""
         return (spec is None or spec is IN_PLACE) and not self._live().is_inter
 
-    def _own(self, sendbuf: Any) -> int | None:
+    def _own(self, sendbuf: BufferSpec) -> int | None:
         """The caller's block of the receive buffer, if its contribution is there already."""
         return self._algorithms.rank if self._in_place(sendbuf) else None
 
     def _contribution(
-        self, sendbuf: Any, in_place: Callable[[], UserBuffer | None], is_leaf: bool = True
+        self, sendbuf: BufferSpec, in_place: Callable[[], UserBuffer | None], is_leaf: bool = True
     ) -> UserBuffer | None:
         if not is_leaf:
             return None
@@ -271,14 +274,14 @@ class BufferOperations:
             raise error("ERR_BUFFER", "IN_PLACE is allowed at the root only")
         return message
 
-    def _operand(self, sendbuf: Any, into: UserBuffer | None) -> UserBuffer:
+    def _operand(self, sendbuf: BufferSpec, into: UserBuffer | None) -> UserBuffer:
         message = self._contribution(sendbuf, lambda: into)
         assert message is not None
         if into is not None:
             _check_alike(message, into, message.count, into.count)
         return message
 
-    def _piece_room(self, recvbuf: Any, is_leaf: bool) -> UserBuffer | None:
+    def _piece_room(self, recvbuf: BufferSpec, is_leaf: bool) -> UserBuffer | None:
         return None if not is_leaf or self._in_place(recvbuf) else read_buffer(recvbuf, readonly=False)
 
 

@@ -34,7 +34,7 @@ class ObjectCollectives:
         """Wait for all."""
         self._complete(self._algorithms.barrier(), "barrier")
 
-    def bcast(self, obj: Any, root: int = 0) -> Any:
+    def bcast(self, obj: object, root: int = 0) -> Any:
         """The root's object, everywhere."""
         do, role = self._algorithms, self._algorithms.role(root)
         octets = self._complete(do.bcast(root, pickle.dumps(obj) if role.is_root else None), "bcast")
@@ -42,7 +42,7 @@ class ObjectCollectives:
             return obj
         return pickle.loads(octets) if role.is_leaf else None
 
-    def gather(self, sendobj: Any, root: int = 0) -> list[Any] | None:
+    def gather(self, sendobj: object, root: int = 0) -> list[Any] | None:
         """Everybody's object, at the root."""
         do, role = self._algorithms, self._algorithms.role(root)
         data = pickle.dumps(sendobj) if role.is_leaf else b""
@@ -55,7 +55,7 @@ class ObjectCollectives:
         octets = self._complete(do.scatter(root, pieces), "scatter")
         return pickle.loads(octets) if role.is_leaf else None
 
-    def allgather(self, sendobj: Any) -> list[Any]:
+    def allgather(self, sendobj: object) -> list[Any]:
         """Everybody's object, everywhere."""
         pieces = self._complete(self._algorithms.allgather(pickle.dumps(sendobj), _PREFIXED, _UNKNOWN), "allgather")
         return [pickle.loads(piece) for piece in pieces]
@@ -65,14 +65,14 @@ class ObjectCollectives:
         pieces = self._complete(self._algorithms.alltoall(self._pieces(sendobj, "alltoall")), "alltoall")
         return [pickle.loads(piece) for piece in pieces]
 
-    def reduce(self, sendobj: Any, op: Op | Callable[[Any, Any], Any] = SUM, root: int = 0) -> Any | None:
+    def reduce(self, sendobj: object, op: Op | Callable[[Any, Any], Any] = SUM, root: int = 0) -> Any | None:
         """All objects combined, at the root."""
         do, role = self._algorithms, self._algorithms.role(root)
         data = pickle.dumps(sendobj) if role.is_leaf else b""
         result = self._complete(do.reduce(root, data, _reduction(op)), "reduce")
         return pickle.loads(result) if role.is_root else None
 
-    def allreduce(self, sendobj: Any, op: Op | Callable[[Any, Any], Any] = SUM) -> Any:
+    def allreduce(self, sendobj: object, op: Op | Callable[[Any, Any], Any] = SUM) -> Any:
         """All objects combined, everywhere."""
         return pickle.loads(
             self._complete(self._algorithms.allreduce(pickle.dumps(sendobj), _reduction(op)), "allreduce")
@@ -96,11 +96,11 @@ class ObjectScans:
         def _algorithms(self) -> Algorithms: ...
         def _complete(self, algorithm: Any, lock: str = "") -> Any: ...
 
-    def scan(self, sendobj: Any, op: Op | Callable[[Any, Any], Any] = SUM) -> Any:
+    def scan(self, sendobj: object, op: Op | Callable[[Any, Any], Any] = SUM) -> Any:
         """The objects of ranks 0 to the caller's, combined."""
         return pickle.loads(self._complete(self._algorithms.scan(pickle.dumps(sendobj), _reduction(op)), "scan"))
 
-    def exscan(self, sendobj: Any, op: Op | Callable[[Any, Any], Any] = SUM) -> Any:
+    def exscan(self, sendobj: object, op: Op | Callable[[Any, Any], Any] = SUM) -> Any:
         """The objects of the ranks below the caller's, combined; None at rank 0."""
         result = self._complete(self._algorithms.exscan(pickle.dumps(sendobj), _reduction(op)), "exscan")
         return None if result is None else pickle.loads(result)

@@ -43,6 +43,7 @@ from impi.semantics.topology import Cart, DistGraph, Graph
 
 if TYPE_CHECKING:
     from impi.api.comms.intercomm import Intercomm
+    from impi.api.types.specs import BufferSpec
 
 __all__ = ["COMM_NULL", "Comm"]
 
@@ -301,7 +302,7 @@ class Comm(
 
     info = property(Get_info, Set_info, doc="its hints")
 
-    def Attach_buffer(self, buf: Any) -> None:
+    def Attach_buffer(self, buf: BufferSpec) -> None:
         """Give memory for its buffered sends; BUFFER_AUTOMATIC lets them take what they need."""
         self._attached.attach(buf)
 

@@ -6,7 +6,7 @@ Its process sets are those that MPI demands; a communicator comes from one of th
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from impi.api import runtime
 from impi.api.comms.groups import Group
@@ -17,6 +17,9 @@ from impi.api.handles.info import INFO_NULL, Info
 from impi.api.p2p.bsend import Attached
 from impi.api.p2p.request import Request
 from impi.semantics.errors import error
+
+if TYPE_CHECKING:
+    from impi.api.types.specs import BufferSpec
 
 __all__ = ["SESSION_NULL", "Session"]
 
@@ -72,7 +75,7 @@ class Session(Handle):
         """The group of a process set."""
         return Group._of(self._procs(pset_name), runtime.engine().rank, self._live().attached)
 
-    def Attach_buffer(self, buf: Any) -> None:
+    def Attach_buffer(self, buf: BufferSpec) -> None:
         """Give memory for buffered sends."""
         self._live().attached.attach(buf)
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from inspect import signature
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import impi
 from impi.api.collective.algorithms import Within
@@ -30,7 +30,7 @@ from impi.api.comms.topocomm import Cartcomm
 from impi.api.handles.failing import handle, wrapped
 from impi.api.handles.info import Info
 from impi.api.types import marshalling
-from impi.api.types.buffers import UserBuffer, read_blocks, read_buffer
+from impi.api.types.buffers import UserBlocks, UserBuffer, read_blocks, read_buffer
 from impi.api.types.ops import Op
 from impi.collectives import Algorithm, Prefixed
 from impi.engine.collective import Codec, OctetCodec
@@ -39,6 +39,9 @@ from impi.engine.payload import Source
 from impi.records import replaced
 from impi.semantics.errors import MPIException, error
 from impi.semantics.verification import Call, Violation, check, explain
+
+if TYPE_CHECKING:
+    from impi.api.types.specs import BufferSpec
 
 __all__ = ["install"]
 
@@ -80,7 +83,7 @@ def _verified_start(original: Callable[..., Any], name: str, describe: _Describe
     """Around a method that reads the buffers of an operation and returns what starts it."""
 
     @wraps(original)
-    def verified(comm: Any, *args: Any) -> Any:
+    def verified(comm: Comm, *args: object) -> Any:
         # Bcast, Ibcast and Bcast_init are different operations for MPI, which cannot be mixed: it is the caller's name.
         caller = sys._getframe(1).f_code.co_name
         function = caller if name[1:] in caller.lower() else name[1:].capitalize()
@@ -114,7 +117,7 @@ def _verified_begin(original: Callable[..., Any]) -> Callable[..., Any]:
     """Around what runs the algorithm of an operation that was started."""
 
     @wraps(original)
-    def verified(comm: Any, algorithm: Any, finish: Any = None, codec: Codec | None = None) -> Any:
+    def verified(comm: Comm, algorithm: Any, finish: Any = None, codec: Codec | None = None) -> Any:
         if not _described:
             return original(comm, algorithm, finish, codec)
         switch = _Switch(codec or OctetCodec())
@@ -129,7 +132,7 @@ def _verified_call(original: Callable[..., Any], function: str, describe: _Descr
     parameters = signature(original)
 
     @wraps(original)
-    def verified(comm: Any, *args: Any, **kwargs: Any) -> Any:
+    def verified(comm: Comm, *args: object, **kwargs: object) -> Any:
         bound = parameters.bind(comm, *args, **kwargs)
         bound.apply_defaults()
         call, fault = _describe(comm, function, describe, bound.args[1:])
@@ -146,7 +149,7 @@ def _verified_idup(original: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     @wraps(original)
-    def verified(comm: Any, info: Any = None) -> Any:
+    def verified(comm: Comm, info: object = None) -> Any:
         call, fault = _describe(comm, "MPI_Comm_idup", _nothing, ())
         comm._begin(_told(comm, _checked(comm, call, fault=fault)))
         return original(comm, info)
@@ -154,7 +157,7 @@ def _verified_idup(original: Callable[..., Any]) -> Callable[..., Any]:
     return verified
 
 
-def _told(comm: Any, check: Algorithm[Any]) -> Algorithm[None]:
+def _told(comm: Comm, check: Algorithm[Any]) -> Algorithm[None]:
     """A check whose request nobody waits for: the error handler is called as soon as it fails."""
     try:
         yield from check
@@ -174,7 +177,7 @@ class _Switch:
     def switch(self) -> None:
         self._now = self._then
 
-    def encode(self, value: Any) -> Source:
+    def encode(self, value: object) -> Source:
         return self._now.encode(value)
 
     def decode(self, data: bytearray, *, external: bool) -> Any:
@@ -185,7 +188,7 @@ class _Switch:
 
 
 def _checked(
-    comm: Any,
+    comm: Comm,
     call: Call,
     algorithm: Algorithm[Any] | None = None,
     switch: _Switch | None = None,
@@ -210,7 +213,7 @@ def _checked(
     return None if algorithm is None else (yield from algorithm)
 
 
-def _exchange(comm: Any, call: Call) -> Algorithm[list[Call]]:
+def _exchange(comm: Comm, call: Call) -> Algorithm[list[Call]]:
     """The calls of all, in rank order; of two groups one after the other."""
     do = comm._algorithms
     rows = yield from do.allgather(pickle.dumps(call), Prefixed(), 0)
@@ -238,7 +241,7 @@ def _tell(mine: Call, calls: list[Call], violations: list[Violation]) -> None:
 # ---- descriptions --------------------------------------------------------------------------------------
 
 
-def _describe(comm: Any, function: str, describe: _Describe, args: tuple[Any, ...]) -> tuple[Call, Exception | None]:
+def _describe(comm: Comm, function: str, describe: _Describe, args: tuple[Any, ...]) -> tuple[Call, Exception | None]:
     """The call, and why it cannot be made. A communicator that is not there raises at once: nobody can be told."""
     context = comm._live()
     group = int(context.members[0] > context.peers[0]) if context.is_inter else None
@@ -268,11 +271,11 @@ def _size(message: UserBuffer) -> int:
     return marshalling.packed_size(message)
 
 
-def _nothing(about: _About, comm: Any, *args: Any) -> None:
+def _nothing(about: _About, comm: Comm, *args: object) -> None:
     """Only that it is called."""
 
 
-def _bcast(about: _About, comm: Any, buf: Any, root: int) -> None:
+def _bcast(about: _About, comm: Comm, buf: BufferSpec, root: int) -> None:
     about["root"] = root
     role = comm._algorithms.role(root)
     if role.is_root:
@@ -281,19 +284,19 @@ def _bcast(about: _About, comm: Any, buf: Any, root: int) -> None:
         about["recv"] = [_size(read_buffer(buf, readonly=False))]
 
 
-def _gather(about: _About, comm: Any, sendbuf: Any, recvbuf: Any, root: int) -> None:
+def _gather(about: _About, comm: Comm, sendbuf: BufferSpec, recvbuf: BufferSpec, root: int) -> None:
     role = _leaf(about, comm, sendbuf, root, "send")
     if role.is_root:
         about["recv"] = [_size(read_buffer(recvbuf, readonly=False, blocks=comm._algorithms.peers))]
 
 
-def _gatherv(about: _About, comm: Any, sendbuf: Any, recvbuf: Any, root: int) -> None:
+def _gatherv(about: _About, comm: Comm, sendbuf: BufferSpec, recvbuf: BufferSpec, root: int) -> None:
     role = _leaf(about, comm, sendbuf, root, "send")
     if role.is_root:
         about["recv"] = _blocks(comm, read_blocks(recvbuf, readonly=False, blocks=comm._algorithms.peers))
 
 
-def _leaf(about: _About, comm: Any, buf: Any, root: int, way: Literal["send", "recv"]) -> Any:
+def _leaf(about: _About, comm: Comm, buf: BufferSpec, root: int, way: Literal["send", "recv"]) -> Any:
     """The one block that a proc sends to the root, or receives from it; returns the role of the proc."""
     about["root"] = root
     role = comm._algorithms.role(root)
@@ -303,47 +306,47 @@ def _leaf(about: _About, comm: Any, buf: Any, root: int, way: Literal["send", "r
     return role
 
 
-def _scatter(about: _About, comm: Any, sendbuf: Any, recvbuf: Any, root: int) -> None:
+def _scatter(about: _About, comm: Comm, sendbuf: BufferSpec, recvbuf: BufferSpec, root: int) -> None:
     role = _leaf(about, comm, recvbuf, root, "recv")
     if role.is_root:
         about["send"] = [_size(read_buffer(sendbuf, readonly=True, blocks=comm._algorithms.peers))]
 
 
-def _scatterv(about: _About, comm: Any, sendbuf: Any, recvbuf: Any, root: int) -> None:
+def _scatterv(about: _About, comm: Comm, sendbuf: BufferSpec, recvbuf: BufferSpec, root: int) -> None:
     role = _leaf(about, comm, recvbuf, root, "recv")
     if role.is_root:
         about["send"] = _blocks(comm, read_blocks(sendbuf, readonly=True, blocks=comm._algorithms.peers))
 
 
-def _allgather(about: _About, comm: Any, sendbuf: Any, recvbuf: Any) -> None:
+def _allgather(about: _About, comm: Comm, sendbuf: BufferSpec, recvbuf: BufferSpec) -> None:
     about["in_place"] = comm._in_place(sendbuf)
     about["recv"] = [_size(read_buffer(recvbuf, readonly=False, blocks=comm._algorithms.peers))]
     about["send"] = about["recv"] if about["in_place"] else [_size(read_buffer(sendbuf, readonly=True))]
 
 
-def _allgatherv(about: _About, comm: Any, sendbuf: Any, recvbuf: Any) -> None:
+def _allgatherv(about: _About, comm: Comm, sendbuf: BufferSpec, recvbuf: BufferSpec) -> None:
     do = comm._algorithms
     about["in_place"] = comm._in_place(sendbuf)
     about["recv"] = _blocks(comm, read_blocks(recvbuf, readonly=False, blocks=do.peers))
     about["send"] = [about["recv"][do.rank] if about["in_place"] else _size(read_buffer(sendbuf, readonly=True))]
 
 
-def _alltoall(about: _About, comm: Any, sendbuf: Any, recvbuf: Any) -> None:
+def _alltoall(about: _About, comm: Comm, sendbuf: BufferSpec, recvbuf: BufferSpec) -> None:
     n = comm._algorithms.peers
     about["in_place"] = comm._in_place(sendbuf)
     about["recv"] = [_size(read_buffer(recvbuf, readonly=False, blocks=n))]
     about["send"] = about["recv"] if about["in_place"] else [_size(read_buffer(sendbuf, readonly=True, blocks=n))]
 
 
-def _alltoallv(about: _About, comm: Any, sendbuf: Any, recvbuf: Any) -> None:
+def _alltoallv(about: _About, comm: Comm, sendbuf: BufferSpec, recvbuf: BufferSpec) -> None:
     _each(about, comm, sendbuf, recvbuf, typed=False)
 
 
-def _alltoallw(about: _About, comm: Any, sendbuf: Any, recvbuf: Any) -> None:
+def _alltoallw(about: _About, comm: Comm, sendbuf: BufferSpec, recvbuf: BufferSpec) -> None:
     _each(about, comm, sendbuf, recvbuf, typed=True)
 
 
-def _each(about: _About, comm: Any, sendbuf: Any, recvbuf: Any, *, typed: bool) -> None:
+def _each(about: _About, comm: Comm, sendbuf: BufferSpec, recvbuf: BufferSpec, *, typed: bool) -> None:
     n = comm._algorithms.peers
     about["in_place"] = comm._in_place(sendbuf)
     about["send"] = about["recv"] = _blocks(comm, read_blocks(recvbuf, readonly=False, blocks=n, typed=typed))
@@ -351,11 +354,11 @@ def _each(about: _About, comm: Any, sendbuf: Any, recvbuf: Any, *, typed: bool) 
         about["send"] = _blocks(comm, read_blocks(sendbuf, readonly=True, blocks=n, typed=typed))
 
 
-def _blocks(comm: Any, message: Any) -> list[int]:
+def _blocks(comm: Comm, message: UserBlocks) -> list[int]:
     return [_size(message.block(r)) for r in range(comm._algorithms.peers)]
 
 
-def _reduce(about: _About, comm: Any, sendbuf: Any, recvbuf: Any, op: Op, root: int) -> None:
+def _reduce(about: _About, comm: Comm, sendbuf: BufferSpec, recvbuf: BufferSpec, op: Op, root: int) -> None:
     about["root"] = root
     role = comm._algorithms.role(root)
     if role.is_leaf:
@@ -366,17 +369,17 @@ def _reduce(about: _About, comm: Any, sendbuf: Any, recvbuf: Any, op: Op, root: 
         about["recv"] = _operand(about, read_buffer(recvbuf, readonly=False), op)
 
 
-def _allreduce(about: _About, comm: Any, sendbuf: Any, recvbuf: Any, op: Op) -> None:
+def _allreduce(about: _About, comm: Comm, sendbuf: BufferSpec, recvbuf: BufferSpec, op: Op) -> None:
     about["in_place"] = comm._in_place(sendbuf)
     buf = recvbuf if about["in_place"] else sendbuf
     about["send"] = _operand(about, read_buffer(buf, readonly=buf is sendbuf), op)
 
 
-def _scan(about: _About, comm: Any, sendbuf: Any, recvbuf: Any, op: Op) -> None:
+def _scan(about: _About, comm: Comm, sendbuf: BufferSpec, recvbuf: BufferSpec, op: Op) -> None:
     _allreduce(about, comm, sendbuf, recvbuf, op)
 
 
-def _reduce_scatter_block(about: _About, comm: Any, sendbuf: Any, recvbuf: Any, op: Op) -> None:
+def _reduce_scatter_block(about: _About, comm: Comm, sendbuf: BufferSpec, recvbuf: BufferSpec, op: Op) -> None:
     n = comm._algorithms.size
     about["in_place"] = comm._in_place(sendbuf)
     buf = recvbuf if about["in_place"] else sendbuf
@@ -385,7 +388,7 @@ def _reduce_scatter_block(about: _About, comm: Any, sendbuf: Any, recvbuf: Any, 
 
 
 def _reduce_scatter(
-    about: _About, comm: Any, sendbuf: Any, recvbuf: Any, recvcounts: Sequence[int] | None, op: Op
+    about: _About, comm: Comm, sendbuf: BufferSpec, recvbuf: BufferSpec, recvcounts: Sequence[int] | None, op: Op
 ) -> None:
     about["in_place"] = comm._in_place(sendbuf)
     about["values"] = {"recvcounts": _INFERRED if recvcounts is None else "given"}
@@ -410,28 +413,28 @@ def _operand(about: _About, message: UserBuffer, op: Op) -> list[int]:
     return [_size(message)]
 
 
-def _object_root(about: _About, comm: Any, obj: Any, root: int) -> None:
+def _object_root(about: _About, comm: Comm, obj: object, root: int) -> None:
     about["root"] = root
     comm._algorithms.role(root)
 
 
-def _object_op(about: _About, comm: Any, obj: Any, op: Any) -> None:
+def _object_op(about: _About, comm: Comm, obj: object, op: object) -> None:
     name = op._predefined_name() if isinstance(op, Op) else None
     about["op"] = "of its own" if name is None else f"MPI_{name}"
 
 
-def _object_reduce(about: _About, comm: Any, obj: Any, op: Any, root: int) -> None:
+def _object_reduce(about: _About, comm: Comm, obj: object, op: object, root: int) -> None:
     _object_root(about, comm, obj, root)
     _object_op(about, comm, obj, op)
 
 
-def _dup(about: _About, comm: Any, info: Info | None) -> None:
+def _dup(about: _About, comm: Comm, info: Info | None) -> None:
     if info is not None:
         about["function"] = "MPI_Comm_dup_with_info"
         _info(about, info)
 
 
-def _split_type(about: _About, comm: Any, split_type: int, key: int, info: Info) -> None:
+def _split_type(about: _About, comm: Comm, split_type: int, key: int, info: Info) -> None:
     _info(about, info)
 
 
@@ -440,22 +443,22 @@ def _info(about: _About, info: Info) -> None:
         about.setdefault("values", {})["info"] = dict(info.items()) if info else {}
 
 
-def _create(about: _About, comm: Any, group: Group) -> None:
+def _create(about: _About, comm: Comm, group: Group) -> None:
     ranks = {world: rank for rank, world in enumerate(comm._live().members)}
     about["members"] = [ranks.get(world, -1) for world in group._ranks]
 
 
 def _create_intercomm(
-    about: _About, comm: Any, local_leader: int, peer_comm: Any, remote_leader: int, tag: int
+    about: _About, comm: Comm, local_leader: int, peer_comm: Comm, remote_leader: int, tag: int
 ) -> None:
     about["values"] = {"local leader": local_leader, "tag": tag}
 
 
-def _merge(about: _About, comm: Any, high: bool) -> None:
+def _merge(about: _About, comm: Comm, high: bool) -> None:
     about["values"] = {"high": bool(high)}
 
 
-def _cart(about: _About, comm: Any, dims: Sequence[int], periods: Any, reorder: bool = False) -> None:
+def _cart(about: _About, comm: Any, dims: Sequence[int], periods: object, reorder: bool = False) -> None:
     grid = comm._cart(dims, periods)
     about["values"] = {"dims": list(grid.dims), "periods": list(grid.periods), "reorder": bool(reorder)}
 

@@ -41,31 +41,31 @@ class Keyvals:
         self._freed.add(keyval)
         return KEYVAL_INVALID
 
-    def get(self, values: dict[int, Any], keyval: int) -> Any | None:
+    def get(self, values: dict[int, object], keyval: int) -> object:
         """The value, or None."""
         self._check(keyval)
         return values.get(keyval)
 
-    def set(self, owner: Any, values: dict[int, Any], keyval: int, value: Any) -> None:
+    def set(self, owner: object, values: dict[int, object], keyval: int, value: object) -> None:
         """Cache a value; an old one is deleted first."""
         self._check(keyval)
         if keyval in values:
             self._delete(owner, values, keyval)
         values[keyval] = value
 
-    def delete(self, owner: Any, values: dict[int, Any], keyval: int) -> None:
+    def delete(self, owner: object, values: dict[int, object], keyval: int) -> None:
         """Delete a value."""
         self._check(keyval)
         if keyval not in values:
             raise error("ERR_KEYVAL", f"no attribute is cached under key {keyval}")
         self._delete(owner, values, keyval)
 
-    def clear(self, owner: Any, values: dict[int, Any]) -> None:
+    def clear(self, owner: object, values: dict[int, object]) -> None:
         """Delete all values, newest first, because their owner is freed."""
         for keyval in reversed(list(values)):
             self._delete(owner, values, keyval)
 
-    def copied(self, owner: Any, values: dict[int, Any]) -> dict[int, Any]:
+    def copied(self, owner: object, values: dict[int, object]) -> dict[int, object]:
         """What a duplicate of the owner inherits."""
         result = {}
         for keyval, value in values.items():
@@ -78,7 +78,7 @@ class Keyvals:
                     result[keyval] = answer
         return result
 
-    def _delete(self, owner: Any, values: dict[int, Any], keyval: int) -> None:
+    def _delete(self, owner: object, values: dict[int, object], keyval: int) -> None:
         delete_fn = self._functions[keyval][1]
         try:
             if callable(delete_fn):
@@ -92,7 +92,7 @@ class Keyvals:
             raise error("ERR_KEYVAL", f"{keyval} is not a key of an attribute")
 
 
-def _called(function: Callable[[Any, int, Any], Any], owner: Any, keyval: int, value: Any) -> Any:
+def _called(function: Callable[[Any, int, Any], Any], owner: object, keyval: int, value: object) -> Any:
     try:
         return function(owner, keyval, value)
     except Exception:

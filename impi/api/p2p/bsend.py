@@ -4,7 +4,7 @@ bounds the copies.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from impi.api import runtime
 from impi.api.constants import BSEND_OVERHEAD, BUFFER_AUTOMATIC
@@ -16,6 +16,9 @@ from impi.engine.context import Context
 from impi.engine.operations import SendOperation
 from impi.engine.payload import OctetSource, Source
 from impi.semantics.errors import error
+
+if TYPE_CHECKING:
+    from impi.api.types.specs import BufferSpec
 
 __all__ = ["Attach_buffer", "Attached", "Detach_buffer", "Flush_buffer", "Iflush_buffer", "start"]
 
@@ -44,7 +47,7 @@ class Attached:
         self.sending = [(operation, nbytes) for operation, nbytes in self.sending if not operation.done]
         return sum(nbytes for _, nbytes in self.sending)
 
-    def attach(self, buf: Any) -> None:
+    def attach(self, buf: BufferSpec) -> None:
         """Give memory; BUFFER_AUTOMATIC lets the copies take what they need."""
         if self.buffer is not None:
             raise error("ERR_BUFFER", "a buffer is attached already; detach it first")
@@ -71,7 +74,7 @@ _attached = Attached()
 
 
 @guarded_function
-def Attach_buffer(buf: Any) -> None:
+def Attach_buffer(buf: BufferSpec) -> None:
     """Give memory for buffered sends; BUFFER_AUTOMATIC lets them take what they need."""
     _attached.attach(buf)
 

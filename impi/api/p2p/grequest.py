@@ -42,7 +42,7 @@ class Grequest(Request):
             raise error("ERR_REQUEST", "null request")
         operation.complete()
 
-    def complete(self, obj: Any = None) -> None:
+    def complete(self, obj: object = None) -> None:
         """Say that it is complete, and what :meth:`wait` returns."""
         Grequest.Complete(self)
         if self._state is not None:

@@ -12,7 +12,7 @@ again and drives everything else of this proc in between.
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from impi.api.p2p.routes import QueuedRoute, Route, check_tag
 from impi.api.p2p.status import Status
@@ -22,6 +22,9 @@ from impi.engine.engine import Engine
 from impi.engine.library_call import waiter
 from impi.semantics.errors import error
 from impi.vendors.base import INT_MAX, NativeComm
+
+if TYPE_CHECKING:
+    from impi.api.types.specs import BufferSpec
 
 __all__ = ["LibraryRoute", "ProbingRoute", "library_route"]
 
@@ -45,7 +48,7 @@ class LibraryRoute(QueuedRoute):
         self._wait = waiter(engine, native.failure)
         self._posted_line, self._unexpected_line = context.matchers[0].lines()
 
-    def send(self, spec: Any, tag: int) -> None:
+    def send(self, spec: BufferSpec, tag: int) -> None:
         """Call the library's Isend and wait for it."""
         data = read(spec, readonly=True)
         octets = data if type(data) is memoryview else data.octets()
@@ -60,7 +63,7 @@ class LibraryRoute(QueuedRoute):
             raise self._native.translated(found) from None
         return None
 
-    def receive(self, spec: Any, tag: int, status: Status | None) -> None:
+    def receive(self, spec: BufferSpec, tag: int, status: Status | None) -> None:
         """Call the library's Irecv and wait for it, if no older receive or message of ours comes first."""
         if self._posted_line or self._unexpected_line or not 0 <= tag <= self._tag_ub:
             return super().receive(spec, tag, status)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from impi.api import runtime
 from impi.api.handles.failing import guarded
@@ -17,6 +17,9 @@ from impi.engine.operations import Message as Envelope
 from impi.engine.payload import OctetTarget, Target
 from impi.semantics.constants import ANY_SOURCE, ANY_TAG
 from impi.semantics.errors import error
+
+if TYPE_CHECKING:
+    from impi.api.types.specs import BufferSpec
 
 __all__ = ["MESSAGE_NO_PROC", "MESSAGE_NULL", "Message"]
 
@@ -58,11 +61,11 @@ class Message(Handle):
     probe = Probe
     iprobe = Iprobe
 
-    def Recv(self, buf: Any, status: Status | None = None) -> None:
+    def Recv(self, buf: BufferSpec, status: Status | None = None) -> None:
         """Receive it into a buffer."""
         self.Irecv(buf).Wait(status)
 
-    def Irecv(self, buf: Any) -> Request:
+    def Irecv(self, buf: BufferSpec) -> Request:
         """Start to receive it into a buffer."""
         if self._from_proc_null():
             return null_receive()

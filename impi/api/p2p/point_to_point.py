@@ -35,6 +35,7 @@ from impi.semantics.errors import MPIException, error
 
 if TYPE_CHECKING:
     from impi.api.p2p.status import Status
+    from impi.api.types.specs import BufferSpec
 
 __all__ = ["PointToPoint"]
 
@@ -56,7 +57,7 @@ class PointToPoint:
 
     # ---- buffers: sends --------------------------------------------------------------------------------
 
-    def Send(self, buf: Any, dest: int, tag: int = 0) -> None:
+    def Send(self, buf: BufferSpec, dest: int, tag: int = 0) -> None:
         """Blocking send."""
         try:
             (self._state or CLOSED).destinations[dest].send(buf, tag)
@@ -64,19 +65,19 @@ class PointToPoint:
             failed(failure, self._owner, "Send")
             raise
 
-    def Ssend(self, buf: Any, dest: int, tag: int = 0) -> None:
+    def Ssend(self, buf: BufferSpec, dest: int, tag: int = 0) -> None:
         """Blocking synchronous send: returns once the message is matched."""
         self.Issend(buf, dest, tag).Wait()
 
-    def Rsend(self, buf: Any, dest: int, tag: int = 0) -> None:
+    def Rsend(self, buf: BufferSpec, dest: int, tag: int = 0) -> None:
         """Blocking ready send."""
         (self._state or CLOSED).destinations[dest].send(buf, tag)
 
-    def Bsend(self, buf: Any, dest: int, tag: int = 0) -> None:
+    def Bsend(self, buf: BufferSpec, dest: int, tag: int = 0) -> None:
         """Blocking buffered send: the message is copied into the attached buffer."""
         self.Ibsend(buf, dest, tag).Wait()
 
-    def Isend(self, buf: Any, dest: int, tag: int = 0) -> Request:
+    def Isend(self, buf: BufferSpec, dest: int, tag: int = 0) -> Request:
         """Start a send."""
         try:
             return (self._state or CLOSED).destinations[dest].start(buf, tag)
@@ -84,37 +85,37 @@ class PointToPoint:
             failed(failure, self._owner, "Isend")
             raise
 
-    def Irsend(self, buf: Any, dest: int, tag: int = 0) -> Request:
+    def Irsend(self, buf: BufferSpec, dest: int, tag: int = 0) -> Request:
         """Start a ready send."""
         return (self._state or CLOSED).destinations[dest].start(buf, tag)
 
-    def Issend(self, buf: Any, dest: int, tag: int = 0) -> Request:
+    def Issend(self, buf: BufferSpec, dest: int, tag: int = 0) -> Request:
         """Start a synchronous send."""
         return self._sender(buf, dest, tag, synchronous=True)()
 
-    def Ibsend(self, buf: Any, dest: int, tag: int = 0) -> Request:
+    def Ibsend(self, buf: BufferSpec, dest: int, tag: int = 0) -> Request:
         """Start a buffered send."""
         return self._buffered_sender(buf, dest, tag)()
 
-    def Send_init(self, buf: Any, dest: int, tag: int = 0) -> Prequest:
+    def Send_init(self, buf: BufferSpec, dest: int, tag: int = 0) -> Prequest:
         """A persistent send."""
         return Prequest._persistent(self._sender(buf, dest, tag))
 
-    def Bsend_init(self, buf: Any, dest: int, tag: int = 0) -> Request:
+    def Bsend_init(self, buf: BufferSpec, dest: int, tag: int = 0) -> Request:
         """A persistent buffered send."""
         return Prequest._persistent(self._buffered_sender(buf, dest, tag))
 
-    def Ssend_init(self, buf: Any, dest: int, tag: int = 0) -> Request:
+    def Ssend_init(self, buf: BufferSpec, dest: int, tag: int = 0) -> Request:
         """A persistent synchronous send."""
         return Prequest._persistent(self._sender(buf, dest, tag, synchronous=True))
 
-    def Rsend_init(self, buf: Any, dest: int, tag: int = 0) -> Request:
+    def Rsend_init(self, buf: BufferSpec, dest: int, tag: int = 0) -> Request:
         """A persistent ready send."""
         return Prequest._persistent(self._sender(buf, dest, tag))
 
     # ---- buffers: receives -----------------------------------------------------------------------------
 
-    def Recv(self, buf: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> None:
+    def Recv(self, buf: BufferSpec, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> None:
         """Blocking receive."""
         try:
             (self._state or CLOSED).sources[source].receive(buf, tag, status)
@@ -122,7 +123,7 @@ class PointToPoint:
             failed(failure, self._owner, "Recv")
             raise
 
-    def Irecv(self, buf: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Request:
+    def Irecv(self, buf: BufferSpec, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Request:
         """Start a receive."""
         try:
             return (self._state or CLOSED).sources[source].post(buf, tag)
@@ -130,16 +131,16 @@ class PointToPoint:
             failed(failure, self._owner, "Irecv")
             raise
 
-    def Recv_init(self, buf: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Prequest:
+    def Recv_init(self, buf: BufferSpec, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Prequest:
         """A persistent receive."""
         return Prequest._persistent(self._receiver(buf, source, tag))
 
     def Sendrecv(
         self,
-        sendbuf: Any,
+        sendbuf: BufferSpec,
         dest: int,
         sendtag: int = 0,
-        recvbuf: Any = None,
+        recvbuf: BufferSpec = None,
         source: int = ANY_SOURCE,
         recvtag: int = ANY_TAG,
         status: Status | None = None,
@@ -153,7 +154,7 @@ class PointToPoint:
 
     def Sendrecv_replace(
         self,
-        buf: Any,
+        buf: BufferSpec,
         dest: int,
         sendtag: int = 0,
         source: int = ANY_SOURCE,
@@ -165,10 +166,10 @@ class PointToPoint:
 
     def Isendrecv(
         self,
-        sendbuf: Any,
+        sendbuf: BufferSpec,
         dest: int,
         sendtag: int = 0,
-        recvbuf: Any = None,
+        recvbuf: BufferSpec = None,
         source: int = ANY_SOURCE,
         recvtag: int = ANY_TAG,
     ) -> Request:
@@ -178,7 +179,7 @@ class PointToPoint:
         return pair(receiving, start())
 
     def Isendrecv_replace(
-        self, buf: Any, dest: int, sendtag: int = 0, source: int = ANY_SOURCE, recvtag: int = ANY_TAG
+        self, buf: BufferSpec, dest: int, sendtag: int = 0, source: int = ANY_SOURCE, recvtag: int = ANY_TAG
     ) -> Request:
         """Start to send what is in the buffer and to receive into it."""
         context = self._checked(dest, sendtag)
@@ -231,39 +232,41 @@ class PointToPoint:
 
     # ---- pickled objects -------------------------------------------------------------------------------
 
-    def send(self, obj: Any, dest: int, tag: int = 0) -> None:
+    def send(self, obj: object, dest: int, tag: int = 0) -> None:
         """Blocking send of a pickled object."""
         self.isend(obj, dest, tag).wait()
 
-    def bsend(self, obj: Any, dest: int, tag: int = 0) -> None:
+    def bsend(self, obj: object, dest: int, tag: int = 0) -> None:
         """Blocking buffered send of a pickled object."""
         self.ibsend(obj, dest, tag).wait()
 
-    def ssend(self, obj: Any, dest: int, tag: int = 0) -> None:
+    def ssend(self, obj: object, dest: int, tag: int = 0) -> None:
         """Blocking synchronous send of a pickled object."""
         self.issend(obj, dest, tag).wait()
 
-    def isend(self, obj: Any, dest: int, tag: int = 0) -> Request:
+    def isend(self, obj: object, dest: int, tag: int = 0) -> Request:
         """Start to send a pickled object."""
         return self._object_sender(obj, dest, tag)()
 
-    def issend(self, obj: Any, dest: int, tag: int = 0) -> Request:
+    def issend(self, obj: object, dest: int, tag: int = 0) -> Request:
         """Start a synchronous send of a pickled object."""
         return self._object_sender(obj, dest, tag, synchronous=True)()
 
-    def ibsend(self, obj: Any, dest: int, tag: int = 0) -> Request:
+    def ibsend(self, obj: object, dest: int, tag: int = 0) -> Request:
         """Start a buffered send of a pickled object."""
         context = self._checked(dest, tag)
         if dest == PROC_NULL:
             return null_send()
         return bsend.start(context, self._attached, dest, tag, OctetSource(pickle.dumps(obj)))
 
-    def recv(self, buf: Any = None, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Any:
+    def recv(
+        self, buf: BufferSpec = None, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None
+    ) -> Any:
         """Blocking receive of a pickled object."""
         _deprecated(buf)
         return self.irecv(buf, source, tag).wait(status)
 
-    def irecv(self, buf: Any = None, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Request:
+    def irecv(self, buf: BufferSpec = None, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Request:
         """Start to receive a pickled object. A buffer given for it only bounds its size, as in mpi4py."""
         context = self._checked_source(source, tag)
         if source == PROC_NULL:
@@ -278,10 +281,10 @@ class PointToPoint:
 
     def sendrecv(
         self,
-        sendobj: Any,
+        sendobj: object,
         dest: int,
         sendtag: int = 0,
-        recvbuf: Any = None,
+        recvbuf: BufferSpec = None,
         source: int = ANY_SOURCE,
         recvtag: int = ANY_TAG,
         status: Status | None = None,
@@ -315,7 +318,7 @@ class PointToPoint:
 
     # What is wrong with a buffer is found before anything is posted: a receive whose send fails would stay.
 
-    def _sender(self, buf: Any, dest: int, tag: int, *, synchronous: bool = False) -> Callable[[], Request]:
+    def _sender(self, buf: BufferSpec, dest: int, tag: int, *, synchronous: bool = False) -> Callable[[], Request]:
         context = self._checked(dest, tag)
         if dest == PROC_NULL:
             return null_send
@@ -327,21 +330,21 @@ class PointToPoint:
 
         return start
 
-    def _buffered_sender(self, buf: Any, dest: int, tag: int) -> Callable[[], Request]:
+    def _buffered_sender(self, buf: BufferSpec, dest: int, tag: int) -> Callable[[], Request]:
         context = self._checked(dest, tag)
         if dest == PROC_NULL:
             return null_send
         message = read_buffer(buf, readonly=True)
         return lambda: bsend.start(context, self._attached, dest, tag, marshalling.source(message))
 
-    def _object_sender(self, obj: Any, dest: int, tag: int, *, synchronous: bool = False) -> Callable[[], Request]:
+    def _object_sender(self, obj: object, dest: int, tag: int, *, synchronous: bool = False) -> Callable[[], Request]:
         context = self._checked(dest, tag)
         if dest == PROC_NULL:
             return null_send
         source: Source = OctetSource(pickle.dumps(obj))
         return lambda: Request._of(runtime.engine().send(context, dest, tag, source, synchronous=synchronous))
 
-    def _receiver(self, buf: Any, source: int, tag: int) -> Callable[[], Request]:
+    def _receiver(self, buf: BufferSpec, source: int, tag: int) -> Callable[[], Request]:
         context = self._checked_source(source, tag)
         if source == PROC_NULL:
             return null_receive
@@ -394,6 +397,6 @@ class PointToPoint:
         return context
 
 
-def _deprecated(buf: Any) -> None:
+def _deprecated(buf: BufferSpec) -> None:
     if buf is not None:
         warnings.warn("the 'buf' argument is deprecated", UserWarning, stacklevel=3)

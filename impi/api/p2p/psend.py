@@ -21,6 +21,9 @@ from impi.engine.partitioned import PartitionedSend
 from impi.semantics.constants import ANY_SOURCE, ANY_TAG, PROC_NULL
 from impi.semantics.errors import error
 
+if TYPE_CHECKING:
+    from impi.api.types.specs import BufferSpec
+
 __all__ = ["Partitioned"]
 
 
@@ -33,7 +36,7 @@ class Partitioned:
         def _checked(self, dest: int, tag: int) -> Context: ...
         def _checked_source(self, source: int, tag: int) -> Context: ...
 
-    def Psend_init(self, buf: Any, partitions: int, dest: int, tag: int = 0, info: Info = INFO_NULL) -> Prequest:
+    def Psend_init(self, buf: BufferSpec, partitions: int, dest: int, tag: int = 0, info: Info = INFO_NULL) -> Prequest:
         """A persistent send in ``partitions`` equal parts of ``buf``, each sent when the program says it is ready."""
         context = self._checked(dest, tag)
         message = _divided(buf, partitions, readonly=True)
@@ -50,7 +53,7 @@ class Partitioned:
         return Prequest._persistent(start, partitions)
 
     def Precv_init(
-        self, buf: Any, partitions: int, source: int = ANY_SOURCE, tag: int = ANY_TAG, info: Info = INFO_NULL
+        self, buf: BufferSpec, partitions: int, source: int = ANY_SOURCE, tag: int = ANY_TAG, info: Info = INFO_NULL
     ) -> Prequest:
         """A persistent receive in ``partitions`` equal parts of ``buf``; wildcards are not possible."""
         if source < 0 and source != PROC_NULL:
@@ -77,7 +80,7 @@ def _wire_tag(tag: int) -> int:
     return PARTITIONED_TAG + tag
 
 
-def _divided(buf: Any, partitions: int, *, readonly: bool) -> Any:
+def _divided(buf: BufferSpec, partitions: int, *, readonly: bool) -> Any:
     """Read a buffer; its count is that of one partition."""
     if partitions < 1:
         raise error("ERR_ARG", f"{partitions} is not a number of partitions")

@@ -44,7 +44,9 @@ class _Active(State):
 
     __slots__ = ("keep", "operation", "value")
 
-    def __init__(self, operation: Operation | None, value: Callable[[], Any] | None = None, keep: Any = None) -> None:
+    def __init__(
+        self, operation: Operation | None, value: Callable[[], object] | None = None, keep: object = None
+    ) -> None:
         self._number = 0
         self.constant = None
         self.operation = operation
@@ -64,13 +66,13 @@ class Request(Handle):
     _kind: ClassVar[type[Request]]
 
     @classmethod
-    def _of(cls, operation: Operation, value: Callable[[], Any] | None = None, keep: Any = None) -> Self:
+    def _of(cls, operation: Operation, value: Callable[[], object] | None = None, keep: object = None) -> Self:
         self: Self = object.__new__(cls)
         self._state = _Active(operation, value, keep)
         return self
 
     @classmethod
-    def _class_of(cls, state: Any) -> type[Request]:
+    def _class_of(cls, state: object) -> type[Request]:
         # A number says nothing about the kind, so the class that is asked decides, as in mpi4py.
         return cls._kind
 
@@ -429,7 +431,7 @@ def describe_message(message: Envelope, status: Status | None) -> None:
 _PLAIN: Final = frozenset([SendOperation, ReceiveOperation])
 
 
-def _is_wrong(operation: Any) -> bool:
+def _is_wrong(operation: object) -> bool:
     """Whether :func:`check` has something to say about a send or receive."""
     return type(operation) is ReceiveOperation and (operation.truncated or operation.failure is not None)
 
@@ -495,7 +497,7 @@ class Prequest(Request):
         return cls._wrap(_Persistent(start, partitions))
 
     @classmethod
-    def _takes(cls, state: Any) -> bool:
+    def _takes(cls, state: object) -> bool:
         return isinstance(state, _Persistent)
 
     def Start(self) -> None:

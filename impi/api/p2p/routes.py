@@ -14,7 +14,7 @@ Blocking calls are methods of their own, as most of them end before an operation
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from impi.api.p2p.request import Request, conclude, fill_status, null_receive, null_send
 from impi.api.p2p.status import Status
@@ -27,6 +27,9 @@ from impi.engine.operations import SENT, ReceiveOperation, SendOperation
 from impi.engine.payload import DirectSource, DirectTarget
 from impi.semantics.constants import ANY_TAG, PROC_NULL
 from impi.semantics.errors import error
+
+if TYPE_CHECKING:
+    from impi.api.types.specs import BufferSpec
 
 __all__ = [
     "ChannelRoute",
@@ -44,19 +47,19 @@ class Route(Protocol):
     ``spec`` is a buffer specification (:mod:`impi.api.types.buffers`).
     """
 
-    def send(self, spec: Any, tag: int) -> None:
+    def send(self, spec: BufferSpec, tag: int) -> None:
         """MPI_Send."""
         ...
 
-    def start(self, spec: Any, tag: int) -> Request:
+    def start(self, spec: BufferSpec, tag: int) -> Request:
         """MPI_Isend."""
         ...
 
-    def receive(self, spec: Any, tag: int, status: Status | None) -> None:
+    def receive(self, spec: BufferSpec, tag: int, status: Status | None) -> None:
         """MPI_Recv; ``tag`` may be MPI_ANY_TAG. Raises Exception ERR_TRUNCATE: the message is too long."""
         ...
 
-    def post(self, spec: Any, tag: int) -> Request:
+    def post(self, spec: BufferSpec, tag: int) -> Request:
         """MPI_Irecv; ``tag`` may be MPI_ANY_TAG."""
         ...
 
@@ -67,21 +70,21 @@ class NullRoute:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    def send(self, spec: Any, tag: int) -> None:
+    def send(self, spec: BufferSpec, tag: int) -> None:
         """Send nothing."""
         check_tag(self._engine, tag)
 
-    def start(self, spec: Any, tag: int) -> Request:
+    def start(self, spec: BufferSpec, tag: int) -> Request:
         """Send nothing."""
         check_tag(self._engine, tag)
         return null_send()
 
-    def receive(self, spec: Any, tag: int, status: Status | None) -> None:
+    def receive(self, spec: BufferSpec, tag: int, status: Status | None) -> None:
         """Receive nothing, from MPI_PROC_NULL."""
         check_receive_tag(self._engine, tag)
         fill_status(status, PROC_NULL, ANY_TAG, 0)
 
-    def post(self, spec: Any, tag: int) -> Request:
+    def post(self, spec: BufferSpec, tag: int) -> Request:
         """Receive nothing, from MPI_PROC_NULL."""
         check_receive_tag(self._engine, tag)
         return null_receive()
@@ -96,22 +99,22 @@ class QueuedRoute:
         self._rank = rank
         self._tag_ub = engine.job.tag_ub
 
-    def send(self, spec: Any, tag: int) -> None:
+    def send(self, spec: BufferSpec, tag: int) -> None:
         """Start the send and wait for it."""
         check_tag(self._engine, tag)
         self._complete(self._started(read(spec, readonly=True), tag))
 
-    def start(self, spec: Any, tag: int) -> Request:
+    def start(self, spec: BufferSpec, tag: int) -> Request:
         """Start the send."""
         check_tag(self._engine, tag)
         return Request._of(self._started(read(spec, readonly=True), tag))
 
-    def receive(self, spec: Any, tag: int, status: Status | None) -> None:
+    def receive(self, spec: BufferSpec, tag: int, status: Status | None) -> None:
         """Post the receive and wait for it."""
         check_receive_tag(self._engine, tag)
         self._await(read(spec, readonly=False), tag, status)
 
-    def post(self, spec: Any, tag: int) -> Request:
+    def post(self, spec: BufferSpec, tag: int) -> Request:
         """Post the receive."""
         check_receive_tag(self._engine, tag)
         return Request._of(self._posted(read(spec, readonly=False), tag))
@@ -143,20 +146,20 @@ class ChannelRoute(QueuedRoute):
         self._short = engine.short_sender(context, rank)
         self._next = engine.next_receiver(context, rank)
 
-    def send(self, spec: Any, tag: int) -> None:
+    def send(self, spec: BufferSpec, tag: int) -> None:
         """Send one packet, or start the send and wait for it."""
         data = read(spec, readonly=True)
         if not (type(data) is memoryview and self._short(tag, data, len(data))):
             self._complete(self._started(data, tag))
 
-    def start(self, spec: Any, tag: int) -> Request:
+    def start(self, spec: BufferSpec, tag: int) -> Request:
         """Send one packet, or start the send."""
         data = read(spec, readonly=True)
         if type(data) is memoryview and self._short(tag, data, len(data)):
             return Request._of(SENT)
         return Request._of(self._started(data, tag))
 
-    def receive(self, spec: Any, tag: int, status: Status | None) -> None:
+    def receive(self, spec: BufferSpec, tag: int, status: Status | None) -> None:
         """Take the next packet of the channel, or post the receive and wait for it."""
         data = read(spec, readonly=False)
         if type(data) is memoryview and 0 <= tag <= self._tag_ub:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from impi.api.types.memory import at_address, octets_and_place, octets_of
+
+if TYPE_CHECKING:
+    from impi.api.types.specs import BufferSpec
 
 __all__ = ["buffer"]
 
@@ -22,7 +25,7 @@ class buffer(np.ndarray[Any, Any]):
     _on_device = False
     _at: int | None = None
 
-    def __new__(cls, /, *buf: Any) -> buffer:
+    def __new__(cls, /, *buf: BufferSpec) -> buffer:
         """A view of the memory of an object, or an empty one."""
         if len(buf) > 1:
             raise TypeError(f"buffer takes at most one argument, not {len(buf)}")
@@ -31,7 +34,7 @@ class buffer(np.ndarray[Any, Any]):
         return cls._of(buf[0], readonly=True)
 
     @classmethod
-    def _of(cls, obj: Any, *, readonly: bool) -> buffer:
+    def _of(cls, obj: object, *, readonly: bool) -> buffer:
         view, _, on_device = octets_and_place(obj, readonly=readonly)
         self = cls._view(view, obj)
         self._on_device = on_device
@@ -54,7 +57,7 @@ class buffer(np.ndarray[Any, Any]):
         return buffer._view(memory.data, memory)
 
     @staticmethod
-    def frombuffer(obj: Any, readonly: bool = False) -> buffer:
+    def frombuffer(obj: object, readonly: bool = False) -> buffer:
         """A view of the memory of an object."""
         self = buffer._of(obj, readonly=readonly)
         if readonly:

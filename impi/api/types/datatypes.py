@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from impi.api import runtime
 from impi.api.constants import MAX_OBJECT_NAME
 from impi.api.handles.failing import guarded
 from impi.api.handles.handle import Handle
-from impi.api.handles.keyvals import Keyvals
+from impi.api.handles.keyvals import CopyFn, DeleteFn, Keyvals
 from impi.api.types import typecode
 from impi.api.types.constructors import TypeConstructors
 from impi.api.types.memory import address_of, octets_of
 from impi.api.types.typestate import TypeState, named
 from impi.semantics.datatype import TypeMap
 from impi.semantics.errors import error
+
+if TYPE_CHECKING:
+    from impi.api.types.specs import BufferSpec
 
 # fmt: off
 __all__ = [
@@ -116,7 +119,7 @@ class Datatype(TypeConstructors, Handle):
 
     # ---- packing ---------------------------------------------------------------------------------------
 
-    def Pack(self, inbuf: Any, outbuf: Any, position: int, comm: Any) -> int:
+    def Pack(self, inbuf: BufferSpec, outbuf: BufferSpec, position: int, comm: object) -> int:
         """Pack all of ``inbuf`` into ``outbuf`` at ``position``; returns the position after it.
 
         The octets are those of a message between clients, which can be received as PACKED, and the other way round:
@@ -124,20 +127,20 @@ class Datatype(TypeConstructors, Handle):
         """
         return self._pack(inbuf, outbuf, position, external=runtime.external(), long_size=8)
 
-    def Unpack(self, inbuf: Any, position: int, outbuf: Any, comm: Any) -> int:
+    def Unpack(self, inbuf: BufferSpec, position: int, outbuf: BufferSpec, comm: object) -> int:
         """Unpack as many elements as ``outbuf`` has room for; returns the position after them."""
         return self._unpack(inbuf, position, outbuf, external=runtime.external(), long_size=8)
 
-    def Pack_size(self, count: int, comm: Any) -> int:
+    def Pack_size(self, count: int, comm: object) -> int:
         """Octets that packing ``count`` elements takes."""
         return self._packed_size(count, external=runtime.external(), long_size=8)
 
-    def Pack_external(self, datarep: str, inbuf: Any, outbuf: Any, position: int) -> int:
+    def Pack_external(self, datarep: str, inbuf: BufferSpec, outbuf: BufferSpec, position: int) -> int:
         """As :meth:`Pack`, in external32 as the standard has it."""
         _check_datarep(datarep)
         return self._pack(inbuf, outbuf, position, external=True, long_size=4)
 
-    def Unpack_external(self, datarep: str, inbuf: Any, position: int, outbuf: Any) -> int:
+    def Unpack_external(self, datarep: str, inbuf: BufferSpec, position: int, outbuf: BufferSpec) -> int:
         """As :meth:`Unpack`, from external32 as the standard has it."""
         _check_datarep(datarep)
         return self._unpack(inbuf, position, outbuf, external=True, long_size=4)
@@ -158,7 +161,7 @@ class Datatype(TypeConstructors, Handle):
             raise error("ERR_TYPE", f"how many elements a buffer has cannot be told from an extent of {extent}")
         return view.nbytes // extent
 
-    def _pack(self, inbuf: Any, outbuf: Any, position: int, *, external: bool, long_size: int) -> int:
+    def _pack(self, inbuf: BufferSpec, outbuf: BufferSpec, position: int, *, external: bool, long_size: int) -> int:
         source, _ = octets_of(inbuf, readonly=True)
         target, _ = octets_of(outbuf, readonly=False)
         octets = self.typemap.pack(source, 0, self._fitting(source), external=external, long_size=long_size)
@@ -169,7 +172,7 @@ class Datatype(TypeConstructors, Handle):
         target[position:end] = octets
         return end
 
-    def _unpack(self, inbuf: Any, position: int, outbuf: Any, *, external: bool, long_size: int) -> int:
+    def _unpack(self, inbuf: BufferSpec, position: int, outbuf: BufferSpec, *, external: bool, long_size: int) -> int:
         source, _ = octets_of(inbuf, readonly=True)
         target, _ = octets_of(outbuf, readonly=False)
         count = self._fitting(target)
@@ -186,7 +189,7 @@ class Datatype(TypeConstructors, Handle):
         """The value cached under a key, or None."""
         return _keyvals.get(self._live().attributes, keyval)
 
-    def Set_attr(self, keyval: int, attrval: Any) -> None:
+    def Set_attr(self, keyval: int, attrval: object) -> None:
         """Cache a value under a key."""
         _keyvals.set(self, self._live().attributes, keyval, attrval)
 
@@ -195,7 +198,7 @@ class Datatype(TypeConstructors, Handle):
         _keyvals.delete(self, self._live().attributes, keyval)
 
     @classmethod
-    def Create_keyval(cls, copy_fn: Any = None, delete_fn: Any = None, nopython: bool = False) -> int:
+    def Create_keyval(cls, copy_fn: CopyFn = None, delete_fn: DeleteFn = None, nopython: bool = False) -> int:
         """A new key for attributes of datatypes."""
         return _keyvals.create(copy_fn, delete_fn)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from impi.api.handles.failing import guarded
 from impi.api.handles.handle import Handle, State
@@ -12,6 +12,9 @@ from impi.api.types.datatypes import Datatype
 from impi.semantics import op as predefined
 from impi.semantics.errors import error
 from impi.semantics.lazynumpy import np
+
+if TYPE_CHECKING:
+    from impi.api.types.specs import BufferSpec
 
 # fmt: off
 __all__ = [
@@ -121,7 +124,7 @@ class Op(Handle):
         """Whether it is one of MPI's, or null."""
         return self._predefined()
 
-    def Reduce_local(self, inbuf: Any, inoutbuf: Any) -> None:
+    def Reduce_local(self, inbuf: BufferSpec, inoutbuf: BufferSpec) -> None:
         """``inoutbuf = inbuf op inoutbuf``, in this process.
 
         Raises:

@@ -60,7 +60,7 @@ class Pickle:
     def THRESHOLD(self, threshold: int | None) -> None:
         self._threshold = _THRESHOLD if threshold is None else threshold
 
-    def dumps(self, obj: Any) -> bytes:
+    def dumps(self, obj: object) -> bytes:
         """Serialize an object."""
         if self._protocol is None:
             return self._dumps(obj)
@@ -70,7 +70,7 @@ class Pickle:
         """The object in a stream."""
         return self._loads(data)
 
-    def dumps_oob(self, obj: Any) -> tuple[bytes, list[buffer]]:
+    def dumps_oob(self, obj: object) -> tuple[bytes, list[buffer]]:
         """Serialize an object, large buffers beside the stream and not copied."""
         buffers: list[buffer] = []
 

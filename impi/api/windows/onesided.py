@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from impi.api.handles.failing import guarded
 from impi.api.p2p.request import Request, null_send
@@ -17,6 +17,9 @@ from impi.semantics.constants import PROC_NULL
 from impi.semantics.datatype import NAMED, TypeMap
 from impi.semantics.errors import error
 from impi.semantics.lazynumpy import np
+
+if TYPE_CHECKING:
+    from impi.api.types.specs import BufferSpec, TargetSpec
 
 __all__ = ["OneSided"]
 
@@ -42,7 +45,7 @@ class OneSided:
 
     # ---- transfers -------------------------------------------------------------------------------------
 
-    def Put(self, origin: Any, target_rank: int, target: Any = None) -> None:
+    def Put(self, origin: BufferSpec, target_rank: int, target: TargetSpec = None) -> None:
         """Write elements into the window."""
         spec = _target(target)
         if self._reaches(target_rank):
@@ -51,7 +54,7 @@ class OneSided:
             _same_size("target", place.nbytes, "origin", _nbytes(message))
             place.store(_octets(message))
 
-    def Get(self, origin: Any, target_rank: int, target: Any = None) -> None:
+    def Get(self, origin: BufferSpec, target_rank: int, target: TargetSpec = None) -> None:
         """Read elements from the window."""
         spec = _target(target)
         if self._reaches(target_rank):
@@ -60,7 +63,7 @@ class OneSided:
             _same_size("target", place.nbytes, "origin", _nbytes(message))
             _write(message, place.load())
 
-    def Accumulate(self, origin: Any, target_rank: int, target: Any = None, op: Op = SUM) -> None:
+    def Accumulate(self, origin: BufferSpec, target_rank: int, target: TargetSpec = None, op: Op = SUM) -> None:
         """Combine elements with those of the window: ``target = origin op target``."""
         name, spec = _operation(op), _target(target)
         if name == "NO_OP":
@@ -71,7 +74,9 @@ class OneSided:
             _same_size("target", place.nbytes, "origin", _nbytes(message))
             _combine(name, message, place)
 
-    def Get_accumulate(self, origin: Any, result: Any, target_rank: int, target: Any = None, op: Op = SUM) -> None:
+    def Get_accumulate(
+        self, origin: BufferSpec, result: BufferSpec, target_rank: int, target: TargetSpec = None, op: Op = SUM
+    ) -> None:
         """Read elements from the window, then combine others with them."""
         name, spec = _operation(op), _target(target)
         if self._reaches(target_rank):
@@ -84,7 +89,9 @@ class OneSided:
             _combine(name, message, place)
             _write(answer, old)
 
-    def Fetch_and_op(self, origin: Any, result: Any, target_rank: int, target_disp: int = 0, op: Op = SUM) -> None:
+    def Fetch_and_op(
+        self, origin: BufferSpec, result: BufferSpec, target_rank: int, target_disp: int = 0, op: Op = SUM
+    ) -> None:
         """Read one element from the window, then combine another with it."""
         name = _operation(op)
         if self._reaches(target_rank):
@@ -94,7 +101,9 @@ class OneSided:
             _combine(name, message, place)
             _write(answer, old)
 
-    def Compare_and_swap(self, origin: Any, compare: Any, result: Any, target_rank: int, target_disp: int = 0) -> None:
+    def Compare_and_swap(
+        self, origin: BufferSpec, compare: BufferSpec, result: BufferSpec, target_rank: int, target_disp: int = 0
+    ) -> None:
         """Read one element from the window, and replace it if it is what it is compared with."""
         if self._reaches(target_rank):
             message, answer = read_buffer(origin, readonly=True), read_buffer(result, readonly=False)
@@ -109,19 +118,21 @@ class OneSided:
 
     # ---- with requests ---------------------------------------------------------------------------------
 
-    def Rput(self, origin: Any, target_rank: int, target: Any = None) -> Request:
+    def Rput(self, origin: BufferSpec, target_rank: int, target: TargetSpec = None) -> Request:
         """As :meth:`Put` to a locked target; the request is complete."""
         return self._requested(target_rank, lambda: self.Put(origin, target_rank, target))
 
-    def Rget(self, origin: Any, target_rank: int, target: Any = None) -> Request:
+    def Rget(self, origin: BufferSpec, target_rank: int, target: TargetSpec = None) -> Request:
         """As :meth:`Get` from a locked target; the request is complete."""
         return self._requested(target_rank, lambda: self.Get(origin, target_rank, target))
 
-    def Raccumulate(self, origin: Any, target_rank: int, target: Any = None, op: Op = SUM) -> Request:
+    def Raccumulate(self, origin: BufferSpec, target_rank: int, target: TargetSpec = None, op: Op = SUM) -> Request:
         """As :meth:`Accumulate` on a locked target; the request is complete."""
         return self._requested(target_rank, lambda: self.Accumulate(origin, target_rank, target, op))
 
-    def Rget_accumulate(self, origin: Any, result: Any, target_rank: int, target: Any = None, op: Op = SUM) -> Request:
+    def Rget_accumulate(
+        self, origin: BufferSpec, result: BufferSpec, target_rank: int, target: TargetSpec = None, op: Op = SUM
+    ) -> Request:
         """As :meth:`Get_accumulate` on a locked target; the request is complete."""
         return self._requested(target_rank, lambda: self.Get_accumulate(origin, result, target_rank, target, op))
 
@@ -160,7 +171,7 @@ class OneSided:
         return self._live().place(disp, 1, datatype.typemap)
 
 
-def _target(spec: Any) -> tuple[int, int | None, Datatype | None]:
+def _target(spec: TargetSpec) -> tuple[int, int | None, Datatype | None]:
     """Displacement, count and datatype; None for what is the origin's."""
     if spec is None:
         return 0, None, None

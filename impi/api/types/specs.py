@@ -1,0 +1,36 @@
+"""The types of what a program gives as a buffer: for type checkers alone, nothing of it is looked at when MPI runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+    from impi.api.constants import BottomType, InPlaceType
+
+__all__ = ["BufferSpec", "Memory", "TargetSpec"]
+
+
+class _OfNumpy(Protocol):
+    @property
+    def __array_interface__(self) -> Mapping[str, object]: ...
+
+
+class _OfCuda(Protocol):
+    @property
+    def __cuda_array_interface__(self) -> Mapping[str, object]: ...
+
+
+class _OfDlpack(Protocol):
+    def __dlpack_device__(self) -> tuple[int, int]: ...
+
+
+if TYPE_CHECKING:
+    Memory: TypeAlias = Buffer | _OfNumpy | _OfCuda | _OfDlpack | BottomType | None
+    """What holds the octets of a message."""
+    BufferSpec: TypeAlias = Memory | InPlaceType | Sequence[object]
+    """A whole argument: memory, or a list or tuple of memory, counts, displacements and datatype (MPI 3.2.2)."""
+    TargetSpec: TypeAlias = int | Sequence[object] | None
+    """A place in a window: a displacement, or a list or tuple of displacement, count and datatype (MPI 12.3)."""
