@@ -1,10 +1,10 @@
-"""What went over the wire, told by a decoder that shares nothing with the implementation.
+"""A decoder of the wire that shares nothing with the implementation.
 
-Written from the clauses of IMPI 0.0 alone; imports only :mod:`impi.errors`, so that a mistake in the codec cannot
-hide itself here. :func:`dissect` takes the captures of one job (pcap octets) to a :class:`Dissection`;
-:func:`timeline` writes that as lines of text. :func:`observe` and :func:`observe_streams` take what any number of jobs
-left behind to :class:`ObservedJob`, and :func:`records` tells all of it, octet by octet. ``impi.lua`` beside this
-file is the dissector for Wireshark.
+Written from the clauses of IMPI 0.0 alone; imports only :mod:`impi.errors`, so that a mistake in
+the codec cannot hide itself here. :func:`dissect` takes the captures of one job (pcap octets) to a
+:class:`Dissection`; :func:`timeline` writes that as lines of text. :func:`observe` and
+:func:`observe_streams` take the traces of any number of jobs to :class:`ObservedJob`, and
+:func:`records` lists them octet by octet. ``impi.lua`` beside this file is Wireshark's dissector.
 """
 
 from __future__ import annotations

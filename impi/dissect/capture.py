@@ -16,7 +16,7 @@ __all__ = ["Dissection", "dissect", "interpret", "merge_views"]
 
 @dataclass(slots=True)
 class Dissection:
-    """All that the captures tell about one job."""
+    """The content of the captures of one job."""
 
     conversations: list[Conversation] = field(default_factory=list)
     channels: list[Channel] = field(default_factory=list)
@@ -24,9 +24,9 @@ class Dissection:
     others: int = 0
     """Connections that are none of the job's: remote shells, the vendors' own."""
     gaps: list[str] = field(default_factory=list)
-    """What the captures lack of the job's connections."""
+    """Parts of the job's connections that the captures lack."""
     problems: list[str] = field(default_factory=list)
-    """What breaks the protocol, over all conversations and channels that were captured whole."""
+    """Breaches of the protocol, over all conversations and channels that were captured whole."""
 
     def messages(self) -> list[Crossed]:
         """All messages that crossed between clients, in order of time."""
@@ -36,8 +36,8 @@ class Dissection:
 def dissect(captures: Iterable[bytes], server_port: int | None = None) -> Dissection:
     """Decode the pcap files of a job's nodes.
 
-    A connection that two nodes captured is taken from the more complete of both. With ``server_port``, connections to
-    it count as the job's even where their beginning is missing.
+    Of two captures of a connection, the more complete one counts. With ``server_port``, connections
+    to it belong to the job even if their beginning is missing.
 
     Raises:
         LabError: a file cannot be read.
@@ -47,11 +47,11 @@ def dissect(captures: Iterable[bytes], server_port: int | None = None) -> Dissec
 
 
 def merge_views(captures: Iterable[Iterable[Connection]]) -> list[Connection]:
-    """The connections of several captures in order of opening; of two views of one, the more complete."""
+    """Return the connections of several captures as opened; of two views, the more complete."""
     views: dict[tuple[object, ...], Connection] = {}
     for capture in captures:
         for connection in capture:
-            # The clock differs between views of one connection, so it is told apart by its first octets.
+            # The clock differs between views of a connection, so its first octets identify it.
             key: tuple[object, ...] = (connection.opener, connection.accepter)
             index = sum(1 for k in views if k[:2] == key)
             match = next((k for k in views if k[:2] == key and _same(views[k], connection)), None)
@@ -104,7 +104,7 @@ def interpret(connections: Iterable[Connection], server_port: int | None = None)
 
 
 def _sort_out(result: Dissection, who: str, decoded: Conversation | Channel) -> None:
-    """Holes of the capture make the rest of a stream look wrong: only whole streams accuse their sender."""
+    """Attribute problems: holes distort the rest of a stream, so only whole ones accuse."""
     if decoded.connection.problems:
         result.gaps.extend(f"{who}: {problem}" for problem in decoded.connection.problems)
     else:

@@ -1,4 +1,14 @@
-"""Decodes the TCP channel between two hosts: the host rank, then packets (IMPI 2.3.8, 3.5)."""
+"""Decodes the TCP channel between two hosts: the host rank, then packets (IMPI 2.3.8, 3.5).
+
+Input is a :class:`~.tcp.Connection`, whose two octet streams :mod:`.tcp` reassembled from segments.
+:func:`decode_channel` reads the opener's rank, cuts each stream into packets, and merges both by
+the time at which a packet's last octet was captured. :func:`messages` then joins the packets of one
+message by source, destination and srqid, across all channels of a job. :mod:`.ledger` judges credit
+and order on the same packets; :mod:`.capture` and :mod:`.job_finder` call this module.
+
+Invariants: packets of one direction keep their order; a stream is read up to its first octets that
+are no packet, which become one :class:`~.problem.Problem`; the peers' faults raise no exception.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +35,7 @@ _Key = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Packet:
-    """One packet; the fields are those of IMPI 3.5, in their order."""
+    """One packet; the fields are those of IMPI 3.5, in order."""
 
     time: float
     from_host: int
@@ -53,7 +63,7 @@ class Packet:
     """When its header had been captured; ``time`` is when its last octet had."""
 
     def describe(self, layout: Layout | None) -> str:
-        """One line; ranks of MPI_COMM_WORLD where the layout knows them."""
+        """Return one line, with ranks of MPI_COMM_WORLD where the layout knows them."""
         if self.kind == "FINI":
             return "FINI"  # IMPI 3.8: only the type counts
         ends = f"{_name(self.src, layout)} -> {_name(self.dest, layout)}"
@@ -85,7 +95,7 @@ class Channel:
     packets: list[Packet] = field(default_factory=list)
     """In order of time; each direction in its own order."""
     problems: list[Problem] = field(default_factory=list)
-    """What breaks the protocol; follows from the capture's own holes where the connection has problems."""
+    """Breaches of the protocol, or results of capture holes if the connection has problems."""
 
     def finished(self, host: int) -> bool:
         """Whether that host sent its FINI (IMPI 3.8)."""
@@ -122,7 +132,7 @@ def _packets(stream: Stream, forth: bool, from_host: int, to_host: int, problems
         kind, length, src, spid, dest, dpid, *rest = _HEADER.unpack_from(data, at)
         if kind >= len(PACKET_TYPES):
             return wrong(f"packet type {kind} at octet {at} does not exist")
-        # Only DATA and DATASYNC carry octets; in the others pk_len means nothing (IMPI 3.5, Table 3.1).
+        # Only DATA and DATASYNC carry octets; pk_len means nothing elsewhere (IMPI 3.5, Table 3.1).
         size = length if PACKET_TYPES[kind] in _CARRIERS else 0
         start, end = at + _HEADER.size, at + _HEADER.size + size
         if end > len(data):
@@ -156,7 +166,7 @@ def _packets(stream: Stream, forth: bool, from_host: int, to_host: int, problems
 
 @dataclass(slots=True)
 class Crossed:
-    """One message as it crossed the wire (IMPI 3.7); ``src`` and ``dest`` are ranks of MPI_COMM_WORLD."""
+    """One message on the wire (IMPI 3.7); ``src`` and ``dest`` are ranks of MPI_COMM_WORLD."""
 
     time: float
     src: int
@@ -172,7 +182,7 @@ class Crossed:
     acknowledged: bool = False
     """Whether a SYNCACK for it was seen."""
     packets: list[Packet] = field(default_factory=list)
-    """Those that carried it, and its SYNCACK."""
+    """The packets that carried the message, and its SYNCACK."""
 
     @property
     def complete(self) -> bool:

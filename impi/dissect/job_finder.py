@@ -23,10 +23,10 @@ _NO_BEGINNING: Final = "the beginning is not in the capture"
 
 @dataclass(slots=True)
 class ObservedJob:
-    """What was seen of one job."""
+    """Observations of one job."""
 
     layout: Layout | None = None
-    """Who takes part; None where no client was seen to hear all labels."""
+    """The participants; None if no client was seen to hear all labels."""
     conversations: list[Conversation] = field(default_factory=list)
     channels: list[Channel] = field(default_factory=list)
     clocked: bool = True
@@ -39,7 +39,7 @@ class ObservedJob:
 
 @dataclass(slots=True)
 class Observation:
-    """All that some captures and streams show."""
+    """The jobs in some captures and streams."""
 
     jobs: list[ObservedJob] = field(default_factory=list)
     others: int = 0
@@ -49,8 +49,8 @@ class Observation:
 def observe(connections: Iterable[Connection]) -> Observation:
     """Sort captured connections, in order of opening, into jobs.
 
-    A start-up conversation is known by its first command (IMPI 2.3.3), a channel by the host that accepts it; where
-    the start-up was not captured, by the looks of its first octets, and then all such channels form one job.
+    The first command marks a start-up conversation (IMPI 2.3.3), the accepting host a channel. If
+    the start-up was not captured, the first octets decide, and all such channels form one job.
     """
     seen = Observation()
     rest: list[Connection] = []
@@ -73,7 +73,7 @@ def observe(connections: Iterable[Connection]) -> Observation:
 def _join(jobs: list[ObservedJob], conversation: Conversation) -> None:
     """Add a conversation to the job that its server still gathers, or begin one.
 
-    Once the server has said DONE nobody can join its job (IMPI 2.3.6): who comes later speaks to a later server.
+    After DONE nobody can join the job (IMPI 2.3.6): later clients speak to a later server.
     """
     connection = conversation.connection
     for job in reversed(jobs):
@@ -88,7 +88,7 @@ def _join(jobs: list[ObservedJob], conversation: Conversation) -> None:
 
 
 def _merge(jobs: list[ObservedJob]) -> list[ObservedJob]:
-    """Clients that reach one server by several of its addresses hear the same labels: they are one job."""
+    """Merge jobs with the same labels: clients may reach one server by several addresses."""
     merged: list[ObservedJob] = []
     for job in jobs:
         twin = next((m for m in merged if job.layout is not None and m.layout == job.layout), None)
@@ -112,7 +112,7 @@ def _place(seen: Observation, orphans: ObservedJob, connection: Connection) -> N
 
 
 def seems_channel(forth: bytes, back: bytes) -> bool:
-    """Whether these two streams can be a host channel: a host rank, then packet headers (IMPI 2.3.8, 3.5)."""
+    """Whether the streams can be a host channel: a host rank, then headers (IMPI 2.3.8, 3.5)."""
     if len(forth) < 4 or not 0 < int.from_bytes(forth[:4], "big") < _MOST_HOSTS:
         return False  # the higher host connects (IMPI 2.3.8), so its rank is not 0
     heads = [data[at : at + _HEADER.size] for data, at in ((forth, 4), (back, 0)) if len(data) >= at + 128]

@@ -1,7 +1,8 @@
-"""Keeps account of one channel, packet by packet: credit, synchronous sends, long messages, cancels (IMPI 3.6 to 3.8).
+"""Accounts of one channel, packet by packet: credit, SYNCACKs, long messages, cancels (3.6-3.8).
 
-A capture shows an acknowledgement before whatever its arrival allowed, wherever between the two hosts it was taken, so
-no rule here can accuse a host because of where the capture stood. What its clock cannot order, :func:`in_order` does.
+Wherever a capture was taken, it shows an acknowledgement before any effect of its arrival. So no
+rule here can accuse a host because of the place of capture. :func:`in_order` orders packets that
+the clock cannot.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from impi.dissect.participants import Layout, show_address
 __all__ = ["Fault", "Ledger", "PairAccount", "in_order"]
 
 Fault = tuple[str, str]
-"""What is wrong, and the clause that says so."""
+"""A fault in one sentence, and the clause that it breaks."""
 
 _Proc = tuple[bytes, int]
 _Pair = tuple[_Proc, _Proc]
@@ -27,7 +28,7 @@ _Request = tuple[_Proc, _Proc, int]
 _CARRIERS: Final = ("DATA", "DATASYNC")
 _UNCOUNTED: Final = ("PROTOACK", "FINI")
 _BLUR_S: Final = 50e-6
-"""What is closer than this has no order by the clock: stamps are rounded, and every processor takes its own."""
+"""Packets closer than this have no order: stamps are rounded, and each processor takes its own."""
 _AFTER_FINI: Final = ("PROTOACK", "SYNCACK", "CANCELYES", "CANCELNO")
 
 
@@ -50,7 +51,7 @@ class PairAccount:
     syncacks: int = 0
     """SYNCACKs for them."""
     cancelled: int = 0
-    """Those that a CANCELYES took back."""
+    """Messages that a CANCELYES took back."""
     stray_syncacks: int = 0
     """SYNCACKs that no DATASYNC asked for."""
 
@@ -80,7 +81,7 @@ class Ledger:
         return self.pairs.setdefault((src, dest), PairAccount())
 
     def faults(self, packet: Packet) -> list[Fault]:
-        """All that is wrong with this packet at this point."""
+        """Return all faults of this packet at this point."""
         return [*self._own_faults(packet), *self.early(packet)]
 
     def _own_faults(self, packet: Packet) -> list[Fault]:
@@ -111,7 +112,7 @@ class Ledger:
         return [] if home == host else [(f"rank {rank} belongs to host {home}, not to host {host}", "3.2")]
 
     def early(self, packet: Packet) -> list[Fault]:
-        """What is wrong with this packet unless more packets of the other side come first."""
+        """Return the faults that vanish if more packets of the other side come first."""
         found: list[Fault] = []
         if packet.kind not in _UNCOUNTED and self._hiwater is not None and self._ackmark is not None:
             used = self.pair(packet.src, packet.dest).outstanding + 1
@@ -192,11 +193,11 @@ class Ledger:
 
 
 def in_order(packets: Iterable[Packet], layout: Layout | None) -> Iterator[Packet]:
-    """The packets of one channel by time, or where the time does not decide, in an order in which they can be sent.
+    """Yield one channel's packets by time; where the clock is undecided, in a possible order.
 
-    The time is that of the header: a host may match a message, and answer it, before its last octet has come.
-    What a packet needs is "that many packets of the other side", so taking whatever can go never blocks what could
-    have gone; where neither side can go on, a host broke the protocol, and the packet is taken as it is.
+    The time is that of the header: a host may match and answer a message before its last octet has
+    come. A packet needs "that many packets of the other side", so taking any possible packet never
+    blocks another. Where neither side can go on, a host broke the protocol: the packet comes as is.
     """
     waiting: tuple[deque[Packet], deque[Packet]] = deque(), deque()
     for packet in packets:

@@ -1,4 +1,4 @@
-"""Who takes part in a job, learned from what the server broadcast (IMPI 2.3.5)."""
+"""The participants of a job, learned from the server's broadcasts (IMPI 2.3.5)."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Layout:
 
 
 def endpoint_address(address: bytes) -> bytes:
-    """4 octets for IPv4 however embedded (IMPI 1.2.3), else the 16; ``::`` and ``::1`` stay IPv6."""
+    """Return 4 octets for IPv4 in any form (IMPI 1.2.3), else 16; ``::`` and ``::1`` stay IPv6."""
     if len(address) == 16:
         embedded = address[:12] in (bytes(12), bytes(10) + b"\xff\xff")
         if embedded and not (address[:12] == bytes(12) and address[12:] in (bytes(4), b"\0\0\0\1")):

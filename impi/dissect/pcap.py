@@ -1,7 +1,7 @@
 """Reads classic pcap files down to TCP segments and UDP datagrams, over IPv4 and IPv6.
 
-Unknown link or network protocols are passed over: a node's interface carries more than the job. A damaged *file*
-is an error, for a capture that cannot be read proves nothing.
+Unknown link or network protocols are skipped: an interface carries more than the job. A damaged
+*file* is an error, because an unreadable capture proves nothing.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _EXTENSIONS: Final = (0, 43, 60)  # IPv6 hop-by-hop, routing, destination option
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """One TCP segment as captured."""
+    """One captured TCP segment."""
 
     time: float
     """Seconds since the epoch, by the capturing node's clock."""
@@ -51,7 +51,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Datagram:
-    """One UDP datagram as captured."""
+    """One captured UDP datagram."""
 
     time: float
     src: Endpoint
@@ -60,10 +60,10 @@ class Datagram:
 
 
 def read_pcap(octets: bytes) -> Iterator[Segment | Datagram]:
-    """TCP segments and UDP datagrams of a classic pcap file, in file order.
+    """Yield TCP segments and UDP datagrams of a classic pcap file, in file order.
 
     Raises:
-        LabError: it is not such a file, has a link type unknown to us, or ends in the middle of a record.
+        LabError: not such a file, an unknown link type, or an end in the middle of a record.
     """
     order, tick = _MAGIC.get(octets[:4], ("", 0.0))
     if not order or len(octets) < 24:

@@ -1,4 +1,4 @@
-"""Turns pcapng files into classic pcap files, one for each interface, which :mod:`impi.dissect.pcap` reads."""
+"""Turns pcapng files into classic pcap files, one per interface, for :mod:`impi.dissect.pcap`."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ class _Interface:
 
 
 def split_pcapng(octets: bytes) -> tuple[list[bytes], LabError | None]:
-    """Classic pcap files with the packets of each interface that saw any, and what is wrong with the file.
+    """Return classic pcap files, one per interface with packets, and the file's fault or None.
 
-    A file that ends in the middle gives the packets before that; the error says so.
+    A truncated file gives the packets before its end; the error says so.
     """
     done: list[_Interface] = []
     here: list[_Interface] = []

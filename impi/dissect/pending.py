@@ -1,7 +1,7 @@
-"""What was still open on the wire at some moment: messages half sent or unanswered, used-up credit, missing FINIs.
+"""Open items on the wire at some moment: unfinished or unanswered messages, credit, missing FINIs.
 
-A job that hangs is explained by what its procs owe each other (IMPI 3.6 to 3.8); this is the side of it that everybody
-can see. Nothing is guessed: who is at fault is for others to say.
+The mutual debts of procs explain a job that hangs (IMPI 3.6 to 3.8); these are the visible ones.
+Nothing is guessed, and nobody is accused here.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ __all__ = ["Credit", "Sent", "Standing", "numbers", "standing"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sent:
-    """A message of which something has crossed; ``src`` and ``dest`` are ranks of MPI_COMM_WORLD."""
+    """A message partly on the wire; ``src`` and ``dest`` are ranks of MPI_COMM_WORLD."""
 
     number: int
-    """Its place among all messages of the job, from 1 on: the timeline uses the same."""
+    """The number among all messages of the job, from 1 on, as in the timeline."""
     time: float
     src: int
     dest: int
@@ -32,7 +32,7 @@ class Sent:
     got: int
     """Octets of it that have crossed."""
     sync: bool
-    """It began with a DATASYNC packet, which is to be answered when the message is matched (IMPI 3.7.1)."""
+    """Whether it began with DATASYNC, which the receiver answers once matched (IMPI 3.7.1)."""
     acknowledged: bool
     """... and that was."""
 
@@ -44,7 +44,7 @@ class Sent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credit:
-    """How many packets of an ordered pair of ranks are not acknowledged; at ``hiwater`` no more may be sent (3.6)."""
+    """Unacknowledged packets of an ordered pair of ranks; at ``hiwater`` sending stops (3.6)."""
 
     src: int
     dest: int
@@ -64,15 +64,15 @@ class Standing:
     messages: tuple[Sent, ...] = ()
     """By number."""
     credits: tuple[Credit, ...] = ()
-    """Of pairs with packets that are not acknowledged."""
+    """Credit of pairs with unacknowledged packets."""
     no_fini: tuple[tuple[int, int], ...] = ()
     """(rank, other): the first rank's host has sent no FINI to the other's (IMPI 3.8)."""
     finis: int = 0
-    """How many FINIs have crossed."""
+    """Number of FINIs on the wire."""
 
 
 def standing(seen: Dissection, until: float = float("inf")) -> Standing:
-    """What had crossed by that time (seconds since the epoch), and what was open then."""
+    """Return the items open at ``until`` (seconds since the epoch)."""
     if seen.layout is None:
         return Standing()
     channels = [replace(c, packets=[p for p in c.packets if p.time <= until]) for c in seen.channels]
@@ -86,7 +86,7 @@ def standing(seen: Dissection, until: float = float("inf")) -> Standing:
 
 
 def numbers(every: Sequence[Crossed]) -> dict[tuple[int, int, int], int]:
-    """By (sending host, receiving host, offset) of a packet: the number of the message that it belongs to."""
+    """Return message numbers by (sending host, receiving host, offset) of their packets."""
     found = {}
     for number, message in enumerate(every, 1):
         for packet in message.packets:

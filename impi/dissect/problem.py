@@ -11,7 +11,7 @@ _SHOWN = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """One sentence on what is wrong, with the clause that says so; ``str()`` gives both."""
+    """A breach of the protocol in one sentence, with its clause; ``str()`` gives both."""
 
     text: str
     clause: str
@@ -22,7 +22,7 @@ class Problem:
     """The octet of that stream at which it stands."""
     time: float
     octets: bytes = b""
-    """The octets in question, at most 32; empty where there are none or where they might be a key."""
+    """The octets concerned, at most 32; empty if there are none or they might be a key."""
 
     def __str__(self) -> str:
         return f"{self.text} (IMPI {self.clause})"

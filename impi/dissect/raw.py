@@ -1,7 +1,7 @@
-"""Octet streams that were saved without a capture: which is which, and an order in which they can have been sent.
+"""Octet streams saved without a capture: their identification, and a possible order of sending.
 
-Such streams have no clock. What must have come first is known all the same: an answer follows its question, an
-acknowledgement what it acknowledges (IMPI 2.3, 3.6, 3.7). :func:`observe_streams` sorts accordingly.
+Such streams have no clock, but an answer follows its question, and an acknowledgement its packet
+(IMPI 2.3, 3.6, 3.7). :func:`observe_streams` sorts accordingly.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ class StreamName:
 
 
 def name_stream(name: str, octets: bytes) -> StreamName | None:
-    """What a stream is, by its file name (``client0_to_server.bin``, ``host1_to_host0.bin``), else by its octets."""
+    """Identify a stream by file name (``client0_to_server.bin``, ``host1_to_host0.bin``), or
+    octets."""
     for pattern in _PATTERNS:
         match = pattern.fullmatch(name)
         if match is not None:
@@ -103,7 +104,7 @@ def _decode(ends: Mapping[tuple[str, int, int], Connection]) -> ObservedJob:
 
 
 def _set_clock(job: ObservedJob) -> None:
-    """Number all notes and packets in an order that is possible, and let the numbers be the times."""
+    """Number all notes and packets in a possible order; the numbers become their times."""
     steps: list[tuple[_Step, int, Stream, int]] = []
     for number, conversation in enumerate(job.conversations):
         for by_client in (True, False):
@@ -133,5 +134,5 @@ def _startup_steps(conversation: Conversation, by_client: bool) -> Iterable[tupl
 
 def _step(note: Note) -> _Step:
     server_too = 0 if note.by_client else 1
-    # The size waits for every client's rank (IMPI 2.3.4), a label for every client's (2.3.5), DONE for every DONE.
+    # Sizes wait for all ranks (IMPI 2.3.4), labels for all clients (2.3.5), DONE for all DONEs.
     return (_PHASES.get(note.kind, _FIRST), note.label, server_too)

@@ -1,6 +1,6 @@
-"""Everything that was seen, as one list of records in order of time: what :mod:`impi.cli.decode` prints and counts.
+"""All observations as one list of records in order of time, for :mod:`impi.cli.decode`.
 
-Every octet of every stream belongs to exactly one record: :attr:`Record.size` adds up to the length of the streams.
+Every octet of every stream is in exactly one record: :attr:`Record.size` adds up to all octets.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ _MANDATORY: Final = frozenset(LABELS.values())
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """One event: ``OPEN``, ``CLOSE``, ``RESET``; a command's or a packet's name, ``METHOD``, ``KEY``, ``HOSTRANK``;
-    ``ERROR`` for a breach of the protocol; ``GAP`` for what the input lacks."""
+    """One event: a command's or packet's name, ``OPEN``, ``CLOSE``, ``RESET``, ``METHOD``, ``KEY``,
+    ``HOSTRANK``; ``ERROR`` for a breach of the protocol; ``GAP`` for input that is missing."""
 
     time: float
-    """Seconds, or a step of a possible order where the input has no clock; of a packet, when its header was there."""
+    """Seconds, or a step of a possible order without a clock; a packet has its header's time."""
     job: int
     connection: int
     source: str
@@ -140,17 +140,17 @@ class _Teller:
         return max((time for time in known if time is not None), default=self.connection.opened)
 
     def ended(self, forth: bool) -> bool:
-        """Whether nothing can follow: the side closed; a saved stream has no more than what it has."""
+        """Whether nothing can follow: the side closed, or a saved stream is at its end."""
         stream = self.stream(forth)
         return stream.fin_time is not None or stream.reset_time is not None or not self.connection.opener[0]
 
     def undecoded(self, problems: Iterable[Problem]) -> Iterator[Record]:
-        """What the decoders could not read. Call it when all else was told."""
+        """Yield the octets that no decoder could read. Call it after all other records."""
         whole = not self.connection.problems
         for problem in problems:
             later = [at for at in self.starts[problem.forth] if at >= problem.offset]
             size = max(min(later, default=len(self.stream(problem.forth).data)) - problem.offset, 0)
-            # A hole makes what stands before it look cut: only whole streams accuse their sender.
+            # A hole makes the octets before it look cut: only whole streams accuse their sender.
             if whole or size:
                 yield self.problem(problem, kind="ERROR" if whole else "GAP", size=size)
 
@@ -187,7 +187,7 @@ class _Startup(_Teller):
         return Problem.at(text, clause, forth=note.by_client, offset=note.offset, time=note.time, data=data)
 
     def missing(self) -> Iterator[Record]:
-        """What should have been said before the end (IMPI 2.3.5 to 2.3.7)."""
+        """Yield messages that are missing before the end (IMPI 2.3.5 to 2.3.7)."""
         if self.connection.problems or self.conversation.problems:
             return
         heard = {n.label_name for n in self.conversation.notes if n.kind == "COLL" and not n.by_client}

@@ -31,7 +31,7 @@ class Condition:
     wanted: tuple[str, ...]
 
     def holds(self, fields: Mapping[str, Value | float]) -> bool:
-        """Whether a record with these values satisfies it; one without a value satisfies ``!=`` alone."""
+        """Whether a record with these values satisfies it; without a value only ``!=`` holds."""
         value = fields.get(self.name)
         found = value if isinstance(value, list) else [] if value is None else [value]
         if self.sign in _ORDERS:

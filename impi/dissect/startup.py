@@ -1,7 +1,7 @@
 """Decodes the start-up conversation between one client and the server (IMPI 2.3.2 to 2.3.7).
 
-The authentication key is never kept: a note says only that one was sent, and no octet that a client sends between AUTH
-and IMPI stands in a note or a problem.
+The authentication key is never kept: a note says only that one was sent. No note or problem has
+octets that a client sends between AUTH and IMPI.
 """
 
 from __future__ import annotations
@@ -50,13 +50,14 @@ class Note:
     time: float
     by_client: bool
     kind: str
-    """``AUTH``, ``METHOD`` (the server's choice), ``KEY``, ``IMPI``, ``COLL``, ``DONE``, ``FINI`` or ``0x...``."""
+    """``AUTH``, ``METHOD`` (the server's choice), ``KEY``, ``IMPI``, ``COLL``, ``DONE``, ``FINI``,
+    ``0x...``."""
     length: int
     """The length field; that of the octets for a key, which has none."""
     values: tuple[Value, ...] = ()
     label: int = 0
     mask: int = 0
-    """Of the server's COLL messages: bit i says that client i contributed."""
+    """Contributing clients of the server's COLL messages: bit i stands for client i."""
     offset: int = 0
     """Where it begins in its stream."""
 
@@ -95,7 +96,7 @@ class Conversation:
     notes: list[Note] = field(default_factory=list)
     """In order of time; each direction in its own order."""
     problems: list[Problem] = field(default_factory=list)
-    """What breaks the protocol; follows from the capture's own holes where the connection has problems."""
+    """Breaches of the protocol, or results of capture holes if the connection has problems."""
 
     @property
     def client(self) -> int | None:
@@ -111,7 +112,7 @@ class Conversation:
 
 
 def decode_startup(connection: Connection) -> Conversation:
-    """Everything a captured start-up connection carried. Never raises for what the peers did: see ``problems``."""
+    """Decode a captured start-up connection. Never raises for peers' faults: see ``problems``."""
     conversation = Conversation(connection)
     server = list(_server_notes(connection.back, conversation.problems))
     method = next((n.values[0] for n in server if n.kind == "METHOD"), None)
@@ -138,9 +139,9 @@ def _client_notes(stream: Stream, method: Value | None, problems: list[Problem])
 
 
 def _secret(stream: Stream, at: int, method: Value | None, problems: list[Problem]) -> tuple[Note | None, int]:
-    """What the client sent to authenticate itself, and where its next command begins.
+    """Return the client's authentication octets, and the offset of its next command.
 
-    The server's choice may be missing (None): then whatever stands before the command IMPI is held to be a key.
+    Without the server's choice (None), anything before the command IMPI counts as a key.
     """
     data, start = stream.data, at
     guessed = method is None and not _AFTER_AUTH.startswith(data[at : at + len(_AFTER_AUTH)])
@@ -240,7 +241,7 @@ def learn_layout(conversations: list[Conversation]) -> Layout | None:
 
 
 def _layout(values: dict[str, tuple[Value, ...]], mask: int) -> Layout | None:
-    # Clients ascending, in each its hosts, in each its procs (IMPI 2.3.5); who did not contribute leaves no hole.
+    # Clients ascending, in each its hosts, in each its procs (2.3.5); silent clients leave no gap.
     numbers = {name: tuple(v for v in vs if isinstance(v, int)) for name, vs in values.items()}
     addresses = {name: tuple(v for v in values[name] if isinstance(v, bytes)) for name in ("H_IPV6", "P_IPV6")}
     clients = [i for i in range(32) if mask >> i & 1]

@@ -1,4 +1,4 @@
-"""Counts over a job: packets by type and direction, and for every pair of procs the use of credit (IMPI 3.6)."""
+"""Counts over a job: packets by type and direction, and each pair's use of credit (IMPI 3.6)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LIMITS = ("C_DATALEN", "C_TAGUB", "H_ACKMARK", "H_HIWATER")
 
 @dataclass(frozen=True, slots=True)
 class PairCount:
-    """One ordered pair of procs and what went from the first to the second."""
+    """The packets of one ordered pair of procs."""
 
     src: str
     dest: str
@@ -74,7 +74,7 @@ class Summary:
         }
 
     def as_lines(self) -> list[str]:
-        """The same for people."""
+        """Return the summary as text."""
         size = (
             "of unknown size"
             if self.procs is None

@@ -1,7 +1,9 @@
 """Puts captured TCP segments back into the two octet streams of each connection.
 
-Retransmissions and reordering are undone. What was never captured is *reported* (:attr:`Stream.problems`) and never
-papered over: a stream with a hole proves nothing beyond the hole.
+Segments are sorted by their pair of endpoints; a new SYN starts another connection. Each direction
+keeps its contiguous octets and a table of segments that wait for a gap to close, so retransmission
+and reordering are undone. Marks record when octets were captured. Octets that were never captured
+are *reported* (:attr:`Stream.problems`): a stream with a hole ends at the hole and proves no more.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ class Stream:
     marks: list[tuple[int, float]] = field(default_factory=list)
     """(offset, time): from that octet on, the octets were captured at that time."""
     problems: list[str] = field(default_factory=list)
-    """What the capture lacks of this direction; empty when it is whole."""
+    """Octets that the capture lacks; empty if it is whole."""
     fin_time: float | None = None
     """When it was closed in good order."""
     reset_time: float | None = None
@@ -53,7 +55,7 @@ class Connection:
 
     @property
     def problems(self) -> list[str]:
-        """What the capture lacks of either direction."""
+        """Octets that the capture lacks in either direction."""
         return [f"opener: {p}" for p in self.forth.problems] + [f"accepter: {p}" for p in self.back.problems]
 
 
@@ -94,7 +96,7 @@ class _Direction:
             self.acked = max(self.acked, self._offset(ack))
 
     def _offset(self, seq: int) -> int:
-        """Position of a sequence number in the stream, undoing the wrap at 2**32 around what we have."""
+        """Position of a sequence number in the stream, with the wrap at 2**32 undone."""
         base = self.base or 0
         distance = (seq - base - self.have) % _WRAP
         return self.have + (distance - _WRAP if distance >= _WRAP // 2 else distance)
@@ -158,10 +160,10 @@ class _Pending:
 
 
 def reassemble(segments: Iterable[Segment]) -> list[Connection]:
-    """The connections among ``segments`` (in order of capture), in the order in which they were opened.
+    """Return the connections among ``segments`` (in order of capture), in order of opening.
 
-    A connection whose opening is missing counts the sender of its first segment as the opener, and says so in
-    its problems.
+    If the opening is missing, the sender of the first segment counts as the opener, and the
+    connection's problems say so.
     """
     live: dict[frozenset[Endpoint], _Pending] = {}
     every: list[_Pending] = []

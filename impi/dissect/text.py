@@ -1,4 +1,4 @@
-"""Records as lines for people and as objects for programs. The key is in neither: no record holds it."""
+"""Records as lines of text and as objects. No record holds the key."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ORDER: Final = {name: place for place, name in enumerate(FIELDS)}
 
 
 def as_object(record: Record, *, whole: bool) -> dict[str, Value | float]:
-    """All that the record says; ``data`` is hexadecimal, at most 16 octets of it unless ``whole``."""
+    """Return a record's fields; ``data`` in hexadecimal, at most 16 octets unless ``whole``."""
     found: dict[str, Value | float] = {
         "time": record.time,
         "job": record.job,
@@ -42,7 +42,7 @@ def as_object(record: Record, *, whole: bool) -> dict[str, Value | float]:
 
 
 def as_line(record: Record, *, start: float, clocked: bool, several: bool, whole: bool) -> str:
-    """One line: seconds since ``start`` (or the step), who to whom, what; the job's number if there are several."""
+    """Return one line: job if ``several``, seconds since ``start`` (or step), ends, content."""
     when = f"{record.time - start:12.6f}" if clocked else f"{'#' + format(record.time, '.0f'):>12}"
     job = f" [job {record.job}]" if several else ""
     return f"{when}{job} {_way(record)}: {_what(record, whole)}"

@@ -35,13 +35,13 @@ class Event:
 
 
 def timeline(found: Sequence[Event]) -> list[str]:
-    """One line an event: seconds since the first one, who to whom, what. The key is never shown."""
+    """Return one line an event: seconds since the first, ends, content. The key is never shown."""
     start = found[0].time if found else 0.0
     return [f"{event.time - start:10.6f} {event.text}" for event in found]
 
 
 def events(dissection: Dissection) -> list[Event]:
-    """All that the captures show, in order of time."""
+    """Return all events in the captures, in order of time."""
     found: list[Event] = []
     for conversation in dissection.conversations:
         found.extend(_conversation(conversation))
@@ -82,7 +82,7 @@ def _channel(channel: Channel, layout: Layout | None, known: dict[tuple[int, int
 
 
 def _placed(event: Event, layout: Layout | None) -> Event:
-    """What names no procs is said by the lowest ones of the hosts."""
+    """Assign events that name no procs to the lowest procs of the hosts."""
     if event.src_rank is not None or layout is None:
         return event
     lowest = {f"host {proc.host}": proc.rank for proc in reversed(layout.procs)}

@@ -1,4 +1,4 @@
-"""Which algorithms of collectives a simulated job has agreed on, as by impirun's ``--collectives`` and ``--tuning``."""
+"""Algorithms of a simulated job's collectives, as by impirun's ``--collectives`` and ``--tuning``."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ CHOICES: Final = (
     *(name for name in ALTERNATIVES if not name.startswith("allgatherv=")),
     *(f"{operation}={name}" for operation, names in ALGORITHMS.items() for name in names),
 )
-"""What can be chosen. Allgatherv is not simulated."""
+"""The algorithms to choose from. Allgatherv is not simulated."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """What a job's clients have agreed on."""
+    """The agreement of a job's clients."""
 
     collectives: tuple[str, ...] = ()
-    """Of :data:`impi.job.ALTERNATIVES`."""
+    """Names of :data:`impi.job.ALTERNATIVES`."""
     decisions: Decisions | None = None
 
     def rule(self, operation: str, clients: int, octets: int) -> Rule | None:
-        """What is decided for so many clients and octets; None where it is the specification's own."""
+        """Return the rule for so many clients and octets; None for IMPI's algorithm."""
         return None if self.decisions is None or clients == 1 else self.decisions.choose(operation, clients, octets)
 
     def algorithm(self, operation: str, clients: int, octets: int) -> str:
-        """The name of what is chosen, with its segment; "" where nothing is."""
+        """Return the name of the chosen algorithm, with its segment; "" without a choice."""
         reductions = ("reduce", "reduce-ordered", "allreduce", "reduce_scatter")
         if REPRODUCIBLE in self.collectives and operation in reductions:
             return "reproducible"
@@ -47,14 +47,14 @@ SPECIFIED: Final = Choices()
 
 
 def parse_choices(text: str, tuning: Decisions | None = None) -> Choices:
-    """``scatter=masters,bcast=chain/64K``: of :data:`CHOICES`; behind a slash the ``segment`` of a decision.
+    """Parse ``scatter=masters,bcast=chain/64K``, of :data:`CHOICES`; a slash begins ``segment``.
 
     Args:
         text: the list.
-        tuning: a table that decides what the list does not.
+        tuning: a table for operations that the list lacks.
 
     Raises:
-        UsageError: there is no such algorithm, or it is not simulated.
+        UsageError: an algorithm is unknown or not simulated.
     """
     collectives: list[str] = []
     rules: dict[str, tuple[Rule, ...]] = {} if tuning is None else dict(tuning.rules)

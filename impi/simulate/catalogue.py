@@ -25,39 +25,39 @@ MOST_MESSAGES: Final = 4_000_000
 """Packets of one collective that are simulated; some minutes."""
 _MOST_SHARES: Final = 400_000_000
 _MOST_OCTETS: Final = 1 << 30
-"""Of values that are really there."""
+"""Most octets of values that exist in memory."""
 
 
 @dataclass(frozen=True)
 class Case:
     """One operation on one job.
 
-    ``size`` is what the benchmarks of MPI call the size of a message: octets of the buffer of bcast, reduce, allreduce
-    and scan; of each process's piece for gather, scatter, allgather and alltoall; of each process's part for
-    reduce_scatter.
+    ``size`` is a message's size as MPI benchmarks count it. It is the octets of the buffer of
+    bcast, reduce, allreduce and scan; of each process's piece for gather, scatter, allgather and
+    alltoall; of each process's part for reduce_scatter.
     """
 
     operation: str
     size: int
     root: int = 0
     native: bool = True
-    """Whether the clients' libraries have collectives; else local phases are messages of our own trees."""
+    """Whether the clients' libraries have collectives; else our own trees send messages."""
     chosen: Choices = SPECIFIED
 
     def algorithm(self, clients: int) -> str:
-        """What was chosen for it, as :func:`impi.simulate.agreed_algorithms.parse_choices` reads it; "" for nothing."""
+        """Return the chosen algorithm in the form of :func:`.parse_choices`; "" without one."""
         return self.chosen.algorithm(self.operation, clients, self.size)
 
 
 class _Setting:
-    """What the generators of all processes share."""
+    """State shared by the generators of all processes."""
 
     def __init__(self, shape: Shape, limits: Limits, case: Case, driver: Driver) -> None:
         self.case = case
         self.n = shape.size
         self._layout = shape.layout()
         self._driver = driver
-        # Who is where the layout says.
+        # The layout knows each process's client.
         self._job = Job(
             version=LONG8_VERSION,
             nclients=len(shape.clients),

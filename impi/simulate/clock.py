@@ -1,4 +1,4 @@
-"""Virtual time: events in the order of their times, and of their making where these are equal; and processors."""
+"""Virtual time: events by time, equal times by order of creation; and processors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Clock:
     def __init__(self) -> None:
         self.now = 0
         self.events = 0
-        """How many were run."""
+        """Number of events that were run."""
         self._heap: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
         self._made = 0
 
@@ -41,7 +41,7 @@ class Workers:
     Args:
         clock: the time.
         node_of: the node of each worker.
-        cores: of a node, which its workers share; a worker keeps its core while it has anything to do. 0: no limit.
+        cores: of a node, shared by its workers; a busy worker keeps its core. 0: no limit.
     """
 
     def __init__(self, clock: Clock, node_of: Sequence[int], cores: int = 0) -> None:
@@ -57,7 +57,7 @@ class Workers:
         self._queues: dict[int, deque[tuple[int, Callable[..., None], tuple[Any, ...]]]] = {}
 
     def do(self, worker: int, cost: int, then: Callable[..., None], *args: Any) -> None:
-        """Let ``worker`` work for ``cost``, behind what it has to do already, and then call ``then(*args)``."""
+        """Let ``worker`` work for ``cost``, after its earlier work, then call ``then(*args)``."""
         self.busy[worker] += cost
         if not self._limited:
             end = max(self._clock.now, self._free[worker]) + cost

@@ -1,7 +1,7 @@
-"""Chapter 3 in numbers: the packets that :class:`impi.transfer.Transfer` would send, without a single octet of them.
+"""Chapter 3 in numbers: the packets of :class:`impi.transfer.Transfer`, without their octets.
 
-For jobs that are too large for one transfer machine a process. Packets, their sizes, order and moments are the same;
-the tests hold it against the real machine (:mod:`impi.simulate.transfer_machines`).
+For jobs too large for one transfer machine a process. Packets, sizes, order and moments are the
+same; tests compare it with the real machine (:mod:`impi.simulate.transfer_machines`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,19 @@
 """Runs the generators of chapter 4 of all processes of a job in virtual time.
 
-Processes of one client that only take part in phases of their own library do the same at the same time, so one
-generator stands for all of them, until it asks for a message: then each gets its own. So 10^5 processes cost
-little where the library has collectives, and one generator and some messages each where it has none.
+:meth:`Driver.run` makes an actor for each process and starts its generator. Each list of steps that
+a generator yields becomes posted receives, messages and phases; when all are done, the generator
+goes on with their results. Messages between clients go to a transport (:mod:`.counted` or
+:mod:`.transfer_machines`), others to the :class:`~.fabric.Fabric`; both call back
+:meth:`Driver.arrived` and :meth:`Driver.received` by events of the :class:`~.clock.Clock`.
+:mod:`.local_phases` computes the phases of libraries. :mod:`.catalogue` makes programs from cases;
+:mod:`impi.cli` prints outcomes.
+
+Processes of one client that only take part in library phases do the same at the same time, so one
+actor stands for all. It keeps the history of its values; at the first message step, it is parted
+and the history replayed. So 10^5 processes cost little where libraries have collectives.
+
+Invariants: receives of one list are posted before its sends, as in the engine; messages of one
+(source, destination, tag) match in order; a run ends with no posted receive and no early message.
 """
 
 from __future__ import annotations
@@ -30,7 +41,7 @@ __all__ = ["Deadlock", "Driver", "Outcome", "Program", "TransportKind"]
 TransportKind: TypeAlias = Literal["counted", "packets"]
 
 Program: TypeAlias = Callable[[int], Algorithm[Any]]
-"""What each rank runs."""
+"""The program of each rank."""
 
 
 class Deadlock(AssertionError):
@@ -43,12 +54,12 @@ class _Actor:
 
     rank: int
     stands_for: Sequence[int]
-    """Its ranks; :attr:`rank` is the first of them."""
+    """The ranks; :attr:`rank` is the first of them."""
     algorithm: Algorithm[Any]
     open: int = 0
     values: list[Any] = field(default_factory=list)
     history: list[list[Any]] = field(default_factory=list)
-    """What was handed to it; kept as long as it stands for several."""
+    """Values handed to the generator, kept while the actor stands for several."""
     hops: int = 0
     started: bool = False
     end: int = -1
@@ -65,7 +76,7 @@ class _Phase:
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What one collective has cost. Times in picoseconds since all processes have begun it."""
+    """The cost of one collective. Times in picoseconds since all processes began it."""
 
     time: int
     """Until the last process had ended it."""
@@ -103,12 +114,12 @@ class Driver:
     """One collective of one job.
 
     Args:
-        shape: where the processes are.
-        network: what carries the messages.
+        shape: the places of the processes.
+        network: the model that carries messages.
         limits: of the job.
         kind: whether hosts are processes, nodes or clients.
-        transport: ``packets`` drives the real transfer machines, ``counted`` their twin without octets.
-        shared: whether one generator may stand for several processes; never where these share cores.
+        transport: ``packets`` drives the real transfer machines, ``counted`` their model.
+        shared: whether one generator may stand for several processes; never on shared cores.
     """
 
     def __init__(
@@ -125,7 +136,7 @@ class Driver:
         self.fabric = Fabric(self.clock, shape, network, kind)
         self._shape = shape
         self._network = network
-        # Who shares cores gets in each other's way, so that not all do the same at the same time.
+        # Processes that share cores delay each other, so they do not act at the same time.
         self._shared = shared and not network.cores
         self._transport: Transport = (
             PacketTransport(self.fabric, shape, limits, self, kind)
@@ -138,16 +149,16 @@ class Driver:
         self._posted: dict[tuple[int, int, int], deque[tuple[_Actor, int]]] = {}
         """Posted receives, by source, destination and tag."""
         self._early: dict[tuple[int, int, int], deque[Message]] = {}
-        """What has come before it was asked for."""
+        """Messages that arrived before their receive was posted."""
         self._places: dict[Message, tuple[_Actor, int]] = {}
-        """Who waits for what is accepted and not complete."""
+        """The receivers of messages that are accepted and incomplete."""
         self._phases: dict[int, _Phase] = {}
         self._messages = 0
         self._phase_count = 0
         self._charge = 0
 
     def charge(self, octets: int) -> None:
-        """What the running algorithm does just now is to combine so many octets."""
+        """Charge the running algorithm for combining so many octets."""
         self._charge += wire_time(octets, self._network.combine)
 
     def run(self, program: Program, apart: Sequence[int] = (0,)) -> Outcome:
@@ -173,7 +184,7 @@ class Driver:
         for ranks in self._shape.ranks:
             alone = sorted({ranks[0], *(rank for rank in apart if rank in ranks)})
             others = [rank for rank in ranks if rank not in alone]
-            # Shared or not, they begin in the same order, so that what is equal in time comes in the same order.
+            # Shared or not, processes begin in one order, so that equal times give an equal order.
             for rank in alone if self._shared else (*alone, *others):
                 yield _Actor(rank, (rank,), program(rank))
             if others and self._shared:
@@ -217,14 +228,14 @@ class Driver:
         return False
 
     def _work(self, actor: _Actor, then: Callable[[], None]) -> None:
-        """Call ``then`` when the process has done what it has to do by now, reductions included."""
+        """Call ``then`` when the process has done its work so far, reductions included."""
         if len(actor.stands_for) > 1:
             self.clock.at(self.clock.now + self._charge, then)
         else:
             self.fabric.workers.do(actor.rank, self._charge, then)
 
     def _part(self, actor: _Actor) -> list[tuple[_Actor, list[Step]]]:
-        """From here on each of them is alone; the others, and what they do first."""
+        """Part an actor: return the new actors, one a process, and their first steps."""
         parted = []
         for rank in actor.stands_for[1:]:
             other = _Actor(rank, (rank,), self._program(rank), hops=actor.hops, started=True)
@@ -242,7 +253,7 @@ class Driver:
 
     def _start(self, actor: _Actor, steps: list[Step]) -> bool:
         """Whether all of ``steps`` are done at once."""
-        # One more than there are, so that one that is done at once does not let the algorithm go on.
+        # One more than the steps, so that a step done at once does not resume the algorithm.
         actor.open = len(steps) + 1
         actor.values = [None] * sum(not isinstance(step, Send) for step in steps)
         slots = count()
@@ -386,7 +397,7 @@ class Driver:
 
 
 def _nothing() -> None:
-    """What comes after is there already."""
+    """Nothing follows: the next step was there already."""
 
 
 def _no_program(rank: int) -> Algorithm[Any]:

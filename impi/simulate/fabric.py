@@ -14,22 +14,22 @@ __all__ = ["Fabric", "Links", "Parcel", "Traffic"]
 
 
 class Traffic(NamedTuple):
-    """What went over one way."""
+    """Traffic in one direction."""
 
     packets: int = 0
     octets: int = 0
 
     def plus(self, octets: int) -> Traffic:
-        """One packet more."""
+        """Return the traffic with one more packet."""
         return Traffic(self.packets + 1, self.octets + octets)
 
 
 @dataclass(slots=True)
 class Parcel:
-    """What is carried: one packet, or one local message."""
+    """One packet, or one local message."""
 
     source: int
-    """Its rank in MPI_COMM_WORLD."""
+    """The sender's rank in MPI_COMM_WORLD."""
     dest: int
     octets: int
     left: Callable[[], None]
@@ -86,7 +86,7 @@ class Fabric:
         """Messages within clients, and their octets."""
 
     def packet(self, parcel: Parcel) -> None:
-        """One packet between clients."""
+        """Carry one packet between clients."""
         way = self._shape.client_of[parcel.source], self._shape.client_of[parcel.dest]
         self.wide[way] = self.wide.get(way, _NOTHING).plus(parcel.octets)
         self.workers.do(parcel.source, self.network.wide.sending(parcel.octets), self._leave, parcel)
@@ -121,7 +121,7 @@ class Fabric:
         self.workers.do(parcel.dest, self.network.wide.receiving(parcel.octets), parcel.come)
 
     def message(self, parcel: Parcel) -> None:
-        """One message within a client, by its own library."""
+        """Carry one message within a client, by its library."""
         self.local = self.local.plus(parcel.octets)
         tier = self.network.local
         # The library copies: its bandwidth is time of the sender's processor.

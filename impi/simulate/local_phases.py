@@ -1,7 +1,7 @@
-"""What a phase of one client's own library costs (:class:`impi.collectives.Local`), in closed form.
+"""The cost of a phase of one client's library (:class:`impi.collectives.Local`), in closed form.
 
-Trees and rings of the textbook among n processes, with hop(m) = o_s + m/B + L + o_r of the local tier and k = the
-smallest number with 2^k >= n; contention is left out.
+Textbook trees and rings of n processes, with hop(m) = o_s + m/B + L + o_r of the local tier and the
+smallest k with 2^k >= n; without contention.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ __all__ = ["Phase", "phase_times", "phase_values"]
 
 
 class Phase(NamedTuple):
-    """When each who takes part goes on, if the last has begun at ``last`` and the root at ``root``."""
+    """The times at which participants go on, if the last began at ``last`` and the root at
+    ``root``."""
 
     others: int
     root: int
@@ -64,7 +65,7 @@ def _size(step: Local) -> int:
 
 
 def phase_values(steps: Mapping[int, Local], n: int) -> Mapping[int, Any]:
-    """What each of ``steps``, by rank, brings; who is not among them does what another one there does."""
+    """Return the result of each of ``steps``, by rank; absent ranks do the same as one there."""
     ranks = sorted(steps)
     first = steps[ranks[0]]
     root = steps.get(first.root, first)

@@ -1,4 +1,4 @@
-"""Messages of a simulated job, and what the two ways of cutting them into packets have in common."""
+"""Messages of a simulated job, and the interface of the two models that cut them into packets."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["Listener", "Message", "Transport"]
 
 
 class Message:
-    """One message, as both ends and all between know it."""
+    """One message, shared by both ends and the network."""
 
     __slots__ = ("accepted", "acknowledged", "dest", "filled", "hops", "nbytes", "source", "tag", "taken", "value")
 
@@ -18,10 +18,10 @@ class Message:
         self.dest = dest
         self.tag = tag
         self.value = value
-        """What the algorithm has sent, handed over as it is."""
+        """The algorithm's value, handed over as it is."""
         self.nbytes = nbytes
         self.hops = hops
-        """Messages between clients, this one included, that had to be one after another for it to come."""
+        """Messages between clients in sequence until this one arrives, itself included."""
         self.taken = 0
         """Octets that were put into packets."""
         self.filled = 0
@@ -29,22 +29,22 @@ class Message:
         self.accepted = False
         """A receive was posted for it."""
         self.acknowledged = False
-        """Its SYNCACK has come."""
+        """The SYNCACK has come."""
 
 
 class Listener(Protocol):
-    """Whom a transport tells."""
+    """The receiver of a transport's events."""
 
     def arrived(self, message: Message) -> bool:
-        """Its first packet has come; whether a receive was posted for it."""
+        """The first packet has come; return whether a receive was posted for the message."""
         ...
 
     def received(self, message: Message) -> None:
-        """It is accepted and all of it has come."""
+        """The message is accepted and complete."""
         ...
 
     def sent(self, message: Message) -> None:
-        """Its last packet has left, and no SYNCACK is due."""
+        """The last packet has left, and no SYNCACK is due."""
         ...
 
 
@@ -60,5 +60,5 @@ class Transport(Protocol):
         ...
 
     def quiet(self) -> bool:
-        """Whether nothing is held back, and everything sent has come: true at the end of every job."""
+        """Whether nothing is held back and all has arrived: true at the end of every job."""
         ...

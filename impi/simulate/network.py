@@ -1,12 +1,13 @@
-"""What the model knows of machines and networks.
+"""The parameters of machines and networks in the model.
 
-A message costs as in LogGP and pLogP (Alexandrov et al. 1995; Kielmann et al. 2000, used for MPI's collectives by
-Barchet-Estefanel and Mounie, EuroPVM/MPI 2004): overhead o_s of the sender's processor, wire time m/B on the link of
-its node, latency L, wire time on the receiver's link (cut through: it adds only where that link is busy), overhead o_r
-of the receiver's processor. Links and processors serve what comes in the order in which it comes; so the gap g(m) of
-pLogP is not a parameter but follows: max(o_s(m), m/B, o_r(m)).
+A message costs as in LogGP and pLogP (Alexandrov et al. 1995; Kielmann et al. 2000, used for MPI's
+collectives by Barchet-Estefanel and Mounie, EuroPVM/MPI 2004): overhead o_s of the sender's
+processor, wire time m/B on its node's link, latency L, wire time on the receiver's link (cut
+through: it adds only if that link is busy), overhead o_r of the receiver's processor. Links and
+processors are queues, first come, first served. So the gap g(m) of pLogP is no parameter but
+follows: max(o_s(m), m/B, o_r(m)).
 
-Not in the model: TCP's slow start, windows and losses; switches that are shared; what else the machines do.
+Not in the model: TCP's slow start, windows and losses; shared switches; other load on machines.
 """
 
 from __future__ import annotations
@@ -19,17 +20,17 @@ __all__ = ["Network", "Tier", "wire_time"]
 
 
 def wire_time(nbytes: int, rate: int) -> int:
-    """Picoseconds that ``nbytes`` octets take at ``rate`` octets a second, rounded up; a rate of 0 is no limit."""
+    """Return picoseconds for ``nbytes`` octets at ``rate`` octets/s, rounded up; 0: no limit."""
     return -(-nbytes * SECOND // rate) if rate else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tier:
-    """One kind of way between two processes. Times are picoseconds, rates octets a second with 0 for no limit."""
+    """One kind of path between processes. Times in picoseconds, rates in octets/s, 0: no limit."""
 
     latency: int
     bandwidth: int
-    """Of a node's link, each way; all its processes share it."""
+    """Rate of a node's link, each way, shared by all its processes."""
     send: int
     """o_s: processor time of the sender for one packet (or local message)."""
     receive: int
@@ -46,7 +47,7 @@ class Tier:
         return self.receive + wire_time(nbytes, self.copy)
 
     def hop(self, nbytes: int) -> int:
-        """One message alone, from the sender's call to the receiver's hands: o_s(m) + m/B + L + o_r(m)."""
+        """Return the time of a lone message from call to hands: o_s(m) + m/B + L + o_r(m)."""
         return self.sending(nbytes) + wire_time(nbytes, self.bandwidth) + self.latency + self.receiving(nbytes)
 
 
@@ -57,9 +58,9 @@ class Network:
     wide: Tier
     """Between processes of different clients: packets of chapter 3, over the links of the nodes."""
     local: Tier
-    """Between processes of one client: the MPI library's own messages. Without contention: its bandwidth is a copy."""
+    """Messages of one client's MPI library, without contention: the bandwidth is that of a copy."""
     call: int = 0
-    """Processor time of each process for a collective itself, before its messages: arguments and buffers."""
+    """Processor time of each process for a collective's call itself: arguments and buffers."""
     combine: int = 0
     """Octets a second that a reduction combines."""
     route: int = 0

@@ -1,5 +1,7 @@
-"""What was simulated as PNG or SVG, by matplotlib, which is not always there: curves over the number of clients or
-processes, and predictions beside measurements."""
+"""Plots of simulations as PNG or SVG: curves over clients or procs, predictions by measurements.
+
+They need matplotlib, which is optional.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ __all__ = ["draw", "draw_comparison"]
 
 
 def draw(rows: Sequence[CollectiveRow | StartupRow], path: Path, title: str) -> None:
-    """One curve for all that differ in the horizontal axis alone: processes if these vary, else clients, else size.
+    """Draw a curve for each group of rows that differ only in processes, else clients, else size.
 
     Raises:
         UsageError: matplotlib is missing, or the file cannot be written.
@@ -41,7 +43,7 @@ def draw(rows: Sequence[CollectiveRow | StartupRow], path: Path, title: str) -> 
 
 
 def draw_comparison(comparison: Comparison, path: Path, title: str) -> None:
-    """A pair of bars for each row, one with what was measured and one with what was predicted.
+    """Draw a pair of bars for each row, one measured and one predicted.
 
     Raises:
         UsageError: as :func:`draw`.

@@ -1,9 +1,9 @@
-"""A program for ``impirun``: what messages, collectives and start-up take in a real job; rank 0 prints it as JSON.
+"""A program for ``impirun`` that times messages, collectives and start-up; rank 0 prints JSON.
 
-Run by :mod:`impi.simulate.real_job` as ``probe TIMES NAMES SIZES``; without a name only start-up is measured. All
-processes are on one machine and have one clock. Data are octets (MPI_SIGNED_CHAR), so that nothing is converted. All
-are awake, and the lowest tenth of times counts: sleeping, waking, and what else the machine does is not in the model.
-Start-up alone sleeps and wakes.
+Run by :mod:`impi.simulate.real_job` as ``probe TIMES NAMES SIZES``; without names only start-up is
+measured. All processes share one machine and clock. Data are octets (MPI_SIGNED_CHAR), which need
+no conversion. All stay awake, and the lowest tenth of times counts: sleep and other load are not in
+the model. Only in start-up processes sleep and wake.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LARGE: Final = 1 << 16
 _CHUNK: Final = 10
 _AHEAD_S: Final = 2e-3
 _TAG: Final = 99
-"""Of no collective."""
+"""A tag that no collective uses."""
 
 _Ways = dict[str, Callable[[], Any]]
 
@@ -40,7 +40,7 @@ def _low(times: Sequence[float]) -> float:
 
 
 def _watched(stamps: dict[str, float]) -> None:
-    """Let the steps of this process's start leave their times in ``stamps``, which nobody else wants to know."""
+    """Record the times of this process's start-up steps in ``stamps``."""
     module: Any = bootstrap
     ask, dance = module._ask, module.connect_hosts
 
@@ -58,7 +58,7 @@ def _watched(stamps: dict[str, float]) -> None:
 
 
 def _start(comm: Any, stamps: dict[str, float]) -> dict[str, float]:
-    """From when the last client submits its labels until all have the job, and until all have danced."""
+    """Return seconds from the last client's labels until all have the job, and have danced."""
     everybody = comm.allgather(stamps)
     begin, answered, danced = (
         max(one.get(name, 0.0) for one in everybody) for name in ("submitted", "answered", "danced")
@@ -81,7 +81,7 @@ def _trips(rank: int, peer: int, size: int, times: int, taken: list[float]) -> A
 
 
 def _handling(rank: int, peer: int, times: int, taken: list[float]) -> Algorithm[None]:
-    """At rank 0 how long a Send takes, at ``peer`` how long a Recv does whose message is there (Kielmann's way)."""
+    """Time at rank 0 a Send, at ``peer`` a Recv of a message already there (Kielmann's method)."""
     octets = bytes(8)
     for _ in range(times):
         if rank == 0:
@@ -98,7 +98,7 @@ def _handling(rank: int, peer: int, times: int, taken: list[float]) -> Algorithm
 
 
 def _tier(comm: Any, peer: int, times: int) -> dict[str, float]:
-    """What messages of collectives take between rank 0 and ``peer``: sent by the engine, as a collective's steps."""
+    """Time steps of collectives between rank 0 and ``peer``, sent by the engine."""
 
     def timed(algorithm: Callable[..., Algorithm[None]], *args: int) -> list[float]:
         taken: list[float] = []
@@ -111,7 +111,7 @@ def _tier(comm: Any, peer: int, times: int) -> dict[str, float]:
 
 
 def _call(pair: Any, times: int) -> float:
-    """What a broadcast takes from one of two processes to the other: to and fro, as :func:`_trips`."""
+    """Time a broadcast between two processes: to and fro, as :func:`_trips`."""
     taken, data = [], np.zeros(8, "i1")
     pair.Barrier()
     for _ in range(_WARM + times):
@@ -138,7 +138,7 @@ def _timed(call: Callable[[], Any]) -> float:
 
 
 def _at_once(comm: Any, call: Callable[[], Any], times: int) -> float:
-    """What ``call`` takes from when all begin it at once, at a time agreed on, until the last has ended it."""
+    """Time ``call`` from an agreed common start until the last process has ended it."""
     for _ in range(_CHUNK):
         call()
     period = 3 * comm.allreduce(max(_timed(call) for _ in range(_CHUNK)), max) + 1e-4
@@ -155,7 +155,7 @@ def _at_once(comm: Any, call: Callable[[], Any], times: int) -> float:
 
 
 def _ways(mpi: Any, size: int) -> _Ways:
-    """Each collective on MPI_COMM_WORLD, with the sizes of :class:`impi.simulate.catalogue.Case`; the root is 0."""
+    """Return each collective on MPI_COMM_WORLD, with sizes of :class:`.catalogue.Case`; root 0."""
     comm = mpi.COMM_WORLD
     n = comm.Get_size()
     one, other = np.zeros(size, "i1"), np.zeros(size, "i1")

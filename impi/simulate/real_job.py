@@ -1,4 +1,4 @@
-"""Predictions held against a real job: pure Python processes over loopback on this machine, started by ``impirun``."""
+"""Predictions compared with a real job: pure processes over loopback, started by ``impirun``."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Compared:
 
     what: str
     size: int
-    """As in :class:`impi.simulate.catalogue.Case`; 0 where there are no data."""
+    """Octets as in :class:`impi.simulate.catalogue.Case`; 0 without data."""
     measured: float
     predicted: float
 
@@ -60,7 +60,7 @@ class Comparison:
 
     shape: Shape
     networks: dict[str, Network]
-    """What the predictions were made with: ``collectives``, ``startup``; those that were needed."""
+    """The networks used for ``collectives`` and ``startup``, as far as needed."""
     rows: list[Compared]
 
     def as_object(self) -> dict[str, Any]:
@@ -91,7 +91,7 @@ def check_comparable(shape: Shape, names: Sequence[str], sizes: Sequence[int]) -
 
 
 def compare(shape: Shape, names: Sequence[str], sizes: Sequence[int], times: int) -> Comparison:
-    """Run ``names`` really, on one machine, and simulate them with what messages took in the same job.
+    """Run ``names`` on this machine and simulate them with message times of the same job.
 
     Raises:
         UsageError: see :func:`check_comparable`.
@@ -116,7 +116,7 @@ def compare(shape: Shape, names: Sequence[str], sizes: Sequence[int], times: int
 
 
 def _starts(shape: Shape, network: Network, measured: dict[str, float]) -> list[Compared]:
-    """From the end of what is known before the labels: that time is mostly that of programs that start."""
+    """Compare starts from the labels onwards: earlier time mostly goes to starting programs."""
     outcome = start_up(shape, network)
     ends = {"labels": outcome.negotiated, "ready": outcome.danced}
     return [
@@ -125,10 +125,10 @@ def _starts(shape: Shape, network: Network, measured: dict[str, float]) -> list[
 
 
 def fit(measured: dict[str, Any]) -> Network:
-    """The network of a machine from what :mod:`impi.simulate.probe` has measured there.
+    """Fit the network of a machine to the measurements of :mod:`impi.simulate.probe`.
 
-    T(m) = o_s + L + m/B + o_r; the octets' share is what a large message takes longer, L what is left of a small one.
-    What a call takes besides its messages is what a broadcast between two processes takes longer than its message.
+    T(m) = o_s + L + m/B + o_r. The excess of a large message gives B, the rest of a small one L. A
+    call costs the excess of a broadcast between two processes over its message.
     """
     wide = _tier(measured["wide"])
     return Network(
@@ -141,9 +141,9 @@ def fit(measured: dict[str, Any]) -> Network:
 
 
 def fit_sleepers(measured: dict[str, Any]) -> Network:
-    """The same for start-up, whose processes sleep until a command comes: to wake up is a part of o_r.
+    """Fit the network of start-up, whose processes sleep until a command comes: waking is in o_r.
 
-    What machines of chapter 2 do with a command is measured here, once, as a start does it once.
+    The work of chapter 2's machines on a command is measured here, once, as a start does it once.
     """
     seen = {name: round(seconds * SECOND) for name, seconds in measured["sleepers"].items()}
     begin = time.monotonic()
@@ -158,7 +158,7 @@ def fit_sleepers(measured: dict[str, Any]) -> Network:
 
 def _tier(seen: dict[str, float]) -> Tier:
     send, receive = (round(seen[name] * SECOND) for name in ("send", "receive"))
-    # Where both ends run beside each other their overheads may overlap: then they are all that there is.
+    # Overheads of both ends may overlap where they run side by side: then they are the total.
     whole = round(seen["small"] * SECOND)
     if send + receive > whole:
         send, receive = whole * send // (send + receive), whole * receive // (send + receive)

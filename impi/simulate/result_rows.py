@@ -1,4 +1,4 @@
-"""What was simulated, as rows for people and for programs."""
+"""Results of simulations as rows, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class CollectiveRow:
         return f"{self.case.operation}={algorithm}" if algorithm else self.case.operation
 
     def cells(self) -> tuple[str, ...]:
-        """As :data:`COLLECTIVE_HEAD`."""
+        """Return the cells of :data:`COLLECTIVE_HEAD`."""
         o = self.outcome
         return (
             self.name,
@@ -93,7 +93,7 @@ class StartupRow:
     outcome: StartUp
 
     def cells(self) -> tuple[str, ...]:
-        """As :data:`STARTUP_HEAD`."""
+        """Return the cells of :data:`STARTUP_HEAD`."""
         o = self.outcome
         return (
             str(len(self.shape.clients)),

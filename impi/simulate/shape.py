@@ -1,4 +1,4 @@
-"""Where the processes of a simulated job are: clients, nodes, hosts; ranks ascend through all of them in this order."""
+"""The places of processes in a simulated job: clients, nodes, hosts; ranks ascend in this order."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ HostKind: TypeAlias = Literal["proc", "node", "client"]
 HOSTS: Final[tuple[HostKind, ...]] = get_args(HostKind)
 
 MOST_PROCS: Final = 1_000_000
-"""Of a job that is simulated: one figure takes up to some minutes then, and 7 GB."""
+"""Most processes of a simulated job: one figure then takes some minutes, and 7 GB."""
 
 _CLIENT: Final = re.compile(r"([1-9]\d{0,5})x([1-9]\d{0,5})", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What start-up would negotiate (IMPI 2.3.5); by default what our clients offer.
+    """Limits that start-up would negotiate (IMPI 2.3.5); the defaults are those of our clients.
 
     Raises:
-        UsageError: no client may offer that.
+        UsageError: no client may offer such a limit.
     """
 
     datalen: int = DEFAULT_DATALEN
@@ -60,7 +60,7 @@ class Limits:
 
 
 DEFAULT_LIMITS: Final = Limits()
-"""What is negotiated where nobody chose anything."""
+"""Limits without any user's choice."""
 
 
 @dataclass(frozen=True)
@@ -117,11 +117,11 @@ class Shape:
                 first += size
 
     def layout(self) -> WideLayout:
-        """Of MPI_COMM_WORLD."""
+        """Return the layout of MPI_COMM_WORLD."""
         return WideLayout(self.client_of)
 
     def job(self, kind: HostKind, limits: Limits) -> Job:
-        """What start-up would make of it."""
+        """Return the job that start-up would make."""
         hosts, procs = [], []
         for index, (client, ranks) in enumerate(self.hosts(kind)):
             where = address(self.node_of[ranks[0]])
@@ -151,12 +151,12 @@ class Shape:
 
 
 def address(node: int) -> bytes:
-    """What a node is known by: IPv4, embedded (IMPI 1.2.3)."""
+    """Return a node's address: IPv4, embedded (IMPI 1.2.3)."""
     return bytes(12) + (0x0A000001 + node).to_bytes(4, "big")
 
 
 def parse_shape(text: str) -> Shape:
-    """``2x2+1x4``: client 0 has 2 nodes with 2 processes each, client 1 one node with 4. Raises UsageError."""
+    """Parse ``2x2+1x4``: client 0 has 2 nodes of 2 procs, client 1 one of 4. Raises UsageError."""
     clients = []
     for part in text.split("+"):
         match = _CLIENT.fullmatch(part)
@@ -171,7 +171,7 @@ def parse_shape(text: str) -> Shape:
 
 
 def spread(procs: int, clients: int, per_node: int) -> Shape:
-    """``procs`` processes over ``clients`` clients as evenly as can be, ``per_node`` on a node. Raises UsageError."""
+    """Spread ``procs`` evenly over ``clients``, ``per_node`` on a node. Raises UsageError."""
     if not 1 <= clients <= procs:
         raise UsageError(f"{procs} processes cannot be spread over {clients} clients; each needs one")
     _check_many(procs)
@@ -210,9 +210,9 @@ class WideLayout(Layout):
         self._runs = tuple(_Run(super(WideLayout, self).locals_to_master(n)) for n in range(self.num_masters()))
 
     def locals_to_master(self, number: int) -> tuple[int, ...]:
-        """As of any layout."""
+        """See :class:`impi.collectives.Layout`."""
         return self._runs[number]
 
     def locals_to_rank(self, rank: int) -> tuple[int, ...]:
-        """As of any layout."""
+        """See :class:`impi.collectives.Layout`."""
         return self._runs[self.local_master_num(rank)]

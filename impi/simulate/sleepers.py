@@ -1,4 +1,4 @@
-"""What two processes that sleep between messages take for these, by plain sockets: how a job starts."""
+"""Message times between two processes that sleep, over plain sockets, as in a job's start."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import Any, Final
 __all__ = ["sleepers"]
 
 _OCTETS: Final = 64
-"""As long as most commands of chapter 2."""
+"""Octets of most commands of chapter 2."""
 _MOST: Final = 100
 
 
 def sleepers(pair: Any, times: int) -> dict[str, float]:
-    """Seconds between the two ranks of ``pair``, as rank 0 sees them; at rank 1 nothing.
+    """Return seconds between the two ranks of ``pair``, as rank 0 sees them; nothing at rank 1.
 
-    ``connect`` until a connection is made, ``accept`` for the other end of it, once it is there; ``send`` for sending a
-    short message and ``way`` until the other process, which slept, has it.
+    ``connect`` and ``accept`` time the two ends of a new connection; ``send`` is the sending of a
+    short message, ``way`` the time until the other process, which slept, has it.
     """
     times = min(times, _MOST)
     if pair.Get_rank() == 1:

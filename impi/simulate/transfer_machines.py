@@ -1,4 +1,4 @@
-"""The transfer machines of all processes, wired by a fabric: real packets, with real credit, in virtual time.
+"""The transfer machines of all processes, wired by a fabric: real packets and credit, virtual time.
 
 Only for jobs of some hundred processes: each machine knows all remote processes.
 """
@@ -39,7 +39,7 @@ class PacketTransport:
         self._messages: dict[tuple[int, int], tuple[Message, Outgoing]] = {}
         """By sender and srqid."""
         self._incoming: dict[Message, Incoming] = {}
-        """What has arrived and is not complete."""
+        """Messages that have arrived and are incomplete."""
         self._ranks = {(proc.ipv6, proc.pid): proc.rank for proc in self._job.procs}
         self._octets = bytearray()
 
@@ -47,7 +47,7 @@ class PacketTransport:
         """Begin."""
         machine = self._machine(message.source)
         if len(self._octets) < message.nbytes:
-            self._octets = bytearray(message.nbytes)  # one for all: what they are is nobody's business
+            self._octets = bytearray(message.nbytes)  # one for all, as nobody reads the octets
         view = memoryview(self._octets)[: message.nbytes]
         out = machine.send(message.dest, cid=_CID, tag=message.tag, lsrank=message.source, views=[view])
         self._messages[message.source, out.srqid] = message, out

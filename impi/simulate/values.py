@@ -26,7 +26,7 @@ def nbytes(value: Any) -> int:
 
 
 class Same(Sequence[Any]):
-    """One value so many times."""
+    """One value, repeated."""
 
     __slots__ = ("_length", "_value")
 
@@ -50,7 +50,7 @@ class Same(Sequence[Any]):
 
 
 class Blank(Fixed):
-    """Pieces of one size that nobody looks into: a join is a number, but one piece is octets, as it is concatenated."""
+    """Unread pieces of one size: a join is a number, but one piece is octets, to concatenate."""
 
     __slots__ = ()
 
@@ -59,16 +59,16 @@ class Blank(Fixed):
         return memoryview(bytes(self.size)) if len(ranks) == 1 else Extent(self.size * len(ranks))
 
     def split(self, octets: Octets | Extent, ranks: Sequence[int]) -> Any:
-        """As many pieces as there are ranks."""
+        """Return one piece for each rank."""
         assert nbytes(octets) == self.size * len(ranks), "pieces were lost"
         return Same(Extent(self.size), len(ranks))
 
 
 class Zeros(Blank):
-    """The same with octets that are there, for algorithms that cut what they have received and join it again."""
+    """Blanks with real octets, for algorithms that cut and join what they receive."""
 
     __slots__ = ()
 
     def join(self, pieces: Sequence[Any], ranks: Sequence[int]) -> Any:
-        """As many zeros."""
+        """Return zeros of all pieces."""
         return memoryview(bytes(self.size * len(ranks)))

@@ -1,8 +1,8 @@
-"""The dance (IMPI 2.3.8) in virtual time, as our engine dances it.
+"""The dance (IMPI 2.3.8) in virtual time, in the manner of our engine.
 
-Every host connects to the lower hosts of other clients, one after another: each takes one round trip (the kernel of the
-other answers) and a little processor time. Only then does it look at who has connected to it, a little time each. The
-four octets of a host rank are one latency behind the connection.
+Every host connects to the lower hosts of other clients, one after another; each connection takes a
+round trip (the other kernel answers) and a little processor time. Only then does it take accepted
+connections, a little time each. The four octets of a host rank follow one latency later.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MOST_STEPS: Final = 256
 
 @dataclass(frozen=True, kw_only=True)
 class Dance:
-    """What it costs. Times in picoseconds."""
+    """The cost of a dance. Times in picoseconds."""
 
     end: int
     """The last host has danced."""
@@ -37,8 +37,8 @@ class Dance:
     most: int
     """Most connections of one host: descriptors that it needs."""
     waiting: int
-    """Most that had come to one host at some moment and were not accepted yet; of more than :data:`BACKLOG` its kernel
-    turns some away, and they try again a second later, which is not in :attr:`end`."""
+    """Most unaccepted connections of one host at any moment. Its kernel turns some away beyond
+    :data:`BACKLOG`; their retry a second later is not in :attr:`end`."""
 
 
 def dance(job: Job, network: Network, starts: Sequence[int]) -> Dance:
@@ -114,7 +114,7 @@ class _Steps:
 
 
 def dance_by_steps(job: Job, network: Network, starts: Sequence[int]) -> Dance:
-    """Every host does what :func:`impi.startup.dance_steps` says and checks who comes, in virtual time."""
+    """Run the steps of :func:`impi.startup.dance_steps`, with its checks, in virtual time."""
     steps = _Steps(job, network, starts)
     steps.run()
     return Dance(
@@ -127,7 +127,7 @@ def dance_by_steps(job: Job, network: Network, starts: Sequence[int]) -> Dance:
 
 
 def dance_by_formula(job: Job, network: Network, starts: Sequence[int]) -> Dance:
-    """The same without the steps: the hosts of a higher client reach host h with their connection number h + 1."""
+    """Compute the dance without steps: higher hosts reach host h by their connection h + 1."""
     latency, cost = network.wide.latency, network.connect
     each = cost + 2 * latency
     counts = [0] * job.nclients
@@ -154,5 +154,5 @@ def dance_by_formula(job: Job, network: Network, starts: Sequence[int]) -> Dance
 
 
 def _left(work: int, cost: int) -> int:
-    """How many are not done yet."""
+    """Return the number of items not done yet."""
     return -(-work // cost) if cost else 0

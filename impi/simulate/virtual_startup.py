@@ -1,7 +1,8 @@
 """Chapter 2 in virtual time: the real machines of server and clients, and the dance of their hosts.
 
-The clock starts when all clients connect to the server, and know their processes already: how long a library's mpiexec
-takes is not ours to guess. The real octets cross the links of the server and of each client's first node.
+The clock starts when all clients connect to the server, with known processes: the time of a
+library's mpiexec is not modelled. Octets cross the links of the server and the clients' first
+nodes.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _DONE: Final = encode_command(Command.DONE)
 
 @dataclass(frozen=True, kw_only=True)
 class StartUp:
-    """What start-up costs. Times in picoseconds from the beginning, each until the last has come so far."""
+    """The cost of start-up. Times in picoseconds from the beginning until the last is there."""
 
     joined: int
     """All clients are authenticated and counted (IMPI 2.3.4)."""
@@ -58,7 +59,7 @@ class StartUp:
 
 
 class _Exchange:
-    """The server, its clients, and what goes between them."""
+    """The server, its clients, and the octets between them."""
 
     def __init__(self, shape: Shape, network: Network, kind: HostKind, limits: Limits) -> None:
         self.clock = Clock()
