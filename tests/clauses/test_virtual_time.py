@@ -47,11 +47,7 @@ def test_every_proposal_differs_and_the_lowest_counts() -> None:
 @pytest.mark.clause("3.7.4")
 def test_the_seeds_reach_every_outcome() -> None:
     """Or a promise would be kept because nothing ever tried it."""
-    outcomes = set()
-    for seed in range(30):
-        for message in play(seed).sent.values():
-            outcomes.add((message.out.cancelled, message.arrived, message.out.synchronous))
-    assert outcomes >= {
+    missing = {
         (None, True, False),
         (None, True, True),
         (True, False, False),  # decided here
@@ -60,6 +56,12 @@ def test_the_seeds_reach_every_outcome() -> None:
         (False, True, False),
         (False, True, True),
     }
+    for seed in range(30):
+        for message in play(seed).sent.values():
+            missing.discard((message.out.cancelled, message.arrived, message.out.synchronous))
+        if not missing:
+            return
+    assert not missing
 
 
 def test_a_seed_is_a_job() -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from pairs import pairs
 
 TOP = Path(__file__).parent.parent.parent
 DEADLINE_S = 60
@@ -24,9 +25,8 @@ SETTINGS = {
         "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
     },
 }
-vendors = pytest.mark.parametrize(
-    "vendor", [pytest.param(name, marks=pytest.mark.vendor(name)) for name in ("mpich", "openmpi")]
-)
+VENDORS = [pytest.param(name, marks=pytest.mark.vendor(name)) for name in ("mpich", "openmpi")]
+vendors = pytest.mark.parametrize("vendor", VENDORS)
 
 
 def mpiexec(vendor: str, nprocs: int, *argv: str) -> subprocess.CompletedProcess[str]:
@@ -127,19 +127,19 @@ def test_more_workers_than_work(vendor: str) -> None:
     assert answer(vendor, 4, "masterworker.py", "2") == expected
 
 
-@vendors
-@pytest.mark.parametrize(
-    ("argv", "sentence"),
-    [
-        (["pi.py", "many"], "pi.py: give one positive number of intervals, not 'many'."),
-        (["pi.py", "0"], "pi.py: give one positive number of intervals, not '0'."),
-        (["ring.py", "2", "-1"], "ring.py: give a positive number of laps and a positive length, not '2 -1'."),
-        (["heat2d.py", "x"], "heat2d.py: give a positive number of points and of steps, not 'x'."),
-        (["heat2d.py", "1"], "heat2d.py: 1 x 1 points are too few for 2 processes; every process needs a row."),
-        (["masterworker.py", "1", "2"], "masterworker.py: give one positive number of rows, not '1 2'."),
-    ],
-)
-def test_a_bad_argument_is_one_sentence(vendor: str, argv: list[str], sentence: str) -> None:
+BAD_ARGUMENTS = {
+    "pi.py many": "pi.py: give one positive number of intervals, not 'many'.",
+    "pi.py 0": "pi.py: give one positive number of intervals, not '0'.",
+    "ring.py 2 -1": "ring.py: give a positive number of laps and a positive length, not '2 -1'.",
+    "heat2d.py x": "heat2d.py: give a positive number of points and of steps, not 'x'.",
+    "heat2d.py 1": "heat2d.py: 1 x 1 points are too few for 2 processes; every process needs a row.",
+    "masterworker.py 1 2": "masterworker.py: give one positive number of rows, not '1 2'.",
+}
+
+
+@pytest.mark.parametrize(("command", "vendor"), pairs([*BAD_ARGUMENTS], VENDORS))
+def test_a_bad_argument_is_one_sentence(command: str, vendor: str) -> None:
+    argv, sentence = command.split(), BAD_ARGUMENTS[command]
     done = mpiexec(vendor, 2, *argv)
     assert done.returncode == 2
     assert done.stdout == ""

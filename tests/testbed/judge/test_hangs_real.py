@@ -23,7 +23,7 @@ from impi.testbed.report.evidence_files import write_seen
 from impi.testbed.run.execute import Limits, Mutation, Seen, prepare, run_cell
 from impi.testbed.run.schedule import judge_cell
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.proof]
 
 LIMITS = Limits(server=30, start=90, cell=15, grace=2)
 BEGIN = "report = Report(MPI)\n"

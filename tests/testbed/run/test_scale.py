@@ -17,6 +17,7 @@ CLIENTS = 32
 
 
 @pytest.mark.slow
+@pytest.mark.proof
 def test_thirty_two_clients_in_one_job():
     cell = Cell(CASES["coll.all"], ("pure",) * CLIENTS, parse_topology("+".join(["1x1"] * CLIENTS)))
     lab = LoopbackBackend().open(cell.vendors, cell.topology, run="scale")
