@@ -1,6 +1,7 @@
-"""The module that a program means by ``from mpi4py import MPI``: mpi4py's names and signatures, all clients' procs.
+"""The module for programs with ``from mpi4py import MPI``: mpi4py's names, procs of all clients.
 
-Importing it initialises MPI. Under ``impirun -client`` the process joins the job, elsewhere it is a job of one proc.
+Importing it initialises MPI. Under ``impirun -client`` the process joins the job; elsewhere it is a
+job of one proc.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Which algorithm the masters of a communicator use for a collective, where not the one of chapter 4.
+"""The masters' algorithms of collectives, where they differ from those of chapter 4.
 
-A table of decisions is a fact of the job: every client must decide alike, so one text goes to all of them at start-up
-(:mod:`impi.startup.choices`). A decision depends on nothing but the operation, the number of clients in the
-communicator and octets that every process knows.
+A table of decisions is a fact of the job: every client must decide alike, so one text goes to all
+of them at start-up (:mod:`impi.startup.choices`). A decision depends only on the operation, the
+number of clients in the communicator and octets that every process knows.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from impi.records import record
 __all__ = ["ALGORITHMS", "FORMAT", "SPECIFICATION", "Decisions", "Rule"]
 
 FORMAT: Final = "impi tuning 1"
-"""What the text says of itself; another number is another meaning."""
+"""The format name in the text; another number is another meaning."""
 
 SPECIFICATION: Final = "specification"
-"""What chapter 4 says, as where no rule is found."""
+"""The algorithm of chapter 4, used where no rule is found."""
 
 ALGORITHMS: Final[Mapping[str, tuple[str, ...]]] = {
     "bcast": (SPECIFICATION, "flat", "chain", "binomial"),
@@ -45,16 +45,18 @@ _Rules: TypeAlias = tuple["Rule", ...]
 
 @record
 class Rule:
-    """One decision, and up to where it holds."""
+    """One decision, and its upper limits."""
 
     algorithm: str
     clients: int | None = None
     """Most clients in the communicator; None: any number."""
     octets: int | None = None
-    """Most octets, in the form of the wire: of a broadcast or a reduction the whole, of a scatter each piece."""
+    """Most octets on the wire: the whole of a broadcast or reduction, each piece of a scatter."""
     segment: int = 0
-    """Octets. A broadcast travels in segments of so many, an elimination halves buffers of more than that. 0: not cut
-    at all, and halved as long as there are two elements."""
+    """Octets of a broadcast's segments, or above which an elimination halves buffers.
+
+    Zero: no segments, and halving down to single elements.
+    """
 
     def holds(self, clients: int, octets: int) -> bool:
         """Whether it decides this case."""
@@ -82,13 +84,13 @@ class Decisions:
 
     @classmethod
     def parse(cls, text: str | bytes) -> Decisions:
-        """The table of a JSON text: an object with ``format`` and ``decisions``; what else is in it is for people.
+        """Return the table of a JSON text: an object with ``format`` and ``decisions``.
 
-        ``decisions`` has a list of rules for each operation; a rule has ``algorithm`` and, where they limit it,
-        ``clients``, ``octets`` and ``segment``.
+        ``decisions`` has a list of rules for each operation; a rule has ``algorithm`` and, as
+        limits, ``clients``, ``octets`` and ``segment``.
 
         Raises:
-            UsageError: it is no such text; the sentence says where and why.
+            UsageError: not such a text; the message says where and why.
         """
         try:
             value = json.loads(text)
@@ -112,7 +114,7 @@ class Decisions:
         return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
     def choose(self, operation: str, clients: int, octets: int) -> Rule | None:
-        """What is decided for so many clients and octets; None where it is the specification's own."""
+        """Return the rule for so many clients and octets; None for IMPI's algorithm."""
         for name, several in self.rules:
             if name == operation:
                 for rule in several:

@@ -1,4 +1,4 @@
-"""Every exception of the project; the type says who is at fault.
+"""Every exception of the project; the type tells the origin of the fault.
 
 ::
 

@@ -1,7 +1,8 @@
-"""The immutable facts of one job, as negotiated during start-up (IMPI 2.3.5): who takes part, and with what limits.
+"""The immutable facts of one job, negotiated during start-up (IMPI 2.3.5): members and limits.
 
-Ranks in MPI_COMM_WORLD follow clients in ascending number, inside a client its hosts in order, inside a
-host its procs in order (IMPI 2.3.5); so the position of a proc in :attr:`Job.procs` *is* its rank.
+Ranks in MPI_COMM_WORLD follow clients in ascending number, inside a client its hosts in order,
+inside a host its procs in order (IMPI 2.3.5); so the position of a proc in :attr:`Job.procs` *is*
+its rank.
 """
 
 from __future__ import annotations
@@ -27,16 +28,16 @@ STRICT_VERSION: Final = (0, 0)
 """IMPI 0.0, which every client supports."""
 
 LONG8_VERSION: Final = (0x494C4142, 1)
-"""Our own version ("ILAB", 1): IMPI 0.0 with 8-byte longs. In force only when every client offers it."""
+"""Our own version ("ILAB", 1): IMPI 0.0 with 8-byte longs. In force if every client offers it."""
 
 TUNED_VERSION: Final = (0x494C4142, 2)
 """Our next version ("ILAB", 2): that, and clients that take a table of decisions."""
 
 REPRODUCIBLE: Final = "reduce=reproducible"
-"""Reductions whose bits do not depend on the clients: no reading of chapter 4, so only between clients of ours."""
+"""Reductions whose bits do not depend on the clients; only between clients of ours."""
 
 ALTERNATIVES: Final = ("scatter=masters", "allgatherv=gathervs", "alltoall=masters", REPRODUCIBLE)
-"""Readings of chapter 4, where its text is lost, and what goes beyond it: in force only if every client chooses it."""
+"""Readings of chapter 4's lost text, and additions to it: in force only if every client chooses."""
 
 
 @record(kw_only=True)
@@ -90,7 +91,7 @@ class Job:
     decisions: Decisions | None = None
     """The algorithms of collectives where not those of chapter 4; None: those everywhere."""
     native: bool = False
-    """Whether user data between clients is as all of them have it in memory, where 1.2.2 has external32."""
+    """Whether user data between clients stays in memory form, instead of external32 (1.2.2)."""
 
     @property
     def is_ours(self) -> bool:
@@ -99,7 +100,7 @@ class Job:
 
     @property
     def long_size(self) -> int:
-        """Octets of MPI_LONG on the wire: 4 as external32 says, 8 where our own version is in force."""
+        """Octets of MPI_LONG on the wire: 4 as in external32, 8 where our version is in force."""
         return 8 if self.is_ours else 4
 
     def client_procs(self, client: int) -> tuple[int, ...]:
@@ -107,7 +108,7 @@ class Job:
         return tuple(p.rank for p in self.procs if p.client == client)
 
     def to_json(self) -> str:
-        """One line that :meth:`from_json` reads back; addresses as hex."""
+        """Return one line that :meth:`from_json` reads; addresses in hex."""
         value = values_of(replaced(self, decisions=None))
         value["decisions"] = None if self.decisions is None else self.decisions.to_json()
         for item in (*value["hosts"], *value["procs"]):

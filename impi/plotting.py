@@ -1,6 +1,6 @@
-"""What all plots share: matplotlib, which is not always there, and files that are the same for the same run.
+"""Common parts of plots: matplotlib, which is optional, and files that depend on the run alone.
 
-Whether a file can be written is asked before the run whose result it is to hold.
+A file is checked for writing before the run whose result it is to hold.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def pyplot() -> Any:
 
 
 def save_plot(figure: Any, path: Path) -> None:
-    """Write the figure, without dates and random names, and close it; UsageError: the file cannot be written."""
+    """Write the figure without dates and random names; UsageError: the file cannot be written."""
     try:
         figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
     except OSError as error:

@@ -1,6 +1,6 @@
-"""Where the other clients of a job leave IMPI 0.0 in ways that cannot be told by looking at what they send.
+"""Departures of other clients from IMPI 0.0 that their packets do not reveal.
 
-Nobody negotiates these: a user says them of his job (``--peer-quirks``), at every client of ours alike.
+Nobody negotiates these: the user names them for the job (``--peer-quirks``), at all our clients.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ __all__ = ["Quirks"]
 
 @record(kw_only=True)
 class Quirks:
-    """What to do as the peers do. LAM/MPI 7.1 needs both."""
+    """Behaviour to copy from the peers. LAM/MPI 7.1 needs both."""
 
     little_endian: bool = False
     """User data between clients is in native little-endian form, where 1.2.2 has external32."""
     reduce_on_p2p: bool = False
-    """Messages of Reduce use the point-to-point context id of their communicator, where 4.3 has the collective one."""
+    """Reduce uses the point-to-point context id, where 4.3 demands the collective one."""
 
     @classmethod
     def parse(cls, words: Sequence[str]) -> Quirks:
-        """Those that ``words`` name, such as ``reduce-on-p2p``.
+        """Return the quirks that ``words`` name, such as ``reduce-on-p2p``.
 
         Raises:
             UsageError: there is no such quirk.

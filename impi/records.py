@@ -1,8 +1,9 @@
-"""Small classes of named values, as :func:`dataclasses.dataclass` makes them, made in a tenth of the time.
+"""Small classes of named values like :func:`dataclasses.dataclass`, made in a tenth of the time.
 
-A rank makes dozens of such classes before its first message, and importing :mod:`dataclasses` takes as long as these
-together. So this module has what the project uses of it, and no more. To :mod:`dataclasses` a record is no dataclass:
-:func:`replaced`, :func:`names_of` and :func:`values_of` stand for its ``replace``, ``fields`` and ``asdict``.
+A rank makes dozens of such classes before its first message, and importing :mod:`dataclasses` alone
+takes as long. So this module has only what the project uses. A record is no dataclass:
+:func:`replaced`, :func:`names_of` and :func:`values_of` stand for ``replace``, ``fields``,
+``asdict``.
 """
 
 from __future__ import annotations
@@ -34,24 +35,24 @@ def record(*, kw_only: bool = ..., frozen: bool = ..., eq: bool = ...) -> Callab
 def record(
     cls: C | None = None, /, *, kw_only: bool = False, frozen: bool = True, eq: bool = True
 ) -> C | Callable[[C], C]:
-    """Make a class a record: its annotated names are slots, set by its call, in their order or by name.
+    """Make a class a record: its annotated names become slots, set by its call by order or name.
 
     Args:
-        cls: its annotations are strings; methods of its own stay.
-        kw_only: whether they can be set by name only.
-        frozen: whether they cannot be set again; equal records have equal hashes then.
+        cls: its annotations are strings; its own methods stay.
+        kw_only: whether values can be set by name only.
+        frozen: whether values cannot change; equal records then have equal hashes.
         eq: whether records of equal values are equal; otherwise each equals only itself.
     """
     return _make(cls, kw_only, frozen, eq) if cls is not None else lambda c: _make(c, kw_only, frozen, eq)
 
 
 def replaced(item: T, **changes: object) -> T:
-    """Another record, with some values changed."""
+    """Return a copy of the record with some values changed."""
     return type(item)(**{name: getattr(item, name) for name in names_of(item)} | changes)
 
 
 def values_of(item: object) -> Any:
-    """A record as a dictionary, and so on for what it holds; anything else as it is."""
+    """Return a record as a dictionary, recursively; anything else as it is."""
     if isinstance(item, (list, tuple)):
         return type(item)(map(values_of, item))
     if getattr(type(item), "__reduce__", None) is not _reduce:

@@ -1,1 +1,1 @@
-"""``impi bench``: what IMPI costs beside what it is made of, measured side by side in one run, as ratios."""
+"""``impi bench``: the costs of IMPI as ratios to its parts, measured side by side in one run."""

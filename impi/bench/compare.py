@@ -1,4 +1,4 @@
-"""One run held against an earlier one, row by row."""
+"""Comparison of one run with an earlier one, row by row."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from impi.bench.rows import Row, Spread
 __all__ = ["ENOUGH", "Change", "compare"]
 
 ENOUGH = 3
-"""Of fewer runs the spread says nothing, and no change is called one."""
+"""Runs from which a change counts: the spread of fewer says nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What became of a row; ``relative`` is the new median by the old one, less 1."""
+    """The change of a row; ``relative`` is the new median by the old one, less 1."""
 
     old: Row
     new: Row
     quantity: str
-    """``ratio`` where both have a reference (so that two moods of a machine cancel out), else ``value``."""
+    """``ratio`` if both have a reference (it cancels the machine's state), else ``value``."""
     relative: float | None
     """None where there is nothing to divide, or divide by."""
     beyond: bool
@@ -35,7 +35,7 @@ class Change:
 
 
 def compare(old: Sequence[Row], new: Sequence[Row]) -> tuple[list[Change], list[Row], list[Row]]:
-    """The rows of both, pair by pair in the order of ``new``; those that only ``old`` has, and only ``new``."""
+    """Return pairs of rows in the order of ``new``; rows only in ``old``; rows only in ``new``."""
     before = {row.key: row for row in old}
     changes = [_change(before[row.key], row) for row in new if row.key in before]
     after = {row.key for row in new}

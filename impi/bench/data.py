@@ -1,4 +1,4 @@
-"""What the form of user data costs: values turned round or not, derived datatypes packed or not. Ours beside ours."""
+"""The cost of user data's form: values converted or not, derived datatypes packed or not."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from impi.bench.rows import at_least, octets
 __all__ = ["derived", "native"]
 
 _PAIR: Final = ("pure", "pure")
-"""A library has no part in what goes to another client."""
+"""Libraries take no part in messages to another client."""
 _LARGE: Final = 1 << 24
 _SIZES: Final = (1 << 16, 1 << 20)
 _BLOCKS: Final = (16, 256, 1024, 2048, 4096, 65536)
 _MOST: Final = 4096
 """Blocks of a message: more take seconds."""
 _FROM: Final = 2048
-"""Octets of a block from which it must not be slower to leave it in its place: what is so by default."""
+"""Octets of a block from which in-place sending must not be slower: IMPI_ZERO_COPY's default."""
 _STREAM: Final = ("--window", "8")
 _IN_PLACE: Final = (("IMPI_ZERO_COPY", "0"),)
 _PACKED: Final = (("IMPI_ZERO_COPY", "1000000000"),)
 
 
 def derived(pair: Pair, effort: Effort) -> Iterator[Experiment]:
-    """Vectors of octets: where in place and packed break even, which the default of IMPI_ZERO_COPY was chosen by."""
+    """Measure vectors of octets in place and packed: the basis of IMPI_ZERO_COPY's default."""
     if pair != _PAIR:
         return
     for size in _SIZES:
@@ -48,7 +48,7 @@ def derived(pair: Pair, effort: Effort) -> Iterator[Experiment]:
 
 
 def native(pair: Pair, effort: Effort) -> Iterator[Experiment]:
-    """Floating point numbers as they are in memory, which clients on such machines agree on, against external32."""
+    """Measure floats in memory form, which alike clients agree on, against external32."""
     if pair != _PAIR:
         return
     sizes = effort.chosen((_LARGE,))

@@ -1,4 +1,4 @@
-"""What experiments have in common: how long jobs take, where ranks are, what a pair of vendors is held against."""
+"""Common settings of experiments: durations of jobs, placement of ranks, references of a pair."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ COLLECTIVES: Final = (
 INSIDE: Final = tuple(
     name for name in COLLECTIVES if name not in {"Alltoallw", "Exscan", "Reduce_scatter_block", "Scan"}
 )
-"""Those that go straight to a client's library, and have bounds there."""
+"""Measures that go straight to a client's library, with bounds for them."""
 LONG: Final = 65536
-"""Octets from which bounds of long messages hold; those of short ones are about 8, and about calls without any."""
+"""Octets from which bounds of long messages hold; short bounds are for about 8 octets, or none."""
 _SHORT: Final = (0, 8)
 _SIZES: Final = (8, LONG)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effort:
-    """How long jobs take, and where their ranks are."""
+    """Durations of jobs, and placement of ranks."""
 
     quick: bool = False
     """A tenth of the iterations."""
     cores: tuple[int, ...] = ()
-    """One for each rank that measures, where all of them get one of their own; else nothing is pinned."""
+    """One core for each measuring rank, if there are enough; else nothing is pinned."""
     sizes: tuple[int, ...] = ()
     """Octets of messages, in place of the measures' own."""
 
@@ -75,14 +75,14 @@ def across(pair: Pair, argv: tuple[str, ...], spin_s: float | None, procs: int =
 
 
 def own(pair: Pair, argv: tuple[str, ...], procs: int, transports: Sequence[str] = ("tcp", "shm")) -> list[Job]:
-    """Jobs of the pair's libraries alone: of one library by each transport, of two each by the first transport."""
+    """Return jobs of the pair's libraries alone: one library by each transport, two by one."""
     libraries = sorted({*pair} - {"pure"})
     wanted = transports if pair[0] == pair[1] else transports[:1]
     return [Alone(vendor=name, procs=procs, transport=how, argv=argv) for how in wanted for name in libraries]
 
 
 def against(pair: Pair, jobs: Sequence[Job], first: int = 0) -> list[tuple[int, ...]]:
-    """The references of each row, by number from ``first``: each job alone; two libraries' jobs together; or none."""
+    """Return each row's references by number: each job alone, two libraries' together, or none."""
     numbers = tuple(range(first, first + len(jobs)))
     return [(number,) for number in numbers] if pair[0] == pair[1] and jobs else [numbers]
 

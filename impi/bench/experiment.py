@@ -1,4 +1,4 @@
-"""An experiment: one job of ours and what it is held against, run in turn; and the rows that come of it."""
+"""An experiment: one job of ours and its references, run in turn; and the resulting rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Experiment", "Line", "run"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """What becomes one row: which result of our job, and which of a reference's."""
+    """The source of one row: a result of our job, and a result of a reference."""
 
     measure: str
     key: str
@@ -46,12 +46,12 @@ class Experiment:
 
 
 def run(experiment: Experiment, runs: int, told: Callable[[str], None] = lambda _: None) -> list[Row]:
-    """Run it ``runs`` times: ours, each reference, ours, each reference, ... A job that fails ends it.
+    """Run it ``runs`` times: ours, each reference, ours, each reference, ... A failed job ends it.
 
     Args:
-        experiment: what to run.
+        experiment: the jobs and rows.
         runs: at least 1; a bound asks for 9.
-        told: is given what is about to be run.
+        told: is called with the title of each run before it starts.
     """
     samples: list[list[Results]] = [[] for _ in range(1 + len(experiment.references))]
     try:
@@ -82,7 +82,7 @@ def _failed(experiment: Experiment, line: Line, error: str) -> Row:
 
 
 def _about(experiment: Experiment, line: Line, reference: int | None) -> Row:
-    """A row without results; ``reference``: the number of what it is held against."""
+    """Return a row without results; ``reference`` is the number of its reference job."""
     return Row(
         measure=line.measure,
         vendors=experiment.vendors,

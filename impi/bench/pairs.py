@@ -13,7 +13,7 @@ from impi.bench.timed_jobs import Alone, Client, Imp, Raw
 __all__ = ["bandwidth", "bidirectional", "blocked", "latency", "local", "local_only", "rate"]
 
 _SHORTEST: Final = 8
-"""Octets of the messages of plain sockets that are held against; bounds of short messages are about these."""
+"""Octets of the plain sockets' reference messages; bounds of short messages refer to these."""
 _LATENCY: Final = (_SHORTEST, 1024, LONG, 1 << 20)
 _LOCAL: Final = (_SHORTEST, LONG, 1 << 20)
 _LARGE: Final = 1 << 24
@@ -50,7 +50,7 @@ def blocked(pair: Pair, effort: Effort) -> Iterator[Experiment]:
 
 
 def bandwidth(pair: Pair, effort: Effort) -> Iterator[Experiment]:
-    """One way, as octets and as numbers that external32 turns round."""
+    """Measure one direction, with octets and with numbers that external32 reverses."""
     sizes = effort.chosen((_LARGE,))
     raws = _streams(effort, sizes)
     for kind, limit in (("byte", 0.9), ("float64", 0.75)):
@@ -82,7 +82,7 @@ def local(pair: Pair, effort: Effort) -> Iterator[Experiment]:
 
 
 def local_only(pair: Pair, effort: Effort) -> Iterator[Experiment]:
-    """Two procs of one client, on a communicator of their own, and its collectives that have bounds."""
+    """Measure two procs of one client on their own communicator, and bounded collectives."""
     variant = "local-only communicator"
     yield from _local(pair, effort, "local-only", variant, ("--local", "2"))
     if pair[0] == pair[1] != "pure":
@@ -120,10 +120,10 @@ def _experiment(
     raws: Mapping[int, Raw],
     bounds: tuple[int, Mapping[str, Bound | None]],
 ) -> Experiment:
-    """Two clients that spin, against sockets and libraries.
+    """Return experiments of two clients that spin, against sockets and libraries.
 
-    ``raws`` are the sockets of each size for which there are some; ``bounds`` the only size that has bounds, and these
-    by the title of what they are about.
+    ``raws`` are the socket jobs by size, where they exist; ``bounds`` are those of the one size
+    that has any, by the title of their reference.
     """
     jobs = own(pair, argv, 2)
     raws = {size: raw for size, raw in raws.items() if size in sizes}

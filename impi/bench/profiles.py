@@ -1,4 +1,4 @@
-"""Where our jobs spend their time: each rank under cProfile, and the functions that took most of it."""
+"""Time profiles of our jobs: each rank under cProfile, and the functions that took most time."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class Hot:
     """One function, in all ranks of a job together."""
 
     where: str
-    """Module's file, line and name; of what is not in Python the name alone."""
+    """File, line and name of a Python function; the name alone of others."""
     calls: int
     seconds: float
-    """In itself, without what it calls; what the profiler adds to each call is in it."""
+    """Seconds in the function itself, without callees; the profiler adds some to each call."""
     share: float
-    """Of all ranks' time, from 0 to 1."""
+    """Share of all ranks' time, from 0 to 1."""
 
 
 def prepare(folder: Path) -> None:
@@ -48,7 +48,7 @@ def prepare(folder: Path) -> None:
 
 
 def profiled(experiments: Sequence[Experiment], folder: Path) -> Iterator[tuple[str, Imp]]:
-    """The jobs over IMPI, and how their files' names begin: measure, vendors, from the second on a number."""
+    """Yield file name prefixes (measure, vendors, from the second on a number) and IMPI jobs."""
     seen: Counter[str] = Counter()
     for experiment in experiments:
         if isinstance(experiment.ours, Imp):

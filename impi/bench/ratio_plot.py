@@ -16,11 +16,11 @@ __all__ = ["draw"]
 
 _COLOURS: Final = {True: "#2a7f3f", False: "#b3261e", None: "#5f6b76"}
 _INCHES: Final = 0.24
-"""Of height, for a row."""
+"""Height of a row, in inches."""
 
 
 def draw(rows: Sequence[Row], path: Path, title: str) -> None:
-    """Medians of ratios on a logarithmic axis, 1 being as good as the reference; green and red say what bounds say.
+    """Draw medians of ratios on a log axis, 1 being equal; green and red show the bounds.
 
     Raises:
         UsageError: no row has a ratio, matplotlib is missing, or the file cannot be written.

@@ -1,17 +1,18 @@
-"""What plain Python sockets can do: the reference of ``impi bench``, fixed before any tuning and not changed since.
+"""Plain Python sockets: the reference of ``impi bench``, fixed before any tuning.
 
-Two processes over one TCP connection on loopback, with TCP_NODELAY; nothing of impi is used. A packet is 136 octets:
-a header of 128 (IMPI 3.5) and 8 of user data. Measures, by the definitions of the OSU micro-benchmarks:
+Two processes over one TCP connection on loopback, with TCP_NODELAY; nothing of impi is used. A
+packet is 136 octets: a header of 128 (IMPI 3.5) and 8 of user data. Measures, as in OSU's
+benchmarks:
 
 * ``latency``: ping-pong of one packet; half the round trip in us;
-* ``bandwidth``: windows of messages of ``size`` octets, sent by sendall, received by recv_into into one buffer, each
-  window acknowledged by 4 octets; 10^6 octets/s;
-* ``rate``: windows of packets, one send call each, received by recv_into into a large buffer, each window acknowledged
-  by 4 octets; packets/s.
+* ``bandwidth``: windows of messages of ``size`` octets, sent by sendall, received by recv_into into
+  one buffer, each window acknowledged by 4 octets; 10^6 octets/s;
+* ``rate``: windows of packets, one send call each, received by recv_into into a large buffer, each
+  window acknowledged by 4 octets; packets/s.
 
-``spinning`` ends ask a non-blocking socket again and again; others block, as ``bandwidth`` always does.
-``python rawsockets.py --help`` says more; the result is one JSON object on one line: measure, value, unit, spinning,
-size, window, iterations.
+``spinning`` ends poll a non-blocking socket; others block, as ``bandwidth`` always does. ``python
+rawsockets.py --help`` says more; the result is one JSON object on one line: measure, value, unit,
+spinning, size, window, iterations.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def _receive_all(receive: _Receive, view: memoryview) -> None:
 
 
 def _send_all(connection: socket.socket, data: bytes) -> None:
-    """Send what is small; an end that spins waits here only if the system's buffers are full."""
+    """Send short data; an end that spins waits here only if the system's buffers are full."""
     sent = 0
     while sent < len(data):
         try:

@@ -1,4 +1,4 @@
-"""Rows of results: a measure, what it is held against, and whether its bound holds. Pure functions of samples."""
+"""Rows of results: a measure, its reference, and its bound. Pure functions of samples."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def spread(samples: Sequence[float]) -> Spread:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """What must hold of a median.
+    """A limit of a median.
 
-    As text, the form in JSON: ``<= 2 x`` (at most twice the reference), ``>= 0.9 x`` (at least 0.9 of it), ``<= +3 us``
-    (at most 3 us more than the reference), ``<= 5 %`` (the value itself, in its unit).
+    The text forms, as in JSON: ``<= 2 x`` (at most twice the reference), ``>= 0.9 x`` (at least 0.9
+    of it), ``<= +3 us`` (at most 3 us more than the reference), ``<= 5 %`` (the value itself).
     """
 
     sign: str
@@ -72,7 +72,7 @@ def at_least(limit: float, of: str = "ratio", unit: str = "") -> Bound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One measure and its samples, by pairs of runs: ours, and the reference that was run right after it."""
+    """One measure and its samples, by pairs of runs: ours, and the reference right after it."""
 
     measure: str
     vendors: str
@@ -84,7 +84,7 @@ class Row:
     better: str
     """``lower`` or ``higher``."""
     against: str = ""
-    """What the reference is; empty if there is none."""
+    """The reference; empty if there is none."""
     bound: Bound | None = None
     values: tuple[float, ...] = ()
     references: tuple[float, ...] = ()
@@ -95,28 +95,28 @@ class Row:
 
     @property
     def key(self) -> tuple[str, str, str, int, str]:
-        """What this row is about: two runs are compared by it."""
+        """The identity of this row, by which two runs are compared."""
         return self.measure, self.vendors, self.variant, self.size, self.against
 
     @property
     def title(self) -> str:
-        """The same for people."""
+        """The identity as text."""
         parts = [self.measure, self.vendors, octets(self.size), self.variant]
         return " ".join(filter(None, parts)) + (f" against {self.against}" if self.against else "")
 
     @property
     def value(self) -> Spread | None:
-        """Of our own runs."""
+        """Spread of our own runs."""
         return spread(self.values) if self.values else None
 
     @property
     def reference(self) -> Spread | None:
-        """Of the reference's runs."""
+        """Spread of the reference's runs."""
         return spread(self.references) if self.references else None
 
     @property
     def ratio(self) -> Spread | None:
-        """Ours divided by the reference, pair by pair; None if there is none, or a reference is 0."""
+        """Ours divided by the reference, pair by pair; None if there is none or one is 0."""
         pairs = list(zip(self.values, self.references, strict=False))
         return spread([ours / theirs for ours, theirs in pairs]) if pairs and all(self.references) else None
 
@@ -128,7 +128,7 @@ class Row:
 
     @property
     def holds(self) -> bool | None:
-        """Whether the bound holds; None if there is none. What could not be measured does not hold."""
+        """Whether the bound holds; None without one. An unmeasurable value fails it."""
         if self.bound is None:
             return None
         of: Spread | None = {"ratio": self.ratio, "difference": self.difference, "value": self.value}[self.bound.of]
@@ -173,7 +173,7 @@ def row_to_json(row: Row) -> dict[str, object]:
 
 
 def row_from_json(value: Mapping[str, Any]) -> Row:
-    """What :func:`row_to_json` has written.
+    """Read the result of :func:`row_to_json`.
 
     Raises:
         UsageError: something is missing or of a wrong kind.

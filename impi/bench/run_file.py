@@ -1,4 +1,4 @@
-"""A whole run as a JSON file, and what it was taken on."""
+"""A whole run as a JSON file, with a description of the machine."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class Report:
     machine: Mapping[str, object]
     versions: Mapping[str, str]
     options: Mapping[str, object]
-    """What was asked for, and how ranks were placed."""
+    """The user's options, and the placement of ranks."""
     when: str = ""
 
 
 def machine() -> dict[str, object]:
-    """What this machine is, and how much else it does now."""
+    """Return a description of this machine and its present load."""
     return {
         "system": f"{platform.system()} {platform.release()}",
         "processor": _processor(),
@@ -56,7 +56,7 @@ def _processor() -> str:
 
 
 def versions(vendors: Sequence[str]) -> dict[str, str]:
-    """Of everything that was measured; what is not there is left out."""
+    """Return the versions of everything that was measured and is installed."""
     found = {"impi": __version__, "python": platform.python_version()}
     for name in ("mpi4py", "numpy"):
         try:

@@ -1,4 +1,4 @@
-"""What is measured: the experiments, by name, with the bounds that must hold."""
+"""The experiments by name, with their bounds."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["MEASURES", "OF_NUMBERS", "SIZED", "experiments"]
 
 
 def experiments(names: Sequence[str], vendors: Sequence[str], effort: Effort) -> Iterator[Experiment]:
-    """The experiments of these names, in the order of the catalogue, for every pair of these vendors."""
+    """Yield the experiments of these names, in catalogue order, for every pair of these vendors."""
     for name, make in MEASURES.items():
         if name in names:
             for pair in combinations_with_replacement(vendors, 2):
@@ -25,7 +25,7 @@ def experiments(names: Sequence[str], vendors: Sequence[str], effort: Effort) ->
 
 
 def _collectives(pair: Pair, effort: Effort) -> Iterator[Experiment]:
-    """Of two procs a client."""
+    """Measure two procs a client."""
     argv = effort.collectives(iterations=100, skip=10, procs=4)
     jobs = own(pair, argv, 4)
     yield Experiment(
@@ -38,7 +38,7 @@ def _collectives(pair: Pair, effort: Effort) -> Iterator[Experiment]:
 
 
 def _overlap(pair: Pair, effort: Effort) -> Iterator[Experiment]:
-    """Of one proc a client: a computation needs a core."""
+    """Measure one proc a client: a computation needs a core."""
     argv = effort.collectives("--overlap", iterations=50, skip=5, procs=2)
     jobs = own(pair, argv, 2)
     lines = []
@@ -120,6 +120,6 @@ MEASURES: Final[dict[str, Callable[[Pair, Effort], Iterator[Experiment]]]] = {
 }
 """By the names that users select; each makes the experiments of one pair of vendors."""
 SIZED: Final = tuple(name for name in MEASURES if name not in {"blocked", "derived", "startup", "memory", "idle"})
-"""Those of messages of any size."""
+"""Measures with messages of any size."""
 OF_NUMBERS: Final = ("bandwidth", "native", "local-only", "collectives", "overlap")
-"""Those of float64 among others: of sizes that are multiples of 8."""
+"""Measures that include float64: sizes are multiples of 8."""

@@ -1,4 +1,4 @@
-"""The jobs that are timed: one over IMPI, one under a vendor's own mpiexec, one of plain sockets."""
+"""The timed jobs: one over IMPI, one under a vendor's own mpiexec, one of plain sockets."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from impi.launch.program import ROOT
 __all__ = ["STARTED", "Alone", "Client", "Imp", "Job", "Raw", "Results"]
 
 Results = dict[str, float]
-"""What a job has measured, by the names that its program gives; and :data:`STARTED`."""
+"""Results of a job by the names that its program gives; and :data:`STARTED`."""
 STARTED: Final = "startup"
 """Seconds from the start of a job's first process to the end of its last."""
 
@@ -47,12 +47,12 @@ _TRANSPORTS: Final[Mapping[tuple[str, str], Mapping[str, str]]] = {
     ("openmpi", "tcp"): {"OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "tcp,self", "OMPI_MCA_btl_tcp_if_include": "lo"},
 }
 _CROWDED: Final = {"mpich": {"MPIR_CVAR_POLLS_BEFORE_YIELD": "1"}, "openmpi": {"OMPI_MCA_mpi_yield_when_idle": "1"}}
-"""What impirun sets, too, where procs share cores: without it they spin each other down."""
+"""Variables that impirun sets where procs share cores: otherwise spinning procs block others."""
 
 
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    """SIGTERM waits meanwhile: between the start of a process and its entry in a list nobody would end it."""
+    """Defer SIGTERM: between a process's start and its entry in a list nobody would end it."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -73,7 +73,7 @@ class Client:
     vendor: str
     procs: int = 1
     spin_s: float | None = None
-    """Seconds that a rank spins before it blocks (IMPI_SPIN); None: what it does by itself."""
+    """Seconds that a rank spins before it blocks (IMPI_SPIN); None: the default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,19 +84,19 @@ class Imp:
     argv: tuple[str, ...]
     """The program's name in :mod:`impi.bench.programs`, and its arguments."""
     options: tuple[str, ...] = ()
-    """Of every ``impirun -client``."""
+    """Options of every ``impirun -client``."""
     environ: tuple[tuple[str, str], ...] = ()
     """Variables of every proc."""
     called: str = ""
-    """What is special about it, where it is held against another job of ours."""
+    """The job's distinction, if its reference is another job of ours."""
     appfile: bool = False
-    """Whether one command starts all of it (IMPI 2.2.3), as an mpiexec does; then all waits are as they are."""
+    """Whether one command starts the job (IMPI 2.2.3), as mpiexec does; waits are unchanged."""
     profile: str = ""
-    """Where each rank leaves its profile: the path's beginning, without ``-rankN.prof``; empty: it runs without."""
+    """Path prefix of each rank's profile, without ``-rankN.prof``; empty: no profiles."""
 
     @property
     def title(self) -> str:
-        """What this is, for people."""
+        """The job's title."""
         clients = "+".join(f"{client.vendor}:{client.procs}" for client in self.clients)
         return f"IMPI {clients}" + (f", {self.called}" if self.called else "")
 
@@ -155,7 +155,7 @@ class Alone:
 
     @property
     def title(self) -> str:
-        """What this is, for people."""
+        """The job's title."""
         return f"{self.vendor}'s own {'TCP' if self.transport == 'tcp' else 'shared memory'}"
 
     def run(self) -> Results:
@@ -185,7 +185,7 @@ class Raw:
 
     @property
     def title(self) -> str:
-        """What this is, for people."""
+        """The job's title."""
         return f"plain sockets, {'spinning' if '--spinning' in self.argv else 'blocking'}"
 
     def run(self) -> Results:
@@ -207,7 +207,7 @@ def _program(argv: Sequence[str]) -> list[str]:
 
 
 class _Processes:
-    """Processes that end together: whatever happens, none of them outlives the ``with`` statement."""
+    """Processes that end together: none of them outlives the ``with`` statement."""
 
     def __init__(self, title: str, environ: dict[str, str]) -> None:
         self._title = title
@@ -269,7 +269,7 @@ class _Processes:
         return text.partition(b"\n")[0].decode()
 
     def results(self, read: Callable[[dict[str, Any]], Results] | None = None) -> Results:
-        """Wait for all, and read what they have printed."""
+        """Wait for all, and read their output."""
         self._wait()
         spent = time.perf_counter() - self._begin
         results: Results = {STARTED: spent}
@@ -282,7 +282,7 @@ class _Processes:
         return results
 
     def _wait(self) -> None:
-        # Asleep until something has ended: whoever looks again and again takes time from what is measured.
+        # Sleep until a process ends: polling would take time from the measurement.
         poll = select.poll()
         numbers = {}
         for number, (process, _, _) in enumerate(self._started):

@@ -1,4 +1,4 @@
-"""Algorithms of a simulated job's collectives, as by impirun's ``--collectives`` and ``--tuning``."""
+"""Algorithms of a simulated job's collectives, by impirun's ``--collectives`` and ``--tuning``."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""``impi tune``: measure the network between hosts, predict what each algorithm costs, and decide.
+"""``impi tune``: measure the network between hosts, predict each algorithm's cost, and decide.
 
-``measure`` is the program that every proc runs; ``plogp`` holds what it finds, ``models`` are the closed formulas,
-``choice`` makes a table of them, ``jobs`` starts the measuring job, ``table`` shows predicted against measured.
+``measure`` is the program of every proc; ``plogp`` holds its results; ``models`` has the closed
+formulas; ``choice`` makes a table by them; ``jobs`` starts the measuring job; ``table`` shows
+predictions beside measurements.
 """

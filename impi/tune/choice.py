@@ -17,13 +17,13 @@ _CLIENTS: Final = (2, 3, 4, 5, 6, 8, 12, 16, 24, MAX_CLIENTS)
 """Up to each of which one column of decisions holds."""
 _OCTETS: Final = tuple(1 << bits for bits in range(0, 27, 2))
 _SEGMENTS: Final = tuple(1 << bits for bits in range(12, 21, 2))
-"""Of a broadcast: below, what each message costs beside its octets decides; above, there is nothing left to overlap."""
+"""Segments of a broadcast: below, costs per message rule; above, nothing is left to overlap."""
 _THRESHOLDS: Final = tuple(1 << bits for bits in range(6, 23, 2))
 _CUT: Final = {"bcast": _SEGMENTS, "reduce": _THRESHOLDS, "allreduce": _THRESHOLDS}
 
 
 def candidates(operation: str, octets: int) -> Iterator[Rule]:
-    """What can be decided for a message of that size; of an elimination also where to stop halving."""
+    """Yield the rules for a message of that size; of an elimination also its end of halving."""
     for algorithm in ALGORITHMS[operation]:
         if algorithm == SPECIFICATION:
             continue
@@ -35,13 +35,13 @@ def candidates(operation: str, octets: int) -> Iterator[Rule]:
 
 
 def best(parameters: Parameters, operation: str, clients: int, octets: int, algorithm: str = "") -> Rule:
-    """The rule of the least predicted time; of one algorithm, if it is named. Equal ones: the first of the table's."""
+    """Return the rule of least predicted time, of ``algorithm`` if named; ties: the first."""
     rules = (rule for rule in candidates(operation, octets) if algorithm in ("", rule.algorithm))
     return min(rules, key=lambda rule: predict(parameters, operation, rule, clients, octets))
 
 
 def decide(parameters: Parameters) -> Decisions:
-    """The table that the models recommend, for up to as many clients as a job can have, and any size."""
+    """Return the table that the models recommend, for any size and number of clients."""
     return Decisions.of({operation: tuple(_rules(parameters, operation)) for operation in ALGORITHMS})
 
 

@@ -22,12 +22,12 @@ from impi.vendors import VENDORS
 __all__ = ["Layout", "measure", "parse_layout", "read_measurement"]
 
 Layout = tuple[tuple[str, int], ...]
-"""Of each client the vendor and how many procs it has."""
+"""For each client the vendor and its number of procs."""
 
 _LOOPBACK: Final = "127.0.0.1"
 _OURS: Final = ("IMPI_AUTH_NONE", "IMPI_AUTH_KEY", "IMPI_TUNING", "IMPI_VERIFY")
 _END_S: Final = 5.0
-"""How long what is left of a job may take to end by itself."""
+"""Seconds for the rest of a job to end by itself."""
 _LOOK_S: Final = 0.05
 
 
@@ -53,10 +53,10 @@ def parse_layout(text: str) -> Layout:
 
 
 def measure(layout: Layout, *, quick: bool) -> dict[str, Any]:
-    """Run :mod:`impi.tune.measure` on a job of its own; what it has measured.
+    """Run :mod:`impi.tune.measure` on its own job and return the measurements.
 
     Raises:
-        LaunchError: the job failed; what it said last is told.
+        LaunchError: the job failed; the message has its last output.
     """
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="impi-tune-")))
@@ -73,7 +73,7 @@ def measure(layout: Layout, *, quick: bool) -> dict[str, Any]:
 
 
 def read_measurement(path: Path) -> dict[str, Any]:
-    """What ``impi.tune.measure`` wrote.
+    """Read the file of ``impi.tune.measure``.
 
     Raises:
         UsageError: it is no such file.
@@ -90,7 +90,7 @@ def read_measurement(path: Path) -> dict[str, Any]:
 
 
 class _Processes:
-    """Those of one job; all that still run at the end of ``stack`` are ended."""
+    """The processes of one job; those that still run at the end of ``stack`` are ended."""
 
     def __init__(self, stack: ExitStack, folder: Path, environ: dict[str, str]) -> None:
         self._stack = stack
@@ -118,7 +118,7 @@ class _Processes:
         return process.stdout.readline().strip()
 
     def wait(self) -> None:
-        """Wait for all. Raises LaunchError: one of them failed, whoever still waits for it."""
+        """Wait for all. Raises LaunchError as soon as one failed."""
         running = self._started[::-1]  # the clients know more than the server
         failed: list[tuple[str, Path]] = []
         patience = _END_S

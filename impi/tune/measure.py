@@ -1,7 +1,7 @@
-"""The program that every proc of a measuring job runs: ``python -m impi.tune.measure FILE [--quick]``.
+"""The program of every proc of a measuring job: ``python -m impi.tune.measure FILE [--quick]``.
 
-Rank 0 of each client takes part, the others only wait. Rank 0 of all writes a JSON object of what was measured to FILE:
-the pLogP parameters of pairs of clients (by Kielmann's method), and how long each algorithm takes among all of them.
+Rank 0 of each client takes part, the others wait. Rank 0 of all writes a JSON object to FILE: the
+pLogP parameters of pairs of clients (by Kielmann's method), and each algorithm's time among all.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _WAIT: Final = 3
 
 
 def _times(run: Callable[[], float], expected: float, quick: bool) -> float:
-    """The median of what ``run`` returns, of as many runs as are worth it; the number follows from ``expected``."""
+    """Return the median of worthwhile runs of ``run``; their number follows from ``expected``."""
     return median(run() for _ in range(_repeats(expected, quick)))
 
 
@@ -48,7 +48,7 @@ def _repeats(expected: float, quick: bool) -> int:
 
 @contextmanager
 def _decided(comm: Any, operation: str, rule: Rule) -> Iterator[None]:
-    """Meanwhile that is the only algorithm of the operation; at all ranks of the communicator alike."""
+    """Make ``rule`` the only algorithm of the operation meanwhile; at all ranks alike."""
     comm._algorithms.decide(Decisions.of({operation: (rule,)}))
     try:
         yield
@@ -57,7 +57,7 @@ def _decided(comm: Any, operation: str, rule: Rule) -> Iterator[None]:
 
 
 class _Pair:
-    """The two ranks of a communicator, of which rank 0 looks at the clock. Both call the same methods."""
+    """The two ranks of a communicator; rank 0 reads the clock. Both call the same methods."""
 
     def __init__(self, comm: Any) -> None:
         self._comm = comm
@@ -66,15 +66,15 @@ class _Pair:
         self._nothing = np.zeros(0, np.uint8)
 
     def _agreed(self, value: float) -> float:
-        """What the first says: both must do as much."""
+        """Return rank 0's value at both, which must do equally much."""
         there = np.array([value])
         (self._comm.Send if self._leads else self._comm.Recv)(there, self._other, _TAG)
         return float(there[0])
 
     def round_trips(self, quick: bool) -> dict[int, float]:
-        """By m: seconds for m octets there and none back.
+        """Return seconds by m: m octets there and none back.
 
-        Sizes take turns, since what else the machine does comes and goes, and only differences count.
+        Sizes take turns, since other load comes and goes, and only differences count.
         """
         data = {octets: np.zeros(octets, np.uint8) for octets in _SIZES}
         found: dict[int, list[float]] = {octets: [] for octets in _SIZES}
@@ -95,7 +95,7 @@ class _Pair:
         return time.perf_counter() - start
 
     def broadcasts(self, quick: bool) -> float:
-        """Seconds for an octet there and one back by broadcasts: as a message travels in a collective."""
+        """Return seconds for an octet to and fro by broadcasts, as a collective sends it."""
         octet = np.zeros(1, np.uint8)
 
         def once() -> float:
@@ -108,7 +108,7 @@ class _Pair:
             return self._agreed(_times(once, self._agreed(once()), quick))
 
     def saturated(self, quick: bool) -> float:
-        """g(0): more and more messages in a row, until the one answer at the end does not count any more."""
+        """Return g(0), by more and more messages in a row until their one answer hardly counts."""
         count, last = 16, 0.0
         while True:
             start = time.perf_counter()
@@ -124,7 +124,7 @@ class _Pair:
             count, last = 2 * count, each
 
     def overheads(self, octets: int, trip: float, quick: bool) -> tuple[float, float]:
-        """o_s and o_r of the first: how long it is in Send, and in Recv once the message is there."""
+        """Return o_s and o_r of rank 0: its time in Send, and in Recv of a message there."""
         data = np.zeros(octets, np.uint8)
         receiving = []
 
@@ -155,7 +155,7 @@ class _Pair:
 
 
 def _combining() -> float:
-    """Seconds for an octet of float64 that comes in the form of the wire, is added, and goes out in that form."""
+    """Return seconds for an octet of float64 in wire form to be read, added, and written."""
     there = np.ones(1 << 16, ">f8")
     mine = np.ones(1 << 16)
 
@@ -170,7 +170,7 @@ def _combining() -> float:
 
 
 def _pairs(n: int) -> list[tuple[int, int]]:
-    """Those that stars and chains use: enough to know what is typical."""
+    """Return the pairs of stars and chains, enough for a typical value."""
     return sorted({(0, i) for i in range(1, n)} | {(i, i + 1) for i in range(n - 1)})
 
 
@@ -227,9 +227,9 @@ class _Operation:
             self._comm.Recv(self._nothing, 0, _TAG)
 
     def seconds(self, rule: Rule, one_way: float, quick: bool) -> float:
-        """From when all may begin until all have what they are to get, by the clock of rank 0.
+        """Return seconds from a common start until all have their results, by rank 0's clock.
 
-        ``one_way``: how long it takes to tell that, once before a reduction and once after whatever others get.
+        ``one_way``: time of a notice, once before a reduction and once after other operations.
         """
         before = self._operation in ("reduce", "allreduce")
         after = self._operation != "reduce"

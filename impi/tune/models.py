@@ -1,11 +1,13 @@
-"""What each algorithm costs, as closed formulas of pLogP: broadcasts and scatters by Barchet-Estefanel and Mounie
-(EuroPVM/MPI 2004, tables 1 and 2), eliminations by Rabenseifner and Traeff (the same, 3.5) with a + m b = L + g(m).
+"""Costs of the algorithms as closed formulas of pLogP, in seconds until the last process is done.
 
-P are the clients, m octets: of a broadcast or a reduction the whole, of a scatter what one client gets. All are seconds
-until the last process has what it is to get. The gaps of a binomial broadcast are rounded down in the paper's table,
-which is too few where P is no power of two; in our own model of a reduction they are rounded up. That is a broadcast
-backwards, and combines at every hop. L of the papers is here that of a message in a collective: L and what the call
-adds to it (Parameters.hop), which between clients on one machine is the larger part.
+Broadcasts and scatters: Barchet-Estefanel and Mounie (EuroPVM/MPI 2004, tables 1 and 2).
+Eliminations: Rabenseifner and Traeff (there, 3.5) with a + m b = L + g(m). P are the clients, m the
+octets of a whole broadcast or reduction, or of one client's part of a scatter.
+
+The paper's table rounds the gaps of a binomial broadcast down, too few where P is no power of two.
+Our model of a reduction, a reversed broadcast that combines at every hop, rounds them up. The
+papers' L is here that of a message in a collective: L and the call's share (Parameters.hop), which
+between clients on one machine is the larger part.
 """
 
 from __future__ import annotations
@@ -80,10 +82,10 @@ def _reduce_binomial(net: Parameters, p: int, m: int, segment: int) -> float:
 
 
 def _halvings(p: int, m: int, threshold: int) -> list[tuple[int, bool, bool]]:
-    """Of each round of an elimination: octets of a message, whether they are half of what was held, whether it is one
-    with a triple that costs a further message.
+    """Return for each round of an elimination: octets of a message, whether they are half of the
+    value held, and whether a triple costs a further message.
 
-    Each message of a triple after the first overlaps with another's, so that all triples together cost one: the
+    Each later message of a triple overlaps with another's, so all triples together cost one: the
     largest, which is the first.
     """
     rounds = []

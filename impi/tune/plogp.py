@@ -1,7 +1,7 @@
-"""The parameters of the pLogP model (Kielmann, Bal, Verstoep: Fast Measurement of LogP Parameters, RTSPP 2000).
+"""Parameters of the pLogP model (Kielmann, Bal, Verstoep: Fast Measurement of LogP, RTSPP 2000).
 
-L is the latency; o_s(m) and o_r(m) are how long a sender and a receiver are busy with m octets, g(m) is the time
-between two messages of m octets: what the slowest part of the way needs for one. All are seconds.
+L is the latency. A sender is busy for o_s(m) and a receiver for o_r(m) with m octets. g(m) is the
+time between two messages of m octets, set by the slowest part of the path. All are seconds.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from impi.errors import UsageError
 __all__ = ["MEASUREMENT", "Curve", "Parameters", "contradiction", "derive", "typical"]
 
 MEASUREMENT: Final = "impi measurement 1"
-"""What a file of measured parameters says of itself."""
+"""The format name in a file of measured parameters."""
 _NOISE: Final = 1.5
-"""In a few runs on an idle machine an overhead was up to 1.3 times the gap, which comes of other messages."""
+"""On an idle machine an overhead was rarely up to 1.3 times the gap, measured on other messages."""
 
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """A function of octets by its values at some; a straight line between two, and beyond the last as before it."""
+    """A function of octets given by points; linear between them, and beyond the last."""
 
     points: tuple[tuple[int, float], ...]
     """Octets and seconds, ascending, at least one."""
@@ -43,17 +43,17 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """Of one network, or what is typical of several."""
+    """Parameters of one network, or typical ones of several."""
 
     latency: float
     send: Curve
     receive: Curve
     gap: Curve
     combine: float
-    """Seconds to combine one octet of two vectors, conversion included: what the reductions add to the model."""
+    """Seconds to combine one octet of two vectors, conversion included: for reductions only."""
     call: float = 0.0
-    """Seconds that a message in a collective takes beside one of Send and Recv: what both ends do in the call besides.
-    What collectives add to the model; 0 in measurements from before it was measured."""
+    """Extra seconds of a message in a collective beside Send and Recv, spent in the calls at both
+    ends. For collectives only; 0 in older measurements, which lack it."""
 
     @property
     def hop(self) -> float:
@@ -61,7 +61,7 @@ class Parameters:
         return self.latency + self.call
 
     def to_value(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """Return the parameters as JSON has them."""
         curves = {"send": self.send, "receive": self.receive, "gap": self.gap}
         return {
             "latency": self.latency,
@@ -72,7 +72,7 @@ class Parameters:
 
     @classmethod
     def of_value(cls, value: Any) -> Parameters:
-        """What :meth:`to_value` wrote.
+        """Read the result of :meth:`to_value`.
 
         Raises:
             UsageError: it is none.
@@ -97,11 +97,12 @@ class Parameters:
 def derive(
     saturated: float, trips: Mapping[int, tuple[float, float, float]], combine: float, broadcasts: float = 0.0
 ) -> Parameters:
-    """The parameters of one pair of hosts, from what was measured.
+    """Derive the parameters of one pair of hosts from measurements.
 
     Args:
         saturated: g(0): seconds for each of many messages of 0 octets in a row.
-        trips: by octets m, 0 among them: seconds of a round trip with m one way and 0 back, o_s(m), o_r(m).
+        trips: by octets m, 0 among them: seconds of a round trip with m one way and 0 back,
+            o_s(m), o_r(m).
         combine: see :class:`Parameters`.
         broadcasts: seconds of a round trip of nearly nothing by two broadcasts; 0: not measured.
     """
@@ -119,9 +120,9 @@ def derive(
 
 
 def contradiction(parameters: Parameters) -> str:
-    """What pLogP rules out and yet was measured, far beyond noise; empty if nothing was.
+    """Return measurements that pLogP rules out, far beyond noise; empty if there are none.
 
-    No end can be busier with a message than the time that one takes after another: o_s(m) <= g(m), o_r(m) <= g(m).
+    No end is busy with a message for longer than a gap: o_s(m) <= g(m), o_r(m) <= g(m).
     """
     for octets, gap in parameters.gap.points:
         for name, curve in (("o_s", parameters.send), ("o_r", parameters.receive)):
@@ -143,7 +144,7 @@ def typical(several: Sequence[Parameters]) -> Parameters:
 
 
 def _ascending(points: Sequence[tuple[int, float]]) -> tuple[tuple[int, float], ...]:
-    """The nearest curve (least squares) that never falls: more octets take no less time, whatever the noise says."""
+    """Return the nearest curve (least squares) that never falls: more octets take no less time."""
     runs: list[tuple[float, int]] = []
     for _, seconds in points:
         total, count = seconds, 1

@@ -1,4 +1,4 @@
-"""What was measured and predicted, for people."""
+"""Tables of measured and predicted times."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _time(seconds: float) -> str:
 
 
 def _named(rule: Rule, octets: int | None) -> str:
-    """What is done with so many octets at most; None: with any number."""
+    """Name the algorithm for at most so many octets; None: for any number."""
     cut = octets is None or rule.segment < octets
     if rule.algorithm == "elimination":
         if not cut:
@@ -56,7 +56,7 @@ def network(parameters: Parameters) -> Table:
 
 
 def comparison(parameters: Parameters, clients: int, measured: Sequence[dict[str, Any]]) -> Table:
-    """Each algorithm and size: predicted against measured; > is what the model says is best, * what was."""
+    """Compare predictions with measurements; > marks the predicted best, * the measured best."""
     table = Table(title=f"{clients} clients: predicted against measured", caption=_LEGEND)
     for heading in ("operation", "octets", "algorithm"):
         table.add_column(heading)
@@ -85,7 +85,7 @@ def comparison(parameters: Parameters, clients: int, measured: Sequence[dict[str
 
 
 def decided(decisions: Decisions, clients: int) -> Table:
-    """What the job will do with so many clients."""
+    """Return the table of the job's algorithms for so many clients."""
     table = Table(title=f"decided for {clients} clients")
     for heading in ("operation", "up to", "algorithm"):
         table.add_column(heading)

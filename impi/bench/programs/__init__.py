@@ -1,6 +1,6 @@
-"""What is timed: plain mpi4py programs, the same over IMPI and under a vendor's own mpiexec; also runnable by hand."""
+"""The timed programs: plain mpi4py, for IMPI and for a vendor's own mpiexec; usable by hand."""
 
 __all__ = ["MARK"]
 
 MARK = "IMPI-BENCH "
-"""What the line of JSON begins with that a program prints: a vendor may print lines of its own."""
+"""The prefix of a program's line of JSON: a vendor may print lines of its own."""

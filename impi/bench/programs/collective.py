@@ -1,9 +1,9 @@
-"""The collectives of the OSU micro-benchmarks: osu_barrier, ...; with ``--overlap`` osu_ibarrier, ...; and scans.
+"""The collectives of the OSU micro-benchmarks: osu_barrier, osu_ibarrier by ``--overlap``; scans.
 
-A call is timed on every rank, with a barrier between two calls; told are the average over the ranks in us, and the
-least and the largest of the ranks' averages. Overlap is how much of the time of a non-blocking call does not come on
-top of a computation as long as the call alone, in percent. With ``--local N`` all is on a communicator of the first N
-ranks; others wait at the end.
+A call is timed on every rank, with a barrier between two calls. The results are the average over
+the ranks in us, and the least and the largest of the ranks' averages. Overlap is the share of a
+non-blocking call's time hidden by a computation as long as the call alone, in percent. With
+``--local N`` all runs on a communicator of the first N ranks; others wait at the end.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _OF_NUMBERS = ("Allreduce", "Exscan", "Reduce", "Reduce_scatter", "Reduce_scatte
 
 
 def _operands(name: str, comm: MPI.Comm, size: int) -> tuple[Any, ...]:
-    """The arguments of a call with ``size`` octets of each rank, or for each pair of ranks; root is rank 0."""
+    """Return arguments of a call with ``size`` octets of each rank or pair; root is rank 0."""
     procs, root = comm.Get_size(), comm.Get_rank() == 0
     kind, datatype = (np.float64, MPI.DOUBLE) if name in _OF_NUMBERS else (np.uint8, MPI.BYTE)
     count = max(size // np.dtype(kind).itemsize, 1)

@@ -1,4 +1,4 @@
-"""What the programs share: options, pinning, output as OSU's tables or as one line of JSON."""
+"""Common parts of the programs: options, pinning, output as OSU's tables or as a line of JSON."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def arguments(description: str) -> argparse.ArgumentParser:
 
 
 def numbers(text: str) -> list[int]:
-    """Those of a list with commas."""
+    """Parse a list with commas."""
     return [int(number) for number in text.split(",")]
 
 
 def pin(cores: Sequence[int]) -> None:
-    """Bind this process to its core, if there is one for its rank; threads that the library already has stay free."""
+    """Bind this process to its rank's core, if there is one; existing library threads stay free."""
     rank = MPI.COMM_WORLD.Get_rank()
     if rank < len(cores):
         os.sched_setaffinity(0, {cores[rank]})

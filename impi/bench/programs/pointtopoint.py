@@ -1,9 +1,10 @@
-"""Two ranks, as osu_latency, osu_bw, osu_bibw and osu_mbw_mr: latency, bandwidths and message rate.
+"""Two ranks, as osu_latency, osu_bw, osu_bibw and osu_mbw_mr: latency, bandwidths, message rate.
 
-Ranks 0 and 1 of MPI_COMM_WORLD, or with ``--local N`` of a communicator of its first N ranks; others wait at the end.
-With ``--blocks`` messages are vectors of blocks of so many octets, as long as the gaps between them.
-As with OSU's, messages of more than 8 KiB are sent a tenth as often. Latency is half a round trip in us; bandwidths are
-10^6 octets/s; rates messages/s, each over windows that are acknowledged.
+Ranks 0 and 1 of MPI_COMM_WORLD, or with ``--local N`` of a communicator of its first N ranks;
+others wait at the end. With ``--blocks`` messages are vectors of blocks of so many octets, with
+gaps of the same length. As in OSU's programs, messages of more than 8 KiB are sent a tenth as
+often. Latency is half a round trip in us; bandwidths are 10^6 octets/s; rates messages/s, over
+acknowledged windows.
 """
 
 from __future__ import annotations

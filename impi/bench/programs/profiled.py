@@ -1,7 +1,7 @@
 """Runs another program under cProfile: ``profiled.py [--start] PREFIX PROGRAM ARGUMENTS...``.
 
-Rank N leaves PREFIX-rankN.prof: of the program from its first line to its last. What MPI and numpy need to be imported
-and initialised is in it only with ``--start``; what MPI does at its end never is.
+Rank N leaves PREFIX-rankN.prof, of the program from its first line to its last. Import and
+initialisation of MPI and numpy count only with ``--start``; MPI's finalization never does.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""What a process costs that does little: its start, its memory, and its processor time while it waits in Recv.
+"""The costs of a mostly idle process: start, memory, and processor time while it waits in Recv.
 
-``startup`` meets all in a barrier and ends; ``memory`` is what a process has after a barrier and 1 MiB to its
-neighbour, in MiB, as the average over the ranks; ``idle`` is the processor time of the last rank in Recv from rank 0
-for ``--seconds``, in percent of a core, and how long after the Send it returned, in us, by one machine's clock.
+``startup`` joins all in a barrier and ends. ``memory`` is a process's memory after a barrier and 1
+MiB to its neighbour, in MiB, averaged over the ranks. ``idle`` is the last rank's processor time
+during ``--seconds`` in Recv from rank 0, in percent of a core, and the delay from the Send to its
+return, in us, by one machine's clock.
 """
 
 from __future__ import annotations
