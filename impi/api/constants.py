@@ -1,4 +1,4 @@
-"""The integer constants of the API, with our own values in every client, and the three special buffers."""
+"""The integer constants of the API, with our own values in every client, and special buffers."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ __all__ = [
 ]
 # fmt: on
 
-# Named one by one so that type checkers see them; the values stand in one table.
+# Named one by one for type checkers; the values are in one table.
 ERR_LASTCODE: Final[int] = LAST_PREDEFINED
 ERR_BUFFER: Final[int] = ERROR_CLASSES["ERR_BUFFER"][0]
 ERR_COUNT: Final[int] = ERROR_CLASSES["ERR_COUNT"][0]
@@ -121,7 +121,7 @@ ERR_REVOKED: Final[int] = ERROR_CLASSES["ERR_REVOKED"][0]
 ERR_PROC_FAILED: Final[int] = ERROR_CLASSES["ERR_PROC_FAILED"][0]
 ERR_PROC_FAILED_PENDING: Final[int] = ERROR_CLASSES["ERR_PROC_FAILED_PENDING"][0]
 
-# Keys of predefined attributes. HOST is MPI-1's; IMPI 2.5 has its own beside these.
+# Keys of predefined attributes. HOST is MPI-1's; IMPI 2.5 has its own.
 KEYVAL_INVALID: Final[int] = -1
 TAG_UB: Final[int] = 0x494D4001
 HOST: Final[int] = 0x494D4002
@@ -166,7 +166,7 @@ COMBINER_F90_INTEGER: Final[int] = 15
 COMBINER_F90_REAL: Final[int] = 16
 COMBINER_F90_COMPLEX: Final[int] = 17
 
-# Places in the integer form of a status.
+# Indices in the integer form of a status.
 F_SOURCE: Final[int] = 0
 F_TAG: Final[int] = 1
 F_ERROR: Final[int] = 2
@@ -227,7 +227,7 @@ MAX_STRINGTAG_LEN: Final[int] = 256
 
 
 class _Special:
-    """A marker that stands for a buffer: equal to its integer, and of no length."""
+    """A marker in place of a buffer: equal to its integer, with length 0."""
 
     _name = ""
     _value = 0

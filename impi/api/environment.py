@@ -1,4 +1,4 @@
-"""What MPI says about itself and the machine: initialisation, versions, names, time (MPI chapter 9 and 11)."""
+"""MPI's environment: initialisation, versions, names, time (MPI chapters 9 and 11)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ __all__ = [
 
 @guarded_function
 def Init() -> None:
-    """Nothing: importing MPI has initialised it, and it cannot be done again after Finalize."""
+    """Check that MPI is not finalized; importing MPI has initialised it."""
     if finalized():
         raise error("ERR_OTHER", "MPI was finalized and cannot be initialized again")
     runtime.initialize()
@@ -54,7 +54,7 @@ def Init() -> None:
 
 @guarded_function
 def Init_thread(required: int = THREAD_MULTIPLE) -> int:
-    """As :func:`Init`; the thread level provided."""
+    """Return the provided thread level, like :func:`Init` otherwise."""
     Init()
     return Query_thread()
 
@@ -68,63 +68,63 @@ def Finalize() -> None:
 
 
 def Is_initialized() -> bool:
-    """Whether MPI was initialised: always, once it is imported."""
+    """Return True: importing MPI initialises it."""
     return True
 
 
 def Is_finalized() -> bool:
-    """Whether MPI was finalised."""
+    """Return whether MPI is finalized."""
     return finalized()
 
 
 def Query_thread() -> int:
-    """THREAD_SERIALIZED: threads may call MPI, one at a time."""
+    """Return THREAD_SERIALIZED: threads may call MPI, one at a time."""
     return THREAD_SERIALIZED
 
 
 def Is_thread_main() -> bool:
-    """Whether this is the thread that initialised MPI."""
+    """Return whether this thread initialised MPI."""
     return threading.current_thread() is threading.main_thread()
 
 
 def Get_version() -> tuple[int, int]:
-    """The version of the MPI standard whose calls are there; those that are not raise NotImplementedError."""
+    """Return the version of the MPI standard; calls that are missing raise NotImplementedError."""
     return (VERSION, SUBVERSION)
 
 
 @guarded_function
 def Get_library_version() -> str:
-    """What this is, and over which library this client runs."""
+    """Return the name and version of impi and of the library below."""
     about = runtime.engine().vendor.describe() if not finalized() else {}
     return f"impi {impi.__version__} (IMPI 0.0) over {about.get('library', 'nothing but Python')}"
 
 
 def get_vendor() -> tuple[str, tuple[int, int, int]]:
-    """Name and version. Not "IMPI": in any spelling "impi" means Intel MPI to mpi4py's programs."""
+    """Return name and version; not "IMPI", which mpi4py programs take for Intel MPI."""
     major, minor, micro = (int(part) for part in impi.__version__.split("."))
     return ("impilab", (major, minor, micro))
 
 
 def Get_processor_name() -> str:
-    """The name of this node."""
+    """Return the name of this node."""
     import platform
 
     return platform.node()[: MAX_PROCESSOR_NAME - 1]
 
 
 def Wtime() -> float:
-    """Seconds since some moment in the past, on this node's clock."""
+    """Return seconds since some moment in the past, on this node's clock."""
     return time.perf_counter()
 
 
 def Wtick() -> float:
-    """Resolution of :func:`Wtime` in seconds."""
+    """Return the resolution of :func:`Wtime` in seconds."""
     return time.get_clock_info("perf_counter").resolution
 
 
 @guarded_function
 def Alloc_mem(size: int, info: Info = INFO_NULL) -> buffer:
-    """Memory of ``size`` octets."""
+    """Return new memory of ``size`` octets."""
     from impi.api.types.bufferclass import buffer
 
     return buffer.allocate(size)
@@ -132,41 +132,41 @@ def Alloc_mem(size: int, info: Info = INFO_NULL) -> buffer:
 
 @guarded_function
 def Free_mem(mem: buffer) -> None:
-    """Give the memory back."""
+    """Free the memory."""
     mem.release()
 
 
 def Get_hw_resource_info() -> Info:
-    """Nothing: what hardware the process runs on is not known here."""
+    """Return empty hints: the hardware is unknown."""
     return Info.Create()
 
 
 def Get_abi_version() -> tuple[int, int]:
-    """(-1, -1): there is no binary interface."""
+    """Return (-1, -1): there is no binary interface."""
     return (-1, -1)
 
 
 def Get_abi_info() -> Info:
-    """Sizes of the integer types."""
+    """Return the sizes of the integer types."""
     sizes = {"aint": AINT, "count": COUNT, "offset": OFFSET}.items()
     return Info.Create({f"mpi_{name}_size": str(datatype.size) for name, datatype in sizes})
 
 
 def Get_abi_fortran_info() -> Info:
-    """INFO_NULL: there is no Fortran interface."""
+    """Return INFO_NULL: there is no Fortran interface."""
     return Info(INFO_NULL)
 
 
 def Pcontrol(level: int) -> None:
-    """Nothing: there is no profiling layer."""
+    """Do nothing: there is no profiling layer."""
 
 
 @guarded_function
 def Compute_dims(nnodes: int, dims: int | Sequence[int]) -> list[int]:
-    """Spread ``nnodes`` over a grid as evenly as possible; dimensions that are not 0 stay (MPI 8.5.2).
+    """Spread ``nnodes`` evenly over a grid; dimensions that are not 0 stay (MPI 8.5.2).
 
     Raises:
-        Exception: ERR_DIMS, the fixed dimensions do not divide ``nnodes``.
+        Exception: ERR_DIMS: the fixed dimensions do not divide ``nnodes``.
     """
     sizes = [0] * dims if isinstance(dims, int) else [int(d) for d in dims]
     fixed = 1
@@ -183,7 +183,7 @@ def Compute_dims(nnodes: int, dims: int | Sequence[int]) -> list[int]:
 
 
 def _balanced(n: int, ndims: int) -> list[int]:
-    """``ndims`` factors of ``n``, not increasing, the largest as small as possible, then the next, and so on."""
+    """Return ``ndims`` factors of ``n`` in descending order, each as small as possible."""
     if ndims == 0:
         return []
     if ndims == 1:
@@ -197,6 +197,6 @@ def _balanced(n: int, ndims: int) -> list[int]:
 
 
 def _impi_local() -> dict[str, Any]:
-    """What the testbed asks of a rank: its vendor, that library's own number of procs, and messages sent through it."""
+    """For the testbed: vendor, the library's own number of procs, messages sent through it."""
     vendor = runtime.engine().vendor
     return {"vendor": vendor.name, "size": vendor.world.size, "messages": vendor.messages, **vendor.describe()}

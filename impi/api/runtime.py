@@ -1,4 +1,4 @@
-"""The state of this process as a member of a job: one engine, from the first import of MPI to Finalize."""
+"""The state of this process in a job: one engine, from the import of MPI to Finalize."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ __all__ = [
 
 
 class State:
-    """What there is one of."""
+    """The one set of objects of this process."""
 
     def __init__(self) -> None:
         self.engine: Engine | None = None
@@ -53,9 +53,9 @@ _GRACE_S = 3.0
 
 
 def initialize() -> None:
-    """MPI_Init: join the job, or be a job of one proc. Called by the first import of MPI; a second call does nothing.
+    """Join the job, or become a job of one proc (MPI_Init); a second call does nothing.
 
-    A process that cannot join says why in one sentence and exits with status 1: there is no job to go on with.
+    Called by the first import of MPI. If it fails, the process prints why and exits with 1.
     """
     if _state.engine is not None or _state.finalized:
         return
@@ -70,7 +70,7 @@ def initialize() -> None:
 
 
 def engine() -> Engine:
-    """The engine; an Exception before initialisation and after Finalize."""
+    """Return the engine; Exception before initialisation and after Finalize."""
     if _state.engine is None or _state.finalized:
         raise error(
             "ERR_OTHER", "MPI is not active: it was finalized" if _state.finalized else "MPI is not initialized"
@@ -79,38 +79,38 @@ def engine() -> Engine:
 
 
 def progress_thread() -> ProgressThread:
-    """The helper for blocking calls of the MPI library; made when it is asked for first."""
+    """Return the helper for blocking calls of the MPI library; created on demand."""
     if _state.thread is None:
-        from impi.engine.progress_thread import ProgressThread  # only ranks with an MPI library load it
+        from impi.engine.progress_thread import ProgressThread  # only ranks with a library need it
 
         _state.thread = ProgressThread(engine(), _failed_in_helper)
     return _state.thread
 
 
 def _failed_in_helper(failure: Exception) -> None:
-    """The program's thread is in the library and cannot be told: the job ends."""
+    """End the job: the program's thread is in the library and cannot raise."""
     if isinstance(failure, ImpiError | MPIException):
         fail(failure)
     _abort_on_exception(type(failure), failure, failure.__traceback__)
 
 
 def external() -> bool:
-    """Whether this job's clients send each other external32; True, too, where there is no job."""
+    """Return whether clients send each other external32; True without a job, too."""
     return _state.engine is None or _state.engine.external
 
 
 def contexts() -> ContextIds:
-    """The context ids of this proc (IMPI 4.3.1)."""
+    """Return the context ids of this proc (IMPI 4.3.1)."""
     return _state.contexts
 
 
 def finalized() -> bool:
-    """Whether Finalize has been called."""
+    """Return whether Finalize was called."""
     return _state.finalized
 
 
 def finalize() -> None:
-    """MPI_Finalize (IMPI 2.4, 4.24): barrier on MPI_COMM_WORLD, FINI on every channel, then the vendor's own."""
+    """Finalize (IMPI 2.4, 4.24): barrier on MPI_COMM_WORLD, FINI on every channel, vendor."""
     if _state.finalized or _state.engine is None:
         return
     running = _state.engine
@@ -124,12 +124,12 @@ def finalize() -> None:
 
 
 def set_final_barrier(barrier: Callable[[], None]) -> None:
-    """Let :func:`finalize` begin with ``barrier``, the one of :mod:`impi.api.comms.world`."""
+    """Let :func:`finalize` begin with ``barrier`` (of :mod:`impi.api.comms.world`)."""
     _state.final_barrier = barrier
 
 
 def _barrier() -> None:
-    """The barrier of Finalize; where an earlier collective has failed at another proc, none can be waited for."""
+    """Run the barrier of Finalize; give up if another proc has failed before."""
     if _state.final_barrier is None:
         return
     try:
@@ -140,20 +140,20 @@ def _barrier() -> None:
 
 
 def _exit(status: object = None, /) -> NoReturn:
-    """``sys.exit``, remembering the status: an interpreter that ends tells its exit functions nothing about it."""
+    """``sys.exit`` that stores the status: exit functions of the interpreter do not get it."""
     _state.exit_code = status if isinstance(status, int) else int(status is not None)
     raise SystemExit(status)
 
 
 def _at_exit() -> None:
-    """The program ends without Finalize: do it now, unless it has failed; then the others must not wait for it."""
+    """Finalize at the end of the program; if it failed, abort: the others must not wait."""
     if _state.exit_code and not _state.finalized:
         abort(_state.exit_code)
     finalize()
 
 
 def abort(code: int) -> NoReturn:
-    """MPI_Abort: end every proc of this client at once; impirun and the server end the others."""
+    """End every proc of this client (MPI_Abort); impirun and the server end the others."""
     sys.stdout.flush()
     sys.stderr.flush()
     if _state.engine is not None:
@@ -162,10 +162,10 @@ def abort(code: int) -> NoReturn:
 
 
 def abort_on_error(failure: MPIException, code: int = 1, more: str = "") -> NoReturn:
-    """An error that ends the job: say which, and end this client with exit code ``code`` (1 where it cannot be one)."""
+    """End this client after an error, with exit code ``code`` (1 if that is not a valid one)."""
     _say(f"impi: rank {_rank()} ends the job: {failure.call or 'MPI'} failed: {failure}{more}")
     if failure.told:
-        time.sleep(_GRACE_S)  # as in fail(): let the one whose error it is be named first
+        time.sleep(_GRACE_S)  # see fail(): the cause is named first
     abort(code if 0 < code < 256 else 1)
 
 
@@ -174,22 +174,22 @@ def _rank() -> int | str:
 
 
 def _say(sentence: str) -> None:
-    """In one piece: other procs write to the same place."""
+    """Print in one write: other procs share the stream."""
     sys.stderr.write(sentence + "\n")
     sys.stderr.flush()
 
 
 def fail(failure: ImpiError | MPIException) -> NoReturn:
-    """The job cannot go on: say why, end this client."""
+    """Print why the job cannot go on, and end this client."""
     _say(f"impi: rank {_rank()}: {failure}")
-    # Whoever was lost is about to be noticed by its own impirun, which tells the server, which ends all clients: then
-    # the right one is named. Ending at once would make this client look like the one that was lost first.
+    # The impirun of a lost proc notices it and tells the server, which ends all clients. If we
+    # ended at once, this client would look like the lost one.
     time.sleep(_GRACE_S)
     abort(1)
 
 
 def _abort_on_exception(kind: type[BaseException], value: BaseException, trace: TracebackType | None) -> None:
-    """An uncaught exception in one proc ends the job: the others would wait for it for ever."""
+    """End the job after an uncaught exception: the others would wait forever."""
     if isinstance(value, ImpiError):
         fail(value)
     import traceback

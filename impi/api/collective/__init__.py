@@ -4,5 +4,5 @@ The collective methods of communicators, on buffers and on pickled objects, and 
 algorithms.
 
 May import ``p2p``, ``types`` and ``handles``; must not import ``comms`` or ``windows``: a mixin
-declares what it asks of the communicator.
+declares what it needs of the communicator.
 """

@@ -1,7 +1,7 @@
-"""The collective algorithms of one communicator: those of chapter 4 in one group, ours between two.
+"""The collective algorithms of a communicator: chapter 4 in one group, ours between two groups.
 
-Both kinds offer the same operations, so that what a buffer or a pickle needs is written once. ``root`` is as the caller
-gave it; all return what :mod:`impi.collectives` says.
+Both classes offer the same operations, so code for buffers and pickles exists once. ``root`` is the
+caller's argument; results are those of :mod:`impi.collectives`.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ V = TypeVar("V")
 
 @record
 class Role:
-    """What the caller is in an operation with a root."""
+    """The part of the caller in an operation with a root."""
 
     is_root: bool
     is_leaf: bool
-    """Whether the root's data is also for the caller, or the caller's for the root; true of the root of one group."""
+    """Whether root and caller exchange data; True for the root of a single group."""
 
 
 # Big-endian octets of equal length compare as the numbers they are.
@@ -48,21 +48,21 @@ _NEVER_LINEAR = 0
 
 
 class Within:
-    """In one group."""
+    """Algorithms in one group."""
 
     rank: int
-    """The caller's, in its own group."""
+    """Rank of the caller in its own group."""
     size: int
-    """Of its own group."""
+    """Size of the own group."""
     peers: int
-    """Processes on the other side of an operation: all of one group, the remote group of two."""
+    """Processes on the other side: the group itself, or the remote group."""
 
     external: bool
     """Whether the octets of an operation are external32."""
 
     def __init__(self, layout: Layout, rank: int, job: Job, *, native: bool = False, external: bool = True) -> None:
-        """``native``: whether the vendor has collectives for the local phases; not for what only some members call.
-        ``external``: whether clients send each other external32; nobody does inside one.
+        """``native``: the vendor has collectives for local phases, which need all members.
+        ``external``: clients send each other external32; never used inside one client.
         """
         self.external = external and layout.num_masters() > 1
         self.layout = layout
@@ -75,7 +75,7 @@ class Within:
         self._decisions = job.decisions
 
     def role(self, root: int) -> Role:
-        """Everybody is a leaf. Raises Exception: ERR_ROOT, there is no such root."""
+        """Return a role that is a leaf; Exception ERR_ROOT: no such root."""
         if not 0 <= root < self.size:
             raise error("ERR_ROOT", f"root {root} is not in 0..{self.size - 1}")
         return Role(root == self.rank, True)
@@ -85,7 +85,7 @@ class Within:
         return collectives.barrier(self.layout, self.rank, maxlinear=self._maxlinear, native=self._native)
 
     def bcast(self, root: int, value: Any, nbytes: int | None = None) -> Algorithm[Any]:
-        """IMPI 4.11. ``nbytes``: octets of the value, if everybody knows them."""
+        """IMPI 4.11. ``nbytes``: octets of the value, if all procs know them."""
         like = self._sized(nbytes)
         rule = self._rule("bcast", nbytes)
         if rule is None or nbytes is None:
@@ -95,7 +95,7 @@ class Within:
         )
 
     def gather(self, root: int, piece: Octets, packing: Packing, nbytes: int) -> Algorithm[list[Octets] | None]:
-        """IMPI 4.12. ``nbytes``: octets of every piece, or 0 if nobody knows the others'."""
+        """IMPI 4.12. ``nbytes``: octets of each piece; 0: a proc knows only its own."""
         return collectives.gather(
             self.layout,
             self.rank,
@@ -114,7 +114,7 @@ class Within:
     def scatter(
         self, root: int, pieces: Sequence[Octets] | None, packing: Fixed | None = None
     ) -> Algorithm[Octets | None]:
-        """IMPI 4.14. ``packing``: None if only the root knows the sizes, which is then no matter of IMPI."""
+        """IMPI 4.14. ``packing``: None if only the root knows the sizes; this is not in IMPI."""
         if packing is not None and (rule := self._rule("scatter", packing.size)):
             return collectives.scatter_over(SHAPES[rule.algorithm], self.layout, self.rank, root, pieces, packing)
         if packing is not None and "scatter=masters" in self._others:
@@ -146,14 +146,14 @@ class Within:
         return collectives.allgatherv(self.layout, self.rank, piece, packing, maxlinear=self._maxlinear, native=native)
 
     def alltoall(self, pieces: Sequence[Octets], packing: Fixed | None = None) -> Algorithm[list[Octets]]:
-        """IMPI 4.22. ``packing``: None if nobody knows the others' sizes, which is then no matter of IMPI."""
+        """IMPI 4.22. ``packing``: None if a proc knows only its own sizes; this is not in IMPI."""
         if packing is not None and "alltoall=masters" in self._others and is_short(packing.size, self._xsize):
             return collectives.alltoall_by_masters(self.layout, self.rank, pieces, packing)
         alike = packing is not None and self._sized(packing.size * self.size) is not None
         return collectives.alltoall(self.layout, self.rank, pieces, alike=alike)
 
     def alltoallv(self, pieces: Sequence[Octets]) -> Algorithm[list[Octets]]:
-        """IMPI 4.23; also Alltoallw, which IMPI does not have and which is the same on octets."""
+        """IMPI 4.23; on octets it is Alltoallw, too, which IMPI does not have."""
         return collectives.alltoallv(self.layout, self.rank, pieces)
 
     def reduce(self, root: int, value: V, reduction: Reduction[V]) -> Algorithm[V | None]:
@@ -189,7 +189,7 @@ class Within:
         divide: Callable[[V], Sequence[V]],
         sizes: Sequence[int] = (),
     ) -> Algorithm[V]:
-        """IMPI 4.17. ``sizes``: elements of the parts, if everybody knows them."""
+        """IMPI 4.17. ``sizes``: elements of the parts, if all procs know them."""
         if self._reproducible(reduction):
             return collectives.reproducible_reduce_scatter(self.layout, self.rank, value, reduction, divide)
         return collectives.reduce_scatter(
@@ -208,46 +208,46 @@ class Within:
         return collectives.scan(self.layout, self.rank, value, reduction)
 
     def exscan(self, value: V, reduction: Reduction[V]) -> Algorithm[V | None]:
-        """As scan, without the caller's own."""
+        """Scan without the caller's own value."""
         return collectives.exscan(self.layout, self.rank, value, reduction)
 
     def maximum(self, value: bytes) -> Algorithm[bytes]:
-        """IMPI 4.3.1: an allreduce."""
+        """Allreduce with the maximum, for IMPI 4.3.1."""
         return self.allreduce(value, LARGEST)
 
     def free(self) -> Algorithm[None]:
-        """IMPI 4.5: a barrier."""
+        """Barrier of IMPI 4.5."""
         return self.barrier()
 
     def _sized(self, nbytes: int | None) -> int | None:
-        """``nbytes`` where the local phase can be the vendor's, else None."""
+        """Return ``nbytes`` if the local phase can be the vendor's, else None."""
         return nbytes if self._native and nbytes is not None and nbytes <= INT_MAX else None
 
     def decide(self, decisions: Decisions | None) -> None:
-        """Use another table from the next operation on; all members of the communicator must, with the same."""
+        """Use another decision table from now on; collective, with one table everywhere."""
         self._decisions = decisions
 
     def _rule(self, operation: str, nbytes: int | None) -> Rule | None:
-        """What is decided for this communicator; ``nbytes``: what all know, or None."""
+        """Return the rule for an operation; ``nbytes``: octets known to all procs, or None."""
         clients = self.layout.num_masters()
         if self._decisions is None or nbytes is None or clients == 1:
             return None
         return self._decisions.choose(operation, clients, nbytes)
 
     def _reduction_rule(self, operation: str, value: V, reduction: Reduction[V]) -> Rule | None:
-        # Where the order of values matters, the specification's own algorithm keeps it.
+        # Only the specification's own algorithm keeps the order of values.
         if reduction.elements is None or not reduction.commutative:
             return None
         return self._rule(operation, reduction.elements.nbytes(value))
 
     def _linear_up_to(self, rule: Rule | None) -> int:
-        """The ``maxlinear`` that makes the shape that was decided of those of chapter 4."""
+        """Return the ``maxlinear`` that selects the decided one of the shapes of chapter 4."""
         if rule is None:
             return self._maxlinear
         return _ALWAYS_LINEAR if rule.algorithm == "flat" else _NEVER_LINEAR
 
     def _reproducible(self, reduction: Reduction[V]) -> bool:
-        # A maximum is the same in any order, and the creation of communicators stays as it is.
+        # Any order gives the same maximum; the creation of communicators needs no change.
         return REPRODUCIBLE in self._others and reduction is not LARGEST
 
     def _reproducible_allreduce(self, value: V, reduction: Reduction[V]) -> Algorithm[V]:
@@ -258,7 +258,7 @@ class Within:
 
 
 class Between:
-    """From one group to the other."""
+    """Algorithms from one group to the other."""
 
     def __init__(self, rank: int, size: int, peers: int, *, external: bool = True) -> None:
         self.external = external
@@ -267,13 +267,13 @@ class Between:
         self.peers = peers
 
     def role(self, root: int) -> Role:
-        """ROOT, one of those beside it, or a leaf in the other group."""
+        """Return the role of ROOT, of a proc beside it, or of a leaf in the other group."""
         if root not in (ROOT, PROC_NULL) and not 0 <= root < self.peers:
             raise error("ERR_ROOT", f"root {root} is not ROOT, PROC_NULL or in 0..{self.peers - 1}")
         return Role(root == ROOT, root >= 0)
 
     def barrier(self) -> Algorithm[None]:
-        """Return when all of the other group have come."""
+        """Return when the whole other group is in the barrier."""
         yield from inter.exchange(self.peers, [b""] * self.peers, BARRIER_TAG)
 
     def bcast(self, root: int, value: Any, nbytes: int | None = None) -> Algorithm[Any]:
@@ -299,11 +299,11 @@ class Between:
         return inter.scatter(self.peers, root, pieces, SCATTERV_TAG)
 
     def allgather(self, piece: Octets, packing: Packing, nbytes: int) -> Algorithm[list[Octets]]:
-        """The pieces of the other group."""
+        """Return the pieces of the other group."""
         return inter.exchange(self.peers, [piece] * self.peers, GATHER_TAG)
 
     def allgatherv(self, piece: Octets, packing: Packing) -> Algorithm[list[Octets]]:
-        """The pieces of the other group."""
+        """Return the pieces of the other group."""
         return inter.exchange(self.peers, [piece] * self.peers, GATHERV_TAG)
 
     def alltoall(self, pieces: Sequence[Octets], packing: Fixed | None = None) -> Algorithm[list[Octets]]:
@@ -333,7 +333,7 @@ class Between:
         return inter.reduce_scatter(self.rank, self.peers, value, reduction, divide)
 
     def scan(self, value: V, reduction: Reduction[V]) -> Algorithm[V]:
-        """Not between two groups."""
+        """Raise ERR_COMM: MPI has no scan between two groups."""
         raise error("ERR_COMM", "a scan needs an intracommunicator")
 
     exscan = scan

@@ -1,7 +1,7 @@
 """Blocking collectives of communicators on buffers: ``Bcast``, ``Allreduce`` and so on.
 
-How a communicator carries them out is its strategy, chosen when the communicator is made: :data:`BY_MESSAGES`, or
-:class:`impi.api.collective.client_local.ClientLocal` where one MPI library runs all of its members.
+A communicator's strategy, chosen at its creation, runs them: :data:`BY_MESSAGES`, or
+:class:`impi.api.collective.client_local.ClientLocal` if one MPI library runs all members.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _Call = Callable[..., None]
 
 
 class Strategy:
-    """The blocking collectives of a communicator; the first argument is the communicator, the others are MPI's."""
+    """The blocking collectives of a communicator, called with it and MPI's arguments."""
 
     Barrier: _Call
     Bcast: _Call
@@ -44,7 +44,7 @@ class Strategy:
 
 
 def _by_messages(name: str) -> _Call:
-    """The operation of :class:`BufferOperations`, started and waited for."""
+    """Return the operation of :class:`BufferOperations`, started and waited for."""
     start = f"_{name.lower()}"
 
     def call(comm: Any, *args: BufferSpec) -> None:
@@ -55,13 +55,13 @@ def _by_messages(name: str) -> _Call:
 
 
 BY_MESSAGES: Final = Strategy()
-"""The algorithms of chapter 4 between clients, or ours between two groups."""
+"""The algorithms of chapter 4, or ours between two groups."""
 for _name in Strategy.__annotations__:
     setattr(BY_MESSAGES, _name, _by_messages(_name))
 
 
 class _Null:
-    """What a null communicator has in place of its strategy: every operation says so."""
+    """A null communicator's stand-in for its state: every operation raises."""
 
     strategy = BY_MESSAGES
 
@@ -72,77 +72,77 @@ class BlockingCollectives(BufferOperations):
     _state: Any
 
     def Barrier(self) -> None:
-        """Wait for all."""
+        """Wait until all procs are in the barrier."""
         (self._state or _Null).strategy.Barrier(self)
 
     def Bcast(self, buf: BufferSpec, root: int = 0) -> None:
-        """The root's buffer, everywhere."""
+        """Copy the root's buffer to all procs."""
         (self._state or _Null).strategy.Bcast(self, buf, root)
 
     def Gather(self, sendbuf: BufferSpec, recvbuf: BufferSpec, root: int = 0) -> None:
-        """Everybody's buffer, one after the other, at the root."""
+        """Collect the buffers of all procs at the root, in rank order."""
         (self._state or _Null).strategy.Gather(self, sendbuf, recvbuf, root)
 
     def Gatherv(self, sendbuf: BufferSpec, recvbuf: BufferSpec, root: int = 0) -> None:
-        """Everybody's buffer, each of its own length and at its own place, at the root."""
+        """Collect buffers of different lengths at the root, at given displacements."""
         (self._state or _Null).strategy.Gatherv(self, sendbuf, recvbuf, root)
 
     def Scatter(self, sendbuf: BufferSpec, recvbuf: BufferSpec, root: int = 0) -> None:
-        """One block of the root's buffer for everybody."""
+        """Give each proc a block of the root's buffer."""
         (self._state or _Null).strategy.Scatter(self, sendbuf, recvbuf, root)
 
     def Scatterv(self, sendbuf: BufferSpec, recvbuf: BufferSpec, root: int = 0) -> None:
-        """One part of the root's buffer for everybody, each of its own length and from its own place."""
+        """Give each proc a part of the root's buffer, of its own length and displacement."""
         (self._state or _Null).strategy.Scatterv(self, sendbuf, recvbuf, root)
 
     def Allgather(self, sendbuf: BufferSpec, recvbuf: BufferSpec) -> None:
-        """Everybody's buffer, one after the other, everywhere."""
+        """Collect the buffers of all procs at every proc, in rank order."""
         (self._state or _Null).strategy.Allgather(self, sendbuf, recvbuf)
 
     def Allgatherv(self, sendbuf: BufferSpec, recvbuf: BufferSpec) -> None:
-        """Everybody's buffer, each of its own length and at its own place, everywhere."""
+        """Collect buffers of different lengths at every proc, at given displacements."""
         (self._state or _Null).strategy.Allgatherv(self, sendbuf, recvbuf)
 
     def Alltoall(self, sendbuf: BufferSpec, recvbuf: BufferSpec) -> None:
-        """One block from everybody for everybody."""
+        """Exchange a block between each pair of procs."""
         (self._state or _Null).strategy.Alltoall(self, sendbuf, recvbuf)
 
     def Alltoallv(self, sendbuf: BufferSpec, recvbuf: BufferSpec) -> None:
-        """One part from everybody for everybody, each of its own length and place."""
+        """Exchange a part between each pair of procs, each of its own length and displacement."""
         (self._state or _Null).strategy.Alltoallv(self, sendbuf, recvbuf)
 
     def Alltoallw(self, sendbuf: BufferSpec, recvbuf: BufferSpec) -> None:
-        """One part from everybody for everybody, each of its own length, place and type."""
+        """Exchange parts of their own length, displacement and datatype."""
         (self._state or _Null).strategy.Alltoallw(self, sendbuf, recvbuf)
 
     def Reduce(self, sendbuf: BufferSpec, recvbuf: BufferSpec, op: Op = SUM, root: int = 0) -> None:
-        """All buffers combined element by element, at the root."""
+        """Combine all buffers element by element at the root."""
         (self._state or _Null).strategy.Reduce(self, sendbuf, recvbuf, op, root)
 
     def Allreduce(self, sendbuf: BufferSpec, recvbuf: BufferSpec, op: Op = SUM) -> None:
-        """All buffers combined element by element, everywhere."""
+        """Combine all buffers element by element at every proc."""
         (self._state or _Null).strategy.Allreduce(self, sendbuf, recvbuf, op)
 
     def Reduce_scatter_block(self, sendbuf: BufferSpec, recvbuf: BufferSpec, op: Op = SUM) -> None:
-        """All buffers combined element by element, then scattered in equal blocks."""
+        """Combine all buffers element by element, then scatter equal blocks."""
         (self._state or _Null).strategy.Reduce_scatter_block(self, sendbuf, recvbuf, op)
 
     def Reduce_scatter(
         self, sendbuf: BufferSpec, recvbuf: BufferSpec, recvcounts: Sequence[int] | None = None, op: Op = SUM
     ) -> None:
-        """All buffers combined element by element, then scattered in blocks of ``recvcounts`` elements."""
+        """Combine all buffers element by element, then scatter ``recvcounts`` elements."""
         (self._state or _Null).strategy.Reduce_scatter(self, sendbuf, recvbuf, recvcounts, op)
 
 
 class BlockingScans(BufferOperations):
-    """The blocking collectives of communicators with one group only."""
+    """The blocking collectives that intracommunicators alone have."""
 
     _state: Any
 
     def Scan(self, sendbuf: BufferSpec, recvbuf: BufferSpec, op: Op = SUM) -> None:
-        """The buffers of ranks 0 to the caller's, combined element by element."""
+        """Combine the buffers of rank 0 to the caller, element by element."""
         (self._state or _Null).strategy.Scan(self, sendbuf, recvbuf, op)
 
     def Exscan(self, sendbuf: BufferSpec, recvbuf: BufferSpec, op: Op = SUM) -> None:
-        """The buffers of the ranks below the caller's, combined element by element; nothing happens at rank 0."""
+        """Combine the buffers below the caller's rank, element by element; nothing at rank 0."""
         (self._state or _Null).strategy.Exscan(self, sendbuf, recvbuf, op)

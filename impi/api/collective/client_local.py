@@ -1,11 +1,11 @@
-"""Blocking collectives of a communicator inside one client, as calls of its MPI library on the program's memory.
+"""Blocking collectives of a communicator inside one client: calls of its library on user memory.
 
-The choice depends on nothing but the communicator, the operation, and what MPI makes equal at all members (the
-reduction and its datatype), so all members make the same call. A call that lasts is accompanied by the engine's
-progress thread (:mod:`impi.engine.progress_thread`), so channels and local messages are served meanwhile.
+The choice depends only on the communicator, the operation, and what MPI makes equal at all members
+(the reduction and its datatype). So all members make the same call. The engine's progress thread
+(:mod:`impi.engine.progress_thread`) serves channels and local messages while a call lasts.
 
-A program with a mistake (roots that differ, lengths that do not fit) has the protection that the library gives. A
-member that cannot take part tells the others; where one of them is in the library already, the job ends and says why.
+Erroneous programs (unequal roots or lengths) get the checks of the library. A member that cannot
+take part tells the others; if one of these is in the library already, the job ends with the reason.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ __all__ = ["ClientLocal"]
 _NOTHING_BEGUN: Final = frozenset(
     ERROR_CLASSES[name][0] for name in ("ERR_ARG", "ERR_BUFFER", "ERR_COUNT", "ERR_OP", "ERR_ROOT", "ERR_TYPE")
 )
-"""Classes of errors that a library finds before it sends anything."""
+"""Error classes that a library finds before it sends anything."""
 
 
 _Translate = Callable[..., tuple[object, ...] | None]
-"""From the program's arguments to the library's; None: the library has no such reduction."""
+"""Translates the program's arguments to the library's; None: no such reduction there."""
 
 
 class ClientLocal(Strategy):
@@ -83,7 +83,7 @@ class ClientLocal(Strategy):
         self.Exscan = self._bound("Exscan", self._reduce_all)
 
     def _bound(self, name: str, translate: _Translate) -> Callable[..., None]:
-        """Return the collective ``name``; it raises what the library, or the reading of a buffer, finds."""
+        """Return the collective ``name``; it raises errors of the library and of buffers."""
         call = self._thread.around(self._context, getattr(self._native.comm, name))
         faults, collectives = self._context.faults, self._context.collectives
         counter, unpacking = self._native.counter, self._specs.unpacking
@@ -111,16 +111,16 @@ class ClientLocal(Strategy):
         return run
 
     def _settle(self) -> None:
-        """Wait for earlier non-blocking collectives; they and the library's calls go in one order everywhere."""
+        """Wait for earlier non-blocking collectives: all procs make calls in one order."""
         context, faults = self._context, self._faults
-        context.waiting += 1  # a message of this client may say that it refuses, too
+        context.waiting += 1  # a local message may report a refusal
         try:
             self._engine.wait(lambda: faults.broken or (faults.settled and not context.collectives))
         finally:
             context.waiting -= 1
 
     def _refuse(self, name: str, failure: Exception, owner: Owner | None) -> None:
-        """This proc cannot take part: tell the others, unless the job ends here, or they know."""
+        """Tell the others of this proc's failure, unless the job ends here or they know."""
         known = failure if isinstance(failure, MPIException) else None
         fatal = known is not None and owner is not None and owner.errhandler._is_fatal()
         if not isinstance(failure, ImpiError) and not fatal and not (known and known.told):
@@ -129,7 +129,7 @@ class ClientLocal(Strategy):
             failed(failure, owner, name)
 
     def _failed(self, name: str, failure: Exception, owner: Owner | None, begun: bool) -> Exception:
-        """Return the exception of the program; ``begun``: the library, or its mpi4py, has raised ``failure``."""
+        """Return the exception for the program; ``begun``: the library or its mpi4py raised it."""
         self._specs.unpacking.clear()
         if not begun:
             self._refuse(name, failure, owner)
@@ -139,7 +139,7 @@ class ClientLocal(Strategy):
             self._faults.begun -= 1
             self._refuse(name, ours or failure, owner)
         else:
-            self._faults.abandon(name, ours)  # the others have begun it
+            self._faults.abandon(name, ours)  # the others are in it
             failed(ours, owner, name)
         return ours or failure
 
@@ -150,7 +150,7 @@ class ClientLocal(Strategy):
             failed(failure, owner, name)
             raise
 
-    # ---- the program's arguments as the library's ------------------------------------------------------
+    # ---- the program's arguments as the library's ------------------------------------------------
 
     def _check_root(self, root: int) -> None:
         if not 0 <= root < self._size:
@@ -221,7 +221,7 @@ class ClientLocal(Strategy):
         return specs.one(sendbuf, False), specs.one(recvbuf, True), recvcounts, function
 
     def _reduction(self, sendbuf: BufferSpec, recvbuf: BufferSpec, op: Op) -> object:
-        """The library's operation, where the library can do it for the operands' datatype; else None.
+        """Return the library's operation, if it is defined there for the datatype; else None.
 
         Raises:
             Exception: ERR_OP, the operation is not defined for the datatype.

@@ -1,8 +1,8 @@
 """Non-blocking and persistent collectives on buffers: ``Ibcast``, ``Bcast_init`` and so on.
 
-A class declares their names. :func:`derive` makes each of them from the blocking collective, for its parameters, and
-from the method of :class:`impi.api.collective.on_buffers.BufferOperations` that reads the buffers. Operations of one
-communicator run one after another, in the order in which they were started. Hints of persistent ones are ignored.
+A class declares their names; :func:`derive` makes the methods. Each has the parameters of the
+blocking collective and calls the method of :class:`.on_buffers.BufferOperations` that reads them.
+Operations of one communicator run in the order of their start. Persistent ones ignore hints.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ __all__ = ["Collectives", "Nonblocking", "Persistent", "Scans", "derive"]
 C = TypeVar("C", bound=type)
 
 Nonblocking: TypeAlias = Callable[..., Request]
-"""Takes what the blocking collective takes."""
+"""Has the parameters of the blocking collective."""
 Persistent: TypeAlias = Callable[..., Prequest]
-"""Takes what the blocking collective takes, then ``info``."""
+"""Has the parameters of the blocking collective and ``info``."""
 
 
 def derive(cls: C) -> C:
-    """Define the methods that a class of blocking collectives declares as ``I...`` and ``..._init``."""
+    """Define the methods that a class of blocking collectives declares: ``I...``, ``..._init``."""
     for name in cls.__annotations__:
         if name.startswith("I"):
             _define(cls, name, name[1:].capitalize(), "Start :meth:`{}`.", "return {}()", ())
@@ -37,7 +37,7 @@ def derive(cls: C) -> C:
 
 
 def _define(cls: type, name: str, blocking: str, doc: str, body: str, info: tuple[Info, ...]) -> None:
-    """Compile the method, so that its signature and its frame's name are those of a method that is written out."""
+    """Compile a method with the signature and frame name of a handwritten one."""
     like = getattr(cls, blocking)
     taken = like.__code__.co_varnames[1 : like.__code__.co_argcount]
     names = ", ".join(("self", *taken, *("info" for _ in info)))
@@ -90,7 +90,7 @@ class Collectives(BlockingCollectives):
 @guarded_collective()
 @derive
 class Scans(BlockingScans):
-    """The collectives of communicators with one group only."""
+    """The collectives that intracommunicators alone have."""
 
     Iscan: Nonblocking
     Iexscan: Nonblocking

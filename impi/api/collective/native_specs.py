@@ -1,10 +1,11 @@
-"""Buffer specifications as the mpi4py of the client's MPI library takes them.
+"""Buffer specifications for the mpi4py of the client's MPI library.
 
-A specification of one block with a predefined datatype goes through with the library's datatype in place of ours: the
-library's mpi4py reads it, and says what is wrong with it. All others are given as octets: in place where elements have
-no gaps, else packed, and unpacked when the call is over. Every member of a communicator may choose for itself, because
-the octets are the same. Blocks of several lengths are always octets: Open MPI 5.0 computes lengths from the counts of
-one argument and the datatype of the other, and hangs where members differ in these.
+One block with a predefined datatype goes through, with the library's datatype instead of ours; the
+library's mpi4py reads it and reports its errors. All others become octets: in place if elements
+have no gaps, else packed and unpacked after the call. Each member may choose for itself, because
+the octets are equal. Blocks of several lengths are always octets: Open MPI 5.0 computes lengths
+from the counts of one argument and the datatype of the other, and hangs where members differ in
+these.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ from impi.vendors.base import NativeComm
 __all__ = ["NativeSpecs", "Spec"]
 
 Spec = Any
-"""A specification of mpi4py: memory with counts, displacements and datatypes. None is MPI_IN_PLACE, or nothing."""
+"""mpi4py's form: memory with counts, displacements, datatypes. None: MPI_IN_PLACE or nothing."""
 
 _ARRAYS: Final[set[type]] = set()
-"""numpy's class, once an array has come."""
+"""numpy's array class, after the first array."""
 _CODES: Final = frozenset("?bBhHiIlLqQfdFD")
-"""Codes of numpy's arrays that every mpi4py reads."""
+"""Codes of numpy arrays that every mpi4py reads."""
 
 
 class NativeSpecs:
@@ -37,7 +38,7 @@ class NativeSpecs:
 
     Args:
         native: the library's communicator.
-        size: how many procs it has.
+        size: number of its procs.
     """
 
     def __init__(self, native: NativeComm, size: int) -> None:
@@ -45,12 +46,12 @@ class NativeSpecs:
         self._size = size
         self._types = _library_types(native)
         self.unpacking: list[Callable[[], None]] = []
-        """What is to be done when the call is over, see :meth:`unpack`."""
+        """Calls that :meth:`unpack` makes after the collective."""
         self._discovered: dict[Any, object] = {}
-        """By numpy's own datatypes."""
+        """Datatypes by numpy dtype."""
 
     def one(self, spec: Any, receiving: bool) -> Spec:
-        """One block: ``buf``, ``[buf, type]``, ``[buf, count, type]`` and so on."""
+        """Translate one block: ``buf``, ``[buf, type]``, ``[buf, count, type]`` and so on."""
         kind = type(spec)
         if kind is list or kind is tuple:
             if (length := len(spec)) == 3:
@@ -69,14 +70,14 @@ class NativeSpecs:
         return self._octets_of(read_buffer(spec, readonly=not receiving), 1, receiving)
 
     def each(self, spec: Any, receiving: bool) -> Spec:
-        """One block for every proc, all of one length; a count in ``spec`` is that of one block."""
+        """Translate one block for each proc, of one length; a count in ``spec`` is per block."""
         if type(spec) in (list, tuple) and (type(spec[-1]) is not Datatype or spec[-1]._state not in self._types):
             buffer = read_buffer(spec, readonly=not receiving, blocks=self._size)
             return self._octets_of(buffer, self._size, receiving)
         return self.one(spec, receiving)
 
     def several(self, spec: Any, receiving: bool, typed: bool = False) -> Spec:
-        """One block for every proc, each of its own length and place; ``typed``: of its own datatype, too."""
+        """Translate blocks of their own length and displacement; ``typed``: and datatype."""
         if spec is None or spec is IN_PLACE:
             return None
         if not typed and type(spec) is list and len(spec) == 4:
@@ -89,7 +90,7 @@ class NativeSpecs:
         return self._octets_of_blocks(blocks, receiving, typed)
 
     def datatype_of(self, spec: Any) -> object:
-        """The state of the datatype of a specification of one block; None: it is null."""
+        """Return the state of the datatype of a one-block specification; None: null."""
         kind = type(spec)
         if (kind is list or kind is tuple) and len(spec) > 1 and type(spec[-1]) is Datatype:
             return spec[-1]._state
@@ -102,7 +103,7 @@ class NativeSpecs:
         return state
 
     def unpack(self) -> None:
-        """Put received octets into the program's buffers; raises what that raises."""
+        """Unpack received octets into user buffers; errors of that go through."""
         unpacking = self.unpacking[:]
         self.unpacking.clear()
         for unpack in unpacking:
@@ -136,7 +137,7 @@ class NativeSpecs:
 
 
 def _predefined() -> dict[str, TypeState]:
-    """The states of our predefined datatypes, by name."""
+    """Return the states of our predefined datatypes by name."""
     found = {name: getattr(datatypes, name) for name in datatypes.__all__}
     return {
         name: item._state
@@ -150,13 +151,13 @@ _SIZES: Final[dict[object, int]] = {
     for state in _predefined().values()
     if len(state.typemap.runs) == 1 and state.typemap.size == state.typemap.extent
 }
-"""Octets of the datatypes whose elements are one value without gaps."""
+"""Octets of the datatypes with one value and no gaps."""
 
 
 def _nbytes(buf: Any) -> int:
-    """Octets of memory; -1: it is not one piece, or none."""
+    """Return the octets of contiguous memory; -1: not contiguous, or no memory."""
     if type(buf) in _ARRAYS:
-        return buf.nbytes  # type: ignore[no-any-return]  # the library's mpi4py refuses one that is not one piece
+        return buf.nbytes  # type: ignore[no-any-return]  # the library refuses gaps
     if loaded() and type(buf) is np.ndarray:
         _ARRAYS.add(np.ndarray)
     try:
@@ -167,7 +168,7 @@ def _nbytes(buf: Any) -> int:
 
 
 def _library_types(native: NativeComm) -> dict[object, Any]:
-    """The library's predefined datatypes, by the states of ours."""
+    """Return the library's predefined datatypes by the states of ours."""
     types: dict[object, Any] = {}
     for name, state in _predefined().items():
         theirs = None if state in types else native.constant(name)

@@ -23,7 +23,7 @@ __all__ = ["Neighborhood"]
 @guarded_collective()
 @derive
 class Neighborhood(BufferOperations):
-    """The methods; :class:`impi.api.comms.topocomm.Topocomm` brings the edges."""
+    """The methods; :class:`impi.api.comms.topocomm.Topocomm` has the edges."""
 
     Ineighbor_allgather: Nonblocking
     Ineighbor_allgatherv: Nonblocking
@@ -41,36 +41,36 @@ class Neighborhood(BufferOperations):
         @property
         def _edges(self) -> Edges: ...
 
-    # ---- buffers ---------------------------------------------------------------------------------------
+    # ---- buffers ---------------------------------------------------------------------------------
 
     def Neighbor_allgather(self, sendbuf: BufferSpec, recvbuf: BufferSpec) -> None:
-        """One block from every source: what that gave to all."""
+        """Receive a block from every source, which sends it to all its destinations."""
         self._neighbor_allgather(sendbuf, recvbuf)().Wait()
 
     def Neighbor_allgatherv(self, sendbuf: BufferSpec, recvbuf: BufferSpec) -> None:
-        """One block from every source, each of its own length and at its own place: what that gave to all."""
+        """Receive a block from every source, of its own length and displacement."""
         self._neighbor_allgatherv(sendbuf, recvbuf)().Wait()
 
     def Neighbor_alltoall(self, sendbuf: BufferSpec, recvbuf: BufferSpec) -> None:
-        """One block from every source, one to every destination."""
+        """Receive a block from every source, send one to every destination."""
         self._neighbor_alltoall(sendbuf, recvbuf)().Wait()
 
     def Neighbor_alltoallv(self, sendbuf: BufferSpec, recvbuf: BufferSpec) -> None:
-        """One part from every source, one to every destination, each of its own length and place."""
+        """Receive and send a part along each edge, of its own length and displacement."""
         self._neighbor_alltoallv(sendbuf, recvbuf)().Wait()
 
     def Neighbor_alltoallw(self, sendbuf: BufferSpec, recvbuf: BufferSpec) -> None:
-        """One part from every source, one to every destination, each of its own length, place and type."""
+        """Receive and send a part along each edge, of its own length, displacement and datatype."""
         self._neighbor_alltoallw(sendbuf, recvbuf)().Wait()
 
-    # ---- pickled objects -------------------------------------------------------------------------------
+    # ---- pickled objects -------------------------------------------------------------------------
 
     def neighbor_allgather(self, sendobj: object) -> list[Any]:
-        """One object from every source: what that gave to all; None where there is no process."""
+        """Receive an object from every source; None for MPI_PROC_NULL."""
         return self._along([sendobj] * len(self._edges.destinations))
 
     def neighbor_alltoall(self, sendobj: list[Any]) -> list[Any]:
-        """One object from every source, one to every destination; None where there is no process."""
+        """Receive an object from every source, send one to every destination; None: PROC_NULL."""
         return self._along(sendobj)
 
     def _along(self, objects: list[Any]) -> list[Any]:
@@ -81,7 +81,7 @@ class Neighborhood(BufferOperations):
         got = self._complete(neighbors.exchange(self._live().rank, edges, pieces))
         return [None if piece is None else pickle.loads(piece) for piece in got]
 
-    # ---- inside ----------------------------------------------------------------------------------------
+    # ---- inside ----------------------------------------------------------------------------------
 
     def _neighbor_allgather(self, sendbuf: BufferSpec, recvbuf: BufferSpec) -> Start:
         message = read_buffer(sendbuf, readonly=True)

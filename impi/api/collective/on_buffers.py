@@ -1,10 +1,10 @@
-"""Collectives of Comm on buffers, as in mpi4py, over the algorithms of IMPI chapter 4 (or ours, between two groups).
+"""Collectives on buffers, as in mpi4py, with the algorithms of chapter 4 (or ours between groups).
 
-Data movement packs once, moves octets in the form of the wire, and unpacks once: the typed and the packed phases of
-chapter 4 have the same octets on the wire. Reductions run on arrays of native elements.
+Data movement packs once, moves octets in wire form, and unpacks once: the typed and the packed
+phases of chapter 4 have equal octets on the wire. Reductions run on arrays of native elements.
 
-Every operation is one method that reads the caller's buffers and returns what starts it: once for ``Bcast`` and
-``Ibcast``, any number of times for ``Bcast_init``.
+Every operation is one method that reads the caller's buffers and returns a starter: called once for
+``Bcast`` and ``Ibcast``, any number of times for ``Bcast_init``.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 __all__ = ["BufferOperations", "Start", "place", "snapshots"]
 
 Start: TypeAlias = Callable[[], Request]
-"""Starts an operation whose buffers are known."""
+"""Starts an operation whose buffers are read."""
 
 
 class BufferOperations:
-    """The operations; :class:`impi.api.comms.comm.Comm` brings context and algorithms.
+    """The operations; :class:`impi.api.comms.comm.Comm` has context and algorithms.
 
-    All raise ValueError or TypeError for a buffer that cannot be one, Exception ERR_ROOT for a wrong root.
+    All raise ValueError or TypeError for a bad buffer, Exception ERR_ROOT for a bad root.
     """
 
     if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class BufferOperations:
         do = self._algorithms
         return lambda: self._begin(do.barrier())
 
-    # ---- data movement ---------------------------------------------------------------------------------
+    # ---- data movement ---------------------------------------------------------------------------
 
     def _bcast(self, buf: BufferSpec, root: int) -> Start:
         do, role = self._algorithms, self._algorithms.role(root)
@@ -147,13 +147,13 @@ class BufferOperations:
             do.alltoallv(snapshots(message, into, do.peers, do.external)), _placer(into, do.external)
         )
 
-    # ---- reductions ------------------------------------------------------------------------------------
+    # ---- reductions ------------------------------------------------------------------------------
 
     def _reduce(self, sendbuf: BufferSpec, recvbuf: BufferSpec, op: Op, root: int) -> Start:
         do, role = self._algorithms, self._algorithms.role(root)
         into = read_buffer(recvbuf, readonly=False) if role.is_root else None
         message = self._operand(sendbuf, into) if role.is_leaf else into
-        if message is None:  # beside the root: nothing to give, nothing to get
+        if message is None:  # not the root, beside it: no data
             return lambda: self._begin(do.bcast(root, None))
         return self._reducer(message, op, lambda plan: do.reduce(root, plan.value, plan.reduction), into)
 
@@ -186,7 +186,7 @@ class BufferOperations:
         try:
             return self._scattered_by(counts, sendbuf, into, op)
         except Exception as failure:
-            # The call has begun already, and the others go on to the reduction.
+            # Other procs have begun the call and go on to the reduction.
             self._live().faults.refuse("Reduce_scatter", failure)
             raise
 
@@ -218,7 +218,7 @@ class BufferOperations:
         message = self._operand(sendbuf, into)
         return self._reducer(message, op, lambda plan: do.exscan(plan.value, plan.reduction), into)
 
-    # ---- inside ----------------------------------------------------------------------------------------
+    # ---- inside ----------------------------------------------------------------------------------
 
     def _scattered(self, message: UserBuffer, into: UserBuffer, counts: list[int], op: Op) -> Start:
         do = self._algorithms
@@ -242,7 +242,7 @@ class BufferOperations:
         return lambda: self._begin(algorithm(plan), lambda result: reduction_plan.store(into, result), plan.codec)
 
     def _allgather_int(self, value: int) -> list[int]:
-        """Everybody's number, in rank order."""
+        """Return the numbers of all procs in rank order."""
         mine = value.to_bytes(8, "big")
         pieces = self._complete(self._algorithms.allgather(mine, Fixed(len(mine)), len(mine)))
         return [int.from_bytes(piece, "big") for piece in pieces]
@@ -255,11 +255,11 @@ class BufferOperations:
         )
 
     def _in_place(self, spec: BufferSpec) -> bool:
-        """mpi4py takes None for IN_PLACE in collectives. Between two groups there is no such thing."""
+        """mpi4py takes None for IN_PLACE in collectives; two groups have no IN_PLACE."""
         return (spec is None or spec is IN_PLACE) and not self._live().is_inter
 
     def _own(self, sendbuf: BufferSpec) -> int | None:
-        """The caller's block of the receive buffer, if its contribution is there already."""
+        """Return the caller's block of the receive buffer, if its contribution is in it."""
         return self._algorithms.rank if self._in_place(sendbuf) else None
 
     def _contribution(
@@ -286,7 +286,7 @@ class BufferOperations:
 
 
 def _check_alike(message: UserBuffer, into: UserBuffer, sent: int, received: int) -> None:
-    """The two buffers of a reduction are of one kind, as mpi4py wants it too."""
+    """Check that the two buffers of a reduction have one datatype and size, like mpi4py."""
     if message.datatype != into.datatype:
         raise ValueError("message: the datatypes of the send and the receive buffer differ")
     if sent != received:
@@ -302,7 +302,7 @@ def _blocks(message: UserBuffer | UserBlocks | None, n: int, external: bool) -> 
 
 
 def snapshots(message: UserBuffer | UserBlocks, into: Any, n: int, external: bool | None = None) -> list[Octets]:
-    """The first ``n`` blocks as octets that stay what they are when ``into`` is written."""
+    """Return the first ``n`` blocks as octets, unaffected by writes to ``into``."""
     return [marshalling.snapshot(message.block(r), into, external) for r in range(n)]
 
 
@@ -323,7 +323,7 @@ def place(
     *,
     skip: int | None = None,
 ) -> None:
-    """Put pieces into the blocks of a buffer; None leaves its block as it is."""
+    """Unpack pieces into the blocks of a buffer; None leaves its block unchanged."""
     for index, piece in enumerate(pieces or ()):
         if index != skip and piece is not None:
             marshalling.unpack(into.block(index), piece, external)

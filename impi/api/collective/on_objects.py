@@ -1,4 +1,4 @@
-"""Collectives of Comm on pickled objects (``bcast``, ``allreduce``), over the same algorithms as buffers."""
+"""Collectives on pickled objects (``bcast``, ``allreduce``), with the algorithms of buffers."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ __all__ = ["ObjectCollectives", "ObjectScans"]
 
 _PREFIXED = Prefixed()
 _UNKNOWN = 0
-"""Only each sender knows its size, and the choice of a form must be the same everywhere: always the short one."""
+"""Only the sender knows its size, but all must choose one form: always the short one."""
 
 
 @guarded_collective()
 class ObjectCollectives:
-    """The methods; :class:`impi.api.comms.comm.Comm` brings the algorithms."""
+    """The methods; :class:`impi.api.comms.comm.Comm` has the algorithms."""
 
     if TYPE_CHECKING:
 
@@ -31,11 +31,11 @@ class ObjectCollectives:
         def _complete(self, algorithm: Any, lock: str = "") -> Any: ...
 
     def barrier(self) -> None:
-        """Wait for all."""
+        """Wait until all procs are in the barrier."""
         self._complete(self._algorithms.barrier(), "barrier")
 
     def bcast(self, obj: object, root: int = 0) -> Any:
-        """The root's object, everywhere."""
+        """Return the root's object."""
         do, role = self._algorithms, self._algorithms.role(root)
         octets = self._complete(do.bcast(root, pickle.dumps(obj) if role.is_root else None), "bcast")
         if role.is_root and role.is_leaf:
@@ -43,37 +43,37 @@ class ObjectCollectives:
         return pickle.loads(octets) if role.is_leaf else None
 
     def gather(self, sendobj: object, root: int = 0) -> list[Any] | None:
-        """Everybody's object, at the root."""
+        """Return the objects of all procs at the root, None elsewhere."""
         do, role = self._algorithms, self._algorithms.role(root)
         data = pickle.dumps(sendobj) if role.is_leaf else b""
         return _loaded(self._complete(do.gather(root, data, _PREFIXED, _UNKNOWN), "gather"))
 
     def scatter(self, sendobj: Sequence[Any] | None, root: int = 0) -> Any:
-        """One object of the root's for everybody."""
+        """Return the caller's object out of the root's sequence."""
         do, role = self._algorithms, self._algorithms.role(root)
         pieces = self._pieces(sendobj, "scatter") if role.is_root else None
         octets = self._complete(do.scatter(root, pieces), "scatter")
         return pickle.loads(octets) if role.is_leaf else None
 
     def allgather(self, sendobj: object) -> list[Any]:
-        """Everybody's object, everywhere."""
+        """Return the objects of all procs."""
         pieces = self._complete(self._algorithms.allgather(pickle.dumps(sendobj), _PREFIXED, _UNKNOWN), "allgather")
         return [pickle.loads(piece) for piece in pieces]
 
     def alltoall(self, sendobj: Sequence[Any]) -> list[Any]:
-        """One object from everybody for everybody."""
+        """Send an object to each proc; return the ones received."""
         pieces = self._complete(self._algorithms.alltoall(self._pieces(sendobj, "alltoall")), "alltoall")
         return [pickle.loads(piece) for piece in pieces]
 
     def reduce(self, sendobj: object, op: Op | Callable[[Any, Any], Any] = SUM, root: int = 0) -> Any | None:
-        """All objects combined, at the root."""
+        """Combine the objects of all procs at the root; None elsewhere."""
         do, role = self._algorithms, self._algorithms.role(root)
         data = pickle.dumps(sendobj) if role.is_leaf else b""
         result = self._complete(do.reduce(root, data, _reduction(op)), "reduce")
         return pickle.loads(result) if role.is_root else None
 
     def allreduce(self, sendobj: object, op: Op | Callable[[Any, Any], Any] = SUM) -> Any:
-        """All objects combined, everywhere."""
+        """Combine the objects of all procs."""
         return pickle.loads(
             self._complete(self._algorithms.allreduce(pickle.dumps(sendobj), _reduction(op)), "allreduce")
         )
@@ -88,7 +88,7 @@ class ObjectCollectives:
 
 @guarded_collective()
 class ObjectScans:
-    """The methods of one group only."""
+    """The methods that intracommunicators alone have."""
 
     if TYPE_CHECKING:
 
@@ -97,11 +97,11 @@ class ObjectScans:
         def _complete(self, algorithm: Any, lock: str = "") -> Any: ...
 
     def scan(self, sendobj: object, op: Op | Callable[[Any, Any], Any] = SUM) -> Any:
-        """The objects of ranks 0 to the caller's, combined."""
+        """Combine the objects of rank 0 to the caller."""
         return pickle.loads(self._complete(self._algorithms.scan(pickle.dumps(sendobj), _reduction(op)), "scan"))
 
     def exscan(self, sendobj: object, op: Op | Callable[[Any, Any], Any] = SUM) -> Any:
-        """The objects of the ranks below the caller's, combined; None at rank 0."""
+        """Combine the objects below the caller's rank; None at rank 0."""
         result = self._complete(self._algorithms.exscan(pickle.dumps(sendobj), _reduction(op)), "exscan")
         return None if result is None else pickle.loads(result)
 
@@ -111,9 +111,7 @@ def _loaded(pieces: Sequence[Octets] | None) -> list[Any] | None:
 
 
 def _reduction(op: Op | Callable[[Any, Any], Any]) -> Reduction[Any]:
-    """A reduction of pickles. Only a predefined operation is known to commute on objects as well (``+`` of lists
-    does not).
-    """
+    """Return a reduction of pickles, never commutative: ``+`` of lists is not, for example."""
 
     def combine(invec: Any, inoutvec: Any) -> bytes:
         return pickle.dumps(op(pickle.loads(invec), pickle.loads(inoutvec)))

@@ -1,6 +1,6 @@
-"""Reductions on buffers: the user's elements as a value, and the operation as something an algorithm can call.
+"""Reductions on buffers: the user's elements as a value, the operation as a callable.
 
-The value is an array of numpy or, of few plain numbers in a program that has not loaded numpy, a memoryview.
+The value is a numpy array, or a memoryview of few plain numbers if numpy is not loaded.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 @record
 class Plan:
-    """What a reduction algorithm needs."""
+    """The arguments of a reduction algorithm."""
 
     value: Any
-    """The caller's elements; a view of the user's memory, which no algorithm changes."""
+    """The caller's elements: a view of user memory, which no algorithm changes."""
     reduction: Reduction[Any]
     codec: ArrayCodec | NumbersCodec
 
 
 def plan(message: UserBuffer, op: Op) -> Plan:
-    """Make ready to combine the elements of ``message``.
+    """Prepare to combine the elements of ``message``.
 
     Raises:
-        Exception: ERR_OP, the operation is not defined for the type.
+        Exception: ERR_OP: the operation is not defined for the type.
     """
     typemap = marshalling.wire_type(message)
     name = op._predefined_name()
@@ -68,7 +68,7 @@ def plan(message: UserBuffer, op: Op) -> Plan:
         value = np.ndarray((message.count,), dtype, message.view, message.offset)
         combine, copy, join = _on_arrays(message, op, name, typemap), np.copy, np.concatenate
         codec = ArrayCodec(typemap, dtype, long_size)
-    # External32 has one size at all clients, whatever the native one is.
+    # External32 has one size at all clients, independent of the native size.
     octets = typemap.packed_size(1, external=True, long_size=long_size)
     elements: Elements[Any] = Elements(octets, len, lambda value, start, end: value[start:end], join)
     library = _library(name, typemap, message.count)
@@ -91,20 +91,20 @@ def _octets(value: Array) -> memoryview:
 
 
 def _library(name: str | None, typemap: TypeMap, count: int) -> tuple[str, str] | None:
-    """What MPI libraries call the operation and the elements, where they can reduce them."""
+    """Return the names of operation and elements in MPI libraries, if these can reduce them."""
     if name not in REDUCTIONS or not typemap.name or len(typemap.runs) != 1:
         return None
     element = typemap.runs[0].basic.code
-    # Counts of libraries may be C ints.
+    # Counts of a library may be C ints.
     known = element in REDUCIBLE and count * typemap.size <= INT_MAX
     return (name, element) if known else None
 
 
 def library_names(op: Op, datatype: TypeState) -> tuple[str, str] | None:
-    """What MPI libraries call an operation and a datatype, where they can do it; else None.
+    """Return the names of an operation and a datatype in MPI libraries; None: not defined there.
 
     Raises:
-        Exception: ERR_OP, the operation is not defined for the type, or null.
+        Exception: ERR_OP: the operation is null, or not defined for the type.
     """
     name, typemap = op._predefined_name(), datatype.typemap
     if name is None or name in _OF_WINDOWS:
@@ -114,7 +114,7 @@ def library_names(op: Op, datatype: TypeState) -> tuple[str, str] | None:
 
 
 def store(into: UserBuffer | None, result: Any) -> None:
-    """Put a result into the receive buffer."""
+    """Write a result into the receive buffer."""
     if into is None or result is None or not len(result):
         return
     typemap = marshalling.wire_type(into)

@@ -1,4 +1,4 @@
-"""Attributes cached on communicators (MPI 7.7), and the predefined ones, among them the four of IMPI 2.5."""
+"""Attributes cached on communicators (MPI 7.7), predefined ones, and the four of IMPI 2.5."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = [
     "Attributes",
 ]
 
-# Keys of our own, below every other one of ours: mpi4py has no names for them.
+# Our own keys, below all our other keys: mpi4py has no names for them.
 IMPI_CLIENT_SIZE = 0x494D5001
 """Number of clients in the communicator."""
 IMPI_CLIENT_COLOR = 0x494D5002
@@ -34,34 +34,34 @@ _keyvals: Final = Keyvals()
 
 
 class Comm(Protocol):
-    """The part of :class:`impi.api.comms.comm.Comm` that is used here."""
+    """The part of :class:`impi.api.comms.comm.Comm` that this module needs."""
 
     def _live(self) -> Context: ...
 
     def Get_rank(self) -> int:
-        """Rank of the caller."""
+        """Return the rank of the caller."""
         ...
 
 
 class Attributes:
-    """What is cached on one communicator; errors and callbacks are those of :class:`Keyvals`."""
+    """The attributes of one communicator; errors and callbacks are those of :class:`Keyvals`."""
 
     def __init__(self, values: dict[int, Any] | None = None) -> None:
         self._values: dict[int, Any] = {} if values is None else values
 
     @staticmethod
     def create_keyval(copy_fn: CopyFn, delete_fn: DeleteFn) -> int:
-        """A new key."""
+        """Return a new key."""
         return _keyvals.create(copy_fn, delete_fn)
 
     @staticmethod
     def free_keyval(keyval: int) -> int:
-        """Forget a key; what is cached under it stays until its communicator is freed."""
+        """Free a key; its cached values stay until their communicator is freed."""
         _check(keyval)
         return _keyvals.free(keyval)
 
     def get(self, comm: Comm, keyval: int) -> Any:
-        """The value, or None."""
+        """Return the value, or None."""
         predefined = _PREDEFINED.get(keyval)
         return _keyvals.get(self._values, keyval) if predefined is None else predefined(comm)
 
@@ -76,11 +76,11 @@ class Attributes:
         _keyvals.delete(comm, self._values, keyval)
 
     def copy(self, comm: Comm) -> Attributes:
-        """What a duplicate of ``comm`` inherits, as each key's copy function decides."""
+        """Return the attributes of a duplicate, as each key's copy function decides."""
         return Attributes(_keyvals.copied(comm, self._values))
 
     def clear(self, comm: Comm) -> None:
-        """Delete all values, newest first: the communicator is freed."""
+        """Delete all values, newest first, when the communicator is freed."""
         _keyvals.clear(comm, self._values)
 
 
@@ -90,9 +90,7 @@ def _check(keyval: int) -> None:
 
 
 def _index(comm: Comm, of_rank: Callable[[int], int]) -> tuple[int, int]:
-    """How many different values there are among the members, and where the caller's is in the order of
-    MPI_COMM_WORLD.
-    """
+    """Return the number of different values, and the index of the caller's in world rank order."""
     context = comm._live()
     values = sorted({of_rank(world) for world in context.members})
     return len(values), values.index(of_rank(runtime.engine().rank))

@@ -63,11 +63,11 @@ class Comm(
     Collectives,
     ObjectCollectives,
 ):
-    """A communicator; the null one if made without arguments."""
+    """A communicator; null when made without arguments."""
 
     _state: Communicator | None
     _kinds: ClassVar[dict[Any, type[Comm]]] = {}
-    """The class of handles for a kind of communicator: by its topology, "inter" or None."""
+    """Class of the handles, by topology class, "inter" or None."""
 
     @classmethod
     def _class_of(cls, state: Communicator | None) -> type[Comm]:
@@ -79,7 +79,7 @@ class Comm(
 
     @classmethod
     def _handle(cls, state: Communicator | None) -> Any:
-        """A handle of a new communicator, COMM_NULL for none."""
+        """Return a handle of a new communicator; COMM_NULL for None."""
         return Comm(COMM_NULL) if state is None else Comm._class_of(state)._wrap(state)
 
     @property
@@ -111,38 +111,38 @@ class Comm(
     def __bool__(self) -> bool:
         return self._context is not None
 
-    # ---- who is in it ----------------------------------------------------------------------------------
+    # ---- who is in it ----------------------------------------------------------------------------
 
     def Get_size(self) -> int:
-        """Number of procs in the (local) group."""
+        """Return the number of procs in the (local) group."""
         return len(self._live().members)
 
     def Get_rank(self) -> int:
-        """Rank of the caller."""
+        """Return the rank of the caller."""
         return self._live().rank
 
     size = property(Get_size, doc="number of procs in the group")
     rank = property(Get_rank, doc="rank of the caller")
 
     def Get_group(self) -> Group:
-        """The (local) group."""
+        """Return the (local) group."""
         return Group._of(self._live().members, runtime.engine().rank)
 
     group = property(Get_group, doc="the group")
 
     def Is_inter(self) -> bool:
-        """Whether it has a remote group."""
+        """Return whether there is a remote group."""
         return self._live().is_inter
 
     def Is_intra(self) -> bool:
-        """Whether it has no remote group."""
+        """Return whether there is no remote group."""
         return not self._live().is_inter
 
     is_inter = property(Is_inter, doc="whether it has a remote group")
     is_intra = property(Is_intra, doc="whether it has no remote group")
 
     def Get_topology(self) -> int:
-        """CART, GRAPH, DIST_GRAPH, or UNDEFINED if it has no topology."""
+        """Return CART, GRAPH, DIST_GRAPH, or UNDEFINED without a topology."""
         self._live()
         return _TOPOLOGIES[type(self._alive().topology)]
 
@@ -150,7 +150,7 @@ class Comm(
     is_topo = property(lambda self: self.Get_topology() != UNDEFINED, doc="whether it has a topology")
 
     def Compare(self, comm: Comm) -> int:
-        """IDENT, CONGRUENT, SIMILAR or UNEQUAL."""
+        """Return IDENT, CONGRUENT, SIMILAR or UNEQUAL."""
         mine, other = self._live(), comm._live()
         if mine is other:
             return IDENT
@@ -161,30 +161,30 @@ class Comm(
         same = set(mine.members) == set(other.members) and set(mine.peers) == set(other.peers)
         return SIMILAR if same else UNEQUAL
 
-    # ---- making others ---------------------------------------------------------------------------------
+    # ---- making others ---------------------------------------------------------------------------
 
     def Clone(self) -> Self:
-        """A copy, without the attributes."""
+        """Duplicate the communicator without the attributes."""
         return self._wrap(communicator.duplicate(self._alive()))
 
     def Dup(self, info: Info | None = None) -> Self:
-        """A copy with its own contexts, and the attributes that their copy functions let through (IMPI 4.6)."""
+        """Duplicate with new contexts and the attributes that copy functions copy (IMPI 4.6)."""
         state = communicator.duplicate(self._alive())
         self._inherit(state, info)
         return self._wrap(state)
 
     def Dup_with_info(self, info: Info) -> Self:
-        """A copy with these hints."""
+        """Duplicate with these hints."""
         return self.Dup(info)
 
     def Idup(self, info: Info | None = None) -> tuple[Self, Request]:
-        """Start to copy; the new communicator can be used once the request is complete."""
+        """Start a duplicate; it can be used once the request is complete."""
         state, request = communicator.start_duplicate(self._alive())
         self._inherit(state, info)
         return (self._wrap(state), request)
 
     def Idup_with_info(self, info: Info) -> tuple[Self, Request]:
-        """Start to copy, with these hints."""
+        """Start a duplicate with these hints."""
         return self.Idup(info)
 
     def _inherit(self, copy: Communicator, info: Info | None) -> None:
@@ -193,13 +193,13 @@ class Comm(
         copy.info = Info.Create(state.info if info is None else info)
 
     def Create(self, group: Group) -> Comm:
-        """A communicator of the members of ``group``; COMM_NULL for the rest, who must call it too (IMPI 4.4)."""
+        """Create a communicator of ``group``; others call, too, and get COMM_NULL (IMPI 4.4)."""
         self._live()
         created: Comm = self._handle(communicator.create(self._alive(), group._ranks))
         return created
 
     def Split(self, color: int = 0, key: int = 0) -> Comm:
-        """One communicator for each color, ordered by key, then rank (IMPI 4.7)."""
+        """Create a communicator for each color, ordered by key, then rank (IMPI 4.7)."""
         if color < 0 and color != UNDEFINED:
             raise error("ERR_ARG", f"color {color} is negative and not UNDEFINED")
         self._live()
@@ -207,10 +207,10 @@ class Comm(
         return part
 
     def Split_type(self, split_type: int, key: int = 0, info: Info = INFO_NULL) -> Comm:
-        """COMM_TYPE_SHARED: the procs of one client on one node; with UNDEFINED COMM_NULL.
+        """Split by COMM_TYPE_SHARED: procs of one client on one node; COMM_NULL for UNDEFINED.
 
-        The only hardware resource that is known is that one, "mpi_shared_memory": COMM_TYPE_HW_GUIDED and
-        COMM_TYPE_RESOURCE_GUIDED take its name in ``info``, COMM_TYPE_HW_UNGUIDED puts it there.
+        The only known hardware resource is "mpi_shared_memory": COMM_TYPE_HW_GUIDED and
+        COMM_TYPE_RESOURCE_GUIDED read it from ``info``, COMM_TYPE_HW_UNGUIDED writes it there.
         """
         guided = split_type in (COMM_TYPE_HW_GUIDED, COMM_TYPE_RESOURCE_GUIDED)
         if not guided and split_type not in (COMM_TYPE_SHARED, COMM_TYPE_HW_UNGUIDED, UNDEFINED):
@@ -218,11 +218,11 @@ class Comm(
         if guided and (not info or info.Get(_RESOURCE) != _SHARED_MEMORY):
             split_type = UNDEFINED
         job, me = runtime.engine().job, runtime.engine().rank
-        # Procs of one client that advertise one address live on one node.
+        # Procs of one client with one advertised address are on one node.
         same = [p.rank for p in job.procs if (p.client, p.ipv6) == (job.procs[me].client, job.procs[me].ipv6)]
         part = self.Split(UNDEFINED if split_type == UNDEFINED else same[0], key)
         if split_type == COMM_TYPE_HW_UNGUIDED and part:
-            if part.Get_size() == self.Get_size():  # a smaller part is what was asked for
+            if part.Get_size() == self.Get_size():  # HW_UNGUIDED demands a proper part
                 part.Free()
                 return Comm(COMM_NULL)
             if info:
@@ -230,7 +230,7 @@ class Comm(
         return part
 
     def Free(self) -> None:
-        """Give it back; collective (IMPI 4.5)."""
+        """Free the communicator; collective (IMPI 4.5)."""
         self._live()
         state = self._alive()
         if state.constant is not None:
@@ -242,19 +242,19 @@ class Comm(
         self._state = None
 
     def Disconnect(self) -> None:
-        """Give it back once all its messages are through; collective."""
+        """Free the communicator after all its messages; collective."""
         self.Free()
 
     @classmethod
     def Get_parent(cls) -> Intercomm:
-        """COMM_NULL: nobody spawned this job."""
+        """Return COMM_NULL: no process spawned this job."""
         parent: Any = cls._kinds["inter"]()
         return parent  # type: ignore[no-any-return]
 
-    # ---- attributes ------------------------------------------------------------------------------------
+    # ---- attributes ------------------------------------------------------------------------------
 
     def Get_attr(self, keyval: int) -> int | Any | None:
-        """The value cached under a key, or None; the predefined ones include the four IMPI_* (IMPI 2.5)."""
+        """Return the value of a key, or None; IMPI_* are predefined, too (IMPI 2.5)."""
         return self._alive().attributes.get(self, keyval)
 
     def Set_attr(self, keyval: int, attrval: Any) -> None:
@@ -262,7 +262,7 @@ class Comm(
         self._alive().attributes.set(self, keyval, attrval)
 
     def Delete_attr(self, keyval: int) -> None:
-        """Forget the value of a key."""
+        """Delete the value of a key."""
         self._alive().attributes.delete(self, keyval)
 
     @classmethod
@@ -272,69 +272,69 @@ class Comm(
         delete_fn: Callable[[Comm, int, Any], None] | None = None,
         nopython: bool = False,
     ) -> int:
-        """A new attribute key."""
+        """Return a new attribute key."""
         return Attributes.create_keyval(copy_fn, delete_fn)
 
     @classmethod
     def Free_keyval(cls, keyval: int) -> int:
-        """Give a key back."""
+        """Free a key."""
         return Attributes.free_keyval(keyval)
 
-    # ---- name, info, buffer, errors --------------------------------------------------------------------
+    # ---- name, info, buffer, errors --------------------------------------------------------------
 
     def Get_name(self) -> str:
-        """Its name, "" until it is given one."""
+        """Return the name, "" by default."""
         return "MPI_COMM_NULL" if self._state is None else self._state.name
 
     def Set_name(self, name: str) -> None:
-        """Give it a name."""
+        """Set the name."""
         self._alive().name = name
 
     name = property(Get_name, Set_name, doc="its name")
 
     def Get_info(self) -> Info:
-        """A copy of its hints."""
+        """Return a copy of the hints."""
         return self._alive().info.Dup()
 
     def Set_info(self, info: Info) -> None:
-        """Set hints; none changes what impi does."""
+        """Set hints, without any effect in impi."""
         self._alive().info.update(info)
 
     info = property(Get_info, Set_info, doc="its hints")
 
     def Attach_buffer(self, buf: BufferSpec) -> None:
-        """Give memory for its buffered sends; BUFFER_AUTOMATIC lets them take what they need."""
+        """Attach memory for buffered sends; BUFFER_AUTOMATIC: without a bound."""
         self._attached.attach(buf)
 
     def Detach_buffer(self) -> Any:
-        """Wait until its buffered messages are sent, and take the buffer back."""
+        """Wait until buffered messages are sent; detach and return the buffer."""
         return self._attached.detach()
 
     def Flush_buffer(self) -> None:
-        """Wait until its buffered messages are sent."""
+        """Wait until buffered messages are sent."""
         self._attached.flush().Wait()
 
     def Iflush_buffer(self) -> Request:
-        """A request that is complete once its buffered messages are sent."""
+        """Return a request that is complete once buffered messages are sent."""
         return self._attached.flush()
 
     @classmethod
     def Create_errhandler(cls, errhandler_fn: Callable[[Comm, int], None]) -> Errhandler:
-        """A handler that calls ``errhandler_fn(comm, errorcode)``."""
+        """Return a handler that calls ``errhandler_fn(comm, errorcode)``."""
         return Errhandler._create(errhandler_fn, "communicator")
 
     def Get_errhandler(self) -> Errhandler:
-        """What is done about errors before they are exceptions; nothing (ERRORS_RETURN) by default."""
+        """Return the handler that runs before an exception is raised; ERRORS_RETURN by default."""
         return Errhandler(self._alive().errhandler)
 
     def Set_errhandler(self, errhandler: Errhandler) -> None:
-        """Choose what is done about errors."""
+        """Set the error handler."""
         if not errhandler:
             raise error("ERR_ERRHANDLER", "null error handler")
         self._alive().errhandler = Errhandler(errhandler)
 
     def Call_errhandler(self, errorcode: int) -> None:
-        """Let the handler do what it does about an error."""
+        """Call the error handler."""
         state = self._alive()
         state.errhandler._call(state, errorcode)
 
@@ -342,7 +342,7 @@ class Comm(
         """End the whole job."""
         runtime.abort(errorcode)
 
-    # ---- not supported ---------------------------------------------------------------------------------
+    # ---- not supported ---------------------------------------------------------------------------
 
     Join = classmethod(unsupported("MPI_Comm_join", "the processes of a job of IMPI 0.0 are there from the start"))
     Revoke = unsupported("MPI_Comm_revoke", _NO_RECOVERY)
@@ -354,14 +354,14 @@ class Comm(
     Shrink = unsupported("MPI_Comm_shrink", _NO_RECOVERY)
     Ishrink = unsupported("MPI_Comm_ishrink", _NO_RECOVERY)
 
-    # ---- inside ----------------------------------------------------------------------------------------
+    # ---- inside ----------------------------------------------------------------------------------
 
     def _leave(self) -> None:
-        """The barrier of MPI_Finalize (IMPI 2.4, 4.24)."""
+        """Run the barrier of MPI_Finalize (IMPI 2.4, 4.24)."""
         self._complete(self._algorithms.barrier())
 
     def _complete(self, algorithm: Any, lock: str = "") -> Any:
-        """Run an algorithm of octets to its end; no other thread that wants the same ``lock`` comes between."""
+        """Run an algorithm of octets to its end, under the lock ``lock`` among threads."""
         context = self._live()
         with self._alive().lock(lock) if lock else nullcontext():
             return communicator.run(context, algorithm)

@@ -1,4 +1,4 @@
-"""What mpi4py's own utilities (``mpi4py.util.pkl5``) ask of a communicator: locks, and a duplicate with tags."""
+"""Helpers for mpi4py's utilities (``mpi4py.util.pkl5``): locks, and a duplicate with tags."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ __all__ = ["_comm_lock", "_comm_lock_table", "_commctx_inter", "_commctx_intra"]
 
 
 def _comm_lock_table(comm: Comm) -> dict[Hashable, Lock]:
-    """The locks of a communicator, by key."""
+    """Return the locks of a communicator, by key."""
     return comm._alive().locks
 
 
 def _comm_lock(comm: Comm, key: Hashable | None = None) -> Lock:
-    """One of these locks, made when it is asked for first."""
+    """Return one of these locks; created on demand."""
     return comm._alive().lock(key)
 
 
 def _commctx_intra(comm: Intracomm) -> tuple[Intracomm, int]:
-    """A duplicate that is made once, and a tag that is another at every call; collective."""
+    """Return a duplicate, created once, and a tag that changes at every call; collective."""
     duplicate, _, tag = _companions(comm)
     return (duplicate, tag)
 
 
 def _commctx_inter(comm: Intercomm) -> tuple[Intercomm, int, Intracomm, bool]:
-    """As :func:`_commctx_intra`, with a communicator of the local group, and whether that is the lower group."""
+    """Return duplicate, tag, a local communicator, and whether its group is the lower one."""
     duplicate, local, tag = _companions(comm)
     context = comm._live()
     return (duplicate, tag, local, context.members[0] < context.peers[0])

@@ -1,4 +1,18 @@
-"""The object behind the handles of a communicator, and how new ones are agreed on (IMPI 4.3 to 4.9)."""
+"""The object behind the handles of a communicator, and the creation of new ones (IMPI 4.3-4.9).
+
+:class:`Communicator` holds the state that :class:`impi.api.comms.comm.Comm` and its subclasses use:
+the engine's :class:`Context`, the algorithms, the routes of messages, and the strategy of blocking
+collectives. The functions create and free communicators; Comm, Intracomm and Intercomm call them.
+
+Creation: each proc offers a context id above all that it uses; the maximum of all offers is the id
+(IMPI 4.3.1, :func:`_agree_all`). The members of the new communicator then call :func:`make`, which
+opens a context in the engine, with the vendor's shadow for the procs of each client. Duplicates by
+:func:`start_duplicate` compute the id without messages where possible.
+
+Invariants: all members of the parent take part in the agreement, also those outside the result;
+``create_group`` and ``connect_groups`` agree among their callers only (:class:`_Part`). Routes and
+strategy exist exactly while a context does; a freed communicator has the closed ones.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +67,7 @@ _SPLIT = struct.Struct(">iii")
 
 
 class Communicator(State):
-    """What all handles of one communicator have in common. Without a context it is freed, or not yet made."""
+    """The shared state of all handles of a communicator; without a context it is not usable."""
 
     algorithms: Algorithms
 
@@ -65,11 +79,11 @@ class Communicator(State):
         job = engine.job
         self.context: Context | None = None
         self.destinations: dict[int, Route] = CLOSED.destinations
-        """How messages go to each rank."""
+        """Routes of messages to each rank."""
         self.sources: dict[int, Route] = CLOSED.sources
-        """How messages come from each rank, and from MPI_ANY_SOURCE."""
+        """Routes of messages from each rank and from MPI_ANY_SOURCE."""
         self.strategy: Strategy = BY_MESSAGES
-        """How blocking collectives are carried out."""
+        """Implementation of blocking collectives."""
         rank = list(members).index(engine.rank)
         if peers is None:
             layout = Layout([job.procs[world].client for world in members])
@@ -84,28 +98,28 @@ class Communicator(State):
         self.name = ""
         self.attached = Attached()
         self.locks: dict[Hashable, Lock] = {}
-        """Of mpi4py's utilities and of the collectives on objects, by name."""
+        """Locks of mpi4py's utilities and of object collectives, by name."""
         self.copies = 0
-        """Non-blocking duplicates made so far."""
+        """Number of non-blocking duplicates."""
         self.companions: list[Communicator] = []
-        """Made for mpi4py's utilities, and freed with it: a duplicate, and a communicator of the local group."""
+        """A duplicate and a local communicator for mpi4py's utilities; freed with this one."""
         self.companion_tag = 0
 
     def close(self) -> None:
-        """Nothing can be sent or received any more: it was freed, or MPI is finalized."""
+        """Refuse all messages from now on: freed, or MPI is finalized."""
         self.destinations, self.sources, self.strategy = CLOSED.destinations, CLOSED.sources, BY_MESSAGES
 
     @property
     def is_inter(self) -> bool:
-        """Whether it has two groups."""
+        """Whether there is a remote group."""
         return isinstance(self.algorithms, Between)
 
     def lock(self, key: Hashable) -> Lock:
-        """One of the locks, made when it is asked for first."""
+        """Return one of the locks; created on demand."""
         return self.locks.setdefault(key, Lock())
 
     def live(self) -> Context:
-        """The context; Exception ERR_COMM where there is none."""
+        """Return the context; Exception ERR_COMM: there is none."""
         if self.context is None:
             raise error("ERR_COMM", "the communicator is freed, or its duplication is not complete")
         return self.context
@@ -119,14 +133,14 @@ def make(
     *,
     parent: Context | None = None,
 ) -> Communicator:
-    """A communicator of an agreed id. Called by every member."""
+    """Make a communicator of an agreed id; called by every member."""
     state = Communicator(members, peers, topology)
     _own(state, runtime.engine().make_context(cid, members, peers), parent)
     return state
 
 
 def _own(state: Communicator, context: Context, parent: Context | None) -> None:
-    """The context is that of the communicator, which was made of ``parent``."""
+    """Give a communicator its context; ``parent``: of the communicator it was made from."""
     engine = runtime.engine()
     state.context = context
     state.destinations = Routes(engine, context, receiving=False)
@@ -141,7 +155,7 @@ def _own(state: Communicator, context: Context, parent: Context | None) -> None:
 
 
 def _strategy(engine: Engine, context: Context) -> Strategy:
-    """The MPI library's own collectives where it runs all members, unless somebody has chosen other algorithms."""
+    """Return the library's collectives if it runs all members and no other algorithm is chosen."""
     shadow, job = context.shadow, engine.job
     if shadow is None or shadow.native is None or not shadow.native.multiple or context.is_inter:
         return BY_MESSAGES
@@ -149,13 +163,13 @@ def _strategy(engine: Engine, context: Context) -> Strategy:
         return BY_MESSAGES
     if job.verify or engine.reduce_on_p2p:
         return BY_MESSAGES
-    from impi.api.collective.client_local import ClientLocal  # ranks without such communicators do not load it
+    from impi.api.collective.client_local import ClientLocal  # other ranks need not load it
 
     return ClientLocal(engine, context, shadow.native, runtime.progress_thread())
 
 
 def run(context: Context, algorithm: Algorithm[Any], *, alone: bool = False) -> Any:
-    """Run an algorithm of octets to its end, as the next collective of a communicator (or ``alone``, any time)."""
+    """Run an algorithm to its end: as the communicator's next collective, or ``alone`` at once."""
     operation = CollectiveOperation(runtime.engine(), context, algorithm, OctetCodec(), alone=alone)
     runtime.engine().wait(lambda: operation.done)
     if operation.failure is not None:
@@ -164,7 +178,7 @@ def run(context: Context, algorithm: Algorithm[Any], *, alone: bool = False) -> 
 
 
 def _mine() -> bytes:
-    """What this proc offers for the id of a new communicator (IMPI 4.3.1)."""
+    """Return this proc's contribution to a new context id (IMPI 4.3.1)."""
     return _UINT8.pack(runtime.contexts().contribution())
 
 
@@ -177,29 +191,29 @@ def _agree_all(state: Communicator) -> int:
 
 
 def duplicate(state: Communicator) -> Communicator:
-    """The same groups and topology (IMPI 4.6)."""
+    """Duplicate groups and topology (IMPI 4.6)."""
     context = state.live()
     peers = context.peers if state.is_inter else None
     return make(_agree_all(state), context.members, peers, state.topology, parent=context)
 
 
 def free(state: Communicator) -> None:
-    """Give it back (IMPI 4.5)."""
+    """Free a communicator (IMPI 4.5)."""
     context = state.live()
     try:
         run(context, state.algorithms.free())
     except MPIException as failure:
         if not failure.told:
             raise
-        context.shadow = None  # others may not come to free it, and the vendor may wait for them
+        context.shadow = None  # the vendor would wait for procs that may not come
     runtime.engine().close(context)
     state.context = None
 
 
 def start_duplicate(state: Communicator) -> tuple[Communicator, Request]:
-    """As :func:`duplicate`; the new one has a context once the request is complete.
+    """Start a :func:`duplicate`; it has a context once the request is complete.
 
-    Only where no id can be made without asking (:func:`impi.semantics.contexts.copy_cid`) it waits for the others.
+    Waits for the other procs only if :func:`impi.semantics.contexts.copy_cid` has no id.
     """
     context = state.live()
     cid = copy_cid(context.cid, state.copies)
@@ -215,9 +229,9 @@ def start_duplicate(state: Communicator) -> tuple[Communicator, Request]:
 
 
 def create(state: Communicator, ranks: Sequence[int]) -> Communicator | None:
-    """One of the procs ``ranks`` of the own group (by their rank in MPI_COMM_WORLD), None for the rest (IMPI 4.4).
+    """Create a communicator of ``ranks`` (world ranks); None for other procs (IMPI 4.4).
 
-    Between two groups each gives its own part; without procs in both there is none.
+    Between two groups each passes its own part; None if either part is empty.
     """
     context, do = state.live(), state.algorithms
     cid = _agree_all(state)
@@ -231,14 +245,14 @@ def create(state: Communicator, ranks: Sequence[int]) -> Communicator | None:
 
 
 def split(state: Communicator, color: int, key: int) -> Communicator | None:
-    """One for each color, ordered by key, then rank; None for UNDEFINED, and without a remote group (IMPI 4.7)."""
+    """Create one for each color; None for UNDEFINED or an empty remote group (IMPI 4.7)."""
     context, do = state.live(), state.algorithms
     cid = _agree_all(state)
     mine = _SPLIT.pack(color, key, do.rank)
     peers: list[int] | None = None
     if isinstance(do, Between):
         theirs = run(context, inter.exchange(do.peers, [mine] * do.peers, GATHER_TAG))
-        # Only the other group has all rows of ours: its rank 0 tells.
+        # Only the other group has all rows of ours: its rank 0 sends them.
         rows = _rows(run(context, inter.announce(do.rank, do.peers, b"".join(theirs), BCAST_TAG)))
         peers = _chosen(_rows(b"".join(theirs)), color, context.peers)
     else:
@@ -249,14 +263,14 @@ def split(state: Communicator, color: int, key: int) -> Communicator | None:
 
 
 def merge(state: Communicator, high: bool) -> Communicator:
-    """Both groups as one; that of ``high`` comes second (IMPI 4.9)."""
+    """Merge both groups; the group with ``high`` comes second (IMPI 4.9)."""
     context, do = state.live(), state.algorithms
     if not isinstance(do, Between):
         raise error("ERR_COMM", "only an intercommunicator can be merged")
     contexts = runtime.contexts()
     largest, their_high = run(context, inter.merge(do.rank, do.peers, contexts.contribution(), high))
     cid = contexts.take(largest)
-    # Where both say the same, the group whose first proc is lower in MPI_COMM_WORLD comes first.
+    # Equal flags: the group with the lower first world rank comes first.
     second = high if high != their_high else context.members[0] > context.peers[0]
     return make(
         cid, [*context.peers, *context.members] if second else [*context.members, *context.peers], parent=context
@@ -264,15 +278,15 @@ def merge(state: Communicator, high: bool) -> Communicator:
 
 
 def create_group(parent: Context, ranks: Sequence[int]) -> Communicator | None:
-    """One of the procs ``ranks`` (by their rank in MPI_COMM_WORLD), who alone call it; None for anybody else."""
+    """Create a communicator of ``ranks`` (world ranks), the only callers; None for others."""
     part = _Part.of(parent, ranks)
     return None if part is None else make(_take(part.run(part.within.maximum(_mine()))), ranks, parent=parent)
 
 
 def connect(local: Communicator, leader: int, peer: Communicator | None, remote_leader: int, tag: int) -> Communicator:
-    """One with two groups: that of ``local``, and the one of the leader that ``peer`` knows (IMPI 4.8).
+    """Connect the group of ``local`` with that of a leader known to ``peer`` (IMPI 4.8).
 
-    ``peer`` and ``remote_leader`` are looked at at the local leader only; they talk point to point with ``tag``.
+    Only the local leader uses ``peer`` and ``remote_leader``: point-to-point with ``tag``.
     """
     do = local.algorithms
     if not isinstance(do, Within):
@@ -290,7 +304,7 @@ def connect(local: Communicator, leader: int, peer: Communicator | None, remote_
 def connect_groups(
     parent: Context, local: Sequence[int], leader: int, remote: Sequence[int], remote_leader: int
 ) -> Communicator | None:
-    """As :func:`connect`, of two groups of ``parent`` (by their ranks in MPI_COMM_WORLD), who alone call it."""
+    """Connect two groups of ``parent`` (world ranks), whose members alone call it."""
     part = _Part.of(parent, local)
     if part is None:
         return None
@@ -304,7 +318,7 @@ def connect_groups(
 
 @record
 class _Part:
-    """Some procs of a communicator, who act without the others."""
+    """A part of a communicator's procs, which act without the others."""
 
     parent: Context
     within: Within
@@ -338,7 +352,7 @@ def _connect(
     largest = run_local(within.reduce(leader, _mine(), LARGEST))
     known: bytes | None = None
     if is_leader:
-        # The original's text sends this as two MPI_INT, which it cannot mean: the first is a context id of 8 octets.
+        # The specification says two MPI_INT, but the first is a context id of 8 octets.
         maximum, their_size = _TWO_UINT8.unpack(talk(bytes(largest) + _UINT8.pack(len(members))))
         known = _TWO_UINT8.pack(max(maximum, _UINT8.unpack(largest)[0]), their_size)
     known = bytes(run_local(within.bcast(leader, known)))
@@ -351,7 +365,7 @@ def _connect(
 
 
 def _talk(context: Context, other: int, tag: int, octets: bytes, *, collective: bool) -> bytes:
-    """Send octets and receive some from the same rank."""
+    """Send octets to a rank and receive some from it."""
     engine = runtime.engine()
     target = OctetTarget()
     receiving = engine.receive(context, other, tag, target, collective=collective)

@@ -26,19 +26,19 @@ class _GroupState(State):
         self.ranks = ranks
         self.me = me
         self.attached = attached
-        """The buffer of the session that it comes from."""
+        """The buffer of the session of the group."""
 
 
 @guarded
 class Group(Handle):
     """Group of procs; null when made without arguments.
 
-    Methods raise Exception: ``ERR_GROUP`` for a null group, ``ERR_RANK`` for a rank that is not in it, ``ERR_ARG``.
+    Exceptions: ``ERR_GROUP``: null group; ``ERR_RANK``: rank not in the group; ``ERR_ARG``.
     """
 
     @classmethod
     def _of(cls, members: Iterable[int], me: int, attached: Attached | None = None) -> Self:
-        """The group of these ranks in MPI_COMM_WORLD, as seen by the one that is ``me``."""
+        """Return the group of these world ranks; ``me`` is the caller's."""
         return cls._new(RankSet(members), me, attached)
 
     @classmethod
@@ -55,15 +55,15 @@ class Group(Handle):
 
     @property
     def _ranks(self) -> tuple[int, ...]:
-        """The members, by their rank in MPI_COMM_WORLD."""
+        """World ranks of the members."""
         return self._live().ranks.members
 
     def Get_size(self) -> int:
-        """Number of procs."""
+        """Return the number of procs."""
         return len(self._live().ranks)
 
     def Get_rank(self) -> int:
-        """Rank of the caller, or UNDEFINED."""
+        """Return the rank of the caller, or UNDEFINED."""
         state = self._live()
         return state.ranks.rank_of(state.me) if len(state.ranks) else UNDEFINED
 
@@ -71,7 +71,7 @@ class Group(Handle):
     rank = property(Get_rank, doc="rank of the caller")
 
     def Translate_ranks(self, ranks: Sequence[int] | None = None, group: Group | None = None) -> list[int]:
-        """The ranks in ``group`` (default: those in MPI_COMM_WORLD) of procs of this group (default: all)."""
+        """Return ranks in ``group`` (default: world) of ``ranks`` of this group (default: all)."""
         mine = self._live().ranks
         chosen = range(len(mine)) if ranks is None else [int(rank) for rank in ranks]
         if group is None:
@@ -80,24 +80,24 @@ class Group(Handle):
         return mine.translate(chosen, _checked(group).ranks)
 
     def Compare(self, group: Group) -> int:
-        """IDENT, SIMILAR (same procs, other order) or UNEQUAL."""
+        """Return IDENT, SIMILAR (same procs, other order) or UNEQUAL."""
         return self._live().ranks.compare(_checked(group).ranks)
 
     def Dup(self) -> Self:
-        """A copy."""
+        """Duplicate the group."""
         state = self._live()
         return self._wrap(_GroupState(state.ranks, state.me, state.attached))
 
     @classmethod
     def Union(cls, group1: Group, group2: Group) -> Self:
-        """All procs of the first, then those of the second that are not in the first."""
+        """Return all procs of the first group, then those of the second that are not in it."""
         return cls._new(
             _checked(group1).ranks.union(_checked(group2).ranks), _me(group1, group2), _attached(group1, group2)
         )
 
     @classmethod
     def Intersection(cls, group1: Group, group2: Group) -> Self:
-        """Procs of the first that are in the second."""
+        """Return the procs of the first group that are in the second."""
         return cls._new(
             _checked(group1).ranks.intersection(_checked(group2).ranks), _me(group1, group2), _attached(group1, group2)
         )
@@ -106,41 +106,41 @@ class Group(Handle):
 
     @classmethod
     def Difference(cls, group1: Group, group2: Group) -> Self:
-        """Procs of the first that are not in the second."""
+        """Return the procs of the first group that are not in the second."""
         return cls._new(
             _checked(group1).ranks.difference(_checked(group2).ranks), _me(group1, group2), _attached(group1, group2)
         )
 
     def Incl(self, ranks: Sequence[int]) -> Self:
-        """Those at ``ranks``, in that order."""
+        """Return the procs at ``ranks``, in that order."""
         state = self._live()
         return self._new(state.ranks.incl([int(r) for r in ranks]), state.me, state.attached)
 
     def Excl(self, ranks: Sequence[int]) -> Self:
-        """All but those at ``ranks``."""
+        """Return all procs but those at ``ranks``."""
         state = self._live()
         return self._new(state.ranks.excl([int(r) for r in ranks]), state.me, state.attached)
 
     def Range_incl(self, ranks: Sequence[tuple[int, int, int]]) -> Self:
-        """Those in ranges of (first, last, stride)."""
+        """Return the procs in ranges of (first, last, stride)."""
         state = self._live()
         return self._new(state.ranks.range_incl(ranks), state.me, state.attached)
 
     def Range_excl(self, ranks: Sequence[tuple[int, int, int]]) -> Self:
-        """All but those in ranges of (first, last, stride)."""
+        """Return all procs but those in ranges of (first, last, stride)."""
         state = self._live()
         return self._new(state.ranks.range_excl(ranks), state.me, state.attached)
 
     @classmethod
     def Create_from_session_pset(cls, session: Session, pset_name: str) -> Self:
-        """The group of a process set of a session."""
+        """Return the group of a process set of a session."""
         return cls(session.Create_group(pset_name))
 
     def Free(self) -> None:
         """Free the group.
 
         Raises:
-            Exception: ``ERR_GROUP``, it is null.
+            Exception: ``ERR_GROUP``: it is null.
         """
         self._live()
         self._forget()
@@ -153,7 +153,7 @@ def _checked(group: Group) -> _GroupState:
 
 
 def _me(group1: Group, group2: Group) -> int:
-    """The empty group does not know who asks; the other does."""
+    """Return the caller's world rank; the empty group does not know it."""
     first = _checked(group1)
     return first.me if first.me >= 0 else _checked(group2).me
 

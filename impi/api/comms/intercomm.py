@@ -17,7 +17,7 @@ __all__ = ["Intercomm"]
 
 @guarded_collective("Merge")
 class Intercomm(Comm):
-    """A communicator between two groups: a rank in a message is one of the remote group."""
+    """A communicator between two groups: ranks of messages are those of the remote group."""
 
     @classmethod
     def _takes(cls, state: Communicator) -> bool:
@@ -34,7 +34,7 @@ class Intercomm(Comm):
         info: Info = INFO_NULL,
         errhandler: Errhandler | None = None,
     ) -> Intercomm:
-        """A communicator of two groups, whose members alone call it."""
+        """Create a communicator of two groups; only their members call it."""
         state = communicator.connect_groups(
             COMM_WORLD._live(), local_group._ranks, local_leader, remote_group._ranks, remote_leader
         )
@@ -44,19 +44,19 @@ class Intercomm(Comm):
         return created
 
     def Get_remote_group(self) -> Group:
-        """The remote group."""
+        """Return the remote group."""
         return Group._of(self._live().peers, runtime.engine().rank)
 
     remote_group = property(Get_remote_group, doc="the remote group")
 
     def Get_remote_size(self) -> int:
-        """Number of procs in the remote group."""
+        """Return the number of procs in the remote group."""
         return len(self._live().peers)
 
     remote_size = property(Get_remote_size, doc="number of procs in the remote group")
 
     def Merge(self, high: bool = False) -> Intracomm:
-        """Both groups as one; that of those who say ``high`` comes second (IMPI 4.9)."""
+        """Merge both groups; the group with ``high`` comes second (IMPI 4.9)."""
         self._live()
         merged: Intracomm = self._handle(communicator.merge(self._alive(), bool(high)))
         return merged

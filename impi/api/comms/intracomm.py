@@ -41,10 +41,10 @@ class Intracomm(Comm, Scans, ObjectScans):
     def _takes(cls, state: Communicator) -> bool:
         return not state.is_inter
 
-    # ---- groups ----------------------------------------------------------------------------------------
+    # ---- groups ----------------------------------------------------------------------------------
 
     def Create_group(self, group: Group, tag: int = 0) -> Intracomm:
-        """A communicator of the members of ``group``, who alone call it."""
+        """Create a communicator of ``group``; only its members call it."""
         self._live()
         created: Intracomm = self._handle(communicator.create_group(self._live(), group._ranks))
         return created
@@ -57,7 +57,7 @@ class Intracomm(Comm, Scans, ObjectScans):
         info: Info = INFO_NULL,
         errhandler: Errhandler | None = None,
     ) -> Intracomm:
-        """A communicator of the members of ``group``, who alone call it, in the same order as other such calls."""
+        """Create one of ``group``; only its members call it, in one order with other such calls."""
         state = communicator.create_group(COMM_WORLD._live(), group._ranks)
         if state is not None:
             _furnish(state, info, errhandler, group)
@@ -65,7 +65,7 @@ class Intracomm(Comm, Scans, ObjectScans):
         return created
 
     def Create_intercomm(self, local_leader: int, peer_comm: Intracomm, remote_leader: int, tag: int = 0) -> Intercomm:
-        """A communicator of this group and another one, whose leader ``peer_comm`` knows (IMPI 4.8)."""
+        """Connect this group with that of a leader known to ``peer_comm`` (IMPI 4.8)."""
         size = self.Get_size()
         if not 0 <= local_leader < size:
             raise error("ERR_RANK", f"the local leader {local_leader} is not in 0..{size - 1}")
@@ -77,19 +77,19 @@ class Intracomm(Comm, Scans, ObjectScans):
         created: Intercomm = self._handle(state)
         return created
 
-    # ---- topologies ------------------------------------------------------------------------------------
+    # ---- topologies ------------------------------------------------------------------------------
 
     def Create_cart(
         self, dims: Sequence[int], periods: Sequence[bool] | None = None, reorder: bool = False
     ) -> Cartcomm:
-        """The first procs as a grid; COMM_NULL for those that it does not need. Ranks stay as they are."""
+        """Arrange the first procs as a grid, ranks unchanged; COMM_NULL for other procs."""
         created: Cartcomm = self._arranged(self._cart(dims, periods))
         return created
 
     def Create_graph(self, index: Sequence[int], edges: Sequence[int], reorder: bool = False) -> Graphcomm:
-        """The first procs as a graph; COMM_NULL for those that it does not need. Ranks stay as they are.
+        """Arrange the first procs as a graph, ranks unchanged; COMM_NULL for other procs.
 
-        ``index`` may begin with a 0 of its own, as in the usual form of adjacency arrays.
+        ``index`` may begin with an extra 0, as usual in adjacency arrays.
         """
         created: Graphcomm = self._arranged(self._graph(index, edges))
         return created
@@ -103,7 +103,7 @@ class Intracomm(Comm, Scans, ObjectScans):
         info: Info = INFO_NULL,
         reorder: bool = False,
     ) -> Distgraphcomm:
-        """A graph of which every proc names its own edges."""
+        """Create a graph; every proc names its own edges."""
         incoming, outgoing = self._ranks_in(sources), self._ranks_in(destinations)
         into = _weights(sourceweights, len(incoming))
         out = _weights(destweights, len(outgoing))
@@ -120,7 +120,7 @@ class Intracomm(Comm, Scans, ObjectScans):
         info: Info = INFO_NULL,
         reorder: bool = False,
     ) -> Distgraphcomm:
-        """A graph of which every proc names any edges: ``degrees[i]`` of them begin at ``sources[i]``."""
+        """Create a graph; procs name any edges: ``degrees[i]`` of them begin at ``sources[i]``."""
         starts = self._ranks_in(sources)
         counts = [degrees] * len(starts) if isinstance(degrees, int) else [int(degree) for degree in degrees]
         ends = self._ranks_in(destinations)
@@ -146,21 +146,21 @@ class Intracomm(Comm, Scans, ObjectScans):
         return created
 
     def Cart_map(self, dims: Sequence[int], periods: Sequence[bool] | None = None) -> int:
-        """The caller's rank in such a grid, UNDEFINED outside of it."""
+        """Return the caller's rank in such a grid, or UNDEFINED."""
         return self._mapped(self._cart(dims, periods).size)
 
     def Graph_map(self, index: Sequence[int], edges: Sequence[int]) -> int:
-        """The caller's rank in such a graph, UNDEFINED outside of it."""
+        """Return the caller's rank in such a graph, or UNDEFINED."""
         return self._mapped(self._graph(index, edges).size)
 
-    # ---- not supported ---------------------------------------------------------------------------------
+    # ---- not supported ---------------------------------------------------------------------------
 
     Spawn = unsupported("MPI_Comm_spawn", _FROM_THE_START)
     Spawn_multiple = unsupported("MPI_Comm_spawn_multiple", _FROM_THE_START)
     Accept = unsupported("MPI_Comm_accept", _FROM_THE_START)
     Connect = unsupported("MPI_Comm_connect", _FROM_THE_START)
 
-    # ---- inside ----------------------------------------------------------------------------------------
+    # ---- inside ----------------------------------------------------------------------------------
 
     def _cart(self, dims: Sequence[int], periods: Any) -> Cart:
         extents = tuple(int(extent) for extent in dims)
@@ -217,11 +217,11 @@ Comm._kinds[None] = Intracomm
 
 COMM_SELF: Final = Intracomm()
 COMM_WORLD: Final = Intracomm()
-"""Null until :mod:`impi.api.comms.world` joins the job, which importing the classes must not."""
+"""Null until :mod:`impi.api.comms.world` joins the job; importing the classes must not."""
 
 
 def _furnish(state: Communicator, info: Info, errhandler: Errhandler | None, group: Group | None = None) -> None:
-    """What a new communicator gets; ``group``: the one that it is made of, whose session's buffer it uses."""
+    """Set hints and handler of a new communicator; ``group``: its session's buffer, too."""
     if info:
         state.info.update(info)
     if errhandler is not None:
@@ -231,7 +231,7 @@ def _furnish(state: Communicator, info: Info, errhandler: Errhandler | None, gro
 
 
 def _weights(weights: Any, degree: int) -> tuple[int, ...] | None:
-    """None for a graph without weights."""
+    """Check weights; return None for a graph without weights."""
     if weights is None or (isinstance(weights, int) and weights == UNWEIGHTED):
         return None
     if isinstance(weights, int) and weights == WEIGHTS_EMPTY:

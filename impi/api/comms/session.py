@@ -1,6 +1,6 @@
-"""Session: handles of the one job that there is (MPI 4.1, 11.3), as mpi4py's class of the same name.
+"""Session: handles of the one job that exists (MPI 4.1, 11.3), as in mpi4py.
 
-Its process sets are those that MPI demands; a communicator comes from one of their groups.
+Its process sets are those that MPI demands; communicators are created from their groups.
 """
 
 from __future__ import annotations
@@ -43,72 +43,72 @@ class Session(Handle):
 
     @classmethod
     def Init(cls, info: Info = INFO_NULL, errhandler: Errhandler | None = None) -> Self:
-        """Begin one."""
+        """Begin a session."""
         runtime.engine()
         return cls._wrap(_SessionState(info, errhandler))
 
     def Finalize(self) -> None:
-        """End it."""
+        """End the session."""
         self._live()
         self._state = None
 
     def Get_num_psets(self, info: Info = INFO_NULL) -> int:
-        """Number of process sets."""
+        """Return the number of process sets."""
         return len(self._psets())
 
     def Get_nth_pset(self, n: int, info: Info = INFO_NULL) -> str:
-        """Name of a process set."""
+        """Return the name of a process set."""
         names = list(self._psets())
         if not 0 <= n < len(names):
             raise error("ERR_ARG", f"process set {n} is not in 0..{len(names) - 1}")
         return names[n]
 
     def Get_info(self) -> Info:
-        """A copy of its hints."""
+        """Return a copy of the hints."""
         return self._live().info.Dup()
 
     def Get_pset_info(self, pset_name: str) -> Info:
-        """What is known of a process set: its size."""
+        """Return the size of a process set, as a hint."""
         return Info.Create({"mpi_size": str(len(self._procs(pset_name)))})
 
     def Create_group(self, pset_name: str) -> Group:
-        """The group of a process set."""
+        """Return the group of a process set."""
         return Group._of(self._procs(pset_name), runtime.engine().rank, self._live().attached)
 
     def Attach_buffer(self, buf: BufferSpec) -> None:
-        """Give memory for buffered sends."""
+        """Attach memory for buffered sends."""
         self._live().attached.attach(buf)
 
     def Detach_buffer(self) -> Any:
-        """Wait until its buffered messages are sent, and take the buffer back."""
+        """Wait until buffered messages are sent; detach and return the buffer."""
         return self._live().attached.detach()
 
     def Flush_buffer(self) -> None:
-        """Wait until its buffered messages are sent."""
+        """Wait until buffered messages are sent."""
         self._live().attached.flush().Wait()
 
     def Iflush_buffer(self) -> Request:
-        """A request that is complete once its buffered messages are sent."""
+        """Return a request that is complete once buffered messages are sent."""
         return self._live().attached.flush()
 
     @classmethod
     def Create_errhandler(cls, errhandler_fn: Callable[[Session, int], None]) -> Errhandler:
-        """A handler that calls ``errhandler_fn(session, errorcode)``."""
+        """Return a handler that calls ``errhandler_fn(session, errorcode)``."""
         return Errhandler._create(errhandler_fn, "session")
 
     def Get_errhandler(self) -> Errhandler:
-        """What is done about errors."""
+        """Return the error handler."""
         return Errhandler(self._live().errhandler)
 
     def Set_errhandler(self, errhandler: Errhandler) -> None:
-        """Choose what is done about errors."""
+        """Set the error handler."""
         state = self._live()
         if not errhandler:
             raise error("ERR_ERRHANDLER", "null error handler")
         state.errhandler = Errhandler(errhandler)
 
     def Call_errhandler(self, errorcode: int) -> None:
-        """Let the handler do what it does about an error."""
+        """Call the error handler."""
         state = self._live()
         state.errhandler._call(state, errorcode)
 
@@ -127,7 +127,7 @@ class Session(Handle):
         return {_WORLD: list(range(len(engine.job.procs))), _SELF: [engine.rank]}
 
     def _procs(self, name: str) -> list[int]:
-        # Names of process sets have no case where MPI defines them.
+        # The names that MPI defines are case-insensitive.
         for known, procs in self._psets().items():
             if known.lower() == name.lower():
                 return procs

@@ -1,4 +1,4 @@
-"""Topocomm and its kinds: communicators whose procs have neighbours, as mpi4py's classes of the same names."""
+"""Topocomm and its subclasses: communicators whose procs have neighbours, as in mpi4py."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Topocomm(Intracomm, Neighborhood):
         topology, rank = self._alive().topology, self.Get_rank()
         if isinstance(topology, Cart):
             neighbors = topology.neighbors(rank)
-            # What goes down a dimension comes from above, also where both are the same process.
+            # Data sent down a dimension comes from above, even if both are one process.
             other_ends = [number ^ 1 for number in range(len(neighbors))]
             return Edges(neighbors, neighbors, range(len(neighbors)), other_ends)
         if isinstance(topology, Graph):
@@ -42,13 +42,13 @@ class Topocomm(Intracomm, Neighborhood):
 
     @property
     def inoutedges(self) -> tuple[list[int], list[int]]:
-        """Ranks of the sources and of the destinations of the caller's edges."""
+        """Return the ranks of sources and destinations of the caller's edges."""
         edges = self._edges
         return (list(edges.sources), list(edges.destinations))
 
     @property
     def degrees(self) -> tuple[int, int]:
-        """Numbers of incoming and of outgoing edges."""
+        """Return the numbers of incoming and outgoing edges."""
         edges = self._edges
         return (len(edges.sources), len(edges.destinations))
 
@@ -60,7 +60,7 @@ class Topocomm(Intracomm, Neighborhood):
 
 @guarded_collective("Sub")
 class Cartcomm(Topocomm):
-    """A grid."""
+    """A communicator with a Cartesian grid."""
 
     @classmethod
     def _takes(cls, state: Communicator) -> bool:
@@ -74,14 +74,14 @@ class Cartcomm(Topocomm):
         return topology
 
     def Get_dim(self) -> int:
-        """Number of dimensions."""
+        """Return the number of dimensions."""
         return len(self._grid.dims)
 
     dim = property(Get_dim, doc="number of dimensions")
     ndim = property(Get_dim, doc="number of dimensions")
 
     def Get_topo(self) -> tuple[list[int], list[int], list[int]]:
-        """Dimensions, which of them are periodic, and where the caller is."""
+        """Return dimensions, periods (0 or 1), and the caller's coordinates."""
         grid = self._grid
         return (list(grid.dims), [int(wrap) for wrap in grid.periods], grid.coords(self.Get_rank()))
 
@@ -91,22 +91,22 @@ class Cartcomm(Topocomm):
     coords = property(lambda self: self.Get_topo()[2], doc="where the caller is")
 
     def Get_cart_rank(self, coords: Sequence[int]) -> int:
-        """Who is at ``coords``, which wrap around in periodic dimensions."""
+        """Return the rank at ``coords``, which wrap around in periodic dimensions."""
         where = [int(at) for at in coords]
         if len(where) != self.Get_dim():
             raise ValueError(f"expecting {self.Get_dim()} coordinates, got {len(where)}")
         return self._grid.rank(where)
 
     def Get_coords(self, rank: int) -> list[int]:
-        """Where ``rank`` is."""
+        """Return the coordinates of ``rank``."""
         return self._grid.coords(rank)
 
     def Shift(self, direction: int, disp: int) -> tuple[int, int]:
-        """Ranks to receive from and to send to for a shift along a dimension; PROC_NULL beyond the rim."""
+        """Return source and destination of a shift along a dimension; PROC_NULL beyond the edge."""
         return self._grid.shift(self.Get_rank(), direction, disp)
 
     def Sub(self, remain_dims: Sequence[bool]) -> Cartcomm:
-        """The grid of the dimensions that remain, of those who have the caller's coordinates in the others."""
+        """Split into grids of the remaining dimensions; the other coordinates are fixed."""
         remain = [bool(keep) for keep in remain_dims]
         if len(remain) != self.Get_dim():
             raise ValueError(f"expecting {self.Get_dim()} flags, got {len(remain)}")
@@ -120,7 +120,7 @@ class Cartcomm(Topocomm):
 
 @guarded
 class Graphcomm(Topocomm):
-    """A graph that all procs know."""
+    """A communicator with a graph that all procs know."""
 
     @classmethod
     def _takes(cls, state: Communicator) -> bool:
@@ -134,7 +134,7 @@ class Graphcomm(Topocomm):
         return topology
 
     def Get_dims(self) -> tuple[int, int]:
-        """Numbers of nodes and of edges."""
+        """Return the numbers of nodes and edges."""
         return (self._graph_of.size, len(self._graph_of.edges))
 
     dims = property(Get_dims, doc="numbers of nodes and of edges")
@@ -142,7 +142,7 @@ class Graphcomm(Topocomm):
     nedges = property(lambda self: self.Get_dims()[1], doc="number of edges")
 
     def Get_topo(self) -> tuple[list[int], list[int]]:
-        """Index and edges."""
+        """Return index and edges."""
         return (list(self._graph_of.index), list(self._graph_of.edges))
 
     topo = property(Get_topo, doc="index and edges")
@@ -150,13 +150,13 @@ class Graphcomm(Topocomm):
     edges = property(lambda self: self.Get_topo()[1], doc="the edges of all nodes")
 
     def Get_neighbors_count(self, rank: int) -> int:
-        """Number of neighbours of ``rank``."""
+        """Return the number of neighbours of ``rank``."""
         return len(self.Get_neighbors(rank))
 
     nneighbors = property(lambda self: self.Get_neighbors_count(self.Get_rank()), doc="number of neighbours")
 
     def Get_neighbors(self, rank: int) -> list[int]:
-        """Neighbours of ``rank``."""
+        """Return the neighbours of ``rank``."""
         return self._graph_of.neighbors(rank)
 
     neighbors = property(lambda self: self.Get_neighbors(self.Get_rank()), doc="neighbours")
@@ -164,7 +164,7 @@ class Graphcomm(Topocomm):
 
 @guarded
 class Distgraphcomm(Topocomm):
-    """A graph of which every proc knows its own edges."""
+    """A communicator with a graph of which each proc knows its own edges."""
 
     @classmethod
     def _takes(cls, state: Communicator) -> bool:
@@ -178,12 +178,12 @@ class Distgraphcomm(Topocomm):
         return topology
 
     def Get_dist_neighbors_count(self) -> Any:
-        """Numbers of incoming and of outgoing edges, and whether they have weights."""
+        """Return the numbers of incoming and outgoing edges, and whether edges have weights."""
         own = self._own_edges
         return (len(own.sources), len(own.destinations), own.weights is not None)
 
     def Get_dist_neighbors(self) -> tuple[list[int], list[int], tuple[list[int], list[int]] | None]:
-        """Sources, destinations, and their weights if there are any."""
+        """Return sources, destinations, and their weights or None."""
         own = self._own_edges
         weights = None if own.weights is None else (list(own.weights[0]), list(own.weights[1]))
         return (list(own.sources), list(own.destinations), weights)

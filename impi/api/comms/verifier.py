@@ -1,10 +1,16 @@
-"""Verification of collectives (IMPI_VERIFY): all procs tell each other what they are about to call, before they do.
+"""Verification of collectives (IMPI_VERIFY): procs exchange descriptions before each call.
 
-It lies over the classes of the api as a tool lies over MPI's profiling interface: :func:`install` puts a wrapper around
-each collective operation. Where it is not installed nothing of it is there, not even a question whether it is on.
+:func:`install`, called by :mod:`impi.api.comms.world`, puts a wrapper around each collective, as a
+tool does at MPI's profiling interface. Without it nothing is wrapped and nothing costs.
 
-The exchange of descriptions is a collective itself, the same for all operations; so procs that call different ones
-meet in it. It comes before the operation in the same sequence of steps: a non-blocking operation stays one.
+A wrapped call makes a :class:`Call`: function, root, sizes, operation, values. :func:`_checked` is
+an algorithm of two phases: an allgather of the calls (between two groups: both lists), then the
+operation itself. :func:`impi.semantics.verification.check` compares the calls. Procs at fault print
+their violation, all meet in a barrier, and all raise :class:`Agreed` with the first error class.
+
+Invariants: the exchange is one collective, equal for all operations, so procs that call different
+ones meet in it. It is a part of the operation's own steps, so a non-blocking operation stays one.
+A proc that cannot make its call takes part in the exchange, so the others do not hang.
 """
 
 from __future__ import annotations
@@ -52,19 +58,19 @@ _PACKAGE: Final = str(Path(impi.__file__).parent)
 
 _About: TypeAlias = dict[str, Any]
 _Describe: TypeAlias = Callable[..., None]
-"""Puts the fields of a :class:`Call` into its first argument; the others are those of the method."""
+"""Fills the fields of a :class:`Call`, its first argument, from the method's arguments."""
 
 _level = 0
 _described: list[Call] = []
-"""At most one: the call whose operation is being started."""
+"""At most one: the call of the operation that is being started."""
 
 
 def install(level: int) -> None:
     """Verify all collectives of this process from now on.
 
     Args:
-        level: 1, one sentence for each call that does not fit; 2, an explanation as well; 3, Info arguments are
-            compared, too; 4, assertions are, too, of which the operations that we have take none.
+        level: 1: one sentence for each violation; 2: also an explanation; 3: also compare Info
+            arguments; 4: also assertions, which none of our operations has.
     """
     global _level
     _level = level
@@ -76,21 +82,21 @@ def install(level: int) -> None:
     BufferOperations._begin = _verified_begin(BufferOperations._begin)  # type: ignore[method-assign]
 
 
-# ---- wrappers ------------------------------------------------------------------------------------------
+# ---- wrappers ------------------------------------------------------------------------------------
 
 
 def _verified_start(original: Callable[..., Any], name: str, describe: _Describe) -> Callable[..., Any]:
-    """Around a method that reads the buffers of an operation and returns what starts it."""
+    """Wrap a method that reads the buffers of an operation and returns a starter."""
 
     @wraps(original)
     def verified(comm: Comm, *args: object) -> Any:
-        # Bcast, Ibcast and Bcast_init are different operations for MPI, which cannot be mixed: it is the caller's name.
+        # Bcast, Ibcast and Bcast_init are different operations for MPI: use the caller's name.
         caller = sys._getframe(1).f_code.co_name
         function = caller if name[1:] in caller.lower() else name[1:].capitalize()
         call, fault = _describe(comm, f"MPI_{function}", describe, args)
         start: Any = None
         if call.values.get("recvcounts") == _INFERRED:
-            # The counts are gathered before the operation is started: so it is now that all must have come to it.
+            # The counts are gathered before the start: all procs must be in this call.
             comm._complete(_checked(comm, call, fault=fault))
         if fault is None:
             try:
@@ -98,7 +104,7 @@ def _verified_start(original: Callable[..., Any], name: str, describe: _Describe
             except Exception as wrong:
                 call, fault = _faulty(call, wrong), wrong
         if start is None:
-            # It cannot take part: the others learn why, instead of waiting for it.
+            # This proc cannot take part: tell the others.
             comm._complete(_checked(comm, call, fault=fault))
 
         def verified_start() -> Any:
@@ -114,7 +120,7 @@ def _verified_start(original: Callable[..., Any], name: str, describe: _Describe
 
 
 def _verified_begin(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Around what runs the algorithm of an operation that was started."""
+    """Wrap the method that runs the algorithm of a started operation."""
 
     @wraps(original)
     def verified(comm: Comm, algorithm: Any, finish: Any = None, codec: Codec | None = None) -> Any:
@@ -127,7 +133,7 @@ def _verified_begin(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _verified_call(original: Callable[..., Any], function: str, describe: _Describe) -> Callable[..., Any]:
-    """Around a method that returns when all is done."""
+    """Wrap a method that blocks until the end."""
 
     parameters = signature(original)
 
@@ -143,9 +149,9 @@ def _verified_call(original: Callable[..., Any], function: str, describe: _Descr
 
 
 def _verified_idup(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Around the one that may not wait although it is no operation of :class:`BufferOperations`.
+    """Wrap Idup, which may not block although it is not one of :class:`BufferOperations`.
 
-    Where it does not fit, all are told, but it is the calls of the others that fail.
+    After a violation all procs are told, but the calls of the other procs fail.
     """
 
     @wraps(original)
@@ -158,7 +164,7 @@ def _verified_idup(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _told(comm: Comm, check: Algorithm[Any]) -> Algorithm[None]:
-    """A check whose request nobody waits for: the error handler is called as soon as it fails."""
+    """Run a check without a waiting request: a failure calls the error handler at once."""
     try:
         yield from check
     except Agreed as agreed:
@@ -168,7 +174,7 @@ def _told(comm: Comm, check: Algorithm[Any]) -> Algorithm[None]:
 
 
 class _Switch:
-    """Octets during the check, then what the operation has."""
+    """A codec: octets during the check, then the operation's own."""
 
     def __init__(self, codec: Codec) -> None:
         self._now: Codec = OctetCodec()
@@ -184,7 +190,7 @@ class _Switch:
         return self._now.decode(data, external=external)
 
 
-# ---- the check -----------------------------------------------------------------------------------------
+# ---- the check -----------------------------------------------------------------------------------
 
 
 def _checked(
@@ -194,11 +200,11 @@ def _checked(
     switch: _Switch | None = None,
     fault: Exception | None = None,
 ) -> Algorithm[Any]:
-    """The exchange of descriptions, then ``algorithm`` if they fit each other.
+    """Exchange descriptions, then run ``algorithm`` if they fit each other.
 
     Raises:
-        Agreed: they do not: the error class is that of the first violation. Everybody raises, after everybody has
-            said what is to be said; who cannot take part (``fault``) raises why.
+        Agreed: they do not. Each proc raises the error class of the first violation, after
+            all messages are printed; a proc that cannot take part raises its ``fault``.
     """
     calls = yield from _exchange(comm, call)
     violations = check(calls)
@@ -214,12 +220,12 @@ def _checked(
 
 
 def _exchange(comm: Comm, call: Call) -> Algorithm[list[Call]]:
-    """The calls of all, in rank order; of two groups one after the other."""
+    """Return the calls of all procs in rank order; of two groups one after the other."""
     do = comm._algorithms
     rows = yield from do.allgather(pickle.dumps(call), Prefixed(), 0)
     calls = [pickle.loads(row) for row in rows]
     if not isinstance(do, Within):
-        # These are the other group's, which has got ours.
+        # These rows are the other group's, which has ours.
         answer = yield from do.allgather(pickle.dumps(calls), Prefixed(), 0)
         calls += pickle.loads(answer[0])
         calls.sort(key=lambda each: (each.group, each.rank))
@@ -227,7 +233,7 @@ def _exchange(comm: Comm, call: Call) -> Algorithm[list[Call]]:
 
 
 def _tell(mine: Call, calls: list[Call], violations: list[Violation]) -> None:
-    """Who is at fault says so; at level 2 the first of them explains. Where all are, each raises its own error."""
+    """Print violations of this proc; explain the first at level 2. Silent if all procs fail."""
     if all(call.fault for call in calls):
         return
     for violation in violations:
@@ -238,11 +244,11 @@ def _tell(mine: Call, calls: list[Call], violations: list[Violation]) -> None:
     sys.stderr.flush()
 
 
-# ---- descriptions --------------------------------------------------------------------------------------
+# ---- descriptions --------------------------------------------------------------------------------
 
 
 def _describe(comm: Comm, function: str, describe: _Describe, args: tuple[Any, ...]) -> tuple[Call, Exception | None]:
-    """The call, and why it cannot be made. A communicator that is not there raises at once: nobody can be told."""
+    """Return the call and its fault, or None. A null communicator raises: there are no peers."""
     context = comm._live()
     group = int(context.members[0] > context.peers[0]) if context.is_inter else None
     about: _About = {"function": function, "rank": context.rank, "group": group}
@@ -260,7 +266,7 @@ def _faulty(call: Call, wrong: Exception) -> Call:
 
 
 def _where() -> str:
-    """The line of the program that is calling."""
+    """Return the calling line of the program."""
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame = frame.f_back
@@ -272,7 +278,7 @@ def _size(message: UserBuffer) -> int:
 
 
 def _nothing(about: _About, comm: Comm, *args: object) -> None:
-    """Only that it is called."""
+    """Describe a call without arguments."""
 
 
 def _bcast(about: _About, comm: Comm, buf: BufferSpec, root: int) -> None:
@@ -297,7 +303,7 @@ def _gatherv(about: _About, comm: Comm, sendbuf: BufferSpec, recvbuf: BufferSpec
 
 
 def _leaf(about: _About, comm: Comm, buf: BufferSpec, root: int, way: Literal["send", "recv"]) -> Any:
-    """The one block that a proc sends to the root, or receives from it; returns the role of the proc."""
+    """Describe the block that a proc sends to or receives from the root; return its role."""
     about["root"] = root
     role = comm._algorithms.role(root)
     about["in_place"] = comm._in_place(buf)
@@ -401,14 +407,14 @@ def _reduce_scatter(
 
 
 def _operand(about: _About, message: UserBuffer, op: Op) -> list[int]:
-    """Operation and type; the size of the operand."""
+    """Describe operation and type; return the size of the operand."""
     name = op._predefined_name()
     if name is None:
         about["op"] = "of its own, commutative" if op.Is_commutative() else "of its own, not commutative"
     else:
         typemap = marshalling.wire_type(message)
         about["op"] = f"MPI_{name}"
-        # By what it holds, not by its name: int64 and MPI_LONG go well together where both have 8 octets.
+        # By content, not by name: int64 and 8-octet MPI_LONG match.
         about["datatype"] = str(typemap.dtype) if typemap.dtype is not None else typemap.name
     return [_size(message)]
 
@@ -492,7 +498,7 @@ _STARTED: Final[Sequence[tuple[type, str, _Describe]]] = (
     (Neighborhood, "_neighbor_alltoallv", _nothing),
     (Neighborhood, "_neighbor_alltoallw", _nothing),
 )
-"""Operations on buffers, blocking or not: the method that reads the buffers, what describes it."""
+"""Operations on buffers: class, method that reads the buffers, description."""
 
 _CALLED: Final[Sequence[tuple[type, str, str, _Describe]]] = (
     (ObjectCollectives, "barrier", "MPI_Barrier", _nothing),
@@ -525,4 +531,4 @@ _CALLED: Final[Sequence[tuple[type, str, str, _Describe]]] = (
     (Intracomm, "Create_dist_graph_adjacent", "MPI_Dist_graph_create_adjacent", _nothing),
     (Intracomm, "Create_dist_graph", "MPI_Dist_graph_create", _nothing),
 )
-"""All others: the method, its name in MPI, what describes it."""
+"""All other collectives: class, method, name in MPI, description."""

@@ -1,4 +1,4 @@
-"""COMM_WORLD and COMM_SELF: importing this module initialises MPI, as importing mpi4py.MPI does."""
+"""COMM_WORLD and COMM_SELF; importing this module initialises MPI, like mpi4py.MPI."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _give(handle: Intracomm, name: str, cid: int, members: Sequence[int]) -> Com
     handle._state = state = communicator.make(cid, members)
     state.name = f"MPI_{name}"
     handle._make_constant(name)
-    # A pickle names this module, so that a process that loads it joins a job.
+    # A pickle names this module, so a process that loads it joins a job.
     handle.__module__ = __name__
     return state
 
@@ -34,5 +34,5 @@ if _engine.job.verify:
 
     verifier.install(_engine.job.verify)
 
-# Last, because the verification puts a wrapper around the method.
+# Last, because the verification wraps the method.
 runtime.set_final_barrier(COMM_WORLD._leave)

@@ -1,7 +1,6 @@
-"""Errhandler: what happens when an MPI call fails. In Python every failure raises an Exception; the handler
-decides first.
+"""Errhandler: the action for a failed MPI call, before Python raises the Exception.
 
-What new communicators and sessions have is the program's choice, as in mpi4py: ``mpi4py.rc.errors``, or
+The program chooses the handler of new objects, as in mpi4py: ``mpi4py.rc.errors``, or
 MPI4PY_RC_ERRORS in the environment.
 """
 
@@ -41,10 +40,10 @@ class Errhandler(Handle):
 
     @classmethod
     def _create(cls, function: Callable[[Any, int], None], kind: str) -> Errhandler:
-        """One that calls ``function(object, errorcode)``, for objects of a kind.
+        """Return a handler that calls ``function(object, errorcode)``, for objects of a kind.
 
         Raises:
-            RuntimeError: there are 32 of this kind, the most that mpi4py has.
+            RuntimeError: 32 of this kind exist, mpi4py's limit.
         """
         if not callable(function):
             raise TypeError("an error handler must be callable")
@@ -56,9 +55,9 @@ class Errhandler(Handle):
         return cls._wrap(handler)
 
     def _call(self, owner: Owner, errorcode: int, failure: MPIException | None = None) -> None:
-        """Do what the handler does about an error of ``owner``; ``failure`` says more about it.
+        """Run the handler for an error of ``owner``; ``failure`` has more detail.
 
-        A function of the program gets a handle that is null afterwards, as in mpi4py; its own exceptions end the job.
+        A user function's handle is null afterwards (as in mpi4py); its exceptions end the job.
         """
         if self._state is None:
             raise error("ERR_ERRHANDLER", "null error handler")
@@ -82,14 +81,14 @@ class Errhandler(Handle):
         return self in (ERRORS_ABORT, ERRORS_ARE_FATAL)
 
     def _handler_function(self) -> Callable[[Any, int], None] | None:
-        """What to call; None for null and predefined ones."""
+        """Return the user function; None for null and predefined handlers."""
         return self._state.function if isinstance(self._state, _Handler) else None
 
     def Free(self) -> None:
         """Free the handler; predefined ones are freed in name only.
 
         Raises:
-            Exception: ``ERR_ERRHANDLER``, it is null.
+            Exception: ``ERR_ERRHANDLER``: it is null.
         """
         if self._state is None:
             raise error("ERR_ERRHANDLER", "null error handler")
@@ -110,7 +109,7 @@ _CHOICES: Final = {
 
 
 def chosen(environ: Mapping[str, str], rc: Any) -> str:
-    """What the program wants of errors: ``rc.errors`` unless MPI4PY_RC_ERRORS says otherwise."""
+    """Return the program's choice: MPI4PY_RC_ERRORS, or else ``rc.errors``."""
     choice = environ.get("MPI4PY_RC_ERRORS", "").lower() or getattr(rc, "errors", "exception")
     if choice not in _CHOICES:
         warnings.warn(f"mpi4py.rc.errors: unexpected value {choice!r}", RuntimeWarning, stacklevel=2)
@@ -122,5 +121,5 @@ _CHOICE: Final = chosen(os.environ, getattr(sys.modules.get("mpi4py"), "rc", Non
 
 
 def initial(parent: Errhandler | None = None) -> Errhandler:
-    """The handler of a new object: of the program's choice, else its parent's, else MPI's own."""
+    """Return the handler of a new object: the program's choice, its parent's, or MPI's default."""
     return Errhandler(parent if parent is not None and _CHOICE == "default" else _CHOICES[_CHOICE])

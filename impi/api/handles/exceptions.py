@@ -24,47 +24,47 @@ Exception = MPIException
 
 @guarded_function
 def Get_error_class(errorcode: int) -> int:
-    """The error class of an error code."""
+    """Return the error class of an error code."""
     return table.class_of(errorcode)
 
 
 @guarded_function
 def Get_error_string(errorcode: int) -> str:
-    """What an error class or code means."""
+    """Return the text of an error class or code."""
     return table.text_of(errorcode)
 
 
 @guarded_function
 def Add_error_class() -> int:
-    """A new error class."""
+    """Return a new error class."""
     return table.add_class()
 
 
 @guarded_function
 def Remove_error_class(errorclass: int) -> None:
-    """Forget an added error class."""
+    """Remove an added error class."""
     table.remove_class(errorclass)
 
 
 @guarded_function
 def Add_error_code(errorclass: int) -> int:
-    """A new error code of a class."""
+    """Return a new error code of a class."""
     return table.add_code(errorclass)
 
 
 @guarded_function
 def Remove_error_code(errorcode: int) -> None:
-    """Forget an added error code."""
+    """Remove an added error code."""
     table.remove_code(errorcode)
 
 
 @guarded_function
 def Add_error_string(errorcode: int, string: str) -> None:
-    """Give an added class or code its string."""
+    """Set the text of an added class or code."""
     table.set_text(errorcode, string)
 
 
 @guarded_function
 def Remove_error_string(errorcode: int) -> None:
-    """Take the string of an added class or code away."""
+    """Remove the text of an added class or code."""
     table.remove_text(errorcode)

@@ -1,9 +1,9 @@
-"""What happens when a call fails, before its exception reaches the program: the only place that knows.
+"""The guard of public calls: what happens to a failure before the program sees it.
 
-* An MPI.Exception calls the error handler of the communicator (or session) that the call is about, once (MPI 4.1, 9.3);
-  of a call about neither, COMM_SELF's. A handler of the program's own that returns lets the exception go on.
-* A collective that cannot begin is refused, so that the other procs are told (:mod:`impi.engine.faults`).
-* A job that cannot go on (:class:`impi.errors.ImpiError`) ends here: no ``except`` or ``finally`` of the program runs.
+* An MPI.Exception calls the error handler of the communicator or session once (MPI 4.1, 9.3); for
+  calls without either, COMM_SELF's. The exception goes on if a user handler returns.
+* A collective that cannot begin is refused, so the others learn it (:mod:`impi.engine.faults`).
+* An :class:`impi.errors.ImpiError` ends the job here: no ``except`` or ``finally`` runs.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _PACKAGE: Final = os.path.dirname(impi.__file__)  # noqa: PTH120  (pathlib costs
 
 
 class ErrorHandler(Protocol):
-    """The part of :class:`impi.api.handles.errhandler.Errhandler` that is used here."""
+    """The part of :class:`impi.api.handles.errhandler.Errhandler` that this module needs."""
 
     def _call(self, owner: Owner, errorcode: int, failure: MPIException | None = None) -> None: ...
     def _is_fatal(self) -> bool: ...
@@ -50,11 +50,11 @@ class Owner(Protocol):
 
     @property
     def errhandler(self) -> ErrorHandler:
-        """The handler that is called for a failure of a call on the object."""
+        """The handler for failures of calls on the object."""
         ...
 
     def new_handle(self) -> Any:
-        """A handle of it, for the function of the program."""
+        """Return a handle of it, for the user's function."""
         ...
 
 
@@ -62,13 +62,13 @@ _default_owner: Owner | None = None
 
 
 def set_default_owner(owner: Owner) -> None:
-    """Let ``owner`` (COMM_SELF's object) stand for calls about no object with an error handler."""
+    """Set the owner (COMM_SELF's object) for calls without an object that has a handler."""
     global _default_owner
     _default_owner = owner
 
 
 def handle(failure: MPIException, owner: Owner | None) -> None:
-    """Let the error handler of ``owner`` do what it does, unless one has had this failure already."""
+    """Call the error handler of ``owner``, unless this failure was handled before."""
     if failure.handled:
         return
     failure.handled = True
@@ -79,9 +79,9 @@ def handle(failure: MPIException, owner: Owner | None) -> None:
 
 
 def failed(failure: ImpiError | MPIException, owner: Owner | None, call: str) -> None:
-    """What the guard of a method does, for one that is in ``_unguarded`` as every call of its guard counts there.
+    """Handle a failure in a method of ``_unguarded``, which leaves the guard out to save time.
 
-    The method raises ``failure`` on.
+    The method raises ``failure`` afterwards.
     """
     if isinstance(failure, ImpiError):
         runtime.fail(failure)
@@ -90,17 +90,17 @@ def failed(failure: ImpiError | MPIException, owner: Owner | None, call: str) ->
 
 
 def guarded(cls: C) -> C:
-    """All public methods and properties of a class, but those in its ``_unguarded``, which are our own."""
+    """Guard all public methods and properties of a class, except those in ``_unguarded``."""
     return _guard(cls, ())
 
 
 def guarded_collective(*names: str) -> Callable[[C], C]:
-    """As :func:`guarded`; those of ``names`` are collective. Without any all are."""
+    """Guard a class; methods in ``names`` (default: all) are collective."""
     return lambda cls: _guard(cls, names or tuple(vars(cls)))
 
 
 def guarded_function(function: F) -> F:
-    """A function of the module."""
+    """Guard a function of the module."""
 
     @wraps(function)
     def method(_: None, *args: Any, **kwargs: Any) -> Any:
@@ -119,7 +119,7 @@ def _guard(cls: C, collective: Collection[str]) -> C:
     for name, member in list(vars(cls).items()):
         if name.startswith("_") or name in getattr(cls, "_unguarded", ()):
             continue
-        if isinstance(member, FunctionType) and not member.__name__.startswith("MPI_"):  # those are not supported
+        if isinstance(member, FunctionType) and not member.__name__.startswith("MPI_"):  # not the unsupported ones
             setattr(cls, name, wrapped(member, collective=name in collective))
         elif isinstance(member, classmethod):
             setattr(cls, name, classmethod(wrapped(member.__func__)))
@@ -130,7 +130,7 @@ def _guard(cls: C, collective: Collection[str]) -> C:
 
 
 def wrapped(function: Any, *, collective: bool = False) -> Any:
-    """A method that fails as a call of MPI does."""
+    """Wrap a method so that its failures are handled like those of an MPI call."""
 
     @wraps(function)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -146,7 +146,7 @@ def wrapped(function: Any, *, collective: bool = False) -> Any:
     @wraps(function)
     def collective_call(self: Any, *args: Any, **kwargs: Any) -> Any:
         context = self._context
-        # After Finalize there is nobody to tell.
+        # After Finalize there are no procs to tell.
         faults = None if context is None or runtime.finalized() else context.faults
         begun = 0 if faults is None else faults.begun
         try:
@@ -155,7 +155,7 @@ def wrapped(function: Any, *, collective: bool = False) -> Any:
             runtime.fail(failure)
         except Exception as failure:
             known = failure if isinstance(failure, MPIException) else None
-            # Where errors are fatal the job ends, and nobody needs to be told more than that.
+            # Fatal errors end the job, which tells the others.
             if faults is not None and faults.begun == begun and not (known and self._owner.errhandler._is_fatal()):
                 faults.refuse(_called(), failure)
             if known:
@@ -167,7 +167,7 @@ def wrapped(function: Any, *, collective: bool = False) -> Any:
 
 
 def _called() -> str:
-    """What the program has called: the outermost of our methods, as ``Recv`` is made of others."""
+    """Return the name of the outermost of our methods: ``Recv`` calls others."""
     name = ""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):

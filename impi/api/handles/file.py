@@ -1,4 +1,4 @@
-"""File: parallel files are not supported; the class is there for what only asks for it."""
+"""File: parallel files are not supported; the class exists for programs that only name it."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _WHY: Final = "IMPI 0.0 has no parallel files; use Python's own, on one rank"
 
 @guarded
 class File(Handle):
-    """A file; there are only null ones."""
+    """A file handle, always null."""
 
     def Close(self) -> None:
-        """Raises Exception: ERR_FILE, it is null."""
+        """Raise Exception: ERR_FILE: it is null."""
         raise error("ERR_FILE", "null file")
 
 

@@ -1,6 +1,6 @@
-"""What all handle classes of the API share: a Python object that names an MPI object, or nothing.
+"""The common base of all handle classes: a Python object that names an MPI object, or none.
 
-Several handles may name one object; they are equal then. Handles have no order and no hash, as in mpi4py.
+Several handles of one object are equal. Handles have no order and no hash, as in mpi4py.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _by_number: Final[WeakValueDictionary[int, State]] = WeakValueDictionary()
 
 
 class State:
-    """An MPI object, whatever handles name it."""
+    """An MPI object, named by any number of handles."""
 
     __slots__ = ("__weakref__", "_number", "constant")
 
@@ -27,15 +27,15 @@ class State:
     def __init__(self) -> None:
         self._number = 0
         self.constant: tuple[Handle, str] | None = None
-        """The module's constant that names it, and the name of that, for pickles."""
+        """The module's constant for it and the constant's name, for pickles."""
 
     def new_handle(self) -> Any:
-        """A handle of it, of the class that fits it."""
+        """Return a new handle of the class that fits the object."""
         return self._handles._class_of(self)._wrap(self)
 
     @property
     def number(self) -> int:
-        """Its integer handle: positive, valid in this process only."""
+        """Integer handle: positive, valid in this process only."""
         if self._number == 0:
             self._number = next(_numbers)
             _by_number[self._number] = self
@@ -56,7 +56,7 @@ class Handle:
             cls._family = cls
 
     def __new__(cls, handle: Self | None = None) -> Self:
-        """A null handle, or another one of the same object."""
+        """Return a null handle, or another handle of the same object."""
         self = super().__new__(cls)
         if handle is not None and not isinstance(handle, cls._family):
             raise TypeError(f"expecting {cls._family.__name__} or None, got {type(handle).__name__}")
@@ -68,12 +68,12 @@ class Handle:
 
     @classmethod
     def _takes(cls, state: Any) -> bool:
-        """Whether an object of the family is one that this class is for."""
+        """Return whether this class is for that object of the family."""
         return True
 
     @classmethod
     def _class_of(cls, state: Any) -> Any:
-        """The class whose handles :meth:`fromhandle` makes for an object, or for none."""
+        """Return the class of handles that :meth:`fromhandle` makes for an object or None."""
         return cls._family
 
     @classmethod
@@ -84,13 +84,13 @@ class Handle:
 
     @classmethod
     def _define(cls, name: str, state: State | None) -> Self:
-        """A constant of the module in which the class is."""
+        """Define a constant of the module of the class."""
         self = cls._wrap(state)
         self._make_constant(name)
         return self
 
     def _make_constant(self, name: str) -> None:
-        """The handle is the constant ``name`` of its module from now on."""
+        """Make the handle the constant ``name`` of its module."""
         self._is_constant = True
         if self._state is None:
             self._family._null = (self, name)
@@ -99,7 +99,7 @@ class Handle:
 
     @classmethod
     def _found(cls, state: State | None) -> Any:
-        """The constant that names an object, else a new handle of it."""
+        """Return the constant of an object, else a new handle of it."""
         constant = cls._family._null if state is None else state.constant
         return cls._family._wrap(state) if constant is None else constant[0]
 
@@ -137,7 +137,7 @@ class Handle:
         return self._family._null if self._state is None else self._state.constant
 
     def _predefined(self) -> bool:
-        """Whether the object is not the program's to free."""
+        """Whether the program cannot free the object."""
         return self._state is None or self._state.constant is not None
 
     @property
@@ -147,7 +147,7 @@ class Handle:
 
     @classmethod
     def fromhandle(cls, handle: int) -> Self:
-        """A handle of the object with that integer handle."""
+        """Return a handle of the object with that integer handle."""
         if handle == 0:
             return cls._class_of(None)._wrap(None)  # type: ignore[no-any-return]
         state = _by_number.get(handle)
@@ -156,25 +156,25 @@ class Handle:
         return cls._class_of(state)._wrap(state)  # type: ignore[no-any-return]
 
     def toint(self) -> int:
-        """The integer handle."""
+        """Return the integer handle."""
         return self.handle
 
     @classmethod
     def fromint(cls, arg: int, /) -> Self:
-        """The reverse of :meth:`toint`."""
+        """Reverse :meth:`toint`."""
         return cls.fromhandle(arg)
 
     def py2f(self) -> int:
-        """The integer handle, as Fortran would have it."""
+        """Return the integer handle for Fortran."""
         return self.handle
 
     @classmethod
     def f2py(cls, arg: int) -> Self:
-        """The reverse of :meth:`py2f`."""
+        """Reverse :meth:`py2f`."""
         return cls.fromhandle(arg)
 
     def free(self) -> None:
-        """Free the object if there is one and it is not predefined; the handle becomes null."""
+        """Free the object unless it is null or predefined; the handle becomes null."""
         if self._is_constant or self._state is None:
             return
         if self._predefined():
@@ -183,6 +183,6 @@ class Handle:
             getattr(self, "Free", self._forget)()
 
     def _forget(self) -> None:
-        """The handle becomes null, unless it is a constant of the module."""
+        """Make the handle null, unless it is a constant of the module."""
         if not self._is_constant:
             self._state = None

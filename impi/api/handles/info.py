@@ -1,4 +1,4 @@
-"""Info: an ordered dictionary of strings. Nothing in IMPI depends on any key."""
+"""Info: an ordered dictionary of strings. IMPI defines no keys."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class _InfoState(State):
 class Info(Handle):
     """Info object; null when made without arguments.
 
-    The methods of MPI raise Exception: ``ERR_INFO`` for a null object, ``ERR_INFO_KEY``, ``ERR_INFO_VALUE``,
-    ``ERR_INFO_NOKEY``, ``ERR_ARG``; those of a mapping raise KeyError, and find nothing in a null object.
+    MPI methods raise Exception: ``ERR_INFO`` (null object), ``ERR_INFO_KEY``, ``ERR_INFO_VALUE``,
+    ``ERR_INFO_NOKEY``, ``ERR_ARG``. Mapping methods raise KeyError; a null object is empty.
     """
 
     @classmethod
     def Create(cls, items: Info | Mapping[str, str] | Iterable[tuple[str, str]] | None = None) -> Self:
-        """A new object."""
+        """Return a new object."""
         info = cls._wrap(_InfoState({}))
         if items is not None:
             info.update(items)
@@ -41,7 +41,7 @@ class Info(Handle):
 
     @classmethod
     def Create_env(cls, args: Sequence[str] | None = None) -> Self:
-        """A new object that describes how this process was started."""
+        """Return a new object that describes how this process was started."""
         return cls._wrap(_InfoState(_environment(sys.argv if args is None else args)))
 
     def _live(self) -> dict[str, str]:
@@ -62,11 +62,11 @@ class Info(Handle):
         self._forget()
 
     def Dup(self) -> Self:
-        """A copy."""
+        """Duplicate the object."""
         return self._wrap(_InfoState(dict(self._live())))
 
     def Get(self, key: str) -> str | None:
-        """The value of a key, or None."""
+        """Return the value of a key, or None."""
         items = self._live()
         return items.get(_key(key))
 
@@ -87,11 +87,11 @@ class Info(Handle):
         del items[key]
 
     def Get_nkeys(self) -> int:
-        """Number of keys."""
+        """Return the number of keys."""
         return len(self._live())
 
     def Get_nthkey(self, n: int) -> str:
-        """The n-th key, from 0, in the order they were first set."""
+        """Return the n-th key, from 0, in the order of their first Set."""
         keys = list(self._live())
         if not 0 <= n < len(keys):
             raise error("ERR_ARG", f"key {n} of {len(keys)} was asked for")
@@ -121,23 +121,23 @@ class Info(Handle):
         del self._content()[item]
 
     def get(self, key: str, default: str | None = None) -> str | None:
-        """The value of a key, or the default."""
+        """Return the value of a key, or the default."""
         return self._content().get(key, default)
 
     def keys(self) -> list[str]:
-        """All keys."""
+        """Return all keys."""
         return list(self._content())
 
     def values(self) -> list[str]:
-        """All values."""
+        """Return all values."""
         return list(self._content().values())
 
     def items(self) -> list[tuple[str, str]]:
-        """All keys with their values."""
+        """Return all keys with their values."""
         return list(self._content().items())
 
     def update(self, items: Info | Mapping[str, str] | Iterable[tuple[str, str]] = (), **kwds: str) -> None:
-        """Store all of these."""
+        """Store several keys and values."""
         if not self:
             raise KeyError("null info object")
         pairs: Iterable[tuple[str, str]] = items.items() if isinstance(items, (Info, Mapping)) else items
@@ -145,17 +145,17 @@ class Info(Handle):
             self.Set(key, value)
 
     def pop(self, key: str, *default: str) -> str:
-        """Remove a key; its value, or the default."""
+        """Remove a key; return its value, or the default."""
         if len(default) > 1:
             raise TypeError("pop takes a key and at most one default")
         return self._content().pop(key, *default)
 
     def popitem(self) -> tuple[str, str]:
-        """Remove the last key; it and its value."""
+        """Remove the last key; return it and its value."""
         return self._content().popitem()
 
     def copy(self) -> Self:
-        """A copy; null if null."""
+        """Return a copy; null if null."""
         return self.Dup() if self else type(self)()
 
     def clear(self) -> None:

@@ -1,4 +1,4 @@
-"""Attributes with keys of the program's own, cached on any kind of object (MPI 4.1, 7.7)."""
+"""User attribute keys, for any kind of object (MPI 4.1, 7.7)."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ CopyFn = Callable[[Any, int, Any], Any] | bool | None
 DeleteFn = Callable[[Any, int, Any], None] | bool | None
 
 _numbers: Final = count(0x494D6001)
-"""Above the predefined keys of communicators that are ours (:mod:`impi.api.comms.attributes`)."""
+"""Above our own predefined keys of communicators (:mod:`impi.api.comms.attributes`)."""
 
 
 class Keyvals:
-    """The keys for one kind of object. What is cached on an object is a dictionary from key to value.
+    """The keys for one kind of object; an object's attributes are a dictionary by key.
 
-    A failing copy or delete function prints its traceback and raises Exception of class ``ERR_OTHER``; unknown keys
-    raise one of class ``ERR_KEYVAL``.
+    A failed copy or delete function prints its traceback and raises Exception ``ERR_OTHER``; an
+    unknown key raises ``ERR_KEYVAL``.
     """
 
     def __init__(self) -> None:
@@ -30,19 +30,19 @@ class Keyvals:
         self._freed: set[int] = set()
 
     def create(self, copy_fn: CopyFn, delete_fn: DeleteFn) -> int:
-        """A new key. A copy function of True copies the value itself, False or None does not copy."""
+        """Return a new key; a copy function may be True (copy), False or None (no copy)."""
         keyval = next(_numbers)
         self._functions[keyval] = (copy_fn, delete_fn)
         return keyval
 
     def free(self, keyval: int) -> int:
-        """Forget a key, though what is cached under it can still be copied and deleted; returns KEYVAL_INVALID."""
+        """Free a key and return KEYVAL_INVALID; cached values can still be copied and deleted."""
         self._check(keyval)
         self._freed.add(keyval)
         return KEYVAL_INVALID
 
     def get(self, values: dict[int, object], keyval: int) -> object:
-        """The value, or None."""
+        """Return the value, or None."""
         self._check(keyval)
         return values.get(keyval)
 
@@ -61,12 +61,12 @@ class Keyvals:
         self._delete(owner, values, keyval)
 
     def clear(self, owner: object, values: dict[int, object]) -> None:
-        """Delete all values, newest first, because their owner is freed."""
+        """Delete all values, newest first, when their owner is freed."""
         for keyval in reversed(list(values)):
             self._delete(owner, values, keyval)
 
     def copied(self, owner: object, values: dict[int, object]) -> dict[int, object]:
-        """What a duplicate of the owner inherits."""
+        """Return the attributes of a duplicate of the owner."""
         result = {}
         for keyval, value in values.items():
             copy_fn = self._functions[keyval][0]
@@ -84,7 +84,7 @@ class Keyvals:
             if callable(delete_fn):
                 _called(delete_fn, owner, keyval, values[keyval])
         finally:
-            # Else nothing could be freed any more that has it.
+            # Otherwise no object with this value could be freed.
             del values[keyval]
 
     def _check(self, keyval: int) -> None:

@@ -1,4 +1,4 @@
-"""What MPI has and this implementation does not: such a call says so, with the name of what was asked for."""
+"""MPI calls that this implementation does not have: each raises an error with its name."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["Close_port", "Lookup_name", "Open_port", "Publish_name", "Unpublish_
 
 
 def unsupported(name: str, why: str) -> Callable[..., NoReturn]:
-    """A function, or method, that refuses whatever it is given."""
+    """Return a function or method that raises NotImplementedError for any arguments."""
 
     def call(*args: Any, **kwargs: Any) -> NoReturn:
         raise NotImplementedError(f"{name} is not supported: {why}")

@@ -1,4 +1,4 @@
-"""How does one proc send to another, and how does the program learn that a message is through?
+"""How does a proc send to another, and how does the program learn of completion?
 
 Point-to-point calls of every mode, requests of every kind, statuses, messages matched by a probe.
 

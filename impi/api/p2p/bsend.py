@@ -1,5 +1,6 @@
-"""Buffered sends (MPI 3.6): the message is copied, so that the send is complete at once; the attached buffer
-bounds the copies.
+"""Buffered sends (MPI 3.6): the send copies the message and is complete at once.
+
+The attached buffer bounds the copies.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ __all__ = ["Attach_buffer", "Attached", "Detach_buffer", "Flush_buffer", "Iflush
 
 
 class Attached:
-    """The buffer that is attached to a communicator, a session, or to all (MPI 4.1, 3.6.1).
+    """The buffer attached to a communicator, to a session, or to the process (MPI 4.1, 3.6.1).
 
-    Our copies live in memory of our own; the buffer's size is what they may take.
+    Copies live in our own memory, up to the size of the buffer.
     """
 
     def __init__(self) -> None:
@@ -34,28 +35,28 @@ class Attached:
         self.size: int | None = 0
         self.sending: list[tuple[SendOperation, int]] = []
         self.beyond: Attached | None = None
-        """Of a communicator that comes from a session: the session's."""
+        """The session's buffer, for a communicator of a session."""
 
     def chosen(self) -> Attached:
-        """The one that a send of the communicator uses: its own if it has one, else its session's, else that of all."""
+        """Return the buffer of a send: the communicator's, or its session's, or the process's."""
         if self.buffer is not None:
             return self
         return _attached if self.beyond is None else self.beyond
 
     def used(self) -> int:
-        """Octets of messages that are still on their way."""
+        """Return the octets of messages under way."""
         self.sending = [(operation, nbytes) for operation, nbytes in self.sending if not operation.done]
         return sum(nbytes for _, nbytes in self.sending)
 
     def attach(self, buf: BufferSpec) -> None:
-        """Give memory; BUFFER_AUTOMATIC lets the copies take what they need."""
+        """Attach memory; BUFFER_AUTOMATIC: copies without a bound."""
         if self.buffer is not None:
             raise error("ERR_BUFFER", "a buffer is attached already; detach it first")
         self.size = None if buf is BUFFER_AUTOMATIC else read_buffer([buf, BYTE], readonly=False).count
         self.buffer = buf
 
     def detach(self) -> Any:
-        """Wait until all its messages are sent, and take it back; None if there was none."""
+        """Wait until all messages are sent; return the buffer, or None."""
         if self.buffer is None:
             return None
         self.flush().Wait()
@@ -63,7 +64,7 @@ class Attached:
         return buf
 
     def flush(self) -> Request:
-        """A request that is complete once all its messages are sent."""
+        """Return a request that is complete once all messages are sent."""
         operation = _Flush(self)
         if not operation.advance():
             runtime.engine().track(operation)
@@ -75,13 +76,13 @@ _attached = Attached()
 
 @guarded_function
 def Attach_buffer(buf: BufferSpec) -> None:
-    """Give memory for buffered sends; BUFFER_AUTOMATIC lets them take what they need."""
+    """Attach memory for buffered sends; BUFFER_AUTOMATIC: without a bound."""
     _attached.attach(buf)
 
 
 @guarded_function
 def Detach_buffer() -> Any:
-    """Wait until all buffered messages are sent, and take the buffer back."""
+    """Wait until all buffered messages are sent; detach and return the buffer."""
     return _attached.detach()
 
 
@@ -93,12 +94,12 @@ def Flush_buffer() -> None:
 
 @guarded_function
 def Iflush_buffer() -> Request:
-    """A request that is complete once all buffered messages are sent."""
+    """Return a request that is complete once all buffered messages are sent."""
     return _attached.flush()
 
 
 def start(context: Context, own: Attached, dest: int, tag: int, source: Source) -> Request:
-    """Copy the message and send the copy; the request is complete at once. ``own``: the communicator's buffer."""
+    """Send a copy of the message; complete at once. ``own``: the communicator's buffer."""
     engine = runtime.engine()
     attached = own.chosen()
     external = engine.is_external(context, dest)
@@ -120,7 +121,7 @@ def start(context: Context, own: Attached, dest: int, tag: int, source: Source) 
 
 
 class _Flush:
-    """Done when no message of a buffer is on its way."""
+    """Done when no message of a buffer is under way."""
 
     cancelled = False
 
@@ -129,17 +130,17 @@ class _Flush:
         self.done = False
 
     def advance(self) -> bool:
-        """Look at the messages."""
+        """Check the messages."""
         self.done = self.done or (self._attached.used() == 0 and not self._attached.sending)
         return self.done
 
 
 class _Copied:
-    """A buffered send is complete once it is copied."""
+    """A buffered send: complete once it is copied."""
 
     done = True
     cancelled = False
 
     def advance(self) -> bool:
-        """Nothing to do."""
+        """Return True."""
         return True

@@ -1,4 +1,4 @@
-"""Generalized requests (MPI 4.1, 13.2), seen as operations: the program says when they are complete."""
+"""Generalized requests (MPI 4.1, 13.2) as operations that the program completes."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _Function = Callable[..., object]
 
 
 class GeneralOperation:
-    """Complete once :meth:`complete` is called; the program's functions answer all else.
+    """Complete once :meth:`complete` is called; user functions do the rest.
 
-    A function that fails prints its traceback; what is raised then is its own MPI.Exception, or one of class ERR_OTHER.
+    A failed function prints its traceback; the error is its MPI.Exception, or ERR_OTHER.
     """
 
     cancelled = False
@@ -37,21 +37,21 @@ class GeneralOperation:
         self._kwargs = dict(kwargs or {})
 
     def advance(self) -> bool:
-        """Nothing to do: the program works for it."""
+        """Return :attr:`done`: the program works for it."""
         return self.done
 
     def complete(self) -> None:
-        """The program is done with it."""
+        """Mark the request as complete."""
         if self.done:
             raise error("ERR_REQUEST", "the generalized request is complete already")
         self.done = True
 
     def cancel(self) -> None:
-        """Ask the program to give up; its function is told whether the request was complete."""
+        """Call the cancel function; its argument is whether the request is complete."""
         self._call(self._cancel_fn, self.done)
 
     def query(self, status: Status | None) -> None:
-        """Let the program fill the status; asked for even where the caller wants none."""
+        """Let the program fill the status; called without a caller's status, too."""
         mine = Status() if status is None else status
         mine.fill()
         self._call(self._query_fn, mine)
@@ -59,7 +59,7 @@ class GeneralOperation:
             mine.Set_cancelled(False)
 
     def free(self) -> None:
-        """The request is over."""
+        """Call the free function at the end of the request."""
         self._call(self._free_fn)
 
     def _call(self, function: _Function | None, *first: Any) -> None:

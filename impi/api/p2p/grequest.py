@@ -1,4 +1,4 @@
-"""Grequest: a request whose work the program does itself."""
+"""Grequest: a request whose work is done by the program."""
 
 from __future__ import annotations
 
@@ -30,20 +30,22 @@ class Grequest(Request):
         args: tuple[Any] | None = None,
         kwargs: dict[str, Any] | None = None,
     ) -> Grequest:
-        """A new one, under way. The functions are called as ``query_fn(status, *args, **kwargs)`` and ``free_fn(*args,
-        **kwargs)`` at its completion, and ``cancel_fn(completed, *args, **kwargs)`` when it is cancelled.
+        """Start a request.
+
+        ``query_fn(status, *args, **kwargs)`` and ``free_fn(*args, **kwargs)`` are called at its
+        completion, ``cancel_fn(completed, *args, **kwargs)`` when it is cancelled.
         """
         return Grequest._of(GeneralOperation(query_fn, free_fn, cancel_fn, args, kwargs))
 
     def Complete(self) -> None:
-        """Say that it is complete."""
+        """Mark the request as complete."""
         operation = self._operation
         if not isinstance(operation, GeneralOperation):
             raise error("ERR_REQUEST", "null request")
         operation.complete()
 
     def complete(self, obj: object = None) -> None:
-        """Say that it is complete, and what :meth:`wait` returns."""
+        """Mark the request as complete, with the result of :meth:`wait`."""
         Grequest.Complete(self)
         if self._state is not None:
             self._state.value = lambda: obj

@@ -1,12 +1,12 @@
-"""Blocking messages between two procs of one client, as calls of their MPI library on the program's memory.
+"""Blocking messages between procs of one client: calls of their MPI library on user memory.
 
-Nothing is packed, queued or matched here. Both ends may choose this route or :class:`QueuedRoute` at each message,
-because these make the same calls of the library: the same native tag (``2 * tag``), the same octets. A receive goes to
-the library only while no receive is posted and no message waits in the engine's queues, so it is the oldest receive,
-and receives that are posted later get what the library leaves: MPI's order.
+Nothing is packed, queued or matched here. Each end may choose this route or :class:`QueuedRoute`
+for each message: both make the same library calls, with one native tag (``2 * tag``) and the same
+octets. A receive calls the library only while no receive is posted and no message waits in the
+engine. So it is the oldest receive, and later ones get what the library leaves: MPI's order.
 
-A message is never waited for inside the library: :func:`impi.engine.library_call.waiter` asks the library again and
-again and drives everything else of this proc in between.
+No call blocks in the library: :func:`impi.engine.library_call.waiter` polls it, and in between
+drives everything else of this proc.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def library_route(engine: Engine, context: Context, native: NativeComm, rank: in
 
 
 class LibraryRoute(QueuedRoute):
-    """Isend and Irecv of the library. Unusual datatypes, wildcards and non-blocking calls are left to the engine."""
+    """Isend and Irecv of the library; leaves unusual datatypes and wildcards to the engine."""
 
     def __init__(self, engine: Engine, context: Context, native: NativeComm, rank: int) -> None:
         super().__init__(engine, context, rank)
@@ -64,7 +64,7 @@ class LibraryRoute(QueuedRoute):
         return None
 
     def receive(self, spec: BufferSpec, tag: int, status: Status | None) -> None:
-        """Call the library's Irecv and wait for it, if no older receive or message of ours comes first."""
+        """Call the library's Irecv and wait, unless an older receive or message is ours."""
         if self._posted_line or self._unexpected_line or not 0 <= tag <= self._tag_ub:
             return super().receive(spec, tag, status)
         data = read(spec, readonly=False)
@@ -82,7 +82,7 @@ class LibraryRoute(QueuedRoute):
         try:
             self._wait(test, place)
         except self._failure:
-            # The library knows that the message is too long, but not how long it is.
+            # The library knows that the message is too long, but not its length.
             if status is not None:
                 status.fill(source=self._rank, tag=tag, nbytes=len(octets))
             raise error(
@@ -95,7 +95,7 @@ class LibraryRoute(QueuedRoute):
 
 
 class ProbingRoute(LibraryRoute):
-    """A library that writes behind a receive buffer that is too short: a matched probe tells the length first."""
+    """For a library that writes beyond short buffers: a matched probe tells the length first."""
 
     def __init__(self, engine: Engine, context: Context, native: NativeComm, rank: int) -> None:
         super().__init__(engine, context, native, rank)
@@ -108,7 +108,7 @@ class ProbingRoute(LibraryRoute):
             return self._await(octets, tag, status)
         nbytes: int = self._theirs.Get_elements(self._byte)
         if nbytes > len(octets):
-            # Matched in software after all: the posted receive then raises with the message's length.
+            # The engine's receive raises with the length of the message.
             self._engine.match_probed(self._context, self._native.arrival(message, self._theirs))
             return self._await(octets, tag, status)
         place = [octets, nbytes, self._byte]
@@ -121,7 +121,7 @@ class ProbingRoute(LibraryRoute):
         return None
 
     def _found(self, native_tag: int) -> Any:
-        """Probe until the message is there; None: it is in the engine's queue, or takes longer than a spin."""
+        """Probe until the message is here; None: it is in the engine's queue, or takes long."""
         improbe, local, theirs, unexpected = self._improbe, self._local, self._theirs, self._unexpected_line
         for _ in self._engine.asks:
             message = improbe(local, native_tag, theirs)

@@ -1,4 +1,4 @@
-"""Message: what a matched probe took off the queue, as mpi4py's class of the same name."""
+"""Message: taken off the queue by a matched probe, as mpi4py's class of the same name."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["MESSAGE_NO_PROC", "MESSAGE_NULL", "Message"]
 
 
 class _Matched(State):
-    """A message that was taken off the queue; without an envelope it is the one from PROC_NULL."""
+    """A message off the queue; without an envelope, of MPI_PROC_NULL."""
 
     __slots__ = ("context", "envelope")
 
@@ -62,11 +62,11 @@ class Message(Handle):
     iprobe = Iprobe
 
     def Recv(self, buf: BufferSpec, status: Status | None = None) -> None:
-        """Receive it into a buffer."""
+        """Receive the message into a buffer."""
         self.Irecv(buf).Wait(status)
 
     def Irecv(self, buf: BufferSpec) -> Request:
-        """Start to receive it into a buffer."""
+        """Start to receive the message into a buffer."""
         if self._from_proc_null():
             return null_receive()
         message = read_buffer(buf, readonly=False)

@@ -1,4 +1,4 @@
-"""Point-to-point communication of Comm: buffers (``Send``) and pickled objects (``send``), as in mpi4py."""
+"""Point-to-point communication: buffers (``Send``) and pickled objects (``send``)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ __all__ = ["PointToPoint"]
 
 @guarded
 class PointToPoint:
-    """The methods; :class:`impi.api.comms.comm.Comm` brings the context."""
+    """The methods; :class:`impi.api.comms.comm.Comm` has the context."""
 
     _context: Context | None
     _state: Any
@@ -55,7 +55,7 @@ class PointToPoint:
         @property
         def _owner(self) -> Owner | None: ...
 
-    # ---- buffers: sends --------------------------------------------------------------------------------
+    # ---- buffers: sends --------------------------------------------------------------------------
 
     def Send(self, buf: BufferSpec, dest: int, tag: int = 0) -> None:
         """Blocking send."""
@@ -113,7 +113,7 @@ class PointToPoint:
         """A persistent ready send."""
         return Prequest._persistent(self._sender(buf, dest, tag))
 
-    # ---- buffers: receives -----------------------------------------------------------------------------
+    # ---- buffers: receives -----------------------------------------------------------------------
 
     def Recv(self, buf: BufferSpec, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> None:
         """Blocking receive."""
@@ -145,7 +145,7 @@ class PointToPoint:
         recvtag: int = ANY_TAG,
         status: Status | None = None,
     ) -> None:
-        """Send and receive at once; the two cannot block each other."""
+        """Send and receive at once, without deadlock between the two."""
         start = self._sender(sendbuf, dest, sendtag)
         receiving = self.Irecv(recvbuf, source, recvtag)
         sending = start()
@@ -187,14 +187,14 @@ class PointToPoint:
         if dest != PROC_NULL:
             message = read_buffer(buf, readonly=False)
             copy = marshalling.frozen(message, external=runtime.engine().is_external(context, dest))
-            # Posted before the send starts, or a message to oneself could be matched with something older.
+            # The receive is posted first: a message to oneself could else match an older receive.
             receiving = self.Irecv(buf, source, recvtag)
             sending = Request._of(runtime.engine().send(context, dest, sendtag, copy))
         else:
             receiving = self.Irecv(buf, source, recvtag)
         return pair(receiving, sending)
 
-    # ---- probes ----------------------------------------------------------------------------------------
+    # ---- probes ----------------------------------------------------------------------------------
 
     def Probe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Literal[True]:
         """Wait until a message can be received, without receiving it."""
@@ -230,7 +230,7 @@ class PointToPoint:
         describe_message(envelope, status)
         return Message._of(envelope, context)
 
-    # ---- pickled objects -------------------------------------------------------------------------------
+    # ---- pickled objects -------------------------------------------------------------------------
 
     def send(self, obj: object, dest: int, tag: int = 0) -> None:
         """Blocking send of a pickled object."""
@@ -267,7 +267,7 @@ class PointToPoint:
         return self.irecv(buf, source, tag).wait(status)
 
     def irecv(self, buf: BufferSpec = None, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Request:
-        """Start to receive a pickled object. A buffer given for it only bounds its size, as in mpi4py."""
+        """Start to receive a pickled object; a given buffer only bounds its size, as in mpi4py."""
         context = self._checked_source(source, tag)
         if source == PROC_NULL:
             return null_receive()
@@ -314,9 +314,9 @@ class PointToPoint:
         """Take a message off the queue if one can be received."""
         return self.Improbe(source, tag, status)
 
-    # ---- inside ----------------------------------------------------------------------------------------
+    # ---- inside ----------------------------------------------------------------------------------
 
-    # What is wrong with a buffer is found before anything is posted: a receive whose send fails would stay.
+    # Buffers are checked before anything is posted: the receive of a failed send would stay.
 
     def _sender(self, buf: BufferSpec, dest: int, tag: int, *, synchronous: bool = False) -> Callable[[], Request]:
         context = self._checked(dest, tag)

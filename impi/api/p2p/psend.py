@@ -1,8 +1,8 @@
 """Partitioned point-to-point communication of Comm (MPI 4.1, 4.2).
 
-The partitions of one start travel as one message, sent when the last of them is ready; so the sender and the receiver
-need not agree on how many there are. It goes on the collective context with a tag above those of the collectives, and
-is never matched with other point-to-point messages.
+The partitions of one start travel as one message, sent when the last one is ready. So sender and
+receiver may have different numbers of them. The message uses the collective context with a tag
+above those of collectives, and never matches other point-to-point messages.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["Partitioned"]
 
 @guarded
 class Partitioned:
-    """The methods; :class:`impi.api.comms.comm.Comm` brings the context."""
+    """The methods; :class:`impi.api.comms.comm.Comm` has the context."""
 
     if TYPE_CHECKING:
 
@@ -37,7 +37,7 @@ class Partitioned:
         def _checked_source(self, source: int, tag: int) -> Context: ...
 
     def Psend_init(self, buf: BufferSpec, partitions: int, dest: int, tag: int = 0, info: Info = INFO_NULL) -> Prequest:
-        """A persistent send in ``partitions`` equal parts of ``buf``, each sent when the program says it is ready."""
+        """Make a persistent send of ``partitions`` equal parts of ``buf``, ready one by one."""
         context = self._checked(dest, tag)
         message = _divided(buf, partitions, readonly=True)
 
@@ -55,7 +55,7 @@ class Partitioned:
     def Precv_init(
         self, buf: BufferSpec, partitions: int, source: int = ANY_SOURCE, tag: int = ANY_TAG, info: Info = INFO_NULL
     ) -> Prequest:
-        """A persistent receive in ``partitions`` equal parts of ``buf``; wildcards are not possible."""
+        """Make a persistent receive of ``partitions`` equal parts of ``buf``; no wildcards."""
         if source < 0 and source != PROC_NULL:
             raise error("ERR_RANK", "a partitioned receive needs the rank of its source")
         if tag < 0:
@@ -81,7 +81,7 @@ def _wire_tag(tag: int) -> int:
 
 
 def _divided(buf: BufferSpec, partitions: int, *, readonly: bool) -> Any:
-    """Read a buffer; its count is that of one partition."""
+    """Read a buffer; the count of the result is per partition."""
     if partitions < 1:
         raise error("ERR_ARG", f"{partitions} is not a number of partitions")
     message = read_buffer(buf, readonly=readonly, blocks=partitions)

@@ -1,4 +1,18 @@
-"""Request and Prequest: what is under way, as mpi4py's classes of the same names."""
+"""Request and Prequest: operations under way, as mpi4py's classes of the same names.
+
+Routes, collectives and buffered sends wrap an engine operation by ``Request._of(operation, value,
+keep)``: ``value`` returns the received object, ``keep`` holds memory that must live until the end.
+Persistent requests hold a starter and take over the operation of the request that it returns.
+
+Data flow of completion: Wait drives the engine until ``operation.done``. :func:`conclude` and
+:func:`_describe` fill the status, :func:`check` raises the operation's failure, the error handler
+of its communicator runs, and the handle becomes null (persistent: inactive). The calls for several
+requests are built on one-request methods; errors are gathered in statuses as ERR_IN_STATUS.
+
+Invariants: a null or inactive request is complete with an empty status. Several handles may share
+one state (:class:`_Active`); completion through one makes all inactive. A test takes one turn of
+the engine at most.
+"""
 
 from __future__ import annotations
 
@@ -34,13 +48,13 @@ __all__ = [
 
 
 def fill_status(status: Status | None, source: int, tag: int, nbytes: int, *, cancelled: bool = False) -> None:
-    """Write what is known of a message into the caller's status, if there is one."""
+    """Write the data of a message into the caller's status, if there is one."""
     if status is not None:
         status.fill(source=source, tag=tag, nbytes=nbytes, cancelled=cancelled)
 
 
 class _Active(State):
-    """What the handles of one request have in common."""
+    """The shared state of all handles of a request."""
 
     __slots__ = ("keep", "operation", "value")
 
@@ -54,13 +68,13 @@ class _Active(State):
         self.keep = keep
 
     def clear(self) -> None:
-        """Nothing is under way any more."""
+        """Forget the operation at its end."""
         self.operation = self.value = self.keep = None
 
 
 @guarded
 class Request(Handle):
-    """Something under way; inactive and null ones are complete at once with an empty status."""
+    """An operation under way; inactive and null requests are complete with an empty status."""
 
     _state: _Active | None
     _kind: ClassVar[type[Request]]
@@ -73,32 +87,32 @@ class Request(Handle):
 
     @classmethod
     def _class_of(cls, state: object) -> type[Request]:
-        # A number says nothing about the kind, so the class that is asked decides, as in mpi4py.
+        # A number does not tell the kind, so the called class decides, as in mpi4py.
         return cls._kind
 
-    # ---- one request -----------------------------------------------------------------------------------
+    # ---- one request -----------------------------------------------------------------------------
 
     def Wait(self, status: Status | None = None) -> Literal[True]:
-        """Wait until it is complete."""
+        """Wait until the request is complete."""
         self._finish(status)
         return True
 
     def Test(self, status: Status | None = None) -> bool:
-        """Whether it is complete; frees it then."""
+        """Return whether the request is complete; free it if so."""
         if not self._ready():
             return False
         self._finish(status)
         return True
 
     def Get_status(self, status: Status | None = None) -> bool:
-        """Whether it is complete, without freeing it."""
+        """Return whether the request is complete, without freeing it."""
         if not self._ready():
             return False
         _describe(self._operation, status)
         return True
 
     def Cancel(self) -> None:
-        """Ask for it to be cancelled; the status of its completion tells."""
+        """Ask for cancellation; the status at completion tells the outcome."""
         operation = self._active()
         if isinstance(operation, GeneralOperation):
             operation.cancel()
@@ -110,44 +124,44 @@ class Request(Handle):
             raise error("ERR_REQUEST", "only point-to-point requests can be cancelled")
 
     def Free(self) -> None:
-        """Let go of the handle; what is under way completes by itself."""
+        """Free the handle; the operation completes by itself."""
         self._active()
         self._clear()
 
     def wait(self, status: Status | None = None) -> Any:
-        """Wait; the object received, or None."""
+        """Wait; return the received object, or None."""
         return self._finish(status)
 
     def test(self, status: Status | None = None) -> tuple[bool, Any | None]:
-        """Whether it is complete, and the object received."""
+        """Return whether the request is complete, and the received object."""
         if not self._ready():
             return (False, None)
         return (True, self._finish(status))
 
     def get_status(self, status: Status | None = None) -> bool:
-        """Whether it is complete, without freeing it."""
+        """Return whether the request is complete, without freeing it."""
         return self.Get_status(status)
 
     def cancel(self) -> None:
-        """Ask for it to be cancelled."""
+        """Ask for cancellation."""
         self.Cancel()
 
-    # ---- any of several --------------------------------------------------------------------------------
+    # ---- any of several --------------------------------------------------------------------------
 
     @classmethod
     def Waitany(cls, requests: Sequence[Request], status: Status | None = None) -> int:
-        """Index of one that is complete, or UNDEFINED if all are null."""
+        """Wait for a complete request and return its index; UNDEFINED if all are null."""
         return cls.waitany(requests, status)[0]
 
     @classmethod
     def Testany(cls, requests: Sequence[Request], status: Status | None = None) -> tuple[int, bool]:
-        """Index of one that is complete, and whether there was one (or all are null)."""
+        """Return the index of a complete request, and whether there is one (or all are null)."""
         index, flag, _ = cls.testany(requests, status)
         return (index, flag)
 
     @classmethod
     def waitany(cls, requests: Sequence[Request], status: Status | None = None) -> tuple[int, Any]:
-        """Index of one that is complete, and the object received."""
+        """Wait for a complete request; return its index and the received object."""
         running = [r for r in requests if r._pending]
         if not running:
             fill_status(status, ANY_SOURCE, ANY_TAG, 0)
@@ -158,7 +172,7 @@ class Request(Handle):
 
     @classmethod
     def testany(cls, requests: Sequence[Request], status: Status | None = None) -> tuple[int, bool, Any | None]:
-        """Index, flag and object of one that is complete."""
+        """Return index, flag and object of a complete request."""
         if not any(r._pending for r in requests):
             fill_status(status, ANY_SOURCE, ANY_TAG, 0)
             return (UNDEFINED, True, None)
@@ -170,7 +184,7 @@ class Request(Handle):
 
     @classmethod
     def Get_status_any(cls, requests: Sequence[Request], status: Status | None = None) -> tuple[int, bool]:
-        """Like :meth:`Testany`, without freeing."""
+        """Return the results of :meth:`Testany` without freeing."""
         if not any(r._pending for r in requests):
             fill_status(status, ANY_SOURCE, ANY_TAG, 0)
             return (UNDEFINED, True)
@@ -183,26 +197,26 @@ class Request(Handle):
 
     get_status_any = Get_status_any
 
-    # ---- all of several --------------------------------------------------------------------------------
+    # ---- all of several --------------------------------------------------------------------------
 
     @classmethod
     def Waitall(cls, requests: Sequence[Request], statuses: list[Status] | None = None) -> Literal[True]:
-        """Wait until all are complete."""
+        """Wait until all requests are complete."""
         cls.waitall(requests, statuses)
         return True
 
     @classmethod
     def Testall(cls, requests: Sequence[Request], statuses: list[Status] | None = None) -> bool:
-        """Whether all are complete; frees them then."""
+        """Return whether all requests are complete; free them if so."""
         return cls.testall(requests, statuses)[0]
 
     @classmethod
     def waitall(cls, requests: Sequence[Request], statuses: list[Status] | None = None) -> list[Any]:
-        """Wait until all are complete; the objects received."""
+        """Wait until all requests are complete; return the received objects."""
         engine = runtime.engine()
         plain = statuses is None
         for request in requests:
-            # Whoever waits for one drives all of them.
+            # Waiting for one drives all.
             state = request._state
             if state is None or (operation := state.operation) is None:
                 continue
@@ -219,14 +233,14 @@ class Request(Handle):
     def testall(
         cls, requests: Sequence[Request], statuses: list[Status] | None = None
     ) -> tuple[bool, list[Any] | None]:
-        """Whether all are complete, and the objects received."""
+        """Return whether all requests are complete, and the received objects."""
         if not cls.Get_status_all(requests):
             return (False, None)
         return (True, cls._finish_all(requests, statuses))
 
     @classmethod
     def Get_status_all(cls, requests: Sequence[Request], statuses: list[Status] | None = None) -> bool:
-        """Whether all are complete, without freeing them."""
+        """Return whether all requests are complete, without freeing them."""
         if not all(r._done for r in requests):
             runtime.engine().progress()
             if not all(r._done for r in requests):
@@ -237,23 +251,23 @@ class Request(Handle):
 
     get_status_all = Get_status_all
 
-    # ---- some of several -------------------------------------------------------------------------------
+    # ---- some of several -------------------------------------------------------------------------
 
     @classmethod
     def Waitsome(cls, requests: Sequence[Request], statuses: list[Status] | None = None) -> list[int] | None:
-        """Indices of those that are complete, at least one; None if all are null."""
+        """Wait for at least one; return indices of complete requests, None if all are null."""
         return cls.waitsome(requests, statuses)[0]
 
     @classmethod
     def Testsome(cls, requests: Sequence[Request], statuses: list[Status] | None = None) -> list[int] | None:
-        """Indices of those that are complete; None if all are null."""
+        """Return the indices of complete requests; None if all are null."""
         return cls.testsome(requests, statuses)[0]
 
     @classmethod
     def waitsome(
         cls, requests: Sequence[Request], statuses: list[Status] | None = None
     ) -> tuple[list[int] | None, list[Any] | None]:
-        """Indices and objects of those that are complete, at least one."""
+        """Wait for at least one; return indices and objects of complete requests."""
         running = [r for r in requests if r._pending]
         if not running:
             return (None, None)
@@ -264,7 +278,7 @@ class Request(Handle):
     def testsome(
         cls, requests: Sequence[Request], statuses: list[Status] | None = None
     ) -> tuple[list[int] | None, list[Any] | None]:
-        """Indices and objects of those that are complete."""
+        """Return indices and objects of complete requests."""
         if not any(r._pending for r in requests):
             return (None, None)
         runtime.engine().progress()
@@ -272,7 +286,7 @@ class Request(Handle):
 
     @classmethod
     def Get_status_some(cls, requests: Sequence[Request], statuses: list[Status] | None = None) -> list[int] | None:
-        """Indices of those that are complete, without freeing them."""
+        """Return the indices of complete requests, without freeing them."""
         if not any(r._pending for r in requests):
             return None
         runtime.engine().progress()
@@ -283,7 +297,7 @@ class Request(Handle):
 
     get_status_some = Get_status_some
 
-    # ---- inside ------------------------------------------------------------------------------------------
+    # ---- internals -------------------------------------------------------------------------------
 
     @property
     def _operation(self) -> Operation | None:
@@ -295,7 +309,7 @@ class Request(Handle):
 
     @property
     def _pending(self) -> bool:
-        """Whether there is an active operation behind it."""
+        """Whether an operation is active."""
         return self._operation is not None
 
     @property
@@ -351,10 +365,10 @@ class Request(Handle):
 
     @classmethod
     def _finish_each(cls, requests: Sequence[Request], statuses: Sequence[Status | None]) -> list[Any]:
-        """Finish all of them, whether they succeed or not.
+        """Finish all requests, whether they succeed or not.
 
         Raises:
-            Exception: ERR_IN_STATUS, some do not; what became of each is in its status.
+            Exception: ERR_IN_STATUS: some failed; the statuses have the error of each.
         """
         values: list[Any] = []
         first: MPIException | None = None
@@ -367,7 +381,7 @@ class Request(Handle):
                 if first is None:
                     first, blamed = failure, _owner(operation)
         if first is not None:
-            handle(first, blamed)  # with the code of the request (MPI 4.1, 9.3.1), once for the call
+            handle(first, blamed)  # with the request's code (MPI 4.1, 9.3.1), once a call
             together = error("ERR_IN_STATUS", str(first))
             together.handled, together.told = True, first.told
             raise together from first
@@ -381,12 +395,12 @@ class Request(Handle):
 
 
 def load(data: bytearray | memoryview) -> Any:
-    """The object in a pickle; None in an empty message, as in mpi4py."""
+    """Return the object in a pickle; None for an empty message, as in mpi4py."""
     return pickle.loads(data) if len(data) else None
 
 
 def _room(statuses: Sequence[Status] | None, n: int) -> Sequence[Status | None]:
-    """One status for each of ``n``; the caller's list grows where it is too short, as in mpi4py."""
+    """Return ``n`` statuses; the caller's list grows if too short, as in mpi4py."""
     if statuses is None:
         return [None] * n
     more = [Status() for _ in range(n - len(statuses))]
@@ -432,12 +446,12 @@ _PLAIN: Final = frozenset([SendOperation, ReceiveOperation])
 
 
 def _is_wrong(operation: object) -> bool:
-    """Whether :func:`check` has something to say about a send or receive."""
+    """Whether :func:`check` would raise for a send or receive."""
     return type(operation) is ReceiveOperation and (operation.truncated or operation.failure is not None)
 
 
 def conclude(operation: Operation, status: Status | None) -> None:
-    """It is complete: fill its status, raise what went wrong."""
+    """Fill the status of a complete operation and raise its failure."""
     try:
         _describe(operation, status)
         check(operation)
@@ -448,10 +462,10 @@ def conclude(operation: Operation, status: Status | None) -> None:
 
 
 def check(operation: Operation) -> None:
-    """Raise what went wrong with a complete operation.
+    """Raise the failure of a complete operation.
 
     Raises:
-        Exception: ERR_TRUNCATE when the message was longer than the buffer.
+        Exception: ERR_TRUNCATE: the message was longer than the buffer.
     """
     if isinstance(operation, _Pair):
         operation = operation.receiving
@@ -467,7 +481,7 @@ def check(operation: Operation) -> None:
 
 
 def _owner(operation: Operation | None) -> Owner | None:
-    """Whose error handler is called when it fails; None where nobody's in particular is."""
+    """Return the owner of the error handler for an operation; None: no particular object."""
     if isinstance(operation, _Pair):
         operation = operation.receiving
     if isinstance(operation, ReceiveOperation | CollectiveOperation):
@@ -476,7 +490,7 @@ def _owner(operation: Operation | None) -> Owner | None:
 
 
 class _Persistent(_Active):
-    """A persistent request; it outlives what it starts."""
+    """A persistent request; outlives the operations that it starts."""
 
     __slots__ = ("partitions", "start")
 
@@ -488,7 +502,7 @@ class _Persistent(_Active):
 
 @guarded
 class Prequest(Request):
-    """A persistent request: started any number of times."""
+    """A persistent request: can be started any number of times."""
 
     _state: _Persistent | None
 
@@ -501,7 +515,7 @@ class Prequest(Request):
         return isinstance(state, _Persistent)
 
     def Start(self) -> None:
-        """Start it (again)."""
+        """Start the request."""
         state = self._state
         if state is None or state.operation is not None:
             raise error("ERR_REQUEST", "null request" if state is None else "request is already active")
@@ -511,33 +525,33 @@ class Prequest(Request):
 
     @classmethod
     def Startall(cls, requests: list[Prequest]) -> None:
-        """Start all of them."""
+        """Start all requests."""
         for request in requests:
             request.Start()
 
     def Free(self) -> None:
-        """Give it back."""
+        """Free the request."""
         if self._state is None:
             raise error("ERR_REQUEST", "null request")
         self._state = None
 
     def Pready(self, partition: int) -> None:
-        """One partition of a send is ready."""
+        """Mark a partition of a send as ready."""
         operation = self._partition(partition)
         if isinstance(operation, PartitionedSend):
             operation.ready(partition)
 
     def Pready_range(self, partition_low: int, partition_high: int) -> None:
-        """Partitions of a send are ready: these two and all between."""
+        """Mark the partitions of a send from low to high as ready."""
         self.Pready_list(range(partition_low, partition_high + 1))
 
     def Pready_list(self, partitions: Sequence[int]) -> None:
-        """Some partitions of a send are ready."""
+        """Mark several partitions of a send as ready."""
         for partition in partitions:
             self.Pready(partition)
 
     def Parrived(self, partition: int) -> bool:
-        """Whether a partition of a receive is there."""
+        """Return whether a partition of a receive has arrived."""
         self._partition(partition, active=False)
         return self._ready()
 
@@ -550,13 +564,13 @@ class Prequest(Request):
         return state.operation
 
     def _clear(self) -> None:
-        """Inactive again, but not null."""
+        """Make the request inactive, not null."""
         if self._state is not None:
             self._state.clear()
 
 
 class _Nothing:
-    """A send to PROC_NULL, or a receive from it: complete."""
+    """A send to or a receive from PROC_NULL: always complete."""
 
     done = True
     cancelled = False
@@ -565,22 +579,22 @@ class _Nothing:
         self.source = source
 
     def advance(self) -> bool:
-        """Nothing to do."""
+        """Return True."""
         return True
 
 
 def null_receive() -> Request:
-    """A request for a receive from PROC_NULL: complete, with PROC_NULL as its source."""
+    """Return a request for a receive from PROC_NULL: complete, with PROC_NULL as source."""
     return Request._of(_Nothing(PROC_NULL))
 
 
 def null_send() -> Request:
-    """A request for a send to PROC_NULL, or for anything that is complete."""
+    """Return a request for a send to PROC_NULL, or for any complete operation."""
     return Request._of(_Nothing())
 
 
 class _Pair:
-    """A receive and a send as one operation: the receive's status, complete when both are."""
+    """A receive and a send as one operation: complete when both are, with the receive's status."""
 
     cancelled = False
 
@@ -591,13 +605,13 @@ class _Pair:
         self.advance()
 
     def advance(self) -> bool:
-        """Look at both."""
+        """Advance both."""
         self.done = self.receiving.advance() and self._sending.advance()
         return self.done
 
 
 def pair(receiving: Request, sending: Request) -> Request:
-    """One request of a receive and a send that was just started with it."""
+    """Return one request for a receive and a send that was just started with it."""
     first, second = receiving._operation, sending._operation
     assert first is not None and second is not None
     both = _Pair(first, second)

@@ -1,4 +1,4 @@
-"""The table of a communicator's routes: for each rank, the one route of its messages, chosen at the first message."""
+"""The routes of a communicator by rank: one for each rank, chosen at its first message."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ __all__ = ["CLOSED", "Closed", "Routes"]
 
 
 class Routes(dict[int, Route]):
-    """The routes of one communicator, by rank; a route is made when it is asked for first.
+    """The routes of one communicator by rank; created on demand.
 
     Args:
         engine: of this proc.
         context: of the communicator.
-        receiving: whether the ranks are sources of receives, so that MPI_ANY_SOURCE is one of them.
+        receiving: the ranks are sources of receives, MPI_ANY_SOURCE included.
 
     Raises:
-        Exception: ERR_RANK, there is no such rank.
+        Exception: ERR_RANK: no such rank.
     """
 
     def __init__(self, engine: Engine, context: Context, *, receiving: bool) -> None:
@@ -49,12 +49,12 @@ class Routes(dict[int, Route]):
 
 class _NoRoutes(dict[int, Route]):
     def __missing__(self, rank: int) -> Route:
-        runtime.engine()  # raises where MPI is not active
+        runtime.engine()  # raises if MPI is not active
         raise error("ERR_COMM", "null communicator")
 
 
 class Closed:
-    """What a null or freed communicator has in place of its routes."""
+    """The routes of a null or freed communicator: every access raises."""
 
     destinations: dict[int, Route] = _NoRoutes()
     sources: dict[int, Route] = _NoRoutes()
@@ -65,11 +65,11 @@ CLOSED: Final = Closed()
 
 def _to(engine: Engine, context: Context, rank: int) -> Route:
     if engine.reduce_on_p2p:
-        return QueuedRoute(engine, context, rank)  # a tag tells what is collective: only the engine knows
+        return QueuedRoute(engine, context, rank)  # only the engine knows collectives by tag
     if rank not in context.shadow_of:
         return ChannelRoute(engine, context, rank)
     if context.shadow is None or context.shadow.native is None:
         return QueuedRoute(engine, context, rank)
-    from impi.api.p2p.library_route import library_route  # ranks without a library do not load it
+    from impi.api.p2p.library_route import library_route  # other ranks need not load it
 
     return library_route(engine, context, context.shadow.native, rank)

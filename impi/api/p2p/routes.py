@@ -1,15 +1,15 @@
-"""How point-to-point messages between this proc and one rank of a communicator travel.
+"""The routes of point-to-point messages between this proc and a rank of a communicator.
 
-One class for each way; :mod:`impi.api.p2p.route_table` chooses the class once for each rank:
+One class for each kind; :mod:`impi.api.p2p.route_table` chooses the class once for each rank:
 
 * :class:`NullRoute`: MPI_PROC_NULL.
-* :class:`ChannelRoute`: a proc of another client. A short message is one packet and one system call.
-* :class:`impi.api.p2p.library_route.LibraryRoute`: a proc of the same client under an MPI library. A blocking call is
-  the library's own, on the program's memory.
-* :class:`QueuedRoute`: everything else, and all that these three leave to it. The engine starts an operation, which
-  is matched with others in software.
+* :class:`ChannelRoute`: a proc of another client. A short message is one packet, one system call.
+* :class:`impi.api.p2p.library_route.LibraryRoute`: a proc of the same client under an MPI library.
+  A blocking call is the library's own, on user memory.
+* :class:`QueuedRoute`: everything else, and all that these three leave to it. The engine starts an
+  operation, which is matched in software.
 
-Blocking calls are methods of their own, as most of them end before an operation object would pay.
+Blocking calls have their own methods: most of them end before an operation object would pay.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ __all__ = [
 
 
 class Route(Protocol):
-    """Messages to and from one rank. All methods raise what is wrong with buffer and tag before anything begins.
+    """Messages to and from one rank. Methods check buffer and tag before anything begins.
 
     ``spec`` is a buffer specification (:mod:`impi.api.types.buffers`).
     """
@@ -56,7 +56,7 @@ class Route(Protocol):
         ...
 
     def receive(self, spec: BufferSpec, tag: int, status: Status | None) -> None:
-        """MPI_Recv; ``tag`` may be MPI_ANY_TAG. Raises Exception ERR_TRUNCATE: the message is too long."""
+        """MPI_Recv; ``tag`` may be MPI_ANY_TAG. Raises Exception ERR_TRUNCATE: too long."""
         ...
 
     def post(self, spec: BufferSpec, tag: int) -> Request:
@@ -65,17 +65,17 @@ class Route(Protocol):
 
 
 class NullRoute:
-    """MPI_PROC_NULL: every operation is complete at once."""
+    """Route to MPI_PROC_NULL: every operation is complete at once."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
     def send(self, spec: BufferSpec, tag: int) -> None:
-        """Send nothing."""
+        """Check the tag."""
         check_tag(self._engine, tag)
 
     def start(self, spec: BufferSpec, tag: int) -> Request:
-        """Send nothing."""
+        """Check the tag; return a complete request."""
         check_tag(self._engine, tag)
         return null_send()
 
@@ -91,7 +91,7 @@ class NullRoute:
 
 
 class QueuedRoute:
-    """Operations of the engine, which matches in software; ``rank`` may be MPI_ANY_SOURCE for receives."""
+    """Operations of the engine, matched in software; receives may have rank MPI_ANY_SOURCE."""
 
     def __init__(self, engine: Engine, context: Context, rank: int) -> None:
         self._engine = engine
@@ -139,7 +139,7 @@ class QueuedRoute:
 
 
 class ChannelRoute(QueuedRoute):
-    """A proc of another client: octets that travel as they are go past the queues, while these are empty."""
+    """A proc of another client: octets without conversion bypass empty queues."""
 
     def __init__(self, engine: Engine, context: Context, rank: int) -> None:
         super().__init__(engine, context, rank)
@@ -173,7 +173,7 @@ class ChannelRoute(QueuedRoute):
 
     def _started(self, data: memoryview | UserBuffer, tag: int) -> SendOperation:
         check_tag(self._engine, tag)
-        if isinstance(data, memoryview):  # send() found that it does not go out as one packet
+        if isinstance(data, memoryview):  # the packet was not possible
             return self._engine.enqueue(self._context, self._rank, tag, DirectSource(data), [data])
         return self._engine.send(self._context, self._rank, tag, marshalling.source(data))
 
@@ -182,7 +182,7 @@ def check_tag(engine: Engine, tag: int) -> None:
     """Check the tag of a send.
 
     Raises:
-        Exception: ERR_TAG, it is out of range, or Reduce's alone in this job.
+        Exception: ERR_TAG: out of range, or reserved for Reduce in this job.
     """
     if not 0 <= tag <= engine.job.tag_ub:
         raise error("ERR_TAG", f"tag {tag} is not in 0..{engine.job.tag_ub}")
@@ -191,6 +191,6 @@ def check_tag(engine: Engine, tag: int) -> None:
 
 
 def check_receive_tag(engine: Engine, tag: int) -> None:
-    """Check the tag of a receive, which may be MPI_ANY_TAG; raises what :func:`check_tag` does."""
+    """Check the tag of a receive, which may be MPI_ANY_TAG; raises like :func:`check_tag`."""
     if tag != ANY_TAG:
         check_tag(engine, tag)

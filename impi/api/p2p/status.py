@@ -1,4 +1,4 @@
-"""Status: what is known of a received message."""
+"""Status: the data of a received message."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from impi.semantics.errors import error
 
 __all__ = ["Status"]
 
-# All of a status is a row of C integers, because mpi4py's tomemory() and py2f() show it as one.
+# A status is a row of C integers, which mpi4py's tomemory() and py2f() expose.
 _CANCELLED: Final = 3
 _LOW: Final = 4
 _HIGH: Final = 5
@@ -31,7 +31,7 @@ class Status:
     _unguarded = ("fill", "nbytes")
 
     def __new__(cls, status: Status | None = None) -> Self:
-        """An empty status, or a copy."""
+        """Return an empty status, or a copy."""
         if status is not None and not isinstance(status, Status):
             raise TypeError(f"expecting Status or None, got {type(status).__name__}")
         self = super().__new__(cls)
@@ -49,9 +49,7 @@ class Status:
         external: bool = False,
         long_size: int = 4,
     ) -> None:
-        """Write all of it; for the engine. ``nbytes`` octets came, in external32 with longs of ``long_size`` or
-        native.
-        """
+        """Write all fields; ``nbytes`` in external32 with longs of ``long_size``, or native."""
         row = self._row
         row[F_SOURCE], row[F_TAG], row[F_ERROR], row[_CANCELLED] = source, tag, error, cancelled
         self._set_nbytes(nbytes)
@@ -59,7 +57,7 @@ class Status:
 
     @property
     def nbytes(self) -> int:
-        """Octets of the message, in the form in which it came."""
+        """Octets of the message, in the form of its arrival."""
         return (self._row[_HIGH] << 31) | self._row[_LOW]
 
     def _set_nbytes(self, nbytes: int) -> None:
@@ -94,7 +92,7 @@ class Status:
             self.Set_cancelled(bool(state["cancelled"]))
 
     def Get_source(self) -> int:
-        """Rank of the sender."""
+        """Return the rank of the sender."""
         return self._row[F_SOURCE]
 
     def Set_source(self, source: int) -> None:
@@ -102,7 +100,7 @@ class Status:
         self._row[F_SOURCE] = source
 
     def Get_tag(self) -> int:
-        """Tag of the message."""
+        """Return the tag of the message."""
         return self._row[F_TAG]
 
     def Set_tag(self, tag: int) -> None:
@@ -110,7 +108,7 @@ class Status:
         self._row[F_TAG] = tag
 
     def Get_error(self) -> int:
-        """Error code."""
+        """Return the error code."""
         return self._row[F_ERROR]
 
     def Set_error(self, error: int) -> None:
@@ -118,12 +116,12 @@ class Status:
         self._row[F_ERROR] = error
 
     def Get_count(self, datatype: Datatype = BYTE) -> int:
-        """Number of elements received, or UNDEFINED if the last is not whole."""
+        """Return the number of received elements; UNDEFINED if the last is not whole."""
         long_size = self._row[_LONG_SIZE]
         return datatype.typemap.count_of(self.nbytes, external=long_size > 0, long_size=long_size)
 
     def Get_elements(self, datatype: Datatype) -> int:
-        """Number of basic elements received, or UNDEFINED if the last is not whole."""
+        """Return the number of received basic elements; UNDEFINED if the last is not whole."""
         long_size = self._row[_LONG_SIZE]
         return datatype.typemap.elements_of(self.nbytes, external=long_size > 0, long_size=long_size)
 
@@ -135,7 +133,7 @@ class Status:
         self._row[_LONG_SIZE] = 0
 
     def Is_cancelled(self) -> bool:
-        """Whether the request was cancelled."""
+        """Return whether the request was cancelled."""
         return bool(self._row[_CANCELLED])
 
     def Set_cancelled(self, flag: bool) -> None:
@@ -157,16 +155,16 @@ class Status:
         self.Set_elements(BYTE, value)
 
     def tomemory(self) -> memoryview:
-        """The status as integers; writing to them changes it."""
+        """Return the status as writable integers."""
         return memoryview(self._row)
 
     def py2f(self) -> list[int]:
-        """The status as Fortran would have it."""
+        """Return the status as Fortran integers."""
         return self._row.tolist()
 
     @classmethod
     def f2py(cls, arg: list[int]) -> Self:
-        """The reverse of :meth:`py2f`."""
+        """Reverse :meth:`py2f`."""
         if len(arg) < F_STATUS_SIZE:
             raise ValueError(f"a Fortran status has {F_STATUS_SIZE} integers, not {len(arg)}")
         self = cls()

@@ -1,4 +1,4 @@
-"""The class ``buffer`` of the programs, also known as ``memory``: in a module of its own, as it needs numpy."""
+"""The class ``buffer`` of mpi4py, also named ``memory``; separate, because it needs numpy."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ __all__ = ["buffer"]
 
 
 class buffer(np.ndarray[Any, Any]):
-    """A view of memory as octets, like a memoryview with an address.
+    """A view of memory as octets: a memoryview with an address.
 
-    It is an array of numpy because before Python 3.12 no class written in Python can offer its memory otherwise.
+    A numpy array, because Python classes cannot export memory before Python 3.12.
     """
 
     _released = False
@@ -26,7 +26,7 @@ class buffer(np.ndarray[Any, Any]):
     _at: int | None = None
 
     def __new__(cls, /, *buf: BufferSpec) -> buffer:
-        """A view of the memory of an object, or an empty one."""
+        """Return a view of an object's memory, or an empty one."""
         if len(buf) > 1:
             raise TypeError(f"buffer takes at most one argument, not {len(buf)}")
         if not buf:
@@ -48,7 +48,7 @@ class buffer(np.ndarray[Any, Any]):
 
     @staticmethod
     def allocate(nbytes: int, clear: bool = False) -> buffer:
-        """New memory; set to 0 if ``clear``."""
+        """Return new memory, set to 0 if ``clear``."""
         if not isinstance(nbytes, (int, np.integer)):
             raise TypeError(f"the number of octets must be an integer, not {type(nbytes).__name__}")
         if nbytes < 0:
@@ -58,7 +58,7 @@ class buffer(np.ndarray[Any, Any]):
 
     @staticmethod
     def frombuffer(obj: object, readonly: bool = False) -> buffer:
-        """A view of the memory of an object."""
+        """Return a view of an object's memory."""
         self = buffer._of(obj, readonly=readonly)
         if readonly:
             self.flags.writeable = False
@@ -66,7 +66,7 @@ class buffer(np.ndarray[Any, Any]):
 
     @staticmethod
     def fromaddress(address: int, nbytes: int, readonly: bool = False) -> buffer:
-        """A view of memory that the caller knows to be there."""
+        """Return a view of memory at an address that the caller vouches for."""
         if nbytes < 0:
             raise ValueError("expecting non-negative buffer length")
         if nbytes > 0 and address == 0:
@@ -78,7 +78,7 @@ class buffer(np.ndarray[Any, Any]):
 
     @property
     def address(self) -> int:
-        """Where the memory begins; 0 if there is none."""
+        """Address of the memory; 0 if empty."""
         if self._released or (self._owner is None and not len(self)):
             return self._at or 0 if not self._released else 0
         address: int = self.ctypes.data
@@ -86,7 +86,7 @@ class buffer(np.ndarray[Any, Any]):
 
     @property
     def obj(self) -> Any:
-        """The object whose memory it is; None if it was given by address."""
+        """The object that owns the memory; None: given by address."""
         return None if self._released else self._owner
 
     @property
@@ -96,12 +96,12 @@ class buffer(np.ndarray[Any, Any]):
 
     @property
     def readonly(self) -> bool:
-        """Whether it cannot be written."""
+        """Whether the memory is read-only."""
         return not self._released and not self.flags.writeable
 
     @property
     def format(self) -> str:
-        """Always ``B``: octets."""
+        """``B``: octets."""
         return "B"
 
     def __len__(self) -> int:
@@ -118,7 +118,7 @@ class buffer(np.ndarray[Any, Any]):
         return f"<buffer of {self.nbytes} octets at {self.address:#x}>"
 
     def _host_only(self) -> None:
-        # MPI may be given memory of a device that this process happens to reach; Python shall not read it by chance.
+        # Python must not read device memory, even if this process happens to reach it.
         if self._on_device:
             raise BufferError("buffer is not CPU-accessible")
 
@@ -164,25 +164,25 @@ class buffer(np.ndarray[Any, Any]):
         return start, max(start, stop)
 
     def cast(self, format: str, shape: Any = ...) -> memoryview:
-        """A memoryview of another format or shape."""
+        """Return a memoryview of another format or shape."""
         self._host_only()
         view: Any = self.data
         result: memoryview = view.cast(format) if shape is Ellipsis else view.cast(format, shape)
         return result
 
     def tobytes(self, order: str | None = None) -> bytes:
-        """A copy of the octets."""
+        """Return a copy of the octets."""
         self._host_only()
         return self.data.tobytes()[: self.nbytes]
 
     def toreadonly(self) -> buffer:
-        """A view that cannot be written."""
+        """Return a read-only view."""
         view = buffer._view(self.data.toreadonly(), self._owner)
         view._at, view._on_device = self._at, self._on_device
         return view
 
     def release(self) -> None:
-        """Let go of the memory."""
+        """Release the memory."""
         self._released = True
         self._owner = None
         self._at = None

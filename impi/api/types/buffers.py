@@ -1,8 +1,8 @@
-"""Message specifications: ``buf``, ``[buf, type]``, ``[buf, count, type]`` and the other forms of mpi4py.
+"""Buffer specifications: ``buf``, ``[buf, type]``, ``[buf, count, type]`` and mpi4py's other forms.
 
-Each is turned into octets of the user's memory, a count and a datatype; nothing is copied. A bad specification raises
-ValueError or TypeError, an unknown type code KeyError, memory that cannot be used BufferError; a datatype that is not
-committed Exception of class ERR_TYPE.
+Each becomes octets of user memory, a count and a datatype, without copying. A bad specification
+raises ValueError or TypeError, an unknown type code KeyError, unusable memory BufferError, and a
+datatype that is not committed Exception ERR_TYPE.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 _EXACT: Final = {"LONG": NAMED["INT64_T"], "UNSIGNED_LONG": NAMED["UINT64_T"]}
-"""What 8-octet longs are if nobody called them long."""
+"""Meaning of 8-octet longs whose datatype was inferred."""
 
 
 @record
@@ -41,20 +41,20 @@ class UserBuffer:
     count: int
     datatype: Datatype
     discovered: bool
-    """Whether the datatype was inferred from the buffer: then numpy's int64 is meant, not C's long."""
+    """Whether the datatype was inferred: numpy's int64 is meant then, not C's long."""
 
     def wire_type(self, strict: bool = False) -> TypeMap:
-        """The type map. ``strict``: a discovered long is INT64_T, because a long has 4 octets on the wire."""
+        """Return the type map; ``strict``: an inferred long is INT64_T, as wire longs have 4."""
         typemap = self.datatype.typemap
         return _EXACT.get(typemap.name, typemap) if strict and self.discovered and typemap.size == 8 else typemap
 
     def block(self, index: int) -> UserBuffer:
-        """The same count, ``index`` blocks further on."""
+        """Return ``count`` elements, ``index`` blocks further on."""
         offset = self.offset + index * self.count * self.datatype.typemap.extent
         return UserBuffer(self.view, offset, self.count, self.datatype, self.discovered)
 
     def octets(self) -> memoryview | None:
-        """The elements in memory, where the datatype is one predefined value without gaps; else None."""
+        """Return the elements in memory; None: not one predefined value without gaps."""
         typemap = self.datatype.typemap
         if not typemap.name or len(typemap.runs) != 1 or typemap.size != typemap.extent:
             return None
@@ -63,7 +63,7 @@ class UserBuffer:
 
 @record
 class UserBlocks:
-    """Several blocks, each of its own count, place and datatype; displacements are octets."""
+    """Blocks of their own count, displacement (octets) and datatype."""
 
     view: memoryview
     offset: int
@@ -73,19 +73,19 @@ class UserBlocks:
     discovered: bool
 
     def block(self, index: int) -> UserBuffer:
-        """One block."""
+        """Return one block."""
         offset = self.offset + self.displs[index]
         return UserBuffer(self.view, offset, self.counts[index], self.datatypes[index], self.discovered)
 
 
 _OCTETS: Final = frozenset(datatype._state for datatype in (BYTE, CHAR, SIGNED_CHAR, UNSIGNED_CHAR, INT8_T, UINT8_T))
-"""Types of one octet, which is the same in every form."""
+"""Types of one octet, equal in every form."""
 
 
 def read(spec: Any, *, readonly: bool) -> memoryview | UserBuffer:
-    """Read a specification of one block, for a message: octets that travel as they are, else elements.
+    """Read a one-block specification of a message: octets without conversion, else elements.
 
-    Raises what :func:`read_buffer` does.
+    Raises like :func:`read_buffer`.
     """
     buf, count = spec, None
     if type(spec) is list or type(spec) is tuple:
@@ -110,14 +110,14 @@ def read(spec: Any, *, readonly: bool) -> memoryview | UserBuffer:
 
 
 def read_buffer(spec: Any, *, readonly: bool, blocks: int = 1, check: bool = True) -> UserBuffer:
-    """Read a specification with one count; Exception ERR_BUFFER where the buffer does not hold as much.
+    """Read a specification with one count; Exception ERR_BUFFER: the buffer is too small.
 
     Args:
-        spec: ``buf``, ``[buf, type]``, ``[buf, count]``, ``[buf, (count, displ)]``, ``[buf, count, type]``,
-            ``[buf, (count, displ), type]`` or ``[buf, count, displ, type]``.
+        spec: ``buf``, ``[buf, type]``, ``[buf, count]``, ``[buf, (count, displ)]``,
+            ``[buf, count, type]``, ``[buf, (count, displ), type]``, ``[buf, count, displ, type]``.
         readonly: whether the memory is only read.
-        blocks: how many blocks the buffer has if the count must be inferred; the count is that of one block.
-        check: whether it matters here that the buffer holds them.
+        blocks: number of blocks if the count is inferred; the count is per block.
+        check: whether the size of the buffer is checked.
     """
     buf, counts, displ, datatype = _split(spec, (list, tuple))
     count = _index(counts) if counts is not None else None
@@ -147,17 +147,17 @@ def read_buffer(spec: Any, *, readonly: bool, blocks: int = 1, check: bool = Tru
 
 
 def read_blocks(spec: Any, *, readonly: bool, blocks: int, typed: bool = False) -> UserBlocks:
-    """Read a specification of ``blocks`` blocks; Exception ERR_BUFFER where the buffer does not hold them.
+    """Read a specification of ``blocks`` blocks; Exception ERR_BUFFER: the buffer is too small.
 
     Args:
-        spec: ``buf``, ``[buf, type]``, ``[buf, counts]``, ``[buf, (counts, displs)]``, ``[buf, counts, type]``,
-            ``[buf, (counts, displs), type]`` or ``[buf, counts, displs, type]``. Without counts the buffer is shared
-            out as evenly as possible; an integer stands for equal counts, or for a stride; without displacements
-            blocks follow each other.
+        spec: ``buf``, ``[buf, type]``, ``[buf, counts]``, ``[buf, (counts, displs)]``,
+            or these with ``type`` last, or ``[buf, counts, displs, type]``. Default counts: as
+            equal as possible; an integer: equal counts, or a stride. Default displacements: one
+            block after the other.
         readonly: whether the memory is only read.
-        blocks: how many there are.
-        typed: of Alltoallw: ``[buf, types]``, ``[buf, (counts, displs), types]`` or ``[buf, counts, displs, types]``,
-            with displacements in octets.
+        blocks: number of blocks.
+        typed: for Alltoallw: ``[buf, types]``, ``[buf, (counts, displs), types]`` or
+            ``[buf, counts, displs, types]``, with displacements in octets.
     """
     return (_typed_blocks if typed else _blocks)(spec, readonly, blocks)
 
@@ -199,7 +199,7 @@ def _typed_blocks(spec: Any, readonly: bool, blocks: int) -> UserBlocks:
 def _placed(
     buf: Any, view: memoryview, counts: list[int], displs: list[int], datatypes: list[Datatype], discovered: bool
 ) -> UserBlocks:
-    """UserBlocks whose memory is there; those at MPI_BOTTOM say where it is."""
+    """Return UserBlocks; at MPI_BOTTOM the displacements are the addresses of the memory."""
     if buf is BOTTOM and any(counts):
         spans = [t.typemap.span(d, n) for d, n, t in zip(displs, counts, datatypes, strict=True) if n]
         view, offset = _at_addresses(spans)
@@ -224,7 +224,7 @@ def _split_typed(spec: Any) -> tuple[Any, Any, Any, Any]:
 
 
 def _split(spec: Any, nested: Any) -> tuple[Any, Any, Any, Any]:
-    """Buffer, counts, displacements and datatype; ``nested`` are the types that hold counts with displacements."""
+    """Return buffer, counts, displacements, datatype; ``nested``: types for (counts, displs)."""
     if not isinstance(spec, (list, tuple)):
         if spec is None or isinstance(spec, type):
             raise TypeError("message: expecting buffer or list/tuple")
@@ -311,13 +311,13 @@ def _inferred(nbytes: int, datatype: Datatype, blocks: int) -> int:
 
 
 def _at_addresses(spans: Sequence[tuple[int, int]]) -> tuple[memoryview, int]:
-    """Memory from the lowest to the highest of some spans of addresses, and the octet of it that address 0 would be."""
+    """Return memory that covers address spans, and the offset in it of address 0."""
     low, high = min(first for first, _ in spans), max(last for _, last in spans)
     return at_address(low, high - low), -low
 
 
 def _is_integer(value: Any) -> bool:
-    # numpy's arrays all have __index__; of those only the ones without dimensions are numbers.
+    # All numpy arrays have __index__; only those without dimensions are integers.
     return hasattr(value, "__index__") and getattr(value, "ndim", 0) == 0
 
 

@@ -1,4 +1,4 @@
-"""The constructors of derived datatypes, and taking them apart again."""
+"""Constructors and decoders of derived datatypes."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ _CLASSES: Final = {
     C.TYPECLASS_REAL: "REAL",
     C.TYPECLASS_COMPLEX: "COMPLEX",
 }
-# Fortran's kinds, least first: decimal digits (integers); digits and decimal exponent (reals).
+# Fortran's kinds, smallest first: decimal digits (integers); digits and exponent (reals).
 _INTEGERS: Final = ((2, "INTEGER1"), (4, "INTEGER2"), (9, "INTEGER4"), (18, "INTEGER8"), (38, "INTEGER16"))
 _REALS: Final = ((6, 37, "4", "8"), (15, 307, "8", "16"), (33, 4931, "16", "32"))
 
 
 @guarded
 class TypeConstructors:
-    """The methods; :class:`impi.api.types.datatypes.Datatype` is a handle beside."""
+    """The methods; :class:`impi.api.types.datatypes.Datatype` is a handle, too."""
 
     _state: State | None
 
@@ -62,41 +62,41 @@ class TypeConstructors:
         return copy
 
     def Create_contiguous(self, count: int) -> Self:
-        """``count`` elements one after the other."""
+        """Create a datatype of ``count`` elements in a row."""
         return self._derived(derive.contiguous(count, self._live().typemap), "CONTIGUOUS", count=count)
 
     def Create_vector(self, count: int, blocklength: int, stride: int) -> Self:
-        """``count`` blocks, ``stride`` elements apart."""
+        """Create a datatype of ``count`` blocks, ``stride`` elements apart."""
         typemap = derive.vector(count, blocklength, stride, self._live().typemap)
         return self._derived(typemap, "VECTOR", count=count, blocklength=blocklength, stride=stride)
 
     def Create_hvector(self, count: int, blocklength: int, stride: int) -> Self:
-        """``count`` blocks, ``stride`` octets apart."""
+        """Create a datatype of ``count`` blocks, ``stride`` octets apart."""
         typemap = derive.hvector(count, blocklength, stride, self._live().typemap)
         return self._derived(typemap, "HVECTOR", count=count, blocklength=blocklength, stride=stride)
 
     def Create_indexed(self, blocklengths: Sequence[int], displacements: Sequence[int]) -> Self:
-        """Blocks at displacements in elements."""
+        """Create a datatype of blocks at displacements in elements."""
         lengths = _integers(blocklengths)
         places = _integers(displacements, len(lengths))
         typemap = derive.indexed(lengths, places, self._live().typemap)
         return self._derived(typemap, "INDEXED", blocklengths=lengths, displacements=places)
 
     def Create_hindexed(self, blocklengths: Sequence[int], displacements: Sequence[int]) -> Self:
-        """Blocks at displacements in octets."""
+        """Create a datatype of blocks at displacements in octets."""
         lengths = _integers(blocklengths)
         places = _integers(displacements, len(lengths))
         typemap = derive.hindexed(lengths, places, self._live().typemap)
         return self._derived(typemap, "HINDEXED", blocklengths=lengths, displacements=places)
 
     def Create_indexed_block(self, blocklength: int, displacements: Sequence[int]) -> Self:
-        """Blocks of one length at displacements in elements."""
+        """Create a datatype of equal blocks at displacements in elements."""
         places = _integers(displacements)
         typemap = derive.indexed_block(blocklength, places, self._live().typemap)
         return self._derived(typemap, "INDEXED_BLOCK", blocklength=blocklength, displacements=places)
 
     def Create_hindexed_block(self, blocklength: int, displacements: Sequence[int]) -> Self:
-        """Blocks of one length at displacements in octets."""
+        """Create a datatype of equal blocks at displacements in octets."""
         places = _integers(displacements)
         typemap = derive.hindexed_block(blocklength, places, self._live().typemap)
         return self._derived(typemap, "HINDEXED_BLOCK", blocklength=blocklength, displacements=places)
@@ -105,7 +105,7 @@ class TypeConstructors:
     def Create_struct(
         cls, blocklengths: Sequence[int], displacements: Sequence[int], datatypes: Sequence[Datatype]
     ) -> Self:
-        """Blocks of several datatypes at displacements in octets."""
+        """Create a datatype of blocks of several datatypes at displacements in octets."""
         lengths = _integers(blocklengths)
         places = _integers(displacements, len(lengths))
         bases = tuple(datatype._live() for datatype in datatypes)
@@ -117,7 +117,7 @@ class TypeConstructors:
     def Create_subarray(
         self, sizes: Sequence[int], subsizes: Sequence[int], starts: Sequence[int], order: int = C.ORDER_C
     ) -> Self:
-        """A block of an n-dimensional array."""
+        """Create a datatype of a block of an n-dimensional array."""
         whole = _integers(sizes)
         part, first = _integers(subsizes, len(whole)), _integers(starts, len(whole))
         typemap = derive.subarray(whole, part, first, self._live().typemap, fortran=_is_fortran(order))
@@ -133,7 +133,7 @@ class TypeConstructors:
         psizes: Sequence[int],
         order: int = C.ORDER_C,
     ) -> Self:
-        """The share of process ``rank`` in a distributed array."""
+        """Create a datatype of the share of process ``rank`` in a distributed array."""
         whole, n = _integers(gsizes), len(gsizes)
         params = {"gsizes": whole, "distribs": _integers(distribs, n), "dargs": _integers(dargs, n)}
         grid = _integers(psizes, n)
@@ -152,22 +152,22 @@ class TypeConstructors:
         return self._derived(typemap, "DARRAY", size=size, rank=rank, **params, psizes=grid, order=order)
 
     def Create_resized(self, lb: int, extent: int) -> Self:
-        """The same data with other bounds."""
+        """Create a datatype with the data of this one and other bounds."""
         return self._derived(derive.resized(lb, extent, self._live().typemap), "RESIZED", lb=lb, extent=extent)
 
     Resized = Create_resized
 
-    # ---- predefined ones, found by what they can do ----------------------------------------------------
+    # ---- predefined datatypes by property --------------------------------------------------------
 
     @classmethod
     def Get_value_index(cls, value: Datatype, index: Datatype) -> Self:
-        """The pair type for MAXLOC and MINLOC of these two; null if there is none."""
+        """Return the pair type of these for MAXLOC and MINLOC; null if there is none."""
         name = {"INT": "INT_INT"}.get(value._live().basic_name, f"{value._live().basic_name}_INT")
         return cls._wrap(named(name) if index._live().basic_name == "INT" and name in NAMED else None)
 
     @classmethod
     def Match_size(cls, typeclass: int, size: int) -> Self:
-        """The Fortran type of a class with so many octets."""
+        """Return the Fortran type of a class with ``size`` octets."""
         name = f"{_CLASSES.get(typeclass, '')}{size}"
         if typeclass not in _CLASSES or name not in NAMED:
             raise error("ERR_ARG", f"there is no Fortran type of class {typeclass} with {size} octets")
@@ -175,7 +175,7 @@ class TypeConstructors:
 
     @classmethod
     def Create_f90_integer(cls, r: int) -> Self:
-        """The least Fortran integer with ``r`` decimal digits."""
+        """Return the smallest Fortran integer with ``r`` decimal digits."""
         for digits, name in _INTEGERS:
             if r <= digits:
                 return cls._f90("F90_INTEGER", name, r=r)
@@ -183,31 +183,31 @@ class TypeConstructors:
 
     @classmethod
     def Create_f90_real(cls, p: int, r: int) -> Self:
-        """The least Fortran real with ``p`` decimal digits and a decimal exponent up to ``r``."""
+        """Return the smallest Fortran real with ``p`` decimal digits and exponents up to ``r``."""
         return cls._f90("F90_REAL", f"REAL{_kind(p, r)[0]}", p=p, r=r)
 
     @classmethod
     def Create_f90_complex(cls, p: int, r: int) -> Self:
-        """The least Fortran complex with ``p`` decimal digits and a decimal exponent up to ``r``."""
+        """Return the smallest Fortran complex with ``p`` digits and exponents up to ``r``."""
         return cls._f90("F90_COMPLEX", f"COMPLEX{_kind(p, r)[1]}", p=p, r=r)
 
     @classmethod
     def _f90(cls, combiner: str, name: str, **params: int) -> Self:
         return cls._wrap(TypeState(NAMED[name], Recipe(combiner, params)))
 
-    # ---- how it was made -------------------------------------------------------------------------------
+    # ---- decoding --------------------------------------------------------------------------------
 
     def Get_envelope(self) -> tuple[int, int, int, int, int]:
-        """Numbers of integers, addresses, counts and datatypes in :meth:`Get_contents`, and the combiner."""
+        """Return numbers of integers, addresses, counts, datatypes in Get_contents; combiner."""
         recipe = self._live().recipe
         integers, counts = recipe.contents()
         return (len(integers), 0, len(counts), len(recipe.bases), recipe.number)
 
     def Get_contents(self) -> tuple[list[int], list[int], list[int], list[Datatype]]:
-        """The arguments of the constructor: integers, addresses, counts, datatypes.
+        """Return the constructor's arguments: integers, addresses, counts, datatypes.
 
         Raises:
-            Exception: ``ERR_TYPE``, the datatype is predefined.
+            Exception: ``ERR_TYPE``: the datatype is predefined.
         """
         recipe = self._live().recipe
         if recipe.combiner == "NAMED":
@@ -216,7 +216,7 @@ class TypeConstructors:
         return (integers, [], counts, [self._found(base) for base in recipe.bases])
 
     def decode(self) -> tuple[Datatype, str, dict[str, Any]]:
-        """What it was made of, the combiner's name, and the other arguments by name."""
+        """Return the base datatype, the combiner's name, and the other arguments by name."""
         recipe = self._live().recipe
         if recipe.combiner == "NAMED":
             return (self, "NAMED", {})  # type: ignore[return-value]
@@ -231,12 +231,12 @@ class TypeConstructors:
 
     @property
     def is_named(self) -> bool:
-        """Whether it is one of MPI's own by name."""
+        """Whether the datatype is one of MPI's named ones."""
         return self._live().recipe.combiner == "NAMED"
 
     @property
     def is_predefined(self) -> bool:
-        """Whether it is one of MPI's own, or null."""
+        """Whether the datatype is null or predefined."""
         return self._state is None or self._live().predefined
 
 

@@ -1,4 +1,4 @@
-"""Datatype, and every predefined one."""
+"""Datatype and the predefined datatypes."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Datatype(TypeConstructors, Handle):
 
     @property
     def typemap(self) -> TypeMap:
-        """What it is: for packing and unpacking."""
+        """The type map, for packing and unpacking."""
         return self._live().typemap
 
     def _predefined(self) -> bool:
@@ -64,7 +64,7 @@ class Datatype(TypeConstructors, Handle):
         return super().__reduce__()
 
     def Commit(self) -> Self:
-        """Make it ready for communication."""
+        """Commit the datatype for communication."""
         self._live().committed = True
         return self
 
@@ -76,7 +76,7 @@ class Datatype(TypeConstructors, Handle):
         """Free the datatype.
 
         Raises:
-            Exception: ``ERR_TYPE``, it is predefined.
+            Exception: ``ERR_TYPE``: it is predefined.
         """
         state = self._live()
         if state.predefined:
@@ -85,7 +85,7 @@ class Datatype(TypeConstructors, Handle):
         self._forget()
 
     def Dup(self) -> Self:
-        """A copy, with the attributes that their copy functions let through."""
+        """Duplicate, with the attributes that copy functions copy."""
         state = self._live()
         copy = self._derived_copy(state)
         copy.attributes = _keyvals.copied(self, state.attributes)
@@ -93,19 +93,19 @@ class Datatype(TypeConstructors, Handle):
 
     Create_dup = Dup
 
-    # ---- sizes -----------------------------------------------------------------------------------------
+    # ---- sizes -----------------------------------------------------------------------------------
 
     def Get_size(self) -> int:
-        """Octets of data in one element."""
+        """Return the octets of data in one element."""
         return self.typemap.size
 
     def Get_extent(self) -> tuple[int, int]:
-        """Lower bound and extent."""
+        """Return lower bound and extent."""
         typemap = self.typemap
         return (typemap.lb, typemap.extent)
 
     def Get_true_extent(self) -> tuple[int, int]:
-        """Lower bound and extent of the data itself."""
+        """Return lower bound and extent of the data itself."""
         typemap = self.typemap
         return (typemap.true_lb, typemap.true_ub - typemap.true_lb)
 
@@ -117,36 +117,36 @@ class Datatype(TypeConstructors, Handle):
     true_lb = property(lambda self: self.typemap.true_lb, doc="lower bound of the data itself")
     true_ub = property(lambda self: self.typemap.true_ub, doc="upper bound of the data itself")
 
-    # ---- packing ---------------------------------------------------------------------------------------
+    # ---- packing ---------------------------------------------------------------------------------
 
     def Pack(self, inbuf: BufferSpec, outbuf: BufferSpec, position: int, comm: object) -> int:
-        """Pack all of ``inbuf`` into ``outbuf`` at ``position``; returns the position after it.
+        """Pack ``inbuf`` into ``outbuf`` at ``position``; return the position after it.
 
-        The octets are those of a message between clients, which can be received as PACKED, and the other way round:
-        external32, with 8-octet longs; or as they are in memory where the job's clients have agreed on that.
+        The octets are those of a message between clients, so PACKED matches this type and the
+        reverse: external32 with 8-octet longs, or native form if the clients agreed on it.
         """
         return self._pack(inbuf, outbuf, position, external=runtime.external(), long_size=8)
 
     def Unpack(self, inbuf: BufferSpec, position: int, outbuf: BufferSpec, comm: object) -> int:
-        """Unpack as many elements as ``outbuf`` has room for; returns the position after them."""
+        """Unpack as many elements as ``outbuf`` takes; return the position after them."""
         return self._unpack(inbuf, position, outbuf, external=runtime.external(), long_size=8)
 
     def Pack_size(self, count: int, comm: object) -> int:
-        """Octets that packing ``count`` elements takes."""
+        """Return the octets of ``count`` packed elements."""
         return self._packed_size(count, external=runtime.external(), long_size=8)
 
     def Pack_external(self, datarep: str, inbuf: BufferSpec, outbuf: BufferSpec, position: int) -> int:
-        """As :meth:`Pack`, in external32 as the standard has it."""
+        """Pack like :meth:`Pack`, into the standard's external32."""
         _check_datarep(datarep)
         return self._pack(inbuf, outbuf, position, external=True, long_size=4)
 
     def Unpack_external(self, datarep: str, inbuf: BufferSpec, position: int, outbuf: BufferSpec) -> int:
-        """As :meth:`Unpack`, from external32 as the standard has it."""
+        """Unpack like :meth:`Unpack`, from the standard's external32."""
         _check_datarep(datarep)
         return self._unpack(inbuf, position, outbuf, external=True, long_size=4)
 
     def Pack_external_size(self, datarep: str, count: int) -> int:
-        """Octets that ``count`` elements take in external32."""
+        """Return the octets of ``count`` elements in external32."""
         _check_datarep(datarep)
         return self._packed_size(count, external=True, long_size=4)
 
@@ -183,10 +183,10 @@ class Datatype(TypeConstructors, Handle):
         self.typemap.unpack(source[position:end], target, 0, count, external=external, long_size=long_size)
         return end
 
-    # ---- attributes and name ---------------------------------------------------------------------------
+    # ---- attributes and name ---------------------------------------------------------------------
 
     def Get_attr(self, keyval: int) -> Any | None:
-        """The value cached under a key, or None."""
+        """Return the value of a key, or None."""
         return _keyvals.get(self._live().attributes, keyval)
 
     def Set_attr(self, keyval: int, attrval: object) -> None:
@@ -194,38 +194,38 @@ class Datatype(TypeConstructors, Handle):
         _keyvals.set(self, self._live().attributes, keyval, attrval)
 
     def Delete_attr(self, keyval: int) -> None:
-        """Delete the value cached under a key."""
+        """Delete the value of a key."""
         _keyvals.delete(self, self._live().attributes, keyval)
 
     @classmethod
     def Create_keyval(cls, copy_fn: CopyFn = None, delete_fn: DeleteFn = None, nopython: bool = False) -> int:
-        """A new key for attributes of datatypes."""
+        """Return a new key for attributes of datatypes."""
         return _keyvals.create(copy_fn, delete_fn)
 
     @classmethod
     def Free_keyval(cls, keyval: int) -> int:
-        """Forget a key."""
+        """Free a key."""
         return _keyvals.free(keyval)
 
     def Get_name(self) -> str:
-        """The name: that of MPI for a predefined datatype."""
+        """Return the name; predefined datatypes have MPI's."""
         return "MPI_DATATYPE_NULL" if self._state is None else self._live().name
 
     def Set_name(self, name: str) -> None:
-        """Give it a name."""
+        """Set the name."""
         if len(name.encode()) > MAX_OBJECT_NAME:
             raise error("ERR_ARG", f"the name is longer than {MAX_OBJECT_NAME} octets")
         self._live().name = name
 
     name = property(Get_name, Set_name, doc="name")
 
-    # ---- codes -----------------------------------------------------------------------------------------
+    # ---- codes -----------------------------------------------------------------------------------
 
     def tocode(self) -> str:
-        """The character code or type string of a predefined datatype.
+        """Return the character code or type string of a predefined datatype.
 
         Raises:
-            ValueError: it has none.
+            ValueError: there is none.
         """
         code = typecode.code_of(self._live().basic_name) if self else None
         if code is None:
@@ -234,7 +234,7 @@ class Datatype(TypeConstructors, Handle):
 
     @classmethod
     def fromcode(cls, code: str) -> Datatype:
-        """The predefined datatype of a character code or type string.
+        """Return the predefined datatype of a character code or type string.
 
         Raises:
             ValueError: there is none.
@@ -264,7 +264,7 @@ def _check_datarep(datarep: str) -> None:
 
 
 def _datatype_create(datatype: Datatype, combiner: str, params: dict[str, Any], free: bool = False) -> Datatype:
-    """The reverse of :meth:`Datatype.decode`."""
+    """Reverse :meth:`Datatype.decode`."""
     created: Datatype = getattr(datatype, f"Create_{combiner.lower()}")(**params)
     return created.Commit()
 
@@ -282,19 +282,19 @@ def _typealign(datatype: Datatype) -> int | None:
 
 
 def Get_address(location: Any) -> int:
-    """The address of an object's memory; 0 of BOTTOM."""
+    """Return the address of an object's memory; 0 for BOTTOM."""
     if location is None or type(location).__name__.endswith("Type"):
         return int(location or 0)
     return address_of(octets_of(location, readonly=True)[0])
 
 
 def Aint_add(base: int, disp: int) -> int:
-    """The sum of an address and a displacement."""
+    """Return the sum of an address and a displacement."""
     return base + disp
 
 
 def Aint_diff(addr1: int, addr2: int) -> int:
-    """The difference of two addresses."""
+    """Return the difference of two addresses."""
     return addr1 - addr2
 
 
@@ -373,7 +373,7 @@ COMPLEX8: Final = _named("COMPLEX8")
 COMPLEX16: Final = _named("COMPLEX16")
 COMPLEX32: Final = _named("COMPLEX32")
 
-# Other names of the same.
+# Aliases.
 FLOAT32_T: Final = FLOAT
 FLOAT64_T: Final = DOUBLE
 C_FLOAT_COMPLEX: Final = C_COMPLEX
@@ -397,4 +397,4 @@ F_FLOAT_COMPLEX: Final = COMPLEX
 F_DOUBLE_COMPLEX: Final = DOUBLE_COMPLEX
 
 _typedict: Final[dict[str, Datatype]] = {code: globals()[name] for code, name in typecode.CODES.items()}
-"""From a type code to the datatype it stands for."""
+"""Type code to datatype."""

@@ -1,4 +1,4 @@
-"""Memory offered by ``__dlpack__`` and ``__cuda_array_interface__`` to those without PEP 3118."""
+"""Memory offered by ``__dlpack__`` and ``__cuda_array_interface__``, without PEP 3118."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Offer", "from_cuda", "from_dlpack"]
 _READ_ONLY: Final = 1
 _CPU: Final = 1
 _HOST: Final = frozenset({_CPU, 3, 11, 13})
-"""Device types whose memory the processor reaches: its own, pinned by CUDA or ROCm, managed by CUDA."""
+"""Device types in reach of the processor: its own, pinned by CUDA or ROCm, managed by CUDA."""
 _FLOAT: Final = 2
 _FORMATS: Final = {
     0: {8: "b", 16: "h", 32: "i", 64: "l"},
@@ -22,24 +22,24 @@ _FORMATS: Final = {
     5: {32: "Ze", 64: "Zf", 128: "Zd", 256: "Zg"},
     6: {8: "?"},
 }
-"""By DLPack's type code, then by bits."""
+"""Formats by DLPack's type code, then by bits."""
 _KINDS: Final = {"i": 0, "u": 1, "f": _FLOAT, "c": 5, "b": 6}
-"""The same codes for the kinds of an array interface."""
+"""Type codes of the kinds of an array interface."""
 
 
 class Offer(NamedTuple):
-    """Contiguous memory: ``nbytes`` octets at ``address``, which live as long as ``owner``."""
+    """Contiguous memory: ``nbytes`` octets at ``address``, valid as long as ``owner``."""
 
     what: str
-    """The protocol, as messages name it."""
+    """The protocol's name, for messages."""
     address: int
     nbytes: int
     format: str
     owner: Any
     locked: bool
-    """Whether it must not be written."""
+    """Whether the memory is read-only."""
     on_device: bool
-    """Whether a device is said to have it."""
+    """Whether the memory is said to be a device's."""
 
 
 class _Tensor(ctypes.Structure):
@@ -69,10 +69,10 @@ class _Versioned(ctypes.Structure):
 
 
 def from_dlpack(obj: Any, *, readonly: bool) -> Offer | None:
-    """An object's memory; None if the object does not speak DLPack.
+    """Return an object's memory; None: no DLPack.
 
     Raises:
-        BufferError: what it offers cannot be used; the text says why.
+        BufferError: the offered memory cannot be used; the text has the reason.
     """
     if isinstance(obj, type):
         return None
@@ -100,7 +100,7 @@ def from_dlpack(obj: Any, *, readonly: bool) -> Offer | None:
 
 
 def from_cuda(obj: Any, *, readonly: bool) -> Offer | None:
-    """The same for an object with a CUDA array interface."""
+    """Return an object's memory by the CUDA array interface, like :func:`from_dlpack`."""
     if isinstance(obj, type):
         return None
     interface = getattr(obj, "__cuda_array_interface__", None)
@@ -163,7 +163,7 @@ def _shape(tensor: _Tensor) -> tuple[list[int], list[int] | None]:
 
 
 def _contiguous(shape: Sequence[int], strides: Sequence[int] | None, itemsize: int) -> bool:
-    """In C or in Fortran order."""
+    """Whether the memory is contiguous in C or Fortran order."""
     if strides is None:
         return True
     dimensions = list(zip(shape, strides, strict=True))
@@ -179,7 +179,7 @@ def _contiguous(shape: Sequence[int], strides: Sequence[int] | None, itemsize: i
 
 
 def _format(tensor: _Tensor) -> str:
-    if tensor.lanes != 1:  # two floating-point numbers side by side are a complex one
+    if tensor.lanes != 1:  # two floating-point lanes are a complex
         pair = _FORMATS[5].get(2 * tensor.bits) if tensor.code == _FLOAT and tensor.lanes == 2 else None
         return pair if pair not in (None, "Ze") else "B"
     return _FORMATS.get(tensor.code, {}).get(tensor.bits, "B")

@@ -1,4 +1,4 @@
-"""Between a user's buffer and the engine: what is sent of it, what is received into it, in which form."""
+"""Sources and targets of the engine for user buffers, and their packed form."""
 
 from __future__ import annotations
 
@@ -24,44 +24,44 @@ __all__ = [
 
 
 def long_size() -> int:
-    """Octets of MPI_LONG on the wire in this job: 4 or 8."""
+    """Return the octets of MPI_LONG on the wire in this job: 4 or 8."""
     return runtime.engine().long_size
 
 
 def wire_type(message: UserBuffer) -> TypeMap:
-    """The type map of a buffer's elements."""
+    """Return the type map of a buffer's elements."""
     return message.wire_type(strict=long_size() == 4)
 
 
 def source(message: UserBuffer) -> BufferSource:
-    """The buffer as something to send."""
+    """Return the buffer as a source."""
     return BufferSource(wire_type(message), message.view, message.offset, message.count, long_size())
 
 
 def target(message: UserBuffer) -> BufferTarget:
-    """The buffer as a place to receive into."""
+    """Return the buffer as a target."""
     return BufferTarget(wire_type(message), message.view, message.offset, message.count, long_size())
 
 
-# ``external``: whether the octets are external32; None is what clients send each other.
+# ``external``: whether octets are external32; None: the form between clients.
 
 
 def packed(message: UserBuffer, external: bool | None = None) -> memoryview:
-    """The buffer's elements as octets; an alias of the buffer where they are that already."""
+    """Return the elements as octets; aliases the buffer if nothing needs conversion."""
     return source(message).octets(external=runtime.engine().external if external is None else external)
 
 
 def packed_size(message: UserBuffer, external: bool | None = None) -> int:
-    """Octets of :func:`packed`."""
+    """Return the octets of :func:`packed`."""
     external = runtime.engine().external if external is None else external
     return wire_type(message).packed_size(message.count, external=external, long_size=long_size())
 
 
 def unpack(message: UserBuffer, octets: Any, external: bool | None = None) -> None:
-    """Put octets of the form of :func:`packed` into the buffer.
+    """Unpack octets in the form of :func:`packed` into the buffer.
 
     Raises:
-        Exception: ERR_TRUNCATE, they do not fit.
+        Exception: ERR_TRUNCATE: they do not fit.
     """
     external = runtime.engine().external if external is None else external
     wire_type(message).unpack(
@@ -70,19 +70,19 @@ def unpack(message: UserBuffer, octets: Any, external: bool | None = None) -> No
 
 
 def snapshot(message: UserBuffer, into: UserBuffer, external: bool | None = None) -> memoryview:
-    """Packed octets that stay what they are when ``into``, which may be the same memory, is written."""
+    """Return packed octets that do not change when ``into`` is written, even if it overlaps."""
     octets = packed(message, external)
     aliases = message.view is into.view or octets.obj is message.view.obj
     return memoryview(bytes(octets)) if aliases else octets
 
 
 def frozen(message: UserBuffer, *, external: bool) -> OctetSource:
-    """A copy of the buffer's elements, to be sent."""
+    """Return a copy of the elements as a source."""
     copy = OctetSource(bytes(source(message).octets(external=external)))
     copy.count = message.count
     return copy
 
 
 def resized(message: UserBuffer, count: int) -> UserBuffer:
-    """The first ``count`` elements of a buffer."""
+    """Return the first ``count`` elements of a buffer."""
     return replaced(message, count=count)

@@ -1,4 +1,4 @@
-"""Memory of the user: how any object that offers memory is seen as octets."""
+"""User memory: any object that exports memory, as octets."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ __all__ = ["address_of", "at_address", "octets_and_place", "octets_of", "within_
 
 
 def octets_of(obj: Any, *, readonly: bool) -> tuple[memoryview, str]:
-    """An object's memory as octets, and its format: by PEP 3118, else ``__dlpack__``, else the CUDA array interface.
+    """Return memory as octets, and format: PEP 3118, ``__dlpack__``, CUDA array interface.
 
     Raises:
         TypeError: the object offers no memory.
-        BufferError: its memory is not contiguous, is read-only but must be written, or is out of the processor's reach.
+        BufferError: not contiguous, read-only but to be written, or out of the processor's reach.
     """
     view, format, _ = octets_and_place(obj, readonly=readonly)
     return view, format
 
 
 def octets_and_place(obj: Any, *, readonly: bool) -> tuple[memoryview, str, bool]:
-    """The same, and whether the memory is said to be a device's."""
+    """Return octets and format (see :func:`octets_of`), and whether a device has the memory."""
     try:
         return (*_from_buffer(obj, readonly=readonly), False)
     except (TypeError, ValueError, BufferError) as refusal:
-        from impi.api.types import dlpack  # only those who need it pay for it
+        from impi.api.types import dlpack  # rarely needed
 
         offer = dlpack.from_dlpack(obj, readonly=readonly) or dlpack.from_cuda(obj, readonly=readonly)
         if offer is None:
@@ -43,7 +43,7 @@ def _from_buffer(obj: Any, *, readonly: bool) -> tuple[memoryview, str]:
     try:
         view = memoryview(obj)
     except (ValueError, BufferError):
-        # numpy cannot describe some of its types (dates, those of other packages), but its octets can be had.
+        # numpy has no format for some of its types (dates, foreign ones), but has their octets.
         flat = np.frombuffer(obj, np.uint8)
         view = flat.data
     if view.readonly and not readonly:
@@ -64,15 +64,15 @@ def _as_octets(obj: Any, view: memoryview) -> memoryview:
     if view.c_contiguous:
         try:
             return view.cast("B")
-        except (ValueError, NotImplementedError, TypeError):  # a format that memoryview does not know
+        except (ValueError, NotImplementedError, TypeError):  # a format unknown to memoryview
             return np.frombuffer(obj, np.uint8).data
     array: Any = np.asarray(obj if isinstance(obj, np.ndarray) else view)
-    octets: memoryview = array.T.reshape(-1).view(np.uint8).data  # in Fortran order: the same memory, transposed
+    octets: memoryview = array.T.reshape(-1).view(np.uint8).data  # Fortran order: the same memory transposed
     return octets
 
 
 def address_of(view: memoryview) -> int:
-    """Where octets lie; 0 if there are none."""
+    """Return the address of octets; 0 if there are none."""
     if view.nbytes == 0:
         return 0
     if not view.readonly:
@@ -82,7 +82,7 @@ def address_of(view: memoryview) -> int:
 
 
 def at_address(address: int, nbytes: int, owner: Any = None) -> memoryview:
-    """Octets at an address, kept alive together with ``owner``."""
+    """Return octets at an address; they keep ``owner`` alive."""
     if nbytes == 0:
         return memoryview(bytearray())
     array = (ctypes.c_ubyte * nbytes).from_address(address)
@@ -91,10 +91,10 @@ def at_address(address: int, nbytes: int, owner: Any = None) -> memoryview:
 
 
 def within_reach(address: int, nbytes: int, *, writable: bool) -> bool:
-    """Whether this process may touch the memory: that of a device has an address too, which only the device may use.
+    """Return whether this process may access memory, which may be a device's.
 
-    The kernel is asked to copy the first and the last octet: it answers with an error where a look of our own would end
-    the process. For a writable one the octet is copied back to its place.
+    The kernel copies the first and last octet, and returns an error where an access of our own
+    would kill the process. If ``writable``, the octet is written back.
     """
     if nbytes == 0:
         return True

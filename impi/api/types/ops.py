@@ -1,4 +1,4 @@
-"""Op: reduction operations, on buffers and on Python objects."""
+"""Op: reduction operations on buffers and Python objects."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = [
 # fmt: on
 
 MAX_USER_OPS: Final = 32
-"""The most that exist at one time: programs for mpi4py may rely on the error beyond it."""
+"""mpi4py's limit: programs may rely on the error beyond it."""
 
 _user_ops = 0
 
@@ -35,14 +35,14 @@ class _OpState(State):
     def __init__(self, name: str, function: Callable[..., Any], *, commute: bool) -> None:
         super().__init__()
         self.name = name
-        """Of a predefined operation; else empty."""
+        """Name of a predefined operation; else empty."""
         self.function = function
         self.commute = commute
 
 
 @guarded
 class Op(Handle):
-    """Reduction operation; null when made without arguments. Calling it combines two Python objects."""
+    """Reduction operation; null when made without arguments. A call combines two objects."""
 
     def __call__(self, x: Any, y: Any, /) -> Any:
         """Combine two objects."""
@@ -60,11 +60,11 @@ class Op(Handle):
         return super().__reduce__()
 
     _by_number = False
-    """Whether it was made from an integer handle: mpi4py knows no function of such a one, and programs rely on it."""
+    """Whether it was made from an integer handle: like mpi4py, it cannot be pickled then."""
 
     @classmethod
     def fromhandle(cls, handle: int) -> Self:
-        """An operation with that integer handle; one's own cannot be pickled by it."""
+        """Return an operation with that integer handle; a user-defined one cannot be pickled."""
         op = super().fromhandle(handle)
         op._by_number = True
         return op
@@ -75,23 +75,23 @@ class Op(Handle):
         return self._state
 
     def _predefined_name(self) -> str | None:
-        """As in MPI without the prefix; None if the program made it."""
+        """MPI's name without the prefix; None: user-defined."""
         return self._live().name or None
 
     def _call(self, invec: memoryview, inoutvec: memoryview, datatype: Datatype) -> None:
-        """``inoutvec = invec op inoutvec`` by the program's own function; the views hold elements with their gaps."""
+        """Compute ``inoutvec = invec op inoutvec`` by the user function; views include gaps."""
         from impi.api.types.bufferclass import buffer
 
         self._live().function(buffer(invec), buffer.frombuffer(inoutvec), datatype)
 
     @classmethod
     def Create(cls, function: Callable[[Any, Any, Any], Any], commute: bool = False) -> Self:
-        """An operation of the program's own.
+        """Create a user-defined operation.
 
         Args:
-            function: called with two buffers and a Datatype to combine into the second; with two objects and None
-                to return the combined one.
-            commute: whether the order of the operands does not matter. It must be associative in any case.
+            function: called with two buffers and a Datatype, to combine into the second; or two
+                objects and None, to return the combined one. Must be associative.
+            commute: whether the order of the operands does not matter.
         """
         global _user_ops
         if not callable(function):
@@ -102,10 +102,10 @@ class Op(Handle):
         return cls._wrap(_OpState("", function, commute=bool(commute)))
 
     def Free(self) -> None:
-        """Free an operation of the program's own.
+        """Free a user-defined operation.
 
         Raises:
-            Exception: ``ERR_OP``, it is null or predefined.
+            Exception: ``ERR_OP``: it is null or predefined.
         """
         global _user_ops
         if self._live().name:
@@ -114,22 +114,22 @@ class Op(Handle):
         self._forget()
 
     def Is_commutative(self) -> bool:
-        """Whether the order of the operands does not matter."""
+        """Return whether the order of the operands does not matter."""
         return self._live().commute
 
     is_commutative = property(Is_commutative, doc="whether the order of the operands does not matter")
 
     @property
     def is_predefined(self) -> bool:
-        """Whether it is one of MPI's, or null."""
+        """Whether the operation is null or predefined."""
         return self._predefined()
 
     def Reduce_local(self, inbuf: BufferSpec, inoutbuf: BufferSpec) -> None:
-        """``inoutbuf = inbuf op inoutbuf``, in this process.
+        """Compute ``inoutbuf = inbuf op inoutbuf`` in this process.
 
         Raises:
-            Exception: ``ERR_OP``, the operation is not defined for the datatype; ``ERR_BUFFER``, a buffer is too small.
-            ValueError: the two buffers have not the same count and datatype.
+            Exception: ``ERR_OP``: not defined for the datatype; ``ERR_BUFFER``: buffer too small.
+            ValueError: the buffers differ in count or datatype.
         """
         first, second = (
             read_buffer(inbuf, readonly=True, check=False),

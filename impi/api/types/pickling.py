@@ -1,4 +1,4 @@
-"""Pickle: how Python objects become messages."""
+"""Pickle: the serialization of Python objects for messages."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ __all__ = ["Pickle", "pickle"]
 _PROTOCOL: Final = int(os.environ.get("MPI4PY_PICKLE_PROTOCOL", str(HIGHEST_PROTOCOL)))
 _THRESHOLD: Final = int(os.environ.get("MPI4PY_PICKLE_THRESHOLD", "262144"))
 _OUT_OF_BAND: Final = 5
-"""The first protocol with buffers beside the stream (PEP 574)."""
+"""The first protocol with out-of-band buffers (PEP 574)."""
 
 
 class Pickle:
-    """A way to serialize objects; any pair of functions like those of :mod:`pickle` will do.
+    """A serializer, from any pair of functions like those of :mod:`pickle`.
 
     Args:
-        dumps: from an object (and a protocol, if ``protocol`` is not None) to bytes.
+        dumps: from an object (and the protocol, if not None) to bytes.
         loads: from a buffer to an object.
-        protocol: what to pass to ``dumps``; None passes none, unless ``dumps`` is the standard one.
-        threshold: octets from which :meth:`dumps_oob` keeps a buffer out of the stream.
+        protocol: argument of ``dumps``; None: none, or the default of the standard ``dumps``.
+        threshold: octets from which :meth:`dumps_oob` keeps a buffer out of band.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Pickle:
 
     @property
     def THRESHOLD(self) -> int:
-        """Octets from which a buffer stays out of the stream; setting it to None restores the default."""
+        """Octets from which a buffer stays out of band; None restores the default."""
         return self._threshold
 
     @THRESHOLD.setter
@@ -67,11 +67,11 @@ class Pickle:
         return self._dumps(obj, self._protocol)
 
     def loads(self, data: Any) -> Any:
-        """The object in a stream."""
+        """Return the object of a stream."""
         return self._loads(data)
 
     def dumps_oob(self, obj: object) -> tuple[bytes, list[buffer]]:
-        """Serialize an object, large buffers beside the stream and not copied."""
+        """Serialize an object; large buffers stay out of band, without a copy."""
         buffers: list[buffer] = []
 
         def keep_in_stream(candidate: Any) -> bool:
@@ -87,9 +87,9 @@ class Pickle:
         return self._dumps(obj, protocol, buffer_callback=keep_in_stream), buffers
 
     def loads_oob(self, data: Any, buffers: Iterable[Any]) -> Any:
-        """The object in a stream with buffers beside it."""
+        """Return the object of a stream with out-of-band buffers."""
         return self._loads(data, buffers=buffers)
 
 
 pickle: Final = Pickle()
-"""What ``send`` and its like use; programs may set its attributes."""
+"""The serializer of ``send`` and other calls; programs may set its attributes."""

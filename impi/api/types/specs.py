@@ -1,4 +1,4 @@
-"""The types of what a program gives as a buffer: for type checkers alone, nothing of it is looked at when MPI runs."""
+"""The types of buffer arguments, for type checkers only: MPI never inspects them."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class _OfDlpack(Protocol):
 
 if TYPE_CHECKING:
     Memory: TypeAlias = Buffer | _OfNumpy | _OfCuda | _OfDlpack | BottomType | None
-    """What holds the octets of a message."""
+    """An object with the octets of a message."""
     BufferSpec: TypeAlias = Memory | InPlaceType | Sequence[object]
-    """A whole argument: memory, or a list or tuple of memory, counts, displacements and datatype (MPI 3.2.2)."""
+    """An argument: memory, or a sequence of memory, counts, displacements, datatype (MPI 3.2.2)."""
     TargetSpec: TypeAlias = int | Sequence[object] | None
-    """A place in a window: a displacement, or a list or tuple of displacement, count and datatype (MPI 12.3)."""
+    """A place in a window: a displacement, or displacement, count and datatype (MPI 12.3)."""

@@ -1,4 +1,4 @@
-"""Type codes of numpy and PEP 3118, and the predefined datatypes they stand for."""
+"""Type codes of numpy and PEP 3118 and their predefined datatypes."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _ROWS: Final = (
 )
 
 CODES: Final[dict[str, str]] = {code: name for name, codes in _ROWS for code in codes.split()}
-"""From a code to the name of the datatype."""
+"""Code to name of the datatype."""
 
 _SIGNED: Final = {1: "b", 2: "h", 4: "i", 8: "l"}
 _REAL: Final = {2: "e", 4: "f", 8: "d", 16: "g"}
@@ -64,7 +64,7 @@ _C_CHARS: Final = {
 
 
 def char_of(name: str) -> str | None:
-    """The character code of a predefined datatype, or None."""
+    """Return the character code of a predefined datatype, or None."""
     basic = BASICS.get(name)
     if basic is None or name == "BFLOAT16_T":
         return None
@@ -85,7 +85,7 @@ _STRS: Final = {"?": "b1", "c": "S1", "U": "U1", "p": "i8"}
 
 
 def str_of(name: str) -> str | None:
-    """The type string of a predefined datatype, such as ``f8``, or None."""
+    """Return the type string of a predefined datatype, such as ``f8``, or None."""
     if name in ("INTEGER16", "LOGICAL16"):
         return "i16"
     char = char_of(name)
@@ -98,7 +98,7 @@ def str_of(name: str) -> str | None:
 
 
 def code_of(name: str) -> str | None:
-    """The code that :data:`CODES` leads back from: a type string for types of fixed size, else a character."""
+    """Return the code for pickles: a type string for types of fixed size, else a character."""
     sized = name.rstrip("0123456789") in ("LOGICAL", "INTEGER", "REAL", "COMPLEX") and name[-1].isdigit()
     if sized or name == "C_BOOL" or name.startswith(("INT8", "INT16", "INT32", "INT64", "UINT")):
         return str_of(name)

@@ -1,4 +1,4 @@
-"""What a Datatype handle names: a type map, and how the program came to it."""
+"""The object behind Datatype handles: a type map and its construction."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Recipe", "TypeState", "named"]
 
 @record
 class Recipe:
-    """The call that made a datatype: its combiner, the arguments by name, the datatypes it was made of."""
+    """The constructor call of a datatype: combiner, arguments by name, base datatypes."""
 
     combiner: str = "NAMED"
     params: dict[str, Any] = fresh(default_factory=dict)
@@ -28,7 +28,7 @@ class Recipe:
         return value
 
     def contents(self) -> tuple[list[int], list[int]]:
-        """Integers and counts, as MPI_Type_get_contents_c lists them; there are no addresses in that form."""
+        """Return integers and counts as in MPI_Type_get_contents_c, which has no addresses."""
         values = {key: list(v) if isinstance(v, list) else [v] for key, v in self.params.items()}
         integers, counts = _CONTENTS.get(self.combiner, ((), ()))
         lengths = {f"#{key}": [len(row)] for key, row in values.items()}
@@ -36,7 +36,7 @@ class Recipe:
         return [i for key in integers for i in table[key]], [i for key in counts for i in table[key]]
 
 
-# By combiner: the parameters that are integers, and those that are counts; #x is the length of x.
+# By combiner: integer parameters and count parameters; #x is the length of x.
 _CONTENTS: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
     "CONTIGUOUS": ((), ("count",)),
     "VECTOR": ((), ("count", "blocklength", "stride")),
@@ -71,12 +71,12 @@ class TypeState(State):
 
     @property
     def predefined(self) -> bool:
-        """Whether it is not the program's to free."""
+        """Whether the program cannot free it."""
         return self.recipe.combiner in ("NAMED", "VALUE_INDEX", "F90_INTEGER", "F90_REAL", "F90_COMPLEX")
 
     @property
     def basic_name(self) -> str:
-        """The name of the predefined datatype that it is, duplicates, or (Fortran 90) was chosen as; else empty."""
+        """Name of the predefined datatype that it is, duplicates or selected (F90); or empty."""
         if self.recipe.combiner in ("DUP", "F90_INTEGER", "F90_REAL", "F90_COMPLEX"):
             return self.recipe.bases[0].basic_name if self.recipe.bases else self.typemap.name
         return self.typemap.name if self.recipe.combiner == "NAMED" else ""
@@ -84,6 +84,6 @@ class TypeState(State):
 
 @cache
 def named(name: str) -> TypeState:
-    """The one object of a datatype of MPI's own."""
+    """Return the one object of a predefined datatype."""
     mpi_name = {"INT_INT": "MPI_2INT"}.get(name, f"MPI_{name}")
     return TypeState(NAMED[name], Recipe(), mpi_name)

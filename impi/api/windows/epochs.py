@@ -1,7 +1,7 @@
 """Epochs of a window of one process (MPI 4.1, 12.5): which calls may follow which.
 
-Nothing is ever under way there, so synchronization moves nothing and waits for nobody; what would wait for ever in
-MPI is an error here.
+No access is ever under way there, so synchronization moves nothing and never waits. A call that
+would wait forever in MPI is an error here.
 """
 
 from __future__ import annotations
@@ -26,38 +26,40 @@ _POST: Final = MODE_NOCHECK | MODE_NOSTORE | MODE_NOPUT
 
 
 class Epochs:
-    """What of one window is open. All methods raise Exception ``ERR_RMA_SYNC`` for a call that is out of turn, and
-    ``ERR_ASSERT`` for an assertion that the call does not have.
+    """The open epochs of a window.
+
+    Methods raise Exception ``ERR_RMA_SYNC`` for a call out of order, and ``ERR_ASSERT`` for an
+    assertion that the call does not have.
     """
 
     def __init__(self) -> None:
         self._fenced = False
         self._locked: set[int] = set()
-        """Ranks: 0 or PROC_NULL."""
+        """Locked ranks: 0 or PROC_NULL."""
         self._all_locked = False
         self._started: bool | None = None
-        """Between Start and Complete: whether the process itself is a target."""
+        """Between Start and Complete: whether the process itself is a target; else None."""
         self._posted: bool | None = None
-        """Between Post and Wait: whether the process itself may access."""
+        """Between Post and Wait: whether the process itself may access; else None."""
         self._completed = False
         """Whether a Complete has answered the Post."""
 
-    # ---- active target ---------------------------------------------------------------------------------
+    # ---- active target ---------------------------------------------------------------------------
 
     def fence(self, assertion: int) -> None:
-        """End an epoch and begin one, unless there is to be none."""
+        """End an epoch and begin one, depending on the assertion."""
         _check_assertion("Fence", assertion, _FENCE)
         self._refuse("Fence", started=True, posted=True, locked=True)
         self._fenced = not assertion & MODE_NOSUCCEED
 
     def start(self, assertion: int, *, me: bool) -> None:
-        """Begin to access; ``me``: whether the process is in the group."""
+        """Begin an access epoch; ``me``: whether the process is in the group."""
         _check_assertion("Start", assertion, MODE_NOCHECK)
         self._refuse("Start", started=True, locked=True)
         self._started = me
 
     def complete(self) -> None:
-        """End what :meth:`start` began."""
+        """End the access epoch of :meth:`start`."""
         if self._started is None:
             raise _sync("Complete has no Start before it")
         if self._started:
@@ -67,18 +69,18 @@ class Epochs:
         self._started = None
 
     def post(self, assertion: int, *, me: bool) -> None:
-        """Let others access; ``me``: whether the process is in the group."""
+        """Begin an exposure epoch; ``me``: whether the process is in the group."""
         _check_assertion("Post", assertion, _POST)
         self._refuse("Post", posted=True, locked=True)
         self._posted, self._completed = me, False
 
     def wait(self) -> None:
-        """End what :meth:`post` began."""
+        """End the exposure epoch of :meth:`post`."""
         if not self.test():
             raise _sync("Wait would wait for ever: this process has not called Start and Complete")
 
     def test(self) -> bool:
-        """Whether all accesses are complete; ends what :meth:`post` began then."""
+        """Return whether all accesses are complete; end the epoch of :meth:`post` if so."""
         if self._posted is None:
             raise _sync("Wait and Test need a Post before them")
         if self._posted and not self._completed:
@@ -86,13 +88,13 @@ class Epochs:
         self._posted, self._completed = None, False
         return True
 
-    # ---- passive target --------------------------------------------------------------------------------
+    # ---- passive target --------------------------------------------------------------------------
 
     def lock(self, rank: int, lock_type: int, assertion: int) -> None:
         """Begin to access one rank.
 
         Raises:
-            Exception: ``ERR_LOCKTYPE``, it is neither LOCK_EXCLUSIVE nor LOCK_SHARED.
+            Exception: ``ERR_LOCKTYPE``: neither LOCK_EXCLUSIVE nor LOCK_SHARED.
         """
         if lock_type not in (LOCK_EXCLUSIVE, LOCK_SHARED):
             raise error("ERR_LOCKTYPE", f"lock type {lock_type} is neither LOCK_EXCLUSIVE nor LOCK_SHARED")
@@ -103,7 +105,7 @@ class Epochs:
         self._locked.add(rank)
 
     def unlock(self, rank: int) -> None:
-        """End what :meth:`lock` began."""
+        """End the epoch of :meth:`lock`."""
         if rank not in self._locked:
             raise _sync(f"rank {rank} is not locked: Unlock needs a Lock before it")
         self._locked.remove(rank)
@@ -115,29 +117,29 @@ class Epochs:
         self._all_locked = True
 
     def unlock_all(self) -> None:
-        """End what :meth:`lock_all` began."""
+        """End the epoch of :meth:`lock_all`."""
         if not self._all_locked:
             raise _sync("Unlock_all has no Lock_all before it")
         self._all_locked = False
 
-    # ---- what others ask -------------------------------------------------------------------------------
+    # ---- checks ----------------------------------------------------------------------------------
 
     def check_access(self, rank: int) -> None:
-        """That a transfer to or from this rank is allowed now."""
+        """Check that an access to this rank is allowed now."""
         if not (self._fenced or self._all_locked or self._started or rank in self._locked):
-            # An epoch with an empty group, too, is one for PROC_NULL.
+            # An epoch with an empty group is one for PROC_NULL, too.
             if rank < 0 and (self._started is not None or self._locked):
                 return
             raise _sync("there is no epoch: call Fence, Start, Lock or Lock_all first")
 
     def check_passive(self, rank: int | None = None) -> None:
-        """That the rank is locked; without one, that any is."""
+        """Check that the rank is locked; without a rank, that any rank is."""
         locked = bool(self._locked) if rank is None or rank < 0 else rank in self._locked
         if not (locked or self._all_locked):
             raise _sync("the call needs a locked target: call Lock or Lock_all first")
 
     def check_closed(self) -> None:
-        """That the window can be freed: an epoch between fences may be open, as none need end it."""
+        """Check that the window can be freed; an epoch between fences may be open."""
         self._refuse("Free", started=True, posted=True, locked=True)
 
     def _refuse(self, call: str, *, started: bool = False, posted: bool = False, locked: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""One-sided communication of a process with itself (MPI 4.1, 12.3), the only kind that needs no messages."""
+"""One-sided communication of a process with itself (MPI 4.1, 12.3), which needs no messages."""
 
 from __future__ import annotations
 
@@ -26,27 +26,28 @@ __all__ = ["OneSided"]
 _COMPARABLE: Final = frozenset(
     {Kind.C_INTEGER, Kind.FORTRAN_INTEGER, Kind.LOGICAL, Kind.MULTI_LANGUAGE, Kind.BYTE, Kind.CHARACTER}
 )
-"""Those of MPI 4.1, 12.3.4.4, and characters, which mpi4py's programs swap as integers of one octet."""
+"""Types of MPI 4.1, 12.3.4.4, and characters: mpi4py programs swap them as 1-octet integers."""
 
 
 @guarded
 class OneSided:
-    """The methods; :class:`impi.api.windows.window.Win` brings the window.
+    """The methods; :class:`impi.api.windows.window.Win` has the window.
 
-    ``target`` is None, a displacement, or up to three of displacement, count and datatype; what is missing is that of
-    the origin. A call is complete when it returns. Methods raise ValueError for a bad specification, and Exception:
-    ``ERR_RMA_SYNC``, there is no epoch; ``ERR_RANK``; ``ERR_RMA_RANGE``, the target is not in the window;
-    ``ERR_TRUNCATE``, origin and target have not the same size; ``ERR_OP`` and ``ERR_TYPE``, what an accumulation cannot
-    do.
+    ``target``: None, a displacement, or up to three of displacement, count and datatype; default
+    count and datatype are the origin's. A call is complete when it returns. Methods raise
+    ValueError
+    for a bad specification, and Exception: ``ERR_RMA_SYNC``: no epoch; ``ERR_RANK``;
+    ``ERR_RMA_RANGE``: target not in the window; ``ERR_TRUNCATE``: origin and target differ in size;
+    ``ERR_OP`` and ``ERR_TYPE``: not possible in an accumulation.
     """
 
     def _live(self) -> WindowState:
         raise NotImplementedError
 
-    # ---- transfers -------------------------------------------------------------------------------------
+    # ---- transfers -------------------------------------------------------------------------------
 
     def Put(self, origin: BufferSpec, target_rank: int, target: TargetSpec = None) -> None:
-        """Write elements into the window."""
+        """Write elements to the window."""
         spec = _target(target)
         if self._reaches(target_rank):
             message = read_buffer(origin, readonly=True)
@@ -64,7 +65,7 @@ class OneSided:
             _write(message, place.load())
 
     def Accumulate(self, origin: BufferSpec, target_rank: int, target: TargetSpec = None, op: Op = SUM) -> None:
-        """Combine elements with those of the window: ``target = origin op target``."""
+        """Combine elements into the window: ``target = origin op target``."""
         name, spec = _operation(op), _target(target)
         if name == "NO_OP":
             raise error("ERR_OP", "MPI_NO_OP is for calls that fetch: Get_accumulate and Fetch_and_op")
@@ -77,13 +78,13 @@ class OneSided:
     def Get_accumulate(
         self, origin: BufferSpec, result: BufferSpec, target_rank: int, target: TargetSpec = None, op: Op = SUM
     ) -> None:
-        """Read elements from the window, then combine others with them."""
+        """Read elements of the window, then combine others into it."""
         name, spec = _operation(op), _target(target)
         if self._reaches(target_rank):
             message, answer = read_buffer(origin, readonly=True), read_buffer(result, readonly=False)
             place = self._place(message, spec)
             _same_size("result", _nbytes(answer), "target", place.nbytes)
-            if name != "NO_OP":  # which ignores the origin
+            if name != "NO_OP":  # NO_OP ignores the origin
                 _same_size("target", place.nbytes, "origin", _nbytes(message))
             old = place.load()
             _combine(name, message, place)
@@ -92,7 +93,7 @@ class OneSided:
     def Fetch_and_op(
         self, origin: BufferSpec, result: BufferSpec, target_rank: int, target_disp: int = 0, op: Op = SUM
     ) -> None:
-        """Read one element from the window, then combine another with it."""
+        """Read one element of the window, then combine another into it."""
         name = _operation(op)
         if self._reaches(target_rank):
             message, answer = read_buffer(origin, readonly=True), read_buffer(result, readonly=False)
@@ -104,7 +105,7 @@ class OneSided:
     def Compare_and_swap(
         self, origin: BufferSpec, compare: BufferSpec, result: BufferSpec, target_rank: int, target_disp: int = 0
     ) -> None:
-        """Read one element from the window, and replace it if it is what it is compared with."""
+        """Read one element of the window, and replace it if it equals ``compare``."""
         if self._reaches(target_rank):
             message, answer = read_buffer(origin, readonly=True), read_buffer(result, readonly=False)
             expected = read_buffer(compare, readonly=True)
@@ -116,27 +117,27 @@ class OneSided:
                 place.store(_octets(message))
             _write(answer, old)
 
-    # ---- with requests ---------------------------------------------------------------------------------
+    # ---- with requests ---------------------------------------------------------------------------
 
     def Rput(self, origin: BufferSpec, target_rank: int, target: TargetSpec = None) -> Request:
-        """As :meth:`Put` to a locked target; the request is complete."""
+        """Put to a locked target; the request is complete."""
         return self._requested(target_rank, lambda: self.Put(origin, target_rank, target))
 
     def Rget(self, origin: BufferSpec, target_rank: int, target: TargetSpec = None) -> Request:
-        """As :meth:`Get` from a locked target; the request is complete."""
+        """Get from a locked target; the request is complete."""
         return self._requested(target_rank, lambda: self.Get(origin, target_rank, target))
 
     def Raccumulate(self, origin: BufferSpec, target_rank: int, target: TargetSpec = None, op: Op = SUM) -> Request:
-        """As :meth:`Accumulate` on a locked target; the request is complete."""
+        """Accumulate to a locked target; the request is complete."""
         return self._requested(target_rank, lambda: self.Accumulate(origin, target_rank, target, op))
 
     def Rget_accumulate(
         self, origin: BufferSpec, result: BufferSpec, target_rank: int, target: TargetSpec = None, op: Op = SUM
     ) -> Request:
-        """As :meth:`Get_accumulate` on a locked target; the request is complete."""
+        """Get and accumulate at a locked target; the request is complete."""
         return self._requested(target_rank, lambda: self.Get_accumulate(origin, result, target_rank, target, op))
 
-    # ---- inside ----------------------------------------------------------------------------------------
+    # ---- inside ----------------------------------------------------------------------------------
 
     def _requested(self, rank: int, call: Callable[[], None]) -> Request:
         self._live().epochs.check_passive(rank)
@@ -144,7 +145,7 @@ class OneSided:
         return null_send()
 
     def _reaches(self, rank: int) -> bool:
-        """Whether there is anything to do: nothing is for PROC_NULL, whatever the buffers are."""
+        """Return False for PROC_NULL, whatever the buffers are; check rank and epoch otherwise."""
         state = self._live()
         state.check_rank(rank)
         state.epochs.check_access(rank)
@@ -158,7 +159,7 @@ class OneSided:
         return self._live().place(disp, origin.count if count is None else count, typemap)
 
     def _single(self, disp: int, **messages: UserBuffer) -> Place:
-        """The place of one element of the type that all messages have."""
+        """Return the place of one element of the type that all messages have."""
         for what, message in messages.items():
             if message.count != 1:
                 raise ValueError(f"{what}: expecting a single element, got {message.count}")
@@ -172,7 +173,7 @@ class OneSided:
 
 
 def _target(spec: TargetSpec) -> tuple[int, int | None, Datatype | None]:
-    """Displacement, count and datatype; None for what is the origin's."""
+    """Return displacement, count and datatype; None: the origin's."""
     if spec is None:
         return 0, None, None
     if hasattr(spec, "__index__"):
@@ -201,7 +202,7 @@ def _nbytes(message: UserBuffer) -> int:
 
 
 def _octets(message: UserBuffer) -> bytes:
-    # A copy, since the buffer may be memory of the window.
+    # A copy, because the buffer may be memory of the window.
     typemap = message.datatype.typemap
     return bytes(typemap.pack(message.view, message.offset, message.count, external=False))
 
@@ -227,7 +228,7 @@ def _combine(name: str, origin: UserBuffer, place: Place) -> None:
 
 
 def _element(typemap: TypeMap) -> TypeMap:
-    """The predefined datatype that all of it consists of (MPI 4.1, 12.3.4)."""
+    """Return the one predefined datatype of all elements (MPI 4.1, 12.3.4)."""
     if typemap.name:
         return typemap
     names = {run.basic.name for run in typemap.runs}
@@ -237,7 +238,7 @@ def _element(typemap: TypeMap) -> TypeMap:
 
 
 def _array(octets: bytes, element: TypeMap) -> Any:
-    """The elements with their gaps, to be changed."""
+    """Return a writable array of the elements with their gaps."""
     count = len(octets) // element.size
     memory = memoryview(bytearray(count * element.extent))
     element.unpack(octets, memory, 0, count, external=False)

@@ -1,4 +1,4 @@
-"""Win: windows of one process. IMPI 0.0 has no one-sided communication, and a process alone needs none."""
+"""Win: windows of one process, which need no messages; IMPI 0.0 has no one-sided calls."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ _PREDEFINED: Final[dict[int, Callable[[WindowState], int]]] = {
 class Win(Handle, OneSided):
     """A window of one process; null when made without arguments.
 
-    On a larger communicator its constructors raise NotImplementedError. Methods raise Exception of class ``ERR_WIN``
-    for a null window, and for one that was freed by another handle.
+    On a larger communicator the constructors raise NotImplementedError. Methods raise Exception
+    ``ERR_WIN`` for a null or freed window.
     """
 
     _state: WindowState | None
@@ -69,21 +69,21 @@ class Win(Handle, OneSided):
         return None if self._state is None or self._state.freed else self._state
 
     def __buffer__(self, flags: int, /) -> memoryview:
-        """Its memory (Python 3.12)."""
+        """The memory (Python 3.12)."""
         return self._live().view
 
-    # ---- making and freeing ----------------------------------------------------------------------------
+    # ---- making and freeing ----------------------------------------------------------------------
 
     @classmethod
     def Create(cls, memory: Any, disp_unit: int = 1, info: Info = INFO_NULL, comm: Intracomm = COMM_SELF) -> Self:
-        """A window on memory of the caller; on none with BOTTOM or None."""
+        """Create a window on user memory; BOTTOM or None: no memory."""
         world = _only_member("MPI_Win_create", comm)
         memory = None if memory is BOTTOM else memory
         return cls._window(WindowState(world, memory, disp_unit, WIN_FLAVOR_CREATE), info)
 
     @classmethod
     def Allocate(cls, size: int, disp_unit: int = 1, info: Info = INFO_NULL, comm: Intracomm = COMM_SELF) -> Self:
-        """A window on ``size`` octets of new memory, all 0."""
+        """Create a window on ``size`` octets of new memory, all 0."""
         world = _only_member("MPI_Win_allocate", comm)
         return cls._window(WindowState(world, _allocated(size), disp_unit, WIN_FLAVOR_ALLOCATE), info)
 
@@ -91,13 +91,13 @@ class Win(Handle, OneSided):
     def Allocate_shared(
         cls, size: int, disp_unit: int = 1, info: Info = INFO_NULL, comm: Intracomm = COMM_SELF
     ) -> Self:
-        """As :meth:`Allocate`: there is nobody to share it with."""
+        """Create a window like :meth:`Allocate`: no other process shares it."""
         world = _only_member("MPI_Win_allocate_shared", comm)
         return cls._window(WindowState(world, _allocated(size), disp_unit, WIN_FLAVOR_SHARED), info)
 
     @classmethod
     def Create_dynamic(cls, info: Info = INFO_NULL, comm: Intracomm = COMM_SELF) -> Self:
-        """A window without memory, until some is attached. Target displacements are addresses."""
+        """Create a window whose memory is attached later; target displacements are addresses."""
         world = _only_member("MPI_Win_create_dynamic", comm)
         return cls._window(WindowState(world, None, 1, WIN_FLAVOR_DYNAMIC), info)
 
@@ -107,10 +107,10 @@ class Win(Handle, OneSided):
         return cls._wrap(state)
 
     def Free(self) -> None:
-        """Give it back.
+        """Free the window.
 
         Raises:
-            Exception: ``ERR_RMA_SYNC``, it is locked, or between Start and Complete or Post and Wait.
+            Exception: ``ERR_RMA_SYNC``: locked, or between Start and Complete, or Post and Wait.
         """
         state = self._live()
         state.epochs.check_closed()
@@ -118,28 +118,28 @@ class Win(Handle, OneSided):
         state.freed = True
         self._forget()
 
-    # ---- memory ----------------------------------------------------------------------------------------
+    # ---- memory ----------------------------------------------------------------------------------
 
     def Attach(self, memory: Any) -> None:
-        """Expose a region by a window of :meth:`Create_dynamic`; must not overlap another."""
+        """Attach a region to a window of :meth:`Create_dynamic`; regions must not overlap."""
         self._live().attach(memory)
 
     def Detach(self, memory: Any) -> None:
-        """Take a region back."""
+        """Detach a region."""
         self._live().detach(memory)
 
     def tomemory(self) -> buffer:
-        """Its memory; empty if dynamic."""
+        """Return the memory; empty if dynamic."""
         from impi.api.types.bufferclass import buffer
 
         view = self._live().view
         return buffer.frombuffer(view) if view.nbytes else buffer()
 
     def Shared_query(self, rank: int) -> tuple[buffer, int]:
-        """The memory of a rank and its displacement unit; PROC_NULL is the first that has some.
+        """Return memory and displacement unit of a rank; PROC_NULL: the first rank with memory.
 
         Raises:
-            Exception: ``ERR_RMA_FLAVOR``, the window is dynamic; ``ERR_RANK``.
+            Exception: ``ERR_RMA_FLAVOR``: the window is dynamic; ``ERR_RANK``.
         """
         state = self._live()
         state.check_rank(rank)
@@ -147,7 +147,7 @@ class Win(Handle, OneSided):
             raise error("ERR_RMA_FLAVOR", "a dynamic window has no memory of its own to ask for")
         return (self.tomemory(), state.disp_unit)
 
-    # ---- synchronization -------------------------------------------------------------------------------
+    # ---- synchronization -------------------------------------------------------------------------
 
     def Fence(self, assertion: int = 0) -> None:
         """End an epoch and begin one."""
@@ -159,21 +159,21 @@ class Win(Handle, OneSided):
         state.epochs.start(assertion, me=_has_me(state, group))
 
     def Complete(self) -> None:
-        """End what :meth:`Start` began."""
+        """End the access epoch of :meth:`Start`."""
         self._live().epochs.complete()
 
     def Post(self, group: Group, assertion: int = 0) -> None:
-        """Let the procs of a group access."""
+        """Begin to expose the window to a group."""
         state = self._live()
         state.epochs.post(assertion, me=_has_me(state, group))
 
     def Wait(self) -> Literal[True]:
-        """End what :meth:`Post` began; an Exception where it would wait for ever."""
+        """End the exposure epoch of :meth:`Post`; Exception instead of an endless wait."""
         self._live().epochs.wait()
         return True
 
     def Test(self) -> bool:
-        """Whether what :meth:`Post` began is over; ends it then."""
+        """Return whether the epoch of :meth:`Post` can end; end it if so."""
         return self._live().epochs.test()
 
     def Lock(self, rank: int, lock_type: int = LOCK_EXCLUSIVE, assertion: int = 0) -> None:
@@ -183,7 +183,7 @@ class Win(Handle, OneSided):
         state.epochs.lock(rank, lock_type, assertion)
 
     def Unlock(self, rank: int) -> None:
-        """End what :meth:`Lock` began."""
+        """End the epoch of :meth:`Lock`."""
         state = self._live()
         state.check_rank(rank)
         state.epochs.unlock(rank)
@@ -193,35 +193,35 @@ class Win(Handle, OneSided):
         self._live().epochs.lock_all(assertion)
 
     def Unlock_all(self) -> None:
-        """End what :meth:`Lock_all` began."""
+        """End the epoch of :meth:`Lock_all`."""
         self._live().epochs.unlock_all()
 
     def Flush(self, rank: int) -> None:
-        """All accesses of a locked rank are complete already."""
+        """Check the lock; all accesses of the rank are complete already."""
         state = self._live()
         state.check_rank(rank)
         state.epochs.check_passive(rank)
 
     def Flush_all(self) -> None:
-        """All accesses of locked ranks are complete already."""
+        """Check the locks; all accesses are complete already."""
         self._live().epochs.check_passive()
 
     def Flush_local(self, rank: int) -> None:
-        """As :meth:`Flush`."""
+        """Flush like :meth:`Flush`."""
         self.Flush(rank)
 
     def Flush_local_all(self) -> None:
-        """As :meth:`Flush_all`."""
+        """Flush like :meth:`Flush_all`."""
         self.Flush_all()
 
     def Sync(self) -> None:
-        """The window and its memory are the same already."""
+        """Check the window, which is always in step with its memory."""
         self._live()
 
-    # ---- attributes ------------------------------------------------------------------------------------
+    # ---- attributes ------------------------------------------------------------------------------
 
     def Get_attr(self, keyval: int) -> int | Any | None:
-        """The value cached under a key, or None."""
+        """Return the value of a key, or None."""
         state = self._live()
         predefined = _PREDEFINED.get(keyval)
         return _keyvals.get(state.attributes, keyval) if predefined is None else predefined(state)
@@ -231,7 +231,7 @@ class Win(Handle, OneSided):
         _keyvals.set(self, self._live().attributes, _changeable(keyval), attrval)
 
     def Delete_attr(self, keyval: int) -> None:
-        """Forget the value of a key."""
+        """Delete the value of a key."""
         _keyvals.delete(self, self._live().attributes, _changeable(keyval))
 
     @classmethod
@@ -241,12 +241,12 @@ class Win(Handle, OneSided):
         delete_fn: Callable[[Win, int, Any], None] | None = None,
         nopython: bool = False,
     ) -> int:
-        """A new key for attributes of windows."""
+        """Return a new key for attributes of windows."""
         return _keyvals.create(copy_fn, delete_fn)
 
     @classmethod
     def Free_keyval(cls, keyval: int) -> int:
-        """Give a key back."""
+        """Free a key."""
         return _keyvals.free(_changeable(keyval))
 
     attrs = property(
@@ -256,10 +256,10 @@ class Win(Handle, OneSided):
     flavor = property(lambda self: self.Get_attr(WIN_CREATE_FLAVOR), doc="which constructor made it")
     model = property(lambda self: self.Get_attr(WIN_MODEL), doc="memory model")
 
-    # ---- group, name, info, errors ---------------------------------------------------------------------
+    # ---- group, name, info, errors ---------------------------------------------------------------
 
     def Get_group(self) -> Group:
-        """The group of the one process."""
+        """Return the group of the one process."""
         world = self._live().world
         return Group._of([world], world)
 
@@ -268,49 +268,49 @@ class Win(Handle, OneSided):
     group_rank = property(lambda self: self.Get_group().Get_rank(), doc="rank of the caller")
 
     def Get_name(self) -> str:
-        """Its name, "" until it is given one."""
+        """Return the name, "" by default."""
         return "MPI_WIN_NULL" if self._state is None else self._live().name
 
     def Set_name(self, name: str) -> None:
-        """Give it a name."""
+        """Set the name."""
         self._live().name = name
 
     name = property(Get_name, Set_name, doc="its name")
 
     def Get_info(self) -> Info:
-        """A copy of its hints."""
+        """Return a copy of the hints."""
         return self._live().info.Dup()
 
     def Set_info(self, info: Info) -> None:
-        """Set hints; none changes what impi does."""
+        """Set hints, without any effect in impi."""
         self._live().info.update(info)
 
     info = property(Get_info, Set_info, doc="its hints")
 
     @classmethod
     def Create_errhandler(cls, errhandler_fn: Callable[[Win, int], None]) -> Errhandler:
-        """A handler that calls ``errhandler_fn(win, errorcode)``."""
+        """Return a handler that calls ``errhandler_fn(win, errorcode)``."""
         return Errhandler._create(errhandler_fn, "window")
 
     def Get_errhandler(self) -> Errhandler:
-        """What is done about errors before they are exceptions; nothing (ERRORS_RETURN) by default."""
+        """Return the handler that runs before an exception is raised; ERRORS_RETURN by default."""
         return Errhandler(self._live().errhandler)
 
     def Set_errhandler(self, errhandler: Errhandler) -> None:
-        """Choose what is done about errors."""
+        """Set the error handler."""
         state = self._live()
         if not errhandler:
             raise error("ERR_ERRHANDLER", "null error handler")
         state.errhandler = Errhandler(errhandler)
 
     def Call_errhandler(self, errorcode: int) -> None:
-        """Let the handler do what it does about an error."""
+        """Call the error handler."""
         state = self._live()
         state.errhandler._call(state, errorcode)
 
 
 def _only_member(call: str, comm: Comm) -> int:
-    """The rank in MPI_COMM_WORLD of the only member."""
+    """Return the world rank of the only member."""
     context = comm._live()
     if context.is_inter:
         raise error("ERR_COMM", f"{call} needs an intracommunicator")

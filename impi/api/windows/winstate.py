@@ -1,4 +1,4 @@
-"""What all handles of one window have in common: its memory, and where in it a target lies (MPI 4.1, 12.2)."""
+"""The object behind the handles of a window: its memory and targets in it (MPI 4.1, 12.2)."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ class Place:
 
     @property
     def nbytes(self) -> int:
-        """Octets of data in it."""
+        """Octets of data."""
         return self.typemap.packed_size(self.count, external=False)
 
     def load(self) -> bytes:
-        """A copy of its octets, without gaps."""
+        """Return a copy of the octets, without gaps."""
         return bytes(self.typemap.pack(self.view, self.offset, self.count, external=False))
 
     def store(self, octets: bytes) -> None:
-        """Replace them."""
+        """Replace the octets."""
         self.typemap.unpack(octets, self.view, self.offset, self.count, external=False)
 
 
 class WindowState(State):
-    """A window of one process. ``world`` is the rank of that in MPI_COMM_WORLD, ``memory`` what it exposes."""
+    """A window of one process; ``world``: its world rank; ``memory``: the exposed memory."""
 
     __slots__ = (
         "attributes", "base", "disp_unit", "epochs", "errhandler", "flavor", "freed", "info", "memory", "name",
@@ -60,7 +60,7 @@ class WindowState(State):
         self.disp_unit = disp_unit
         self.flavor = flavor
         self.regions: dict[int, memoryview] = {}
-        """By address: what is attached to a dynamic window."""
+        """Address to region, for a dynamic window."""
         self.epochs = Epochs()
         self.attributes: dict[int, Any] = {}
         self.errhandler: Errhandler = initial()
@@ -68,13 +68,13 @@ class WindowState(State):
         self.name = ""
         self.freed = False
 
-    # ---- memory of a dynamic window --------------------------------------------------------------------
+    # ---- memory of a dynamic window --------------------------------------------------------------
 
     def attach(self, memory: Any) -> None:
-        """Expose a region.
+        """Attach a region.
 
         Raises:
-            Exception: ``ERR_RMA_FLAVOR``, the window is not dynamic; ``ERR_RMA_ATTACH``, the region overlaps another.
+            Exception: ``ERR_RMA_FLAVOR``: the window is not dynamic; ``ERR_RMA_ATTACH``: overlap.
         """
         self._check_dynamic()
         view = octets_of(memory, readonly=False)[0]
@@ -85,10 +85,10 @@ class WindowState(State):
         self.regions[address] = view
 
     def detach(self, memory: Any) -> None:
-        """Take a region back.
+        """Detach a region.
 
         Raises:
-            Exception: ``ERR_RMA_FLAVOR``, the window is not dynamic; ``ERR_RMA_ATTACH``, no such region is attached.
+            Exception: ``ERR_RMA_FLAVOR``: the window is not dynamic; ``ERR_RMA_ATTACH``: unknown.
         """
         self._check_dynamic()
         address = address_of(octets_of(memory, readonly=False)[0])
@@ -100,10 +100,10 @@ class WindowState(State):
         if self.flavor != WIN_FLAVOR_DYNAMIC:
             raise error("ERR_RMA_FLAVOR", "only the regions of a window from Create_dynamic can be attached")
 
-    # ---- targets ---------------------------------------------------------------------------------------
+    # ---- targets ---------------------------------------------------------------------------------
 
     def check_rank(self, rank: int) -> None:
-        """That it is one of the window: 0, or PROC_NULL (MPI 4.1, 12.3).
+        """Check that a rank is in the window: 0, or PROC_NULL (MPI 4.1, 12.3).
 
         Raises:
             Exception: ``ERR_RANK``.
@@ -112,11 +112,11 @@ class WindowState(State):
             raise error("ERR_RANK", f"rank {rank} is not in a window of one process, whose only rank is 0")
 
     def place(self, disp: int, count: int, typemap: TypeMap) -> Place:
-        """The elements at a displacement, which is an address in a dynamic window.
+        """Return the elements at a displacement, which is an address in a dynamic window.
 
         Raises:
-            Exception: ``ERR_DISP``, the displacement is negative; ``ERR_COUNT``, the count is; ``ERR_RMA_RANGE``, they
-                are not all in the window.
+            Exception: ``ERR_DISP``: negative displacement; ``ERR_COUNT``: negative count;
+                ``ERR_RMA_RANGE``: not all elements are in the window.
         """
         if disp < 0:
             raise error("ERR_DISP", f"the target displacement {disp} is negative")
