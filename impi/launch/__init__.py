@@ -1,4 +1,1 @@
-"""Programs of a job: the server, and the client that starts and watches its procs.
-
-This package must stay cheap to import and import nothing by itself: :mod:`impi.launch.node` runs on every node.
-"""
+"""``impirun``: the server of a job, and its clients, whose procs starters run on their nodes."""

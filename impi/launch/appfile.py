@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from impi.errors import UsageError
-from impi.launch.program import Command, agent
+from impi.launch.program import Command, command_on
 from impi.records import record
 
 __all__ = ["AppLine", "make_commands", "parse_appfile", "read_appfile"]
@@ -105,5 +105,5 @@ def make_commands(lines: Sequence[AppLine], endpoint: str, environ: Mapping[str,
         argv = [sys.executable, "-m", "impi.cli.impirun", "-client", str(line.client), endpoint]
         argv += [endpoint if word in _HOSTPORT else word for word in line.arguments]
         title = f"client {line.client} on {line.host}"
-        commands.append(agent(line.host, argv, environ, {line.client: {"PYTHONPATH": path}}, {line.client: title}))
+        commands.append(command_on(line.host, argv, environ, {line.client: {"PYTHONPATH": path}}, {line.client: title}))
     return commands

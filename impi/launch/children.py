@@ -1,27 +1,37 @@
-"""The node agents that impirun starts; what their processes print, and how they end."""
+"""The starters of impirun: what their processes print, and how they end.
+
+One starter (:mod:`impi.remote.starter`) runs on every node that has processes of ours. Its lines of
+JSON come through a pipe, from another node by SSH.
+"""
 
 from __future__ import annotations
 
+import binascii
 import contextlib
 import json
 import os
 import selectors
 import signal
-import subprocess
+import sys
 import threading
 from collections.abc import Callable, Sequence
-from typing import IO, Any, Final, NoReturn, Protocol
+from typing import Final
 
 from impi.errors import LaunchError
-from impi.launch import node, tree
 from impi.launch.program import Command
+from impi.remote import processes, starter
 
 __all__ = ["Children", "Exit", "exit_code"]
 
 _CHUNK: Final = 1 << 16
 _GRACE_S: Final = 6.0
-"""An agent needs some seconds itself, if its processes do not heed TERM."""
+"""A starter needs some seconds itself, if its processes do not heed TERM."""
+_LINE: Final = 1 << 14
+"""Octets of an unfinished line that are held back."""
+_IMPIRUN: Final = (sys.executable, "-m", "impi.cli.impirun")
+"""An impirun that another one starts is a fork of the starter: the modules are there."""
 _SSH_FAILED: Final = 255
+_STREAMS: Final = (("stdout", 1), ("stderr", 2))
 
 
 class Exit:
@@ -45,69 +55,77 @@ def exit_code(status: int) -> int:
     return status if status >= 0 else 128 - status
 
 
-class _Process(Protocol):
-    """What is needed of :class:`subprocess.Popen`."""
+class _Starter:
+    """A starter of ours: its process, and the pipes to and from it."""
 
-    pid: int
-    returncode: int | Any
-    stdin: IO[bytes] | None
-    stdout: IO[bytes] | None
-
-    def wait(self) -> int:
-        """The exit status, once it has ended."""
-        ...
-
-
-class _Fork:
-    """An agent here, without starting Python once more: that takes longer than all else before the procs begin."""
-
-    def __init__(self) -> None:
-        theirs_in, ours_out = os.pipe()
-        ours_in, theirs_out = os.pipe()
-        self.returncode: int | None = None
-        self.pid = os.fork()
-        if self.pid == 0:
-            _be_agent(theirs_in, theirs_out)
-        os.close(theirs_in)
-        os.close(theirs_out)
-        self.stdin: IO[bytes] | None = open(ours_out, "wb")  # noqa: PTH123, SIM115  (descriptors; closed by Children)
-        self.stdout: IO[bytes] | None = open(ours_in, "rb", buffering=0)  # noqa: PTH123, SIM115
-
-    def wait(self) -> int:
-        """The exit status, once it has ended."""
-        if self.returncode is None:
-            _, status = os.waitpid(self.pid, 0)
-            self.returncode = os.waitstatus_to_exitcode(status)
-        return self.returncode
-
-
-def _be_agent(theirs_in: int, theirs_out: int) -> NoReturn:
-    """What ``python -m impi.launch.node`` does, in a fork of this process; nothing of ours may run on in it."""
-    status = 1
-    try:
-        node.settle(b"impi-node", (theirs_in, theirs_out))
-        node.main(forks=True)
-        status = 0
-    except BaseException:
-        import traceback
-
-        traceback.print_exc()
-    finally:
-        os._exit(status)
-
-
-class _Agent:
-    def __init__(self, command: Command, process: _Process) -> None:
+    def __init__(self, command: Command) -> None:
         self.command = command
-        self.process = process
-        self.received = bytearray()
         self.waiting = set(command.titles)
         """Numbers of processes whose end it has not reported."""
         self.heard = False
+        self.status: int | None = None
+        self._received = b""
+        self._held: dict[tuple[int, str], bytes] = {}
+        """Unfinished lines, so that lines of several procs do not mix."""
+        theirs_in, self._to = os.pipe()
+        self.output, theirs_out = os.pipe()
+        os.set_blocking(self.output, False)
+        try:
+            # A fork starts no further Python: that takes longer than all else before the procs begin.
+            # But a fork of a process with threads may find locks that nobody will ever open.
+            if command.here and threading.active_count() == 1:
+                self.pid = processes.fork((theirs_in, theirs_out), lambda: starter.main(_IMPIRUN), b"impi-starter")
+            else:
+                # In a session of its own: the terminal's Ctrl-C must not reach it before impirun decides.
+                self.pid = processes.spawn(command.argv, (theirs_in, theirs_out, None))
+        except OSError as error:
+            self.hang_up()
+            os.close(self.output)
+            raise LaunchError(f"cannot start {command.name} by {command.argv[0]}: {error.strerror}") from None
+        finally:
+            os.close(theirs_in)
+            os.close(theirs_out)
+
+    def tell(self, line: object) -> None:
+        """Write a line to it."""
+        data = memoryview(json.dumps(line).encode() + b"\n")
+        with contextlib.suppress(OSError):  # it has ended already, which is seen elsewhere
+            while data and self._to >= 0:
+                data = data[os.write(self._to, data) :]
+
+    def hang_up(self) -> None:
+        """Close the pipe to it: it ends its processes then, on any node."""
+        if self._to >= 0:
+            os.close(self._to)
+            self._to = -1
+
+    def read(self) -> list[bytes] | None:
+        """Lines that have come; None: nothing for now.
+
+        Raises:
+            EOFError: nothing more will come.
+        """
+        try:
+            data = os.read(self.output, _CHUNK)
+        except BlockingIOError:
+            return None
+        if not data:
+            raise EOFError
+        *lines, self._received = (self._received + data).split(b"\n")
+        return lines
+
+    def whole(self, number: int, name: str, data: bytes) -> bytes:
+        """What can be printed now of a stream, whose ``data`` are new; without data: the rest."""
+        text = self._held.pop((number, name), b"") + data
+        end = text.rfind(b"\n") + 1
+        if not data or (not end and len(text) >= _LINE):
+            end = len(text)
+        self._held[number, name] = text[end:]
+        return text[:end]
 
 
 class Children:
-    """Starts agents, and leaves nothing of them behind.
+    """Starts starters, and leaves nothing of them behind.
 
     Args:
         commands: what to start.
@@ -117,7 +135,7 @@ class Children:
     def __init__(self, commands: Sequence[Command], selector: selectors.BaseSelector) -> None:
         self._selector = selector
         self._commands = commands
-        self._agents: list[_Agent] = []
+        self._starters: list[_Starter] = []
         self.failure: Exit | None = None
         """The first process that ended badly."""
         self.ended_ranks: set[int] = set()
@@ -125,7 +143,7 @@ class Children:
         self.quiet = False
         """Whether what is printed from now on is thrown away: an mpiexec comments at length on being ended."""
         self.error = ""
-        """What an agent could not do."""
+        """What a starter could not do."""
 
     def start(self) -> None:
         """Start them, in order.
@@ -133,105 +151,66 @@ class Children:
         Raises:
             LaunchError: one could not be started; :meth:`end` ends the others.
         """
-        tree.become_subreaper()
+        processes.become_subreaper()
         for command in self._commands:
             self._start(command)
 
     @property
     def running(self) -> bool:
         """Whether any of them has not ended."""
-        return any(agent.process.returncode is None for agent in self._agents)
+        return any(one.status is None for one in self._starters)
 
     @property
     def procs_running(self) -> bool:
         """Whether any has not ended that does more than serve procs."""
-        return any(agent.process.returncode is None for agent in self._agents if not agent.command.serves)
+        return any(one.status is None for one in self._starters if not one.command.serves)
 
     def initialised(self) -> None:
-        """Tell the agents that their procs have initialised MPI."""
-        for agent in self._agents:
-            self._tell(agent, {})
+        """Tell the starters that their procs have initialised MPI."""
+        for one in self._starters:
+            one.tell({"do": "note"})
 
     def end(self, turn: Callable[[float], object]) -> None:
         """End all of them and everything below; ``turn`` is the owner's loop for so many seconds."""
-        for agent in self._agents:
-            self._hang_up(agent)  # it ends its processes then, on any node
+        for one in self._starters:
+            one.hang_up()
+        first = [one.pid for one in self._starters if one.status is None]
 
         def turn_and_reap(seconds: float) -> None:
             turn(seconds)
-            self._reap_orphans()
+            self._reap(-1)
 
-        tree.end((), _GRACE_S, turn_and_reap)
+        processes.end(first, _GRACE_S, turn_and_reap)
 
     def close(self) -> None:
         """Close the pipes, after the end."""
-        for agent in self._agents:
-            self._hang_up(agent)
-            if agent.process.stdout is not None:
-                agent.process.stdout.close()
+        for one in self._starters:
+            one.hang_up()
+            os.close(one.output)
 
-    # ---- one agent
+    # ---- one starter
 
     def _start(self, command: Command) -> None:
-        process: _Process
+        one = _Starter(command)
+        self._starters.append(one)
+        ended = os.pidfd_open(one.pid)
+        self._selector.register(ended, selectors.EVENT_READ, lambda: self._ended(one, ended))
+        self._selector.register(one.output, selectors.EVENT_READ, lambda: self._read(one))
+        one.tell(command.spec)
+
+    def _read(self, one: _Starter) -> bool:
+        """Take a starter's reports; False if there are none for now, or no more."""
         try:
-            # A fork of a process with threads may find locks that nobody will ever open.
-            if command.here and threading.active_count() == 1:
-                process = _Fork()
-            else:
-                process = subprocess.Popen(
-                    command.argv,
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    # The terminal's Ctrl-C must not reach it before impirun decides.
-                    start_new_session=True,
-                )
-        except OSError as error:
-            raise LaunchError(f"cannot start {command.name} by {command.argv[0]}: {error.strerror}") from None
-        agent = _Agent(command, process)
-        self._agents.append(agent)
-        descriptor = os.pidfd_open(process.pid)
-        self._selector.register(descriptor, selectors.EVENT_READ, lambda: self._ended(agent, descriptor))
-        if process.stdout is not None:
-            os.set_blocking(process.stdout.fileno(), False)
-            self._selector.register(process.stdout, selectors.EVENT_READ, lambda: self._read(agent))
-        self._tell(agent, command.spec)
-
-    @staticmethod
-    def _tell(agent: _Agent, line: object) -> None:
-        pipe = agent.process.stdin
-        if pipe is not None and not pipe.closed:
-            with contextlib.suppress(OSError):  # it has ended already, which is seen elsewhere
-                pipe.write(json.dumps(line).encode() + b"\n")
-                pipe.flush()
-
-    @staticmethod
-    def _hang_up(agent: _Agent) -> None:
-        if agent.process.stdin is not None:
-            with contextlib.suppress(OSError):
-                agent.process.stdin.close()
-
-    def _read(self, agent: _Agent) -> bool:
-        """Take an agent's reports; False if there are none for now."""
-        pipe = agent.process.stdout
-        if pipe is None or pipe.closed:
+            lines = one.read()
+        except EOFError:
+            with contextlib.suppress(KeyError):
+                self._selector.unregister(one.output)
             return False
-        try:
-            data = os.read(pipe.fileno(), _CHUNK)
-        except BlockingIOError:
-            return False
-        if not data:
-            self._selector.unregister(pipe)
-            pipe.close()
-            return False
-        agent.received += data
-        *lines, rest = bytes(agent.received).split(b"\n")
-        agent.received = bytearray(rest)
-        for line in lines:
-            self._report(agent, line)
-        return True
+        for line in lines or ():
+            self._report(one, line)
+        return lines is not None
 
-    def _report(self, agent: _Agent, line: bytes) -> None:
+    def _report(self, one: _Starter, line: bytes) -> None:
         try:
             report = json.loads(line)
         except ValueError:
@@ -239,42 +218,49 @@ class Children:
         if not isinstance(report, dict):
             _emit(1, line + b"\n")  # a login script of the other node that prints something
             return
-        agent.heard = True
-        for name, descriptor in (("stdout", 1), ("stderr", 2)):
-            if name in report and not self.quiet:
-                _emit(descriptor, str(report[name]).encode("latin-1"))
+        one.heard = True
+        for name, descriptor in _STREAMS:
+            if name in report:
+                self._print(descriptor, one.whole(report["number"], name, binascii.a2b_base64(report[name])))
         if "error" in report:
-            self.error = self.error or f"{agent.command.name}: {report['error']}"
+            self.error = self.error or f"{one.command.name}: {report['error']}"
         if "exit" in report:
-            self._exited(agent, report)
+            self._exited(one, report["number"], report["exit"])
 
-    def _exited(self, agent: _Agent, report: dict[str, Any]) -> None:
-        number, status = int(report["rank"]), int(report["exit"])
-        agent.waiting.discard(number)
+    def _print(self, descriptor: int, data: bytes) -> None:
+        if not self.quiet:
+            _emit(descriptor, data)
+
+    def _exited(self, one: _Starter, number: int, status: int) -> None:
+        one.waiting.discard(number)
         if status:
-            self.failure = self.failure or Exit(agent.command.titles[number], status)
-        elif agent.command.ranks:
+            self.failure = self.failure or Exit(one.command.titles[number], status)
+        elif one.command.ranks:
             self.ended_ranks.add(number)
 
-    def _ended(self, agent: _Agent, descriptor: int) -> None:
+    def _ended(self, one: _Starter, descriptor: int) -> None:
         self._selector.unregister(descriptor)
         os.close(descriptor)
-        status = agent.process.wait()  # it has ended, so this does not wait
-        while self._read(agent):
+        self._reap(one.pid)
+        while self._read(one):
             pass
-        if agent.waiting and not self.error and self.failure is None:
-            if status == _SSH_FAILED and not agent.heard:
-                self.error = f"{agent.command.name} could not be started by ssh; see its message above"
+        for number in one.command.titles:
+            for name, stream in _STREAMS:
+                self._print(stream, one.whole(number, name, b""))
+        status = one.status or 0
+        if one.waiting and not self.error and self.failure is None:
+            if status == _SSH_FAILED and not one.heard:
+                self.error = f"{one.command.name} could not be started by ssh; see its message above"
             else:
-                self.error = f"{Exit(agent.command.name, status)}, before its processes"
+                self.error = f"{Exit(one.command.name, status)}, before its processes"
 
-    def _reap_orphans(self) -> None:
-        """Orphans come to us, and stay as zombies unless waited for; the agents themselves belong to Popen."""
-        ours = {agent.process.pid for agent in self._agents}
-        for pid in tree.zombies():
-            if pid not in ours:
-                with contextlib.suppress(ChildProcessError):
-                    os.waitpid(pid, os.WNOHANG)
+    def _reap(self, which: int) -> None:
+        """Take the status of a starter, or (-1) of all children that have ended: orphans come to us, too."""
+        with contextlib.suppress(ChildProcessError):
+            while (found := os.waitpid(which, os.WNOHANG))[0]:
+                for one in self._starters:
+                    if one.pid == found[0]:
+                        one.status = os.waitstatus_to_exitcode(found[1])
 
 
 def _emit(descriptor: int, data: bytes) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from impi.agent import VARIABLE
 from impi.errors import PeerError, StartupError
 from impi.launch.nodes import HERE
-from impi.launch.program import ROOT, Command, Program, agent
+from impi.launch.program import ROOT, Command, Program, command_on
 from impi.startup.facts import HostFacts, ProcFacts
 
 __all__ = ["alone", "behind", "commands", "representation"]
@@ -40,7 +40,7 @@ def commands(hosts: str, program: Program, address: str, door: str) -> list[Comm
         # Neither packages of the user's nor the hook: it needs only this package.
         argv = (sys.executable, "-S", "-m", "impi.agent")
         own = {0: {"PYTHONPATH": ROOT, VARIABLE: invitation}}
-        found.append(agent(name, argv, program.environ, own, {0: title}, serves=True))
+        found.append(command_on(name, argv, program.environ, own, {0: title}, serves=True))
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from impi.launch.nodes import HERE
 from impi.launch.prefix import Installation
-from impi.launch.program import SSH_OPTIONS, Command, Program, agent, forwarded
+from impi.launch.program import SSH_OPTIONS, Command, Program, command_on, forwarded
 from impi.launch.reading import siblings_read
 
 __all__ = ["MpichLauncher"]
@@ -20,7 +20,7 @@ class MpichLauncher:
         self._installation = installation
 
     def commands(self, program: Program) -> list[Command]:
-        """One agent, with one mpiexec."""
+        """One starter, with one mpiexec."""
         several = not program.one_node
         environ = {**self._settings(program, several), **program.environ}
         environ["IMPI_JOIN"] = program.invitation(size=program.size)
@@ -34,7 +34,7 @@ class MpichLauncher:
             argv += ["-launcher", "ssh", "-hosts", ",".join(f"{node.name}:{node.slots}" for node in program.nodes)]
             if name := program.interface_name():
                 argv += ["-iface", name]
-        return [agent(HERE, (*argv, *program.argv), environ, own, {0: "MPICH's mpiexec"})]
+        return [command_on(HERE, (*argv, *program.argv), environ, own, {0: "MPICH's mpiexec"})]
 
     @staticmethod
     def _settings(program: Program, several: bool) -> dict[str, str]:

@@ -6,7 +6,7 @@ import os
 
 from impi.launch.nodes import HERE
 from impi.launch.prefix import Installation
-from impi.launch.program import SSH_OPTIONS, Command, Program, agent, forwarded
+from impi.launch.program import SSH_OPTIONS, Command, Program, command_on, forwarded
 
 __all__ = ["OpenmpiLauncher"]
 
@@ -18,7 +18,7 @@ class OpenmpiLauncher:
         self._installation = installation
 
     def commands(self, program: Program) -> list[Command]:
-        """One agent, with one mpiexec."""
+        """One starter, with one mpiexec."""
         several = not program.one_node
         environ = {**self._settings(program, several), **program.environ}
         environ["IMPI_JOIN"] = program.invitation(size=program.size)
@@ -33,7 +33,7 @@ class OpenmpiLauncher:
         for name in forwarded(environ):
             if not name.startswith("OMPI_MCA_"):  # these it forwards by itself
                 argv += ["-x", name]
-        return [agent(HERE, (*argv, *program.argv), environ, {0: {}}, {0: "Open MPI's mpiexec"})]
+        return [command_on(HERE, (*argv, *program.argv), environ, {0: {}}, {0: "Open MPI's mpiexec"})]
 
     @staticmethod
     def _settings(program: Program, several: bool) -> dict[str, str]:

@@ -12,9 +12,10 @@ from typing import Final, Protocol
 
 from impi.launch.nodes import Node, is_here
 from impi.records import record
+from impi.remote.starter import Spec
 from impi.vendors import interfaces
 
-__all__ = ["ROOT", "SSH_OPTIONS", "Command", "Launcher", "Program", "agent", "base_environment", "forwarded"]
+__all__ = ["ROOT", "SSH_OPTIONS", "Command", "Launcher", "Program", "base_environment", "command_on", "forwarded"]
 
 SSH_OPTIONS: Final = ("-o", "BatchMode=yes", "-o", "ConnectTimeout=20", "-o", "ConnectionAttempts=3")
 """No question is ever asked: there is nobody to answer it."""
@@ -22,6 +23,8 @@ SSH_OPTIONS: Final = ("-o", "BatchMode=yes", "-o", "ConnectTimeout=20", "-o", "C
 ROOT: Final = str(Path(__file__).absolute().parents[2])
 """The folder that this package is in."""
 _HOOK: Final = str(Path(__file__).absolute().parent / "hook")
+
+_GRACE_S: Final = 2.0
 
 _OUTER: Final = (
     "PMI_",
@@ -93,25 +96,25 @@ class Program:
 
 @record(kw_only=True)
 class Command:
-    """One node agent (:mod:`impi.launch.node`), and what it is to start there."""
+    """One starter (:mod:`impi.remote.starter`), and what it is to start on its node."""
 
     argv: tuple[str, ...]
-    """How the agent itself is started, where a fork cannot be one."""
+    """How the starter itself is started, where a fork cannot be one."""
     here: bool
     """Whether a fork can be one: on this machine."""
-    spec: Mapping[str, object]
+    spec: Spec
     """Its first line of input."""
     titles: Mapping[int, str]
     """Who its processes are, in the user's words, by their numbers in ``spec``."""
     name: str
-    """Who the agent is, in the user's words."""
+    """What the starter is called, in the user's words."""
     ranks: bool = False
     """Whether its processes are procs, numbered by rank."""
     serves: bool = False
     """Whether they serve procs that others start, and end after them."""
 
 
-def agent(
+def command_on(
     node: str,
     argv: Sequence[str],
     environ: Mapping[str, str],
@@ -121,23 +124,26 @@ def agent(
     ranks: bool = False,
     serves: bool = False,
 ) -> Command:
-    """An agent on ``node`` that starts ``argv`` once for each number in ``own``, which has their own variables.
+    """A starter on ``node`` that starts ``argv`` once for each number in ``own``, which has their own variables.
 
     Here processes get just ``environ``, elsewhere what SSH gives and the variables that :func:`forwarded` names.
     """
     here = is_here(node)
     names = sorted(environ) if here else forwarded(environ)
-    spec = {
-        "argv": list(argv),
-        "cwd": str(Path.cwd()),
-        "env": {name: environ[name] for name in names},
-        "only": here,
-        "procs": [{"rank": number, "env": dict(env)} for number, env in own.items()],
-    }
-    start = ["env", f"PYTHONPATH={ROOT}", sys.executable, "-S", "-m", "impi.launch.node"]
+    spec = Spec(
+        argv=list(argv),
+        procs={str(number): dict(env) for number, env in own.items()},
+        env={name: environ[name] for name in names},
+        only=here,
+        cwd=str(Path.cwd()),
+        stdin=None,
+        grace_s=_GRACE_S,
+        settle_s=None,
+    )
+    start = ["env", f"PYTHONPATH={ROOT}", sys.executable, "-S", "-m", "impi.remote.starter"]
     if not here:
         start = ["ssh", *SSH_OPTIONS, node, shlex.join(start)]
-    name = f"the agent of node {node}"
+    name = f"the starter of node {node}"
     return Command(argv=tuple(start), here=here, spec=spec, titles=titles, name=name, ranks=ranks, serves=serves)
 
 

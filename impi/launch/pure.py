@@ -1,17 +1,17 @@
-"""Start procs that have no MPI library: one agent a node, here by fork, elsewhere by SSH."""
+"""Start procs that have no MPI library: one starter a node, here by fork, elsewhere by SSH."""
 
 from __future__ import annotations
 
-from impi.launch.program import Command, Program, agent
+from impi.launch.program import Command, Program, command_on
 
 __all__ = ["PureLauncher"]
 
 
 class PureLauncher:
-    """An agent (:mod:`impi.launch.node`) for every node; Python and this package are at the same path everywhere."""
+    """A starter (:mod:`impi.remote.starter`) a node; Python and this package are at the same path everywhere."""
 
     def commands(self, program: Program) -> list[Command]:
-        """The agents, in order of the nodes, with the ranks counted through."""
+        """The starters, in order of the nodes, with the ranks counted through."""
         commands = []
         first = 0
         for node in program.nodes:
@@ -21,5 +21,5 @@ class PureLauncher:
                 rank: {"IMPI_JOIN": program.invitation(rank=rank, size=program.size, node=node.name)} for rank in ranks
             }
             titles = {rank: f"rank {rank} of this client" for rank in ranks}
-            commands.append(agent(node.name, program.argv, program.environ, own, titles, ranks=True))
+            commands.append(command_on(node.name, program.argv, program.environ, own, titles, ranks=True))
         return commands

@@ -1,6 +1,11 @@
-"""How is an argument vector run on a node so that nothing of it survives?
+"""Processes on nodes, started, watched and ended so that nothing of them survives.
 
-``supervisor`` is a program of the standard library alone that is sent to the node and runs one command; ``supervised``
-is its other end; ``channels`` are the pipe and ``ssh`` the connection between them. Used by the testbed and by the
-launchers; imports nothing of impi but the errors.
+On the node: ``starter`` starts processes and tells how they fare, ``processes`` finds and ends
+them, ``forkserver`` has a starter for each of many commands and does ``errands``. On our side:
+``commands`` and ``supervised`` ask over a pipe or over ``ssh``, and ``bootstrap`` sends the node's
+programs there. The lab uses all of it, impirun the starter with its own loop
+(:mod:`impi.launch.children`).
+
+This package must stay cheap to import and import nothing by itself: the starter runs on every node.
+Only our side imports anything of impi, the errors.
 """

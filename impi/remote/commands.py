@@ -1,55 +1,80 @@
-"""Our end of a node's fork server: many commands at a time over one channel, whatever carries it."""
+"""Our end of a node's fork server: many commands at a time over one channel, whatever carries it.
+
+How it works: one thread reads the channel and hands each line to what its number stands for, a
+:class:`~impi.remote.supervised.Supervised` command or the answer to an errand. Askers write whole
+lines under the channel's own lock. When the channel breaks, all of them learn why.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
+import os
 import queue
+import subprocess
+import sys
 import threading
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from impi.errors import LaunchError
-from impi.remote import errands, forkserver, supervisor
-from impi.remote.supervised import Channel, Supervised
+from impi.remote.bootstrap import bootstrap
+from impi.remote.supervised import Supervised
 
-__all__ = ["Commands", "bootstrap"]
+__all__ = ["Channel", "Commands", "this_machine"]
 
 _CHUNK: Final = 1 << 18
+_END_S: Final = 15.0
 
 
-def bootstrap(python: str) -> tuple[list[str], bytes]:
-    """An argument vector for a node that has only ``python``, and what must first be written to its standard input.
+class Channel(Protocol):
+    """A two-way stream of octets to a fork server, which :func:`bootstrap` has started."""
 
-    The programs' texts come over the channel, so nothing has to be installed there, and both ends are always of one
-    version.
-    """
-    modules = {"impi": "", "impi.remote": ""}
-    for module in (supervisor, errands, forkserver):
-        modules[module.__name__] = Path(str(module.__file__)).read_text("utf-8")
-    text = json.dumps(modules).encode()
-    # Read to the octet, unbuffered: what follows is the fork server's.
-    program = (
-        "import os, sys, types, json\n"
-        "text = b''\n"
-        f"while len(text) < {len(text)}:\n"
-        f" data = os.read(0, {len(text)} - len(text))\n"
-        " if not data: raise SystemExit\n"
-        " text += data\n"
-        "for name, source in json.loads(text).items():\n"
-        " module = sys.modules[name] = types.ModuleType(name)\n"
-        " exec(compile(source, name, 'exec'), module.__dict__)\n"
-        "module.main()"
-    )
-    return [python, "-I", "-S", "-c", program], text
+    def read(self, size: int) -> bytes:
+        """Block for some octets; empty at the end. LaunchError when the connection is lost."""
+        ...
+
+    def write(self, data: bytes) -> None:
+        """Send all of ``data``, from any thread. LaunchError when the connection is lost."""
+        ...
+
+    def close(self) -> None:
+        """End our direction; the other side then ends its commands and the stream. Any number of times, any thread."""
+        ...
+
+    def release(self) -> None:
+        """Give everything back. Called once, by the reader, after the end of the stream."""
+        ...
+
+
+class _Listener(Protocol):
+    """What a number stands for."""
+
+    def take(self, text: bytes) -> None:
+        """A line for it; empty: the last."""
+        ...
+
+    def broke(self, why: str) -> None:
+        """The channel is lost."""
+        ...
+
+
+class _Answer:
+    """The one line that answers an errand."""
+
+    def __init__(self) -> None:
+        self.lines: queue.SimpleQueue[bytes | LaunchError] = queue.SimpleQueue()
+
+    def take(self, text: bytes) -> None:
+        self.lines.put(text)
+
+    def broke(self, why: str) -> None:
+        self.lines.put(LaunchError(why))
 
 
 class Commands:
-    """The fork server behind ``channel``, which :func:`bootstrap` has started.
-
-    A thread of its own reads the channel; all methods may be called from any thread.
-    """
+    """The fork server behind ``channel``; all methods may be called from any thread."""
 
     def __init__(self, channel: Channel, where: str) -> None:
         self._channel = channel
@@ -58,7 +83,7 @@ class Commands:
         self._lock = threading.Lock()
         # Held until a number's first line is written: the fork server takes a lower number for an old one.
         self._numbering = threading.Lock()
-        self._strands: dict[bytes, _Strand] = {}
+        self._listeners: dict[bytes, _Listener] = {}
         self._lost = ""
         threading.Thread(target=self._read, name=f"commands of {where}", daemon=True).start()
 
@@ -73,24 +98,34 @@ class Commands:
         grace_s: float = 2.0,
         settle_s: float = 0.5,
     ) -> Supervised:
-        """Run ``argv`` under a supervisor of its own; ``env`` is laid over the fork server's variables, or is all.
+        """Run ``argv`` under a starter of its own.
 
         ``python -I -S ...`` with the fork server's own interpreter is a fork of it and costs no start.
+
+        Args:
+            argv: the program and its arguments.
+            env: variables laid over the fork server's, or (``only``) all there are.
+            only: see ``env``.
+            cwd: the folder; empty: the fork server's.
+            stdin: what the command reads; None: nothing.
+            grace_s: seconds from TERM to KILL.
+            settle_s: seconds that descendants have to end after the command.
 
         Raises:
             LaunchError: the connection is lost. (That ``argv`` cannot be started is an outcome, with code 127.)
         """
+        command = Supervised(argv, grace_s)
         with self._numbering:
-            return Supervised(
-                self._strand(),
-                argv,
-                env=env or {},
+            number = self._enter(command)
+            command.begin(
+                lambda line: self._channel.write(number + b" " + line + b"\n"),
+                env=dict(env or {}),
                 only=only,
                 cwd=cwd,
                 stdin=stdin,
-                grace_s=grace_s,
                 settle_s=settle_s,
             )
+        return command
 
     def ask(self, do: str, timeout_s: float, **errand: object) -> dict[str, Any]:
         """What the fork server does itself (:mod:`impi.remote.errands`): its answer.
@@ -98,38 +133,33 @@ class Commands:
         Raises:
             LaunchError: the connection is lost, or there is no answer in time.
         """
+        answer = _Answer()
         with self._numbering:
-            strand = self._strand()
-            strand.write(json.dumps({"do": do, **errand}).encode() + b"\n")
+            number = self._enter(answer)
+            self._channel.write(number + b" " + json.dumps({"do": do, **errand}).encode() + b"\n")
         try:
-            answer: dict[str, Any] = json.loads(strand.read_within(timeout_s))
+            line = answer.lines.get(timeout=timeout_s)
         except queue.Empty:
             raise LaunchError(f"{self._where}: no answer to {do} within {timeout_s:g} s") from None
         finally:
-            strand.release()
-        return answer
-
-    def _strand(self) -> _Strand:
-        """A new one."""
-        with self._lock:
-            if self._lost:
-                raise LaunchError(self._lost)
-            number = b"%d" % next(self._numbers)
-            strand = self._strands[number] = _Strand(self, number)
-        return strand
+            with self._lock:
+                self._listeners.pop(number, None)
+        if isinstance(line, LaunchError):
+            raise line
+        value: dict[str, Any] = json.loads(line)
+        return value
 
     def close(self) -> None:
         """End all commands and the fork server, without waiting for it. Any number of times."""
         self._channel.close()
 
-    def write(self, data: bytes) -> None:
-        """Send a whole line."""
-        self._channel.write(data)
-
-    def forget(self, number: bytes) -> None:
-        """That command is over."""
+    def _enter(self, listener: _Listener) -> bytes:
         with self._lock:
-            self._strands.pop(number, None)
+            if self._lost:
+                raise LaunchError(self._lost)
+            number = b"%d" % next(self._numbers)
+            self._listeners[number] = listener
+        return number
 
     def _read(self) -> None:
         rest = b""
@@ -140,53 +170,77 @@ class Commands:
                 for line in lines:
                     number, _, text = line.partition(b" ")
                     with self._lock:
-                        strand = self._strands.get(number)
-                    if strand is not None:
-                        strand.arrived(text + b"\n" if text else b"")
+                        listener = self._listeners.get(number) if text else self._listeners.pop(number, None)
+                    if listener is not None:
+                        listener.take(text)
         except LaunchError as error:
             lost = str(error)
         with self._lock:
             self._lost = lost
-            strands = list(self._strands.values())
-        for strand in strands:
-            strand.broke(lost)
+            listeners = list(self._listeners.values())
+        for listener in listeners:
+            listener.broke(lost)
         self._channel.close()
         self._channel.release()
 
 
-class _Strand:
-    """One command's part of the channel. Implements :class:`impi.remote.supervised.Channel`."""
+class _Pipe:
+    """A fork server as a child of ours. Implements :class:`Channel`."""
 
-    def __init__(self, commands: Commands, number: bytes) -> None:
-        self._commands = commands
-        self._number = number
-        self._arrived: queue.SimpleQueue[bytes | LaunchError] = queue.SimpleQueue()
+    def __init__(self, env: Mapping[str, str]) -> None:
+        command, text = bootstrap(sys.executable)
+        try:
+            # A session of its own: Ctrl-C at our terminal is ours to hand on, in order.
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env=dict(env),
+                start_new_session=True,
+                bufsize=0,
+            )
+        except OSError as error:
+            raise LaunchError(f"the fork server cannot be started with {sys.executable}: {error}") from error
+        self._closing = threading.Lock()
+        self._writing = threading.Lock()
+        self.write(text)
 
     def read(self, size: int) -> bytes:
-        return self.read_within(None)
-
-    def read_within(self, timeout_s: float | None) -> bytes:
-        """What has arrived; queue.Empty: nothing in time."""
-        item = self._arrived.get(timeout=timeout_s)
-        if isinstance(item, LaunchError):
-            raise item
-        return item
+        stream = self._process.stdout
+        if stream is None or stream.closed:
+            return b""
+        return stream.read(size) or b""
 
     def write(self, data: bytes) -> None:
-        # A whole line at a time: Supervised writes nothing else.
-        self._commands.write(self._number + b" " + data)
+        stream = self._process.stdin
+        view = memoryview(data)
+        try:
+            with self._writing:
+                while view and stream is not None:
+                    view = view[os.write(stream.fileno(), view) :]
+        except (OSError, ValueError) as error:
+            raise LaunchError(f"the fork server on this machine is gone: {error}") from error
 
     def close(self) -> None:
-        try:
-            self._commands.write(self._number + b" \n")
-        except LaunchError:
-            pass  # then it ends all the same
+        with self._closing:
+            if self._process.stdin is not None:
+                with contextlib.suppress(OSError):
+                    self._process.stdin.close()
 
     def release(self) -> None:
-        self._commands.forget(self._number)
+        try:
+            self._process.wait(_END_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
 
-    def arrived(self, data: bytes) -> None:
-        self._arrived.put(data)
 
-    def broke(self, why: str) -> None:
-        self._arrived.put(LaunchError(why))
+def this_machine(env: Mapping[str, str]) -> Commands:
+    """Start a fork server on this machine; ``env`` is all that it has.
+
+    Raises:
+        LaunchError: it cannot be started.
+    """
+    return Commands(_Pipe(env), "this machine")

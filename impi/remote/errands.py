@@ -42,8 +42,8 @@ def _read(errand: dict[str, Any]) -> dict[str, Any]:
 def _write(errand: dict[str, Any]) -> dict[str, Any]:
     """``data`` into ``path`` with these access rights, and the folders above it."""
     path = errand["path"]
-    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)  # noqa: PTH103, PTH120  (as in the supervisor)
-    with open(path, "wb") as file:  # noqa: PTH123
+    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+    with open(path, "wb") as file:
         file.write(base64.b64decode(errand["data"]))
         os.fchmod(file.fileno(), errand["mode"])
     return {}

@@ -1,9 +1,11 @@
-"""Many commands of one node over one connection: a fork of this process supervises each, so none pays for a start.
+"""Many commands of one node over one connection: each has a starter that is a fork of this process.
 
-Sent to the node together with :mod:`impi.remote.supervisor`; standard library only. It is fed on standard input and
-answers on standard output in lines ``NUMBER SPACE TEXT``: a number higher than all before is a new command, TEXT is a
-line from or to its supervisor, and an empty TEXT the end of that direction. The end of standard input ends all. A new
-number with ``{"do": ...}`` is no command but an errand (:mod:`impi.remote.errands`): one line answers it.
+Sent to the node together with :mod:`impi.remote.starter`; standard library only. It is fed on
+standard input and answers on standard output in lines ``NUMBER SPACE TEXT``: a number higher than
+all before is a new command, TEXT is a line from or to its starter, and an empty TEXT the end of
+that direction. The end of standard input ends all. A new number with ``{"do": ...}`` is no command
+but an errand (:mod:`impi.remote.errands`): one line answers it. A starter each, because orphans
+come to their starter: that tells whose leftovers they are.
 """
 
 from __future__ import annotations
@@ -13,24 +15,22 @@ import json
 import os
 import selectors
 import signal
-from typing import NoReturn
+import sys
 
 # What the lab's programs import is imported once for all of them: they run in forks of this process.
 import hashlib  # noqa: F401  isort: skip
 import pathlib  # noqa: F401  isort: skip
 
-from impi.remote import errands, supervisor
+from impi.remote import errands, processes, starter
 
 __all__ = ["main"]
 
 _CHUNK = 1 << 18
-_DESCRIPTORS = 3
-_MOST_DESCRIPTORS = 1 << 16
 _ERRAND = b'{"do"'
 
 
 class _Child:
-    """One supervisor: its process, the pipe to it, and what it has said of an unfinished line."""
+    """One starter: its process, the pipe to it, and what it has said of an unfinished line."""
 
     def __init__(self, number: bytes, pid: int, stdin: int) -> None:
         self.number = number
@@ -96,26 +96,12 @@ class _ForkServer:
     def _fork(self, number: bytes) -> None:
         stdin, to_child = os.pipe()
         from_child, stdout = os.pipe()
-        pid = os.fork()
-        if pid == 0:
-            self._supervise(stdin, stdout)
+        like = [sys.executable, "-I", "-S"]
+        pid = processes.fork((stdin, stdout), lambda: starter.main(like), b"impi-starter")
         os.close(stdin)
         os.close(stdout)
         child = self._children[number] = _Child(number, pid, to_child)
         self._selector.register(from_child, selectors.EVENT_READ, child)
-
-    def _supervise(self, stdin: int, stdout: int) -> NoReturn:
-        """Be the supervisor of one command, and hold nothing of the others: they notice an end by their pipes."""
-        code = 1
-        try:
-            os.dup2(stdin, 0)
-            os.dup2(stdout, 1)
-            self._selector.close()
-            os.closerange(_DESCRIPTORS, _MOST_DESCRIPTORS)
-            supervisor.main()
-            code = 0
-        finally:
-            os._exit(code)
 
     def _from_child(self, descriptor: int, child: _Child) -> None:
         data = os.read(descriptor, _CHUNK)

@@ -1,4 +1,4 @@
-"""A node behind SSH: commands under the supervisor, and files."""
+"""A node behind SSH: commands under starters, and files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from impi.errors import LaunchError
-from impi.remote.commands import Commands, bootstrap
+from impi.remote.bootstrap import bootstrap
+from impi.remote.commands import Commands
 from impi.remote.supervised import Outcome, Supervised
 
 __all__ = ["Connection", "Key", "new_key"]
@@ -57,7 +58,7 @@ def new_key() -> Key:
 
 
 class _Session:
-    """One SSH channel. Implements :class:`impi.remote.supervised.Channel`."""
+    """One SSH channel. Implements :class:`impi.remote.commands.Channel`."""
 
     def __init__(self, channel: paramiko.Channel, where: str) -> None:
         self._channel = channel
@@ -121,7 +122,7 @@ class Connection:
             address: a name or numeric address; `port` and `user` as for ssh.
             key: ours; None: the user's agent and default keys.
             host_key: the only one accepted, in OpenSSH's public form; None: as in the user's known_hosts.
-            python: the node's interpreter that runs the supervisor, 3.11 or newer.
+            python: the node's interpreter that runs the starters, 3.11 or newer.
             timeout_s: seconds for all of it.
 
         Raises:
@@ -170,7 +171,7 @@ class Connection:
         grace_s: float = 2.0,
         settle_s: float = 0.5,
     ) -> Supervised:
-        """Run ``argv`` there under a supervisor of its own; ``env`` is laid over the login's variables."""
+        """Run ``argv`` there under a starter of its own; ``env`` is laid over the login's variables."""
         return self._forkserver().start(argv, env=env, cwd=cwd, stdin=stdin, grace_s=grace_s, settle_s=settle_s)
 
     def _forkserver(self) -> Commands:
@@ -188,7 +189,7 @@ class Connection:
         return self.start(argv, env=env).wait(timeout_s)
 
     def execute(self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = _STEP_S) -> tuple[int, bytes]:
-        """A short, harmless command without a supervisor: its exit status and what it printed on standard output.
+        """A short, harmless command without a starter: its exit status and what it printed on standard output.
 
         Raises:
             LaunchError: it did not end in time.
@@ -247,7 +248,7 @@ class Connection:
         return answer
 
     def close(self) -> None:
-        """Close it; commands under way are ended by their supervisors. Any number of times."""
+        """Close it; commands under way are ended by their starters. Any number of times."""
         self._client.close()
 
     def _channel(self, command: str) -> paramiko.Channel:

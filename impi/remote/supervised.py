@@ -1,44 +1,27 @@
-"""Our end of a command under :mod:`impi.remote.supervisor`, whatever carries the lines."""
+"""A command under :mod:`impi.remote.starter`, as its asker sees it."""
 
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, Protocol
+from typing import Any, Final
 
 from impi.errors import LaunchError
-from impi.remote import supervisor
+from impi.remote import starter
 
-__all__ = ["MOST_OUTPUT", "Channel", "Outcome", "Supervised"]
+__all__ = ["MOST_OUTPUT", "Outcome", "Supervised"]
 
 MOST_OUTPUT: Final = 64 << 20
 """Octets of each stream that are kept; what a command prints beyond is dropped, and said so at the end."""
 
-_SLACK_S = 15.0  # beyond the supervisor's own graces: the slowest way to its last line on a loaded machine
-
-
-class Channel(Protocol):
-    """A two-way stream of octets to a supervisor."""
-
-    def read(self, size: int) -> bytes:
-        """Block for some octets; empty at the end. LaunchError when the connection is lost."""
-        ...
-
-    def write(self, data: bytes) -> None:
-        """All of ``data``. LaunchError when the connection is lost."""
-        ...
-
-    def close(self) -> None:
-        """End our direction; the supervisor then ends its command and the stream. Any number of times, any thread."""
-        ...
-
-    def release(self) -> None:
-        """Give everything back. Called once, by the reader, after the end of the stream."""
-        ...
+_SLACK_S: Final = 15.0  # beyond the starter's own graces: the slowest way to its last line on a loaded machine
+_NOT_STARTED: Final = 127
+_NOT_ENDED: Final = -9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,44 +42,47 @@ class Outcome:
 class Supervised:
     """A command under way. Made by :meth:`impi.remote.commands.Commands.start`.
 
-    A thread of its own reads the channel, so that a talkative command never blocks. All methods may be called from any
-    thread. LaunchError: the connection was lost before the outcome was known.
+    All methods may be called from any thread. LaunchError: the connection was lost before the
+    outcome was known.
     """
 
-    def __init__(
-        self,
-        channel: Channel,
-        argv: Sequence[str],
-        *,
-        env: Mapping[str, str],
-        only: bool = False,
-        cwd: str = "",
-        stdin: bytes | None = None,
-        grace_s: float = 2.0,
-        settle_s: float = 0.5,
-    ) -> None:
-        self._channel = channel
+    def __init__(self, argv: Sequence[str], grace_s: float) -> None:
         self._argv = tuple(argv)
         self._grace_s = grace_s
+        self._send: Callable[[bytes], None]
         self._changed = threading.Condition()
         self._output = {"stdout": bytearray(), "stderr": bytearray()}
         self._dropped = {"stdout": 0, "stderr": 0}
         self._times: list[tuple[str, int, float]] = []
+        self._code = _NOT_ENDED
         self._outcome: Outcome | None = None
         self._lost = ""
         self.pid = 0
         """Of the command on its node, once it is known."""
-        spec = supervisor.Spec(
-            argv=list(argv),
-            env=dict(env),
+
+    def begin(
+        self,
+        send: Callable[[bytes], None],
+        *,
+        env: dict[str, str],
+        only: bool,
+        cwd: str,
+        stdin: bytes | None,
+        settle_s: float,
+    ) -> None:
+        """Send the first line; ``send`` takes a line without its end, or raises LaunchError."""
+        self._send = send
+        spec = starter.Spec(
+            argv=list(self._argv),
+            procs={"0": {}},
+            env=env,
             only=only,
             cwd=cwd,
             stdin=None if stdin is None else base64.b64encode(stdin).decode(),
-            grace_s=grace_s,
+            grace_s=self._grace_s,
             settle_s=settle_s,
         )
-        channel.write((json.dumps(spec) + "\n").encode())
-        threading.Thread(target=self._read, name=f"supervised {self._argv[0]}", daemon=True).start()
+        send(json.dumps(spec).encode())
 
     def poll(self) -> Outcome | None:
         """The outcome, or None while it runs."""
@@ -120,12 +106,12 @@ class Supervised:
             outcome = self._result()
         if outcome is not None:
             return outcome
-        self._channel.write(b'{"do": "stop"}\n')
+        self._send(b'{"do": "stop"}')
         with self._changed:
             self._changed.wait_for(self._over, self._grace_s + _SLACK_S)
             outcome = self._result()
         if outcome is None:
-            self._channel.close()
+            self.close()
             raise LaunchError(f"{self._argv[0]} was told to stop and nothing more was heard of it")
         return outcome
 
@@ -135,8 +121,9 @@ class Supervised:
             return bytes(self._output["stdout"])
 
     def close(self) -> None:
-        """Let go of it: the supervisor ends whatever still runs. The outcome is not waited for."""
-        self._channel.close()
+        """Let go of it: the starter ends whatever still runs. The outcome is not waited for."""
+        with contextlib.suppress(LaunchError):  # then it ends all the same
+            self._send(b"")
 
     # -- under the lock
 
@@ -148,53 +135,52 @@ class Supervised:
             raise LaunchError(f"the outcome of {self._argv[0]} is unknown: {self._lost}")
         return self._outcome
 
-    # -- the reader
+    # -- the thread that reads the channel
 
-    def _read(self) -> None:
-        rest = b""
-        lost = "its supervisor ended without a last word"
+    def take(self, text: bytes) -> None:
+        """A line of the starter; empty: its last."""
+        if not text:
+            self.broke("its starter ended without a last word")
+            return
         try:
-            while self._outcome is None:
-                data = self._channel.read(1 << 18)
-                if not data:
-                    break
-                *lines, rest = (rest + data).split(b"\n")
-                for line in lines:
-                    self._take(json.loads(line))
-        except LaunchError as error:
-            lost = str(error)
+            line = json.loads(text)
+            with self._changed:
+                self._take(line)
         except (ValueError, TypeError, KeyError):
-            lost = "its supervisor's lines make no sense"
-        with self._changed:
-            if self._outcome is None:
-                tail = bytes(self._output["stderr"][-500:]).decode("utf-8", "replace").strip()
-                self._lost = f"{lost}; it had said: {tail}" if tail else lost
-            self._changed.notify_all()
-        self._channel.close()
-        self._channel.release()
+            self.broke("its starter's lines make no sense")
 
-    def _take(self, line: dict[str, object]) -> None:
+    def broke(self, why: str) -> None:
+        """Nothing more comes; why, unless the outcome is known."""
         with self._changed:
-            for name, kept in self._output.items():
-                if name in line:
-                    data = base64.b64decode(str(line[name]))
-                    room = max(0, MOST_OUTPUT - len(kept))
-                    kept.extend(data[:room])
-                    self._dropped[name] += len(data) - min(room, len(data))
-                    if "at" in line and room:
-                        self._times.append((name, len(kept), float(str(line["at"]))))
-            if "pid" in line:
-                self.pid = int(str(line["pid"]))
-            if "exit" in line:
-                leftovers = line["leftovers"]
-                self._outcome = Outcome(
-                    argv=self._argv,
-                    code=int(str(line["exit"])),
-                    stdout=self._kept("stdout"),
-                    stderr=self._kept("stderr"),
-                    leftovers=tuple(map(str, leftovers)) if isinstance(leftovers, list) else (),
-                    times=tuple(self._times),
-                )
+            if self._outcome is None and not self._lost:
+                tail = bytes(self._output["stderr"][-500:]).decode("utf-8", "replace").strip()
+                self._lost = f"{why}; it had said: {tail}" if tail else why
+            self._changed.notify_all()
+
+    def _take(self, line: dict[str, Any]) -> None:
+        for name, kept in self._output.items():
+            if name in line:
+                data = base64.b64decode(line[name])
+                room = max(0, MOST_OUTPUT - len(kept))
+                kept.extend(data[:room])
+                self._dropped[name] += len(data) - min(room, len(data))
+                if room:
+                    self._times.append((name, len(kept), float(line["at"])))
+        self.pid = int(line.get("pid", self.pid))
+        self._code = int(line.get("exit", self._code))
+        if "error" in line:
+            self._code = _NOT_STARTED
+            self._output["stderr"] += f"{line['error']}\n".encode()
+        if "leftovers" in line:
+            self._outcome = Outcome(
+                argv=self._argv,
+                code=self._code,
+                stdout=self._kept("stdout"),
+                stderr=self._kept("stderr"),
+                leftovers=tuple(map(str, line["leftovers"])),
+                times=tuple(self._times),
+            )
+            self._changed.notify_all()
 
     def _kept(self, name: str) -> bytes:
         dropped = self._dropped[name]

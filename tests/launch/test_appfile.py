@@ -35,7 +35,7 @@ def test_the_example_of_the_clause() -> None:
     assert lines == (AppLine("bar", 0, ("-np", "8", "a.out")), AppLine("baz", 1, ("-np", "4", "b.out")))
     first, second = make_commands(lines, "128.162.19.8:5678", {"IMPI_AUTH_KEY": "4711", "HOME": "/x"})
     assert first.argv[0] == "ssh" and "bar" in first.argv and "BatchMode=yes" in first.argv
-    assert first.spec["argv"][3:] == ["-client", "0", "128.162.19.8:5678", "-np", "8", "a.out"]  # type: ignore[index]
+    assert first.spec["argv"][3:] == ["-client", "0", "128.162.19.8:5678", "-np", "8", "a.out"]
     assert second.titles == {1: "client 1 on baz"}
     # The key goes as input; an argument is for everybody on that machine to see.
     assert first.spec["env"] == {"IMPI_AUTH_KEY": "4711"}
@@ -47,7 +47,7 @@ def test_words_comments_and_empty_lines() -> None:
     (line,) = parse_appfile(text, 4)
     assert line == AppLine("fd00::1", 3, ("a b", "$hostport"))
     (command,) = make_commands([line], "[fd00::9]:77", {})
-    assert command.spec["argv"][3:] == ["-client", "3", "[fd00::9]:77", "a b", "[fd00::9]:77"]  # type: ignore[index]
+    assert command.spec["argv"][3:] == ["-client", "3", "[fd00::9]:77", "a b", "[fd00::9]:77"]
 
 
 @pytest.mark.clause("2.2.2")
@@ -154,7 +154,7 @@ def test_a_machine_that_ssh_does_not_reach(tmp_path: Path) -> None:
     code, _, err = run(tmp_path, 1, "faraway -client 0 $hostport program.py", PATH=f"{tmp_path}:{os.environ['PATH']}")
     assert code == 1
     assert "no route to faraway" in err
-    assert "the agent of node faraway could not be started by ssh" in err
+    assert "the starter of node faraway could not be started by ssh" in err
 
 
 def test_a_proc_that_fails_ends_everything(tmp_path: Path) -> None:

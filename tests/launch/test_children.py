@@ -1,8 +1,10 @@
-"""What starts agents: as forks where that is safe, else as processes of their own; nobody can tell the difference."""
+"""Starters of impirun: forks where that is safe, else started; procs cannot tell the difference."""
 
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 from typing import Any
@@ -12,16 +14,16 @@ import pytest
 DRIVER = """
 import json, os, selectors, sys, threading
 from impi.launch.children import Children
-from impi.launch.program import agent
+from impi.launch.program import command_on
 
 if sys.argv[1] == "thread":
     threading.Thread(target=threading.Event().wait, daemon=True).start()
-unrelated = os.open("/dev/null", os.O_RDONLY)
+unrelated = os.open("/dev/zero", os.O_RDONLY)
 os.set_inheritable(unrelated, True)
 selector = selectors.DefaultSelector()
 titles = {0: "rank 0 of this client", 1: "rank 1 of this client"}
 argv = json.loads(sys.argv[2])
-commands = [agent("localhost", argv, {"ONLY": "this"}, {n: {"N": str(n)} for n in titles}, titles, ranks=True)] * 2
+commands = [command_on("localhost", argv, {"ONLY": "this"}, {n: {"N": str(n)} for n in titles}, titles, ranks=True)] * 2
 children = Children(commands, selector)
 children.start()
 while children.running and not children.error:
@@ -41,9 +43,9 @@ print(json.dumps({
     "leads": os.getsid(0) == os.getpid(),
     "apart": os.getsid(os.getppid()) == os.getppid(),
     "signals": [str(signal.getsignal(n)) for n in (signal.SIGTERM, signal.SIGPIPE, signal.SIGHUP)],
-    "fork": (parent / "comm").read_text().strip() == "impi-node",
-    "of the agent": sorted(n for n in os.listdir(parent / "fd") if int(n) < 3),
-    "unrelated": [n for n in os.listdir(parent / "fd") if os.readlink(parent / "fd" / n) == "/dev/null"],
+    "fork": (parent / "comm").read_text().strip() == "impi-starter",
+    "of the starter": sorted(n for n in os.listdir(parent / "fd") if int(n) < 3),
+    "unrelated": [n for n in os.listdir(parent / "fd") if os.readlink(parent / "fd" / n) == "/dev/zero"],
 }))
 """
 
@@ -56,7 +58,7 @@ def drive(how: str, *argv: str) -> tuple[list[dict[str, Any]], str, str]:
     return [json.loads(line) for line in said], last, result.stderr
 
 
-def test_both_ways_are_the_same_to_procs() -> None:
+def test_procs_cannot_tell_the_difference() -> None:
     seen = {}
     for how in ("fork", "thread"):
         said, last, err = drive(how, sys.executable, "-S", "-c", PROC)
@@ -81,5 +83,38 @@ def test_one_that_fails(how: str) -> None:
 def test_one_that_is_not_there(how: str) -> None:
     said, last, err = drive(how, "/no/such/program")
     assert said == []
-    assert last.startswith("ended [] None the agent of node localhost: cannot start /no/such/program in ")
+    assert last.startswith("ended [] None the starter of node localhost: cannot start /no/such/program in ")
     assert err == ""
+
+
+@pytest.mark.parametrize("how", ["fork", "thread"])
+def test_lines_of_procs_are_kept_apart(how: str) -> None:
+    script = "for i in 1 2 3 4 5 6 7 8 9; do printf %d$N; sleep 0.01; printf $N; echo; done"
+    out, last = printed(how, script.replace("%d", "1"))
+    assert sorted(out.splitlines()) == sorted(["100", "111"] * 18)
+    assert last.startswith("ended [0, 1] None")
+
+
+def printed(how: str, script: str) -> tuple[str, str]:
+    """What two starters with two procs each that run a shell script have printed, and the last line."""
+    driver = [sys.executable, "-c", DRIVER, how, json.dumps(["/bin/sh", "-c", f"PATH=/usr/bin:/bin; {script}"])]
+    result = subprocess.run(driver, capture_output=True, text=True, timeout=60, check=True)
+    out, _, last = result.stdout.rpartition("ended ")
+    return out, "ended " + last
+
+
+def test_a_very_long_line_is_not_held_back_for_ever() -> None:
+    driver = [sys.executable, "-c", DRIVER, "fork", json.dumps(["/bin/sh", "-c", LONG])]
+    with subprocess.Popen(driver, stdout=subprocess.PIPE, start_new_session=True) as process:
+        assert process.stdout is not None
+        try:
+            total = 0
+            while total < 320_000:
+                data = os.read(process.stdout.fileno(), 65536)
+                assert data
+                total += len(data)
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+LONG = "PATH=/usr/bin:/bin; head -c 100000 /dev/zero | tr '\\0' x; sleep 100"

@@ -346,16 +346,16 @@ def test_mpiexec_is_killed(vendor: str, impirun: type[Impirun]) -> None:
 
 
 @pytest.mark.parametrize("np", [1, 2])
-def test_the_agent_is_killed(np: int, impirun: type[Impirun]) -> None:
+def test_the_starter_is_killed(np: int, impirun: type[Impirun]) -> None:
     job = Job(impirun)
     client = job.client("-np", str(np), HOLD)
     left = holding(client, np)
-    agents = [pid for pid in left[0] if is_agent(pid)]
-    assert agents
-    for agent in agents:
-        os.kill(agent, signal.SIGKILL)
+    starters = [pid for pid in left[0] if is_starter(pid)]
+    assert starters
+    for pid in starters:
+        os.kill(pid, signal.SIGKILL)
     assert client.end() == 1
-    assert "the agent of node localhost was ended by SIGKILL" in client.err
+    assert "the starter of node localhost was ended by SIGKILL" in client.err
     assert all_gone(*left)
 
 
@@ -428,7 +428,7 @@ def test_a_node_that_ssh_does_not_reach(tmp_path: Path, impirun: type[Impirun]) 
     client = Job(impirun).client("--nodes", "node-a:1", HELLO, PATH=f"{tmp_path}:{os.environ['PATH']}")
     assert client.end() == 1
     assert "ssh: no such node" in client.err
-    assert "the agent of node node-a could not be started by ssh" in client.err
+    assert "the starter of node node-a could not be started by ssh" in client.err
 
 
 # ---- what is asked wrongly, found before anything is started
@@ -535,14 +535,14 @@ def test_a_proc_behind_an_agent_is_lost(vendor: str, impirun: type[Impirun]) -> 
 
 
 def proc_argv(pid: int) -> list[bytes]:
-    """The arguments of a process that is a Python; none of an agent that is a fork of impirun, and so has its."""
+    """The arguments of a process that is a Python; none of a starter that is a fork of impirun, and so has its."""
     name, *arguments = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-    return arguments if b"python" in name and not is_agent(pid) else []
+    return arguments if b"python" in name and not is_starter(pid) else []
 
 
-def is_agent(pid: int) -> bool:
-    """Whether it is the agent of a node that impirun has forked."""
-    return Path(f"/proc/{pid}/comm").read_text().strip() == "impi-node"
+def is_starter(pid: int) -> bool:
+    """Whether it is a starter that impirun has forked."""
+    return Path(f"/proc/{pid}/comm").read_text().strip() == "impi-starter"
 
 
 def test_a_proc_that_leaves_without_finalize(impirun: type[Impirun]) -> None:
@@ -609,6 +609,6 @@ def test_agents_and_other_nodes(vendor: str, hosts: str, ssh: dict[str, Any], im
     expected = [f"{rank}: 4 procs, host {color} of {colors[-1] + 1}\n" for rank, color in enumerate(colors)]
     assert sorted(client.out + other.out) == expected
     log = Path(ssh["LOG"]).read_text()
-    assert log.count("impi.launch.node") >= (2 if hosts == "node" else 0)
+    assert log.count("impi.remote.starter") >= (2 if hosts == "node" else 0)
     assert "token" not in log
     assert job.server.end() == 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -22,9 +21,8 @@ def invitations(hosts: str) -> list[dict[str, Any]]:
     for command in commands(hosts, PROGRAM, "192.0.2.1", "10.0.0.1"):
         assert command.serves
         assert "ab" not in command.argv
-        spec: Mapping[str, Any] = command.spec
-        [item] = spec["procs"]
-        found.append(json.loads(item["env"]["IMPI_AGENT"]))
+        [own] = command.spec["procs"].values()
+        found.append(json.loads(own["IMPI_AGENT"]))
     return found
 
 

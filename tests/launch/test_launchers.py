@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -36,9 +35,8 @@ def program(nodes: str = "localhost:2", interface: str = "", **environ: str) -> 
 def only(commands: list[Command]) -> tuple[list[str], dict[str, Any]]:
     """The one mpiexec that is started: its arguments and its environment."""
     [command] = commands
-    spec: Mapping[str, Any] = command.spec
-    [proc] = spec["procs"]
-    return spec["argv"], {**spec["env"], **proc["env"]}
+    [own] = command.spec["procs"].values()
+    return command.spec["argv"], {**command.spec["env"], **own}
 
 
 def test_mpich_on_one_node() -> None:
@@ -119,20 +117,20 @@ def test_waiting_gives_way_only_where_cores_are_shared(crowd: bool, monkeypatch:
 
 def test_pure_here_and_elsewhere() -> None:
     here, there = PureLauncher().commands(program("localhost:2,far-away:1", MINE="1", OMP_NUM_THREADS="3"))
-    assert [proc["rank"] for proc in here.spec["procs"]] == [0, 1]  # type: ignore[attr-defined]
-    assert [proc["rank"] for proc in there.spec["procs"]] == [2]  # type: ignore[attr-defined]
+    assert list(here.spec["procs"]) == ["0", "1"]
+    assert list(there.spec["procs"]) == ["2"]
     for command, node in ((here, "localhost"), (there, "far-away")):
-        for proc in command.spec["procs"]:  # type: ignore[attr-defined]
-            assert json.loads(proc["env"]["IMPI_JOIN"]) == {**JOIN, "rank": proc["rank"], "size": 3, "node": node}
+        for rank, own in command.spec["procs"].items():
+            assert json.loads(own["IMPI_JOIN"]) == {**JOIN, "rank": int(rank), "size": 3, "node": node}
     assert here.argv[0] == "env"
     assert there.argv[0] == "ssh"
     assert "far-away" in there.argv
     assert "BatchMode=yes" in there.argv
     # SSH hands one string to a shell; nothing secret may be in it.
     assert JOIN["token"] not in " ".join(there.argv)
-    assert here.spec["env"]["MINE"] == "1"  # type: ignore[index]
-    assert "MINE" not in there.spec["env"]  # type: ignore[operator]
-    assert there.spec["env"]["OMP_NUM_THREADS"] == "3"  # type: ignore[index]
+    assert here.spec["env"]["MINE"] == "1"
+    assert "MINE" not in there.spec["env"]
+    assert there.spec["env"]["OMP_NUM_THREADS"] == "3"
 
 
 def test_environment_of_procs() -> None:

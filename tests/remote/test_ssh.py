@@ -52,7 +52,7 @@ def connection(sshd: Sshd) -> Iterator[Connection]:
     connection.close()
 
 
-def test_a_command_runs_under_the_supervisor(connection: Connection) -> None:
+def test_a_command_runs_under_a_starter(connection: Connection) -> None:
     argv = ["sh", "-c", 'echo "$0 $X"; echo bad >&2; exit 4', 'it\'s "quoted"; $HOME\n']
     outcome = connection.run(argv, env={"X": "a b"}, timeout_s=DEADLINE_S)
     assert outcome.code == 4

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from impi.errors import LaunchError
-from impi.remote import supervised, supervisor
-from impi.remote.channels import this_machine
-from impi.remote.commands import Commands, bootstrap
+from impi.remote import starter, supervised
+from impi.remote.bootstrap import bootstrap
+from impi.remote.commands import Commands, this_machine
 from impi.remote.supervised import Supervised
 
 DEADLINE_S = 30.0
@@ -53,6 +53,12 @@ def test_an_outcome_is_a_value(begin: Begin) -> None:
     assert outcome == supervised.Outcome(
         argv=("sh", "-c", "echo out; echo err >&2; exit 7"), code=7, stdout=b"out\n", stderr=b"err\n", leftovers=()
     )
+
+
+def test_a_program_that_is_not_there_is_an_outcome(commands: Commands) -> None:
+    outcome = commands.start(["/no/such/program"]).wait(DEADLINE_S)
+    assert (outcome.code, outcome.stdout, outcome.leftovers) == (127, b"", ())
+    assert outcome.stderr.startswith(b"cannot start /no/such/program in ")
 
 
 def test_output_has_the_times_of_its_node(begin: Begin) -> None:
@@ -99,7 +105,7 @@ def test_nothing_of_our_environment_reaches_it(begin: Begin, monkeypatch: pytest
     assert names <= {"PATH", "PWD", "SHLVL", "_", "OLDPWD", "LC_CTYPE"}
 
 
-def test_a_supervisor_that_is_killed_is_an_error_and_no_outcome(begin: Begin) -> None:
+def test_a_starter_that_is_killed_is_an_error_and_no_outcome(begin: Begin) -> None:
     command = begin("echo $PPID; sleep 600")
     os.kill(int(first_line(command)), signal.SIGKILL)
     with pytest.raises(LaunchError, match="outcome of sh is unknown"):
@@ -123,12 +129,12 @@ def descriptors() -> int:
 
 def test_all_threads_and_descriptors_are_given_back(begin: Begin) -> None:
     begin("true").wait(DEADLINE_S)
-    before = descriptors()
+    before, threads = descriptors(), threading.enumerate()
     for _ in range(5):
         begin("true").wait(DEADLINE_S)
     deadline = time.monotonic() + DEADLINE_S
     while time.monotonic() < deadline:
-        left = [t for t in threading.enumerate() if t.name.startswith("supervised ")]
+        left = [t for t in threading.enumerate() if t not in threads]
         if not left and descriptors() <= before:
             break
         time.sleep(0.01)
@@ -139,7 +145,7 @@ def test_all_threads_and_descriptors_are_given_back(begin: Begin) -> None:
 def test_the_bootstrap_leaves_the_input_to_the_fork_server() -> None:
     argv, text = bootstrap("python3")
     assert argv[:4] == ["python3", "-I", "-S", "-c"]
-    assert json.loads(text)["impi.remote.supervisor"] == Path(supervisor.__file__).read_text()
+    assert json.loads(text)["impi.remote.starter"] == Path(starter.__file__).read_text()
     assert str(len(text)) in argv[4]
 
 
@@ -196,7 +202,16 @@ def test_a_forked_python_is_ended_like_any_other(commands: Commands) -> None:
 def test_a_line_for_a_command_that_is_over_is_no_new_command() -> None:
     """Such as a stop that crosses the end."""
     argv, text = bootstrap(sys.executable)
-    spec = {"argv": ["true"], "env": {}, "only": False, "cwd": "", "stdin": None, "grace_s": 1.0, "settle_s": 0.0}
+    spec = {
+        "argv": ["true"],
+        "procs": {"0": {}},
+        "env": {},
+        "only": False,
+        "cwd": "",
+        "stdin": None,
+        "grace_s": 1.0,
+        "settle_s": 0.0,
+    }
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
         assert server.stdin is not None
         assert server.stdout is not None
@@ -213,15 +228,15 @@ def test_a_line_for_a_command_that_is_over_is_no_new_command() -> None:
         assert server.stdout.read() == b""
         assert server.wait(DEADLINE_S) == 0
     assert not [line for line in rest if line.startswith(b"1 ")]
-    assert rest[-2].startswith(b'2 {"exit": 0')
+    assert rest[-2] == b'2 {"leftovers": []}\n'
 
 
 def test_commands_hold_nothing_of_each_other(commands: Commands) -> None:
     """Else one would not notice the end of the pipe of another."""
     begun = [commands.start(["sh", "-c", "echo $PPID; sleep 600"], env=ENV) for _ in range(3)]
-    supervisors = [int(first_line(command)) for command in begun]
-    held = [{str(Path(f"/proc/{pid}/fd/{n}").readlink()) for n in (0, 1)} for pid in supervisors]
-    for pid, own in zip(supervisors, held, strict=True):
+    starters = [int(first_line(command)) for command in begun]
+    held = [{str(Path(f"/proc/{pid}/fd/{n}").readlink()) for n in (0, 1)} for pid in starters]
+    for pid, own in zip(starters, held, strict=True):
         others = {pipe for pipes in held for pipe in pipes} - own
         assert not others & {str(link.readlink()) for link in Path(f"/proc/{pid}/fd").iterdir()}
     for command in begun:

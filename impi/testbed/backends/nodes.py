@@ -105,7 +105,7 @@ class SshNode:
         self._home = home
 
     def start(self, argv: Sequence[str], *, env: Mapping[str, str] | None = None) -> RunningCommand:
-        """Start it under a supervisor, in the home folder."""
+        """Start it under a starter, in the home folder."""
         with lab_fault(self.name):
             return Command(self.connection.start(argv, env=env, cwd=self._home), self.name)
 

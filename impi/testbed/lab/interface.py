@@ -140,7 +140,7 @@ class Completed:
 
 
 class RunningCommand(Protocol):
-    """A command under way on a node, in a session of its own under the lab's supervisor."""
+    """A command under way on a node, in a session of its own under a starter of the lab."""
 
     def poll(self) -> Completed | None:
         """The outcome, or None while it runs. Never blocks."""

@@ -48,7 +48,7 @@ def _read(path: str) -> bytes:
 
 
 def _family() -> set[int]:
-    """This process and those above it: the supervisor and the session it came by."""
+    """This process and those above it: the starter and the session it came by."""
     found, pid = set(), os.getpid()
     while pid > 1:
         found.add(pid)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from impi.errors import LabError, UsageError
-from impi.remote.channels import this_machine
+from impi.remote.commands import this_machine
 from impi.testbed.backends.lifecycle.cleanup import Choice, clean, new_labels
 from impi.testbed.backends.lifecycle.held_labs import is_held, let_go
 from impi.testbed.backends.lifecycle.reaper import reaper_of

@@ -30,7 +30,7 @@ class LoopbackNode:
         self._made: set[Path] = set()
 
     def start(self, argv: Sequence[str], *, env: Mapping[str, str] | None = None) -> RunningCommand:
-        """Start it under a supervisor, with nothing of this process's own environment."""
+        """Start it under a starter, with nothing of this process's own environment."""
         with lab_fault(self.name):
             mine = {**self._env, **(env or {}), MARK: self._env[MARK]}
             return Command(self._commands.start(argv, env=mine, only=True, cwd=str(self.home)), self.name)

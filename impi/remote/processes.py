@@ -1,0 +1,229 @@
+"""The processes below this one: how they are found, started and ended so that none is left behind.
+
+Process groups and sessions are not enough: launchers give every proc a session of its own. So a
+keeper of processes becomes the *subreaper* of its descendants: an orphan among them stays in the
+tree below it, and a walk through /proc finds it. Linux and the standard library only: this file is
+sent to nodes (:mod:`impi.remote.bootstrap`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+__all__ = ["become_subreaper", "descendants", "end", "fork", "kill_with_parent", "send", "spawn", "wait_for_none"]
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+_POLL_S = 0.02
+_ALL_AFTER_S = 0.5
+_GIVE_UP_S = 5.0  # a process that outlives KILL for so long is stuck in the kernel, or another user's
+_LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+def become_subreaper() -> None:
+    """Make orphans of this process tree children of this process."""
+    _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def kill_with_parent() -> None:
+    """Have the kernel kill this process when its parent ends."""
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
+def fork(streams: Sequence[int], work: Callable[[], object], name: bytes = b"") -> int:
+    """Run ``work`` in a fork with the signals, session and descriptors of a fresh Python.
+
+    Args:
+        streams: descriptors that become standard input, output and error, as many as there are.
+        work: its result, or that of a ``SystemExit``, is the exit status.
+        name: what ``ps`` shows as the command's name; empty: no change.
+
+    Returns:
+        The process id. The caller has to close its ends of ``streams``.
+    """
+    pid = os.fork()
+    if pid:
+        return pid
+    status = 1
+    try:
+        _settle(streams, name)
+        status = _status(work())
+    except SystemExit as end:
+        status = _status(end.code)
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(status)
+
+
+def _settle(streams: Sequence[int], name: bytes) -> None:
+    signal.set_wakeup_fd(-1)
+    for number in (signal.SIGHUP, signal.SIGCHLD, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.setsid()
+    for place, descriptor in enumerate(streams):
+        os.dup2(descriptor, place)
+    # By their names: the limit of descriptors may be millions.
+    for held in map(int, os.listdir("/proc/self/fd")):
+        if held > 2:
+            with contextlib.suppress(OSError):
+                os.close(held)
+    if name:
+        with contextlib.suppress(OSError), open("/proc/self/comm", "wb") as file:
+            file.write(name)
+
+
+def _status(result: object) -> int:
+    """The exit status that Python makes of the argument of ``sys.exit``."""
+    if result is None or isinstance(result, int):
+        return (result or 0) & 0xFF
+    print(result, file=sys.stderr)
+    return 1
+
+
+def spawn(
+    argv: Sequence[str],
+    streams: Sequence[int | None],
+    *,
+    env: Mapping[str, str] | None = None,
+    cwd: str | None = None,
+    tied: bool = False,
+) -> int:
+    """Start a program in a session of its own.
+
+    Args:
+        argv: the program and its arguments.
+        streams: standard input, output and error; None: the caller's.
+        env: all variables; None: the caller's.
+        cwd: the folder; None: the caller's.
+        tied: whether the kernel kills it when the caller ends.
+
+    Returns:
+        The process id; the caller waits for it.
+
+    Raises:
+        OSError: there is no such program or folder.
+    """
+    stdin, stdout, stderr = streams
+    process = subprocess.Popen(
+        argv,
+        stdin=stdin,
+        stdout=stdout,
+        stderr=stderr,
+        env=env,
+        cwd=cwd,
+        start_new_session=True,
+        preexec_fn=kill_with_parent if tied else None,  # noqa: PLW1509  (one thread)
+    )
+    process.returncode = 0  # the caller waits, by the process id
+    return process.pid
+
+
+def descendants() -> dict[int, int]:
+    """All living processes below this one, each with its process group; zombies not counted."""
+    children: dict[int, list[int]] = {}
+    groups: dict[int, int] = {}
+    for name in os.listdir("/proc"):
+        if not name.isdigit():
+            continue
+        try:
+            with open(f"/proc/{name}/stat", "rb") as file:
+                # The command's name stands in parentheses and may hold any character.
+                state, parent, group = file.read().rpartition(b")")[2].split()[:3]
+        except OSError:
+            continue
+        children.setdefault(int(parent), []).append(int(name))
+        if state not in (b"Z", b"X"):
+            groups[int(name)] = int(group)
+    found: list[int] = []
+    todo = [os.getpid()]
+    while todo:
+        below = children.get(todo.pop(), [])
+        found += below
+        todo += below
+    return {pid: groups[pid] for pid in found if pid in groups}
+
+
+def send(pids: Iterable[int], number: int) -> None:
+    """Send a signal to all of them that are still there."""
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, number)
+
+
+def wait_for_none(seconds: float, turn: Callable[[float], object]) -> dict[int, int]:
+    """Wait until nothing lives below this process, or the time is over; :func:`descendants` then."""
+    deadline = time.monotonic() + seconds
+    while (alive := descendants()) and time.monotonic() < deadline:
+        turn(_POLL_S)
+    return alive
+
+
+def end(first: Iterable[int], grace_s: float, turn: Callable[[float], object]) -> list[int]:
+    """End everything below this process.
+
+    Two steps: TERM to all, once ``first`` have ended or half a second later, and KILL to what is
+    left after ``grace_s``, until there is nothing.
+
+    Args:
+        first: processes that the caller has asked to end, and that end their own children: mpiexec.
+        grace_s: seconds from now to KILL.
+        turn: is called again and again with a number of seconds to spend: it takes the statuses of
+            children and reads their pipes.
+
+    Returns:
+        What had to be killed.
+    """
+    begin = time.monotonic()
+    asking = set(first)
+    asked = False
+    alive = descendants()
+    groups = set(alive.values())
+    while alive and time.monotonic() < begin + grace_s:
+        if not asked and (asking.isdisjoint(alive) or time.monotonic() > begin + min(_ALL_AFTER_S, grace_s / 2)):
+            asked = True
+            send(alive, signal.SIGTERM)
+        turn(_POLL_S)
+        alive = descendants()
+    stubborn = list(alive)
+    give_up = time.monotonic() + _GIVE_UP_S
+    # Again and again: a process may fork between the walk and the signal.
+    while alive or groups:
+        groups = _kill_groups(groups | set(alive.values()))
+        send(alive, signal.SIGKILL)
+        if time.monotonic() > give_up:
+            break
+        turn(_POLL_S if alive or groups else 0)
+        alive = descendants()
+    return stubborn
+
+
+def _kill_groups(groups: set[int]) -> set[int]:
+    """Kill by process group what forks faster than a walk through /proc: the kernel ends it as one.
+
+    Returns:
+        Groups that were still there. A group vanishes when its last member has ended and the status
+        of that was taken.
+    """
+    there = set()
+    for group in groups - {os.getpgrp(), 0, 1}:
+        try:
+            os.killpg(group, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+        except PermissionError:
+            pass
+        there.add(group)
+    return there

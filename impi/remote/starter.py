@@ -1,0 +1,326 @@
+"""The program of a node that starts processes, tells how they fare, and leaves nothing of them.
+
+How it works: a starter is a fork of impirun or of the lab's fork server
+(:mod:`impi.remote.forkserver`), or ``python -m impi.remote.starter``; it imports only the standard
+library and :mod:`impi.remote.processes`. It runs one argument vector in one or several processes.
+It is fed on standard input, one JSON object a line, and answers on standard output in that way:
+
+* first line in: a :class:`Spec`.
+* later lines in: ``{"do": "stop"}``; ``{"do": "note"}``, when MPI is initialised: it notes the
+  shared memory of its processes. The end of standard input, and SIGTERM, mean stop: the asker is
+  gone.
+* lines out: ``{"number": 3, "pid": 77}``; ``{"number": 3, "stdout": base64, "at": seconds since
+  the epoch}`` or ``stderr``, as it comes; ``{"number": 3, "exit": code}``, ``-N`` for signal N;
+  ``{"error": "sentence"}`` if a process cannot be started, and then none runs. The last line is
+  ``{"leftovers": [command lines]}``: what had to be ended after the processes themselves.
+
+One loop serves all descriptors. SIGCHLD writes into a pipe of that loop (``set_wakeup_fd``), so the
+end of a child is an event like any other. As the subreaper of its descendants it also gets the
+orphans among them; :func:`impi.remote.processes.end` ends them all.
+"""
+
+from __future__ import annotations
+
+import binascii
+import contextlib
+import gc
+import importlib
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, TypedDict
+
+from impi.remote import processes
+
+__all__ = ["Spec", "main"]
+
+_CHUNK = 1 << 16
+_MOST_REAPED = 1000  # at a time: processes may end as fast as their statuses are taken
+_DRAIN_S = 5.0
+
+
+class Spec(TypedDict):
+    """The first line in."""
+
+    argv: list[str]
+    procs: dict[str, dict[str, str]]
+    """By number, the variables of one process each, laid over ``env``."""
+    env: dict[str, str]
+    """Laid over the starter's own variables."""
+    only: bool
+    """Whether the processes get nothing but ``env`` and their own."""
+    cwd: str
+    """Empty: where the starter is."""
+    stdin: str | None
+    """Base64 of their standard input, one for all; None: nothing at all."""
+    grace_s: float
+    """From TERM to KILL."""
+    settle_s: float | None
+    """Seconds that descendants have to end after the processes, before they are leftovers.
+
+    None: what the processes leave running at their end goes on, and what they leave of an MPI
+    library's shared memory and sockets at a stop or a failure is removed.
+    """
+
+
+class _Process:
+    def __init__(self, number: int, pid: int) -> None:
+        self.number = number
+        self.pid = pid
+        self.code: int | None = None
+
+
+class _Starter:
+    """The processes of one :class:`Spec`, from their start to the end of their trees."""
+
+    def __init__(self, like: Sequence[str]) -> None:
+        self._like = list(like)
+        self._selector = selectors.DefaultSelector()
+        self._input = b""
+        self._spec: Spec | None = None
+        self._processes: list[_Process] = []
+        self._segments: set[str] = set()
+        self._asker_gone = False
+        self._stop = False
+        self._wake, self._wake_end = os.pipe()
+        os.set_blocking(self._wake, False)
+        os.set_blocking(self._wake_end, False)
+        self._selector.register(0, selectors.EVENT_READ)
+        self._selector.register(self._wake, selectors.EVENT_READ)
+        # Handlers, not SIG_IGN: what is ignored stays ignored in programs.
+        for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE, signal.SIGCHLD):
+            signal.signal(number, lambda *_: None)
+        signal.signal(signal.SIGTERM, self._on_term)
+        signal.set_wakeup_fd(self._wake_end, warn_on_full_buffer=False)
+
+    def run(self) -> None:
+        """All of it."""
+        while self._spec is None and not self._stop:
+            self._turn(60.0)
+        if self._spec is None:
+            return
+        spec = self._spec
+        if not self._start(spec):
+            self._stop = True
+        while self._running() and not self._stop:
+            self._turn(60.0)
+        keeps = spec["settle_s"] is None
+        if self._stop and keeps:
+            self._note()
+        left = self._end(spec) if self._stop or not keeps else []
+        self._drain()
+        if keeps and (self._stop or any(process.code for process in self._processes)):
+            self._sweep()
+        self._say(leftovers=left)
+
+    def _running(self) -> list[int]:
+        return [process.pid for process in self._processes if process.code is None]
+
+    def _on_term(self, *_: object) -> None:
+        self._stop = True
+
+    # -- the asker
+
+    def _say(self, **fields: object) -> None:
+        data = memoryview((json.dumps(fields) + "\n").encode())
+        while data and not self._asker_gone:
+            try:
+                data = data[os.write(1, data) :]
+            except OSError:
+                self._asker_gone = self._stop = True
+
+    def _obey(self) -> None:
+        """Read standard input and do what it says; its end is a stop."""
+        data = b""
+        with contextlib.suppress(OSError):
+            data = os.read(0, _CHUNK)
+        if not data:
+            self._stop = True
+            self._selector.unregister(0)
+            return
+        *lines, self._input = (self._input + data).split(b"\n")
+        for line in map(json.loads, lines):
+            if self._spec is None:
+                self._spec = line
+            elif line["do"] == "note":
+                self._note()
+            elif line["do"] == "stop":
+                self._stop = True
+
+    # -- the processes
+
+    def _start(self, spec: Spec) -> bool:
+        """Start them all, or none."""
+        stdin = os.open(os.devnull, os.O_RDONLY)
+        if spec["stdin"] is not None:
+            # A file in memory, so that a process that never reads its input cannot block us.
+            stdin = os.memfd_create("stdin")
+            os.write(stdin, binascii.a2b_base64(spec["stdin"]))
+            os.lseek(stdin, 0, os.SEEK_SET)
+        base = {**({} if spec["only"] else os.environ), **spec["env"]}
+        for number, own in spec["procs"].items():
+            try:
+                self._start_one(int(number), spec["argv"], {**base, **own}, spec["cwd"] or os.getcwd(), stdin)
+            except (OSError, ValueError, subprocess.SubprocessError) as error:
+                # error.filename is the folder if that was missing, else the program.
+                why = getattr(error, "strerror", None) or error
+                self._say(error=f"cannot start {spec['argv'][0]} in {spec['cwd'] or os.getcwd()}: {why}")
+                return False
+        os.close(stdin)
+        return True
+
+    def _start_one(self, number: int, argv: list[str], env: Mapping[str, str], cwd: str, stdin: int) -> None:
+        (out, stdout), (err, stderr) = os.pipe(), os.pipe()
+        streams = (stdin, stdout, stderr)
+        try:
+            if self._like and argv[: len(self._like)] == self._like and os.access(cwd, os.X_OK):
+                pid = processes.fork(streams, lambda: _be_python(argv, env, cwd))
+            else:
+                pid = processes.spawn(argv, streams, env=env, cwd=cwd, tied=True)
+        finally:
+            os.close(stdout)
+            os.close(stderr)
+        process = _Process(number, pid)
+        self._processes.append(process)
+        self._say(number=number, pid=pid)
+        self._selector.register(out, selectors.EVENT_READ, (process, "stdout"))
+        self._selector.register(err, selectors.EVENT_READ, (process, "stderr"))
+
+    def _turn(self, seconds: float) -> None:
+        """Wait at most so long for something to happen, and see to it."""
+        for key, _ in self._selector.select(seconds):
+            if key.fd == 0:
+                self._obey()
+            elif key.data:
+                self._forward(key)
+        self._reap()
+
+    def _forward(self, key: selectors.SelectorKey) -> None:
+        """Pass on what a process has printed."""
+        process, name = key.data
+        data = os.read(key.fd, _CHUNK)
+        if data:
+            text = binascii.b2a_base64(data, newline=False).decode()
+            self._say(**{"number": process.number, name: text, "at": time.time()})
+        else:
+            self._selector.unregister(key.fd)
+            os.close(key.fd)
+
+    def _reap(self) -> None:
+        """Take the statuses of all that ended; orphans come to us too."""
+        with contextlib.suppress(BlockingIOError):
+            os.read(self._wake, _CHUNK)
+        ours = {process.pid: process for process in self._processes}
+        for _ in range(_MOST_REAPED):
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            if process := ours.get(pid):
+                process.code = os.waitstatus_to_exitcode(status)
+                self._say(number=process.number, exit=process.code)
+
+    # -- the end
+
+    def _end(self, spec: Spec) -> list[str]:
+        """End all that lives; the command lines of what had to be ended after the processes."""
+        running = self._running()
+        left: list[str] = []
+        if not running and spec["settle_s"] is not None:
+            # What was about to end by itself (a launcher's proxies) is not a leftover.
+            left = [_command_line(pid) for pid in processes.wait_for_none(spec["settle_s"], self._turn)]
+        names = {pid: _command_line(pid) for pid in processes.descendants()} if running else {}
+        processes.send(running, signal.SIGTERM)
+        stubborn = processes.end(running, spec["grace_s"], self._turn)
+        give_up = time.monotonic() + _DRAIN_S
+        while self._running() and time.monotonic() < give_up:
+            self._turn(give_up - time.monotonic())  # ended, but not reaped
+        left = left or [names.get(pid, "") for pid in stubborn if pid not in running]
+        return [line for line in left if line]
+
+    def _drain(self) -> None:
+        """What the pipes still hold; a process that goes on, or is beyond our reach, may keep them open."""
+        deadline = time.monotonic() + _DRAIN_S
+        while time.monotonic() < deadline and (ready := [k for k, _ in self._selector.select(0) if k.data]):
+            for key in ready:
+                self._forward(key)
+
+    def _note(self) -> None:
+        """Note the shared memory of MPI libraries that the processes have mapped: only that is removed."""
+        for pid in processes.descendants():
+            try:
+                with open(f"/proc/{pid}/maps", encoding="utf-8", errors="replace") as file:
+                    lines = file.read().splitlines()
+            except OSError:
+                continue
+            for line in lines:
+                _, slash, path = line.partition("/dev/shm/")
+                if slash and path.startswith(("sm_segment.", "mpich_shm_")):
+                    self._segments.add("/dev/shm/" + path.removesuffix(" (deleted)"))
+
+    def _sweep(self) -> None:
+        """Remove what killed processes have left of their MPI library's."""
+        for path in self._segments:
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+        for process in self._processes:
+            # Open MPI's mpiexec keeps its sockets there.
+            folder = os.path.join(os.environ.get("TMPDIR", "/tmp"), f"ompi.{process.pid}")
+            if os.path.isdir(folder):
+                import shutil
+
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _command_line(pid: int) -> str:
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            words = file.read().rstrip(b"\0").split(b"\0")
+    except OSError:
+        return ""
+    return b" ".join(words).decode("utf-8", "replace")
+
+
+def _be_python(argv: list[str], env: Mapping[str, str], cwd: str) -> Any:
+    """What the Python ``argv`` does, in this process; its exit status."""
+    processes.kill_with_parent()
+    os.environ.clear()
+    os.environ.update(env)
+    os.chdir(cwd)
+    option, *rest = arguments = [word for word in argv[1:3] if word not in ("-I", "-S")] + argv[3:]
+    if option == "-m":
+        with open("/proc/self/comm", "wb") as file:
+            file.write(rest[0].rpartition(".")[2].encode())
+        # By its name, as in a command line: a starter does not know the programs.
+        sys.argv = rest
+        return importlib.import_module(rest[0]).main(rest[1:])
+    if option == "-c":
+        text, name, sys.argv = rest[0], "<string>", ["-c", *rest[1:]]
+    else:
+        with open(option) as file:
+            text, name, sys.argv = file.read(), option, arguments
+    exec(compile(text, name, "exec"), {"__name__": "__main__", "__file__": name})
+    return 0
+
+
+def main(like: Sequence[str] = ()) -> None:
+    """Be the starter of what standard input names; return when it is over.
+
+    Args:
+        like: the beginning of an argument vector that a fork of this process can run without a
+            start: Python, with options or a module that this process has been started with itself.
+    """
+    gc.freeze()  # the modules: no garbage, so not to be looked through
+    processes.become_subreaper()
+    _Starter(like).run()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,328 @@
+"""The starter as a program of its own: what it says, and that nothing outlives it."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+DEADLINE_S = 30.0
+ROOT = Path(__file__).parents[2]
+PATH = {"PATH": "/usr/bin:/bin"}
+
+
+class Raw:
+    """A starter and its lines."""
+
+    def __init__(self, argv: list[str], *, numbers: tuple[int, ...] = (0,), **changes: object) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-S", "-m", "impi.remote.starter"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+            env={**os.environ, "PYTHONPATH": str(ROOT), "OUTER": "1"},
+        )
+        spec = {"argv": argv, "procs": {number: {"RANK": str(number)} for number in numbers}, "env": {}, "only": False}
+        self.say({**spec, "cwd": "", "stdin": None, "grace_s": 0.5, "settle_s": 0.2, **changes})
+
+    def say(self, value: object) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write((json.dumps(value) + "\n").encode())
+        self.process.stdin.flush()
+
+    def line(self) -> dict[str, Any]:
+        assert self.process.stdout is not None
+        value: dict[str, Any] = json.loads(self.process.stdout.readline())
+        return value
+
+    def until(self, name: str) -> dict[str, Any]:
+        while name not in (line := self.line()):
+            pass
+        return line
+
+    def rest(self) -> list[dict[str, Any]]:
+        """All lines up to the last."""
+        lines = [self.line()]
+        while "leftovers" not in lines[-1]:
+            lines.append(self.line())
+        return lines
+
+    def ended(self) -> tuple[int, list[str]]:
+        """The exit code and the leftovers."""
+        lines = self.rest()
+        [code] = [line["exit"] for line in lines if "exit" in line]
+        return code, lines[-1]["leftovers"]
+
+    def printed(self) -> str:
+        return base64.b64decode(self.until("stdout")["stdout"]).decode()
+
+    def words(self, count: int) -> list[int]:
+        """So many numbers that the processes print first."""
+        found: list[int] = []
+        while len(found) < count:
+            found += map(int, self.printed().split())
+        return found
+
+    def hang_up(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+
+    def vanish(self) -> None:
+        """Close both pipes, as the kernel does for an asker that is killed."""
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        self.hang_up()
+
+    def end(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait(DEADLINE_S)
+        for stream in (self.process.stdin, self.process.stdout):
+            if stream is not None:
+                stream.close()
+
+
+Start = Callable[..., Raw]
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    made: list[Raw] = []
+
+    def begin(argv: list[str], **changes: Any) -> Raw:
+        made.append(Raw(argv, **changes))
+        return made[-1]
+
+    yield begin
+    for raw in made:
+        raw.end()
+
+
+def alive(pid: int) -> bool:
+    try:
+        return b") Z " not in Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return False
+
+
+def gone(*pids: int) -> bool:
+    """Whether they all end before the deadline."""
+    deadline = time.monotonic() + DEADLINE_S
+    while any(map(alive, pids)) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return not any(map(alive, pids))
+
+
+@pytest.fixture(autouse=True)
+def alarm() -> Iterator[None]:
+    """A deadline for tests that read from a starter."""
+
+    def late(*_: object) -> None:
+        raise TimeoutError("the starter said nothing more")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(60)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+def text(lines: list[dict[str, Any]], number: int, name: str) -> bytes:
+    return b"".join(base64.b64decode(line.get(name, "")) for line in lines if line.get("number") == number)
+
+
+@pytest.mark.parametrize(("script", "code"), [("exit 0", 0), ("exit 3", 3), ("kill -9 $$", -9), ("kill -TERM $$", -15)])
+def test_tells_how_the_command_ended(start: Start, script: str, code: int) -> None:
+    raw = start(["sh", "-c", script])
+    assert raw.ended() == (code, [])
+    assert raw.process.wait(DEADLINE_S) == 0
+
+
+def test_several_processes_have_their_own_variables_output_and_end(start: Start) -> None:
+    script = 'echo "I am $RANK, $MINE, $OUTER"; echo grief >&2; printf "no end \\344"; exit $RANK'
+    lines = start(["sh", "-c", script], numbers=(0, 3), env={"MINE": "yes"}).rest()
+    for number in (0, 3):
+        assert text(lines, number, "stdout") == b"I am %d, yes, 1\nno end \xe4" % number
+        assert text(lines, number, "stderr") == b"grief\n"
+    assert {line["number"]: line["exit"] for line in lines if "exit" in line} == {0: 0, 3: 3}
+    assert len({line["pid"] for line in lines if "pid" in line}) == 2
+
+
+def test_only_the_environment_that_was_given(start: Start) -> None:
+    lines = start(["sh", "-c", "echo $OUTER-$MINE"], only=True, env={"MINE": "yes", **PATH}).rest()
+    assert text(lines, 0, "stdout") == b"-yes\n"
+
+
+@pytest.mark.parametrize(
+    ("argv", "cwd", "sentence"),
+    [
+        (["/no/such/program"], "/", "cannot start /no/such/program in /: No such file or directory"),
+        (["true"], "/no/such/folder", "cannot start true in /no/such/folder: No such file or directory"),
+    ],
+)
+def test_what_cannot_be_started(start: Start, argv: list[str], cwd: str, sentence: str) -> None:
+    assert start(argv, cwd=cwd, numbers=(0, 1)).rest() == [{"error": sentence}, {"leftovers": []}]
+
+
+def test_passes_both_streams_and_the_input_octet_by_octet(start: Start) -> None:
+    data = bytes(range(256)) * 1000
+    lines = start(["sh", "-c", "cat; echo complaint >&2"], stdin=base64.b64encode(data).decode()).rest()
+    assert text(lines, 0, "stdout") == data
+    assert text(lines, 0, "stderr") == b"complaint\n"
+
+
+def test_without_input_there_is_nothing_to_read(start: Start) -> None:
+    assert start(["cat"]).ended() == (0, [])
+
+
+def test_environment_and_folder(start: Start, tmp_path: Path) -> None:
+    raw = start(["sh", "-c", 'echo "$IMPI_TEST $(pwd)"'], env={"IMPI_TEST": "yes"}, cwd=str(tmp_path))
+    assert raw.printed() == f"yes {tmp_path}\n"
+
+
+def test_the_command_may_be_interrupted_as_usual(start: Start) -> None:
+    # Signals that the starter does not care for must not be ignored in what it starts.
+    raw = start(["sh", "-c", "grep SigIgn /proc/self/status"])
+    ignored = int(raw.printed().split()[1], 16)
+    assert ignored & (1 << 1 | 1 << 0 | 1 << 12) == 0  # INT, HUP, PIPE
+
+
+DEEP = """
+import os, signal, subprocess, sys, time
+if sys.argv[1:] == ["deep-one"]:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    print(os.getpid(), flush=True)
+    time.sleep(600)
+subprocess.Popen([sys.executable, __file__, "deep-one"], start_new_session=True)
+"""
+
+
+def test_a_daemon_left_behind_is_a_leftover_and_ended(start: Start, tmp_path: Path) -> None:
+    # In a session of its own, its parent gone, and deaf to TERM.
+    program = tmp_path / "deep.py"
+    program.write_text(DEEP)
+    os.mkfifo(tmp_path / "go")
+    raw = start(["sh", "-c", f"{sys.executable} {program} & wait; read line < {tmp_path}/go"])
+    deep = int(raw.printed())
+    (tmp_path / "go").write_text("go\n")
+    assert raw.ended() == (0, [f"{sys.executable} {program} deep-one"])
+    assert gone(deep)
+
+
+def test_what_ends_by_itself_soon_is_no_leftover(start: Start) -> None:
+    raw = start(["sh", "-c", "sleep 0.2 & exit 5"], settle_s=20.0)
+    assert raw.ended() == (5, [])
+
+
+def test_what_a_program_leaves_goes_on_where_that_was_asked_for(start: Start) -> None:
+    begin = time.monotonic()
+    raw = start(["sh", "-c", "sleep 600 & echo $!"], settle_s=None)
+    [left] = raw.words(1)
+    assert raw.ended() == (0, [])
+    assert time.monotonic() - begin < 15  # the pipe is still open
+    os.kill(left, 0)
+    os.kill(left, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("how", ["stop", "hang up", "vanish", "TERM"])
+@pytest.mark.parametrize("deaf", [False, True])
+@pytest.mark.parametrize("settle_s", [0.2, None])
+def test_the_end_is_that_of_the_whole_tree(start: Start, how: str, deaf: bool, settle_s: float | None) -> None:
+    """Also of a process in a session of its own whose parent has ended, and of one that ignores TERM."""
+    loop = "while :; do sleep 0.1; done"
+    trap = "trap '' TERM; " if deaf else ""
+    script = f'{trap}(setsid sh -c "$CHILD" &); echo $$; {loop}'
+    raw = start(["sh", "-c", script], env={"CHILD": f"{trap}echo $$; {loop}"}, settle_s=settle_s)
+    pids = raw.words(2)
+    if how == "vanish":
+        raw.vanish()
+    else:
+        if how == "stop":
+            raw.say({"do": "stop"})
+        elif how == "TERM":
+            raw.process.terminate()
+        else:
+            raw.hang_up()
+        code, left = raw.ended()
+        assert code == (-9 if deaf else -15)
+        assert any("echo $$" in line for line in left) == deaf
+    assert gone(*pids)
+    assert raw.process.wait(DEADLINE_S) == 0
+
+
+def test_a_process_that_ends_its_own_children_is_asked_first(start: Start) -> None:
+    # It would take what its child says of the end for its own.
+    script = "trap 'echo asked; exit' TERM; sh -c 'trap \"echo early\" TERM; echo ready; sleep 1' & wait; exit 7"
+    raw = start(["sh", "-c", script], grace_s=20.0)
+    assert raw.printed() == "ready\n"
+    raw.say({"do": "stop"})
+    assert raw.printed() == "asked\n"
+
+
+def test_a_broken_output_ends_all_of_it(start: Start) -> None:
+    raw = start(["sh", "-c", "echo $$; while :; do echo more; sleep 0.01; done"])
+    pid = int(raw.printed().split()[0])
+    assert raw.process.stdout is not None
+    raw.process.stdout.close()
+    assert gone(pid)
+
+
+def test_a_killed_starter_takes_the_command_with_it(start: Start) -> None:
+    raw = start(["sh", "-c", "echo $$; exec sleep 600"])
+    pid = int(raw.printed())
+    raw.process.kill()
+    assert gone(pid)
+
+
+def test_forks_faster_than_the_walk_are_ended_too(start: Start) -> None:
+    name = f"runaway-{secrets.token_hex(8)}"
+    # Each process is replaced by a new one again and again.
+    code = "import os, time\nend = time.monotonic() + 20\nwhile time.monotonic() < end:\n    if os.fork(): os._exit(0)"
+    raw = start(["sh", "-c", f'echo ready; {sys.executable} -c "{code}" {name} & sleep 600'], grace_s=0.1)
+    assert raw.printed() == "ready\n"
+    raw.say({"do": "stop"})
+    raw.ended()
+    assert [p for p in Path("/proc").glob("[0-9]*") if name.encode() in _cmdline(p)] == []
+
+
+def _cmdline(folder: Path) -> bytes:
+    try:
+        return (folder / "cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def test_shared_memory_of_killed_processes_is_removed(start: Start) -> None:
+    mine = Path(f"/dev/shm/sm_segment.test.{os.getpid()}")
+    other = Path(f"/dev/shm/sm_segment.other.{os.getpid()}")
+    other.write_bytes(bytes(10))
+    code = f"""
+import mmap, time
+with open({str(mine)!r}, "w+b") as file:
+    file.truncate(4096)
+    memory = mmap.mmap(file.fileno(), 4096)
+print("mapped", flush=True)
+time.sleep(100)
+"""
+    try:
+        raw = start([sys.executable, "-c", code], settle_s=None)
+        assert raw.printed().startswith("mapped")
+        raw.say({"do": "note"})
+        assert mine.exists()
+        raw.hang_up()
+        raw.ended()
+        assert not mine.exists()
+        assert other.exists()
+    finally:
+        mine.unlink(missing_ok=True)
+        other.unlink()
