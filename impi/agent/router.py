@@ -173,10 +173,7 @@ class Link:
 
 
 class Router:
-    """The agent as host ``me`` of ``job``: routes between its procs and other clients' hosts.
-
-    After any error the job cannot go on.
-    """
+    """The agent as host ``me`` of ``job``: a router; after any error the job cannot go on."""
 
     def __init__(self, job: Job, me: int) -> None:
         self._job = job

@@ -122,10 +122,7 @@ def _spread(vendor: Vendor, answer: bytes) -> None:
 
 
 def _await(vendor: Vendor) -> bytes:
-    """Return the message of vendor rank 0.
-
-    Other clients may start late, and a blocked library call burns a core: so probe and sleep.
-    """
+    """Return rank 0's message; naps between probes leave the core to clients that start late."""
     while (arrival := vendor.world.improbe()) is None:
         vendor.progress()
         time.sleep(_NAP_S)

@@ -17,10 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["Context", "ShortSend"]
 
 ShortSend: TypeAlias = Callable[[int, memoryview, int], bool]
-"""``send(tag, octets, count) -> bool``: send a short message to one rank.
-
-False: nothing was sent: no credit, a queue before it, or too long.
-"""
+"""``send(tag, octets, count) -> bool``: a short message; False: no credit, a queue, too long."""
 
 
 class Context:

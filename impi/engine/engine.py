@@ -388,10 +388,7 @@ class Engine:
         return self._advance() or moved
 
     def ask(self, test: Callable[[], bool]) -> bool:
-        """Poll a library call between turns, as long as waits spin and at most 1 ms.
-
-        Return whether ``test`` returned True; its exceptions go through.
-        """
+        """Poll ``test`` between turns while waits spin, at most 1 ms; return its last result."""
         spin_s = min(self._patience.spin_s, LONGEST_S)
         begun = 0.0
         while spin_s:

@@ -65,11 +65,7 @@ class LocalOperation:
 
     @property
     def value(self) -> Any:
-        """Return the result of a finished phase (see :class:`Local`).
-
-        Raises:
-            Exception: the library failed.
-        """
+        """Return the result of a finished phase (:class:`Local`); raise the library's failure."""
         if self._failure is not None:
             raise self._failure
         return self._value()

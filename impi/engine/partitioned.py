@@ -27,11 +27,7 @@ class PartitionedSend:
         self.done = False
 
     def ready(self, partition: int) -> None:
-        """Mark a partition as ready.
-
-        Raises:
-            MPIException: ERR_ARG: the partition is ready already, or does not exist.
-        """
+        """Mark a partition as ready; MPIException ERR_ARG: ready already, or it does not exist."""
         if partition not in self._missing:
             raise error("ERR_ARG", f"partition {partition} is ready already, or does not exist")
         self._missing.remove(partition)

@@ -33,8 +33,5 @@ def plain(host: str) -> bytes:
 
 
 def equal(one: bytes, other: bytes) -> bool:
-    """Return whether two digests are equal, in constant time.
-
-    hmac's function loads OpenSSL, which doubles the work of impirun while the procs start.
-    """
+    """Return whether digests are equal, in constant time; hmac's function would load OpenSSL."""
     return len(one) == len(other) and reduce(or_, map(xor, one, other), 0) == 0

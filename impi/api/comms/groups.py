@@ -31,10 +31,7 @@ class _GroupState(State):
 
 @guarded
 class Group(Handle):
-    """Group of procs; null when made without arguments.
-
-    Exceptions: ``ERR_GROUP``: null group; ``ERR_RANK``: rank not in the group; ``ERR_ARG``.
-    """
+    """Group of procs; null by default. Raises ``ERR_GROUP`` (null), ``ERR_RANK``, ``ERR_ARG``."""
 
     @classmethod
     def _of(cls, members: Iterable[int], me: int, attached: Attached | None = None) -> Self:

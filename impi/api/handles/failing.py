@@ -79,10 +79,7 @@ def handle(failure: MPIException, owner: Owner | None) -> None:
 
 
 def failed(failure: ImpiError | MPIException, owner: Owner | None, call: str) -> None:
-    """Handle a failure in a method of ``_unguarded``, which leaves the guard out to save time.
-
-    The method raises ``failure`` afterwards.
-    """
+    """Handle a failure in an ``_unguarded`` method, which raises it again; it saves the guard."""
     if isinstance(failure, ImpiError):
         runtime.fail(failure)
     failure.call = failure.call or call

@@ -1,7 +1,4 @@
-"""Buffered sends (MPI 3.6): the send copies the message and is complete at once.
-
-The attached buffer bounds the copies.
-"""
+"""Buffered sends (MPI 3.6), complete at once: copies, bounded by the attached buffer."""
 
 from __future__ import annotations
 

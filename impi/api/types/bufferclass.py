@@ -15,10 +15,7 @@ __all__ = ["buffer"]
 
 
 class buffer(np.ndarray[Any, Any]):
-    """A view of memory as octets: a memoryview with an address.
-
-    A numpy array, because Python classes cannot export memory before Python 3.12.
-    """
+    """Memory as octets with an address; an array, because memory export needs Python 3.12."""
 
     _released = False
     _owner: Any = None

@@ -83,10 +83,7 @@ _OCTETS: Final = frozenset(datatype._state for datatype in (BYTE, CHAR, SIGNED_C
 
 
 def read(spec: Any, *, readonly: bool) -> memoryview | UserBuffer:
-    """Read a one-block specification of a message: octets without conversion, else elements.
-
-    Raises like :func:`read_buffer`.
-    """
+    """Read a message's specification: octets, or elements to convert. See :func:`read_buffer`."""
     buf, count = spec, None
     if type(spec) is list or type(spec) is tuple:
         if len(spec) == 3 and type(spec[1]) is int:

@@ -41,10 +41,7 @@ _keyvals: Final = Keyvals()
 
 @guarded
 class Datatype(TypeConstructors, Handle):
-    """Datatype; null when made without arguments.
-
-    Methods raise Exception of class ``ERR_TYPE`` for a null datatype.
-    """
+    """Datatype; null by default. Methods raise Exception ``ERR_TYPE`` for a null datatype."""
 
     _unguarded = ("typemap",)
 
