@@ -1,6 +1,7 @@
 """Did a job of several MPI libraries really happen, and as planned?
 
-``cases`` declare, ``programs`` run on the nodes, ``execute`` gathers what was seen, ``verdict`` judges it by ``items``;
-``schedule`` runs many cells on the labs of ``backends``; ``results`` and ``show`` tell. A judge imports nothing of what
-it judges: only :mod:`impi.dissect`, :mod:`impi.remote` and :mod:`impi.errors`.
+``cases`` declare, ``programs`` run on the nodes, ``plan`` makes cells of both, ``run`` runs cells
+on the labs of ``backends`` (their interface is in ``lab``), ``evidence`` holds the observations,
+``judge`` judges them, ``report`` writes results. A judge imports nothing of the code it judges:
+only :mod:`impi.dissect`, :mod:`impi.remote` and :mod:`impi.errors`.
 """

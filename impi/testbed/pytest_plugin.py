@@ -1,4 +1,4 @@
-"""A lab for users' own tests: put ``pytest_plugins = ["impi.testbed.pytest_plugin"]`` into a ``conftest.py``.
+"""A lab for users' tests: ``pytest_plugins = ["impi.testbed.pytest_plugin"]`` in a ``conftest.py``.
 
 ::
 
@@ -8,8 +8,8 @@
         assert job.ok, job
         assert "converged" in job.stdout
 
-The lab runs in containers where an engine is installed, else on loopback addresses; ``--impi-backend`` decides
-otherwise. Equal labs are opened once a session and closed at its end, however it ends.
+The lab runs in containers if an engine is installed, else on loopback addresses, unless
+``--impi-backend`` decides. Equal labs are opened once a session and closed at its end.
 """
 
 from __future__ import annotations

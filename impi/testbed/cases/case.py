@@ -1,4 +1,4 @@
-"""What a case declares: a program, how much it checks, what must cross the wire, how everything must end."""
+"""The declaration of a case: its program, number of checks, demanded messages, and ending."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ __all__ = [
 # fmt: on
 
 WORLD = 0
-"""Context id of MPI_COMM_WORLD's point-to-point messages (IMPI 3.3); the next one is for its collectives (4.3)."""
+"""Context id of MPI_COMM_WORLD for point-to-point (IMPI 3.3); collectives have the next (4.3)."""
 COLLECTIVE = 1
 CREATED = -1
-"""Stands for the point-to-point context of any communicator that the program made: an even one (IMPI 4.3.1)."""
+"""The point-to-point context of any communicator made by the program, an even one (IMPI 4.3.1)."""
 DATALEN = 262144
-"""The limit of a short message that our clients propose (IMPI 2.3.5): a longer one waits for its answer (3.7.2)."""
+"""Our clients' limit of a short message (IMPI 2.3.5): longer ones await an answer (3.7.2)."""
 _BARRIER_TAG, _BCAST_TAG, _REDUCE_TAG = 110, 120, 190
 _LINEAR = 4  # most masters for which a collective is linear, unless the user says otherwise (IMPI 2.3.5, 4.25)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crossing:
-    """Messages that must have crossed from ``src`` to ``dest``; both are ranks of MPI_COMM_WORLD."""
+    """Messages that must have crossed from ``src`` to ``dest``, ranks of MPI_COMM_WORLD."""
 
     src: int
     dest: int
@@ -59,12 +59,12 @@ class Crossing:
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """How a job of the case must end; the usual is that everybody ends with 0."""
+    """The required end of a case's job; by default all end with 0."""
 
     statuses: Mapping[int, int] = field(default_factory=dict)
     """Wait status by rank, where it is another than 0."""
     failing_client: int | None = None
-    """This client's impirun must fail, and the server must fail and name it; the others may be taken down with it."""
+    """This client's impirun must fail, and the server must name it and fail; others may too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -76,15 +76,15 @@ class Case:
     clauses: tuple[str, ...]
     """The clauses of IMPI 0.0 that it is about."""
     checks: Callable[[Roster, int], int]
-    """How many checks the rank performs."""
+    """Number of checks of a rank."""
     crossings: Callable[[Roster, str], Iterable[Crossing]]
-    """What must cross, given the roster and the cell's nonce; shutdown's own traffic is added to it."""
+    """Required messages, given the roster and the cell's nonce, without shutdown's traffic."""
     ends: Callable[[Roster], Ends] = lambda _roster: Ends()
     params: Mapping[str, object] = field(default_factory=dict)
     """Handed to the program."""
     variants: tuple[str, ...] = ("",)
     options: tuple[str, ...] = ("--external32",)
-    """Of every ``impirun -client``. What IMPI 0.0 says of user data (1.2.2) is asked of all, not what is agreed on."""
+    """Options of every ``impirun -client``: IMPI 0.0's user data (1.2.2), not an agreed form."""
     smoke: bool = False
     """Whether it belongs to the smallest selection."""
     wide: bool = False
@@ -94,7 +94,7 @@ class Case:
     nodes: bool = False
     """Whether tier pairs asks it of clients of several nodes; all that are ``wide`` are asked."""
     tags: tuple[str, ...] = ()
-    """What it is about, for selectors such as ``@collective``."""
+    """Topics, for selectors such as ``@collective``."""
 
     @property
     def program(self) -> str:
@@ -109,12 +109,12 @@ class Case:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Its tags, and ``smoke`` and ``wide`` where it belongs to these selections."""
+        """Its tags, with ``smoke`` and ``wide`` if it belongs to these selections."""
         kinds = {"smoke": self.smoke, "wide": self.wide, "core": self.core, "nodes": self.nodes or self.wide}
         return (*self.tags, *(kind for kind, belongs in kinds.items() if belongs))
 
     def demands(self, roster: Roster, nonce: str) -> list[Crossing]:
-        """All that must cross: the case's own messages and the barrier of MPI_Finalize (IMPI 2.4, 4.24)."""
+        """Return all required messages: the case's and MPI_Finalize's barrier (IMPI 2.4, 4.24)."""
         return [*self.crossings(roster, nonce), *barrier(roster)]
 
 
@@ -152,9 +152,9 @@ def bcast(roster: Roster, root: int, data: bytes, *, cid: int = COLLECTIVE) -> l
 
 
 def reduction(roster: Roster, root: int, nbytes: int, partial: Callable[[int], bytes]) -> list[Crossing]:
-    """A reduction from the masters of the other clients to the root (IMPI 4.16).
+    """Return a reduction from the masters of the other clients to the root (IMPI 4.16).
 
-    ``partial(client)`` are the octets of one client's own result; they cross as such where the algorithm is linear.
+    ``partial(client)`` gives one client's own result, which crosses as such in the linear form.
     """
     participants = _participants(roster, root)
     linear = len(participants) <= _LINEAR
@@ -172,13 +172,13 @@ def reduction(roster: Roster, root: int, nbytes: int, partial: Callable[[int], b
 
 
 def converging(roster: Roster, root: int) -> list[tuple[int, int, list[int]]]:
-    """(from, to, clients whose part travels), for what comes together at the root piece by piece (IMPI 4.12)."""
+    """Return (from, to, clients whose parts travel) of a piecewise gathering (IMPI 4.12)."""
     participants, top = _participants(roster, root), roster.client(root)
     n = len(participants)
     found = []
     for child, parent in _edges(participants, top, low=True):
         virtual = (roster.client(child) - top) % n
-        # Of a tree whose parents are without the lowest set bit, that bit is how many are at and below it.
+        # In the low-bit tree the lowest set bit is the number of vertices at and below a vertex.
         below = range(virtual, min(virtual + (1 if n <= _LINEAR else virtual & -virtual), n))
         found.append((child, parent, [(v + top) % n for v in below]))
     return found
@@ -190,7 +190,7 @@ def _participants(roster: Roster, root: int) -> list[int]:
 
 
 def _edges(participants: list[int], root: int, *, low: bool) -> list[tuple[int, int]]:
-    """(child, parent) of the linear form or of the tree, rotated to the participant with index ``root``."""
+    """(child, parent) of the star or tree, rotated to the participant with index ``root``."""
     n = len(participants)
     edges = []
     for virtual in range(1, n):

@@ -47,7 +47,7 @@ def _rooted(roster: Roster, nonce: str) -> Iterator[Crossing]:
 
 
 def _gathered(roster: Roster, root: int, label: str, size: int, nonce: str) -> Iterator[Crossing]:
-    """Gather: the clients' pieces from their masters while short, everybody's own when long (IMPI 4.12)."""
+    """Gather: the clients' pieces from masters if short, each rank's own if long (IMPI 4.12)."""
 
     def pieces(clients: Iterable[int]) -> bytes:
         return b"".join(octets(nonce, f"{label}/{r}", size) for c in clients for r in roster.of_client(c))
@@ -70,7 +70,7 @@ def _all(roster: Roster, nonce: str) -> Iterator[Crossing]:
 
     everybody = list(range(roster.size))
     yield from barrier(roster, count=4)
-    # Allreduce is Reduce to rank 0 and Bcast from there (IMPI 4.21), Allgather Gather and Bcast (4.19).
+    # Allreduce is Reduce to rank 0 and Bcast from there (IMPI 4.21), Allgather Gather and Bcast.
     for result in (sums, largest):
         yield from reduction(roster, 0, len(result([0])), lambda client, of=result: of(roster.of_client(client)))  # type: ignore[misc]
         yield from bcast(roster, 0, result(everybody))

@@ -1,1 +1,1 @@
-"""What was seen of one cell, as values: calls, stacks, witnesses, traffic."""
+"""The observations of one cell, as values: calls, stacks, witnesses, traffic."""

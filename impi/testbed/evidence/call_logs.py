@@ -31,21 +31,21 @@ class Call:
     ended: float | None = None
     """None while the rank is in it."""
     comm: str = ""
-    """``MPI_COMM_WORLD``, or the same name at all members of another communicator; empty for calls of requests."""
+    """``MPI_COMM_WORLD``, or a communicator's name, equal at all members; empty for requests."""
     of: tuple[int, ...] = ()
     """The members of another communicator than MPI_COMM_WORLD."""
     dest: int | None = None
     sendtag: int = 0
     source: int | None = None
-    """:data:`ANY` for MPI_ANY_SOURCE; after such a call whom it was from, where the program asked."""
+    """:data:`ANY` for MPI_ANY_SOURCE; afterwards the actual source, if the program asked."""
     tag: int = ANY
     root: int | None = None
     nth: int = 0
-    """Of a collective: its place among the collectives of that communicator, from 1 on."""
+    """A collective's number among those of its communicator, from 1 on."""
     parts: tuple[int, ...] = ()
     """Numbers of the calls that made the requests it waits for."""
     over: tuple[int, ...] = ()
-    """... and of these, the numbers of those that it found over, where it need not have been all."""
+    """The completed ones among ``parts``, for calls that need not await all."""
     error: str = ""
 
     @property
@@ -65,7 +65,7 @@ class Call:
 
     @property
     def at_once(self) -> bool:
-        """Whether it only starts something: what it started is over when its request is."""
+        """Whether it only starts an operation, which ends with its request."""
         return (self.name[0] in "Ii" and not self.probes) or self.name.lower() == "mprobe"
 
     @property
@@ -75,7 +75,7 @@ class Call:
 
     @property
     def operation(self) -> str:
-        """The collective operation, however it is written: ``Ibcast``, ``bcast`` and ``Bcast`` are one."""
+        """The collective operation: the same for ``Ibcast``, ``bcast`` and ``Bcast``."""
         name = self.name.lower()
         return name.removeprefix("i") if self.name[0] == "I" else name
 
@@ -102,7 +102,7 @@ class Call:
 
 
 def read_calls(text: str) -> tuple[Call, ...]:
-    """The calls of one log, in order; a line that makes no sense (cut off in the middle) is passed over."""
+    """Return the calls of one log, in order; skip lines cut off in the middle."""
     begun: dict[int, dict[str, Any]] = {}
     for line in text.splitlines():
         try:
@@ -152,7 +152,7 @@ def _tag(value: Any) -> int:
 
 
 def finished(calls: Iterable[Call]) -> frozenset[int]:
-    """Numbers of the calls whose operation is over: returned, and where they only started it, waited for."""
+    """Return numbers of completed calls: returned, and if only started, waited for."""
     over: set[int] = set()
     for call in calls:
         if call.ended is not None and not call.error:

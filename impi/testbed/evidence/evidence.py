@@ -1,4 +1,4 @@
-"""What the lab saw of one cell. Plain values, written to disk as they are; the verdict is a function of them."""
+"""The evidence of one cell: plain values, also written to disk; the verdict is their function."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["CommandSeen", "Evidence", "Look", "Owed", "RankSeen", "Wire"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandSeen:
-    """How one command of the job ended."""
+    """The end of one command of the job."""
 
     who: str
     """``server`` or ``client 1``."""
@@ -30,7 +30,7 @@ class CommandSeen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankSeen:
-    """One process that was started as a rank: its own reports, and what was seen of it from outside."""
+    """One process started as a rank: its own reports, and observations from outside."""
 
     node: str
     client: int
@@ -39,21 +39,21 @@ class RankSeen:
     """From its first report; None when there is none."""
     size: int | None = None
     nonce: str = ""
-    """Of the cell, as it read it."""
+    """The cell's nonce, as the rank read it."""
     node_nonce: str = ""
     """Read from the disk of the node where it runs."""
     local: Mapping[str, Any] | None = None
-    """What it says of the vendor's own world: vendor, size, messages; from the last report."""
+    """The rank's view of the vendor's own world: vendor, size, messages; from the last report."""
     libraries: Mapping[str, str] | None = None
     """MPI libraries in its /proc/PID/maps, with their SHA-256; None when nobody looked."""
     other_sources: tuple[str, ...] | None = None
-    """Modules of impi that it loaded from other text than that of this checkout; None: it named none at all."""
+    """Its modules of impi whose text differs from this checkout's; None: it named none."""
     performed: int | None = None
     """Checks that it performed; None without a last report."""
     failures: tuple[Mapping[str, str], ...] = ()
     """The failed ones: check, expected, actual."""
     status: int | None = None
-    """Its wait status as its wrapper recorded it; None while it runs or when nobody saw it."""
+    """Its wait status, recorded by its wrapper; None while it runs or without record."""
     ended: float | None = None
     """When it ended (seconds since the epoch, by its node's clock)."""
     stack: tuple[str, ...] = ()
@@ -85,14 +85,15 @@ class Owed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wire:
-    """What the captures show."""
+    """The content of the captures."""
 
     untrusted: tuple[str, ...] = ()
     """Why they prove nothing: dropped packets, a missing canary, holes."""
     violations: tuple[str, ...] = ()
-    """What breaks the protocol."""
+    """Breaches of the protocol."""
     reached: Mapping[int, str] = field(default_factory=dict)
-    """By client: how far it came: ``connect``, ``auth``, ``impi``, ``done``, ``fini``; absent: not even connected."""
+    """By client its progress: ``connect``, ``auth``, ``impi``, ``done``, ``fini``; absent without
+    any."""
     methods: Mapping[int, int] = field(default_factory=dict)
     """By client: the authentication method that the server chose (IMPI 2.3.3)."""
     pids: Mapping[int, int] = field(default_factory=dict)
@@ -106,21 +107,21 @@ class Wire:
     missing: tuple[str, ...] = ()
     """Messages that the case demands and that did not cross."""
     owed: tuple[Owed, ...] = ()
-    """The same, in numbers."""
+    """The traffic in numbers."""
     wrong: tuple[str, ...] = ()
     """Messages whose octets are not the ones that the case demands."""
     last_sent: Mapping[int, float] = field(default_factory=dict)
     """By rank: time of its last DATA or DATASYNC packet."""
     timeline: tuple[str, ...] = ()
     messages: int = 0
-    """How many messages crossed between clients."""
+    """Number of messages between clients."""
     standing: Standing | None = None
-    """What was open at the moment of the look; None where there was none."""
+    """Open items at the moment of the look; None without a look."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """What was seen of a cell that did not end, just before it was ended."""
+    """Observations of a cell that did not end, just before it was ended."""
 
     at: float
     """Seconds since the epoch, by the nodes' clock."""
@@ -133,7 +134,7 @@ class Look:
     stacks: Mapping[str, Mapping[int, tuple[str, ...]]] = field(default_factory=dict)
     """By node and pid: where the rank stood, innermost frame first, as seen from outside."""
     notes: tuple[str, ...] = ()
-    """What could not be looked at, and why."""
+    """Gaps in the observation, with reasons."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,18 +144,18 @@ class Evidence:
     captures: bool
     """Whether the backend can capture at all."""
     hostport: str = ""
-    """What the server printed; empty: nothing in time."""
+    """The server's output; empty: nothing in time."""
     server: CommandSeen | None = None
     clients: tuple[CommandSeen, ...] = ()
     ranks: tuple[RankSeen, ...] = ()
     wire: Wire | None = None
     libraries: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """By node: SHA-256 of the MPI libraries in the prefix of the vendor that it should run; empty for pure."""
+    """By node: SHA-256 of the MPI libraries in its planned vendor's prefix; empty for pure."""
     prefixes: Mapping[str, str] = field(default_factory=dict)
-    """By node, where its vendor's library was replaced: the folder that mapped libraries must come from."""
+    """By node with a replaced library: the folder that mapped libraries must come from."""
     node_nonces: Mapping[str, str] = field(default_factory=dict)
     leftovers: tuple[str, ...] = ()
-    """What the sweep after the cell found."""
+    """Findings of the sweep after the cell."""
     timed_out: bool = False
     limit_s: float = 0.0
     seconds: float = 0.0

@@ -1,6 +1,6 @@
-"""A last look at a cell that does not end: processes, sockets and stacks of its ranks, before anything is ended.
+"""A last look at a cell that does not end: processes, sockets and stacks, before anything is ended.
 
-Whatever cannot be seen is a note; nothing here fails.
+Gaps become notes; nothing here fails.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def take_look(lab: Lab, folders: Mapping[str, str], why: str) -> Look:
 
 
 def _ask(lab: Lab, folders: Mapping[str, str], notes: list[str]) -> dict[str, dict[str, Any]]:
-    """What ``programs/look.py`` says on every node; all are asked at once."""
+    """Return the output of ``programs/look.py`` on every node; all are asked at once."""
     asked = []
     for client, nodes in enumerate(lab.clients):
         for node in nodes:

@@ -13,7 +13,7 @@ def own_frame(stack: tuple[str, ...]) -> str:
 
 
 def in_impi(frame: str) -> bool:
-    """Whether the frame is one of the implementation; the lab's own programs on a node are none of it."""
+    """Whether the frame is in the implementation, and not in the lab's programs on a node."""
     if "/programs/" in frame:
         return False
     return "/impi/" in frame and "-packages/" not in frame  # a node's whole environment is below /opt/impi

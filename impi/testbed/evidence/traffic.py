@@ -1,4 +1,4 @@
-"""Examines the captures of a cell: can they be trusted, how far came each client, did the demanded messages cross?"""
+"""Examines a cell's captures: credibility, progress of each client, demanded messages."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _distrust(capture: Capture) -> list[str]:
     except LabError as error:
         return [f"the capture of node {capture.node}: {error}"]
     first, last = capture.canaries
-    # The canaries frame the cell: what lies between both was captured from before its start to after its end.
+    # The canaries frame the cell: the capture covers all from before its start to after its end.
     if first not in payloads or last not in payloads or payloads.index(first) > payloads.index(last):
         return [f"the capture of node {capture.node} lacks the canary at its beginning or its end"]
     return []

@@ -1,4 +1,4 @@
-"""What the witnesses printed, as evidence about ranks."""
+"""The output of the witnesses as evidence about ranks."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def planned_sources() -> Mapping[str, str]:
 
 
 def planned_digest() -> str:
-    """One SHA-256 for all of them."""
+    """One SHA-256 for all planned sources."""
     return hashlib.sha256(json.dumps(planned_sources(), sort_keys=True).encode()).hexdigest()
 
 
 def read_ranks(node: str, client: int, printed: bytes) -> list[RankSeen]:
-    """The processes that the witness of a node saw; whatever makes no sense in its lines is as if it were not there."""
+    """Return the processes that the node's witness saw; malformed lines are ignored."""
     said: dict[str, Any] = {}
     for line in printed.splitlines():
         try:
@@ -77,6 +77,6 @@ def read_ranks(node: str, client: int, printed: bytes) -> list[RankSeen]:
 
 
 def _others(sources: Mapping[str, str] | None) -> tuple[str, ...] | None:
-    """Those that are not as planned; None where there are none at all."""
+    """Return modules that differ from the plan; None without any modules."""
     planned = planned_sources()
     return tuple(sorted(n for n, digest in sources.items() if planned.get(n) != digest)) if sources else None

@@ -1,1 +1,1 @@
-"""From evidence to a verdict, an explanation of a hang, and what was expected."""
+"""From evidence to a verdict, to the cause of a hang, and to the comparison with expectations."""

@@ -1,4 +1,4 @@
-"""What a verdict rests on, and the words in which its items speak."""
+"""The facts for a verdict, and the wording of its items."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ class Item:
     phase: str = ""
     """Where the job failed, if this is what failed first."""
     blame: str = ""
-    """Whom it points at."""
+    """The party to blame."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What the verdict rests on: the plan and what was seen."""
+    """The facts for a verdict: the plan and the evidence."""
 
     case: Case
     roster: Roster
@@ -59,18 +59,18 @@ class Facts:
 
 
 Failed = Iterator[Item]
-"""What an examiner yields; its first item counts."""
+"""Items of an examiner; the first one counts."""
 
 
 def ending(command: CommandSeen) -> str:
-    """How a command ended, with its last line."""
+    """Return the end of a command, with its last line."""
     words = command.stderr.strip().splitlines()
     how = status_text(command.code)
     return f"{how}: {words[-1][:160]}" if words else how
 
 
 def last_words(facts: Facts, client: int) -> str:
-    """How a client's impirun ended, for the end of a sentence."""
+    """Return the end of a client's impirun, for the end of a sentence."""
     if client >= len(facts.seen.clients):
         return ""
     return f"; impirun: {ending(facts.seen.clients[client])}"
@@ -82,7 +82,7 @@ def listed(values: object) -> str:
 
 
 def performed(facts: Facts, rank: int) -> int | None:
-    """How many checks a rank says it performed; None without a last report."""
+    """Return the number of checks that a rank reported; None without a last report."""
     seen = facts.rank(rank)
     return None if seen is None else seen.performed
 

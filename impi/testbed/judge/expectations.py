@@ -1,4 +1,4 @@
-r"""What is known not to pass: the rows of ``ci/expectations.toml``.
+r"""Known failures: the rows of ``ci/expectations.toml``.
 
 ::
 
@@ -6,13 +6,13 @@ r"""What is known not to pass: the rows of ``ci/expectations.toml``.
     cells = "coll.rooted/*+openmpi/**"      # a selector, or a list of them
     result = "fail"                         # or timeout, or flaky
     phase = "case"                          # optional: the phase in which it ends
-    reason = 'end\.checks: .* rank 3'       # optional: a regular expression that its reason contains
-    count = 12                              # optional: how many cells of --tier full the selectors name
+    reason = 'end\.checks: .* rank 3'       # optional: a regular expression found in its reason
+    count = 12                              # optional: number of cells of --tier full it names
     issue = "https://tracker.example/41"
     until = 2027-03-01                      # from the day after, the row is an error
 
-A row explains the cells that it names and that end as it says, in no other way: ``fail`` explains neither a timeout nor
-an error of the lab. A cell that passes although a row says ``fail`` or ``timeout`` is an *xpass*.
+A row explains cells that it names and that end exactly as it says: ``fail`` explains neither a
+timeout nor an error of the lab. A pass despite ``fail`` or ``timeout`` is an *xpass*.
 """
 
 from __future__ import annotations
@@ -78,7 +78,8 @@ class Row:
         )
 
     def named(self) -> list[Cell]:
-        """The cells that it names, of all that there are; on a topology that a selector spells out, of all on that."""
+        """Return the cells that it names, on all topologies that exist or that a selector spells
+        out."""
         return list(dict.fromkeys(cell for selector in self.cells for cell in _named(selector)))
 
 
@@ -103,7 +104,7 @@ class Expectations:
     rows: tuple[Row, ...] = field(default=())
 
     def find(self, cell: Cell, verdict: Verdict) -> Row | None:
-        """The row that explains the verdict, or that did not expect a pass; None where no row has anything to say."""
+        """Return the row that explains the verdict or wrongly excluded a pass; None without one."""
         rows = [row for row in self.rows if row.names(cell)]
         if verdict.outcome == "pass":
             return next((row for row in rows if row.result != "flaky"), None)

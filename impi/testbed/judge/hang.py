@@ -1,6 +1,7 @@
-"""One sentence about a job that hangs: who waits for whom, down to the one that everybody waits for in the end.
+"""One sentence about a job that hangs: the chain of waits, down to its last rank.
 
-A pure function of what was seen, like the verdict; it follows the graph of :mod:`impi.testbed.judge.waits` to its root.
+A pure function of the evidence, like the verdict; it follows the graph of :mod:`.waits` to its
+root.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ __all__ = ["Explanation", "explain"]
 _MOST_STEPS: Final = 2
 """A sentence of more is not read; the beginning of a longer chain is left out."""
 _KINDS: Final = ("due", "ended", "outside", "start", "claim", "circle", "inside")
-"""What can be at the end of a chain, from what says most to what says least."""
+"""Ends of a chain, from the most to the least telling."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,8 +30,9 @@ class Explanation:
     ranks: tuple[int, ...]
     """The rank at the root; of a circle, all of it."""
     kind: str
-    """``due``: it owes something; ``ended``, ``outside`` of MPI, ``start``: it is not there; ``claim``: nothing is
-    known that keeps it; ``circle``: of those that wait for each other; ``inside`` a call for no reason that is seen."""
+    """``due``: the rank owes something; ``ended``, ``outside`` of MPI, ``start``: it is not there;
+    ``claim``: nothing known keeps it; ``circle``: ranks wait for each other; ``inside``: it is in a
+    call for no visible reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +43,7 @@ class _Chain:
     kind: str
     last: int
     text: str
-    """What is said of the last one."""
+    """The statement about the last rank."""
 
 
 def explain(facts: Facts) -> Explanation | None:
@@ -140,7 +142,7 @@ def _back(waits: Waits, rank: int) -> tuple[Wait, ...]:
 
 
 def _told(chain: _Chain) -> tuple[Wait, ...]:
-    """The waits without those at the beginning for a rank as such: a barrier of all is no news before a message."""
+    """Drop leading waits for a rank as such: before a message, a barrier of all is no news."""
     first = next((i for i, wait in enumerate(chain.waits) if wait.thing), 0)
     return chain.waits[first:]
 

@@ -1,6 +1,6 @@
-"""The pieces of evidence, each examined by itself: identity, placement, start-up, traffic, end.
+"""The items of evidence, each examined separately: identity, placement, start-up, traffic, end.
 
-An item that nothing supports is *not* fulfilled: what was not seen did not happen.
+An item without support is *not* fulfilled: an event without evidence did not happen.
 """
 
 from __future__ import annotations

@@ -42,9 +42,10 @@ def _how_far(facts: Facts, rank: int, unfinished: list[int]) -> str:
 
 
 def _first_to_stop(facts: Facts, unfinished: list[int]) -> int:
-    """The rank to blame for a case that did not end.
+    """Return the rank to blame for a case that did not end.
 
-    Who ended first; of a hang, who is not in a call of impi, where the others wait; else who was silent for longest.
+    That is the first rank to end; in a hang, a rank outside impi's calls while others wait inside;
+    else the rank that was silent for longest.
     """
     seen = {r: facts.rank(r) for r in unfinished}
     ended = [(s.ended, r) for r, s in seen.items() if s and s.ended and s.status is not None]
@@ -112,7 +113,7 @@ def status(facts: Facts, name: str) -> Failed:
     for planned in facts.roster.ranks:
         seen = facts.rank(planned.rank)
         wanted, status = ends.statuses.get(planned.rank, 0), seen.status if seen else None
-        # Where a client fails, the others may be taken down with it, wrappers and all: none is left, as the sweep sees.
+        # A failing client may take down others, wrappers and all; the sweep then finds none left.
         if status != wanted and (ends.failing_client is None or planned.rank in ends.statuses):
             ended = seen.ended if seen is not None and status is not None else None
             found.append((ended or float("inf"), planned.rank, wanted, status))
@@ -123,7 +124,7 @@ def status(facts: Facts, name: str) -> Failed:
 
 
 def _commands(facts: Facts, name: str, failing: int | None) -> Failed:
-    """How impirun ended, as client and as server."""
+    """Examine the end of impirun, as client and as server."""
     for client, command in enumerate(facts.seen.clients):
         must_fail = client == failing
         good = command.code is not None and (failing is not None or command.code == 0)
@@ -143,7 +144,7 @@ def _commands(facts: Facts, name: str, failing: int | None) -> Failed:
 
 
 def _errors(command: CommandSeen) -> list[str]:
-    """What it complained of; it also tells who comes and goes."""
+    """Return the errors that it printed, without its reports of joins and ends."""
     return [line for line in command.stderr.splitlines() if line.startswith("Error")]
 
 

@@ -1,4 +1,4 @@
-"""Evidence of start-up: was the server there, who are the ranks, where do they run, how far did each client come?"""
+"""Evidence of start-up: the server, the ranks and their nodes, each client's progress."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def world(facts: Facts, name: str) -> Failed:
 
 
 def placement(facts: Facts, name: str) -> Failed:
-    """Every rank runs on the node where it was planned, by what it read from the disk there."""
+    """Every rank runs on its planned node, by the nonce that it read from the disk there."""
     for rank in facts.seen.ranks:
         if rank.rank is None:
             continue
@@ -97,12 +97,12 @@ def placement(facts: Facts, name: str) -> Failed:
 
 
 def reach(facts: Facts, name: str) -> Failed:
-    """Every client came through start-up, and the procs that were told to everybody are the planned ones."""
+    """Every client completed start-up, and the procs broadcast there are the planned ones."""
     wire = facts.seen.wire or Wire()
     for client in range(facts.roster.nclients):
         reached = wire.reached.get(client)
         if reached is None or _STEPS.index(reached) < _STEPS.index("done"):
-            # Numbered only by its IMPI message: who did not send one did not get through authentication.
+            # Only an IMPI message numbers a client: one without it did not pass authentication.
             phase = "auth" if reached in (None, "connect", "auth") else "coll"
             actual = f"it came as far as {reached}" if reached else "it did not come as far as its IMPI message"
             said = last_words(facts, client)
@@ -148,7 +148,7 @@ def ranks(facts: Facts, name: str) -> Failed:
 
 
 def pid(facts: Facts, name: str) -> Failed:
-    """The process ids that start-up told everybody are the ones of the processes that were looked at."""
+    """The process ids broadcast in start-up are those of the observed processes."""
     pids = (facts.seen.wire or Wire()).pids
     for rank in facts.seen.ranks:
         if rank.rank is not None and pids.get(rank.rank) != rank.pid:

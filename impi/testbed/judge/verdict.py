@@ -1,4 +1,14 @@
-"""The verdict: a pure function of what was seen. No evidence, no pass."""
+"""The verdict on a cell: a pure function of the evidence. No evidence, no pass.
+
+:func:`judge` takes the :class:`~.cell_facts.Facts` of one attempt: the plan (case, roster, variant)
+and the evidence that :mod:`impi.testbed.run.execute` gathered. The examiners of :mod:`.items` turn
+these into items, each fulfilled or not; the first item that is not decides phase, blame and reason.
+For a timeout :mod:`.hang` explains the waits. :mod:`impi.testbed.run.schedule` calls :func:`judge`
+for each attempt and combines the verdicts; ``impilab`` compares them with the expectations.
+
+Invariants: the lab's own trouble is an ``error``, never a ``fail``. A capture with holes accuses
+nobody: without other evidence against the cell it is an ``error``. A pass needs every item.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +21,7 @@ from impi.testbed.judge.items import FROM_WIRE, examine_items
 __all__ = ["OUTCOMES", "PHASES", "Verdict", "judge"]
 
 OUTCOMES = ("pass", "fail", "unsupported", "error", "timeout", "skipped", "flaky")
-"""What happens to a cell; ``flaky``: of several attempts some passed."""
+"""Outcomes of a cell; ``flaky``: of several attempts some passed."""
 PHASES = (
     *("image", "up", "ssh", "server", "auth", "coll"),
     *("mesh", "init", "case", "finalize", "fini", "down"),
@@ -25,7 +35,7 @@ _OF_A_HANG = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What became of a cell."""
+    """The outcome of a cell, with reason and blame."""
 
     outcome: str
     phase: str = ""
@@ -40,9 +50,9 @@ class Verdict:
 
 
 def judge(facts: Facts) -> Verdict:
-    """The verdict on one cell.
+    """Judge one cell.
 
-    * ``error``: the lab itself failed, or nothing speaks against the cell but captures that cannot be trusted;
+    * ``error``: the lab itself failed, or only untrusted captures speak against the cell;
     * ``timeout``: the deadline ended it; ``fail``: any other item is not fulfilled;
     * ``pass``: every item is.
     """
@@ -55,7 +65,7 @@ def judge(facts: Facts) -> Verdict:
             return Verdict(outcome="timeout", phase="down", blame="lab", reason=_limit(facts), items=items)
         return Verdict(outcome="pass", items=items, self_reported=not facts.seen.captures)
     untrusted = any(item.name == "traffic.capture" for item in failed)
-    # A capture with holes accuses nobody: only what was seen otherwise counts against the cell.
+    # A capture with holes accuses nobody: only other evidence counts against the cell.
     solid = [i for i in failed if not (untrusted and i.name in FROM_WIRE)]
     if not solid:
         item = next(i for i in failed if i.name == "traffic.capture") if untrusted else failed[0]

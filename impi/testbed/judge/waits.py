@@ -1,8 +1,15 @@
-"""Who waits for whom in a job that hangs: a graph made of the ranks' MPI calls and of what was open on the wire.
+"""The waits of a job that hangs: a graph made of the ranks' MPI calls and open items on the wire.
 
-An edge says that one rank cannot go on before another has done something. Its ``claim`` says what holds if that other
-rank waits for nothing itself; where it is ``due``, the other rank owes it whatever it waits for (IMPI 3.6: a PROTOACK
-does not depend on any receive).
+:class:`Waits` takes the :class:`~.cell_facts.Facts` of a cell with a look at its ranks. For each
+rank it finds the current call (or, in a call like Waitall, its unfinished parts) and derives edges
+from it: a receive waits for its message, a synchronous send for its SYNCACK, a collective for
+members that have not called it or for messages inside it (by the case's plan), a rank inside MPI
+for credit. An edge says that one rank cannot go on before another has acted. Its ``claim`` is the
+fault of that other rank if it waits for nothing itself; with ``due`` the other rank owes the action
+in any case (IMPI 3.6: a PROTOACK depends on no receive).
+
+:mod:`.hang` follows the edges to a root and makes a sentence; the hang report lists them all.
+Invariant: calls after the moment of the look are left out, so that all ranks show one moment.
 """
 
 from __future__ import annotations
@@ -29,7 +36,7 @@ _TAGS: Final = {
     "allreduce": (190, 120),
     "mpi_finalize": (110,),
 }
-"""The tags of an operation's messages (IMPI 4.25), where the plan of a case says how many of them there must be."""
+"""Tags of an operation's messages (IMPI 4.25), whose number follows from a case's plan."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,17 +47,17 @@ class Wait:
     on: int
     thing: str
     claim: str = ""
-    """What is wrong with ``on``, if nothing else keeps it."""
+    """The fault of ``on``, if nothing else keeps it."""
     due: bool = False
     """... and whether that is so in any case, while it is in an MPI call."""
     why: str = ""
     """In which call."""
     here: bool = False
-    """What it waits for is there, by all that is known; it does not take it."""
+    """The awaited item has arrived, as far as known; the rank does not take it."""
 
 
 def phase(seen: RankSeen | None) -> str:
-    """How far a rank has come: ``start``, ``case``, ``finalize`` or ``ended``."""
+    """Return a rank's progress: ``start``, ``case``, ``finalize`` or ``ended``."""
     if seen is None or (seen.rank is None and seen.status is None):
         return "start"
     if seen.status is not None:
@@ -76,11 +83,11 @@ class Waits:
         self._credits = {(c.src, c.dest): c for c in standing.credits}
 
     def seen(self, rank: int) -> RankSeen | None:
-        """The rank as it was at the moment of the look; what it did while others were looked at is not counted."""
+        """Return the rank at the moment of the look, without its later acts."""
         return self._seen[rank]
 
     def phase(self, rank: int) -> str:
-        """How far the rank has come."""
+        """Return the rank's progress."""
         return phase(self._seen[rank])
 
     def call(self, rank: int) -> Call | None:
@@ -93,7 +100,7 @@ class Waits:
         return self.call(rank) is not None or self.phase(rank) == "finalize"
 
     def of(self, rank: int) -> list[Wait]:
-        """What the rank waits for."""
+        """Return the waits of the rank."""
         call = self.call(rank)
         found: list[Wait] = []
         if call is not None:
@@ -106,7 +113,7 @@ class Waits:
         return list(dict.fromkeys(found))
 
     def unmatched(self) -> list[Sent]:
-        """Messages of MPI_COMM_WORLD that have crossed, and that nobody has received by his own account."""
+        """Messages of MPI_COMM_WORLD on the wire that no rank's own log has received."""
         found: list[Sent] = []
         world = [m for m in self._messages if m.cid == WORLD]
         for src, dest, tag in dict.fromkeys((m.src, m.dest, m.tag) for m in world):
@@ -131,7 +138,7 @@ class Waits:
                 sends += self._of_send(rank, call.dest, call)
             elif not receives:  # of a call that does both, what nobody sees of a message is most often gone by then
                 sends += self._of_unseen_send(rank, call.dest, call)
-        # Of a call that does both, the half that has what it needs is over, whatever the other half waits for.
+        # Of a combined call, the half that can complete is over, whatever the other half waits for.
         lacking = [wait for wait in receives if not wait.here]
         yield from lacking + sends or receives
 
@@ -247,7 +254,7 @@ class Waits:
         theirs = {m: self._collective(m, call) for m in members}
         late = [m for m, other in theirs.items() if other is None]
         for member in late:
-            # An error in it is an end of it, too, but nobody who has not come to it owes anything yet.
+            # An error in it ends it too, but ranks that have not come to it owe nothing yet.
             yield Wait(waiter=rank, on=member, thing="", claim="has not entered it", why=_name(call))
         if late:
             return
@@ -263,7 +270,7 @@ class Waits:
         return next((c for c in self._calls[rank] if c.nth == call.nth and c.comm == call.comm), None)
 
     def _inside_collective(self, rank: int, members: list[int], name: str, operation: str) -> Iterator[Wait]:
-        """All have come to it: what is missing on the wire between those that do not come out of it."""
+        """All have entered: yield messages missing on the wire between ranks that are still in."""
         found = False
         for wait in self._of_odd_messages(rank, members, name):
             found = True
@@ -297,9 +304,9 @@ class Waits:
                 yield Wait(waiter=rank, on=message.src, thing=thing, claim=claim, why=name)
 
     def _next_owed(self, rank: int, members: list[int], tags: tuple[int, ...]) -> Iterator[tuple[int, int]]:
-        """(source, tag) of what the plan says is to come next to this rank, of collectives.
+        """Yield (source, tag) of collectives' messages that the plan says come next to this rank.
 
-        Two ranks that answer each other (a barrier) both lack something; only one of them is the one to begin.
+        Of two ranks that answer each other (a barrier) both lack something; only one is to begin.
         """
         for owed in self._owed:
             if owed.cid == COLLECTIVE and owed.tag in tags and owed.dest == rank and owed.src in members:
@@ -333,11 +340,11 @@ class Waits:
         return credit is not None and credit.exhausted
 
     def _crossed(self, src: int, dest: int, tag: int, comm: str) -> list[Sent]:
-        """The messages that have crossed, in part or whole, in their order, of a communicator of the program."""
+        """Messages on the wire, in part or whole, in order, of a communicator of the program."""
         return [m for m in self._messages if (m.src, m.dest) == (src, dest) and _tag(tag, m.tag) and _fits(comm, m.cid)]
 
     def _has_more(self, src: int, dest: int) -> bool:
-        """Whether a rank wants to send more than has crossed; what a collective sends is not known."""
+        """Whether a rank has more to send than has crossed; collectives' messages are unknown."""
         call = self.call(src)
         if call is None or call.collective:
             return True
@@ -357,19 +364,19 @@ class Waits:
         ]
 
     def _taken(self, rank: int, source: int, tag: int, comm: str) -> int:
-        """How many such messages the rank has received, as far as its own account tells."""
+        """Return the number of such messages that the rank's own log has received."""
         return sum(
             c.number in self._over[rank] and c.source in (source, ANY)  # of those from anybody: at most these
             for c in self._receives(rank, source, tag, comm)
         )
 
     def _posted(self, rank: int, source: int, send: Call) -> int:
-        """How many receives that such a message fits the rank has begun, whether they are over or not."""
+        """Return the number of matching receives that the rank has begun, over or not."""
         return len(self._receives(rank, source, send.sendtag, send.comm))
 
 
 def _as_of(seen: RankSeen | None, at: float) -> RankSeen | None:
-    """The rank without what it did after that time, by its own and its wrapper's records."""
+    """Return the rank without acts after that time, by its own and its wrapper's records."""
     if seen is None:
         return None
     calls = tuple(
@@ -389,7 +396,7 @@ def _tag(wanted: int, tag: int) -> bool:
 
 
 def _fits(comm: str, cid: int) -> bool:
-    """Whether a message with that context id can be one of the program's on that communicator (IMPI 3.3, 4.3.1)."""
+    """Whether a context id can be one of the program's on that communicator (IMPI 3.3, 4.3.1)."""
     return cid == WORLD if comm == WORLD_NAME else cid > COLLECTIVE and cid % 2 == 0
 
 

@@ -1,1 +1,1 @@
-"""What a lab is made of: its shape, the interface of its nodes, the commands of a job in it."""
+"""The parts of a lab: its shape, the interface of its nodes, the commands of a job in it."""

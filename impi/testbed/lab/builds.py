@@ -1,7 +1,7 @@
-"""A developer's own build of an MPI library, in the place of the usual one: ``--replace mpich=PREFIX|IMAGE``.
+"""A developer's own build in place of a vendor's usual one: ``--replace mpich=PREFIX|IMAGE``.
 
-Its libraries are hashed here, by whoever is to judge; that processes then have mapped these, from that place, is part
-of the evidence of every cell.
+The judging process hashes its libraries. Evidence of every cell must show that the processes mapped
+these libraries from that place.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _LEFT_OUT: Final = (".a", ".la")
 
 
 def parse_replacements(texts: Sequence[str]) -> dict[str, str]:
-    """What replaces each vendor, from ``VENDOR=PREFIX|IMAGE``; folders become absolute paths.
+    """Return the replacement of each vendor, from ``VENDOR=PREFIX|IMAGE``; folders become absolute.
 
     Raises:
-        UsageError: one is no such text, or names a folder that is not there.
+        UsageError: a text is malformed, or names a folder that does not exist.
     """
     found: dict[str, str] = {}
     for text in texts:
@@ -96,7 +96,7 @@ def library_of(vendor: str, build: Build) -> str:
 
 
 def prefix_archive(prefix: Path) -> bytes:
-    """All that a node needs of it, as a tar for the root folder: the same octets for the same build."""
+    """Return the build as a tar for a node's root folder: equal octets for equal builds."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as tar:
         for path in sorted([prefix, *prefix.rglob("*")]):

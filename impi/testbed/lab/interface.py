@@ -1,7 +1,7 @@
-"""What a backend gives the lab: nodes on which argument vectors run, and captures of what passes between them.
+"""The interface of a backend to the lab: nodes that run argument vectors, and captures of traffic.
 
-A *node* is a machine or container (``server``, ``c1n0``); the protocol's *host* is something else.
-Everything below raises :class:`impi.errors.LabError` when the lab itself fails.
+A *node* is a machine or container (``server``, ``c1n0``); the protocol's *host* is another thing.
+Every function below raises :class:`impi.errors.LabError` when the lab itself fails.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One line that a command has printed."""
+    """One line of a command's output."""
 
     at: float
     """When its end was there (seconds since the epoch, by the node's clock)."""
@@ -43,17 +43,17 @@ class Line:
 
 
 TTL_S: Final = 2 * 3600.0
-"""How long a lab lives unless it is told otherwise."""
+"""Default lifetime of a lab, in seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """What a lab is told beyond its shape."""
+    """Settings of a lab beyond its shape."""
 
     ttl_s: float = TTL_S
-    """After so long its nodes end by themselves, whatever has become of who opened it."""
+    """Lifetime in seconds: then its nodes end by themselves, even if their opener is gone."""
     name: str = ""
-    """What its user calls it."""
+    """The user's name for it."""
     publish: bool = False
     """Reach SSH by ports on 127.0.0.1, also where the nodes' addresses could be reached."""
 
@@ -70,17 +70,17 @@ class Build:
     libraries: tuple[str, ...]
     """SHA-256 of its MPI libraries, taken from its origin and not from a node."""
     digest: str
-    """Of all these, or the image's id."""
+    """One digest of all these, or the image's id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabSeen:
-    """A lab of whoever's, or what is left of one."""
+    """A lab of any user, or the rest of one."""
 
     lab: str
     labels: Mapping[str, str]
     parts: tuple[str, ...]
-    """What it consists of, for people."""
+    """Its parts, as text."""
     state: str
     """``running``, ``kept`` or ``left over``."""
     age_s: float
@@ -90,7 +90,7 @@ class LabSeen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeAccess:
-    """How one node is reached."""
+    """The address and port of one node."""
 
     address: str
     """On the lab's own network."""
@@ -103,7 +103,7 @@ class NodeAccess:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """All that another process needs to use a lab."""
+    """Everything that another process needs to use a lab."""
 
     backend: str
     lab: str
@@ -126,7 +126,7 @@ class Access:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completed:
-    """How one command on a node ended; a value, never an exception."""
+    """The end of one command on a node; a value, never an exception."""
 
     argv: tuple[str, ...]
     code: int | None
@@ -134,9 +134,9 @@ class Completed:
     stdout: bytes
     stderr: bytes
     leftovers: tuple[str, ...] = ()
-    """Command lines of processes of its session that were still alive at its end, and were ended."""
+    """Command lines of processes of its session that had to be ended at its end."""
     lines: tuple[Line, ...] = ()
-    """What it printed, line by line, in order of time."""
+    """Its output, line by line, in order of time."""
 
 
 class RunningCommand(Protocol):
@@ -151,7 +151,7 @@ class RunningCommand(Protocol):
         ...
 
     def stdout(self) -> bytes:
-        """What it has printed so far."""
+        """The output so far."""
         ...
 
     def stop(self) -> Completed:
@@ -164,7 +164,7 @@ class Node(Protocol):
 
     name: str
     address: str
-    """Its numeric address on the lab's network."""
+    """The numeric address on the lab's network."""
 
     def run(self, argv: Sequence[str], *, env: Mapping[str, str] = ..., timeout_s: float = ...) -> Completed:
         """Start, wait, return the outcome."""
@@ -185,14 +185,14 @@ class Node(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capture:
-    """What one node's network interface carried during one cell (pcap octets), and how far it can be trusted."""
+    """Traffic of one node's interface during one cell (pcap octets), and its credibility."""
 
     node: str
     pcap: bytes
     dropped: int
     """Packets that the kernel dropped while capturing, by tcpdump's own account."""
     canaries: tuple[bytes, bytes]
-    """The UDP payloads that must be the capture's first and last: sent before and after the cell."""
+    """UDP payloads that must be first and last in it: sent before and after the cell."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,11 +202,11 @@ class Stacks:
     frames: Mapping[str, Mapping[int, tuple[str, ...]]] = field(default_factory=dict)
     """By node and pid; innermost frame first, as Python's faulthandler writes them."""
     notes: tuple[str, ...] = ()
-    """What could not be seen, and why."""
+    """Gaps in the observation, with reasons."""
 
 
 class Lab(Protocol):
-    """Running nodes for one (vendors, topology); reused for many cells, discarded after a non-pass."""
+    """Running nodes for one (vendors, topology), reused by cells, discarded after a non-pass."""
 
     name: str
     vendors: tuple[str, ...]
@@ -219,10 +219,10 @@ class Lab(Protocol):
     software: Mapping[str, str]
     """Image ids and package versions, for the records."""
     builds: Mapping[str, Build]
-    """By vendor: what is in the place of its usual library."""
+    """By vendor: the build that replaces its usual library."""
 
     def environment(self, client: int) -> dict[str, str]:
-        """Variables that impirun needs on this client's first node (``PATH``, ``PYTHONPATH``, ``HOME``, ...)."""
+        """Variables for impirun on this client's first node (``PATH``, ``HOME``, ...)."""
         ...
 
     def python(self, client: int | None = None) -> str:
@@ -238,19 +238,19 @@ class Lab(Protocol):
         ...
 
     def stacks(self, pids: Mapping[str, Sequence[int]]) -> Stacks:
-        """Where these processes stand, by node; seen from outside, without their help. Never raises."""
+        """Return these processes' stacks by node, seen from outside. Never raises."""
         ...
 
     def sweep(self) -> list[str]:
-        """What is still there between two cells: processes, segments in /dev/shm, listening ports."""
+        """Return leftovers between two cells: processes, /dev/shm segments, listening ports."""
         ...
 
     def access(self) -> Access:
-        """How other processes reach it."""
+        """Return the access data for other processes."""
         ...
 
     def hold(self) -> None:
-        """From now on it outlives this process, until its time is over; :meth:`close` then only lets go of it."""
+        """Let it outlive this process until its time is over; :meth:`close` then only lets go."""
         ...
 
     def close(self) -> None:
@@ -260,7 +260,7 @@ class Lab(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One line of ``impilab doctor``: what was looked at, whether it is right, and the cure."""
+    """One line of ``impilab doctor``: the object of a check, its result, and the cure."""
 
     subject: str
     ok: bool
@@ -277,7 +277,7 @@ class Backend(Protocol):
     """By vendor: what :meth:`replace` has put in the place of its usual library."""
 
     def replace(self, builds: Mapping[str, str]) -> None:
-        """Use these builds (folders of this machine, or images) from now on; UsageError: one is none."""
+        """Use these builds (local folders, or images) from now on; UsageError: one is none."""
         ...
 
     def doctor(self) -> list[Finding]:
@@ -285,7 +285,7 @@ class Backend(Protocol):
         ...
 
     def prepare(self, vendors: Sequence[str]) -> None:
-        """Build what is missing (images, prefixes); says what it does on stderr."""
+        """Build missing images and prefixes, with messages on stderr."""
         ...
 
     def supports(self, topology: Topology) -> str:
@@ -297,15 +297,15 @@ class Backend(Protocol):
         ...
 
     def attach(self, access: Access) -> Lab:
-        """A lab that is kept, as if this process had opened it, with impi as it is now; LabError: it is gone."""
+        """Open a kept lab with the present impi; LabError: the lab is gone."""
         ...
 
     def logs(self, access: Access, node: str) -> str:
-        """What a node's own server said; LabError: it is gone."""
+        """Return the log of a node's own server; LabError: the lab is gone."""
         ...
 
     def labs(self) -> list[LabSeen]:
-        """All labs on this machine, and what is left of any."""
+        """Return all labs on this machine, and rests of labs."""
         ...
 
     def clean(
@@ -316,12 +316,12 @@ class Backend(Protocol):
         labels: Mapping[str, str | None] = ...,
         owner: str = "",
     ) -> list[str]:
-        """Remove what earlier runs left behind; spares live runs, and labs that are kept. Returns what was removed.
+        """Remove rests of earlier runs, except live runs and kept labs; return descriptions.
 
-        ``labels`` (None: any value) and ``owner`` (a user's name, or the number of a process) narrow it.
+        ``labels`` (None: any value) and ``owner`` (user name or process number) narrow the choice.
         """
         ...
 
     def remove(self, lab: str) -> list[str]:
-        """Remove the lab of that name, whoever's it is; what was removed."""
+        """Remove the lab of that name, of any user; return descriptions of its parts."""
         ...

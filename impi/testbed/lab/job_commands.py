@@ -18,7 +18,7 @@ CROWDED: Final = {
     "MPIR_CVAR_POLLS_BEFORE_YIELD": "1",
     "OPENBLAS_NUM_THREADS": "1",  # half of what importing numpy costs
 }
-"""A lab's nodes share one machine's cores, which no launcher can know: without it, procs spin each other down."""
+"""Settings for procs that share cores, which no launcher can know of: else spinning slows all."""
 _TURN_S: Final = 0.02
 _SERVER_S: Final = 30.0
 _GRACE_S: Final = 8.0
@@ -26,7 +26,7 @@ _GRACE_S: Final = 8.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobEnded:
-    """How a job ended."""
+    """The end of a job."""
 
     server: Completed
     clients: tuple[Completed, ...]
@@ -39,7 +39,7 @@ class JobEnded:
 
     @property
     def stdout(self) -> str:
-        """What the clients printed, in client order."""
+        """The output of the clients, in client order."""
         return "".join(client.stdout.decode("utf-8", "replace") for client in self.clients)
 
     def __str__(self) -> str:
@@ -52,12 +52,12 @@ class JobEnded:
 
 def server_argv(lab: Lab) -> list[str]:
     """The server of a job of all the lab's clients."""
-    # It tells who joins and ends, for the timeline.
+    # Verbose, because its reports of joins and ends belong in the timeline.
     return [lab.python(None), "-m", "impi.cli.impirun", "-server", str(len(lab.clients)), "-v"]
 
 
 def server_environment(lab: Lab) -> dict[str, str]:
-    """What the server needs of a client's variables: where impi is."""
+    """Variables of a client that the server needs too: the place of impi."""
     environment = lab.environment(0)
     return {name: environment[name] for name in ("HOME", "PATH", "PYTHONPATH", "LANG") if name in environment}
 
@@ -75,9 +75,9 @@ def client_argv(lab: Lab, client: int, hostport: str) -> list[str]:
 def run_job(
     lab: Lab, program: Path, *arguments: str, timeout_s: float = 60.0, env: Mapping[str, str] | None = None
 ) -> JobEnded:
-    """Run a Python program of this machine as a job of all clients; it is copied to every node before.
+    """Run a local Python program as a job of all clients; first copy it to every node.
 
-    ``env``: variables for all procs. No authentication, for a lab is a network of its own.
+    ``env``: variables for all procs. No authentication, as a lab has its own network.
 
     Raises:
         LabError: the program cannot be read, or the server does not come up.

@@ -1,6 +1,6 @@
-"""Topologies: how many nodes each client has and how many procs run on each.
+"""Topologies: the number of nodes of each client, and of procs on each node.
 
-One token says it all: ``2x2+1x4`` is client 0 with 2 nodes of 2 procs each and client 1 with one node of 4.
+A token such as ``2x2+1x4`` means client 0 with 2 nodes of 2 procs, client 1 with one node of 4.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Topology:
 
 
 def parse_topology(token: str) -> Topology:
-    """The topology that a token such as ``2x2+1x4`` names; UsageError says what is wrong with it."""
+    """Parse a token such as ``2x2+1x4``; UsageError names its fault."""
     shapes = []
     for part in token.split("+"):
         match = _CLIENT.fullmatch(part)

@@ -1,4 +1,4 @@
-"""Who should run where: the ranks that a topology plans, before anything has been started."""
+"""The planned ranks of a topology and their nodes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["PlannedRank", "Roster"]
 
 @dataclass(frozen=True, slots=True)
 class PlannedRank:
-    """One rank of MPI_COMM_WORLD as planned."""
+    """One planned rank of MPI_COMM_WORLD."""
 
     rank: int
     client: int

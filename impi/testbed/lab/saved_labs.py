@@ -1,7 +1,8 @@
-"""Labs that stay for their user: a folder for each in ``.impilab/``, with what ssh and other processes need.
+"""Labs kept for their user: a folder for each in ``.impilab/``, with data for ssh and processes.
 
-``lab.json`` (an :class:`impi.testbed.lab.interface.Access` but for its key), ``id_ed25519``, ``known_hosts`` and
-``ssh_config``, so that ``ssh -F .impilab/NAME/ssh_config c1n0`` works without us.
+It holds ``lab.json`` (an :class:`~.interface.Access` without its key), ``id_ed25519``,
+``known_hosts`` and ``ssh_config``, so that ``ssh -F .impilab/NAME/ssh_config c1n0`` works without
+us.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _CONFIG: Final = "ssh_config"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavedLab:
-    """One folder of ``.impilab/``; whether its lab still runs, only the backend knows."""
+    """One folder of ``.impilab/``; only the backend knows whether its lab still runs."""
 
     name: str
     folder: Path
@@ -62,7 +63,7 @@ def check_name(name: str) -> str:
 
 
 def free_name(wish: str, running: Iterable[LabSeen]) -> str:
-    """That name, or the next one with a number that no running lab of this folder has."""
+    """Return that name, or with the first number that no running lab of this folder has."""
     there = {lab.lab for lab in running}
     taken = {saved.name for saved in list_labs() if saved.access.lab in there}
     if wish not in taken:
@@ -71,7 +72,7 @@ def free_name(wish: str, running: Iterable[LabSeen]) -> str:
 
 
 def save_lab(name: str, access: Access) -> SavedLab:
-    """Write it down in the place of what may be there of that name; LabError: that is not possible."""
+    """Save the lab, over any folder of that name; LabError: the folder cannot be written."""
     folder, part = LABS / name, LABS / f".{name}-{secrets.token_hex(3)}"
     value = {**asdict(replace(access, private_key="")), "name": name}
     try:
@@ -129,7 +130,7 @@ def forget_lab(saved: SavedLab) -> None:
 
 
 def way_in(saved: SavedLab, node: str = "") -> list[str]:
-    """How to get into it and how to remove it, for people."""
+    """Return instructions to enter and to remove the lab."""
     until = time.strftime("%H:%M", time.localtime(saved.access.expires))
     node = node if node in saved.access.nodes else saved.first
     lines = [f"lab {saved.name} stays until {until}: impilab ssh {node} --lab {saved.name}"]
@@ -157,7 +158,7 @@ def _read(folder: Path) -> SavedLab:
 
 
 def _ssh_config(access: Access, folder: Path) -> str:
-    """For plain ssh; the nodes' names are this file's, and their one host key has the lab's name."""
+    """Return a config for plain ssh: node names are this file's, the host key is the lab's."""
     lines = [f"# lab {access.lab}: {'+'.join(access.vendors)} on {access.topology}"]
     for name, node in access.nodes.items():
         lines += [f"Host {name}", f"  HostName {node.host}", f"  Port {node.port}"]

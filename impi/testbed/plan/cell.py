@@ -50,7 +50,7 @@ class Cell:
 
     @property
     def roster(self) -> Roster:
-        """Who should run where."""
+        """The planned ranks and their nodes."""
         return Roster.of(self.topology, self.vendors)
 
 
@@ -72,10 +72,10 @@ def parse_cell(text: str) -> Cell:
 
 
 def select(cells: Iterable[Cell], include: Sequence[str], exclude: Sequence[str] = ()) -> list[Cell]:
-    """The cells that some selector of ``include`` matches (all, if it is empty) and none of ``exclude``.
+    """Return cells that match a selector of ``include`` (all, if empty) and none of ``exclude``.
 
     Raises:
-        UsageError: a selector makes no sense.
+        UsageError: a selector is malformed.
     """
     for selector in (*include, *exclude):
         check_selector(selector)
@@ -84,7 +84,7 @@ def select(cells: Iterable[Cell], include: Sequence[str], exclude: Sequence[str]
 
 
 def check_selector(selector: str) -> None:
-    """UsageError if the selector is empty, has too many components or names a tag that no case has."""
+    """UsageError if the selector is empty, has too many components or an unknown tag."""
     if not selector.strip("/") or selector.count("/") > 3:
         raise UsageError(f"selector {selector!r}: write CASE/PARTIES/TOPOLOGY/VARIANT with globs, or a cell's hash")
     tag = selector.partition("/")[0].removeprefix("@")
@@ -100,8 +100,8 @@ def is_literal(selector: str) -> bool:
 def matches(cell: Cell, selector: str) -> bool:
     """Whether the selector picks the cell.
 
-    A selector is a glob on the id, component by component (``p2p.*``, ``*/mpich+*``, ``*/*/2x2+2x2``; components left
-    out at the end match anything), or a cell's hash. In the place of the case, ``@TAG`` stands for all cases with it.
+    A selector is a cell's hash or a glob on the id by components: ``p2p.*``, ``*/mpich+*``,
+    ``*/*/2x2+2x2``; missing components match anything. ``@TAG`` as the case means all with the tag.
     """
     match = _HASH.fullmatch(selector)
     if match is not None and match[1] == cell.hash:

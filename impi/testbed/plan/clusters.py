@@ -1,4 +1,4 @@
-"""Topologies from files: ``clusters/NAME.toml``, beside the one-token form of :mod:`impi.testbed.lab.lab_topology`.
+"""Topologies from files ``clusters/NAME.toml``, beside the tokens of :mod:`.lab.lab_topology`.
 
 ::
 
@@ -38,7 +38,7 @@ class Cluster:
 
 
 def find_cluster(text: str, folder: Path) -> Cluster:
-    """What ``--topology`` names: a token, a file's path, or a file's name in ``folder``.
+    """Return the cluster of ``--topology``: a token, a file's path, or a file's name in ``folder``.
 
     Raises:
         UsageError: it is none of these, or the file is wrong.

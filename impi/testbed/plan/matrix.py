@@ -18,8 +18,8 @@ from impi.testbed.plan.cell import Cell, check_selector, is_literal, matches, pa
 __all__ = ["DEFAULT_TIER", "TIERS", "Excluded", "NothingSelected", "Plan", "cells_of", "choose", "make_plan"]
 
 TIERS: Final = ("smoke", "core", "pairs", "full")
-"""``smoke``: two mixed pairs, few cases; ``core``: the default, in a few minutes; ``pairs``: all cases on every ordered
-pair, and what concerns several nodes there, too; ``full``: all cases on all.
+"""``smoke``: two mixed pairs, few cases; ``core``: the default, in a few minutes; ``pairs``: all
+cases on every ordered pair, with those for several nodes; ``full``: all cases on all.
 """
 DEFAULT_TIER: Final = "core"
 
@@ -39,19 +39,19 @@ class Excluded:
     cell: Cell
     reason: str
     kind: str = "unsupported"
-    """``unsupported``: the backend cannot run it, which is its outcome; ``tier`` and ``-x``: not in this run."""
+    """``unsupported``: the backend cannot run it, an outcome; ``tier``, ``-x``: not in this run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a run would do."""
+    """The cells of a run."""
 
     cells: tuple[Cell, ...]
     excluded: tuple[Excluded, ...]
 
     @property
     def unsupported(self) -> list[Excluded]:
-        """Those that the backend cannot run."""
+        """Cells that the backend cannot run."""
         return [e for e in self.excluded if e.kind == "unsupported"]
 
 
@@ -72,7 +72,7 @@ def cells_of(tier: str, topologies: Sequence[Topology] = (), parties: Sequence[t
     if tier == "smoke":
         return list(_cells([c for c in every if c.smoke], _SMOKE_PARTIES, _PAIR))
     if tier == "core":
-        # What every pair must show is asked of both orders, the rest of each unordered pair once.
+        # Cases for every pair run in both orders, the rest once for each unordered pair.
         rest = [c for c in every if c.core and not c.wide]
         return [
             *_cells(wide, pairs, _PAIR),
@@ -100,7 +100,7 @@ def _chosen(topologies: Sequence[Topology], parties: Sequence[tuple[str, ...]]) 
                 f"topology {topology} has {n} clients; name as many parties, such as {'+'.join(['pure'] * n)}"
             )
         if not fitting:
-            # All ordered tuples of a large topology would be thousands: there, one in which every vendor occurs.
+            # A large topology has thousands of ordered tuples: take one with every vendor.
             fitting = (
                 list(itertools.product(VENDORS, repeat=n))
                 if n <= 2
@@ -134,13 +134,13 @@ def choose(
     include: Sequence[str] = (),
     exclude: Sequence[str] = (),
 ) -> Plan:
-    """The cells that the selectors pick and that belong to the tier, and why each of the others is left out.
+    """Choose the cells of the tier that the selectors pick, with the reason for each exclusion.
 
-    A cell that a selector names by its id or hash needs not belong to the tier.
+    A cell that a selector names by its id or hash need not belong to the tier.
 
     Raises:
-        NothingSelected: a selector of ``include`` picks no cell, or only some beyond the tier.
-        UsageError: a selector makes no sense.
+        NothingSelected: a selector of ``include`` picks no cell, or only cells beyond the tier.
+        UsageError: a selector is malformed.
     """
     for selector in (*include, *exclude):
         check_selector(selector)

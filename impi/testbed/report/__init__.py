@@ -1,1 +1,1 @@
-"""What a run leaves for people and for later runs."""
+"""The files of a run, for users and for later runs."""

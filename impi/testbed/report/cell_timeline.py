@@ -1,6 +1,6 @@
-"""One timeline of a cell: packets of all captures, every rank's MPI calls and stations, what server and clients said.
+"""One timeline of a cell: captured packets, ranks' MPI calls and stations, output of all commands.
 
-The nodes of a lab are one machine, so their clocks are one. Each packet is told once, whichever nodes captured it.
+A lab's nodes share one machine's clock. Each packet appears once, even if two nodes captured it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Entry:
     """Where: ``rank 3``, ``server``, ``client 1`` or ``lab``."""
     text: str
     kind: str
-    """``call``, ``return``, ``rank``, ``log``, ``lab``, ``tcp``, or the name of a packet or command."""
+    """``call``, ``return``, ``rank``, ``log``, ``lab``, ``tcp``, or a packet or command."""
     to: str = ""
     """The lane of the other end, of what crosses."""
     call: int = 0
@@ -43,7 +43,7 @@ def merge(seen: Seen, roster: Roster) -> list[Entry]:
 
 
 def as_lines(entries: Sequence[Entry]) -> list[str]:
-    """One line each: seconds since the first, where, what."""
+    """Return one line an entry: seconds since the first, place, content."""
     start = entries[0].at if entries else 0.0
     width = max((len(entry.lane) for entry in entries if entry.lane != "wire"), default=0)
     return [f"{entry.at - start:11.6f}  {_where(entry):<{width}}  {entry.text}" for entry in entries]

@@ -1,4 +1,4 @@
-"""What is written of one attempt at a cell, into a folder of its own."""
+"""The files of one attempt at a cell, in its own folder."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from impi.testbed.run.execute import Seen
 __all__ = ["CAPTURE_CHOICES", "write_seen"]
 
 CAPTURE_CHOICES: Final = ("keep", "failures", "none")
-"""Of which cells captures are kept: of all, of those that did not pass, of none."""
+"""Cells whose captures are kept: all, those that did not pass, none."""
 
 
 def write_seen(cell: Cell, seen: Seen, verdict: Verdict, folder: Path, *, capture: str = "keep") -> None:
-    """Write all of it.
+    """Write all files.
 
-    Timelines go where captures go; of a cell that did not pass they are always kept, for they are small.
+    Timelines go with captures; cells that did not pass always keep theirs, which are small.
 
     Raises:
         OSError: the folder cannot be written.

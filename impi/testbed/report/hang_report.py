@@ -42,7 +42,7 @@ def hang_lines(facts: Facts, cell: str) -> list[str]:
 
 
 def state(facts: Facts, waits: Waits, rank: int) -> str:
-    """How far a rank has come, and what it is in: ``case, in Recv(from rank 0, tag 7) for 5.81 s``."""
+    """Return a rank's progress and call: ``case, in Recv(from rank 0, tag 7) for 5.81 s``."""
     phase, call, look = waits.phase(rank), waits.call(rank), facts.seen.look
     seen = waits.seen(rank)
     if phase == "ended" and seen is not None:
@@ -58,7 +58,7 @@ def state(facts: Facts, waits: Waits, rank: int) -> str:
 
 
 def rank_lines(waits: Waits, seen: RankSeen | None, look: Look, rank: int) -> list[str]:
-    """What the kernel, the stack and the graph say of it."""
+    """Return the findings of kernel, stack and graph about a rank."""
     lines = []
     if seen is not None:
         process = look.processes.get(seen.node, {}).get(seen.pid)
@@ -76,7 +76,7 @@ def rank_lines(waits: Waits, seen: RankSeen | None, look: Look, rank: int) -> li
 
 
 def wire_lines(facts: Facts, waits: Waits) -> list[str]:
-    """What was open: messages without an answer or half sent, or that nobody received; credit; FINIs."""
+    """Return open items: unanswered, partial or unreceived messages; credit; FINIs."""
     wire = facts.seen.wire
     if wire is None or wire.standing is None:
         return ["no capture shows it"]

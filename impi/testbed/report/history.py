@@ -1,4 +1,4 @@
-"""What earlier runs left in ``runs/``: to go on with one, to run again what did not pass, to tell how long it takes."""
+"""Earlier runs in ``runs/``: to resume one, to repeat failures, to estimate durations."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from impi.testbed.run.schedule import Attempt, Done
 __all__ = ["DEFAULT_S", "EarlierRun", "durations", "expected_s", "read_run"]
 
 DEFAULT_S: Final = 2.5
-"""What a cell takes that has never been run: the mean in containers on an idle machine of two cores."""
+"""Seconds for a cell without history: the mean in containers on an idle two-core machine."""
 _HEAD: Final = ("argv", "backend", "seed", "started", "builds")
 _LOOKED_AT: Final = 20
 _RED: Final = ("fail", "timeout", "error", "flaky")
@@ -36,11 +36,11 @@ class EarlierRun:
     """Digest of the modules that were under test."""
     plan: Plan
     records: tuple[dict[str, Any], ...]
-    """Of the cells that are over, as in ``results.jsonl``."""
+    """Finished cells, as in ``results.jsonl``."""
 
     @property
     def dones(self) -> list[Done]:
-        """The same as values."""
+        """The records as values."""
         return [_done(record) for record in self.records]
 
     @property
@@ -51,12 +51,12 @@ class EarlierRun:
 
     @property
     def red(self) -> list[Cell]:
-        """The cells that did not pass, and were not expected not to, and those that it did not come to."""
+        """Cells that failed unexpectedly, and cells that the run did not reach."""
         bad = {record["id"] for record in self.records if record["result"] in _RED}
         return [cell for cell in self.plan.cells if cell.id in bad or cell in self.left]
 
     def before(self, cell: Cell) -> list[Cell]:
-        """What ran in the lab of that cell's deciding attempt before it, in order; a cell as often as it was tried."""
+        """Return cells that ran in the deciding attempt's lab before it, in order, with repeats."""
         lab, found = "", list[Cell]()
         target = next((done for done in self.dones if done.cell == cell), None)
         if target is None or not target.attempts:
@@ -119,7 +119,7 @@ def _done(record: Mapping[str, Any]) -> Done:
 
 
 def durations(folder: Path, backend: str) -> dict[str, float]:
-    """Seconds of an attempt at each cell, by id, from the newest run on that backend that had it."""
+    """Return seconds of an attempt by cell id, from the newest run on that backend with it."""
     found: dict[str, float] = {}
     for path in sorted(folder.glob("[0-9]*/results.json"), reverse=True)[:_LOOKED_AT]:
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
@@ -132,7 +132,7 @@ def durations(folder: Path, backend: str) -> dict[str, float]:
 
 
 def expected_s(cells: Sequence[Cell], known: Mapping[str, float], jobs: int) -> float:
-    """How long they will take on so many labs beside each other, as the scheduler deals them out."""
+    """Return seconds for the cells on so many labs, in the scheduler's order."""
     labs: dict[object, float] = {}
     for cell in cells:
         labs[cell.lab] = labs.get(cell.lab, 0.0) + known.get(cell.id, DEFAULT_S)

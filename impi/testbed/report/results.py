@@ -1,7 +1,7 @@
-"""The folder of a run: ``runs/<run>/`` with ``results.json``, ``junit.xml`` and the evidence of every cell.
+"""A run's folder ``runs/<run>/``: ``results.json``, ``junit.xml`` and the evidence of every cell.
 
-``plan.json`` says at the beginning what the run is to do, and ``results.jsonl`` grows by a line with every cell, so
-that a run that dies has told what it knew and another process can go on with it; the rest is written at the end.
+``plan.json`` holds the plan from the start, and ``results.jsonl`` grows by a line with every cell.
+So a dead run's results survive, and another process can resume it; the rest is written at the end.
 ``runs/latest`` points at the newest run.
 """
 
@@ -32,7 +32,7 @@ from impi.testbed.run.schedule import Attempt, Done
 __all__ = ["RESULTS", "RunFolder", "exit_code", "list_runs", "plan_value", "sign"]
 
 RESULTS = (*OUTCOMES, "xfail", "xpass")
-"""What became of a cell: its outcome, held against the expectations."""
+"""Results of cells: the outcome compared with the expectations."""
 _SIGNS = dict(zip(RESULTS, "✓✗-!⧖·≈xX", strict=True))
 
 
@@ -42,8 +42,9 @@ def sign(result: str, *, self_reported: bool = False) -> str:
 
 
 def exit_code(results: Iterable[str], *, interrupted: bool = False, stale: bool = False) -> int:
-    """0 as expected, 1 failures, 2 interrupted, 3 the lab's own fault, 6 ``stale`` expectations or a cell that passes
-    in spite of them; the first of 2, 1, 3, 6 that applies.
+    """Return 0 as expected, 1 failures, 2 interrupted, 3 the lab's fault, 6 ``stale`` expectations.
+
+    A pass in spite of its row counts as stale. The first of 2, 1, 3, 6 that applies.
     """
     counts = Counter(results)
     if interrupted:
@@ -77,11 +78,11 @@ def list_runs(folder: Path) -> list[tuple[str, dict[str, Any]]]:
 
 
 class RunFolder:
-    """One run's folder, created exclusively; it is locked against others until :meth:`close`."""
+    """One run's folder, created exclusively, locked against others until :meth:`close`."""
 
     def __init__(self, path: Path, head: dict[str, Any]) -> None:
         self.capture = "keep"
-        """Of which cells captures are kept: one of :data:`impi.testbed.report.evidence_files.CAPTURE_CHOICES`."""
+        """Cells whose captures are kept: one of :data:`.evidence_files.CAPTURE_CHOICES`."""
         self.path = path
         self.name = path.name
         self.started: float = head["started"]
@@ -106,7 +107,7 @@ class RunFolder:
         seed: int,
         builds: Mapping[str, str] | None = None,
     ) -> RunFolder:
-        """The folder of a new run; ``builds``: digests by vendor of what replaces the usual libraries.
+        """Create the folder of a new run; ``builds``: digests of replaced libraries by vendor.
 
         Raises:
             LabError: it cannot be made or written.
@@ -131,10 +132,10 @@ class RunFolder:
 
     @classmethod
     def reopen(cls, path: Path, head: dict[str, Any], records: Sequence[dict[str, Any]]) -> RunFolder:
-        """The folder of an interrupted run, to go on with it; what is there of cells without a record is removed.
+        """Reopen the folder of an interrupted run; files of cells without a record are removed.
 
         Raises:
-            UsageError: it is not interrupted but running.
+            UsageError: the run is not interrupted but running.
             LabError: it cannot be written.
         """
         try:
@@ -186,7 +187,7 @@ class RunFolder:
         self._records.append(_bare(excluded.cell, "unsupported", excluded.reason))
 
     def add_cut_off(self, attempt: Attempt, cell: Cell) -> None:
-        """Write down where a cell stood when the run was interrupted. That is no result: it stays to be run."""
+        """Record a cell's state when the run was interrupted. It is no result: it runs again."""
         if attempt.seen is None:
             return
         folder, found = self.cell_path(cell), explain(attempt.seen.facts(cell))
@@ -210,7 +211,7 @@ class RunFolder:
             self._records.append(record)
 
     def finish(self, code: int, problems: Sequence[str] = ()) -> None:
-        """Write ``results.json`` and ``junit.xml``; ``problems``: the rows of the expectations that are not right."""
+        """Write ``results.json`` and ``junit.xml``; ``problems``: faults of expectation rows."""
         seconds = self._seconds + time.monotonic() - self._began
         value = {
             "schema": "impilab/results/1",
@@ -233,7 +234,7 @@ class RunFolder:
 
     @property
     def totals(self) -> dict[str, int]:
-        """How many cells there are of each result; passes without captures are counted apart."""
+        """Count the cells of each result; passes without captures are counted separately."""
         counts = Counter(
             "self-reported" if r["self_reported"] and r["result"] == "pass" else r["result"] for r in self._records
         )

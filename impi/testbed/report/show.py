@@ -1,4 +1,4 @@
-"""What the user sees of a run: live progress on a terminal, plain lines elsewhere, the matrix, red cells."""
+"""The display of a run: live progress on a terminal or plain lines, the matrix, red cells."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Screen:
                 self._print(Text(text))
 
     def tell(self, text: str) -> None:
-        """Say it on standard error, where no reader of results is disturbed; safe in a signal handler."""
+        """Print on standard error, apart from results; safe in a signal handler."""
         os.write(2, f"impilab: {text}\n".encode())
 
     def _print(self, text: Text) -> None:
@@ -92,7 +92,7 @@ class Screen:
 
 
 def failure_lines(result: Done, folder: Path) -> list[str]:
-    """A red cell in at most ten lines: expected, actual, rank, phase, the last lines on the wire."""
+    """Return a red cell in at most ten lines: expected, actual, rank, phase, end of the wire."""
     verdict, item = result.verdict, result.verdict.culprit
     lines = [f"   {verdict.outcome.upper()} {result.cell.id}  [{result.cell.hash}]"]
     lines.append(f"     phase     {verdict.phase}, after {result.seconds:.1f} s; blame: {verdict.blame}")
@@ -117,7 +117,7 @@ def failure_lines(result: Done, folder: Path) -> list[str]:
 
 
 def matrix(results: Sequence[Done], console: Console) -> None:
-    """Passed of all, by vendors: a table for pairs on each topology, a line for every other combination."""
+    """Print passes by vendors: a table of pairs per topology, lines for other combinations."""
     topologies = list(dict.fromkeys(str(r.cell.topology) for r in results))
     for topology in topologies:
         here = [r for r in results if str(r.cell.topology) == topology]

@@ -1,6 +1,7 @@
-"""The timeline as one HTML file: nothing is loaded from elsewhere, and it can be read without scripts, too.
+"""The timeline as one HTML file: it loads nothing, and is readable without scripts.
 
-Time runs down; every rank, client and the server has a lane. A bar in a lane is an MPI call, an arrow a packet.
+Time runs down; every rank, every client and the server has a lane. A bar in a lane is an MPI call,
+an arrow a packet.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ _GROUP_OF: Final = {kind: group for group, kinds in _GROUPS.items() for kind in 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Head:
-    """What stands above the timeline."""
+    """The head of the page."""
 
     title: str
     outcome: str
@@ -56,7 +57,7 @@ class Head:
     ranks: Sequence[tuple[str, str]] = ()
     """(rank in words, where it stood), of a cell that was looked at."""
     report: str = ""
-    """All that was seen of a hang."""
+    """The full report of a hang."""
 
 
 def as_html(head: Head, entries: Sequence[Entry], roster: Roster) -> str:
@@ -86,7 +87,7 @@ def as_html(head: Head, entries: Sequence[Entry], roster: Roster) -> str:
 
 
 def _lanes(roster: Roster) -> list[tuple[str, str, int]]:
-    """(name, what stands above it, number of its client or -1)."""
+    """Return (name, title, number of its client or -1) of each lane."""
     lanes = [("server", "server", -1)]
     for client in range(roster.nclients):
         lanes.append((f"client {client}", f"client {client}", client))
@@ -124,7 +125,7 @@ def _ranks(head: Head) -> list[str]:
 
 
 def _controls(begun: bool) -> str:
-    """What is shown; once the case has begun, how it came so far is seldom what is looked for."""
+    """Return the display options; once the case has begun, start-up is hidden at first."""
     boxes = "".join(
         f'<label class="{group}"><input type="checkbox" data-group="{group}"'
         f"{'' if begun and group in ('startup', 'tcp') else ' checked'}> {escape(name)}</label>"

@@ -1,4 +1,4 @@
-"""Are the expectations still true? What a run, or the calendar, says against their rows, and the file put right."""
+"""Upkeep of the expectations: the faults of rows by a run or the calendar, and their repair."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _WIDTH = 120
 
 
 def check_rows(expectations: Expectations, today: datetime.date, extra: Iterable[Done] = ()) -> list[str]:
-    """What is wrong with the rows whatever a run says: expired, about no cell, or about more or fewer than they say.
+    """Return faults of rows without regard to a run: expired, no cells, or a wrong count.
 
     ``extra``: cells of a run; a row may be about one that belongs to no tier.
     """
@@ -81,11 +81,11 @@ class Updated:
 def update(
     text: str, expectations: Expectations, dones: Sequence[Done], *, issue: str, until: datetime.date
 ) -> Updated:
-    """The text of the file such that the run would end as expected.
+    """Return the file's text changed so that the run would end as expected.
 
-    Rows about no cell, or whose cells all ended otherwise, go; those of which some did are narrowed to the others;
-    what failed without a row gets rows with ``issue`` and ``until``. Rows that have expired or whose count is wrong
-    stay: a person decides on them.
+    Rows without cells, or whose cells all ended otherwise, go; if some did, the row is narrowed to
+    the others. Failures without a row get rows with ``issue`` and ``until``. Expired rows and wrong
+    counts stay: a person decides on them.
 
     Raises:
         UsageError: cells failed without a row, and there is no ``issue``.

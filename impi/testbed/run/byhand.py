@@ -1,8 +1,8 @@
-"""A cell as a script of plain docker and ssh commands, to be read and run by hand: ``commands.sh``.
+"""A cell as a script of plain docker and ssh commands, to read and run by hand: ``commands.sh``.
 
-What was started in the lab is written out with its arguments and variables as they were; only what belongs to that lab
-and no other (addresses, folders, the authentication key) has become a variable of the script. Nobody judges there: the
-ranks' gate is open from the beginning, and the exit status is that of the first command that failed.
+Commands of the lab appear with their arguments and variables; only addresses, folders and the
+authentication key, which belong to one lab, become variables of the script. The script judges
+nothing: the ranks' gate is open, and the exit status is that of the first command that failed.
 """
 
 from __future__ import annotations

@@ -1,6 +1,16 @@
-"""Runs one cell in a lab and gathers what was seen of it.
+"""Runs one cell in a lab and gathers the evidence. Nothing here judges.
 
-A fresh server, one impirun for each client on its first node, a witness on every node. Nothing here judges.
+:func:`prepare` puts programs and a nonce on every node of a new lab, once. :func:`run_cell` then
+makes one attempt: captures begin, a fresh server starts, then a witness on every node and one
+impirun for each client on its first node. It polls until all commands end, a deadline passes, a
+grace period after a failure is over, or ``stop`` is set. In a hang it first takes a look at the
+ranks (processes, sockets, stacks). Then it ends all commands, fetches the captures and sweeps the
+nodes. :meth:`_Attempt.seen` makes one :class:`Seen` of outputs, rank reports and captures, for
+:mod:`impi.testbed.judge.verdict`; :mod:`.schedule` is the caller.
+
+Invariants: captures begin before the server, so no packet goes unseen. No command outlives
+:func:`run_cell`, except with ``hurry``, where the caller closes the lab. A fault of the lab becomes
+``trouble`` in the evidence, not an exception.
 """
 
 from __future__ import annotations
@@ -35,10 +45,11 @@ _TURN_S: Final = 0.02
 _LAST_WORDS_S: Final = 2.0
 _AUTH_KEY: Final = "IMPI_AUTH_KEY"
 _IDENTITY: Final = b'"kind": "identity"'
-"""What a witness prints once all ranks of its node have initialised MPI."""
+"""The witness's mark that all ranks of its node have initialised MPI."""
 
 Mutation = Callable[[int, list[str], dict[str, str]], tuple[list[str], dict[str, str]]]
-"""(client, argument vector of its impirun, environment) -> what is run instead; the lab's tests of itself use it."""
+"""(client, argv of its impirun, environment) -> argv and environment to run; for the lab's own
+tests."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +59,7 @@ class Limits:
     server: float = 10.0
     """Until the server has printed its address."""
     start: float = 30.0
-    """Until every rank has initialised MPI: most of it is the machine's work, and the lab crowds the machine."""
+    """Until every rank has initialised MPI, which takes long on a machine crowded by labs."""
     cell: float = 10.0
     """From then on, until all is over."""
     grace: float = 8.0
@@ -84,18 +95,18 @@ class Seen:
     captures: list[Capture] = field(default_factory=list)
     command_lines: list[str] = field(default_factory=list)
     script: str = ""
-    """The same by hand (:mod:`.byhand`)."""
+    """The cell as a script (:mod:`.byhand`)."""
     software: Mapping[str, str] = field(default_factory=dict)
-    """Of the lab that it ran in: image ids and versions."""
+    """Image ids and versions in the cell's lab."""
     wire: Sequence[Event] = ()
-    """All that the captures show."""
+    """All events in the captures."""
     said: Mapping[str, tuple[Line, ...]] = field(default_factory=dict)
     """By command (``server``, ``client 1``): the lines that it printed."""
     began: float = 0.0
     """When it was begun (seconds since the epoch, by the orchestrator's clock)."""
 
     def facts(self, cell: Cell) -> Facts:
-        """What a verdict on the cell rests on."""
+        """Return the facts for a verdict on the cell."""
         evidence = self.evidence
         return Facts(case=cell.case, roster=cell.roster, nonce=self.nonce, variant=cell.variant, seen=evidence)
 
@@ -108,7 +119,7 @@ def prepare(lab: Lab, run: str) -> Prepared:
     """
     prepared = Prepared(lab, {}, {}, {}, {})
     for client, nodes in enumerate(lab.clients):
-        # One path on all nodes of a client, for they get the same arguments; clients on one machine have a home each.
+        # A client's nodes get equal arguments, so one path; clients on one machine differ in HOME.
         root = f"{lab.environment(client).get('HOME', '/tmp')}/impilab-{run}"
         for node in nodes:
             prepared.roots[node.name] = root
@@ -125,7 +136,7 @@ def prepare(lab: Lab, run: str) -> Prepared:
 
 
 def _bundle(nonce: str) -> bytes:
-    """All that a node needs, in one file: a connection's every question costs time."""
+    """Return all files of a node as one archive: each request over a connection costs time."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         for path in sorted(_PROGRAMS.glob("*.py")):
@@ -168,10 +179,10 @@ def run_cell(
     mutation: Mutation | None = None,
     hurry: threading.Event | None = None,
 ) -> Seen:
-    """Run the cell to its end or its deadline. Whatever happens becomes evidence; nothing of it keeps running.
+    """Run the cell to its end or deadline. All faults become evidence; no command keeps running.
 
-    ``stop`` ends it early, with a look at where it stands; with ``hurry`` nothing more is looked at or ended: whoever
-    sets it closes the lab.
+    ``stop`` ends it early, with a look at its state. With ``hurry`` nothing more is looked at or
+    ended, because its setter closes the lab.
     """
     attempt = _Attempt(prepared, cell, limits, stop, mutation, hurry or threading.Event())
     try:
@@ -184,7 +195,7 @@ def run_cell(
 
 
 class _Attempt:
-    """One cell under way."""
+    """One attempt at a cell."""
 
     def __init__(
         self,
@@ -268,7 +279,7 @@ class _Attempt:
         self._start(f"client {client}", node, argv, env)
 
     def _wait(self) -> None:
-        """Until every command is over, or the deadline, or the grace after something went wrong, or Ctrl-C."""
+        """Wait until all commands end, or the deadline, the grace after a failure, or Ctrl-C."""
         deadline = time.monotonic() + self.limits.start
         jobs = ["server", *(f"client {i}" for i in range(len(self.lab.clients)))]
         hurried = False
@@ -282,17 +293,17 @@ class _Attempt:
             if over and not hurried and self._lost(over):
                 deadline, hurried = min(deadline, time.monotonic() + self.limits.grace), True
             if time.monotonic() > deadline:
-                # Where something had ended, the others were only not taken down: that is no timeout.
+                # After a failure the others were only not taken down: that is no timeout.
                 self.timed_out = not hurried
                 return
             time.sleep(_TURN_S)
 
     def _all_initialised(self) -> bool:
-        """Whether the witnesses have looked at all ranks, which wait for that once MPI is initialised."""
+        """Whether witnesses have seen all ranks, which wait for that after MPI_Init."""
         return all(_IDENTITY in self.remotes[f"witness {node.name}"].stdout() for node in self._nodes())
 
     def _lost(self, over: list[str]) -> bool:
-        """Whether the job cannot go on: a client or the server ended with an error, or clients without the server."""
+        """Whether the job cannot go on: an error of a client or the server, or a server's end."""
         if any(self.ended[name][0].code != 0 for name in over):
             return True
         # A client that ends well leaves the others at most the time to say FINI.
@@ -337,7 +348,7 @@ class _Attempt:
     def _all_over(self) -> bool:
         return all(f"client {i}" in self.ended for i in range(len(self.lab.clients)))
 
-    # -- what was seen
+    # -- evidence
 
     def seen(self) -> Seen:
         """Everything as values."""
@@ -404,7 +415,7 @@ class _Attempt:
                 done = self.ended.get(f"witness {node.name}")
                 stacks = self.look.stacks.get(node.name, {}) if self.look is not None else {}
                 for rank in read_ranks(node.name, client, done[0].stdout if done else b""):
-                    # What was seen from outside does not depend on the rank's own help, and was seen earlier.
+                    # The view from outside needs no help of the rank, and was taken earlier.
                     found.append(replace(rank, stack=stacks.get(rank.pid) or rank.stack))
         return found
 
@@ -450,7 +461,7 @@ class _Attempt:
         root, count = self.prepared.roots[node.name], len(self.cell.roster.on_node(node.name))
         client = int(node.name[1 : node.name.index("n")])
         argv = [self.lab.python(client), "-I", "-S", f"{root}/programs/witness.py"]
-        # Its own deadline is for the case that nobody stops it; ours comes first, for only then it tells of a hang.
+        # Its own deadline is a fallback; ours must come first, as only ours reports a hang.
         limit = self.limits.server + self.limits.start + 2 * self.limits.cell
         return [*argv, f"{root}/{self.folder}", str(count), str(limit)]
 

@@ -1,9 +1,15 @@
-"""Runs many cells: labs are opened, reused, discarded after a non-pass and always closed; several at a time.
+"""Runs many cells: labs are opened, reused, discarded after a non-pass and always closed.
 
-A cell may have several attempts: until one passes, or a number of them. It passes only if all of them do.
+:class:`Scheduler` groups cells by lab (vendors and topology) and gives the groups, longest first,
+to worker threads. A worker has at most one lab (``_Bench``), runs the group's cells in it one after
+another with :func:`.execute.run_cell`, and judges each attempt. A cell may have several attempts:
+until one passes, or a fixed number; :func:`combine` makes one verdict of them. ``began`` and
+``done`` report to the caller (``impilab run``), which writes results and shows progress.
 
-A thread is a worker with at most one lab. Two cells run beside each other only while their procs fit the cores: MPI
-libraries spin while they wait, and a crowded machine turns seconds into minutes.
+Invariants: two cells run at once only if their procs fit the cores, because MPI libraries spin
+while they wait; callbacks come from one thread at a time; a lab with a non-pass is never used
+again; every lab is closed or given to the user, also after Ctrl-C. A cell cut off by ``stop`` has
+no result.
 """
 
 from __future__ import annotations
@@ -28,7 +34,7 @@ _PROCS_PER_CORE: Final = 6
 _MOST_TIMEOUTS: Final = 3
 """A lab whose cells time out so often is not worth the wait for the rest of them."""
 _MOST_KEPT: Final = 10
-"""Of so many attempts that did not pass the evidence is kept; captures are large."""
+"""Failed attempts whose evidence is kept; captures are large."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +64,7 @@ class Done:
 
     @property
     def seconds(self) -> float:
-        """Of all its attempts."""
+        """Seconds of all its attempts."""
         return sum(attempt.seconds for attempt in self.attempts)
 
     @property
@@ -68,36 +74,36 @@ class Done:
 
     @property
     def seen(self) -> Seen | None:
-        """What was seen in that attempt."""
+        """The evidence of the deciding attempt."""
         return self.attempts[self.deciding].seen if self.attempts else None
 
     @property
     def result(self) -> str:
-        """The verdict's outcome, held against the expectations: ``xfail`` and ``xpass`` beside the outcomes."""
+        """The outcome compared with the expectations: adds ``xfail`` and ``xpass``."""
         if self.row is None:
             return self.verdict.outcome
         return "xpass" if self.verdict.outcome == "pass" else "xfail"
 
     @property
     def counts_as(self) -> str:
-        """The result, for the exit code: flaky by nothing but the lab's own faults is the lab's fault."""
+        """The result for the exit code: flaky only by the lab's faults counts as ``error``."""
         own = all(a.verdict.outcome in ("pass", "error") for a in self.attempts)
         return "error" if self.result == "flaky" and own else self.result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Persistence:
-    """How often a cell is tried."""
+    """Number of attempts at a cell."""
 
     retries: int = 0
     """So many times more until it passes."""
     repeat: int = 1
-    """So many times, whatever happens."""
+    """A fixed number of attempts."""
     until_fail: bool = False
     """... but nothing any more once a cell has not passed."""
 
     def goes_on(self, attempts: Sequence[Attempt], *, satisfied: bool) -> bool:
-        """Whether there is another attempt; ``satisfied``: the last one passed, or ended as a row expects."""
+        """Whether another attempt follows; ``satisfied``: the last one passed, or as expected."""
         if sum(a.verdict.outcome == "timeout" for a in attempts) >= _MOST_TIMEOUTS:
             return False
         if self.repeat > 1:
@@ -106,7 +112,7 @@ class Persistence:
 
 
 def _deciding(attempts: Sequence[Attempt]) -> int:
-    """The first attempt that did not pass and says most against the cell; the last one if all passed."""
+    """Return the first attempt with the worst outcome; the last one if all passed."""
     for outcome in ("fail", "timeout", "error"):
         for i, attempt in enumerate(attempts):
             if attempt.verdict.outcome == outcome:
@@ -125,7 +131,7 @@ def combine(attempts: Sequence[Attempt]) -> Verdict:
 
 
 def default_jobs() -> int:
-    """How many labs to run beside each other: one a core, at most four."""
+    """Return the default number of simultaneous labs: one a core, at most four."""
     return max(1, min(4, len(os.sched_getaffinity(0))))
 
 
@@ -136,13 +142,13 @@ def judge_cell(cell: Cell, seen: Seen) -> Verdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Care:
-    """How labs are treated."""
+    """Treatment of labs."""
 
     terms: Terms = field(default_factory=Terms)
     isolated: bool = False
     """Whether every attempt gets a fresh one."""
     keep: Callable[[Cell, Verdict, Lab], bool] | None = None
-    """Called after every attempt: whether the lab is the user's from now on, and another one is opened for the rest."""
+    """Called after each attempt: whether the lab becomes the user's, and a new one is opened."""
     open: Callable[[Cell], Lab | None] | None = None
     """A lab that is there already; None, or None from it: the backend opens one."""
 
@@ -169,7 +175,7 @@ class _Bench:
         return self._prepared
 
     def after(self, cell: Cell, verdict: Verdict) -> bool:
-        """Give the lab to the user or close it, if it is not for the next cell, too; True if it was given away."""
+        """Give the lab to the user or close it, unless reused; True if it was given away."""
         if self.lab is None:
             return False
         if self._care.keep is not None and self._care.keep(cell, verdict, self.lab):
@@ -221,7 +227,7 @@ class Scheduler:
         self._busy = 0
         self._failure: BaseException | None = None
         self.stop = threading.Event()
-        """Set it to end the run soon; what has not run stays out, what is under way is looked at."""
+        """Set it to end the run soon: new cells stay out, running ones are looked at."""
         self.hurry = threading.Event()
         """Set it, too, to end the run at once: nothing more is looked at."""
         self._enough = False
@@ -301,7 +307,7 @@ class Scheduler:
         while goes_on:
             attempt = self._attempt(bench, cell, began)
             if attempt is None:
-                # Interrupted: no verdict on half a cell, but what has failed has failed.
+                # Interrupted: half a cell has no verdict, but a failed attempt counts.
                 if all(a.verdict.outcome == "pass" for a in attempts):
                     return None
                 break
@@ -321,7 +327,7 @@ class Scheduler:
         return what.verdict.outcome == "pass" or self._expected(cell, what.verdict)
 
     def _attempt(self, bench: _Bench, cell: Cell, began: Callable[[Cell], None]) -> Attempt | None:
-        """One attempt, as soon as its procs fit; None if the run was ended."""
+        """Make one attempt as soon as its procs fit; None if the run was ended."""
         if not self._take(cell.roster.size):
             return None
         start = time.monotonic()
