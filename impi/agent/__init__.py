@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["HOSTS", "VARIABLE"]
-
-HOSTS: Final = ("proc", "node", "client")
-"""Owner of the channels to other clients: each proc, an agent on each node, or one agent."""
+__all__ = ["VARIABLE"]
 
 VARIABLE: Final = "IMPI_AGENT"
 """Environment variable with an agent's invitation (DESIGN.md, "Hosts")."""

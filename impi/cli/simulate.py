@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -13,7 +14,9 @@ from rich.table import Table
 
 from impi.decisions import Decisions
 from impi.errors import UsageError
+from impi.options import HOSTS, HostKind
 from impi.plotting import check_file, check_plot
+from impi.settings import OPTIONS
 from impi.simulate.agreed_algorithms import CHOICES, parse_choices
 from impi.simulate.catalogue import OPERATIONS, Case, check_size, simulate
 from impi.simulate.drive import Driver
@@ -21,7 +24,7 @@ from impi.simulate.network import Network, Tier
 from impi.simulate.plots import draw, draw_comparison
 from impi.simulate.real_job import MEASURABLE, check_comparable, compare
 from impi.simulate.result_rows import COLLECTIVE_HEAD, STARTUP_HEAD, CollectiveRow, StartupRow, as_json
-from impi.simulate.shape import HOSTS, HostKind, Limits, Shape, parse_shape, spread
+from impi.simulate.shape import Limits, Shape, parse_shape, spread
 from impi.simulate.virtual_startup import start_up
 from impi.units import parse_rate, parse_size, parse_time, show_rate, show_time
 
@@ -89,10 +92,9 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
     job.add_argument("--per-node", default=32, type=int, metavar="N", help="processes of a node (32)")
     job.add_argument("--topology", metavar="TOPO", help="instead of these: 2x2+1x4 is NODESxPROCS of each client")
     job.add_argument("--hosts", default="proc", metavar="LIST", help="proc, node, client: as impirun's --hosts (proc)")
-    for name, text in (("datalen", "octets of a packet"), ("ackmark", "of 3.6"), ("hiwater", "of 3.6")):
-        job.add_argument(f"--{name}", default=getattr(Limits(), name), type=int, metavar="N", help=text)
-    job.add_argument("--xsize", default=Limits().xsize, type=int, metavar="N", help="from here collectives are long")
-    job.add_argument("--maxlinear", default=Limits().maxlinear, type=int, metavar="N", help="most masters of a star")
+    for field in fields(Limits):
+        option = OPTIONS[field.name]
+        job.add_argument(option.flags, default=field.default, type=int, metavar=option.metavar, help=option.help)
     net = parser.add_argument_group("the network")
     for name, default, text in _NETWORK:
         net.add_argument(f"--{name}", default=default, metavar="X", help=f"{text} ({default})")
@@ -150,13 +152,7 @@ def _network(options: argparse.Namespace) -> Network:
 
 
 def _limits(options: argparse.Namespace) -> Limits:
-    return Limits(
-        datalen=options.datalen,
-        ackmark=options.ackmark,
-        hiwater=options.hiwater,
-        xsize=options.xsize,
-        maxlinear=options.maxlinear,
-    )
+    return Limits(**{field.name: getattr(options, field.name) for field in fields(Limits)})
 
 
 def _list(text: str, parse: Callable[[str], _T]) -> list[_T]:

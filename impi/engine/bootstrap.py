@@ -21,13 +21,14 @@ import time
 from typing import Any
 
 from impi.engine.engine import Engine
-from impi.engine.join import claim, shortest_block
+from impi.engine.join import claim
 from impi.engine.mesh import connect_hosts, listen, own_address
-from impi.engine.waiting import Patience, spin_asked
+from impi.engine.waiting import Patience
 from impi.errors import JobError, StartupError
 from impi.job import LONG8_VERSION, Host, Job, Proc
 from impi.quirks import Quirks
 from impi.semantics import representation
+from impi.settings import SPIN, ZERO_COPY
 from impi.vendors import load
 from impi.vendors.base import Vendor
 from impi.vendors.dial import dial
@@ -46,10 +47,10 @@ def join_job() -> Engine:
         ImpiError: the job could not be joined; the sentence is for the user.
     """
     invitation = claim()
-    asked_s = spin_asked(os.environ)
+    asked_s = SPIN.of(os.environ)
     if invitation is None:
         return Engine(_singleton(), 0, load({"vendor": "pure", "rank": 0, "size": 1}), {})
-    shortest = shortest_block()
+    shortest = ZERO_COPY.of(os.environ)
     vendor = load(invitation)
     me: dict[str, object] = {"pid": os.getpid(), "form": representation.own().hex()}
     # The interface is a name or a network: one address cannot fit several nodes.

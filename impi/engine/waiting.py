@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from math import isfinite
 from typing import Final
 
-from impi.errors import UsageError
-
-__all__ = ["ASKS", "LONGEST_S", "VARIABLE", "Patience", "spin_asked"]
-
-VARIABLE: Final = "IMPI_SPIN"
+__all__ = ["ASKS", "LONGEST_S", "Patience"]
 
 ASKS: Final = 64
 """Polls of a library call in a row, before everything else has its turn."""
@@ -41,21 +35,3 @@ class Patience:
         if self.adapts:
             long = waited_s > self._most_s
             self.spin_s = max(self.spin_s / 2, _LEAST_S) if long else min(self.spin_s * 2, self._most_s)
-
-
-def spin_asked(environ: Mapping[str, str]) -> float | None:
-    """Return IMPI_SPIN in seconds; None: it is not set.
-
-    Raises:
-        UsageError: it is not a number of seconds >= 0.
-    """
-    text = environ.get(VARIABLE) or ""
-    if not text:
-        return None
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = -1.0
-    if not (isfinite(seconds) and seconds >= 0):
-        raise UsageError(f"{VARIABLE} is the seconds that a wait spins before it blocks, from 0, not {text!r}")
-    return seconds

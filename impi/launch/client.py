@@ -25,18 +25,19 @@ from impi.launch.interrupts import Interrupts
 from impi.launch.mpich import MpichLauncher
 from impi.launch.net import parse_endpoint
 from impi.launch.openmpi import OpenmpiLauncher
-from impi.launch.options import ClientOptions
 from impi.launch.prefix import find
 from impi.launch.program import Command, Launcher, Program, base_environment
 from impi.launch.pure import PureLauncher
 from impi.launch.rendezvous import Rendezvous
-from impi.records import values_of
+from impi.options import ClientOptions
+from impi.records import replaced, values_of
+from impi.settings import VENDORS
 from impi.startup.client import ALL_VERSIONS, STRICT_VERSIONS, Joined, Negotiated
 from impi.startup.facts import ClientFacts, HostFacts
-from impi.vendors import VENDORS, interfaces
+from impi.vendors import interfaces
 from impi.vendors.dial import plain
 
-__all__ = ["ClientOptions", "run_client"]
+__all__ = ["run_client"]
 
 _TURN_S: Final = 60.0
 _INTRODUCED_S: Final = 10.0
@@ -74,9 +75,8 @@ def _begin(options: ClientOptions, environ: Mapping[str, str], warn: Any, stack:
     placed = placing.place(size, nodes)
     launcher = _launcher(options, environ)
     argv = _resolve(options.argv, any(placing.is_here(node.name) for node in placed))
-    _facts(options, hosts.alone([{"address": "00" * 16, "port": 1, "pid": 1}]), 2**31 - 1)  # numbers in their ranges
     host, port = parse_endpoint(options.server)
-    versions = STRICT_VERSIONS if options.strict else ALL_VERSIONS
+    versions = STRICT_VERSIONS if options.impi_version else ALL_VERSIONS
     one_node = len(placed) == 1 and placing.is_here(placed[0].name)
     # With one agent, here, in front of all procs, their nodes need no interface that other clients can reach.
     inside = not one_node and options.hosts == "client"
@@ -203,7 +203,7 @@ class _Session:
                     self._all_clients = True
                 case Negotiated(job=job):
                     self._job = job
-                    if self._options.decisions is not None and job.decisions is None:
+                    if self._options.offer.decisions is not None and job.decisions is None:
                         self._warn(
                             "the tuning (--tuning or IMPI_TUNING) is not used: at least one client offers no more than "
                             "IMPI 0.0"
@@ -318,28 +318,12 @@ def _resolve(argv: tuple[str, ...], here: bool) -> tuple[str, ...]:
     return (os.path.abspath(found) if found else argv[0], *argv[1:])  # noqa: PTH100  (resolving links would leave a venv)
 
 
-def _facts(options: ClientOptions, own: tuple[HostFacts, ...], tag_ub: int, representation: bytes = b"") -> ClientFacts:
-    """What this client contributes.
-
-    Raises:
-        UsageError: a number is out of its range.
-    """
-    highest = tag_ub if options.tag_ub is None else options.tag_ub
+def _facts(options: ClientOptions, own: tuple[HostFacts, ...], tag_ub: int, representation: bytes) -> ClientFacts:
+    """What this client contributes, with no higher tag than the vendor's. UsageError: a higher one was asked for."""
+    highest = options.offer.tag_ub or tag_ub
     if highest > tag_ub:
         raise UsageError(f"--tag-ub {highest} is more than the {tag_ub} that {options.vendor} has")
-    return ClientFacts(
-        hosts=own,
-        tag_ub=highest,
-        datalen=options.datalen,
-        xsize=options.xsize,
-        maxlinear=options.maxlinear,
-        ackmark=options.ackmark,
-        hiwater=options.hiwater,
-        verify=options.verify,
-        collectives=options.collectives,
-        decisions=options.decisions,
-        representation=representation,
-    )
+    return ClientFacts(hosts=own, offer=replaced(options.offer, tag_ub=highest), representation=representation)
 
 
 def _advertised(interface: str, one_node: bool) -> str:

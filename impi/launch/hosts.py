@@ -20,7 +20,7 @@ def commands(hosts: str, program: Program, address: str, door: str) -> list[Comm
     """The agents that ``--hosts`` asks for.
 
     Args:
-        hosts: one of :data:`impi.agent.HOSTS`.
+        hosts: one of :data:`impi.options.HOSTS`.
         program: the procs that they stand in front of.
         address: of this machine; where the agent of ``client`` is reached by other clients.
         door: of this machine; where it is reached by procs on other nodes.

@@ -10,6 +10,7 @@ from typing import Final
 
 from impi.errors import LaunchError, UsageError
 from impi.records import record
+from impi.settings import PREFIX
 
 __all__ = ["Installation", "find"]
 
@@ -42,7 +43,7 @@ def find(vendor: str, prefix: str, environ: Mapping[str, str]) -> Installation:
         UsageError: a folder that was named has no mpiexec in it.
         LaunchError: nothing was found, or the mpiexec on the PATH is another vendor's.
     """
-    variable = f"IMPI_PREFIX_{vendor.upper()}"
+    variable = PREFIX.variable + vendor.upper()
     for origin, text in (("--prefix", prefix), (variable, environ.get(variable, ""))):
         if text:
             folder = Path(text).expanduser().absolute()

@@ -21,7 +21,8 @@ from impi.launch.children import Children
 from impi.launch.interrupts import Interrupts
 from impi.launch.net import peer_name, set_options, show_endpoint
 from impi.launch.program import Command
-from impi.records import record
+from impi.options import ServerOptions
+from impi.settings import OPTIONS
 from impi.startup.auth import find_credentials, none_warning, parse_preference
 from impi.startup.server import (
     AuthenticatedByNone,
@@ -36,7 +37,7 @@ from impi.startup.server import (
 )
 from impi.vendors.interfaces import outgoing_address
 
-__all__ = ["ServerOptions", "run_server"]
+__all__ = ["run_server"]
 
 _CHUNK: Final = 1 << 16
 _ANY: Final = ("0.0.0.0", "::")
@@ -47,24 +48,6 @@ _MAX_STRANGERS: Final = 128
 
 _CLIENTS_END_S: Final = 20.0
 # How long clients that this server has started may take to end once the job is over, before they are ended.
-
-
-@record(kw_only=True)
-class ServerOptions:
-    """What the command line of ``impirun -server`` says."""
-
-    count: int
-    """Clients in the job, 1 to 32."""
-    port: int = 0
-    """TCP port to listen on; 0 lets the system choose."""
-    auth: str | None = None
-    """The list of ``-auth``; None prefers the strongest method."""
-    interface: str = ""
-    """Numeric address to listen on and to print; without one, all interfaces, and the outgoing address is printed."""
-    verbose: bool = False
-    """Whether to tell on stderr who joins and ends."""
-    file: str = ""
-    """The appfile of ``-file``, of clients that the server is to start (IMPI 2.2.3); see :mod:`impi.launch.appfile`."""
 
 
 def run_server(options: ServerOptions, *, environ: Mapping[str, str], stdout: TextIO, stderr: TextIO) -> int:
@@ -110,8 +93,7 @@ def _listen(options: ServerOptions) -> socket.socket:
     Raises:
         UsageError: the port or the interface cannot be had.
     """
-    if not 0 <= options.port <= 65535:
-        raise UsageError(f"-port {options.port}: a TCP port is 1 to 65535")
+    OPTIONS["port"].check(options.port)
     family = socket.AF_INET6 if ":" in options.interface else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:

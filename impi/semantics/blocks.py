@@ -13,16 +13,15 @@ from math import prod
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from impi.records import record, replaced
+from impi.settings import ZERO_COPY
 
 if TYPE_CHECKING:
     from impi.semantics.datatype import Run
 
 __all__ = ["SHORTEST", "Blocks", "blocks_of"]
 
-SHORTEST: Final = 2048
-"""Average octets of a block from which nothing is packed, unless IMPI_ZERO_COPY is set. Measured by
-``impi bench derived``.
-"""
+SHORTEST: Final = ZERO_COPY.default
+"""Average octets of a block from which nothing is packed; measured by ``impi bench derived``."""
 
 Blocks: TypeAlias = tuple[slice, ...]
 """Blocks of one element, in octets from its first one in memory (MPI_Type_get_true_extent)."""

@@ -26,13 +26,14 @@ from itertools import count
 from typing import Any, Literal, TypeAlias
 
 from impi.collectives import Algorithm, Local, Recv, Send, Step
+from impi.options import HostKind
 from impi.simulate.clock import Clock
 from impi.simulate.counted import CountedTransport
 from impi.simulate.fabric import Fabric, Parcel, Traffic
 from impi.simulate.local_phases import phase_times, phase_values
 from impi.simulate.messages import Message, Transport
 from impi.simulate.network import Network, wire_time
-from impi.simulate.shape import DEFAULT_LIMITS, HostKind, Limits, Shape
+from impi.simulate.shape import DEFAULT_LIMITS, Limits, Shape
 from impi.simulate.transfer_machines import PacketTransport
 from impi.simulate.values import nbytes
 

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from impi.options import HostKind
 from impi.simulate.clock import Clock, Workers
 from impi.simulate.network import Network, Tier, wire_time
-from impi.simulate.shape import HostKind, Shape
+from impi.simulate.shape import Shape
 
 __all__ = ["Fabric", "Links", "Parcel", "Traffic"]
 

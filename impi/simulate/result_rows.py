@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from impi.options import HostKind
 from impi.simulate.catalogue import Case
 from impi.simulate.drive import Outcome
 from impi.simulate.network import Network
-from impi.simulate.shape import HostKind, Limits, Shape
+from impi.simulate.shape import Limits, Shape
 from impi.simulate.virtual_startup import StartUp
 from impi.units import SECOND, show_size, show_time
 

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any, Final, Literal, TypeAlias, get_args
+from typing import Any, Final
 
 from impi.collectives import Layout
 from impi.errors import UsageError
 from impi.job import LONG8_VERSION, Host, Job, Proc
+from impi.options import HostKind, Offer
 from impi.startup.agree import DEFAULT_MAXLINEAR, DEFAULT_XSIZE
-from impi.startup.facts import DEFAULT_ACKMARK, DEFAULT_DATALEN, DEFAULT_HIWATER, MAX_CLIENTS
+from impi.startup.facts import MAX_CLIENTS
 
 __all__ = [
     "DEFAULT_LIMITS",
-    "HOSTS",
     "MOST_PROCS",
-    "HostKind",
     "Limits",
     "Shape",
     "WideLayout",
@@ -26,9 +25,6 @@ __all__ = [
     "parse_shape",
     "spread",
 ]
-
-HostKind: TypeAlias = Literal["proc", "node", "client"]
-HOSTS: Final[tuple[HostKind, ...]] = get_args(HostKind)
 
 MOST_PROCS: Final = 1_000_000
 """Most processes of a simulated job: one figure then takes some minutes, and 7 GB."""
@@ -44,17 +40,14 @@ class Limits:
         UsageError: no client may offer such a limit.
     """
 
-    datalen: int = DEFAULT_DATALEN
-    ackmark: int = DEFAULT_ACKMARK
-    hiwater: int = DEFAULT_HIWATER
+    datalen: int = Offer().datalen
+    ackmark: int = Offer().ackmark
+    hiwater: int = Offer().hiwater
     xsize: int = DEFAULT_XSIZE
     maxlinear: int = DEFAULT_MAXLINEAR
 
     def __post_init__(self) -> None:
-        if self.datalen < 1:
-            raise UsageError(f"the packet length (datalen) is {self.datalen}, but must be at least 1", clause="2.3.5")
-        if not 1 <= self.ackmark <= self.hiwater:
-            raise UsageError(f"ackmark is {self.ackmark}, but must be 1 to hiwater, {self.hiwater}", clause="3.9")
+        Offer(**asdict(self))
         if min(self.xsize, self.maxlinear) < 0:
             raise UsageError("xsize and maxlinear cannot be negative", clause="2.3.5")
 

@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from functools import partial
 
 from impi.errors import UsageError
+from impi.options import HostKind
 from impi.simulate.fabric import Fabric, Parcel
 from impi.simulate.messages import Listener, Message
-from impi.simulate.shape import HostKind, Limits, Shape
+from impi.simulate.shape import Limits, Shape
 from impi.transfer import Arrived, Incoming, Outgoing, Transfer
 from impi.wire.packets import HEADER_SIZE, Header, PacketType, unpack_header
 

@@ -7,17 +7,18 @@ nodes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Final
 
 from impi.collectives import Local
 from impi.job import Job
+from impi.options import HostKind, Offer
 from impi.simulate.clock import Clock, Workers
 from impi.simulate.fabric import Links
 from impi.simulate.local_phases import phase_times
 from impi.simulate.network import Network, Tier
-from impi.simulate.shape import DEFAULT_LIMITS, HostKind, Limits, Shape, address
+from impi.simulate.shape import DEFAULT_LIMITS, Limits, Shape, address
 from impi.simulate.values import Extent
 from impi.simulate.virtual_dance import Dance, dance
 from impi.startup.auth import Credentials, Method
@@ -173,9 +174,5 @@ def _facts(shape: Shape, client: int, kind: HostKind, limits: Limits) -> ClientF
 
     return ClientFacts(
         hosts=tuple(host(ranks) for owner, ranks in shape.hosts(kind) if owner == client),
-        datalen=limits.datalen,
-        xsize=limits.xsize,
-        maxlinear=limits.maxlinear,
-        ackmark=limits.ackmark,
-        hiwater=limits.hiwater,
+        offer=Offer(**asdict(limits)),
     )

@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 
 from impi.errors import StartupError
 from impi.job import STRICT_VERSION, Host, Job, Proc
-from impi.startup.facts import MAX_INT4, MAX_UINT4, MIN_TAG_UB
+from impi.options import MAX_INT4, MAX_UINT4, MIN_TAG_UB
 from impi.wire import Label, addresses
 
 __all__ = ["DEFAULT_MAXLINEAR", "DEFAULT_XSIZE", "agree_on_job", "agree_on_version"]

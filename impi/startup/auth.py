@@ -9,10 +9,9 @@ from typing import Final
 
 from impi.errors import UsageError
 from impi.records import record
+from impi.settings import AUTH_KEY, AUTH_NONE
 
 __all__ = [
-    "KEY_VARIABLE",
-    "NONE_VARIABLE",
     "Credentials",
     "Method",
     "choose_method",
@@ -23,9 +22,6 @@ __all__ = [
     "parse_key",
     "parse_preference",
 ]
-
-NONE_VARIABLE: Final = "IMPI_AUTH_NONE"
-KEY_VARIABLE: Final = "IMPI_AUTH_KEY"
 
 _RANGE: Final = re.compile(r"(\d+)(?:-(\d+))?", re.ASCII)
 _KEY: Final = re.compile(r"\d+|0[xX][0-9a-fA-F]+", re.ASCII)
@@ -57,11 +53,11 @@ def find_credentials(environ: Mapping[str, str], preference: Sequence[Method] | 
     """
     wanted = (Method.KEY, Method.NONE) if preference is None else preference
     # 2.3.3: IMPI_AUTH_NONE counts by its mere *presence*, IMPI_AUTH_KEY only with a *value*.
-    available = {Method.NONE: NONE_VARIABLE in environ, Method.KEY: bool(environ.get(KEY_VARIABLE, "").strip())}
+    available = {Method.NONE: AUTH_NONE.variable in environ, Method.KEY: bool(AUTH_KEY.of(environ).strip())}
     methods = tuple(method for method in wanted if available[method])
     if not methods:
         raise UsageError("No authentication methods available for negotiation. Aborting.")
-    return Credentials(methods, parse_key(environ[KEY_VARIABLE]) if Method.KEY in methods else 0)
+    return Credentials(methods, parse_key(AUTH_KEY.of(environ)) if Method.KEY in methods else 0)
 
 
 def parse_key(text: str) -> int:
@@ -74,7 +70,7 @@ def parse_key(text: str) -> int:
     key = int(text, 16 if text[:2] in ("0x", "0X") else 10) if _KEY.fullmatch(text) and len(text) <= 100 else -1
     if not 0 <= key < 1 << 64:
         raise UsageError(
-            f"{KEY_VARIABLE} must be a number from 0 to 2^64-1, decimal or 0x and hexadecimal", clause="2.3.3"
+            f"{AUTH_KEY.variable} must be a number from 0 to 2^64-1, decimal or 0x and hexadecimal", clause="2.3.3"
         )
     return key
 
@@ -127,4 +123,4 @@ def choose_method(preference: Iterable[Method], offered: Iterable[int]) -> Metho
 
 def none_warning(name: str, address: str) -> str:
     """Return the server's warning about a client without authentication (IMPI 2.3.3)."""
-    return f"Warning: {name} ({address}) has authenticated with {NONE_VARIABLE}."
+    return f"Warning: {name} ({address}) has authenticated with {AUTH_NONE.variable}."

@@ -18,6 +18,7 @@ from typing import Final
 from impi.decisions import Decisions
 from impi.errors import StartupError, UsageError
 from impi.job import ALTERNATIVES, REPRODUCIBLE, TUNED_VERSION
+from impi.settings import OPTIONS
 from impi.startup.facts import ClientFacts
 from impi.wire import OwnLabel
 
@@ -38,8 +39,10 @@ _LITTLE: Final = 1
 def encode_choices(facts: ClientFacts) -> list[tuple[OwnLabel, bytes]]:
     """Return the labels of the user's choices, ascending, each with its data."""
     values = {
-        OwnLabel.C_VERIFY: facts.verify,
-        OwnLabel.C_COLLECTIVES: sum(1 << bit for bit, name in enumerate(ALTERNATIVES) if name in facts.collectives),
+        OwnLabel.C_VERIFY: facts.offer.verify,
+        OwnLabel.C_COLLECTIVES: sum(
+            1 << bit for bit, name in enumerate(ALTERNATIVES) if name in facts.offer.collectives
+        ),
     }
     return [(label, _VALUE.pack(value)) for label, value in values.items() if value]
 
@@ -67,7 +70,7 @@ def check_choice(label: OwnLabel, chosen: dict[int, bytes], own: bytes | None, n
 
 def check_version(facts: ClientFacts, version: tuple[int, int]) -> None:
     """Raise StartupError where the user wants what cannot be in a job of the agreed version."""
-    if REPRODUCIBLE in facts.collectives and version != TUNED_VERSION:
+    if REPRODUCIBLE in facts.offer.collectives and version != TUNED_VERSION:
         raise StartupError(
             f"--collectives {REPRODUCIBLE} is possible only if all clients are ours, and none has --impi-version 0.0; "
             f"what all of them offer is version {version[0]:#x}.{version[1]}"
@@ -116,7 +119,7 @@ def agree_on_native(representations: Sequence[bytes], nclients: int) -> bool:
     return same and representations[0][0] == _LITTLE
 
 
-_NAMES: Final = {OwnLabel.C_VERIFY: "IMPI_VERIFY", OwnLabel.C_COLLECTIVES: "--collectives"}
+_NAMES: Final = {option.label: option.title for option in OPTIONS.values()}
 
 
 def _show(label: OwnLabel, data: bytes) -> str:

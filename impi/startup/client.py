@@ -266,8 +266,8 @@ class ClientMachine:
         check_version(self._facts, version)
         if version != TUNED_VERSION:
             return
-        if self._facts.decisions is not None:
-            self._labels.append((OwnLabel.C_TUNING, encode_decisions(self._facts.decisions)))
+        if self._facts.offer.decisions is not None:
+            self._labels.append((OwnLabel.C_TUNING, encode_decisions(self._facts.offer.decisions)))
         if self._facts.representation:
             self._labels.append((OwnLabel.C_NATIVE, self._facts.representation))
 
@@ -297,10 +297,10 @@ class ClientMachine:
         if self._facts is None:
             return job
         # The choices are the same everywhere, or some client has refused them.
-        collectives = tuple(name for name in ALTERNATIVES if name in self._facts.collectives)
+        collectives = tuple(name for name in ALTERNATIVES if name in self._facts.offer.collectives)
         return replaced(
             job,
-            verify=self._facts.verify,
+            verify=self._facts.offer.verify,
             collectives=collectives,
             decisions=self._decisions,
             native=self._native,

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from impi.errors import LaunchError, UsageError
+from impi.settings import VENDORS
 from impi.startup.facts import MAX_CLIENTS
 from impi.tune.plogp import MEASUREMENT
-from impi.vendors import VENDORS
 
 __all__ = ["Layout", "measure", "parse_layout", "read_measurement"]
 

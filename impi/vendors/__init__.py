@@ -12,15 +12,14 @@ import json
 import os
 import socket
 from collections.abc import Mapping
-from typing import Any, Final, cast
+from typing import Any, cast
 
 from impi.errors import LaunchError, UsageError
+from impi.settings import VENDORS
 from impi.vendors.base import Vendor
 from impi.vendors.dial import dial
 
-__all__ = ["VENDORS", "load"]
-
-VENDORS: Final = ("pure", "mpich", "openmpi")
+__all__ = ["load"]
 
 _ANNOUNCE_S = 10.0
 

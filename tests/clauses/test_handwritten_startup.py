@@ -7,6 +7,7 @@ import pytest
 from handwritten import Section
 
 from impi.errors import StartupError
+from impi.options import Offer
 from impi.startup.agree import agree_on_version
 from impi.startup.auth import Credentials, Method
 from impi.startup.client import ALL_VERSIONS, STRICT_VERSIONS, ClientMachine, Joined, Negotiated
@@ -79,12 +80,14 @@ def facts_of_three(client: int) -> ClientFacts:
         hosts.append(HostFacts(here, 5001 + 1000 * client + host, procs))
     return ClientFacts(
         hosts=tuple(hosts),
-        datalen=(8000, 4000, 4000)[client],
-        tag_ub=(2147483647, 40000, 32767)[client],
-        xsize=(-1, 1024, -1)[client],
-        maxlinear=(-1, 4, -1)[client],
-        ackmark=(10, 7, 9)[client],
-        hiwater=(20, 50, 9)[client],
+        offer=Offer(
+            datalen=(8000, 4000, 4000)[client],
+            tag_ub=(2147483647, 40000, 32767)[client],
+            xsize=(-1, 1024, -1)[client],
+            maxlinear=(-1, 4, -1)[client],
+            ackmark=(10, 7, 9)[client],
+            hiwater=(20, 50, 9)[client],
+        ),
     )
 
 
@@ -112,7 +115,9 @@ def test_our_clients_in_a_job_of_three(client: int) -> None:
 def test_our_client_beside_a_newer_one() -> None:
     """It ignores labels and a command that it does not know, and comes to 0.0 and IPv6 addresses."""
     here = addresses.from_text("fd00::a")
-    facts = ClientFacts(hosts=(HostFacts(here, 5001, (ProcFacts(here, 100),)),), datalen=8000, ackmark=8, hiwater=32)
+    facts = ClientFacts(
+        hosts=(HostFacts(here, 5001, (ProcFacts(here, 100),)),), offer=Offer(datalen=8000, ackmark=8, hiwater=32)
+    )
     made = play("newer_client", 0, ClientMachine(0, PLAIN, STRICT_VERSIONS), facts)
     assert made is not None
     job = made.job
@@ -130,7 +135,7 @@ def test_our_version_falls_back_beside_a_newer_client() -> None:
 @pytest.mark.clause("2.3.5")
 def test_our_client_where_another_skips_a_mandatory_label() -> None:
     here = IPV4("10.0.0.1")
-    facts = ClientFacts(hosts=(HostFacts(here, 1, (ProcFacts(here, 1),)),), datalen=8000)
+    facts = ClientFacts(hosts=(HostFacts(here, 1, (ProcFacts(here, 1),)),), offer=Offer(datalen=8000))
     with pytest.raises(StartupError, match="client 1: did not contribute the mandatory C_DATALEN"):
         play("skipped_label", 0, ClientMachine(0, PLAIN, STRICT_VERSIONS), facts)
 

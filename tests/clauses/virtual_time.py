@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from random import Random
 
 from impi.job import Job
+from impi.options import Offer
 from impi.semantics.constants import ANY_SOURCE, ANY_TAG
 from impi.semantics.matching import Matcher
 from impi.startup.agree import agree_on_job
@@ -37,10 +38,12 @@ def make_job(rng: Random, shape: list[int], lowest: bool = False) -> Job:
         ackmark = rng.randint(1, 6)
         facts = ClientFacts(
             hosts=tuple(hosts),
-            datalen=1 if lowest else rng.choice((1, 2, 7, 16, 100, 1000)),
-            ackmark=1 if lowest else ackmark,
-            hiwater=1 if lowest else ackmark + rng.randint(0, 6),
-            tag_ub=32767 + client,
+            offer=Offer(
+                datalen=1 if lowest else rng.choice((1, 2, 7, 16, 100, 1000)),
+                ackmark=1 if lowest else ackmark,
+                hiwater=1 if lowest else ackmark + rng.randint(0, 6),
+                tag_ub=32767 + client,
+            ),
         )
         values[Label.C_VERSION] += encode_versions([(0, 0)])
         for label, data in encode_facts(facts):

@@ -11,8 +11,7 @@ import pytest
 from impi import __version__
 from impi.cli import impirun
 from impi.decisions import Decisions, Rule
-from impi.launch.client import ClientOptions
-from impi.launch.server import ServerOptions
+from impi.options import ClientOptions, Offer, ServerOptions
 from impi.quirks import Quirks
 
 
@@ -48,10 +47,10 @@ def test_client_with_nothing_chosen(called: list[Any]) -> None:
 @pytest.mark.parametrize(
     ("name", "value", "sentence"),
     [
-        ("IMPI_SPIN", "1 ms", "IMPI_SPIN is the seconds that a wait spins before it blocks, from 0, not '1 ms'"),
-        ("IMPI_ZERO_COPY", "abc", "IMPI_ZERO_COPY=abc is not a number of octets, such as 2048"),
-        ("IMPI_ZERO_COPY", "64K", "IMPI_ZERO_COPY=64K is not a number of octets, such as 2048"),
-        ("IMPI_ZERO_COPY", "9" * 5000, f"IMPI_ZERO_COPY={'9' * 80} is not a number of octets, such as 2048"),
+        ("IMPI_SPIN", "1 ms", "IMPI_SPIN: '1 ms' is not a number of seconds from 0"),
+        ("IMPI_ZERO_COPY", "abc", "IMPI_ZERO_COPY: 'abc' is not a number of octets, such as 2048"),
+        ("IMPI_ZERO_COPY", "64K", "IMPI_ZERO_COPY: '64K' is not a number of octets, such as 2048"),
+        ("IMPI_ZERO_COPY", "9" * 5000, f"IMPI_ZERO_COPY: '{'9' * 80}' is not a number of octets, such as 2048"),
     ],
 )
 def test_variables_of_the_procs_are_refused_before_they_start(
@@ -73,18 +72,26 @@ def test_variables_of_the_procs_are_refused_before_they_start(
 def test_the_level_of_verification(text: str, level: int, called: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("IMPI_VERIFY", text)
     impirun.main(["-client", "1", "10.0.0.1:99", "a.out"])
-    assert [options.verify for options in called] == [level]
+    assert [options.offer.verify for options in called] == [level]
 
 
-@pytest.mark.parametrize("text", ["5", "-1", "on", "1.0"])
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("5", "IMPI_VERIFY is 5, but must be 0 to 4"),
+        ("-1", "IMPI_VERIFY is -1, but must be 0 to 4"),
+        ("on", "IMPI_VERIFY: 'on' is not a number"),
+        ("1.0", "IMPI_VERIFY: '1.0' is not a number"),
+    ],
+)
 def test_no_level_of_verification(
-    text: str, called: list[Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    text: str, sentence: str, called: list[Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("IMPI_VERIFY", text)
     with pytest.raises(SystemExit) as ended:
         impirun.main(["-client", "1", "10.0.0.1:99", "a.out"])
     assert (ended.value.code, called) == (2, [])
-    assert f"IMPI_VERIFY is a level from 0 to 4, not '{text}'" in capsys.readouterr().err
+    assert sentence in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("option", [True, False])
@@ -95,7 +102,7 @@ def test_a_table_of_decisions(option: bool, called: list[Any], monkeypatch: pyte
     # What is said on the command line counts, and the file of the variable need not be there.
     monkeypatch.setenv("IMPI_TUNING", "/nowhere" if option else str(path))
     impirun.main(["-client", "1", "h:9", *(["--tuning", str(path)] if option else []), "a.out"])
-    assert [options.decisions for options in called] == [table]
+    assert [options.offer.decisions for options in called] == [table]
 
 
 def test_a_variable_that_names_no_table(
@@ -105,7 +112,7 @@ def test_a_variable_that_names_no_table(
     with pytest.raises(SystemExit) as ended:
         impirun.main(["-client", "1", "h:9", "a.out"])
     assert (ended.value.code, called) == (2, [])
-    assert "IMPI_TUNING=/nowhere/x cannot be read: No such file" in capsys.readouterr().err
+    assert "IMPI_TUNING: /nowhere/x cannot be read: No such file" in capsys.readouterr().err
 
 
 def test_client_with_everything_chosen(called: list[Any]) -> None:
@@ -125,14 +132,16 @@ def test_client_with_everything_chosen(called: list[Any]) -> None:
             prefix="/m",
             nodes="a:2,b:2",
             interface="eth0",
-            strict=True,
-            xsize=5,
-            maxlinear=6,
-            collectives=("scatter=masters", "alltoall=masters"),
-            datalen=7,
-            ackmark=8,
-            hiwater=9,
-            tag_ub=40000,
+            impi_version="0.0",
+            offer=Offer(
+                xsize=5,
+                maxlinear=6,
+                collectives=("scatter=masters", "alltoall=masters"),
+                datalen=7,
+                ackmark=8,
+                hiwater=9,
+                tag_ub=40000,
+            ),
             start_timeout_s=1.5,
             quirks=Quirks(little_endian=True, reduce_on_p2p=True),
         )
@@ -172,8 +181,8 @@ def test_all_that_follows_the_program_is_the_programs(rest: str, argv: tuple[str
         ("-server 2 -np 3", "-np belongs to -client, not to -server"),
         ("-server 2 --vendor mpich", "--vendor belongs to -client, not to -server"),
         ("-server 2 --start-timeout 3", "--start-timeout belongs to -client, not to -server"),
-        ("-client 0 h:1 -np 0 p", "'0' is not a number from 1"),
-        ("-client 0 h:1 -np x p", "'x' is not a number from 1"),
+        ("-client 0 h:1 -np 0 p", "-np is 0, but must be 1 to 2147483647"),
+        ("-client 0 h:1 -np x p", "-np: 'x' is not a number"),
         ("-client 0 h:1 --vendor lam p", "choose from"),
         ("-client 0 h:1 --impi-version 1.0 p", "choose from"),
         ("-client 0 h:1 --start-timeout 0 p", "'0' is not a number of seconds"),
@@ -183,8 +192,8 @@ def test_all_that_follows_the_program_is_the_programs(rest: str, argv: tuple[str
         ("-client 0 h:1 --peer-quirks= p", "no quirk ''"),
         ("-client 0 h:1 --collectives scatter=x p", "there is no 'scatter=x'; the choices are scatter=masters, allga"),
         ("-server 2 --tuning x", "--tuning belongs to -client, not to -server"),
-        ("-client 0 h:1 --tuning /nowhere/x p", "--tuning /nowhere/x cannot be read: No such file or directory"),
-        ("-client 0 h:1 --tuning /dev/null p", "--tuning /dev/null is no table of decisions: no JSON"),
+        ("-client 0 h:1 --tuning /nowhere/x p", "--tuning: /nowhere/x cannot be read: No such file or directory"),
+        ("-client 0 h:1 --tuning /dev/null p", "--tuning: /dev/null is no table of decisions: no JSON"),
         ("-client 0 h:1 --nosuch p", "--nosuch"),
         ("-client 0 h:1 --vend mpich p", "--vend"),
     ],

@@ -13,9 +13,10 @@ from engine_world import MemoryVendor, make_job
 from impi.engine.context import Context
 from impi.engine.engine import Engine
 from impi.engine.payload import OctetSource, OctetTarget
-from impi.engine.waiting import Patience, spin_asked
+from impi.engine.waiting import Patience
 from impi.errors import UsageError
 from impi.semantics.constants import ANY_SOURCE
+from impi.settings import SPIN
 from impi.transfer import Transfer
 
 
@@ -23,14 +24,14 @@ from impi.transfer import Transfer
     ("text", "seconds"), [("", None), ("0", 0.0), ("1e-3", 0.001), (" 2 ", 2.0), ("0.0", 0.0), ("100", 100.0)]
 )
 def test_what_the_variable_says(text: str, seconds: float | None) -> None:
-    assert spin_asked({"IMPI_SPIN": text}) == seconds
-    assert spin_asked({}) is None
+    assert SPIN.of({"IMPI_SPIN": text}) == seconds
+    assert SPIN.of({}) is None
 
 
 @pytest.mark.parametrize("text", ["soon", "-1", "nan", "inf", "1 s", "0x1"])
 def test_a_bad_value_is_told(text: str) -> None:
-    with pytest.raises(UsageError, match=f"IMPI_SPIN is the seconds .* from 0, not '{text}'"):
-        spin_asked({"IMPI_SPIN": text})
+    with pytest.raises(UsageError, match=f"IMPI_SPIN: '{text}' is not a number of seconds from 0"):
+        SPIN.of({"IMPI_SPIN": text})
 
 
 def test_waits_that_spin_in_vain_spin_less() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import socket
 import threading
@@ -12,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from impi.engine.engine import Engine
-from impi.engine.join import shortest_block
 from impi.engine.operations import ReceiveOperation
 from impi.engine.payload import BufferSource, BufferTarget, OctetSource
 from impi.errors import UsageError
@@ -21,6 +21,7 @@ from impi.records import replaced
 from impi.semantics.blocks import SHORTEST
 from impi.semantics.datatype import NAMED, TypeMap
 from impi.semantics.derive import hindexed, resized, struct, vector
+from impi.settings import ZERO_COPY
 from impi.transfer.reader import Reader
 
 BYTE, INT, DOUBLE = (NAMED[name] for name in ("BYTE", "INT", "DOUBLE"))
@@ -245,9 +246,9 @@ def test_messages_inside_of_a_client_are_packed_as_ever() -> None:
 
 def test_what_the_user_says(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("IMPI_ZERO_COPY", raising=False)
-    assert shortest_block() == SHORTEST
+    assert ZERO_COPY.of(os.environ) == SHORTEST
     monkeypatch.setenv("IMPI_ZERO_COPY", "0")
-    assert shortest_block() == 0
+    assert ZERO_COPY.of(os.environ) == 0
     monkeypatch.setenv("IMPI_ZERO_COPY", "soon")
-    with pytest.raises(UsageError, match="IMPI_ZERO_COPY=soon is not a number of octets, such as"):
-        shortest_block()
+    with pytest.raises(UsageError, match="IMPI_ZERO_COPY: 'soon' is not a number of octets, such as"):
+        ZERO_COPY.of(os.environ)

@@ -31,4 +31,4 @@ def test_a_wrong_number(run_job: Callable[..., Any]) -> None:
     result = run_job([PROGRAM], ["pure:1"] * 2, environ={"IMPI_ZERO_COPY": "4K"}, joins=False)
     assert 0 not in result.codes[1:]
     said = "".join(client.err for client in result.clients)
-    assert "IMPI_ZERO_COPY=4K is not a number of octets" in said and "Traceback" not in said
+    assert "IMPI_ZERO_COPY: '4K' is not a number of octets" in said and "Traceback" not in said

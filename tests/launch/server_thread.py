@@ -12,7 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 from impi.job import Job
 from impi.launch.rendezvous import Rendezvous
-from impi.launch.server import ServerOptions, run_server
+from impi.launch.server import run_server
+from impi.options import ServerOptions
 from impi.startup.client import ClientEvent
 from impi.startup.facts import ClientFacts, HostFacts, ProcFacts
 from impi.wire import addresses

@@ -15,7 +15,8 @@ DEADLINE_S = 60.0
 
 SERVER = """
 import os, sys
-from impi.launch.server import ServerOptions, run_server
+from impi.launch.server import run_server
+from impi.options import ServerOptions
 options = ServerOptions(count=int(sys.argv[1]), interface="127.0.0.1", file=sys.argv[2], verbose=True)
 sys.exit(run_server(options, environ=os.environ, stdout=sys.stdout, stderr=sys.stderr))
 """

@@ -12,7 +12,8 @@ from server_thread import DEADLINE_S, NO_AUTH, ServerThread, facts_of, negotiate
 
 from impi.errors import StartupError
 from impi.job import Job
-from impi.launch.server import ServerOptions, run_server
+from impi.launch.server import run_server
+from impi.options import ServerOptions
 from impi.startup.client import Joined
 from impi.wire import MAX_PAYLOAD, Command, encode_command
 
@@ -270,8 +271,8 @@ def run(options: ServerOptions, environ: dict[str, str]) -> tuple[int, str, str]
     [
         (ServerOptions(count=0), NO_AUTH, "a job has 1 to 32 clients, not 0"),
         (ServerOptions(count=33), NO_AUTH, "a job has 1 to 32 clients, not 33"),
-        (ServerOptions(count=2, port=70000), NO_AUTH, "-port 70000"),
-        (ServerOptions(count=2, port=-1), NO_AUTH, "-port -1"),
+        (ServerOptions(count=2, port=70000), NO_AUTH, "-port is 70000, but must be 0 to 65535"),
+        (ServerOptions(count=2, port=-1), NO_AUTH, "-port is -1"),
         (ServerOptions(count=2, auth="x"), NO_AUTH, "-auth x"),
         (ServerOptions(count=2, interface="192.0.2.77"), NO_AUTH, "cannot listen on 192.0.2.77"),
         (ServerOptions(count=2), {"IMPI_AUTH_KEY": "secret"}, "IMPI_AUTH_KEY must be a number"),

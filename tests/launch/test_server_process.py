@@ -20,7 +20,8 @@ from impi.wire import Command, encode_command
 PROGRAM = """
 import sys
 from typing import Any
-from impi.launch.server import ServerOptions, run_server
+from impi.launch.server import run_server
+from impi.options import ServerOptions
 options = ServerOptions(count=int(sys.argv[1]), interface="127.0.0.1", verbose=True)
 sys.exit(run_server(options, environ={"IMPI_AUTH_NONE": ""}, stdout=sys.stdout, stderr=sys.stderr))
 """

@@ -15,13 +15,14 @@ from simulate_world import LIMITS, SHAPES, US, driver, facts, network
 from impi.collectives import Recv, Send
 from impi.decisions import Decisions, Rule
 from impi.errors import UsageError
+from impi.options import HOSTS
 from impi.simulate.agreed_algorithms import CHOICES, Choices, parse_choices
 from impi.simulate.catalogue import OPERATIONS, Case, check_size, simulate
 from impi.simulate.clock import Clock, Workers
 from impi.simulate.drive import Deadlock, Driver
 from impi.simulate.fabric import Links
 from impi.simulate.network import Tier
-from impi.simulate.shape import HOSTS, Limits, Shape, parse_shape, spread
+from impi.simulate.shape import Limits, Shape, parse_shape, spread
 from impi.simulate.values import Extent, nbytes
 
 CHOSEN = st.lists(st.sampled_from([*CHOICES, "bcast=chain/24", "bcast=flat/64", "allreduce=elimination/100"])).map(

@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from simulate_world import SHAPES, US, network
 
+from impi.options import HOSTS
 from impi.simulate import virtual_startup
-from impi.simulate.shape import HOSTS, Limits, Shape, parse_shape, spread
+from impi.simulate.shape import Limits, Shape, parse_shape, spread
 from impi.simulate.virtual_dance import dance_by_formula, dance_by_steps
 from impi.simulate.virtual_startup import start_up
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from impi.job import STRICT_VERSION, Job
+from impi.options import Offer
 from impi.startup.auth import Credentials, Method, encode_mask
 from impi.startup.client import STRICT_VERSIONS, ClientMachine, Negotiated
 from impi.startup.facts import ClientFacts, HostFacts, ProcFacts
@@ -74,12 +75,14 @@ def recorded_facts(case: str, client: int) -> ClientFacts:
     ]
     return ClientFacts(
         hosts=(HostFacts(of[Label.H_IPV6], number(Label.H_PORT), tuple(names)),),
-        datalen=number(Label.C_DATALEN),
-        tag_ub=number(Label.C_TAGUB),
-        xsize=number(Label.C_COLL_XSIZE),
-        maxlinear=number(Label.C_COLL_MAXLINEAR),
-        ackmark=number(Label.H_ACKMARK),
-        hiwater=number(Label.H_HIWATER),
+        offer=Offer(
+            datalen=number(Label.C_DATALEN),
+            tag_ub=number(Label.C_TAGUB),
+            xsize=number(Label.C_COLL_XSIZE),
+            maxlinear=number(Label.C_COLL_MAXLINEAR),
+            ackmark=number(Label.H_ACKMARK),
+            hiwater=number(Label.H_HIWATER),
+        ),
     )
 
 

@@ -21,13 +21,11 @@ from impi.bench.rows import Row
 from impi.bench.run_file import Report, load, machine, save, versions
 from impi.bench.suite import MEASURES, OF_NUMBERS, SIZED, experiments
 from impi.bench.terminal_table import changes_table, rows_table
-from impi.engine.join import shortest_block
-from impi.engine.waiting import spin_asked
 from impi.errors import LaunchError, UsageError
 from impi.launch.prefix import find
 from impi.plotting import check_file, check_plot
+from impi.settings import SPIN, VENDORS, ZERO_COPY
 from impi.units import parse_size
-from impi.vendors import VENDORS
 
 __all__ = ["bench"]
 
@@ -60,8 +58,8 @@ def bench(options: argparse.Namespace) -> int:
     if options.what[:1] == ["show"]:
         return _show(options.what[1:], options.plot)
     # Measures set both themselves; who has set one to nonsense should not find out later.
-    spin_asked(os.environ)
-    shortest_block()
+    SPIN.of(os.environ)
+    ZERO_COPY.of(os.environ)
     names = _measures(options.what)
     vendors = _vendors(options.vendors)
     cores = () if options.no_pin else tuple(sorted(os.sched_getaffinity(0)))

@@ -1,0 +1,201 @@
+"""The options of impirun, each declared once: flags, type, range, default, help and label.
+
+A field of :class:`Offer`, :class:`ClientOptions` or :class:`ServerOptions` is an option if its
+default comes from an :class:`~impi.settings.Option`. The parser (``impi.cli.impirun``), the checks
+of ranges, the labels for other clients (``impi.startup.facts``) and the reference page
+(docs/reference/options.md) read these. To add an option, add a field.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final, Literal, TypeAlias
+
+from impi.decisions import Decisions
+from impi.errors import UsageError
+from impi.job import ALTERNATIVES, REPRODUCIBLE
+from impi.quirks import Quirks
+from impi.records import names_of, record
+from impi.settings import OPTIONS, VENDORS, Option, seconds
+from impi.wire import Label, OwnLabel
+
+__all__ = [
+    "HOSTS",
+    "MAX_INT4",
+    "MAX_UINT4",
+    "MIN_TAG_UB",
+    "ClientOptions",
+    "HostKind",
+    "Offer",
+    "ServerOptions",
+]
+
+HostKind: TypeAlias = Literal["proc", "node", "client"]
+HOSTS: Final[tuple[HostKind, ...]] = ("proc", "node", "client")
+"""Owner of the channels to other clients: each proc, an agent on each node, or one agent."""
+MIN_TAG_UB: Final = 32767
+MAX_INT4: Final = 2**31 - 1
+MAX_UINT4: Final = 2**32 - 1
+
+
+def _number(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise UsageError(f"{text!r} is not a number") from None
+
+
+def _some_seconds(text: str) -> float:
+    if not (value := seconds(text)):
+        raise UsageError(f"{text!r} is not a number of seconds above 0")
+    return value
+
+
+def _collectives(text: str) -> tuple[str, ...]:
+    chosen = tuple(dict.fromkeys(filter(None, text.split(","))))
+    for name in chosen:
+        if name not in ALTERNATIVES:
+            raise UsageError(f"there is no {name!r}; the choices are {', '.join(ALTERNATIVES)}")
+    return chosen
+
+
+def _quirks(text: str) -> Quirks:
+    return Quirks.parse(text.split(","))
+
+
+def _decisions(path: str) -> Decisions:
+    try:
+        return Decisions.parse(Path(path).read_bytes())
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
+    except UsageError as error:
+        raise UsageError(f"{path} is no table of decisions: {error.message}") from None
+
+
+@record(kw_only=True)
+class ServerOptions:
+    """What the command line of ``impirun -server`` says."""
+
+    count: int = Option(
+        "-server --server", "server", "COUNT", _number, 0, "serve a job of COUNT clients", field="count", range=(1, 32),
+        clause="2.3.5",
+    ).default  # fmt: skip
+    interface: str = Option(
+        "--interface", "both", "ADDRESS", str, "", "address (client: or interface, or network) to listen on"
+    ).default
+    port: int = Option(
+        "-port --port", "server", "PORT", _number, 0, "TCP port", shown="any free one", range=(0, 65535)
+    ).default
+    auth: str | None = Option(
+        "-auth --auth", "server", "LIST", str, None, "authentication methods, best first, such as 1,0 or 1-0"
+    ).default
+    file: str = Option(
+        "-file --file", "server", "APPFILE", str, "", "start the clients that this file lists, too"
+    ).default
+    """See :mod:`impi.launch.appfile` (IMPI 2.2.3)."""
+    verbose: bool = Option("-v --verbose", "server", None, bool, False, "tell who joins and ends").default
+
+
+@record(kw_only=True)
+class Offer:
+    """What a client offers to the job; checked when made.
+
+    Raises:
+        UsageError: a value is out of its range.
+    """
+
+    datalen: int = Option(
+        "--datalen", "offer", "OCTETS", _number, 256 * 1024, "most user data in a packet",
+        range=(1, MAX_UINT4), clause="2.3.5", label=Label.C_DATALEN,
+    ).default  # fmt: skip
+    ackmark: int = Option(
+        "--ackmark", "offer", "N", _number, 32, "packets per acknowledgement", shown="32, or hiwater",
+        range=(1, MAX_UINT4), clause="3.9", label=Label.H_ACKMARK,
+    ).default  # fmt: skip
+    hiwater: int = Option(
+        "--hiwater", "offer", "N", _number, 64, "most packets not acknowledged",
+        range=(1, MAX_UINT4), clause="3.9", label=Label.H_HIWATER,
+    ).default  # fmt: skip
+    tag_ub: int | None = Option(
+        "--tag-ub", "offer", "TAG", _number, None, "highest tag", shown="the vendor's",
+        range=(MIN_TAG_UB, MAX_INT4), clause="3.9", label=Label.C_TAGUB,
+    ).default  # fmt: skip
+    xsize: int = Option(
+        "--xsize", "offer", "OCTETS", _number, -1, "from here a collective is long; all clients alike",
+        shown="1024", range=(-1, MAX_INT4), clause="2.3.5", label=Label.C_COLL_XSIZE,
+    ).default  # fmt: skip
+    maxlinear: int = Option(
+        "--maxlinear", "offer", "N", _number, -1, "most clients of a linear collective; all clients alike",
+        shown="4", range=(-1, MAX_INT4), clause="2.3.5", label=Label.C_COLL_MAXLINEAR,
+    ).default  # fmt: skip
+    collectives: tuple[str, ...] = Option[tuple[str, ...]](
+        "--collectives", "offer", "LIST", _collectives, (),
+        f"other readings where the specification is lost, of {','.join(ALTERNATIVES[:-1])}; {REPRODUCIBLE}: the "
+        "bits of reductions depend on nothing but the ranks, which takes longer; all clients alike",
+        label=OwnLabel.C_COLLECTIVES,
+    ).default  # fmt: skip
+    decisions: Decisions | None = Option(
+        "--tuning", "offer", "FILE", _decisions, None,
+        "algorithms of collectives, by impi tune; one client's is that of all",
+        field="decisions", label=OwnLabel.C_TUNING, variable="IMPI_TUNING",
+    ).default  # fmt: skip
+    verify: int = Option(
+        "", "offer", "LEVEL", _number, 0,
+        "the calls of every collective are checked against each other: 1 says which do not fit, 2 explains, 3 "
+        "compares Info arguments, too, 4 is for assertions, of which these operations have none; all clients "
+        "alike", shown="0, off",
+        field="verify", range=(0, 4), label=OwnLabel.C_VERIFY, variable="IMPI_VERIFY",
+    ).default  # fmt: skip
+
+    def __post_init__(self) -> None:
+        for name in names_of(self):
+            OPTIONS[name].check(getattr(self, name))
+        if self.ackmark > self.hiwater:
+            raise UsageError(f"--ackmark is {self.ackmark}, but must be 1 to {self.hiwater}", clause="3.9")
+
+
+@record(kw_only=True)
+class ClientOptions:
+    """What the command line of ``impirun -client`` says."""
+
+    rank: int
+    """The number of this client."""
+    server: str
+    """HOST:PORT, as ``impirun -server`` has printed it."""
+    argv: tuple[str, ...]
+    """The program and its arguments."""
+    interface: str = ""
+    """Address, interface or network that the procs advertise; empty: where traffic to the server leaves."""
+    procs: int | None = Option(
+        "-np -n --np", "client", "N", _number, None, "number of procs", field="procs", shown="all slots, or 1",
+        range=(1, MAX_INT4),
+    ).default  # fmt: skip
+    vendor: str = Option(
+        "--vendor", "client", None, str, "pure", "what moves messages inside the client",
+        choices=VENDORS, shown="pure, which needs no library",
+    ).default  # fmt: skip
+    prefix: str = Option("--prefix", "client", "DIR", str, "", "where that MPI library is installed").default
+    nodes: str = Option("--nodes", "client", "LIST", str, "", "NODE:SLOTS,NODE:SLOTS,...", shown="this machine").default
+    hosts: str = Option(
+        "--hosts", "client", None, str, "proc",
+        "what connects to other clients: each proc, an agent on every node, or one agent for all procs",
+        choices=HOSTS, shown="proc",
+    ).default  # fmt: skip
+    impi_version: str = Option(
+        "--impi-version", "client", None, str, "", "offer this version only, even to clients that have ours",
+        choices=("0.0",),
+    ).default  # fmt: skip
+    external32: bool = Option(
+        "--external32", "client", None, bool, False,
+        "user data between clients is external32, even where all of them have it alike in memory",
+    ).default  # fmt: skip
+    start_timeout_s: float = Option(
+        "--start-timeout", "client", "S", _some_seconds, 60.0,
+        "seconds that procs may start after the first", field="start_timeout_s",
+    ).default  # fmt: skip
+    quirks: Quirks = Option(
+        "--peer-quirks", "peers", "LIST", _quirks, Quirks(),
+        "little-endian: user data is native, not external32; reduce-on-p2p: Reduce uses the point-to-point "
+        "context id, and tag 190 is its own. LAM/MPI: little-endian,reduce-on-p2p", field="quirks",
+    ).default  # fmt: skip
+    offer: Offer = Offer()
