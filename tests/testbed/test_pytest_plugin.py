@@ -32,7 +32,7 @@ def test_a_hang(impi_lab):
     job = impi_lab("1x2+1x1", "pure+pure").run("program.py", "hang", timeout_s=5)
     assert job.clients[0].code is None
     assert "ended by the deadline" in str(job)
-    assert impi_lab("1x2+1x1", "pure+pure").lab.sweep() == []
+    assert impi_lab("1x2+1x1", "pure+pure").lab.residue() == []
 """
 PROGRAM = """
 import os, sys, time

@@ -9,11 +9,11 @@ import ipaddress
 import json
 import struct
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from impi.errors import LabError
+from impi.errors import LabError, UsageError
 from impi.testbed.cases import CASES, Crossing
 from impi.testbed.evidence.witness_reports import planned_sources
 from impi.testbed.lab.interface import (
@@ -22,6 +22,7 @@ from impi.testbed.lab.interface import (
     Capture,
     Completed,
     Finding,
+    Inventory,
     LabSeen,
     Node,
     NodeAccess,
@@ -229,6 +230,18 @@ class Job:
 Tweak = Callable[[Job], None]
 
 
+def quiet_captures(nodes: Iterable[str]) -> list[Capture]:
+    """What is captured where nothing happens: the canaries."""
+    first, last = b"canary one", b"canary two"
+    found = []
+    for node in nodes:
+        maker = PcapMaker()
+        maker.udp("10.9.0.1", "10.9.0.2", first)
+        maker.udp("10.9.0.1", "10.9.0.2", last)
+        found.append(Capture(node=node, pcap=maker.bytes(), dropped=0, canaries=(first, last)))
+    return found
+
+
 class FakeCommand:
     def __init__(self, done: Completed, *, hangs: bool = False) -> None:
         self._done, self._hangs = done, hangs
@@ -237,12 +250,14 @@ class FakeCommand:
         return None if self._hangs else self._done
 
     def wait(self, timeout_s: float) -> Completed:
+        self._hangs = False  # its deadline ends it
         return self._done
 
     def stdout(self) -> bytes:
         return self._done.stdout
 
     def stop(self) -> Completed:
+        self._hangs = False
         return self._done
 
 
@@ -299,49 +314,54 @@ class FakeServer:
 
 
 class FakeNode:
-    def __init__(self, lab: FakeLab, name: str) -> None:
+    def __init__(self, lab: FakeLab, name: str, address: str) -> None:
         self.lab = lab
         self.name: str = name
-        self.address: str = "10.9.0.1"
-
-    def run(self, argv, *, env=None, timeout_s=0.0) -> Completed:
-        vendor = self.lab.vendors[int(self.name[1])]
-        files = {} if vendor == "pure" else {"/opt": {"/opt/libmpi.so": LIBRARY[vendor]}}
-        text = json.dumps({"kind": "libraries", "value": files}).encode()
-        return Completed(argv=tuple(argv), code=0, stdout=text, stderr=b"")
+        self.address: str = address
+        self._files: dict[str, bytes] = {}
 
     def start(self, argv, *, env=None) -> RunningCommand:
         return self.lab.start(self, list(argv))
 
     def read(self, path: str) -> bytes | None:
-        return None
+        return self._files.get(self._absolute(path))
 
     def write(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
+        self._files[self._absolute(path)] = data
         self.lab.written(self, path, data)
+
+    def _absolute(self, path: str) -> str:
+        return str(Path(self.lab.access.nodes[self.name].home, path))
 
 
 class FakeLab:
     """Implements :class:`impi.testbed.lab.interface.Lab` by made-up jobs."""
 
-    def __init__(self, backend: FakeBackend, vendors, topology: Topology) -> None:
-        self.backend, self.vendors, self.topology = backend, tuple(vendors), topology
+    def __init__(self, backend: FakeBackend, vendors, topology: Topology, run: str) -> None:
+        self.backend, self.topology = backend, topology
         self.captures = backend.captures
         self.software: Mapping[str, str] = {"fake": "1"}
-        self.name = f"lab-{len([line for line in backend.log if line == 'open'])}"
-        self.builds: Mapping[str, Build] = {v: backend.builds[v] for v in self.vendors if v in backend.builds}
-        self.server: Node = FakeNode(self, "server")
+        self.server: Node = FakeNode(self, "server", "10.9.0.1")
         self.clients: Sequence[Sequence[Node]] = [
-            [FakeNode(self, f"c{i}n{j}") for j in range(shape.nodes)] for i, shape in enumerate(topology.clients)
+            [FakeNode(self, f"c{i}n{j}", f"10.9.{i + 1}.{j + 1}") for j in range(shape.nodes)]
+            for i, shape in enumerate(topology.clients)
         ]
+        nodes = [self.server, *(node for nodes in self.clients for node in nodes)]
+        self.access = Access(
+            backend="fake",
+            lab=f"lab-{backend.log.count('open')}",
+            run=run,
+            vendors=tuple(vendors),
+            topology=str(topology),
+            expires=4e9,
+            nodes={node.name: NodeAccess(address=node.address, home=f"/lab/{node.name}") for node in nodes},
+            environment={node.name: {"PATH": "/bin"} for node in nodes},
+            python="python3",
+            builds={v: backend.builds[v] for v in vendors if v in backend.builds},
+        )
         self.nonces: dict[str, str] = {}
         self.job: Job | None = None
         self.closed = False
-
-    def environment(self, client: int) -> dict[str, str]:
-        return {"PATH": "/bin"}
-
-    def python(self, client: int | None = None) -> str:
-        return "python3"
 
     def written(self, node: FakeNode, path: str, data: bytes) -> None:
         if path.endswith("bundle.zip"):
@@ -357,6 +377,13 @@ class FakeLab:
                 self.backend.tweak(self.job)
 
     def start(self, node: FakeNode, argv: list[str]) -> RunningCommand:
+        if argv[0] in self.backend.commands:
+            return FakeCommand(self.backend.commands[argv[0]], hangs=self.backend.commands[argv[0]].code is None)
+        if any("bundle.zip" in word for word in argv):
+            vendor = self.access.vendors[int(node.name[1])]
+            files = {} if vendor == "pure" else {"/opt": {"/opt/libmpi.so": LIBRARY[vendor]}}
+            text = json.dumps({"kind": "libraries", "value": files}).encode()
+            return FakeCommand(Completed(argv=tuple(argv), code=0, stdout=text, stderr=b""))
         if "-server" in argv:
             self.job = None
             return FakeServer(self)
@@ -377,37 +404,46 @@ class FakeLab:
 
     def end_capture(self) -> list[Capture]:
         self.backend.log.append("end")
-        return self.job.captures() if self.captures and self.job else []
+        if not self.captures:
+            return []
+        return self.job.captures() if self.job else quiet_captures(self.access.nodes)
 
     def stacks(self, pids) -> Stacks:
         return Stacks(notes=("this lab is made up",))
 
-    def sweep(self) -> list[str]:
+    def residue(self) -> list[str]:
         return self.job.leftovers if self.job else []
-
-    def access(self) -> Access:
-        nodes = [self.server, *(node for nodes in self.clients for node in nodes)]
-        return Access(
-            backend="fake",
-            lab=self.name,
-            run="run",
-            vendors=self.vendors,
-            topology=str(self.topology),
-            expires=4e9,
-            nodes={node.name: NodeAccess(address=node.address, home=f"/lab/{node.name}") for node in nodes},
-            environment={node.name: {"PATH": "/bin"} for node in nodes},
-            python="python3",
-        )
 
     def hold(self) -> None:
         self.backend.log.append("hold")
-        self.backend.held[self.name] = self
+        self.backend.held[self.access.lab] = self
 
     def close(self) -> None:
+        self.backend.running.pop(self.access.lab, None)
         if not self.closed:
             self.backend.log.append("close")
             self.backend.open_labs -= 1
         self.closed = True
+
+
+class FakeInventory:
+    """Implements :class:`impi.testbed.lab.interface.Inventory`: the labs that a test names, open ones and held ones."""
+
+    def __init__(self, backend: FakeBackend) -> None:
+        self._backend = backend
+
+    def find(self) -> list[LabSeen]:
+        states = {**dict.fromkeys(self._backend.running, "running"), **dict.fromkeys(self._backend.held, "kept")}
+        return self._backend.seen + [
+            LabSeen(lab=lab, labels={}, parts=(f"container {lab}",), state=state, age_s=100, left_s=1000)
+            for lab, state in states.items()
+        ]
+
+    def remove(self, seen: LabSeen) -> list[str]:
+        self._backend.log.append("remove")
+        self._backend.held.pop(seen.lab, None)
+        self._backend.seen = [other for other in self._backend.seen if other != seen]
+        return list(seen.parts)
 
 
 class FakeBackend:
@@ -423,22 +459,22 @@ class FakeBackend:
         self.broken_capture = False
         self.unsupported: dict[str, str] = {}
         self.findings = [Finding(subject="engine", ok=True, detail="fine")]
-        self.cleaned: list[str] = []
         self.prepared: list[str] = []
         self.replaced: dict[str, str] = {}
         self.builds: Mapping[str, Build] = {}
+        self.running: dict[str, FakeLab] = {}
         self.held: dict[str, FakeLab] = {}
         self.seen: list[LabSeen] = []
-        self.cleaning: tuple = ()
-
-    def replace(self, builds) -> None:
-        self.replaced = dict(builds)
+        self.inventory: Inventory = FakeInventory(self)
+        self.commands: dict[str, Completed] = {}
+        """How a command ends, by its name; code None: only :meth:`RunningCommand.stop` or a deadline ends it."""
 
     def doctor(self) -> list[Finding]:
         return self.findings
 
-    def prepare(self, vendors) -> None:
+    def prepare(self, vendors, builds=None) -> None:
         self.prepared = list(vendors)
+        self.replaced = dict(builds or {})
 
     def supports(self, topology: Topology) -> str:
         return self.unsupported.get(str(topology), "")
@@ -446,27 +482,22 @@ class FakeBackend:
     def open(self, vendors, topology, *, run: str, terms: Terms = Terms()) -> FakeLab:
         if self.broken_open:
             raise LabError(self.broken_open)
+        if len(vendors) != len(topology.clients):
+            raise UsageError(f"{len(vendors)} vendors do not fit the {len(topology.clients)} clients of {topology}")
         self.open_labs += 1
         self.log.append("open")
-        return FakeLab(self, vendors, topology)
+        lab = FakeLab(self, vendors, topology, run)
+        self.running[lab.access.lab] = lab
+        return lab
 
     def attach(self, access: Access) -> FakeLab:
         self.log.append("attach")
-        lab = self.held.pop(access.lab)
+        lab = self.held.pop(access.lab, None)
+        if lab is None:
+            raise LabError(f"lab {access.lab} is not there any more")
+        self.running[access.lab] = lab
         lab.closed, self.open_labs = False, self.open_labs + lab.closed
         return lab
 
     def logs(self, access: Access, node: str) -> str:
         return f"{node} of {access.lab} says nothing\n"
-
-    def labs(self) -> list[LabSeen]:
-        return self.seen
-
-    def clean(self, *, older_than_s=0.0, everything=False, labels=None, owner="") -> list[str]:
-        self.cleaning = (older_than_s, everything, labels, owner)
-        return self.cleaned if everything else self.cleaned[:1]
-
-    def remove(self, lab: str) -> list[str]:
-        self.log.append("remove")
-        held = self.held.pop(lab, None)
-        return [] if held is None else [f"container {lab}"]

@@ -7,6 +7,7 @@ import argparse
 from impi.cli.lab.keep import seconds
 from impi.cli.lab.select import add_backend
 from impi.errors import UsageError
+from impi.testbed.backends.lifecycle.cleanup import Choice, clean
 
 __all__ = ["CLEAN_EPILOG", "add_clean"]
 
@@ -38,8 +39,8 @@ def _clean(options: argparse.Namespace) -> int:
             raise UsageError(f"--label {text}: write NAME or NAME=VALUE, with a name of {', '.join(_LABELS)}")
         labels[name] = value if equals else None
     age_s = seconds("--older-than", options.older_than) if options.older_than is not None else 0.0
-    backend = options.choose(options.backend)
-    removed = backend.clean(older_than_s=age_s, everything=options.all, labels=labels, owner=options.owner)
+    choice = Choice(older_than_s=age_s, labels=labels, owner=options.owner, everything=options.all)
+    removed = clean(options.choose(options.backend).inventory, choice)
     for name in removed:
         print(f"removed {name}")
     print(f"{len(removed)} removed")

@@ -9,13 +9,12 @@ from typing import Final
 
 from impi.errors import LabError, UsageError
 from impi.testbed.judge.verdict import Verdict
-from impi.testbed.lab.builds import parse_replacements
 from impi.testbed.lab.interface import Backend, Lab
 from impi.testbed.lab.saved_labs import SavedLab, free_name, list_labs, save_lab, way_in
 from impi.testbed.plan.cell import Cell
 from impi.units import parse_span
 
-__all__ = ["LEAST_TTL_S", "Keeping", "add_replace", "add_ttl", "check_health", "replaced", "seconds"]
+__all__ = ["LEAST_TTL_S", "Keeping", "add_replace", "add_ttl", "check_health", "seconds"]
 
 LEAST_TTL_S: Final = 10.0
 
@@ -52,14 +51,6 @@ def seconds(option: str, text: str, *, least: float = 0.0) -> float:
     return value
 
 
-def replaced(options: argparse.Namespace, backend: Backend) -> Backend:
-    """The backend, told of ``--replace``; UsageError: that is no build."""
-    builds = parse_replacements(options.replace)
-    if builds:
-        backend.replace(builds)
-    return backend
-
-
 def check_health(backend: Backend) -> None:
     """LabError: something is wrong without which nothing runs; with the cure."""
     sick = [finding for finding in backend.doctor() if not finding.ok and finding.fatal]
@@ -79,10 +70,10 @@ class Keeping:
 
     def keep(self, cell: Cell, _verdict: Verdict, lab: Lab) -> bool:
         """Give the cell's lab to the user."""
-        access = lab.access()
+        access = lab.access
         with self._lock:
             mine = next((saved.name for saved in list_labs() if saved.access.lab == access.lab), None)
-            saved = save_lab(mine or free_name(cell.hash, self._backend.labs()), access)
+            saved = save_lab(mine or free_name(cell.hash, self._backend.inventory.find()), access)
         lab.hold()
         lab.close()
         self._kept[cell.id] = saved

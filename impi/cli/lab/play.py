@@ -12,9 +12,11 @@ from dataclasses import asdict, replace
 from typing import Any, Final
 
 from impi.cli.lab.enter import enter
-from impi.cli.lab.keep import LEAST_TTL_S, add_replace, add_ttl, check_health, replaced, seconds
+from impi.cli.lab.keep import LEAST_TTL_S, add_replace, add_ttl, check_health, seconds
 from impi.cli.lab.select import CLUSTERS, add_backend
 from impi.errors import UsageError
+from impi.testbed.backends.lifecycle.cleanup import remove_lab
+from impi.testbed.lab.builds import parse_replacements
 from impi.testbed.lab.interface import Lab, Terms
 from impi.testbed.lab.job_commands import CROWDED, client_argv, server_argv
 from impi.testbed.lab.parties import VENDORS, parse_parties
@@ -86,12 +88,12 @@ def _up(options: argparse.Namespace) -> int:
         raise UsageError(f"--parties {'+'.join(parties)}: topology {cluster.topology} has {count} clients")
     wish = check_name(options.name or "lab")
     terms = Terms(ttl_s=seconds("--ttl", options.ttl, least=LEAST_TTL_S), publish=options.publish, name=wish)
-    backend = replaced(options, options.choose(options.backend))
-    name = free_name(wish, backend.labs())
+    builds, backend = parse_replacements(options.replace), options.choose(options.backend)
+    name = free_name(wish, backend.inventory.find())
     if options.name and name != wish:
         raise UsageError(f"--name {wish}: there is a lab of that name; 'impilab down {wish}' removes it")
     check_health(backend)
-    backend.prepare(sorted(set(parties)))
+    backend.prepare(sorted(set(parties)), builds)
     lab = backend.open(parties, cluster.topology, run=f"up-{wish}", terms=replace(terms, name=name))
     try:
         saved = _furnish(name, lab)
@@ -105,7 +107,7 @@ def _up(options: argparse.Namespace) -> int:
 
 def _furnish(name: str, lab: Lab) -> SavedLab:
     """Write its folder; shells that people log into get the variables that cells get."""
-    access = lab.access()
+    access = lab.access
     # Nobody else is on its network.
     more = {**CROWDED, "IMPI_AUTH_NONE": "1"}
     environment = {node: {**env, **more} for node, env in access.environment.items()}
@@ -144,7 +146,7 @@ def _down(options: argparse.Namespace) -> int:
     if options.all and options.lab is not None:
         raise UsageError("--all and a name contradict each other; leave one of them out")
     for saved in list_labs() if options.all else [find_lab(options.lab)]:
-        for what in options.choose(saved.access.backend).remove(saved.access.lab):
+        for what in remove_lab(options.choose(saved.access.backend).inventory, saved.access.lab):
             print(f"removed {what}")
         forget_lab(saved)
         print(f"lab {saved.name} is gone")
@@ -157,7 +159,7 @@ def _status(options: argparse.Namespace) -> int:
     for saved in list_labs():
         if saved.access.backend not in {backend.name for backend in backends.values()}:
             backends[saved.access.backend] = options.choose(saved.access.backend)
-    labs = [(backend, seen) for backend in backends.values() for seen in backend.labs()]
+    labs = [(backend, seen) for backend in backends.values() for seen in backend.inventory.find()]
     if options.json:
         print(json.dumps([{"name": names.get(s.lab, ""), "backend": b.name, **asdict(s)} for b, s in labs], indent=1))
         return 0

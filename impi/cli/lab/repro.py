@@ -20,6 +20,7 @@ from impi.cli.lab.keep import LEAST_TTL_S, Keeping, add_replace, add_ttl, check_
 from impi.cli.lab.run import ending
 from impi.cli.lab.select import RUNS
 from impi.errors import LabError, UsageError
+from impi.testbed.backends.lifecycle.cleanup import remove_lab
 from impi.testbed.judge.verdict import Verdict
 from impi.testbed.lab.builds import parse_replacements
 from impi.testbed.lab.interface import Backend, Lab, Terms
@@ -80,10 +81,8 @@ def _repro(options: argparse.Namespace) -> int:
     if reason:
         raise LabError(f"{cell.id} cannot be run here: {reason}")
     builds = {**parse_replacements(before.replace), **parse_replacements(options.replace)}
-    if builds:
-        backend.replace(builds)
     check_health(backend)
-    backend.prepare(sorted(set(cell.vendors)))
+    backend.prepare(sorted(set(cell.vendors)), builds)
     history = earlier.before(cell) if options.history else []
     more = [word for vendor, what in builds.items() for word in ("--replace", f"{vendor}={what}")]
     folder = RunFolder.create(
@@ -203,7 +202,7 @@ class _Again:
 
     def _open(self, cell: Cell) -> Lab | None:
         """The lab that an earlier repro of this cell has kept, if it is as one would be that is opened now."""
-        kept = {seen.lab for seen in self._backend.labs() if seen.state == "kept"}
+        kept = {seen.lab for seen in self._backend.inventory.find() if seen.state == "kept"}
         for saved in list_labs():
             access = saved.access
             mine = saved.name == cell.hash or saved.name.startswith(f"{cell.hash}-")
@@ -235,7 +234,7 @@ class _Again:
             for line in way_in(saved, self._options.shell or ""):
                 self._say(line)
         else:
-            self._backend.remove(saved.access.lab)
+            remove_lab(self._backend.inventory, saved.access.lab)
             forget_lab(saved)
 
     # -- what came of it

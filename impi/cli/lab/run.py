@@ -15,12 +15,13 @@ from typing import Final
 
 from rich.console import Console
 
-from impi.cli.lab.keep import LEAST_TTL_S, Keeping, add_replace, add_ttl, check_health, replaced, seconds
+from impi.cli.lab.keep import LEAST_TTL_S, Keeping, add_replace, add_ttl, check_health, seconds
 from impi.cli.lab.plan import time_text
 from impi.cli.lab.select import add_selection, expectations_of, jobs_of, planned, some
 from impi.errors import UsageError
 from impi.testbed.evidence.witness_reports import planned_digest
 from impi.testbed.judge.expectations import Expectations
+from impi.testbed.lab.builds import parse_replacements
 from impi.testbed.lab.interface import Terms
 from impi.testbed.plan.cell import Cell
 from impi.testbed.plan.matrix import NothingSelected, Plan
@@ -103,11 +104,11 @@ def _run(options: argparse.Namespace) -> int:
     if not 0.01 <= options.timeout_scale <= 1000:
         raise UsageError(f"--timeout-scale {options.timeout_scale}: a factor from 0.01 to 1000")
     terms = Terms(ttl_s=seconds("--ttl", options.ttl, least=LEAST_TTL_S))
-    backend = replaced(options, options.choose(options.backend))
+    own, backend = parse_replacements(options.replace), options.choose(options.backend)
     earlier: EarlierRun | None = getattr(options, "earlier", None)
     plan = some(earlier.plan if earlier is not None else planned(options, backend))
     check_health(backend)
-    backend.prepare(sorted({vendor for cell in plan.cells for vendor in cell.vendors}))
+    backend.prepare(sorted({vendor for cell in plan.cells for vendor in cell.vendors}), own)
     builds = {vendor: build.digest for vendor, build in backend.builds.items()}
     if earlier is not None:
         if builds != earlier.head["builds"]:

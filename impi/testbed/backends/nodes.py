@@ -109,10 +109,6 @@ class SshNode:
         with lab_fault(self.name):
             return Command(self.connection.start(argv, env=env, cwd=self._home), self.name)
 
-    def run(self, argv: Sequence[str], *, env: Mapping[str, str] | None = None, timeout_s: float = 60.0) -> Completed:
-        """Start it and wait."""
-        return self.start(argv, env=env).wait(timeout_s)
-
     def read(self, path: str) -> bytes | None:
         """A file's content, or None."""
         with lab_fault(self.name):

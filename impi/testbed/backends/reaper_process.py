@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from impi.errors import ImpiError
-from impi.testbed.backends.lifecycle.cleanup import Inventory
 from impi.testbed.backends.lifecycle.held_labs import holding_name
+from impi.testbed.lab.interface import Inventory
 
 _MOST_FDS: Final = 4
 _SWEEP_S: Final = 90.0

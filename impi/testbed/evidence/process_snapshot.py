@@ -44,10 +44,10 @@ def take_look(lab: Lab, folders: Mapping[str, str], why: str) -> Look:
 def _ask(lab: Lab, folders: Mapping[str, str], notes: list[str]) -> dict[str, dict[str, Any]]:
     """Return the output of ``programs/look.py`` on every node; all are asked at once."""
     asked = []
-    for client, nodes in enumerate(lab.clients):
+    for nodes in lab.clients:
         for node in nodes:
             folder = folders[node.name]
-            argv = [lab.python(client), "-I", "-S", f"{folder.rpartition('/')[0]}/programs/look.py", folder]
+            argv = [lab.access.python, "-I", "-S", f"{folder.rpartition('/')[0]}/programs/look.py", folder]
             try:
                 asked.append((node, node.start(argv)))
             except ImpiError as error:

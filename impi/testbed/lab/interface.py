@@ -20,6 +20,7 @@ __all__ = [
     "Capture",
     "Completed",
     "Finding",
+    "Inventory",
     "Lab",
     "LabSeen",
     "Line",
@@ -28,6 +29,7 @@ __all__ = [
     "RunningCommand",
     "Stacks",
     "Terms",
+    "run_on",
 ]
 
 
@@ -166,10 +168,6 @@ class Node(Protocol):
     address: str
     """The numeric address on the lab's network."""
 
-    def run(self, argv: Sequence[str], *, env: Mapping[str, str] = ..., timeout_s: float = ...) -> Completed:
-        """Start, wait, return the outcome."""
-        ...
-
     def start(self, argv: Sequence[str], *, env: Mapping[str, str] = ...) -> RunningCommand:
         """Start and return at once."""
         ...
@@ -181,6 +179,13 @@ class Node(Protocol):
     def write(self, path: str, data: bytes, *, mode: int = ...) -> None:
         """Put a file there, with the folders above it."""
         ...
+
+
+def run_on(
+    node: Node, argv: Sequence[str], *, env: Mapping[str, str] | None = None, timeout_s: float = 60.0
+) -> Completed:
+    """Run the command on the node until its end or its deadline, and return how it ended."""
+    return node.start(argv, env=env or {}).wait(timeout_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,8 +213,8 @@ class Stacks:
 class Lab(Protocol):
     """Running nodes for one (vendors, topology), reused by cells, discarded after a non-pass."""
 
-    name: str
-    vendors: tuple[str, ...]
+    access: Access
+    """Name, vendors, interpreter, variables by node and builds: enough for another process to use it."""
     topology: Topology
     server: Node
     clients: Sequence[Sequence[Node]]
@@ -218,16 +223,6 @@ class Lab(Protocol):
     """Whether :meth:`end_capture` brings anything; only then can a cell *pass* with evidence."""
     software: Mapping[str, str]
     """Image ids and package versions, for the records."""
-    builds: Mapping[str, Build]
-    """By vendor: the build that replaces its usual library."""
-
-    def environment(self, client: int) -> dict[str, str]:
-        """Variables for impirun on this client's first node (``PATH``, ``HOME``, ...)."""
-        ...
-
-    def python(self, client: int | None = None) -> str:
-        """The interpreter to use on that client's nodes (None: on the server's node)."""
-        ...
 
     def begin_capture(self) -> None:
         """Mark the beginning of a cell on every node's capture (canary sent and seen)."""
@@ -241,12 +236,8 @@ class Lab(Protocol):
         """Return these processes' stacks by node, seen from outside. Never raises."""
         ...
 
-    def sweep(self) -> list[str]:
+    def residue(self) -> list[str]:
         """Return leftovers between two cells: processes, /dev/shm segments, listening ports."""
-        ...
-
-    def access(self) -> Access:
-        """Return the access data for other processes."""
         ...
 
     def hold(self) -> None:
@@ -255,6 +246,18 @@ class Lab(Protocol):
 
     def close(self) -> None:
         """Remove every node, network and folder of this lab. May be called twice."""
+        ...
+
+
+class Inventory(Protocol):
+    """All labs of one backend on this machine, running or left over."""
+
+    def find(self) -> list[LabSeen]:
+        """Return all labs on this machine, and rests of labs."""
+        ...
+
+    def remove(self, seen: LabSeen) -> list[str]:
+        """Remove all parts of the lab; return what was removed, for people."""
         ...
 
 
@@ -273,19 +276,19 @@ class Backend(Protocol):
     """``docker`` or ``local``."""
 
     name: str
+    inventory: Inventory
     builds: Mapping[str, Build]
-    """By vendor: what :meth:`replace` has put in the place of its usual library."""
-
-    def replace(self, builds: Mapping[str, str]) -> None:
-        """Use these builds (local folders, or images) from now on; UsageError: one is none."""
-        ...
+    """By vendor: the build that :meth:`prepare` has put in the place of the usual library."""
 
     def doctor(self) -> list[Finding]:
         """Examine everything a run needs; changes nothing."""
         ...
 
-    def prepare(self, vendors: Sequence[str]) -> None:
-        """Build missing images and prefixes, with messages on stderr."""
+    def prepare(self, vendors: Sequence[str], builds: Mapping[str, str] = ...) -> None:
+        """Build missing images and prefixes, with messages on stderr.
+
+        ``builds``: by vendor, a local folder or an image to use from now on; UsageError: one is none.
+        """
         ...
 
     def supports(self, topology: Topology) -> str:
@@ -302,26 +305,4 @@ class Backend(Protocol):
 
     def logs(self, access: Access, node: str) -> str:
         """Return the log of a node's own server; LabError: the lab is gone."""
-        ...
-
-    def labs(self) -> list[LabSeen]:
-        """Return all labs on this machine, and rests of labs."""
-        ...
-
-    def clean(
-        self,
-        *,
-        older_than_s: float = 0.0,
-        everything: bool = False,
-        labels: Mapping[str, str | None] = ...,
-        owner: str = "",
-    ) -> list[str]:
-        """Remove rests of earlier runs, except live runs and kept labs; return descriptions.
-
-        ``labels`` (None: any value) and ``owner`` (user name or process number) narrow the choice.
-        """
-        ...
-
-    def remove(self, lab: str) -> list[str]:
-        """Remove the lab of that name, of any user; return descriptions of its parts."""
         ...

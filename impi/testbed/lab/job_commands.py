@@ -53,20 +53,20 @@ class JobEnded:
 def server_argv(lab: Lab) -> list[str]:
     """The server of a job of all the lab's clients."""
     # Verbose, because its reports of joins and ends belong in the timeline.
-    return [lab.python(None), "-m", "impi.cli.impirun", "-server", str(len(lab.clients)), "-v"]
+    return [lab.access.python, "-m", "impi.cli.impirun", "-server", str(len(lab.clients)), "-v"]
 
 
 def server_environment(lab: Lab) -> dict[str, str]:
-    """Variables of a client that the server needs too: the place of impi."""
-    environment = lab.environment(0)
+    """Variables of a node that the server needs: the place of impi."""
+    environment = lab.access.environment["server"]
     return {name: environment[name] for name in ("HOME", "PATH", "PYTHONPATH", "LANG") if name in environment}
 
 
 def client_argv(lab: Lab, client: int, hostport: str) -> list[str]:
     """impirun of one client, to be started on its first node; what the procs run comes after it."""
     shape, nodes = lab.topology.clients[client], lab.clients[client]
-    argv = [lab.python(client), "-m", "impi.cli.impirun", "-client", str(client), hostport]
-    argv += ["-np", str(shape.np), "--vendor", lab.vendors[client]]
+    argv = [lab.access.python, "-m", "impi.cli.impirun", "-client", str(client), hostport]
+    argv += ["-np", str(shape.np), "--vendor", lab.access.vendors[client]]
     if shape.nodes > 1:
         return [*argv, "--nodes", ",".join(f"{node.name}:{shape.procs_per_node}" for node in nodes)]
     return [*argv, "--interface", nodes[0].address]
@@ -94,9 +94,10 @@ def run_job(
         for client, nodes in enumerate(lab.clients):
             for node in nodes:
                 node.write(program.name, text)
-            home = lab.environment(client).get("HOME", ".")
-            argv = [*client_argv(lab, client, hostport), lab.python(client), f"{home}/{program.name}", *arguments]
-            clients.append(nodes[0].start(argv, env={**CROWDED, **lab.environment(client), **more}))
+            environment = lab.access.environment[nodes[0].name]
+            home = environment.get("HOME", ".")
+            argv = [*client_argv(lab, client, hostport), lab.access.python, f"{home}/{program.name}", *arguments]
+            clients.append(nodes[0].start(argv, env={**CROWDED, **environment, **more}))
         return _wait(server, clients, timeout_s)
     finally:
         for remote in (*clients, server):

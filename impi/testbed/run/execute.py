@@ -33,7 +33,7 @@ from impi.testbed.evidence.process_snapshot import take_look
 from impi.testbed.evidence.traffic import examine
 from impi.testbed.evidence.witness_reports import read_ranks
 from impi.testbed.judge.cell_facts import Facts
-from impi.testbed.lab.interface import Capture, Completed, Lab, Line, Node, RunningCommand
+from impi.testbed.lab.interface import Capture, Completed, Lab, Line, Node, RunningCommand, run_on
 from impi.testbed.lab.job_commands import CROWDED, client_argv, server_argv, server_environment
 from impi.testbed.plan.cell import Cell
 from impi.testbed.run.byhand import Started, script
@@ -120,13 +120,13 @@ def prepare(lab: Lab, run: str) -> Prepared:
     prepared = Prepared(lab, {}, {}, {}, {})
     for client, nodes in enumerate(lab.clients):
         # A client's nodes get equal arguments, so one path; clients on one machine differ in HOME.
-        root = f"{lab.environment(client).get('HOME', '/tmp')}/impilab-{run}"
+        root = f"{lab.access.environment[nodes[0].name].get('HOME', '/tmp')}/impilab-{run}"
         for node in nodes:
             prepared.roots[node.name] = root
             prepared.node_nonces[node.name] = secrets.token_hex(16)
             node.write(f"{root}/bundle.zip", _bundle(prepared.node_nonces[node.name]))
             there = _unpack(lab, client, node, root)
-            build = lab.builds.get(lab.vendors[client])
+            build = lab.access.builds.get(lab.access.vendors[client])
             if build is not None:
                 if set(there) != set(build.libraries):
                     raise LabError(f"node {node.name} has other libraries in {build.prefix} than {build.origin} has")
@@ -156,11 +156,12 @@ runpy.run_path(root + "/programs/witness.py", run_name="__main__")
 
 def _unpack(lab: Lab, client: int, node: Node, root: str) -> tuple[str, ...]:
     """Unpack the bundle; the hashes of the MPI libraries in the prefix of the node's vendor."""
-    vendor, environment = lab.vendors[client], lab.environment(client)
+    vendor, environment = lab.access.vendors[client], lab.access.environment[node.name]
     checkout = Path(__file__).absolute().parents[3]
     named = environment.get(f"IMPI_PREFIX_{vendor.upper()}")
     prefixes = [named] if named else [f"/opt/mpi/{vendor}", f"{checkout}/.mpi/{vendor}"]
-    done = node.run([lab.python(client), "-I", "-S", "-c", _UNPACK, root, *prefixes], env=environment, timeout_s=30.0)
+    argv = [lab.access.python, "-I", "-S", "-c", _UNPACK, root, *prefixes]
+    done = run_on(node, argv, env=environment, timeout_s=30.0)
     try:
         found: dict[str, dict[str, str]] = json.loads(done.stdout)["value"]
     except (ValueError, KeyError) as error:
@@ -271,9 +272,9 @@ class _Attempt:
         root = self.prepared.roots[node.name]
         argv = client_argv(lab, client, self.hostport)
         argv += self.cell.case.options
-        argv += [lab.python(client), f"{root}/programs/rankwrap.py", f"{root}/{self.folder}"]
-        argv += [lab.python(client), f"{root}/programs/{self.cell.case.program}"]
-        env = {**CROWDED, **lab.environment(client), **self._auth()}
+        argv += [lab.access.python, f"{root}/programs/rankwrap.py", f"{root}/{self.folder}"]
+        argv += [lab.access.python, f"{root}/programs/{self.cell.case.program}"]
+        env = {**CROWDED, **lab.access.environment[node.name], **self._auth()}
         if self.mutation is not None:
             argv, env = self.mutation(client, argv, env)
         self._start(f"client {client}", node, argv, env)
@@ -331,7 +332,7 @@ class _Attempt:
             self._guard(lambda name=name: self._stop(name))  # type: ignore[misc]
         if self.capturing:
             self._guard(lambda: self.captures.extend(self.lab.end_capture()))
-        self._guard(lambda: self.leftovers.extend(self.lab.sweep()))
+        self._guard(lambda: self.leftovers.extend(self.lab.residue()))
 
     def _guard(self, action: Callable[[], None]) -> None:
         try:
@@ -389,7 +390,7 @@ class _Attempt:
         folders = {node.name: f"{self.prepared.roots[node.name]}/{self.folder}" for node in self._nodes()}
         plan = json.dumps(self._plan())
         jobs = [each for each in self.commands if not each.who.startswith("witness")]
-        return script(self.cell.id, self.lab.access(), jobs, folders=folders, plan=plan, hostport=self.hostport)
+        return script(self.cell.id, self.lab.access, jobs, folders=folders, plan=plan, hostport=self.hostport)
 
     def _command(self, who: str) -> CommandSeen:
         if who not in self.ended:
@@ -459,8 +460,7 @@ class _Attempt:
 
     def _witness_argv(self, node: Node) -> list[str]:
         root, count = self.prepared.roots[node.name], len(self.cell.roster.on_node(node.name))
-        client = int(node.name[1 : node.name.index("n")])
-        argv = [self.lab.python(client), "-I", "-S", f"{root}/programs/witness.py"]
+        argv = [self.lab.access.python, "-I", "-S", f"{root}/programs/witness.py"]
         # Its own deadline is a fallback; ours must come first, as only ours reports a hang.
         limit = self.limits.server + self.limits.start + 2 * self.limits.cell
         return [*argv, f"{root}/{self.folder}", str(count), str(limit)]

@@ -337,7 +337,7 @@ class Scheduler:
             verdict, seen = self._run_once(bench, cell)
         finally:
             self._give(cell.roster.size)
-        lab = bench.lab.name if bench.lab is not None else ""
+        lab = bench.lab.access.lab if bench.lab is not None else ""
         attempt = Attempt(verdict=verdict, seconds=time.monotonic() - start, seen=seen, lab=lab)
         if self.stop.is_set() and verdict.outcome != "pass":
             if not self.hurry.is_set():

@@ -12,7 +12,7 @@ from forge import FakeBackend, Job
 
 from impi.cli.impilab import main
 from impi.errors import LabError
-from impi.testbed.lab.interface import Finding
+from impi.testbed.lab.interface import Finding, LabSeen
 from impi.testbed.report.results import exit_code
 
 RING = "p2p.ring/mpich+openmpi/1x2+1x2"
@@ -173,7 +173,7 @@ def test_a_lab_that_does_not_open_is_an_error(backend):
 
 
 def test_images_that_cannot_be_built(backend, capsys, monkeypatch):
-    def broken(vendors) -> None:
+    def broken(vendors, builds) -> None:
         raise LabError("the image mpich cannot be built")
 
     monkeypatch.setattr(backend, "prepare", broken)
@@ -246,11 +246,15 @@ def test_latest_is_the_newest(backend):
 
 
 def test_clean_and_doctor(backend, capsys):
-    backend.cleaned = ["network a", "network b"]
+    states = {"a": "left over", "b": "running"}
+    backend.seen = [
+        LabSeen(lab=name, labels={}, parts=(f"network {name}",), state=state, age_s=100, left_s=100)
+        for name, state in states.items()
+    ]
     assert lab(backend, "clean") == 0
     assert "removed network a\n1 removed" in capsys.readouterr().out
     assert lab(backend, "clean", "--all") == 0
-    assert "2 removed" in capsys.readouterr().out
+    assert "removed network b\n1 removed" in capsys.readouterr().out
     assert lab(backend, "doctor") == 0
     assert "ok   engine: fine" in capsys.readouterr().out
 

@@ -16,6 +16,7 @@ from forge import FakeBackend
 from impi.cli.impilab import main
 from impi.errors import LabError
 from impi.testbed.backends import choose_backend
+from impi.testbed.backends.lifecycle.cleanup import Choice, clean
 from impi.testbed.lab.interface import LabSeen
 from impi.testbed.lab.saved_labs import list_labs
 
@@ -66,9 +67,6 @@ def test_parties_come_from_the_topologys_file_or_one_after_the_other(backend):
 
 def test_a_second_lab_gets_another_name(backend, capsys):
     assert lab(backend, "up", "1x1") == 0
-    backend.seen = [
-        LabSeen(lab=name, labels={}, parts=(), state="kept", age_s=1, left_s=1) for name in list(backend.held)
-    ]
     assert lab(backend, "up", "1x1") == 0
     assert [saved.name for saved in list_labs()] == ["lab", "lab-2"]
     capsys.readouterr()
@@ -133,6 +131,7 @@ def test_status_shows_every_lab_of_the_machine(backend, capsys):
 
 def test_status_names_what_is_gone(backend, capsys):
     assert lab(backend, "up", "1x1") == 0
+    backend.held.clear()
     assert lab(backend, "status") == 0
     assert "lab lab is gone; 'impilab down lab' forgets it" in capsys.readouterr().out
 
@@ -156,11 +155,20 @@ def test_a_lab_whose_time_is_over_is_told(backend, capsys):
 
 
 def test_clean_is_narrowed(backend):
+    meant = {"run": "r1", "name": "n", "user": "alice"}
+    others = [{**meant, "run": "r2"}, {**meant, "name": ""}, {**meant, "user": "bob"}]
+
+    def left_over(name: str, labels: dict[str, str], age_s: float = 6000.0, state: str = "left over") -> LabSeen:
+        return LabSeen(lab=name, labels=labels, parts=(), state=state, age_s=age_s, left_s=-1.0)
+
+    spared = [left_over(f"other-{i}", labels) for i, labels in enumerate(others)]
+    spared += [left_over("young", meant, 5000.0), left_over("live", meant, state="running")]
+    backend.seen = [*spared, left_over("meant", meant)]
     argv = ["--label", "run=r1", "--label", "name", "--older-than", "90m", "--owner", "alice"]
     assert lab(backend, "clean", *argv) == 0
-    assert backend.cleaning == (5400.0, False, {"run": "r1", "name": None}, "alice")
+    assert backend.seen == spared
     assert lab(backend, "clean", "--all") == 0
-    assert backend.cleaning == (0.0, True, {}, "")
+    assert backend.seen == []
 
 
 # -- for real
@@ -230,12 +238,12 @@ def test_in_containers(tmp_path, more):
         assert job(tmp_path) == ["rank 0 of 3", "rank 1 of 3", "rank 2 of 3"]
         assert "Accepted publickey for mpi" in impilab(tmp_path, "logs", "c1n0").stdout
         assert impilab(tmp_path, "exec", "c0n0", "--", "sh", "-c", "exit 5").returncode == 5
-        assert [seen.state for seen in engine.labs() if seen.lab == name] == ["kept"]
-        assert engine.clean(labels={"lab": name}) == []
+        assert [seen.state for seen in engine.inventory.find() if seen.lab == name] == ["kept"]
+        assert clean(engine.inventory, Choice(labels={"lab": name})) == []
     finally:
         done = impilab(tmp_path, "down")
     assert done.stdout.count("removed ") == 3 * 2 + 2
-    assert [seen for seen in engine.labs() if seen.lab == name] == []
+    assert [seen for seen in engine.inventory.find() if seen.lab == name] == []
 
 
 def job(folder: Path) -> list[str]:

@@ -17,7 +17,7 @@ from forge import FakeBackend, Job
 
 from impi.cli import entry
 from impi.cli.impilab import main
-from impi.testbed.lab.interface import Build, LabSeen
+from impi.testbed.lab.interface import Build
 from impi.testbed.lab.saved_labs import list_labs
 from impi.testbed.report.history import read_run
 
@@ -272,11 +272,6 @@ def test_repeat_until_it_fails(backend):
 # -- labs that stay
 
 
-def standing(backend) -> None:
-    """The labs that are held are seen."""
-    backend.seen = [LabSeen(lab=name, labels={}, parts=(), state="kept", age_s=1, left_s=1000) for name in backend.held]
-
-
 def test_a_lab_is_kept_and_taken_up_again(backend, capsys, monkeypatch):
     assert lab(backend, "run", RING) == 0
     backend.log.clear()
@@ -287,12 +282,10 @@ def test_a_lab_is_kept_and_taken_up_again(backend, capsys, monkeypatch):
     assert f"impilab ssh c0n0 --lab {saved.name}" in out
     assert f"impilab down {saved.name}" in out
     backend.log.clear()
-    standing(backend)
     assert lab(backend, "repro", RING, "--keep") == 0
     assert backend.log == ["attach", "begin", "end", "hold", "close"]
     assert [each.name for each in list_labs()] == [saved.name]
     backend.log.clear()
-    standing(backend)
     assert lab(backend, "repro", RING) == 0
     assert backend.log == ["attach", "begin", "end", "close"]
     assert list_labs() == []
@@ -302,7 +295,6 @@ def test_a_lab_is_kept_and_taken_up_again(backend, capsys, monkeypatch):
 def test_a_kept_lab_with_another_build_is_left_alone(backend, capsys):
     assert lab(backend, "run", RING) == 0
     assert lab(backend, "repro", RING, "--keep") == 0
-    standing(backend)
     backend.builds = {"mpich": build("one")}
     backend.log.clear()
     assert lab(backend, "repro", RING) == 0

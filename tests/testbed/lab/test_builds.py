@@ -160,7 +160,7 @@ def usual_library(backend: Backend) -> Mutation:
 @pytest.mark.slow
 @pytest.mark.vendor("mpich")
 def test_a_build_of_ones_own_is_what_runs(backend, own):
-    backend.replace({"mpich": str(own)})
+    backend.prepare(["mpich"], {"mpich": str(own)})
     backend.prepare(["mpich", "pure"])
     lab = backend.open(CELL.vendors, CELL.topology, run="builds")
     try:
@@ -188,7 +188,7 @@ def test_the_same_octets_from_elsewhere_are_not_the_build(tmp_path):
         pytest.skip("mpich is not in .mpi/mpich: run ci/vendors.sh")
     shutil.copytree(MPICH, tmp_path / "copy", symlinks=True)
     backend = choose_backend("local")
-    backend.replace({"mpich": str(tmp_path / "copy")})
+    backend.prepare(["mpich"], {"mpich": str(tmp_path / "copy")})
     lab = backend.open(CELL.vendors, CELL.topology, run="builds")
     try:
         assert run(lab)[0].outcome == "pass"
@@ -202,10 +202,11 @@ def test_the_same_octets_from_elsewhere_are_not_the_build(tmp_path):
 @pytest.mark.slow
 def test_a_node_that_has_other_libraries_than_the_build_is_the_labs_fault(own):
     backend = choose_backend("local")
-    backend.replace({"mpich": str(own)})
+    backend.prepare(["mpich"], {"mpich": str(own)})
     lab = backend.open(CELL.vendors, CELL.topology, run="builds")
     try:
-        lab.builds = {"mpich": replace(lab.builds["mpich"], libraries=("00" * 32,))}
+        other = replace(lab.access.builds["mpich"], libraries=("00" * 32,))
+        lab.access = replace(lab.access, builds={"mpich": other})
         with pytest.raises(LabError, match="other libraries"):
             prepare(lab, "builds")
     finally:
@@ -214,7 +215,7 @@ def test_a_node_that_has_other_libraries_than_the_build_is_the_labs_fault(own):
 
 def test_an_image_is_nothing_for_loopback():
     with pytest.raises(UsageError, match="needs --backend docker"):
-        choose_backend("local").replace({"mpich": "some/image:1"})
+        choose_backend("local").prepare(["mpich"], {"mpich": "some/image:1"})
 
 
 @pytest.fixture
@@ -238,7 +239,7 @@ def test_an_image_of_ones_own_is_what_runs(engine):
     text = f"FROM {usual}\nRUN printf mine >> /opt/mpi/mpich/lib/libmpi.so.12\n"
     image, _ = client.images.build(fileobj=io.BytesIO(text.encode()), tag=tag, rm=True)
     try:
-        engine.replace({"mpich": tag})
+        engine.prepare(["mpich"], {"mpich": tag})
         engine.prepare(["mpich", "pure"])
         assert engine.builds["mpich"].digest == image.id
         lab = engine.open(CELL.vendors, CELL.topology, run="builds")
@@ -258,10 +259,10 @@ def test_an_image_of_ones_own_is_what_runs(engine):
 @pytest.mark.docker
 def test_what_is_no_image_for_a_node(engine):
     engine.prepare(["mpich", "pure"])
-    engine.replace({"mpich": "impilab-test/nothing:1"})
+    engine.prepare(["mpich"], {"mpich": "impilab-test/nothing:1"})
     with pytest.raises(UsageError, match="the engine has no image impilab-test/nothing:1"):
         engine.prepare(["mpich"])
-    engine.replace({"mpich": engine._built["pure"]})
+    engine.prepare(["mpich"], {"mpich": engine._built["pure"]})
     with pytest.raises(UsageError, match="the image has no /opt/mpi/mpich/bin/mpiexec; make it FROM"):
         engine.prepare(["mpich"])
 
@@ -271,6 +272,6 @@ def test_what_is_no_image_for_a_node(engine):
 def test_a_library_that_a_node_cannot_load_is_told_before_any_cell(engine, tmp_path):
     engine.prepare(["mpich", "pure"])
     folder = installed(tmp_path / "mine")
-    engine.replace({"mpich": str(folder)})
+    engine.prepare(["mpich"], {"mpich": str(folder)})
     with pytest.raises(LabError, match=r"cannot load .*/lib/libmpi\.so\.12: .*too short|invalid ELF"):
         engine.prepare(["mpich"])

@@ -52,7 +52,7 @@ def test_a_lab_that_is_given_away_is_not_closed_and_the_rest_gets_another():
 
     def keep(cell, verdict, lab):
         if cell.case.name == "coll.all":
-            given.append((cell.case.name, verdict.outcome, lab.name))
+            given.append((cell.case.name, verdict.outcome, lab.access.lab))
         return cell.case.name == "coll.all"
 
     results = run(backend, cells("p2p.ring", "coll.all", "p2p.any"), care=Care(keep=keep))
@@ -80,7 +80,7 @@ def test_a_lab_that_is_there_is_used():
     backend = FakeBackend()
     standing = backend.open(("mpich", "openmpi"), parse_topology("1x2+1x2"), run="before")
     (result,) = run(backend, cells("p2p.ring"), care=Care(open=lambda cell: standing))
-    assert result.attempts[0].lab == standing.name
+    assert result.attempts[0].lab == standing.access.lab
     assert backend.log == ["open", "begin", "end", "close"]
 
 

@@ -91,14 +91,13 @@ class DockerLab:
     """
 
     captures = True
+    access: Access
     server: Node
     clients: Sequence[Sequence[Node]]
 
     def __init__(self, client: docker.DockerClient, plan: Plan) -> None:
-        self.vendors = plan.vendors
         self.topology = plan.topology
         self.software: Mapping[str, str] = {}
-        self.builds = plan.builds
         self.name = f"{plan.run}-{secrets.token_hex(3)}"
         self._client = client
         self._plan = plan
@@ -151,19 +150,6 @@ class DockerLab:
         lab._held = False
         return lab
 
-    # -- the runner's interface
-
-    def environment(self, client: int) -> dict[str, str]:
-        """Variables for impirun on that client's first node."""
-        vendor = self.vendors[client]
-        folder = self.builds[vendor].prefix if vendor in self.builds else f"/opt/mpi/{vendor}"
-        prefix = {} if vendor == "pure" else {f"IMPI_PREFIX_{vendor.upper()}": folder}
-        return {"HOME": HOME, "USER": USER, "PATH": _PATH, "PYTHONPATH": SOURCES, "LANG": "C.UTF-8", **prefix}
-
-    def python(self, client: int | None = None) -> str:
-        """The interpreter, the same on every node."""
-        return _PYTHON
-
     def begin_capture(self) -> None:
         """Mark the beginning of a cell in every capture."""
         in_parallel(lambda tap: tap.begin(), self._taps)
@@ -186,39 +172,13 @@ class DockerLab:
         frames = {name: stacks for each in found for name, stacks in each.frames.items()}
         return Stacks(frames=frames, notes=tuple(note for each in found for note in each.notes))
 
-    def sweep(self) -> list[str]:
+    def residue(self) -> list[str]:
         """What is still there and does not go away by itself within a second."""
         deadline = time.monotonic() + _CALM_S
         while True:
-            found = [line for lines in in_parallel(self._sweep_node, list(self._nodes.values())) for line in lines]
+            found = [line for lines in in_parallel(self._residue_of, list(self._nodes.values())) for line in lines]
             if not found or time.monotonic() > deadline:
                 return found
-
-    def access(self) -> Access:
-        """How other processes reach it."""
-        if self._keys is None:
-            raise LabError(f"lab {self.name} has not been started")
-        user_key, host_key = self._keys
-        clients = [self.environment(i) for i in range(len(self.vendors))]
-        nodes = {name: self._reached[name] for name, _ in self._plan.nodes()}
-        return Access(
-            backend="docker",
-            lab=self.name,
-            run=self._plan.run,
-            vendors=self.vendors,
-            topology=str(self.topology),
-            expires=self._expires,
-            nodes=nodes,
-            environment={
-                name: clients[int(name[1 : name.index("n")])] if name != "server" else clients[0] for name in nodes
-            },
-            python=_PYTHON,
-            user=USER,
-            private_key=user_key.private,
-            host_key=host_key.public,
-            images=dict(self._plan.images),
-            builds=dict(self.builds),
-        )
 
     def hold(self) -> None:
         """From now on it outlives this process."""
@@ -300,7 +260,33 @@ class DockerLab:
         self.clients = [[self._nodes[f"c{i}n{j}"] for j in range(shape.nodes)] for i, shape in shapes]
         self._taps = taps
         in_parallel(lambda tap: tap.wait_ready(_READY_S), self._taps)
-        self.software = software(self._plan.images, self.builds, self.vendors, self.server, self.clients)
+        plan = self._plan
+        self.software = software(plan.images, plan.builds, plan.vendors, self.server, self.clients)
+        self.access = self._access()
+
+    def _access(self) -> Access:
+        if self._keys is None:
+            raise LabError(f"lab {self.name} has not been started")
+        user_key, host_key = self._keys
+        plan = self._plan
+        clients = [_environment(vendor, plan.builds) for vendor in plan.vendors]
+        names = [name for name, _ in plan.nodes()]
+        return Access(
+            backend="docker",
+            lab=self.name,
+            run=plan.run,
+            vendors=plan.vendors,
+            topology=str(self.topology),
+            expires=self._expires,
+            nodes={name: self._reached[name] for name in names},
+            environment={name: clients[0 if name == "server" else int(name[1 : name.index("n")])] for name in names},
+            python=_PYTHON,
+            user=USER,
+            private_key=user_key.private,
+            host_key=host_key.public,
+            images=dict(plan.images),
+            builds=dict(plan.builds),
+        )
 
     def _start_node(self, name: str, image: str, addresses: Mapping[str, str], tar: bytes) -> Tap:
         if self._network is None:
@@ -398,7 +384,7 @@ class DockerLab:
 
     # -- details
 
-    def _sweep_node(self, node: SshNode) -> list[str]:
+    def _residue_of(self, node: SshNode) -> list[str]:
         spec: dict[str, object] = {
             "uid": UID,
             "spare": list(_SPARED),
@@ -410,3 +396,10 @@ class DockerLab:
         with lab_fault(node.name):
             done = node.connection.run(residue_argv(_PYTHON, spec), timeout_s=RESIDUE_S)
             return findings(node.name, done.code, done.stdout)
+
+
+def _environment(vendor: str, builds: Mapping[str, Build]) -> dict[str, str]:
+    """Variables for impirun on the nodes of a client."""
+    folder = builds[vendor].prefix if vendor in builds else f"/opt/mpi/{vendor}"
+    prefix = {} if vendor == "pure" else {f"IMPI_PREFIX_{vendor.upper()}": folder}
+    return {"HOME": HOME, "USER": USER, "PATH": _PATH, "PYTHONPATH": SOURCES, "LANG": "C.UTF-8", **prefix}

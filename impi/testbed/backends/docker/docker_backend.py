@@ -19,10 +19,9 @@ from impi.testbed.backends.docker.images.node_images import SPY, Images
 from impi.testbed.backends.docker.images.replaced_images import image_of_build
 from impi.testbed.backends.docker.lab_network import neighbours_short
 from impi.testbed.backends.docker.subnet_pool import pool_from_environment
-from impi.testbed.backends.lifecycle.cleanup import Choice, clean
-from impi.testbed.backends.lifecycle.held_labs import let_go
+from impi.testbed.backends.lifecycle.cleanup import remove_expired
 from impi.testbed.lab.builds import prefix_build
-from impi.testbed.lab.interface import Access, Build, Finding, Lab, LabSeen, Terms
+from impi.testbed.lab.interface import Access, Build, Finding, Inventory, Lab, Terms
 from impi.testbed.lab.lab_topology import Topology
 
 __all__ = ["DockerBackend"]
@@ -48,8 +47,8 @@ class DockerBackend:
             # An engine inside a virtual machine: its containers' addresses lead nowhere from here.
             publish = sys.platform != "linux" or "Desktop" in str(self._client.info().get("OperatingSystem", ""))
         self._publish = publish
-        self._inventory = DockerInventory(self._client)
-        self._swept = False
+        self.inventory: Inventory = DockerInventory(self._client)
+        self._tidied = False
         self._wanted: dict[str, str] = {}
         self.builds: Mapping[str, Build] = {}
         atexit.register(self._close_all)
@@ -58,15 +57,12 @@ class DockerBackend:
         """Examine the engine and what lies on it; builds and removes nothing."""
         return examine(self._client, self._images)
 
-    def replace(self, builds: Mapping[str, str]) -> None:
-        """Use these builds, whose images are made when they are needed."""
-        for vendor, what in builds.items():
+    def prepare(self, vendors: Sequence[str], builds: Mapping[str, str] | None = None) -> None:
+        """Build the images that are missing."""
+        for vendor, what in (builds or {}).items():
             if what.startswith("/"):
                 prefix_build(vendor, what)  # a mistake is told before anything is built
-        self._wanted = dict(builds)
-
-    def prepare(self, vendors: Sequence[str]) -> None:
-        """Build the images that are missing."""
+            self._wanted[vendor] = what
         found = self._images.ensure([*vendors, "pure"])
         for vendor in sorted(set(vendors) & self._wanted.keys()):
             what = self._wanted[vendor]
@@ -85,7 +81,10 @@ class DockerBackend:
         reason = _too_many(topology)
         if reason:
             raise UsageError(f"topology {topology}: {reason}")
-        self._sweep_once()
+        if not self._tidied:
+            # Unlike containers, networks and volumes do not go by themselves.
+            self._tidied = True
+            remove_expired(self.inventory)
         needed = {*vendors, "pure", "base", SPY}
         if not needed <= self._built.keys():
             self.prepare(vendors)
@@ -115,40 +114,6 @@ class DockerBackend:
         """What the node's sshd said."""
         with engine_fault(f"the log of {node} cannot be read"):
             return self._client.containers.get(access.nodes[node].container).logs().decode("utf-8", "replace")
-
-    def labs(self) -> list[LabSeen]:
-        """All labs of this engine."""
-        return [found.seen() for found in self._inventory.find()]
-
-    def clean(
-        self,
-        *,
-        older_than_s: float = 0.0,
-        everything: bool = False,
-        labels: Mapping[str, str | None] | None = None,
-        owner: str = "",
-    ) -> list[str]:
-        """Remove the containers, networks and volumes of labs whose owner is dead; ``everything``: of all labs."""
-        choice = Choice(older_than_s=older_than_s, labels=labels or {}, owner=owner, everything=everything)
-        return clean(self._inventory, choice)
-
-    def remove(self, lab: str) -> list[str]:
-        """Remove that lab; whoever keeps it keeps it no longer."""
-        removed = let_go(lab) or []
-        for found in self._inventory.find():
-            if found.lab == lab:
-                removed += self._inventory.remove(found)
-        return removed
-
-    def _sweep_once(self) -> None:
-        """Remove networks and volumes whose lab's time is over: unlike containers, these do not go by themselves."""
-        if not self._swept:
-            self._swept = True
-            for found in self._inventory.find():
-                if found.state == "left over" and found.seen().left_s < 0:
-                    # What does not go is nothing to this run; clean and doctor tell of it.
-                    with contextlib.suppress(ImpiError):
-                        self._inventory.remove(found)
 
     def _close_all(self) -> None:
         """At the interpreter's end: what was not closed in order."""

@@ -12,8 +12,9 @@ from docker.models.containers import Container
 
 from impi.errors import LabError
 from impi.testbed.backends.docker.docker_engine import engine_fault, ignore_missing
-from impi.testbed.backends.lifecycle.cleanup import Found
+from impi.testbed.backends.lifecycle.cleanup import lab_seen
 from impi.testbed.backends.nodes import in_parallel
+from impi.testbed.lab.interface import LabSeen
 
 __all__ = ["LABEL", "DockerInventory", "remove_container", "when_free"]
 
@@ -27,12 +28,12 @@ _PATIENCE_S: Final = 5.0
 
 
 class DockerInventory:
-    """A :class:`~impi.testbed.backends.lifecycle.cleanup.Inventory`. LabError: the engine refuses."""
+    """A :class:`~impi.testbed.lab.interface.Inventory`. LabError: the engine refuses."""
 
     def __init__(self, client: docker.DockerClient) -> None:
         self._client = client
 
-    def find(self) -> list[Found]:
+    def find(self) -> list[LabSeen]:
         """All labs, by the labels of their containers, networks and volumes."""
         parts: dict[str, list[str]] = {}
         labels: dict[str, dict[str, str]] = {}
@@ -41,15 +42,15 @@ class DockerInventory:
                 lab = mine.get("lab", "")
                 parts.setdefault(lab, []).append(f"{kind} {name}")
                 labels.setdefault(lab, mine)
-        return [Found(lab=lab, labels=labels[lab], parts=tuple(parts[lab])) for lab in sorted(parts)]
+        return [lab_seen(lab, labels[lab], parts[lab]) for lab in sorted(parts)]
 
-    def remove(self, found: Found, *, patience_s: float = _PATIENCE_S) -> list[str]:
+    def remove(self, seen: LabSeen, *, patience_s: float = _PATIENCE_S) -> list[str]:
         """Containers first: the others cannot go while these use them, which may take them so long."""
         removed = []
-        with engine_fault(f"lab {found.lab} cannot be removed"):
-            names = [part.partition(" ")[2] for part in found.parts if part.startswith("container ")]
+        with engine_fault(f"lab {seen.lab} cannot be removed"):
+            names = [part.partition(" ")[2] for part in seen.parts if part.startswith("container ")]
             in_parallel(self._remove_container, names)
-            for part in found.parts:
+            for part in seen.parts:
                 kind, _, name = part.partition(" ")
                 if kind == "network":
                     self._remove_network(name, patience_s)

@@ -7,20 +7,21 @@ over (:mod:`.reaper`); nothing but an explicit wish removes a live one.
 
 from __future__ import annotations
 
+import contextlib
 import getpass
 import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final
 
-from impi.errors import LabError
+from impi.errors import ImpiError, LabError
 from impi.testbed.backends.lifecycle import ownership
-from impi.testbed.backends.lifecycle.held_labs import is_held
-from impi.testbed.lab.interface import LabSeen, Terms
+from impi.testbed.backends.lifecycle.held_labs import is_held, let_go
+from impi.testbed.lab.interface import Inventory, LabSeen, Terms
 from impi.testbed.lab.lab_topology import Topology
 
-__all__ = ["Choice", "Found", "Inventory", "clean", "new_labels"]
+__all__ = ["Choice", "clean", "lab_seen", "new_labels", "remove_expired", "remove_lab"]
 
 _LOOKS: Final = 2
 _LOOKS_AT_YOUNG: Final = 10
@@ -46,45 +47,24 @@ def new_labels(lab: str, run: str, vendors: Sequence[str], topology: Topology, t
     }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
-    """One lab, or what is left of it."""
+def lab_seen(lab: str, labels: Mapping[str, str], parts: Sequence[str]) -> LabSeen:
+    """A lab, or what is left of it, as it stands now.
 
-    lab: str
-    labels: Mapping[str, str]
-    parts: tuple[str, ...]
-    """``container impilab-...``, ``network ...``, ``folder ...``: for people."""
-
-    @property
-    def state(self) -> str:
-        """``running``: its owner lives; ``kept``: for its user, until its time is over; ``left over``: nobody's."""
-        if ownership.is_live(self.labels.get("owner", "")):
-            return "running"
-        kept = is_held(self.lab) and time.time() < _number(self.labels.get("expires", ""))
-        return "kept" if kept else "left over"
-
-    def seen(self) -> LabSeen:
-        """The same for people."""
-        return LabSeen(
-            lab=self.lab,
-            labels=dict(self.labels),
-            parts=self.parts,
-            state=self.state,
-            age_s=time.time() - _number(self.labels.get("created", "")),
-            left_s=_number(self.labels.get("expires", "")) - time.time(),
-        )
-
-
-class Inventory(Protocol):
-    """Where a backend's labs are."""
-
-    def find(self) -> list[Found]:
-        """All labs of which anything is there."""
-        ...
-
-    def remove(self, found: Found) -> list[str]:
-        """Remove all of it; what was removed, for people."""
-        ...
+    Its state is ``running`` while its owner lives, ``kept`` while a reaper holds it for its user, else ``left over``.
+    """
+    now, expires = time.time(), _number(labels.get("expires", ""))
+    if ownership.is_live(labels.get("owner", "")):
+        state = "running"
+    else:
+        state = "kept" if now < expires and is_held(lab) else "left over"
+    return LabSeen(
+        lab=lab,
+        labels=dict(labels),
+        parts=tuple(parts),
+        state=state,
+        age_s=now - _number(labels.get("created", "")),
+        left_s=expires - now,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,17 +79,17 @@ class Choice:
     everything: bool = False
     """Live ones, too."""
 
-    def picks(self, found: Found) -> bool:
+    def picks(self, seen: LabSeen) -> bool:
         """Whether that lab is meant."""
-        labels = found.labels
-        if time.time() - _number(labels.get("created", "")) < self.older_than_s:
+        labels = seen.labels
+        if seen.age_s < self.older_than_s:
             return False
         for name, value in self.labels.items():
             if not labels.get(name) or value not in (None, labels[name]):
                 return False
         if self.owner and self.owner not in (labels.get("user", ""), _process(labels.get("owner", ""))):
             return False
-        return self.everything or found.state == "left over"
+        return self.everything or seen.state == "left over"
 
 
 def clean(inventory: Inventory, choice: Choice) -> list[str]:
@@ -122,21 +102,35 @@ def clean(inventory: Inventory, choice: Choice) -> list[str]:
     stuck: dict[str, list[LabError]] = {}
     deadline, quiet, enough = time.monotonic() + _MOST_S, 0, _LOOKS
     while quiet < enough and time.monotonic() < deadline:
-        meant = [f for f in inventory.find() if len(stuck.get(f.lab, ())) < _TRIES and choice.picks(f)]
-        for found in meant:
+        meant = [seen for seen in inventory.find() if len(stuck.get(seen.lab, ())) < _TRIES and choice.picks(seen)]
+        for seen in meant:
             try:
-                removed += [what for what in inventory.remove(found) if what not in removed]
-                stuck.pop(found.lab, None)
+                removed += [what for what in inventory.remove(seen) if what not in removed]
+                stuck.pop(seen.lab, None)
             except LabError as error:
                 # Something may have been added to it just now. One that does not go at all must not keep the others.
-                stuck.setdefault(found.lab, []).append(error)
-            enough = _LOOKS_AT_YOUNG if found.seen().age_s < _YOUNG_S else enough
+                stuck.setdefault(seen.lab, []).append(error)
+            enough = _LOOKS_AT_YOUNG if seen.age_s < _YOUNG_S else enough
         quiet = 0 if meant else quiet + 1
         if quiet < enough:
             time.sleep(_PAUSE_S)
     for reasons in stuck.values():
         raise reasons[-1]
     return removed
+
+
+def remove_lab(inventory: Inventory, lab: str) -> list[str]:
+    """Remove the lab of that name, whoever's it is, by its reaper where one holds it; return what was removed."""
+    removed = let_go(lab) or []
+    return removed + [what for seen in inventory.find() if seen.lab == lab for what in inventory.remove(seen)]
+
+
+def remove_expired(inventory: Inventory) -> None:
+    """Remove left-over labs whose time is over; what does not go stays for ``clean`` and ``doctor`` to tell of."""
+    for seen in inventory.find():
+        if seen.state == "left over" and seen.left_s < 0:
+            with contextlib.suppress(ImpiError):
+                inventory.remove(seen)
 
 
 def _user() -> str:

@@ -19,7 +19,7 @@ from typing import Final
 
 from impi.errors import LabError, UsageError
 from impi.remote.commands import this_machine
-from impi.testbed.backends.lifecycle.cleanup import Choice, clean, new_labels
+from impi.testbed.backends.lifecycle.cleanup import new_labels, remove_expired
 from impi.testbed.backends.lifecycle.held_labs import is_held, let_go
 from impi.testbed.backends.lifecycle.reaper import reaper_of
 from impi.testbed.backends.lifecycle.residue import RESIDUE_S, findings, residue_argv
@@ -33,12 +33,13 @@ from impi.testbed.lab.interface import (
     Build,
     Capture,
     Finding,
+    Inventory,
     Lab,
-    LabSeen,
     Node,
     NodeAccess,
     Stacks,
     Terms,
+    run_on,
 )
 from impi.testbed.lab.lab_topology import Topology, parse_topology
 
@@ -71,9 +72,8 @@ class LoopbackLab:
         labels = new_labels(folder.name, run, vendors, topology, terms)
         write_labels(folder, labels)
         self._lock: socket.socket | None = lock
-        self.builds = builds
         try:
-            self._set_up(folder, octet, run, vendors, topology, float(labels["expires"]))
+            self._set_up(folder, octet, run, vendors, topology, float(labels["expires"]), builds)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             lock.close()
@@ -87,18 +87,23 @@ class LoopbackLab:
             raise LabError(f"lab {access.lab} is not there any more")
         lab = cls.__new__(cls)
         lab._lock = None  # its reaper has it
-        lab.builds = access.builds
         octet = int(access.nodes["server"].address.split(".")[1])
-        lab._set_up(folder, octet, access.run, access.vendors, parse_topology(access.topology), access.expires)
+        topology = parse_topology(access.topology)
+        lab._set_up(folder, octet, access.run, access.vendors, topology, access.expires, access.builds)
         return lab
 
     def _set_up(
-        self, folder: Path, octet: int, run: str, vendors: Sequence[str], topology: Topology, expires: float
+        self,
+        folder: Path,
+        octet: int,
+        run: str,
+        vendors: Sequence[str],
+        topology: Topology,
+        expires: float,
+        builds: Mapping[str, Build],
     ) -> None:
-        self.name = folder.name
-        self.vendors = tuple(vendors)
         self.topology = topology
-        self._run, self._expires, self._held = run, expires, False
+        self._held = False
         self._folder, self._prefix = folder, f"127.{octet}."
         with lab_fault("this machine"):
             # Without the lab's mark: it is no process of a cell's.
@@ -108,19 +113,25 @@ class LoopbackLab:
         self._clients = [self._node(f"c{i}n0", f"127.{octet}.{i + 1}.1") for i in range(len(vendors))]
         self.server: Node = self._server
         self.clients: Sequence[Sequence[Node]] = [[node] for node in self._clients]
-        more = {f"build.{name}": f"{build.origin} {build.digest}" for name, build in self.builds.items()}
-        self.software: Mapping[str, str] = {**_software(self.vendors), **more}
-
-    def environment(self, client: int) -> dict[str, str]:
-        """Variables for impirun on that client's node."""
-        vendor = self.vendors[client]
-        folder = self.builds[vendor].prefix if vendor in self.builds else str(_prefix(vendor))
-        prefix = {} if vendor == "pure" else {f"IMPI_PREFIX_{vendor.upper()}": folder}
-        return {**self._environment(self._folder / f"c{client}n0"), "PYTHONPATH": str(_CHECKOUT), **prefix}
-
-    def python(self, client: int | None = None) -> str:
-        """This interpreter."""
-        return sys.executable
+        more = {f"build.{name}": f"{build.origin} {build.digest}" for name, build in builds.items()}
+        self.software: Mapping[str, str] = {**_software(vendors), **more}
+        clients = [_client_environment(vendor, builds) for vendor in vendors]
+        environment = {node.name: clients[i] for i, node in enumerate(self._clients)}
+        self.access = Access(
+            backend="local",
+            lab=folder.name,
+            run=run,
+            vendors=tuple(vendors),
+            topology=str(topology),
+            expires=expires,
+            nodes={node.name: NodeAccess(address=node.address, home=str(node.home)) for node in self._all()},
+            environment={
+                node.name: {**environment.get(node.name, clients[0]), **self._environment(node.home)}
+                for node in self._all()
+            },
+            python=sys.executable,
+            builds=dict(builds),
+        )
 
     def begin_capture(self) -> None:
         """Nothing: there are no captures on loopback."""
@@ -135,12 +146,12 @@ class LoopbackLab:
         with contextlib.suppress(LabError):
             for name, mine in pids.items():
                 argv = [sys.executable, "-I", "-S", str(_STACKS), *map(str, mine)]
-                done = self._server.run(argv, timeout_s=_STACKS_S)
+                done = run_on(self._server, argv, timeout_s=_STACKS_S)
                 found.append(read_stacks(name, done.stdout, done.stderr))
         frames = {name: stacks for each in found for name, stacks in each.frames.items()}
         return Stacks(frames=frames, notes=tuple(note for each in found for note in each.notes))
 
-    def sweep(self) -> list[str]:
+    def residue(self) -> list[str]:
         """Processes that carry this lab's mark, segments in nobody's use, listeners on this lab's addresses.
 
         What goes away by itself within a second is none of them. A segment gets longer, for one of somebody else's job
@@ -163,34 +174,14 @@ class LoopbackLab:
             "prefix": self._prefix,
             "known": self._known,
         }
-        done = self._server.run(residue_argv(sys.executable, spec), timeout_s=RESIDUE_S)
+        done = run_on(self._server, residue_argv(sys.executable, spec), timeout_s=RESIDUE_S)
         return findings("this machine", done.code, done.stdout)
-
-    def access(self) -> Access:
-        """How other processes reach it."""
-        clients = [self.environment(i) for i in range(len(self.vendors))]
-        nodes = {node.name: NodeAccess(address=node.address, home=str(node.home)) for node in self._all()}
-        return Access(
-            backend="local",
-            lab=self.name,
-            run=self._run,
-            vendors=self.vendors,
-            topology=str(self.topology),
-            expires=self._expires,
-            nodes=nodes,
-            environment={
-                "server": {**clients[0], **self._environment(self._server.home)},
-                **{node.name: clients[i] for i, node in enumerate(self._clients)},
-            },
-            python=sys.executable,
-            builds=dict(self.builds),
-        )
 
     def hold(self) -> None:
         """From now on it outlives this process."""
-        if not is_held(self.name):
+        if not is_held(self.access.lab):
             descriptors = [self._lock.fileno()] if self._lock is not None else []
-            reaper_of("local").hold(self.name, self._expires, descriptors)
+            reaper_of("local").hold(self.access.lab, self.access.expires, descriptors)
         self._held = True
 
     def close(self) -> None:
@@ -200,8 +191,8 @@ class LoopbackLab:
         """
         self._commands.close()
         if not self._held:
-            if is_held(self.name):
-                let_go(self.name)  # whoever has kept it is to keep it no longer
+            if is_held(self.access.lab):
+                let_go(self.access.lab)  # whoever has kept it is to keep it no longer
             for node in self._all():
                 node.forget()
             shutil.rmtree(self._folder, ignore_errors=True)
@@ -228,18 +219,10 @@ class LoopbackBackend:
 
     def __init__(self) -> None:
         self._open: weakref.WeakSet[LoopbackLab] = weakref.WeakSet()
-        self._swept = False
+        self._tidied = False
+        self.inventory: Inventory = LoopbackInventory()
         self.builds: Mapping[str, Build] = {}
         atexit.register(self._close_all)
-
-    def replace(self, builds: Mapping[str, str]) -> None:
-        """Use these builds; UsageError for an image, which is no folder."""
-        for vendor, what in builds.items():
-            if not what.startswith("/"):
-                raise UsageError(
-                    f"--replace {vendor}={what}: there is no such folder, and an image needs --backend docker"
-                )
-            self.builds = {**self.builds, vendor: prefix_build(vendor, what)}
 
     def doctor(self) -> list[Finding]:
         """Examine this machine; changes nothing."""
@@ -263,13 +246,19 @@ class LoopbackBackend:
                     fatal=False,
                 )
             )
-        dead = [found.lab for found in LoopbackInventory().find() if found.state == "left over"]
+        dead = [found.lab for found in self.inventory.find() if found.state == "left over"]
         cure = "impilab clean" if dead else ""
         detail = ", ".join(dead) or "none"
         return [*found, Finding(subject="leftovers", ok=not dead, detail=detail, cure=cure, fatal=False)]
 
-    def prepare(self, vendors: Sequence[str]) -> None:
+    def prepare(self, vendors: Sequence[str], builds: Mapping[str, str] | None = None) -> None:
         """Install the MPI libraries that are missing, each into a prefix of its own."""
+        for vendor, what in (builds or {}).items():
+            if not what.startswith("/"):
+                raise UsageError(
+                    f"--replace {vendor}={what}: there is no such folder, and an image needs --backend docker"
+                )
+            self.builds = {**self.builds, vendor: prefix_build(vendor, what)}
         for vendor in vendors:
             if vendor not in ("pure", *_VENDORS):
                 raise UsageError(f"there is no vendor {vendor!r}; there are pure, {', '.join(_VENDORS)}")
@@ -300,7 +289,9 @@ class LoopbackBackend:
         if reason:
             raise UsageError(f"topology {topology}: {reason}")
         self.prepare(vendors)
-        self._sweep_once()
+        if not self._tidied:
+            self._tidied = True
+            remove_expired(self.inventory)
         lab = LoopbackLab(
             vendors, topology, run, terms or Terms(), {v: b for v, b in self.builds.items() if v in vendors}
         )
@@ -316,37 +307,6 @@ class LoopbackBackend:
     def logs(self, access: Access, node: str) -> str:
         """Nothing: a node on loopback has no server of its own."""
         return ""
-
-    def labs(self) -> list[LabSeen]:
-        """All labs of this user's on loopback."""
-        return [found.seen() for found in LoopbackInventory().find()]
-
-    def clean(
-        self,
-        *,
-        older_than_s: float = 0.0,
-        everything: bool = False,
-        labels: Mapping[str, str | None] | None = None,
-        owner: str = "",
-    ) -> list[str]:
-        """Remove folders of labs whose owner is dead; ``everything``: of all labs."""
-        choice = Choice(older_than_s=older_than_s, labels=labels or {}, owner=owner, everything=everything)
-        return clean(LoopbackInventory(), choice)
-
-    def remove(self, lab: str) -> list[str]:
-        """Remove that lab; whoever keeps it keeps it no longer."""
-        removed = let_go(lab) or []
-        inventory = LoopbackInventory()
-        return removed + [what for found in inventory.find() if found.lab == lab for what in inventory.remove(found)]
-
-    def _sweep_once(self) -> None:
-        """Remove folders whose lab's time is over."""
-        if not self._swept:
-            self._swept = True
-            inventory = LoopbackInventory()
-            for found in inventory.find():
-                if found.state == "left over" and found.seen().left_s < 0:
-                    inventory.remove(found)
 
     def _close_all(self) -> None:
         for lab in list(self._open):
@@ -367,6 +327,14 @@ def _take_octet() -> tuple[socket.socket, int]:
             return lock, octet
     lock.close()
     raise LabError(f"{len(_OCTETS)} labs run on loopback already: wait for one to end")
+
+
+def _client_environment(vendor: str, builds: Mapping[str, Build]) -> dict[str, str]:
+    """Variables for impirun, beside those of its node."""
+    if vendor == "pure":
+        return {"PYTHONPATH": str(_CHECKOUT)}
+    folder = builds[vendor].prefix if vendor in builds else str(_prefix(vendor))
+    return {"PYTHONPATH": str(_CHECKOUT), f"IMPI_PREFIX_{vendor.upper()}": folder}
 
 
 def _prefix(vendor: str) -> Path:

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Final
 
 from impi.testbed.backends.lifecycle import ownership
-from impi.testbed.backends.lifecycle.cleanup import Found
+from impi.testbed.backends.lifecycle.cleanup import lab_seen
+from impi.testbed.lab.interface import LabSeen
 
 __all__ = ["LoopbackInventory", "new_folder", "write_labels"]
 
@@ -35,12 +36,12 @@ def write_labels(folder: Path, labels: Mapping[str, str]) -> None:
 
 
 class LoopbackInventory:
-    """A :class:`~impi.testbed.backends.lifecycle.cleanup.Inventory`. ``parent``: the folder for temporary files."""
+    """A :class:`~impi.testbed.lab.interface.Inventory`. ``parent``: the folder for temporary files."""
 
     def __init__(self, parent: str | None = None) -> None:
         self._parent = Path(parent or tempfile.gettempdir())
 
-    def find(self) -> list[Found]:
+    def find(self) -> list[LabSeen]:
         """All folders of labs of this user's."""
         found = []
         for folder in sorted(self._parent.glob("impilab-*-*")):
@@ -49,13 +50,13 @@ class LoopbackInventory:
                 if match is None or not folder.is_dir() or folder.stat().st_uid != os.getuid():
                     continue
                 labels = _read(folder) or _of_process(int(match[1]), folder)
-                found.append(Found(lab=folder.name, labels=labels, parts=(f"folder {folder}",)))
+                found.append(lab_seen(folder.name, labels, [f"folder {folder}"]))
         return found
 
-    def remove(self, found: Found) -> list[str]:
+    def remove(self, seen: LabSeen) -> list[str]:
         """Its folder; its processes have ended with who opened it."""
-        shutil.rmtree(self._parent / found.lab, ignore_errors=True)
-        return list(found.parts)
+        shutil.rmtree(self._parent / seen.lab, ignore_errors=True)
+        return list(seen.parts)
 
 
 def _read(folder: Path) -> dict[str, str]:

@@ -10,7 +10,7 @@ from typing import Final
 from impi.errors import LabError
 from impi.remote.commands import Commands
 from impi.testbed.backends.nodes import Command, lab_fault
-from impi.testbed.lab.interface import Completed, RunningCommand
+from impi.testbed.lab.interface import RunningCommand
 
 __all__ = ["MARK", "LoopbackNode"]
 
@@ -34,10 +34,6 @@ class LoopbackNode:
         with lab_fault(self.name):
             mine = {**self._env, **(env or {}), MARK: self._env[MARK]}
             return Command(self._commands.start(argv, env=mine, only=True, cwd=str(self.home)), self.name)
-
-    def run(self, argv: Sequence[str], *, env: Mapping[str, str] | None = None, timeout_s: float = 60.0) -> Completed:
-        """Start it and wait."""
-        return self.start(argv, env=env).wait(timeout_s)
 
     def read(self, path: str) -> bytes | None:
         """A file's content, or None. LabError: it is there and cannot be read."""

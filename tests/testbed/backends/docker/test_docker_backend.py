@@ -22,7 +22,8 @@ from impi.testbed.backends.docker.container_lab import DockerLab, Plan
 from impi.testbed.backends.docker.docker_backend import DockerBackend
 from impi.testbed.backends.docker.docker_inventory import LABEL
 from impi.testbed.backends.docker.images.node_images import Images
-from impi.testbed.lab.interface import Lab, Node, RunningCommand
+from impi.testbed.backends.lifecycle.cleanup import Choice, clean
+from impi.testbed.lab.interface import Lab, Node, RunningCommand, run_on
 from impi.testbed.lab.lab_topology import parse_topology
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
@@ -70,7 +71,7 @@ def ours(backend: DockerBackend, lab: str) -> list[str]:
 def test_nodes_know_each_other_and_run_as_an_ordinary_user(lab: Lab) -> None:
     assert [node.name for node in nodes(lab)] == ["server", "c0n0", "c0n1", "c1n0"]
     for node in nodes(lab):
-        done = node.run(["sh", "-c", "id -un; hostname; pwd; getent hosts c0n1"], timeout_s=DEADLINE_S)
+        done = run_on(node, ["sh", "-c", "id -un; hostname; pwd; getent hosts c0n1"], timeout_s=DEADLINE_S)
         user, name, folder, address, *_ = done.stdout.decode().split()
         assert (user, name, folder, address) == ("mpi", node.name, "/home/mpi", lab.clients[0][1].address)
     capabilities = (lab.server.read("/proc/self/status") or b"").decode()
@@ -79,8 +80,8 @@ def test_nodes_know_each_other_and_run_as_an_ordinary_user(lab: Lab) -> None:
 
 
 def test_impi_is_there_as_it_is_here(lab: Lab) -> None:
-    argv = [lab.python(0), "-c", "import impi.cli, numpy; print(impi.__file__, numpy.__version__)"]
-    done = lab.clients[0][0].run(argv, env=lab.environment(0), timeout_s=DEADLINE_S)
+    argv = [lab.access.python, "-c", "import impi.cli, numpy; print(impi.__file__, numpy.__version__)"]
+    done = run_on(lab.clients[0][0], argv, env=lab.access.environment["c0n0"], timeout_s=DEADLINE_S)
     assert done.stdout.decode().split() == ["/opt/impi/src/impi/__init__.py", "2.4.6"]
     here = (Path(__file__).parents[4] / "impi/errors.py").read_bytes()
     assert lab.clients[1][0].read("/opt/impi/src/impi/errors.py") == here
@@ -88,7 +89,7 @@ def test_impi_is_there_as_it_is_here(lab: Lab) -> None:
 
 def test_nodes_of_a_client_log_in_to_each_other_without_a_question(lab: Lab) -> None:
     for target in ("c0n1", lab.clients[0][1].address):
-        done = lab.clients[0][0].run(["ssh", target, "hostname"], timeout_s=DEADLINE_S)
+        done = run_on(lab.clients[0][0], ["ssh", target, "hostname"], timeout_s=DEADLINE_S)
         assert (done.code, done.stdout, done.stderr) == (0, b"c0n1\n", b"")
 
 
@@ -106,26 +107,26 @@ def test_files(lab: Lab) -> None:
 
 def test_leftovers_are_ended_and_told(lab: Lab) -> None:
     script = "setsid sh -c 'trap \"\" TERM; sleep 600 & wait; sleep 600' & echo up"
-    done = lab.clients[0][0].run(["sh", "-c", script], timeout_s=DEADLINE_S)
+    done = run_on(lab.clients[0][0], ["sh", "-c", script], timeout_s=DEADLINE_S)
     assert done.code == 0
     assert "sleep 600" in done.leftovers
-    assert lab.sweep() == []
+    assert lab.residue() == []
 
 
 def test_a_sweep_finds_processes_segments_and_listeners(lab: Lab) -> None:
     program = "import socket, time; s = socket.create_server(('', 7777)); print(flush=True); time.sleep(600)"
     node = lab.clients[1][0]
     node.write("/dev/shm/forgotten", b"x")
-    command = node.start([lab.python(1), "-c", program])
+    command = node.start([lab.access.python, "-c", program])
     first_line(command)
-    found = lab.sweep()
+    found = lab.residue()
     assert "c1n0: segment /dev/shm/forgotten" in found
     assert "c1n0: listener 0.0.0.0 port 7777" in found
     assert [line for line in found if line.startswith("c1n0: process") and "import socket" in line]
     assert all(line.startswith("c1n0: ") for line in found)
     command.stop()
-    node.run(["rm", "/dev/shm/forgotten"], timeout_s=DEADLINE_S)
-    assert lab.sweep() == []
+    run_on(node, ["rm", "/dev/shm/forgotten"], timeout_s=DEADLINE_S)
+    assert lab.residue() == []
 
 
 def packets(pcap: bytes) -> list[bytes]:
@@ -163,9 +164,9 @@ def test_a_capture_holds_the_cell_and_nothing_else(lab: Lab) -> None:
     sender, echo = lab.clients[0][0], lab.clients[1][0]
     for _ in range(2):
         lab.begin_capture()
-        listener = echo.start([lab.python(1), "-c", ECHO])
+        listener = echo.start([lab.access.python, "-c", ECHO])
         first_line(listener)
-        done = sender.run([lab.python(0), "-c", SEND, echo.address], timeout_s=DEADLINE_S)
+        done = run_on(sender, [lab.access.python, "-c", SEND, echo.address], timeout_s=DEADLINE_S)
         assert done.stdout == b"120000\n", done.stderr
         assert listener.wait(DEADLINE_S).code == 0
         captures = {capture.node: capture for capture in lab.end_capture()}
@@ -186,7 +187,7 @@ def test_a_capture_holds_the_cell_and_nothing_else(lab: Lab) -> None:
 
 
 def test_the_node_cannot_touch_its_capture(lab: Lab) -> None:
-    done = lab.server.run(["sh", "-c", "rm -f /cap/server.pcap; : > /cap/server.pcap"], timeout_s=DEADLINE_S)
+    done = run_on(lab.server, ["sh", "-c", "rm -f /cap/server.pcap; : > /cap/server.pcap"], timeout_s=DEADLINE_S)
     assert done.code != 0
     assert b"Read-only" in done.stderr
 
@@ -194,13 +195,13 @@ def test_the_node_cannot_touch_its_capture(lab: Lab) -> None:
 def test_where_processes_stand_is_seen_from_beside_the_node(backend: DockerBackend, lab: Lab) -> None:
     node = lab.clients[1][0]
     program = "import os, time\ndef deep():\n    print(os.getpid(), flush=True)\n    time.sleep(600)\ndeep()"
-    command = node.start([lab.python(1), "-c", program])
+    command = node.start([lab.access.python, "-c", program])
     pid = int(first_line(command))
-    before = ours(backend, lab.name)
+    before = ours(backend, lab.access.lab)
     stacks = lab.stacks({"c1n0": [pid], "c0n0": []})
     assert stacks.notes == ()
     assert [frame.rpartition(" in ")[2] for frame in stacks.frames["c1n0"][pid]] == ["deep", "<module>"]
-    assert ours(backend, lab.name) == before
+    assert ours(backend, lab.access.lab) == before
     command.stop()
     # One that is gone is a note, and no error.
     assert lab.stacks({"c1n0": [pid]}).notes[0].startswith("c1n0: no stacks from outside: py-spy: ")
@@ -211,7 +212,7 @@ def test_a_dead_capture_is_the_labs_fault(backend: DockerBackend) -> None:
     try:
         lab.begin_capture()
         assert isinstance(lab, DockerLab)
-        sidecar = backend._client.containers.get(f"impilab-{lab.name}-c1n0-capture")
+        sidecar = backend._client.containers.get(f"impilab-{lab.access.lab}-c1n0-capture")
         sidecar.remove(force=True)
         with pytest.MonkeyPatch.context() as patch, pytest.raises(LabError, match="c1n0"):
             patch.setattr("impi.testbed.backends.docker.sidecar_capture._SEEN_S", 0.5)
@@ -225,23 +226,23 @@ def test_a_dead_node_is_the_labs_fault(backend: DockerBackend) -> None:
     try:
         assert isinstance(lab, DockerLab)
         command = lab.clients[0][0].start(["sleep", "600"])
-        backend._client.containers.get(f"impilab-{lab.name}-c0n0").kill()
+        backend._client.containers.get(f"impilab-{lab.access.lab}-c0n0").kill()
         with pytest.raises(LabError, match="c0n0"):
             command.wait(DEADLINE_S)
         with pytest.raises(LabError, match="c0n0"):
-            lab.clients[0][0].run(["true"], timeout_s=DEADLINE_S)
+            run_on(lab.clients[0][0], ["true"], timeout_s=DEADLINE_S)
     finally:
         lab.close()
-    assert ours(backend, lab.name) == []
+    assert ours(backend, lab.access.lab) == []
 
 
 def test_closing_removes_all_of_it_and_may_be_repeated(backend: DockerBackend) -> None:
     lab = backend.open(["pure", "pure"], parse_topology("1x1+1x1"), run="test")
     assert isinstance(lab, DockerLab)
-    assert len(ours(backend, lab.name)) == 3 * 2 + 2
+    assert len(ours(backend, lab.access.lab)) == 3 * 2 + 2
     lab.close()
     lab.close()
-    assert ours(backend, lab.name) == []
+    assert ours(backend, lab.access.lab) == []
 
 
 def test_a_lab_that_cannot_start_leaves_nothing(backend: DockerBackend, lab: Lab) -> None:
@@ -270,7 +271,7 @@ def test_another_labs_subnet_is_passed_over_even_when_it_came_unseen(
     other = backend.open(["pure", "pure"], parse_topology("1x1+1x1"), run="test")
     try:
         assert other.server.address not in taken
-        assert other.server.run(["hostname"], timeout_s=DEADLINE_S).code == 0
+        assert run_on(other.server, ["hostname"], timeout_s=DEADLINE_S).code == 0
     finally:
         other.close()
 
@@ -279,7 +280,7 @@ def test_through_published_ports(backend: DockerBackend) -> None:
     other = DockerBackend(publish=True)
     lab = other.open(["pure", "pure"], parse_topology("1x1+1x1"), run="test")
     try:
-        assert lab.server.run(["hostname"], timeout_s=DEADLINE_S).stdout == b"server\n"
+        assert run_on(lab.server, ["hostname"], timeout_s=DEADLINE_S).stdout == b"server\n"
         lab.begin_capture()
         assert len(lab.end_capture()) == 3
     finally:
@@ -293,7 +294,7 @@ from impi.testbed.lab.lab_topology import parse_topology
 from impi.testbed.backends.lifecycle.reaper import reaper_of
 lab = DockerBackend().open(["pure", "pure"], parse_topology("1x1+1x1"), run="dying")
 reaper_of("docker").process.kill()  # which would be faster than what is tried here
-print(lab.name, flush=True)
+print(lab.access.lab, flush=True)
 time.sleep(600)
 """
 
@@ -307,7 +308,7 @@ def test_a_dead_owners_lab_is_cleaned_and_a_live_ones_is_spared(backend: DockerB
         assert p.stdout is not None
         name = p.stdout.readline().strip()
         assert len(ours(backend, name)) == 8
-        assert not backend.clean(labels={"lab": name})
+        assert not clean(backend.inventory, Choice(labels={"lab": name}))
         p.send_signal(number)
         try:
             p.wait(DEADLINE_S)
@@ -319,11 +320,11 @@ def test_a_dead_owners_lab_is_cleaned_and_a_live_ones_is_spared(backend: DockerB
     leftovers = [f for f in backend.doctor() if f.subject == "leftovers"]
     assert not leftovers[0].ok
     # Only this one: another test's, or whoever's, are none of ours.
-    assert not backend.clean(older_than_s=3600, labels={"lab": name})
-    removed = backend.clean(labels={"lab": name})
+    assert not clean(backend.inventory, Choice(older_than_s=3600, labels={"lab": name}))
+    removed = clean(backend.inventory, Choice(labels={"lab": name}))
     assert len([line for line in removed if name in line]) == 8
     assert ours(backend, name) == []
-    assert len(ours(backend, lab.name)) == 4 * 2 + 2
+    assert len(ours(backend, lab.access.lab)) == 4 * 2 + 2
 
 
 def test_what_the_records_get(lab: Lab) -> None:

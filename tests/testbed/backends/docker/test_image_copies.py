@@ -13,6 +13,7 @@ from impi.testbed.backends.docker.container_lab import DockerLab, Plan
 from impi.testbed.backends.docker.docker_engine import connect
 from impi.testbed.backends.docker.images.image_copies import COPY_LABEL, FOLDERS, Copies
 from impi.testbed.backends.docker.images.node_images import Images
+from impi.testbed.lab.interface import run_on
 from impi.testbed.lab.lab_topology import parse_topology
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
@@ -91,11 +92,11 @@ def test_a_node_reads_the_same_writes_nothing_and_leaves_nothing(
     node = lab.clients[0][0]
     files = "find /opt/impi/venv /usr/lib/python3.11 -type f ! -name '*.pyc' -print0"
     listing = f"{files} | sort -z | xargs -0 sha256sum"
-    seen = node.run(["sh", "-c", listing]).stdout
+    seen = run_on(node, ["sh", "-c", listing]).stdout
     own = client.containers.run(images["pure"], ["sh", "-c", listing], remove=True, labels={"org.impilab.probe": "x"})
     assert seen == own
     assert len(seen) > 10_000
-    refused = node.run(["touch", "/opt/impi/venv/mine"])
+    refused = run_on(node, ["touch", "/opt/impi/venv/mine"])
     assert refused.code != 0
     assert b"Read-only" in refused.stderr
     before = nameless(client)

@@ -17,7 +17,9 @@ from impi.remote.ssh import Connection
 from impi.testbed.backends import choose_backend
 from impi.testbed.backends.docker import container_contents
 from impi.testbed.backends.docker.source_sync import sync
+from impi.testbed.backends.lifecycle.cleanup import remove_lab
 from impi.testbed.lab.container_node import SOURCES
+from impi.testbed.lab.interface import run_on
 from impi.testbed.lab.lab_topology import parse_topology
 
 DEADLINE_S = 60
@@ -85,10 +87,10 @@ def test_an_edit_reaches_containers_that_run(monkeypatch):
         before = container_contents.sources()
         path = f"{SOURCES}/impi/errors.py"
         edited = {**before, path: before[path] + b"\nEDITED = True\n"}
-        argv = [lab.python(0), "-c", "import impi.errors; print(getattr(impi.errors, 'EDITED', False))"]
-        env = lab.environment(0)
+        argv = [lab.access.python, "-c", "import impi.errors; print(getattr(impi.errors, 'EDITED', False))"]
+        env = lab.access.environment["c0n0"]
         nodes = [lab.server, *(node for nodes in lab.clients for node in nodes)]
-        assert [node.run(argv, env=env).stdout for node in nodes] == [b"False\n"] * 4
+        assert [run_on(node, argv, env=env).stdout for node in nodes] == [b"False\n"] * 4
         # Two short questions a node, whatever its size: some tenths of a second, on a machine that is not busy.
         asked = []
         execute = Connection.execute
@@ -96,19 +98,19 @@ def test_an_edit_reaches_containers_that_run(monkeypatch):
             Connection, "execute", lambda self, argv, **more: asked.append(more) or execute(self, argv, **more)
         )
         for node in nodes:
-            assert sync(node.name, node.connection, lab.python(0), SOURCES, edited) == 1  # type: ignore[attr-defined]
+            assert sync(node.name, node.connection, lab.access.python, SOURCES, edited) == 1  # type: ignore[attr-defined]
         assert len(asked) == 2 * len(nodes)
         assert sum(len(more.get("stdin", b"")) for more in asked) < 32768 * len(nodes)
-        assert [node.run(argv, env=env).stdout for node in nodes] == [b"True\n"] * 4
+        assert [run_on(node, argv, env=env).stdout for node in nodes] == [b"True\n"] * 4
         monkeypatch.setattr("impi.testbed.backends.docker.container_lab.sources", lambda: before)
         lab.hold()
         lab.close()
-        lab = backend.attach(lab.access())
+        lab = backend.attach(lab.access)
         nodes = [lab.server, *(node for nodes in lab.clients for node in nodes)]
-        assert [node.run(argv, env=env).stdout for node in nodes] == [b"False\n"] * 4
+        assert [run_on(node, argv, env=env).stdout for node in nodes] == [b"False\n"] * 4
         lab.begin_capture()
         assert len(lab.end_capture()) == 4
-        assert lab.sweep() == []
+        assert lab.residue() == []
     finally:
         lab.close()
-        backend.remove(lab.name)
+        remove_lab(backend.inventory, lab.access.lab)

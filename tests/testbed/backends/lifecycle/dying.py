@@ -91,7 +91,7 @@ def main(backend: str, run: str, folder: str, moment: str, delay_ms: str, reaper
     elif moment != "open":
         arm_local(moment, float(delay_ms), end)
     lab = found.open(["pure", "pure"], parse_topology("1x1+1x1"), run=run, terms=Terms(ttl_s=float(ttl_s)))
-    lab.clients[0][0].start([lab.python(0), "-c", "import time; time.sleep(600)"])
+    lab.clients[0][0].start([lab.access.python, "-c", "import time; time.sleep(600)"])
     if moment == "open":
         end()
     lab.begin_capture()

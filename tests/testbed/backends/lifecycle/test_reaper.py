@@ -16,12 +16,12 @@ import pytest
 from impi.errors import LabError
 from impi.testbed.backends import engine_installed
 from impi.testbed.backends.docker.docker_backend import DockerBackend
-from impi.testbed.backends.lifecycle.cleanup import Choice, Found, clean
+from impi.testbed.backends.lifecycle.cleanup import Choice, clean, lab_seen, remove_lab
 from impi.testbed.backends.lifecycle.held_labs import is_held, let_go
 from impi.testbed.backends.lifecycle.ownership import myself
 from impi.testbed.backends.lifecycle.reaper import Reaper
 from impi.testbed.backends.loopback.loopback_backend import LoopbackBackend
-from impi.testbed.lab.interface import Backend, Terms
+from impi.testbed.lab.interface import Backend, LabSeen, Terms, run_on
 from impi.testbed.lab.lab_topology import parse_topology
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -66,7 +66,7 @@ def die(backend: str, folder: Path, moment: object, delay_ms: float, reaper: str
 
 def left(backend: Backend, run: str) -> list[str]:
     """What is there of that run; on loopback, of any in this test's folder, for a folder may say nothing yet."""
-    labs = backend.labs()
+    labs = backend.inventory.find()
     return [part for lab in labs if backend.name == "local" or lab.labels.get("run") == run for part in lab.parts]
 
 
@@ -99,7 +99,7 @@ def wait_until(what: Callable[[], bool]) -> bool:
 def test_clean_leaves_nothing_on_loopback(temp, point, delay_ms):
     run = die("local", temp, point, delay_ms, "dies")
     backend = LoopbackBackend()
-    backend.clean()
+    clean(backend.inventory, Choice())
     assert left(backend, run) == []
     assert wait_until(lambda: processes(temp) == [])
     assert list(temp.iterdir()) == []
@@ -109,7 +109,7 @@ def test_clean_leaves_nothing_on_loopback(temp, point, delay_ms):
 @pytest.mark.parametrize(("request_number", "delay_ms"), REQUESTS)
 def test_clean_leaves_nothing_on_an_engine(docker, tmp_path, request_number, delay_ms):
     run = die("docker", tmp_path, request_number, delay_ms, "dies")
-    docker.clean(labels={"run": run})
+    clean(docker.inventory, Choice(labels={"run": run}))
     assert left(docker, run) == []
 
 
@@ -152,19 +152,19 @@ def test_what_is_held_stays_until_it_is_let_go(temp):
     lab.hold()
     lab.close()
     backend = LoopbackBackend()
-    assert [(seen.lab, seen.state) for seen in backend.labs()] == [(lab.name, "running")]  # we live
-    assert is_held(lab.name)
+    assert [(seen.lab, seen.state) for seen in backend.inventory.find()] == [(lab.access.lab, "running")]  # we live
+    assert is_held(lab.access.lab)
     other = backend.open(["pure", "pure"], TWO, run="other")
     assert other.server.address != address  # its addresses are still its own
     other.close()
-    again = backend.attach(lab.access())
-    assert again.clients[1][0].run(["true"], timeout_s=DEADLINE_S).code == 0
+    again = backend.attach(lab.access)
+    assert run_on(again.clients[1][0], ["true"], timeout_s=DEADLINE_S).code == 0
     assert again.clients[1][0].address == lab.clients[1][0].address
     again.close()
-    assert not is_held(lab.name)
+    assert not is_held(lab.access.lab)
     assert list(temp.iterdir()) == []
     with pytest.raises(LabError, match="not there any more"):
-        backend.attach(lab.access())
+        backend.attach(lab.access)
 
 
 def test_what_is_held_goes_when_its_time_is_over(temp):
@@ -172,7 +172,7 @@ def test_what_is_held_goes_when_its_time_is_over(temp):
     lab.hold()
     lab.close()
     assert wait_until(lambda: list(temp.iterdir()) == [])
-    assert wait_until(lambda: not is_held(lab.name))
+    assert wait_until(lambda: not is_held(lab.access.lab))
 
 
 HOLDING = """
@@ -188,7 +188,7 @@ if float(sys.argv[5]):
     lab._expires = time.time() + float(sys.argv[5])  # however long it took to get here
 lab.hold()
 lab.close()
-print(lab.name)
+print(lab.access.lab)
 """
 
 
@@ -204,9 +204,9 @@ def hold(backend: str, folder: Path, left_s: float = 0) -> tuple[str, str]:
 def test_clean_spares_what_is_held_and_all_does_not(temp):
     _, lab = hold("local", temp)
     backend = LoopbackBackend()
-    assert [(seen.lab, seen.state) for seen in backend.labs()] == [(lab, "kept")]
-    assert backend.clean() == []
-    assert backend.clean(everything=True) == [f"folder {temp}/{lab}"]
+    assert [(seen.lab, seen.state) for seen in backend.inventory.find()] == [(lab, "kept")]
+    assert clean(backend.inventory, Choice()) == []
+    assert clean(backend.inventory, Choice(everything=True)) == [f"folder {temp}/{lab}"]
     assert let_go(lab) == []
 
 
@@ -215,16 +215,16 @@ def test_a_reaper_that_is_killed_holds_nothing(temp):
     (reaper,) = [path.parent for path in Path("/proc").glob("[0-9]*/cmdline") if keeps(path, temp)]
     os.kill(int(reaper.name), signal.SIGKILL)
     assert wait_until(lambda: not is_held(lab))
-    assert LoopbackBackend().clean() == [f"folder {temp}/{lab}"]
+    assert clean(LoopbackBackend().inventory, Choice()) == [f"folder {temp}/{lab}"]
 
 
 @pytest.mark.docker
 def test_containers_that_are_held_stay_and_go_when_asked(docker, tmp_path):
     run, lab = hold("docker", tmp_path)
-    assert [seen.state for seen in docker.labs() if seen.lab == lab] == ["kept"]
-    assert docker.clean(labels={"run": run}) == []
+    assert [seen.state for seen in docker.inventory.find() if seen.lab == lab] == ["kept"]
+    assert clean(docker.inventory, Choice(labels={"run": run})) == []
     assert len(left(docker, run)) == 3 * 2 + 2
-    assert len(docker.remove(lab)) == 3 * 2 + 2
+    assert len(remove_lab(docker.inventory, lab)) == 3 * 2 + 2
     assert left(docker, run) == []
     assert not is_held(lab)
 
@@ -257,14 +257,14 @@ class StuckInventory:
     def __init__(self) -> None:
         self.labs = ["one", "stuck", "two"]
 
-    def find(self) -> list[Found]:
-        return [Found(lab=lab, labels={"created": "1"}, parts=(f"network {lab}",)) for lab in self.labs]
+    def find(self) -> list[LabSeen]:
+        return [lab_seen(lab, {"created": "1"}, [f"network {lab}"]) for lab in self.labs]
 
-    def remove(self, found: Found) -> list[str]:
-        if found.lab == "stuck":
+    def remove(self, seen: LabSeen) -> list[str]:
+        if seen.lab == "stuck":
             raise LabError("network stuck cannot be removed")
-        self.labs.remove(found.lab)
-        return list(found.parts)
+        self.labs.remove(seen.lab)
+        return list(seen.parts)
 
 
 def test_one_that_does_not_go_is_told_and_keeps_no_other():
@@ -291,11 +291,11 @@ def test_one_that_does_not_go_is_told_and_keeps_no_other():
 )
 def test_conditions_narrow_what_is_meant(choice, picked):
     labels = {"run": "r", "name": "", "user": "alice", "owner": "x/y/99999999/1", "created": "1000"}
-    assert choice.picks(Found(lab="l", labels=labels, parts=())) == picked
+    assert choice.picks(lab_seen("l", labels, ())) == picked
 
 
 def test_what_lives_is_meant_only_explicitly():
-    found = Found(lab="l", labels={"owner": myself(), "created": "1000"}, parts=())
+    found = lab_seen("l", {"owner": myself(), "created": "1000"}, ())
     assert found.state == "running"
     assert not Choice(owner=str(os.getpid())).picks(found)
     assert Choice(owner=str(os.getpid()), everything=True).picks(found)

@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from impi.errors import LabError, UsageError
+from impi.testbed.backends.lifecycle.cleanup import Choice, clean
 from impi.testbed.backends.loopback.loopback_backend import LoopbackBackend
-from impi.testbed.lab.interface import Lab, RunningCommand
+from impi.testbed.lab.interface import Lab, RunningCommand, run_on
 from impi.testbed.lab.lab_topology import parse_topology
 
 DEADLINE_S = 30.0
@@ -65,14 +66,14 @@ def test_labs_at_a_time_do_not_share_addresses(temp: Path, lab: Lab) -> None:
 
 
 def test_run(lab: Lab) -> None:
-    done = lab.clients[0][0].run(["sh", "-c", "pwd; echo $HOME; exit 2"], timeout_s=DEADLINE_S)
-    home = lab.environment(0)["HOME"]
+    done = run_on(lab.clients[0][0], ["sh", "-c", "pwd; echo $HOME; exit 2"], timeout_s=DEADLINE_S)
+    home = lab.access.environment["c0n0"]["HOME"]
     assert (done.code, done.stdout.decode().split(), done.leftovers) == (2, [home, home], ())
 
 
 def test_the_environment_is_enough_for_impi(lab: Lab) -> None:
-    argv = [lab.python(1), "-c", "import impi, os; print(impi.__file__); print(sorted(os.environ))"]
-    done = lab.clients[1][0].run(argv, env=lab.environment(1), timeout_s=DEADLINE_S)
+    argv = [lab.access.python, "-c", "import impi, os; print(impi.__file__); print(sorted(os.environ))"]
+    done = run_on(lab.clients[1][0], argv, env=lab.access.environment["c1n0"], timeout_s=DEADLINE_S)
     assert done.code == 0, done.stderr
     names = eval(done.stdout.decode().splitlines()[1])
     assert set(names) <= {"HOME", "PATH", "PYTHONPATH", "LANG", "TMPDIR", "IMPILAB_LAB", "PWD", "LC_CTYPE"}
@@ -84,8 +85,8 @@ def test_prefixes_of_vendors(temp: Path, monkeypatch: pytest.MonkeyPatch, tmp_pa
     monkeypatch.setenv("IMPI_PREFIX_MPICH", str(tmp_path))
     lab = LoopbackBackend().open(["pure", "mpich"], PURE2, run="test")
     try:
-        assert "IMPI_PREFIX_MPICH" not in lab.environment(0)
-        assert lab.environment(1)["IMPI_PREFIX_MPICH"] == str(tmp_path)
+        assert "IMPI_PREFIX_MPICH" not in lab.access.environment["c0n0"]
+        assert lab.access.environment["c1n0"]["IMPI_PREFIX_MPICH"] == str(tmp_path)
     finally:
         lab.close()
 
@@ -95,7 +96,7 @@ def test_files_go_with_the_lab(lab: Lab, tmp_path: Path) -> None:
     node.write("below/file", b"one")
     node.write(str(tmp_path / "else" / "where" / "file"), b"two", mode=0o755)
     assert node.read("below/file") == b"one"
-    assert node.read(f"{lab.environment(0)['HOME']}/below/file") == b"one"
+    assert node.read(f"{lab.access.environment['c0n0']['HOME']}/below/file") == b"one"
     assert (tmp_path / "else/where/file").stat().st_mode & 0o777 == 0o755
     assert node.read("nothing") is None
     with pytest.raises(LabError, match="cannot be written"):
@@ -109,27 +110,27 @@ def test_a_sweep_spares_what_goes_away_by_itself(lab: Lab, monkeypatch: pytest.M
     """Another lab's job begins and ends while this one looks, again and again."""
     looks = iter([["segment one"], ["segment two"], ["segment one", "segment three"]])
     monkeypatch.setattr(lab, "_look", lambda: next(looks))
-    assert lab.sweep() == []
+    assert lab.residue() == []
     assert next(looks) == ["segment one", "segment three"]
     seen: list[str] = []
     monkeypatch.setattr(lab, "_look", lambda: [*seen, "process 7 sleep", seen.append(f"segment {len(seen)}")][:-1])
-    assert lab.sweep() == ["process 7 sleep"]
+    assert lab.residue() == ["process 7 sleep"]
 
 
 def test_a_sweep_finds_what_a_cell_left(lab: Lab) -> None:
-    assert lab.sweep() == []
+    assert lab.residue() == []
     address = lab.clients[0][0].address
     program = (
         f"import socket, time; s = socket.create_server(({address!r}, 0)); print(s.getsockname()[1], flush=True); "
         "time.sleep(600)"
     )
-    command = lab.clients[0][0].start([lab.python(0), "-c", program])
+    command = lab.clients[0][0].start([lab.access.python, "-c", program])
     port = first_line(command)
-    found = lab.sweep()
+    found = lab.residue()
     assert any(f"listener {address} port {port}" in line for line in found)
     assert any("process" in line and "import socket, time" in line for line in found)
     assert command.stop().code == -signal.SIGTERM
-    assert lab.sweep() == []
+    assert lab.residue() == []
 
 
 def test_a_dead_orchestrator_leaves_no_process_and_clean_removes_its_folder(temp: Path) -> None:
@@ -151,7 +152,7 @@ def test_a_dead_orchestrator_leaves_no_process_and_clean_removes_its_folder(temp
         pid = int(process.stdout.readline())
         (folder,) = temp.iterdir()
         backend = LoopbackBackend()
-        assert backend.clean() == []
+        assert clean(backend.inventory, Choice()) == []
         process.kill()
         process.wait(DEADLINE_S)
     deadline = time.monotonic() + DEADLINE_S
@@ -159,14 +160,14 @@ def test_a_dead_orchestrator_leaves_no_process_and_clean_removes_its_folder(temp
         time.sleep(0.01)
     assert not Path(f"/proc/{pid}").exists()
     assert [f.subject for f in backend.doctor() if not f.ok and f.subject == "leftovers"] == ["leftovers"]
-    assert backend.clean(older_than_s=3600) == []
-    assert backend.clean() == [f"folder {folder}"]
+    assert clean(backend.inventory, Choice(older_than_s=3600)) == []
+    assert clean(backend.inventory, Choice()) == [f"folder {folder}"]
     assert list(temp.iterdir()) == []
 
 
 def test_clean_of_everything_takes_live_labs_too(temp: Path, lab: Lab) -> None:
-    assert LoopbackBackend().clean() == []
-    assert len(LoopbackBackend().clean(everything=True)) == 1
+    assert clean(LoopbackBackend().inventory, Choice()) == []
+    assert len(clean(LoopbackBackend().inventory, Choice(everything=True))) == 1
 
 
 def test_several_nodes_a_client_are_not_supported(temp: Path) -> None:
@@ -194,7 +195,7 @@ def test_doctor_reads_only(temp: Path) -> None:
 
 def test_where_processes_stand_is_seen_from_outside(lab: Lab) -> None:
     program = "import os, sys, time\ndef deep():\n    print(os.getpid(), flush=True)\n    time.sleep(600)\ndeep()"
-    command = lab.clients[0][0].start([lab.python(0), "-c", program])
+    command = lab.clients[0][0].start([lab.access.python, "-c", program])
     pid = int(first_line(command))
     stacks = lab.stacks({"c0n0": [pid], "c1n0": []})
     command.stop()
