@@ -1,4 +1,4 @@
-"""A separate host agent in front of its procs: a router of packets (DESIGN.md, "Hosts")."""
+"""A host agent in front of its procs, a router of packets: see docs/decisions/host-agents.md."""
 
 from __future__ import annotations
 
@@ -7,4 +7,4 @@ from typing import Final
 __all__ = ["VARIABLE"]
 
 VARIABLE: Final = "IMPI_AGENT"
-"""Environment variable with an agent's invitation (DESIGN.md, "Hosts")."""
+"""Environment variable with an agent's invitation (docs/decisions/host-agents.md)."""

@@ -1,6 +1,6 @@
-"""How a process becomes a proc of a job (DESIGN.md, "Start-up"); called by the first use of MPI.
+"""How a process becomes a proc of a job; called by the first use of MPI.
 
-:func:`join_job` runs once, in this order:
+docs/how-it-works/start-up.md shows the whole start. :func:`join_job` runs once, in this order:
 
 1. :mod:`impi.engine.join` claims the invitation that impirun left in the environment.
 2. The vendor library is loaded; all procs of the client allgather pid, address and port.

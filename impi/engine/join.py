@@ -1,7 +1,7 @@
 """The invitation of a process to a job; claimed by the first import of MPI.
 
-impirun gives every proc one variable, ``IMPI_JOIN`` (JSON; DESIGN.md, "Start-up"). The claim
-removes it, so that programs started by the proc do not join by accident.
+impirun gives every proc one variable, ``IMPI_JOIN`` (JSON; docs/how-it-works/start-up.md). The
+claim removes it, so that programs started by the proc do not join by accident.
 """
 
 from __future__ import annotations

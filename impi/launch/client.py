@@ -1,4 +1,4 @@
-"""``impirun -client``: one client of a job, from the start of its procs to FINI (DESIGN.md, "Start-up")."""
+"""``impirun -client``: one client of a job, from start to FINI (docs/how-it-works/start-up.md)."""
 
 from __future__ import annotations
 

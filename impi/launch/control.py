@@ -1,4 +1,4 @@
-"""impirun's control socket, at which its procs introduce themselves (DESIGN.md, "The control connection")."""
+"""impirun's control socket, where its procs introduce themselves (docs/how-it-works/start-up.md)."""
 
 from __future__ import annotations
 

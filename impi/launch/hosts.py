@@ -1,4 +1,4 @@
-"""The hosts of one client (``--hosts``): every proc by itself, or agents in front of them (DESIGN.md, "Hosts")."""
+"""The hosts of one client (``--hosts``): procs, or agents (docs/decisions/host-agents.md)."""
 
 from __future__ import annotations
 

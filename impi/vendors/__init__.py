@@ -28,7 +28,7 @@ def load(join: Mapping[str, Any]) -> Vendor:
     """Connect this proc to the others of its client, by the vendor named in the invitation.
 
     Args:
-        join: the content of ``IMPI_JOIN`` (DESIGN.md, "Start-up").
+        join: the content of ``IMPI_JOIN`` (docs/how-it-works/start-up.md).
 
     Raises:
         UsageError: the vendor does not exist.

@@ -39,7 +39,8 @@ def connect(join: Mapping[str, Any]) -> Vendor:
     """Connect to the other procs of this client.
 
     Args:
-        join: ``rank`` and ``size``; for several procs also ``control`` and ``token`` (DESIGN.md).
+        join: ``rank`` and ``size``; for several procs also ``control`` and ``token``
+            (docs/how-it-works/start-up.md).
 
     Raises:
         StartupError, JobError: a proc or impirun is missing.

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -160,3 +161,18 @@ def test_the_command_of_the_readme_prints_what_it_says() -> None:
     assert done.returncode == 0, done.stderr
     printed = block.partition(words[-1] + "\n")[2].splitlines()
     assert done.stdout.splitlines()[1:] == printed[1:]
+
+
+def test_the_layers_of_the_design_are_those_of_the_contract() -> None:
+    contracts = tomllib.loads((TOP / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"]
+    layers = [{name.strip().removeprefix("impi.") for name in layer.split("|")} for layer in contracts[0]["layers"]]
+    table = (TOP / "DESIGN.md").read_text("utf-8").partition("## Layers")[2].partition("## ")[0]
+    told = [set(re.findall(r"`(\w+)`", row)) for row in re.findall(r"^\| (`[^|]+) \|", table, flags=re.M)]
+    assert told == layers
+
+
+def test_pages_that_docstrings_name_exist() -> None:
+    for folder in ("impi", "tests", "ci"):
+        for path in (TOP / folder).rglob("*.py"):
+            for page in re.findall(r"docs/(?:how-it-works|decisions|measurements)/[\w-]+\.md", path.read_text("utf-8")):
+                assert (TOP / page).is_file(), f"{path.relative_to(TOP)} names {page}, which does not exist"
