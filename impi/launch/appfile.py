@@ -1,13 +1,13 @@
 """``impirun -server COUNT -file APPFILE``: the server starts the clients, too (IMPI 2.2.3).
 
-Each line of an appfile is what a user would type on one machine, with that machine's name in the place of ``impirun``::
+Each line is a command for one machine, with the machine's name in place of ``impirun``::
 
     # the address of the server stands for $hostport
     bar -client 0 $hostport -np 8 a.out
     baz -client 1 $hostport -np 4 b.out
 
-Lines whose host is this machine are started directly, others by ssh, in the same folder. Clients without a line are
-started by hand, as ever.
+Lines for this machine are started directly, others by ssh in the same folder. Clients without a
+line are started by hand.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ class AppLine:
     """One client to start."""
 
     host: str
-    """The machine, by the name that SSH knows it by."""
+    """Name of the machine for SSH."""
     client: int
     arguments: tuple[str, ...]
-    """What follows ``-client RANK $hostport``; ``$hostport`` is still in it."""
+    """Arguments after ``-client RANK $hostport``; may contain ``$hostport``."""
 
 
 def read_appfile(path: str, nclients: int) -> tuple[AppLine, ...]:
-    """The clients of the file at ``path``.
+    """Read the clients of the file at ``path``.
 
     Raises:
-        UsageError: it cannot be read, or as of :func:`parse_appfile`.
+        UsageError: not readable, or see :func:`parse_appfile`.
     """
     try:
         text = Path(path).read_text(encoding="utf-8")
@@ -57,10 +57,10 @@ def read_appfile(path: str, nclients: int) -> tuple[AppLine, ...]:
 
 
 def parse_appfile(text: str, nclients: int, where: str = "appfile") -> tuple[AppLine, ...]:
-    """The clients of an appfile, in its order. Words are quoted as in a shell; ``#`` begins a comment.
+    """Parse an appfile. Words are quoted as in a shell; ``#`` begins a comment.
 
     Raises:
-        UsageError: a line is not of that form, or its client is not one of the ``nclients``, or has a line already.
+        UsageError: malformed line, client beyond ``nclients``, or a second line for a client.
     """
     lines: dict[int, AppLine] = {}
     for number, content in enumerate(text.splitlines(), 1):
@@ -86,7 +86,7 @@ def _line(words: Sequence[str], place: str) -> AppLine:
     if len(words) < 5 or words[1] not in ("-client", "--client") or words[3] not in _HOSTPORT:
         raise UsageError(f"{place} is not {_FORM}", clause=_CLAUSE)
     host, client = words[0].strip("[]"), words[2]
-    # What begins with a dash would be an option of ssh.
+    # A leading dash would be an option of ssh.
     if not host or host.startswith("-") or any(c.isspace() for c in host):
         raise UsageError(f"{place}: {words[0]!r} is not the name of a machine", clause=_CLAUSE)
     if not (client.isascii() and client.isdecimal()):
@@ -95,9 +95,9 @@ def _line(words: Sequence[str], place: str) -> AppLine:
 
 
 def make_commands(lines: Sequence[AppLine], endpoint: str, environ: Mapping[str, str]) -> list[Command]:
-    """What to start for each line; ``endpoint`` is where the server listens.
+    """Return the commands of the lines; ``endpoint``: address of the server.
 
-    The variables of ``environ`` that matter to IMPI go along, the key among them: as input, never as an argument.
+    IMPI's variables of ``environ``, the key included, go by standard input, not as arguments.
     """
     path = os.pathsep.join([_ROOT, *filter(None, [environ.get("PYTHONPATH", "")])])
     commands = []

@@ -1,7 +1,7 @@
-"""The starters of impirun: what their processes print, and how they end.
+"""The starters of impirun: the output and the ends of their processes.
 
-One starter (:mod:`impi.remote.starter`) runs on every node that has processes of ours. Its lines of
-JSON come through a pipe, from another node by SSH.
+One starter (:mod:`impi.remote.starter`) runs on every node with processes of this client. Its
+lines of JSON come through a pipe, from another node by SSH.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ __all__ = ["Children", "Exit", "exit_code"]
 
 _CHUNK: Final = 1 << 16
 _GRACE_S: Final = 6.0
-"""A starter needs some seconds itself, if its processes do not heed TERM."""
+"""More than a starter needs if its processes ignore TERM."""
 _LINE: Final = 1 << 14
-"""Octets of an unfinished line that are held back."""
+"""Longest part of an unfinished line that is held back."""
 _IMPIRUN: Final = (sys.executable, "-m", "impi.cli.impirun")
-"""An impirun that another one starts is a fork of the starter: the modules are there."""
+"""The command of an own client; a fork of the starter runs it, with its modules."""
 _SSH_FAILED: Final = 255
 _STREAMS: Final = (("stdout", 1), ("stderr", 2))
 
 
 class Exit:
-    """How one process ended; ``title`` says which."""
+    """The end of one process; ``title`` names the process."""
 
     def __init__(self, title: str, status: int) -> None:
         self.title = title
@@ -51,7 +51,7 @@ class Exit:
 
 
 def exit_code(status: int) -> int:
-    """What a shell would show: the exit status, or 128 + N for signal N."""
+    """Return the code that a shell shows: the exit status, or 128 + N for signal N."""
     return status if status >= 0 else 128 - status
 
 
@@ -61,7 +61,7 @@ class _Starter:
     def __init__(self, command: Command) -> None:
         self.command = command
         self.waiting = set(command.titles)
-        """Numbers of processes whose end it has not reported."""
+        """Numbers of processes whose end is not reported yet."""
         self.heard = False
         self.status: int | None = None
         self._received = b""
@@ -71,12 +71,12 @@ class _Starter:
         self.output, theirs_out = os.pipe()
         os.set_blocking(self.output, False)
         try:
-            # A fork starts no further Python: that takes longer than all else before the procs begin.
-            # But a fork of a process with threads may find locks that nobody will ever open.
+            # A fork needs no new Python, which takes longer than all else before the procs begin.
+            # But the fork of a process with threads may deadlock.
             if command.here and threading.active_count() == 1:
                 self.pid = processes.fork((theirs_in, theirs_out), lambda: starter.main(_IMPIRUN), b"impi-starter")
             else:
-                # In a session of its own: the terminal's Ctrl-C must not reach it before impirun decides.
+                # A session of its own: impirun decides about the terminal's Ctrl-C.
                 self.pid = processes.spawn(command.argv, (theirs_in, theirs_out, None))
         except OSError as error:
             self.hang_up()
@@ -87,23 +87,23 @@ class _Starter:
             os.close(theirs_out)
 
     def tell(self, line: object) -> None:
-        """Write a line to it."""
+        """Write a line to the starter."""
         data = memoryview(json.dumps(line).encode() + b"\n")
-        with contextlib.suppress(OSError):  # it has ended already, which is seen elsewhere
+        with contextlib.suppress(OSError):  # it has ended, which is seen elsewhere
             while data and self._to >= 0:
                 data = data[os.write(self._to, data) :]
 
     def hang_up(self) -> None:
-        """Close the pipe to it: it ends its processes then, on any node."""
+        """Close the pipe to the starter: it ends its processes then, on any node."""
         if self._to >= 0:
             os.close(self._to)
             self._to = -1
 
     def read(self) -> list[bytes] | None:
-        """Lines that have come; None: nothing for now.
+        """Return the lines that are here; None: nothing for now.
 
         Raises:
-            EOFError: nothing more will come.
+            EOFError: the starter has ended.
         """
         try:
             data = os.read(self.output, _CHUNK)
@@ -115,7 +115,7 @@ class _Starter:
         return lines
 
     def whole(self, number: int, name: str, data: bytes) -> bytes:
-        """What can be printed now of a stream, whose ``data`` are new; without data: the rest."""
+        """Return what can be printed of a stream after ``data``; without data: the rest."""
         text = self._held.pop((number, name), b"") + data
         end = text.rfind(b"\n") + 1
         if not data or (not end and len(text) >= _LINE):
@@ -125,11 +125,11 @@ class _Starter:
 
 
 class Children:
-    """Starts starters, and leaves nothing of them behind.
+    """Runs starters and leaves nothing of them behind.
 
     Args:
-        commands: what to start.
-        selector: where descriptors are registered, with a callable as data that the owner's loop calls.
+        commands: one for each starter.
+        selector: for the pipes; the data of a key is a callable for the owner's loop.
     """
 
     def __init__(self, commands: Sequence[Command], selector: selectors.BaseSelector) -> None:
@@ -137,19 +137,19 @@ class Children:
         self._commands = commands
         self._starters: list[_Starter] = []
         self.failure: Exit | None = None
-        """The first process that ended badly."""
+        """The first process that failed."""
         self.ended_ranks: set[int] = set()
-        """Ranks of procs that have ended with 0, where each is seen by itself (without an MPI library)."""
+        """Ranks of procs that have ended with 0, if each is seen by itself (no MPI library)."""
         self.quiet = False
-        """Whether what is printed from now on is thrown away: an mpiexec comments at length on being ended."""
+        """Whether output is discarded: an mpiexec that is killed prints long messages."""
         self.error = ""
-        """What a starter could not do."""
+        """The failure of a starter itself."""
 
     def start(self) -> None:
-        """Start them, in order.
+        """Start all starters, in order.
 
         Raises:
-            LaunchError: one could not be started; :meth:`end` ends the others.
+            LaunchError: a starter failed; :meth:`end` ends the others.
         """
         processes.become_subreaper()
         for command in self._commands:
@@ -157,12 +157,12 @@ class Children:
 
     @property
     def running(self) -> bool:
-        """Whether any of them has not ended."""
+        """Whether any starter runs."""
         return any(one.status is None for one in self._starters)
 
     @property
     def procs_running(self) -> bool:
-        """Whether any has not ended that does more than serve procs."""
+        """Whether any starter runs that does more than serve procs."""
         return any(one.status is None for one in self._starters if not one.command.serves)
 
     def initialised(self) -> None:
@@ -171,7 +171,7 @@ class Children:
             one.tell({"do": "note"})
 
     def end(self, turn: Callable[[float], object]) -> None:
-        """End all of them and everything below; ``turn`` is the owner's loop for so many seconds."""
+        """End all starters and everything below; ``turn`` runs the owner's loop for a while."""
         for one in self._starters:
             one.hang_up()
         first = [one.pid for one in self._starters if one.status is None]
@@ -183,7 +183,7 @@ class Children:
         processes.end(first, _GRACE_S, turn_and_reap)
 
     def close(self) -> None:
-        """Close the pipes, after the end."""
+        """Close the pipes after the end."""
         for one in self._starters:
             one.hang_up()
             os.close(one.output)
@@ -199,7 +199,7 @@ class Children:
         one.tell(command.spec)
 
     def _read(self, one: _Starter) -> bool:
-        """Take a starter's reports; False if there are none for now, or no more."""
+        """Handle a starter's reports; False: none for now, or no more."""
         try:
             lines = one.read()
         except EOFError:
@@ -216,7 +216,7 @@ class Children:
         except ValueError:
             report = None
         if not isinstance(report, dict):
-            _emit(1, line + b"\n")  # a login script of the other node that prints something
+            _emit(1, line + b"\n")  # output of the other node's login script
             return
         one.heard = True
         for name, descriptor in _STREAMS:
@@ -255,7 +255,7 @@ class Children:
                 self.error = f"{Exit(one.command.name, status)}, before its processes"
 
     def _reap(self, which: int) -> None:
-        """Take the status of a starter, or (-1) of all children that have ended: orphans come to us, too."""
+        """Take the status of a starter, or (-1) of all ended children, orphans included."""
         with contextlib.suppress(ChildProcessError):
             while (found := os.waitpid(which, os.WNOHANG))[0]:
                 for one in self._starters:
@@ -264,7 +264,7 @@ class Children:
 
 
 def _emit(descriptor: int, data: bytes) -> None:
-    """Print what a process has printed; nobody may be listening any more."""
+    """Print the output of a process; a closed descriptor is ignored."""
     view = memoryview(data)
     try:
         while view:

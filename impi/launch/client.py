@@ -41,15 +41,15 @@ __all__ = ["run_client"]
 
 _TURN_S: Final = 60.0
 _INTRODUCED_S: Final = 10.0
-"""The server answers at once; longer is not waited for one that does not."""
+"""The longest wait for the server's answer, which normally is immediate."""
 
 
 def run_client(options: ClientOptions, *, environ: Mapping[str, str], stderr: TextIO) -> int:
-    """Run one client to its end; the process becomes the subreaper of what it starts, and ends it should anything fail.
+    """Run one client to its end; as a subreaper, end what it started if anything fails.
 
     Returns:
-        The exit code: 0 once all procs have ended with 0 and the server has our FINI; that of the program or mpiexec
-        if it failed (128 + N for signal N); 1 when the job failed; 2 for what cannot be asked; 130 or 143 when ended.
+        0: all procs ended with 0 and the server has our FINI; the exit code of a failed program or
+            mpiexec (128 + N for signal N); 1: failed job; 2: usage error; 130 or 143: interrupted.
     """
 
     def warn(text: str) -> None:
@@ -69,7 +69,7 @@ def run_client(options: ClientOptions, *, environ: Mapping[str, str], stderr: Te
 
 
 def _begin(options: ClientOptions, environ: Mapping[str, str], warn: Any, stack: ExitStack) -> int:
-    """Check everything that can be wrong without a job, connect to the server, and only then start procs."""
+    """Check all that needs no job, connect to the server, and only then start procs."""
     nodes = placing.parse(options.nodes) if options.nodes else ()
     size = options.procs or sum(node.slots for node in nodes) or 1
     placed = placing.place(size, nodes)
@@ -78,7 +78,7 @@ def _begin(options: ClientOptions, environ: Mapping[str, str], warn: Any, stack:
     host, port = parse_endpoint(options.server)
     versions = STRICT_VERSIONS if options.impi_version else ALL_VERSIONS
     one_node = len(placed) == 1 and placing.is_here(placed[0].name)
-    # With one agent, here, in front of all procs, their nodes need no interface that other clients can reach.
+    # Behind one agent for the client, nodes need no interface that others can reach.
     inside = not one_node and options.hosts == "client"
     interface = "" if inside else options.interface
     advertised = _advertised(options.interface, one_node or inside)
@@ -103,7 +103,7 @@ def _begin(options: ClientOptions, environ: Mapping[str, str], warn: Any, stack:
 
 
 class _Session:
-    """The loop of a running client."""
+    """The event loop of a running client."""
 
     def __init__(
         self, options: ClientOptions, size: int, agents: int, rendezvous: Rendezvous, address: str, warn: Any
@@ -117,11 +117,11 @@ class _Session:
         self.control = Control(address, size, self._selector, warn, agents=agents)
         self._job: Job | None = None
         self._agents: tuple[int, ...] = ()
-        """The number of the agent behind each of our hosts."""
+        """The number of the agent of each host."""
         self._all_clients = False
         self._submitted = False
         self._submitted_at = 0.0
-        """By this machine's clock: from here on it is the protocol that takes its time."""
+        """Time of submission on this machine's clock: the protocol's time begins here."""
         self._deadline: float | None = None
 
     def __enter__(self) -> _Session:
@@ -136,7 +136,7 @@ class _Session:
         self._interrupts.__exit__()
 
     def run(self, commands: Sequence[Command], program: Program) -> int:
-        """Start, watch, end."""
+        """Start the procs, watch them, end them."""
         children = Children(commands, self._selector)
         done = False
         try:
@@ -145,7 +145,7 @@ class _Session:
                 self._turn(self._patience())
                 self._check(children, program)
             if children.failure or self._interrupts.signum is not None:
-                self._end(children)  # first, so that our sentence is the last
+                self._end(children)  # first, so that our message is the last
             code = self._outcome(children, program)
             done = code == 0
             return code
@@ -153,13 +153,13 @@ class _Session:
             self.control.answer({"error": str(error)})
             raise
         finally:
-            # After success, what a program has left running on purpose is its own affair.
+            # After success, programs left running on purpose stay.
             if not done:
                 self._end(children)
             children.close()
 
     def _running(self, children: Children) -> bool:
-        # Agents end after the procs, in a job; without one they would wait for ever.
+        # Agents end after the procs; without a job they would wait forever.
         return children.procs_running if self._job is None else children.running
 
     # ---- one turn
@@ -174,10 +174,10 @@ class _Session:
         return min(_TURN_S, max(0.0, self._deadline - time.monotonic()))
 
     def _end(self, children: Children) -> None:
-        """End what is left, and leave the server without FINI at once, so that the other clients end meanwhile."""
+        """End the rest and close the server's connection at once, so other clients end, too."""
         with suppress(ImpiError):  # what is told already is the reason
             self._introduce()
-        # An mpiexec comments at length on being ended.
+        # An mpiexec that is killed prints long messages.
         children.quiet = self._interrupts.signum is not None
         for key in list(self._selector.get_map().values()):
             if key.fileobj in (self._rendezvous, self._interrupts):
@@ -186,7 +186,7 @@ class _Session:
         children.end(self._turn)
 
     def _introduce(self) -> None:
-        """Go on until the server knows who leaves it: a stranger it would just let go, and wait for this client."""
+        """Run until the server knows this client: it ignores the loss of an unknown one."""
         give_up = time.monotonic() + _INTRODUCED_S
         while not self._rendezvous.introduced and self._interrupts.signum is None and time.monotonic() < give_up:
             self._turn(give_up - time.monotonic())
@@ -211,7 +211,7 @@ class _Session:
                     self._answer(job)
 
     def _answer(self, job: Job) -> None:
-        """Tell agents and procs what the job is, and where they find each other."""
+        """Send agents and procs the job and their addresses."""
         value = json.loads(job.to_json())
         ours = [host.index for host in job.hosts if host.client == self._options.rank]
         host_of = dict(zip(self._agents, ours, strict=False))
@@ -222,7 +222,7 @@ class _Session:
         self.control.answer({"job": value, "agents": doors, "quirks": quirks, "submitted": self._submitted_at})
 
     def _check(self, children: Children, program: Program) -> None:
-        """Go one step further where something has come; raise what cannot go on."""
+        """Take the next step if its input is here; raise what ends the job."""
         if children.error:
             raise LaunchError(children.error)
         if children.failure:
@@ -246,7 +246,7 @@ class _Session:
                 self._submit()
 
     def _submit(self) -> None:
-        """Tell the other clients what this one consists of."""
+        """Submit this client's facts to the other clients."""
         rank0, agents = self.control.rank0 or {}, self.control.agents
         if agents:
             numbered = hosts.behind([agents[number] for number in sorted(agents)], rank0["procs"])
@@ -305,7 +305,7 @@ def _launcher(options: ClientOptions, environ: Mapping[str, str]) -> Launcher:
 
 
 def _resolve(argv: tuple[str, ...], here: bool) -> tuple[str, ...]:
-    """The program as it is started: a Python file by this Python, anything else by its full path."""
+    """Return the command of the program: Python files by this Python, others by full path."""
     if not argv:
         raise UsageError("no program was named; it stands after all options")
     if argv[0].endswith(".py"):
@@ -319,7 +319,7 @@ def _resolve(argv: tuple[str, ...], here: bool) -> tuple[str, ...]:
 
 
 def _facts(options: ClientOptions, own: tuple[HostFacts, ...], tag_ub: int, representation: bytes) -> ClientFacts:
-    """What this client contributes, with no higher tag than the vendor's. UsageError: a higher one was asked for."""
+    """Return this client's facts; UsageError: ``--tag-ub`` is above the vendor's highest tag."""
     highest = options.offer.tag_ub or tag_ub
     if highest > tag_ub:
         raise UsageError(f"--tag-ub {highest} is more than the {tag_ub} that {options.vendor} has")
@@ -327,7 +327,7 @@ def _facts(options: ClientOptions, own: tuple[HostFacts, ...], tag_ub: int, repr
 
 
 def _advertised(interface: str, one_node: bool) -> str:
-    """What procs take as ``--interface``: on one node its address; on several what each can look up for itself."""
+    """Return the procs' ``--interface``: an address on one node, else what each node looks up."""
     if not interface:
         return ""
     if one_node:
@@ -347,7 +347,7 @@ def _advertised(interface: str, one_node: bool) -> str:
 
 
 def _control_address(placed: tuple[placing.Node, ...], interface: str) -> str:
-    """Where procs on all the nodes reach impirun; loopback if all are here."""
+    """Return the address at which all procs reach impirun; loopback if all are here."""
     away = [node.name for node in placed if not placing.is_here(node.name)]
     if not away:
         return "127.0.0.1"
@@ -356,11 +356,11 @@ def _control_address(placed: tuple[placing.Node, ...], interface: str) -> str:
     try:
         return interfaces.outgoing_address(_address(away[0]))
     except UsageError:
-        return interfaces.outgoing_address()  # a name that only SSH's configuration knows
+        return interfaces.outgoing_address()  # known to SSH's configuration only
 
 
 def _numeric(host: str, one_node: bool) -> str:
-    """The server's numeric address, as seen from all nodes."""
+    """Return the server's numeric address, valid on all nodes."""
     address = _address(host)
     if not one_node and (address == "::1" or address.startswith("127.")):
         return interfaces.outgoing_address()

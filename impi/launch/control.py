@@ -17,7 +17,7 @@ __all__ = ["Control"]
 
 _CHUNK: Final = 1 << 16
 _MAX_LINE: Final = 1 << 24
-"""Octets of a first line: the list of some 200 000 procs."""
+"""Longest first line in octets: the list of some 200 000 procs."""
 _SEND_S: Final = 10.0
 
 
@@ -30,14 +30,14 @@ class _Connection:
 
 
 class Control:
-    """Accepts the procs of one client, and nobody else.
+    """Accepts the procs of one client, and no other process.
 
     Args:
-        address: where to listen; all procs must reach it.
-        size: how many procs there are.
-        agents: how many host agents there are.
-        selector: where its sockets are registered, with a callable as data that the owner's loop calls.
-        warn: is told, in one sentence, of connections that were refused.
+        address: to listen on; all procs must reach it.
+        size: number of procs.
+        agents: number of host agents.
+        selector: for its sockets; the data of a key is a callable for the owner's loop.
+        warn: called with one sentence for each refused connection.
     """
 
     def __init__(
@@ -51,16 +51,16 @@ class Control:
     ) -> None:
         self._size = size
         self._missing = list(range(agents))
-        """Numbers of the host agents that have not come."""
+        """Numbers of the host agents that are not connected."""
         self._selector = selector
         self._warn = warn
         self.token = os.urandom(16).hex()
         self.joined: set[object] = set()
-        """Who has begun to initialise MPI: (node, pid) of procs under an MPI library, ranks of pure ones."""
+        """Procs that have begun MPI_Init: (node, pid) under an MPI library, rank without one."""
         self.rank0: dict[str, Any] | None = None
-        """What vendor rank 0 has handed over, once it has."""
+        """Facts from vendor rank 0; None: not here yet."""
         self.agents: dict[int, dict[str, Any]] = {}
-        """What each host agent has said of itself, by number."""
+        """Facts from each host agent, by number."""
         self._rank0_connection: _Connection | None = None
         self._agent_connections: dict[int, _Connection] = {}
         self._pure: dict[int, tuple[_Connection, object]] = {}
@@ -74,15 +74,15 @@ class Control:
 
     @property
     def complete(self) -> bool:
-        """Whether everything is known that the other clients have to be told."""
+        """Whether all facts for the other clients are here."""
         return self.rank0 is not None and not self._missing
 
     def answer_agent(self, number: int, reply: dict[str, object]) -> None:
-        """Answer a host agent, with the job and which host it is."""
+        """Answer a host agent with the job and its host index."""
         self._send(self._agent_connections[number], reply)
 
     def answer(self, reply: dict[str, object]) -> None:
-        """Answer vendor rank 0, with the job or an error."""
+        """Answer vendor rank 0 with the job or an error."""
         if self._rank0_connection is not None:
             self._send(self._rank0_connection, reply)
 

@@ -17,13 +17,13 @@ __all__ = ["alone", "behind", "commands", "representation"]
 
 
 def commands(hosts: str, program: Program, address: str, door: str) -> list[Command]:
-    """The agents that ``--hosts`` asks for.
+    """Return the commands for the agents of ``--hosts``.
 
     Args:
         hosts: one of :data:`impi.options.HOSTS`.
-        program: the procs that they stand in front of.
-        address: of this machine; where the agent of ``client`` is reached by other clients.
-        door: of this machine; where it is reached by procs on other nodes.
+        program: the procs behind them.
+        address: of this machine, for other clients to reach the agent of ``client``.
+        door: of this machine, for procs on other nodes.
     """
     if hosts == "proc":
         return []
@@ -37,7 +37,7 @@ def commands(hosts: str, program: Program, address: str, door: str) -> list[Comm
     found = []
     for number, (name, title) in enumerate(places):
         invitation = json.dumps({**where, "number": number, "node": name, "title": title})
-        # Neither packages of the user's nor the hook: it needs only this package.
+        # No user packages, no hook: an agent needs only this package.
         argv = (sys.executable, "-S", "-m", "impi.agent")
         own = {0: {"PYTHONPATH": ROOT, VARIABLE: invitation}}
         found.append(command_on(name, argv, program.environ, own, {0: title}, serves=True))
@@ -45,13 +45,13 @@ def commands(hosts: str, program: Program, address: str, door: str) -> list[Comm
 
 
 def alone(procs: Sequence[Mapping[str, Any]]) -> tuple[HostFacts, ...]:
-    """Every proc is its own host.
+    """Return hosts of one proc each.
 
     Args:
-        procs: what vendor rank 0 has handed over, in the vendor's order.
+        procs: the facts of vendor rank 0, in the vendor's order.
 
     Raises:
-        PeerError: it makes no sense.
+        PeerError: the facts are malformed.
     """
     try:
         return tuple(HostFacts(proc.ipv6, int(item["port"]), (proc,)) for item in procs for proc in [_facts(item)])
@@ -60,21 +60,21 @@ def alone(procs: Sequence[Mapping[str, Any]]) -> tuple[HostFacts, ...]:
 
 
 def behind(agents: Sequence[Mapping[str, Any]], procs: Sequence[Mapping[str, Any]]) -> list[tuple[int, HostFacts]]:
-    """Every proc belongs to the agent of its node, or to the only one; agents without procs are no hosts.
+    """Return the agents with procs as hosts; each proc belongs to its node's or the only agent.
 
     Args:
-        agents: what they have said of themselves, by number.
-        procs: what vendor rank 0 has handed over, in the vendor's order.
+        agents: their facts, by number.
+        procs: the facts of vendor rank 0, in the vendor's order.
 
     Returns:
-        The number of each agent that has procs, and what it is as a host, ascending.
+        Number and facts of each agent that has procs, ascending.
 
     Raises:
-        StartupError: a proc runs where there is no agent.
-        PeerError: what the procs or agents have said makes no sense.
+        StartupError: a proc is on a node without an agent.
+        PeerError: the facts are malformed.
     """
     try:
-        # The launcher has named the node, else the proc knows its machine; of several agents there the first counts.
+        # A node is named by the launcher, or else by the proc; its first agent is taken.
         places = {item["door"]["node"]: number for number, item in reversed(list(enumerate(agents)))}
         places |= {item["node"]: number for number, item in enumerate(agents)}
         members: dict[int, list[ProcFacts]] = {number: [] for number in range(len(agents))}
@@ -96,10 +96,10 @@ def behind(agents: Sequence[Mapping[str, Any]], procs: Sequence[Mapping[str, Any
 
 
 def representation(procs: Sequence[Mapping[str, Any]]) -> bytes:
-    """How all of them keep values in memory; empty where they differ, or one does not know.
+    """Return the procs' common form of values in memory; empty: different or unknown.
 
     Raises:
-        PeerError: what they have said makes no sense.
+        PeerError: the facts are malformed.
     """
     try:
         forms = {bytes.fromhex(item["form"]) for item in procs}

@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM as something to select on, so that a program ends in order and without a traceback."""
+"""SIGINT and SIGTERM as a descriptor to select on: programs end in order, without traceback."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ __all__ = ["Interrupts"]
 
 
 class Interrupts:
-    """Catches both signals while it is entered; readable (``fileno``) once one has come.
+    """Catches both signals in a ``with``; readable (``fileno``) after the first.
 
-    Python delivers signals to its main thread only: entered in another one, it stays silent.
+    Python delivers signals to the main thread only: entered in another thread, it does nothing.
     """
 
     def __init__(self) -> None:
         self.signum: int | None = None
-        """The first signal that came; a program that ends by it exits with 128 + this."""
+        """The first signal; a program that ends by it exits with 128 + its number."""
         self._inside, self._outside = socket.socketpair()
         self._outside.setblocking(False)
         self._previous: dict[int, Callable[[int, FrameType | None], Any] | int | None] = {}
 
     def fileno(self) -> int:
-        """For a selector."""
+        """Return a descriptor for a selector."""
         return self._inside.fileno()
 
     def __enter__(self) -> Interrupts:

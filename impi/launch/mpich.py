@@ -10,23 +10,23 @@ from impi.launch.reading import siblings_read
 __all__ = ["MpichLauncher"]
 
 _CMA = "MPIR_CVAR_CH4_CMA_ENABLE"
-"""Whether long local messages are read from the other process's memory."""
+"""Enables direct reads of another process's memory for long local messages."""
 
 
 class MpichLauncher:
-    """``mpiexec -n N`` with what MPICH needs to run anywhere, containers included; the user's own settings win."""
+    """``mpiexec -n N`` with MPICH settings for every place, containers too; user settings win."""
 
     def __init__(self, installation: Installation) -> None:
         self._installation = installation
 
     def commands(self, program: Program) -> list[Command]:
-        """One starter, with one mpiexec."""
+        """Return one starter, with one mpiexec."""
         several = not program.one_node
         environ = {**self._settings(program, several), **program.environ}
         environ["IMPI_JOIN"] = program.invitation(size=program.size)
         if self._installation.library:
             environ["MPI4PY_LIBMPI"] = self._installation.library
-        # Hydra never forwards the last variable of its environment, whichever it is; shells have "_" there.
+        # Hydra drops the last variable of its environment; in shells that is "_".
         environ.pop("_", None)
         own = {0: {"_": self._installation.mpiexec}}
         argv = [self._installation.mpiexec, "-n", str(program.size), "-genvlist", ",".join(forwarded(environ))]
@@ -39,7 +39,7 @@ class MpichLauncher:
     @staticmethod
     def _settings(program: Program, several: bool) -> dict[str, str]:
         settings = {}
-        # Where it is forbidden, as in most containers, MPICH aborts instead of doing without.
+        # MPICH aborts if it is forbidden, as in most containers.
         if several or program.size == 1 or _CMA in program.environ or not siblings_read():
             settings[_CMA] = "0"
         if program.crowded:

@@ -1,4 +1,4 @@
-"""Small facts about sockets that server and clients share."""
+"""Socket helpers for server and clients."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ _KEEPALIVE_COUNT: Final = 6
 
 
 def show_endpoint(address: str, port: int) -> str:
-    """``address:port`` as users type it; IPv6 in brackets."""
+    """Return ``address:port`` as users type it; IPv6 in brackets."""
     return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
 
 def parse_endpoint(text: str) -> tuple[str, int]:
-    """Host and port of ``HOST:PORT`` or ``[IPV6]:PORT``.
+    """Return host and port of ``HOST:PORT`` or ``[IPV6]:PORT``.
 
     Raises:
-        UsageError: neither.
+        UsageError: malformed.
     """
     host, colon, port = text.strip().rpartition(":")
     if host.startswith("[") and host.endswith("]"):
@@ -38,7 +38,7 @@ def parse_endpoint(text: str) -> tuple[str, int]:
 
 
 def peer_name(address: str) -> str:
-    """The host name of a numeric address; the address itself if none is found within half a second."""
+    """Return the host name of a numeric address, or the address after half a second."""
     found: list[str] = []
 
     def look_up() -> None:
@@ -47,7 +47,7 @@ def peer_name(address: str) -> str:
         except OSError:
             pass
 
-    # A resolver may take long to give up, and nobody else is served meanwhile; so it is waited for in a thread.
+    # In a thread: a resolver may take long, and the caller serves others.
     thread = threading.Thread(target=look_up, daemon=True)
     thread.start()
     thread.join(_LOOKUP_S)
@@ -55,7 +55,7 @@ def peer_name(address: str) -> str:
 
 
 def set_options(sock: socket.socket) -> None:
-    """What every connection of start-up needs: small commands at once, and notice of a machine that vanished."""
+    """Set options for start-up connections: no delay, and keepalive for vanished machines."""
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _KEEPALIVE_IDLE_S)

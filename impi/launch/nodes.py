@@ -1,4 +1,4 @@
-"""The machines of one client, and which proc runs where."""
+"""The machines of a client and the placement of its procs."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ __all__ = ["HERE", "Node", "is_here", "parse", "place"]
 
 @record
 class Node:
-    """A machine, by the name that SSH knows it by, and how many procs it takes."""
+    """A machine by its name for SSH, and its number of procs."""
 
     name: str
     slots: int = 1
 
 
 HERE = "localhost"
-"""The name of this machine in a list of nodes."""
+"""Name of this machine in a list of nodes."""
 
 
 def parse(text: str) -> tuple[Node, ...]:
-    """The nodes of ``--nodes a:2,b:2`` (NODE or NODE:SLOTS; an IPv6 address in brackets).
+    """Parse ``--nodes a:2,b:2`` (NODE or NODE:SLOTS; IPv6 addresses in brackets).
 
     Raises:
-        UsageError: not such a list, or a node twice.
+        UsageError: malformed, or a node twice.
     """
     nodes: list[Node] = []
     for item in text.split(","):
@@ -52,7 +52,7 @@ def parse(text: str) -> tuple[Node, ...]:
 
 
 def place(procs: int, nodes: Sequence[Node]) -> tuple[Node, ...]:
-    """Fill the nodes in order: the same nodes with the number of procs that each gets, those with none left out.
+    """Fill the nodes in order; return those with procs, ``slots`` being their number.
 
     Raises:
         UsageError: more procs than slots.
@@ -72,7 +72,7 @@ def place(procs: int, nodes: Sequence[Node]) -> tuple[Node, ...]:
 
 
 def is_here(name: str) -> bool:
-    """Whether a node's name means this machine, so that no SSH is needed to start something on it."""
+    """Return whether a node's name means this machine, which needs no SSH."""
     if name in (HERE, socket.gethostname()):
         return True
     import ipaddress

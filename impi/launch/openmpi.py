@@ -12,26 +12,26 @@ __all__ = ["OpenmpiLauncher"]
 
 
 class OpenmpiLauncher:
-    """``mpiexec -n N`` with what Open MPI needs to run anywhere, containers included; the user's own settings win."""
+    """``mpiexec -n N`` with Open MPI settings for every place, containers too; user's win."""
 
     def __init__(self, installation: Installation) -> None:
         self._installation = installation
 
     def commands(self, program: Program) -> list[Command]:
-        """One starter, with one mpiexec."""
+        """Return one starter, with one mpiexec."""
         several = not program.one_node
         environ = {**self._settings(program, several), **program.environ}
         environ["IMPI_JOIN"] = program.invitation(size=program.size)
         if self._installation.library:
             environ["MPI4PY_LIBMPI"] = self._installation.library
         argv = [self._installation.mpiexec, "-n", str(program.size)]
-        # Several clients may share a machine, and each would bind its procs to the same first cores.
+        # Clients on one machine would all bind their procs to the same first cores.
         argv += ["--bind-to", "none"]
         if several:
             argv += ["--host", ",".join(f"{node.name}:{node.slots}" for node in program.nodes)]
             argv += ["--prefix", str(self._installation.prefix)]
         for name in forwarded(environ):
-            if not name.startswith("OMPI_MCA_"):  # these it forwards by itself
+            if not name.startswith("OMPI_MCA_"):  # mpiexec forwards these itself
                 argv += ["-x", name]
         return [command_on(HERE, (*argv, *program.argv), environ, {0: {}}, {0: "Open MPI's mpiexec"})]
 

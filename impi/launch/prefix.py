@@ -1,4 +1,4 @@
-"""Where the installation of an MPI library is: its mpiexec, and the library that belongs to it."""
+"""The installation of an MPI library: its mpiexec and its shared library."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from impi.settings import PREFIX
 __all__ = ["Installation", "find"]
 
 _PROGRAMS: Final = {"mpich": ("mpiexec.hydra", "mpiexec.mpich"), "openmpi": ("mpiexec.openmpi",)}
-"""Names under which distributions keep the launchers of several vendors apart, tried before plain mpiexec."""
+"""Launcher names of distributions with several vendors, tried before plain mpiexec."""
 _MARKS: Final = {"mpich": ("hydra",), "openmpi": ("open mpi", "openrte", "prrte")}
-"""What ``mpiexec --version`` says of itself, in lower case."""
+"""Marks in the output of ``mpiexec --version``, in lower case."""
 _LIBRARIES: Final = {"mpich": ("libmpi.so.12",), "openmpi": ("libmpi.so.40",)}
 _DEADLINE_S: Final = 20.0
 
@@ -29,19 +29,19 @@ class Installation:
     mpiexec: str
     """Absolute path of the launcher."""
     prefix: Path
-    """The folder that has ``bin/`` and ``lib/``."""
+    """The folder with ``bin/`` and ``lib/``."""
     library: str
-    """Path of the library for ``MPI4PY_LIBMPI``; empty where mpi4py must find it by itself."""
+    """Path of the library for ``MPI4PY_LIBMPI``; empty: mpi4py finds it."""
 
 
 def find(vendor: str, prefix: str, environ: Mapping[str, str]) -> Installation:
-    """The installation of ``vendor``.
+    """Return the installation of ``vendor``.
 
-    Looked for in this order: ``--prefix``, ``IMPI_PREFIX_<VENDOR>``, ``.mpi/<vendor>`` of a checkout, the PATH.
+    Search order: ``--prefix``, ``IMPI_PREFIX_<VENDOR>``, ``.mpi/<vendor>`` of a checkout, PATH.
 
     Raises:
-        UsageError: a folder that was named has no mpiexec in it.
-        LaunchError: nothing was found, or the mpiexec on the PATH is another vendor's.
+        UsageError: a named folder has no mpiexec.
+        LaunchError: none found, or the mpiexec on the PATH is another vendor's.
     """
     variable = PREFIX.variable + vendor.upper()
     for origin, text in (("--prefix", prefix), (variable, environ.get(variable, ""))):

@@ -1,4 +1,4 @@
-"""What a launcher is given, a program with its places and environment, and what it makes of it: commands."""
+"""The program of a client, with its nodes and environment, and the commands that start it."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from impi.vendors import interfaces
 __all__ = ["ROOT", "SSH_OPTIONS", "Command", "Launcher", "Program", "base_environment", "command_on", "forwarded"]
 
 SSH_OPTIONS: Final = ("-o", "BatchMode=yes", "-o", "ConnectTimeout=20", "-o", "ConnectionAttempts=3")
-"""No question is ever asked: there is nobody to answer it."""
+"""Never prompt: no user could answer."""
 
 ROOT: Final = str(Path(__file__).absolute().parents[2])
-"""The folder that this package is in."""
+"""The folder of this package."""
 _HOOK: Final = str(Path(__file__).absolute().parent / "hook")
 
 _GRACE_S: Final = 2.0
@@ -37,7 +37,7 @@ _OUTER: Final = (
     "MPI_LOCALR",
     "IMPI_AUTH_",
 )
-"""Variables that procs must not see: of an mpiexec that started impirun itself, and the key of the job."""
+"""Variables that procs must not see: of an outer mpiexec, and the key of the job."""
 _OUTER_KEPT: Final = ("PRTE_MCA_", "PMIX_MCA_")
 
 _FORWARDED: Final = (
@@ -53,65 +53,65 @@ _FORWARDED: Final = (
     "MKL_",
     "LD_LIBRARY_PATH",
 )
-"""Beginnings of the names that go to other nodes too, where SSH drops all others."""
+"""Prefixes of the names that go to other nodes; SSH drops all others."""
 
 
 @record(kw_only=True)
 class Program:
-    """One client's procs."""
+    """The procs of one client."""
 
     argv: tuple[str, ...]
     nodes: tuple[Node, ...]
-    """Where they run; ``slots`` is the number of procs on each."""
+    """Their nodes; ``slots`` is the number of procs on each."""
     environ: Mapping[str, str]
-    """The whole environment of procs on this machine, without ``IMPI_JOIN``; see :func:`base_environment`."""
+    """The environment of procs here, without ``IMPI_JOIN``; see :func:`base_environment`."""
     join: Mapping[str, object]
-    """The invitation, as all procs of the client get it."""
+    """The common part of the procs' invitation."""
     interface: str = ""
-    """Address or name of the network interface that was asked for."""
+    """Address or name of the chosen network interface."""
 
     @property
     def size(self) -> int:
-        """How many procs."""
+        """Number of procs."""
         return sum(node.slots for node in self.nodes)
 
     @property
     def one_node(self) -> bool:
-        """Whether all run on this machine."""
+        """Whether all procs run on this machine."""
         return len(self.nodes) == 1 and is_here(self.nodes[0].name)
 
     @property
     def crowded(self) -> bool:
-        """Whether procs of a node must share a core, as far as this machine is like the others."""
+        """Whether procs of a node must share cores, if all nodes are like this machine."""
         return max(node.slots for node in self.nodes) > len(os.sched_getaffinity(0))
 
     def interface_name(self) -> str:
-        """The system's name of the interface that was asked for, such as eth0; empty if none was."""
+        """System name of the chosen interface, such as eth0; empty: none chosen."""
         return interfaces.name_of(self.interface) if self.interface else ""
 
     def invitation(self, **more: object) -> str:
-        """The value of ``IMPI_JOIN``."""
+        """Return the value of ``IMPI_JOIN``."""
         return json.dumps({**self.join, **more})
 
 
 @record(kw_only=True)
 class Command:
-    """One starter (:mod:`impi.remote.starter`), and what it is to start on its node."""
+    """One starter (:mod:`impi.remote.starter`), and the processes that it starts on its node."""
 
     argv: tuple[str, ...]
-    """How the starter itself is started, where a fork cannot be one."""
+    """Command of the starter, if a fork cannot be it."""
     here: bool
-    """Whether a fork can be one: on this machine."""
+    """Whether a fork can be it: on this machine."""
     spec: Spec
     """Its first line of input."""
     titles: Mapping[int, str]
-    """Who its processes are, in the user's words, by their numbers in ``spec``."""
+    """Names of its processes for the user, by their numbers in ``spec``."""
     name: str
-    """What the starter is called, in the user's words."""
+    """Name of the starter for the user."""
     ranks: bool = False
     """Whether its processes are procs, numbered by rank."""
     serves: bool = False
-    """Whether they serve procs that others start, and end after them."""
+    """Whether its processes serve procs of other starters, and end after them."""
 
 
 def command_on(
@@ -124,9 +124,10 @@ def command_on(
     ranks: bool = False,
     serves: bool = False,
 ) -> Command:
-    """A starter on ``node`` that starts ``argv`` once for each number in ``own``, which has their own variables.
+    """Return the command of a starter on ``node``: one process for each number in ``own``.
 
-    Here processes get just ``environ``, elsewhere what SSH gives and the variables that :func:`forwarded` names.
+    ``own`` has the variables of each. Here ``environ`` is the whole environment; elsewhere SSH's
+    plus the variables of :func:`forwarded`.
     """
     here = is_here(node)
     names = sorted(environ) if here else forwarded(environ)
@@ -148,15 +149,15 @@ def command_on(
 
 
 class Launcher(Protocol):
-    """How one vendor's procs are started."""
+    """The way to start one vendor's procs."""
 
     def commands(self, program: Program) -> list[Command]:
-        """What to run so that every proc of the program runs."""
+        """Return commands that together start every proc of the program."""
         ...
 
 
 def base_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """impirun's environment for its procs: the hook first on PYTHONPATH, without what is none of their business."""
+    """Return the environment of procs: the hook first on PYTHONPATH, private variables removed."""
     result = {
         name: value
         for name, value in environ.items()
@@ -168,5 +169,5 @@ def base_environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def forwarded(environ: Mapping[str, str]) -> list[str]:
-    """The names of an environment that go to other nodes as well."""
+    """Return the names of an environment that go to other nodes."""
     return sorted(name for name in environ if name.startswith(_FORWARDED))

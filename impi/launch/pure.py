@@ -1,4 +1,4 @@
-"""Start procs that have no MPI library: one starter a node, here by fork, elsewhere by SSH."""
+"""Start procs without an MPI library: one starter a node, here by fork, elsewhere by SSH."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ __all__ = ["PureLauncher"]
 
 
 class PureLauncher:
-    """A starter (:mod:`impi.remote.starter`) a node; Python and this package are at the same path everywhere."""
+    """One starter a node (:mod:`impi.remote.starter`); the same path to Python everywhere."""
 
     def commands(self, program: Program) -> list[Command]:
-        """The starters, in order of the nodes, with the ranks counted through."""
+        """Return the starters in the order of the nodes; ranks count through."""
         commands = []
         first = 0
         for node in program.nodes:

@@ -1,4 +1,4 @@
-"""Whether processes of this machine may read each other's memory, as MPI libraries do with long local messages."""
+"""Whether processes here may read each other's memory, as MPI libraries do for long messages."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class _Piece(ctypes.Structure):
 
 
 def siblings_read() -> bool:
-    """Whether a process may call process_vm_readv on another one that is not its child; asked of the kernel.
+    """Return whether process_vm_readv works on a process that is no child; asks the kernel.
 
-    Filters of system calls (containers), Yama and the like all have their say in it. False, too, where it cannot be
-    found out: a process with threads is not forked.
+    System call filters (containers), Yama and others decide. False, too, if it cannot be found out:
+    a process with threads is not forked.
     """
     here = ctypes.create_string_buffer(b"x")
     try:
@@ -30,12 +30,12 @@ def siblings_read() -> bool:
     except (OSError, AttributeError):
         return False
     read.restype = ctypes.c_ssize_t
-    piece = _Piece(ctypes.addressof(here), 1)  # a fork has it in the same place
+    piece = _Piece(ctypes.addressof(here), 1)  # a fork has it at the same address
 
     def reads(pid: int) -> bool:
         return bool(read(pid, ctypes.byref(piece), 1, ctypes.byref(piece), 1, 0) == 1)
 
-    # Who may not read itself may read nobody; who may need not be allowed to read others.
+    # A process that cannot read itself cannot read others; the reverse does not hold.
     if threading.active_count() > 1 or not reads(os.getpid()):
         return False
     ends, ours = os.pipe()
@@ -43,7 +43,7 @@ def siblings_read() -> bool:
         still = os.fork()
         if still == 0:
             os.close(ours)
-            os.read(ends, 1)  # until its parent lets go of the pipe, or ends
+            os.read(ends, 1)  # until the parent closes the pipe, or ends
             os._exit(0)
         try:
             reader = os.fork()

@@ -3,13 +3,12 @@
 For a program with a selector of its own::
 
     rendezvous.start()                       # connects; watch rendezvous.fileno() for reading
-    for event in rendezvous.on_readable():   # Joined: submit(facts) when they are known; Negotiated: the job
+    for event in rendezvous.on_readable():   # Joined: submit(facts) when known; Negotiated: the job
         ...
-    rendezvous.lost()                        # while the job runs, when readable: why it is over, or None
+    rendezvous.lost()                        # during the job, when readable: why it ended, or None
     rendezvous.finish()                      # after all processes have exited successfully
 
-:meth:`Rendezvous.join` and :meth:`Rendezvous.negotiate` are all of start-up for a program that has nothing else to
-watch.
+A program without other events uses :meth:`Rendezvous.join` and :meth:`Rendezvous.negotiate`.
 """
 
 from __future__ import annotations
@@ -36,15 +35,15 @@ _SEND_S: Final = 60.0
 
 
 class Rendezvous:
-    """The conversation of one client with the server at ``host:port``. Close it, or use it in a ``with``.
+    """One client's conversation with the server at ``host:port``; a context manager.
 
     Args:
         host: name or numeric address of the server.
         port: its TCP port.
-        rank: the number of this client.
-        environ: where IMPI_AUTH_NONE and IMPI_AUTH_KEY are looked up (IMPI 2.3.3).
-        versions: what this client offers.
-        auth: a list as of ``-auth``, to restrict the methods; None for all that are available.
+        rank: number of this client.
+        environ: for IMPI_AUTH_NONE and IMPI_AUTH_KEY (IMPI 2.3.3).
+        versions: offered by this client.
+        auth: methods, as in ``-auth``; None: all that are available.
 
     Raises:
         UsageError: no authentication method is available, or ``rank`` is out of range.
@@ -75,10 +74,10 @@ class Rendezvous:
         self.close()
 
     def start(self, timeout_s: float = _CONNECT_S) -> None:
-        """Connect and begin to authenticate; from now on watch :meth:`fileno`.
+        """Connect and begin to authenticate; watch :meth:`fileno` from now on.
 
         Raises:
-            StartupError: no server answers there.
+            StartupError: no server answers.
         """
         try:
             sock = connect(self._host, self._port, timeout_s)
@@ -94,24 +93,24 @@ class Rendezvous:
         self._flush()
 
     def fileno(self) -> int:
-        """For a selector; only reading is of interest."""
+        """Return the descriptor for a selector, for reading."""
         return self._socket.fileno()
 
     @property
     def local_address(self) -> str:
-        """The numeric address of this machine that the server sees: where other clients too can probably reach it."""
+        """Numeric address of this machine towards the server; probably valid for other clients."""
         return str(self._socket.getsockname()[0])
 
     @property
     def introduced(self) -> bool:
-        """Whether the server has been told which client this is."""
+        """Whether the server knows which client this is."""
         return self._machine.introduced
 
     def on_readable(self) -> list[ClientEvent]:
-        """Read what has come, without waiting, and answer it.
+        """Read without waiting, and answer.
 
         Raises:
-            StartupError, JobError: the server closed the connection, or the clients' facts make no job.
+            StartupError, JobError: the server closed the connection, or the facts make no job.
             PeerError: the server broke the protocol.
         """
         try:
@@ -119,7 +118,7 @@ class Rendezvous:
         except (BlockingIOError, InterruptedError):
             return []
         except OSError:
-            data = b""  # reset: an end like any other
+            data = b""  # a reset is an end
         if not data:
             self._end()
             return []
@@ -128,7 +127,7 @@ class Rendezvous:
         return events
 
     def submit(self, facts: ClientFacts) -> None:
-        """After :class:`~impi.startup.Joined`: begin the exchange that ends with :class:`~impi.startup.Negotiated`.
+        """Submit the facts after :class:`~impi.startup.Joined`; ends with ``Negotiated``.
 
         Raises:
             StartupError: the server closed the connection.
@@ -137,13 +136,13 @@ class Rendezvous:
         self._flush()
 
     def join(self, timeout_s: float | None = None) -> int:
-        """Connect and wait until all clients have joined; by default as long as it takes.
+        """Connect and wait until all clients have joined; no deadline by default.
 
         Returns:
             The number of clients.
 
         Raises:
-            StartupError: no server, or it closed the connection, or the time is over.
+            StartupError: no server, a closed connection, or the deadline.
             PeerError: the server broke the protocol.
         """
         self.start()
@@ -153,10 +152,10 @@ class Rendezvous:
         return event.nclients
 
     def negotiate(self, facts: ClientFacts, timeout_s: float | None = None) -> Job:
-        """Exchange all labels and wait for the job; by default as long as it takes.
+        """Exchange all labels and wait for the job; no deadline by default.
 
         Raises:
-            StartupError: as of :meth:`join`, or the clients' facts make no job.
+            StartupError: see :meth:`join`, or the clients' facts make no job.
             PeerError: the server broke the protocol.
         """
         self.submit(facts)
@@ -166,7 +165,7 @@ class Rendezvous:
         return event.job
 
     def lost(self) -> str | None:
-        """Why the job is over, in one sentence, or None while the server is there. Never waits."""
+        """Return why the job is over, or None while the server is there. Never waits."""
         if self._lost is None and self._sock is not None:
             try:
                 self.on_readable()
@@ -175,7 +174,7 @@ class Rendezvous:
         return self._lost
 
     def finish(self) -> None:
-        """Send FINI and close: all processes of this client have exited successfully (IMPI 2.3.7).
+        """Send FINI and close: all processes of this client have exited with 0 (IMPI 2.3.7).
 
         Raises:
             JobError: the server is gone.
@@ -186,7 +185,7 @@ class Rendezvous:
         self._machine.finish()
         try:
             self._send_all()
-            # lost() has read what had come, so that closing is orderly and no reset overtakes the FINI.
+            # lost() empties the receive buffer, so that no reset overtakes the FINI.
             sock.shutdown(socket.SHUT_WR)
         except OSError as error:
             raise JobError(
@@ -196,7 +195,7 @@ class Rendezvous:
             self.close()
 
     def close(self) -> None:
-        """Close the connection; without :meth:`finish` this ends the whole job. May be repeated."""
+        """Close the connection; without :meth:`finish` this ends the job. Idempotent."""
         if self._sock is not None:
             self._sock.close()
             self._sock = None
@@ -225,7 +224,7 @@ class Rendezvous:
             self._end()
 
     def _send_all(self) -> None:
-        # The server always reads, so that this waits for the network only.
+        # The server always reads, so this waits for the network only.
         data = self._machine.data_to_send()
         if data:
             self._socket.settimeout(_SEND_S)
@@ -233,7 +232,7 @@ class Rendezvous:
             self._socket.setblocking(False)
 
     def _end(self) -> None:
-        """The connection has ended: raise what that means."""
+        """Raise the error of a closed connection."""
         error = self._machine.eof()
         if error is not None:
             raise error

@@ -1,7 +1,7 @@
 """``impirun -server``: the sockets around :class:`~impi.startup.ServerMachine`.
 
-One line on stdout, ``a.b.c.d:port``, before any client comes (IMPI 2.2.1); everything else goes to stderr, because a
-script may have closed stdout after that line.
+stdout gets one line, ``a.b.c.d:port``, before any client comes (IMPI 2.2.1). Everything else goes
+to stderr, because a script may close stdout after that line.
 """
 
 from __future__ import annotations
@@ -42,23 +42,23 @@ __all__ = ["run_server"]
 _CHUNK: Final = 1 << 16
 _ANY: Final = ("0.0.0.0", "::")
 _ANY_IPV6_HOST: Final = "2001:db8::1"
-# An address for documentation, so that whatever has a route to it is the default route.
+# An address for documentation: the route to it is the default route.
 _MAX_STRANGERS: Final = 128
-# Connections that have not joined; silent ones must not use up the descriptors that clients need.
+# Limit of connections that have not joined, so that descriptors remain for clients.
 
 _CLIENTS_END_S: Final = 20.0
-# How long clients that this server has started may take to end once the job is over, before they are ended.
+# Time for clients of this server to end after the job, before they are ended.
 
 
 def run_server(options: ServerOptions, *, environ: Mapping[str, str], stdout: TextIO, stderr: TextIO) -> int:
     """Serve one job to its end.
 
-    SIGINT and SIGTERM end it too, if this is the main thread. With ``file`` this process must have no children of
-    others: at the end everything below it is ended.
+    SIGINT and SIGTERM end it, too, in the main thread. With ``file`` this process must have no
+    other children: at the end everything below it is ended.
 
     Returns:
-        The exit code: 0 once every client has sent FINI, 1 when the job failed, 2 if it could not even begin as asked
-        (stderr has one sentence each), 130 or 143 after a signal.
+        0: every client has sent FINI; 1: failed job; 2: the job could not begin (each with one
+            sentence on stderr); 130 or 143: signal.
     """
     try:
         preference = None if options.auth is None else parse_preference(options.auth)
@@ -78,7 +78,7 @@ def run_server(options: ServerOptions, *, environ: Mapping[str, str], stdout: Te
         try:
             commands = make_commands(lines, show_endpoint(shown, port), environ)
             if any(command.here for command in commands):
-                # Clients on this machine are forks of this process: what they need is loaded once.
+                # Forks of this process are its clients: load their modules once.
                 import impi.launch.client  # noqa: F401
             loop.start(commands)
             return loop.run()
@@ -88,10 +88,10 @@ def run_server(options: ServerOptions, *, environ: Mapping[str, str], stdout: Te
 
 
 def _listen(options: ServerOptions) -> socket.socket:
-    """A listening socket.
+    """Return a listening socket.
 
     Raises:
-        UsageError: the port or the interface cannot be had.
+        UsageError: the port or the interface is not available.
     """
     OPTIONS["port"].check(options.port)
     family = socket.AF_INET6 if ":" in options.interface else socket.AF_INET
@@ -99,7 +99,7 @@ def _listen(options: ServerOptions) -> socket.socket:
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family is socket.AF_INET6:
-            # "::" is for both kinds of address, whatever this system's default is.
+            # "::" is for both address families, whatever the system's default.
             listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
         listener.bind((options.interface, options.port))
         listener.listen(128)
@@ -115,14 +115,14 @@ def _listen(options: ServerOptions) -> socket.socket:
 
 
 def _reachable(address: str) -> str:
-    """An address for others, where the server listens on all interfaces: IPv6 only if asked for it and if there is."""
+    """Return an address for others when listening everywhere: IPv6 only on request."""
     if address == _ANY[1] and (six := outgoing_address(_ANY_IPV6_HOST)) != "::1":
         return six
     return outgoing_address()
 
 
 def _plain(address: str) -> str:
-    """An address as its user knows it: IPv4 through an IPv6 socket comes as ``::ffff:10.0.0.1``."""
+    """Return an address in its own form: IPv4 on an IPv6 socket is ``::ffff:10.0.0.1``."""
     return address.removeprefix("::ffff:") if "." in address else address
 
 
@@ -135,7 +135,7 @@ def _print_endpoint(endpoint: str, stdout: TextIO, stderr: TextIO) -> None:
 
 
 def _discard(stream: TextIO) -> None:
-    """Lead ``stream`` to nowhere, or the line that it could not write would spoil the exit code at the very end."""
+    """Redirect ``stream`` to /dev/null: flushing it at the end would spoil the exit code."""
     try:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, stream.fileno())
@@ -145,7 +145,7 @@ def _discard(stream: TextIO) -> None:
 
 
 def _say(stderr: TextIO, text: str) -> None:
-    """Tell the user; a closed stderr is no reason to end a job."""
+    """Print to the user; a closed stderr must not end a job."""
     try:
         print(text, file=stderr, flush=True)
     except (OSError, ValueError):
@@ -153,7 +153,7 @@ def _say(stderr: TextIO, text: str) -> None:
 
 
 class _Loop:
-    """Moves octets between the sockets and the machine until the job is over."""
+    """Moves octets between sockets and machine until the job is over."""
 
     def __init__(
         self, machine: ServerMachine, listener: socket.socket, interrupts: Interrupts, stderr: TextIO, verbose: bool
@@ -182,7 +182,7 @@ class _Loop:
         self._selector.close()
 
     def start(self, commands: list[Command]) -> None:
-        """Start clients of our own.
+        """Start the server's own clients.
 
         Raises:
             LaunchError: one could not be started.
@@ -193,7 +193,7 @@ class _Loop:
             self._children.start()
 
     def run(self) -> int:
-        """Turn until there is an exit code, and until clients of our own have ended."""
+        """Run until there is an exit code and the server's own clients have ended."""
         self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
         while self._exit_code is None:
             for key, events in self._selector.select():
@@ -211,26 +211,26 @@ class _Loop:
             self._report("interrupted; closing all connections")
             self._exit_code = 128 + self._interrupts.signum
 
-    # Clients of our own
+    # ---- the server's own clients
 
     def _check_children(self) -> None:
-        """A client that ends badly before it has a connection would be awaited for ever."""
+        """End the job if an own client failed before it had a connection."""
         why = "" if self._children is None else self._children.error or self._children.failure
         if why:
             _say(self._stderr, f"Error: {why}; closing all connections")
             self._exit_code = 1
 
     def _see_off(self, code: int) -> int:
-        """Let clients of our own say their last words; the exit code with theirs taken into account."""
+        """Wait for the last output of own clients; return the exit code with theirs."""
         self._close_all()
         children = self._children
         if children is None:
             return code
         self._selector.unregister(self._interrupts)
         self._selector.unregister(self._listener)
-        # Or a client that is only now starting would be let into its queue, and wait there.
+        # Close first: a late client would else wait in the queue.
         self._listener.close()
-        # At a failed start or a signal they hear it from their lost connection, as clients of others do.
+        # After a failed start or a signal, clients learn it from the lost connection.
         give_up = time.monotonic() + _CLIENTS_END_S
         while children.running and time.monotonic() < give_up and self._interrupts.signum is None:
             self._turn_children(0.1)
@@ -256,7 +256,7 @@ class _Loop:
             sock, address = self._listener.accept()
         except (BlockingIOError, InterruptedError, ConnectionAbortedError):
             return
-        except OSError as error:  # out of descriptors: make room, or it would be reported for ever
+        except OSError as error:  # out of descriptors: make room, else this repeats
             self._report(f"cannot accept a connection: {error.strerror or error}")
             self._evict(strangers)
             return
@@ -285,7 +285,7 @@ class _Loop:
         except (BlockingIOError, InterruptedError):
             return
         except OSError:
-            data = b""  # reset: an end like any other
+            data = b""  # a reset is an end
         events = self._machine.receive_data(conn, data) if data else self._machine.eof(conn)
         for event in events:
             self._handle(event)
@@ -322,14 +322,14 @@ class _Loop:
                 self._selector.modify(sock, wanted, conn)
 
     def _write(self, conn: int, sock: socket.socket) -> None:
-        """Write until there is nothing left or the socket is full; the rest stays in the machine, which limits it."""
+        """Write until nothing is left or the socket is full; the machine bounds the rest."""
         while unsent := self._unsent.pop(conn, None) or memoryview(self._machine.data_to_send(conn)):
             try:
                 rest = unsent[sock.send(unsent) :]
             except (BlockingIOError, InterruptedError):
                 rest = unsent
             except OSError:
-                return  # reset: the read side reports it
+                return  # a reset: the read side reports it
             if rest:
                 self._unsent[conn] = rest
                 return

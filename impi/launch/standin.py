@@ -1,4 +1,4 @@
-"""What the hook gives as package ``mpi4py`` where none is installed: what programs touch besides ``mpi4py.MPI``."""
+"""A stand-in for package ``mpi4py`` if not installed: its names besides ``mpi4py.MPI``."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import NoReturn
 __all__ = ["get_config", "get_include", "rc"]
 
 __version__ = "4.1.0"
-"""The interface that ``mpi4py.MPI`` follows here."""
+"""The version of the interface that ``mpi4py.MPI`` has here."""
 
 
 class Rc:
-    """Options as of ``mpi4py.rc``; setting or calling it changes them."""
+    """Options like ``mpi4py.rc``; setting or calling it changes them."""
 
     initialize = True
     threads = True
@@ -33,10 +33,10 @@ rc = Rc()
 
 
 def get_include() -> NoReturn:
-    """There are no C headers."""
+    """Raise ImportError: there are no C headers."""
     raise ImportError("this mpi4py is impi's stand-in and has no C headers; install mpi4py to compile against it")
 
 
 def get_config() -> dict[str, str]:
-    """Nothing was compiled."""
+    """Return nothing: there was no compilation."""
     return {}

@@ -1,4 +1,4 @@
-"""How a node that has only Python gets our programs: their texts come over the channel."""
+"""The programs of a node that has only Python: their texts come over the channel."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def bootstrap(python: str) -> tuple[list[str], bytes]:
     for module in (processes, starter, errands, forkserver):
         modules[module.__name__] = Path(str(module.__file__)).read_text("utf-8")
     text = json.dumps(modules).encode()
-    # Read to the octet, unbuffered: what follows is the fork server's.
+    # Read to the octet, unbuffered: the fork server's input follows.
     program = (
         "import os, sys, types, json\n"
         "text = b''\n"

@@ -1,8 +1,8 @@
-"""Our end of a node's fork server: many commands at a time over one channel, whatever carries it.
+"""Our end of a node's fork server: many commands at once over one channel.
 
-How it works: one thread reads the channel and hands each line to what its number stands for, a
-:class:`~impi.remote.supervised.Supervised` command or the answer to an errand. Askers write whole
-lines under the channel's own lock. When the channel breaks, all of them learn why.
+How it works: one thread reads the channel. It hands each line to the owner of the line's number: a
+:class:`~impi.remote.supervised.Supervised` command, or the answer to an errand. Callers write whole
+lines under the channel's own lock. If the channel breaks, all owners get the reason.
 """
 
 from __future__ import annotations
@@ -29,34 +29,34 @@ _END_S: Final = 15.0
 
 
 class Channel(Protocol):
-    """A two-way stream of octets to a fork server, which :func:`bootstrap` has started."""
+    """A two-way stream of octets to a fork server, started by :func:`bootstrap`."""
 
     def read(self, size: int) -> bytes:
-        """Block for some octets; empty at the end. LaunchError when the connection is lost."""
+        """Block for some octets; empty at the end. LaunchError: the connection is lost."""
         ...
 
     def write(self, data: bytes) -> None:
-        """Send all of ``data``, from any thread. LaunchError when the connection is lost."""
+        """Send all of ``data``, from any thread. LaunchError: the connection is lost."""
         ...
 
     def close(self) -> None:
-        """End our direction; the other side then ends its commands and the stream. Any number of times, any thread."""
+        """End our direction; the other side ends commands and stream. Any thread; idempotent."""
         ...
 
     def release(self) -> None:
-        """Give everything back. Called once, by the reader, after the end of the stream."""
+        """Free everything; called once, by the reader, after the end of the stream."""
         ...
 
 
 class _Listener(Protocol):
-    """What a number stands for."""
+    """The owner of a number."""
 
     def take(self, text: bytes) -> None:
-        """A line for it; empty: the last."""
+        """Take a line; empty: the last."""
         ...
 
     def broke(self, why: str) -> None:
-        """The channel is lost."""
+        """Take the reason of a lost channel."""
         ...
 
 
@@ -81,7 +81,7 @@ class Commands:
         self._where = where
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
-        # Held until a number's first line is written: the fork server takes a lower number for an old one.
+        # Held until a number's first line is written: a lower number would be taken for an old one.
         self._numbering = threading.Lock()
         self._listeners: dict[bytes, _Listener] = {}
         self._lost = ""
@@ -100,7 +100,7 @@ class Commands:
     ) -> Supervised:
         """Run ``argv`` under a starter of its own.
 
-        ``python -I -S ...`` with the fork server's own interpreter is a fork of it and costs no start.
+        ``python -I -S ...`` with the fork server's interpreter is a fork of it, without a start.
 
         Args:
             argv: the program and its arguments.
@@ -112,7 +112,7 @@ class Commands:
             settle_s: seconds that descendants have to end after the command.
 
         Raises:
-            LaunchError: the connection is lost. (That ``argv`` cannot be started is an outcome, with code 127.)
+            LaunchError: the connection is lost. (A failed start of ``argv`` is outcome 127.)
         """
         command = Supervised(argv, grace_s)
         with self._numbering:
@@ -128,7 +128,7 @@ class Commands:
         return command
 
     def ask(self, do: str, timeout_s: float, **errand: object) -> dict[str, Any]:
-        """What the fork server does itself (:mod:`impi.remote.errands`): its answer.
+        """Let the fork server perform an errand (:mod:`impi.remote.errands`); return its answer.
 
         Raises:
             LaunchError: the connection is lost, or there is no answer in time.
@@ -150,7 +150,7 @@ class Commands:
         return value
 
     def close(self) -> None:
-        """End all commands and the fork server, without waiting for it. Any number of times."""
+        """End all commands and the fork server, without waiting. Idempotent."""
         self._channel.close()
 
     def _enter(self, listener: _Listener) -> bytes:
@@ -185,12 +185,12 @@ class Commands:
 
 
 class _Pipe:
-    """A fork server as a child of ours. Implements :class:`Channel`."""
+    """A fork server as a child of this process. Implements :class:`Channel`."""
 
     def __init__(self, env: Mapping[str, str]) -> None:
         command, text = bootstrap(sys.executable)
         try:
-            # A session of its own: Ctrl-C at our terminal is ours to hand on, in order.
+            # A session of its own: we pass on the terminal's Ctrl-C, in order.
             self._process = subprocess.Popen(
                 command,
                 stdin=subprocess.PIPE,
@@ -241,6 +241,6 @@ def this_machine(env: Mapping[str, str]) -> Commands:
     """Start a fork server on this machine; ``env`` is all that it has.
 
     Raises:
-        LaunchError: it cannot be started.
+        LaunchError: it failed to start.
     """
     return Commands(_Pipe(env), "this machine")

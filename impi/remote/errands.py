@@ -1,7 +1,7 @@
-"""What a node's fork server does itself, since no process is worth its start for it: files, and single datagrams.
+"""Operations of a node's fork server itself, without a process: files and single datagrams.
 
-Sent to the node together with :mod:`impi.remote.forkserver`; standard library only. An errand and its answer are JSON
-objects, octets in them base64; a file or address that does not do answers ``{"error": "sentence"}``.
+Sent to the node with :mod:`impi.remote.forkserver`; standard library only. Errands and answers are
+JSON objects, octets base64; a failure answers ``{"error": "sentence"}``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["perform"]
 
 
 def perform(errand: dict[str, Any]) -> dict[str, Any]:
-    """Do it; the answer."""
+    """Perform an errand and return the answer."""
     try:
         return {"read": _read, "write": _write, "datagram": _datagram}[errand["do"]](errand)
     except OSError as error:
@@ -23,7 +23,7 @@ def perform(errand: dict[str, Any]) -> dict[str, Any]:
 
 
 def _read(errand: dict[str, Any]) -> dict[str, Any]:
-    """At most ``most`` octets of ``path`` from ``offset`` on; ``data`` is null where there is no such file."""
+    """Read at most ``most`` octets of ``path`` from ``offset``; ``data`` null: no such file."""
     try:
         descriptor = os.open(errand["path"], os.O_RDONLY)
     except (FileNotFoundError, NotADirectoryError):
@@ -31,7 +31,7 @@ def _read(errand: dict[str, Any]) -> dict[str, Any]:
     try:
         os.lseek(descriptor, errand["offset"], os.SEEK_SET)
         data = bytearray()
-        # Until its end: what the size of a file in /proc is, only reading tells.
+        # To the end: files of /proc have no size.
         while len(data) < errand["most"] and (part := os.read(descriptor, errand["most"] - len(data))):
             data += part
     finally:
@@ -40,7 +40,7 @@ def _read(errand: dict[str, Any]) -> dict[str, Any]:
 
 
 def _write(errand: dict[str, Any]) -> dict[str, Any]:
-    """``data`` into ``path`` with these access rights, and the folders above it."""
+    """Write ``data`` to ``path`` with access rights; create the folders above it."""
     path = errand["path"]
     os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
     with open(path, "wb") as file:
@@ -50,7 +50,7 @@ def _write(errand: dict[str, Any]) -> dict[str, Any]:
 
 
 def _datagram(errand: dict[str, Any]) -> dict[str, Any]:
-    """``data`` in one UDP datagram to ``host`` and ``port``."""
+    """Send ``data`` in one UDP datagram to ``host`` and ``port``."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         sock.sendto(base64.b64decode(errand["data"]), (errand["host"], errand["port"]))
     return {}

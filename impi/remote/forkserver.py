@@ -1,11 +1,10 @@
-"""Many commands of one node over one connection: each has a starter that is a fork of this process.
+"""Many commands of a node over one connection: each has a starter, a fork of this process.
 
-Sent to the node together with :mod:`impi.remote.starter`; standard library only. It is fed on
-standard input and answers on standard output in lines ``NUMBER SPACE TEXT``: a number higher than
-all before is a new command, TEXT is a line from or to its starter, and an empty TEXT the end of
-that direction. The end of standard input ends all. A new number with ``{"do": ...}`` is no command
-but an errand (:mod:`impi.remote.errands`): one line answers it. A starter each, because orphans
-come to their starter: that tells whose leftovers they are.
+Sent to the node with :mod:`impi.remote.starter`; standard library only. Standard input and output
+have lines ``NUMBER SPACE TEXT``. A number above all before is a new command. TEXT is a line to or
+from its starter; an empty TEXT ends that direction. The end of standard input ends all. A new
+number with ``{"do": ...}`` is an errand (:mod:`impi.remote.errands`), answered by one line. Each
+command has its own starter, because orphans come to it: so leftovers have an owner.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ import selectors
 import signal
 import sys
 
-# What the lab's programs import is imported once for all of them: they run in forks of this process.
+# Modules of the lab's programs, imported once for all: these run in forks of this process.
 import hashlib  # noqa: F401  isort: skip
 import pathlib  # noqa: F401  isort: skip
 
@@ -30,7 +29,7 @@ _ERRAND = b'{"do"'
 
 
 class _Child:
-    """One starter: its process, the pipe to it, and what it has said of an unfinished line."""
+    """One starter: its process, the pipe to it, and its unfinished line."""
 
     def __init__(self, number: bytes, pid: int, stdin: int) -> None:
         self.number = number
@@ -59,7 +58,7 @@ class _ForkServer:
         self._open = True
 
     def run(self) -> None:
-        """Until our input and all commands have ended."""
+        """Run until our input and all commands have ended."""
         self._selector.register(0, selectors.EVENT_READ)
         while self._open or self._children:
             for key, _ in self._selector.select():
@@ -87,7 +86,7 @@ class _ForkServer:
                 self._fork(number)
             child = self._children.get(number)
             if child is None:
-                continue  # it has ended by itself meanwhile
+                continue  # it has ended meanwhile
             if text:
                 child.write(text + b"\n")
             else:
@@ -121,13 +120,13 @@ class _ForkServer:
         try:
             while view:
                 view = view[os.write(1, view) :]
-        except OSError:  # the asker is gone, which the end of our input tells too
+        except OSError:  # the asker is gone; the end of our input tells, too
             pass
 
 
 def main() -> None:
     """Serve until standard input and all commands have ended."""
-    # The ends of both directions are seen in the loop; a terminal's signals are the asker's affair.
+    # The loop sees both ends; the asker handles a terminal's signals.
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(number, lambda *_: None)
     _ForkServer().run()

@@ -1,9 +1,9 @@
-"""The processes below this one: how they are found, started and ended so that none is left behind.
+"""Processes below this one: start them, find them, end them without leftovers.
 
-Process groups and sessions are not enough: launchers give every proc a session of its own. So a
-keeper of processes becomes the *subreaper* of its descendants: an orphan among them stays in the
-tree below it, and a walk through /proc finds it. Linux and the standard library only: this file is
-sent to nodes (:mod:`impi.remote.bootstrap`).
+Process groups and sessions are not enough: launchers give every proc its own session. So this
+process becomes the *subreaper* of its descendants: orphans stay in the tree below it, and a walk
+through /proc finds them. Linux and the standard library only: this file is sent to nodes
+(:mod:`impi.remote.bootstrap`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _POLL_S = 0.02
 _ALL_AFTER_S = 0.5
-_GIVE_UP_S = 5.0  # a process that outlives KILL for so long is stuck in the kernel, or another user's
+_GIVE_UP_S = 5.0  # survives KILL: stuck in the kernel, or another user's
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
@@ -33,7 +33,7 @@ def become_subreaper() -> None:
 
 
 def kill_with_parent() -> None:
-    """Have the kernel kill this process when its parent ends."""
+    """Let the kernel kill this process when its parent ends."""
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
@@ -43,10 +43,10 @@ def fork(streams: Sequence[int], work: Callable[[], object], name: bytes = b"") 
     Args:
         streams: descriptors that become standard input, output and error, as many as there are.
         work: its result, or that of a ``SystemExit``, is the exit status.
-        name: what ``ps`` shows as the command's name; empty: no change.
+        name: name of the command in ``ps``; empty: no change.
 
     Returns:
-        The process id. The caller has to close its ends of ``streams``.
+        The process id. The caller closes its ends of ``streams``.
     """
     pid = os.fork()
     if pid:
@@ -75,7 +75,7 @@ def _settle(streams: Sequence[int], name: bytes) -> None:
     os.setsid()
     for place, descriptor in enumerate(streams):
         os.dup2(descriptor, place)
-    # By their names: the limit of descriptors may be millions.
+    # Open ones only: the limit of descriptors may be millions.
     for held in map(int, os.listdir("/proc/self/fd")):
         if held > 2:
             with contextlib.suppress(OSError):
@@ -86,7 +86,7 @@ def _settle(streams: Sequence[int], name: bytes) -> None:
 
 
 def _status(result: object) -> int:
-    """The exit status that Python makes of the argument of ``sys.exit``."""
+    """Return the exit status for an argument of ``sys.exit``."""
     if result is None or isinstance(result, int):
         return (result or 0) & 0xFF
     print(result, file=sys.stderr)
@@ -114,7 +114,7 @@ def spawn(
         The process id; the caller waits for it.
 
     Raises:
-        OSError: there is no such program or folder.
+        OSError: no such program or folder.
     """
     stdin, stdout, stderr = streams
     process = subprocess.Popen(
@@ -132,7 +132,7 @@ def spawn(
 
 
 def descendants() -> dict[int, int]:
-    """All living processes below this one, each with its process group; zombies not counted."""
+    """Return living processes below this one with their process groups; no zombies."""
     children: dict[int, list[int]] = {}
     groups: dict[int, int] = {}
     for name in os.listdir("/proc"):
@@ -140,7 +140,7 @@ def descendants() -> dict[int, int]:
             continue
         try:
             with open(f"/proc/{name}/stat", "rb") as file:
-                # The command's name stands in parentheses and may hold any character.
+                # The command's name is in parentheses and may hold any character.
                 state, parent, group = file.read().rpartition(b")")[2].split()[:3]
         except OSError:
             continue
@@ -157,14 +157,14 @@ def descendants() -> dict[int, int]:
 
 
 def send(pids: Iterable[int], number: int) -> None:
-    """Send a signal to all of them that are still there."""
+    """Send a signal to all of ``pids`` that exist."""
     for pid in pids:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, number)
 
 
 def wait_for_none(seconds: float, turn: Callable[[float], object]) -> dict[int, int]:
-    """Wait until nothing lives below this process, or the time is over; :func:`descendants` then."""
+    """Wait until nothing lives below this process, or the deadline; return the descendants."""
     deadline = time.monotonic() + seconds
     while (alive := descendants()) and time.monotonic() < deadline:
         turn(_POLL_S)
@@ -178,13 +178,13 @@ def end(first: Iterable[int], grace_s: float, turn: Callable[[float], object]) -
     left after ``grace_s``, until there is nothing.
 
     Args:
-        first: processes that the caller has asked to end, and that end their own children: mpiexec.
+        first: processes that were asked to end and that end their own children: mpiexec.
         grace_s: seconds from now to KILL.
         turn: is called again and again with a number of seconds to spend: it takes the statuses of
             children and reads their pipes.
 
     Returns:
-        What had to be killed.
+        The ids of processes that had to be killed.
     """
     begin = time.monotonic()
     asking = set(first)
@@ -199,7 +199,7 @@ def end(first: Iterable[int], grace_s: float, turn: Callable[[float], object]) -
         alive = descendants()
     stubborn = list(alive)
     give_up = time.monotonic() + _GIVE_UP_S
-    # Again and again: a process may fork between the walk and the signal.
+    # Repeatedly: a process may fork between the walk and the signal.
     while alive or groups:
         groups = _kill_groups(groups | set(alive.values()))
         send(alive, signal.SIGKILL)
@@ -211,11 +211,10 @@ def end(first: Iterable[int], grace_s: float, turn: Callable[[float], object]) -
 
 
 def _kill_groups(groups: set[int]) -> set[int]:
-    """Kill by process group what forks faster than a walk through /proc: the kernel ends it as one.
+    """Kill process groups that fork faster than a walk through /proc; the kernel ends them at once.
 
     Returns:
-        Groups that were still there. A group vanishes when its last member has ended and the status
-        of that was taken.
+        Groups that still existed. A group vanishes when the status of its last member is taken.
     """
     there = set()
     for group in groups - {os.getpgrp(), 0, 1}:

@@ -24,14 +24,14 @@ from impi.remote.supervised import Outcome, Supervised
 
 __all__ = ["Connection", "Key", "new_key"]
 
-# What goes wrong is an exception here; a node that is not ready yet is nothing to print a traceback for.
+# Failures are exceptions; a node that is not ready yet needs no traceback.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
 
 _KEEPALIVE_S: Final = 15
-_STEP_S: Final = 10.0  # for one answer of an sshd that is already connected
+_STEP_S: Final = 10.0  # for an answer of a connected sshd
 _RETRY_S: Final = 0.02
 _CHUNK: Final = 1 << 18
-_LOST: Final = (OSError, EOFError, paramiko.SSHException)  # what paramiko raises when the other side is gone
+_LOST: Final = (OSError, EOFError, paramiko.SSHException)  # paramiko's exceptions for a lost peer
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +40,15 @@ class Key:
 
     private: str
     public: str
-    """``ssh-ed25519 AAAA...``: a line of authorized_keys, and the end of one of known_hosts."""
+    """``ssh-ed25519 AAAA...``: for authorized_keys, and the end of a line of known_hosts."""
 
     def pkey(self) -> paramiko.PKey:
-        """The pair as paramiko wants it."""
+        """Return the pair for paramiko."""
         return paramiko.Ed25519Key.from_private_key(io.StringIO(self.private))
 
 
 def new_key() -> Key:
-    """A new pair, for one lab."""
+    """Return a new pair, for one lab."""
     private = Ed25519PrivateKey.generate()
     text = private.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption()
@@ -91,9 +91,9 @@ class _Session:
 
 
 class Connection:
-    """An SSH connection to one node, for many commands at a time; made by :meth:`open`. All methods are thread-safe.
+    """An SSH connection to a node for many commands at once, made by :meth:`open`; thread-safe.
 
-    LaunchError: the connection, not the command, failed.
+    LaunchError means that the connection failed, not the command.
     """
 
     def __init__(self, client: paramiko.SSHClient, transport: paramiko.Transport, where: str, python: str) -> None:
@@ -116,17 +116,17 @@ class Connection:
         python: str = "python3",
         timeout_s: float = 30.0,
     ) -> Connection:
-        """Log in, trying until the deadline while nothing listens there yet; never asks anybody anything.
+        """Log in; retry until the deadline while no server listens. Never prompts.
 
         Args:
-            address: a name or numeric address; `port` and `user` as for ssh.
-            key: ours; None: the user's agent and default keys.
-            host_key: the only one accepted, in OpenSSH's public form; None: as in the user's known_hosts.
-            python: the node's interpreter that runs the starters, 3.11 or newer.
-            timeout_s: seconds for all of it.
+            address: name or numeric address; `port` and `user` as for ssh.
+            key: our key; None: the user's agent and default keys.
+            host_key: the only accepted one, in OpenSSH's public form; None: the user's known_hosts.
+            python: the node's interpreter for the starters, 3.11 or newer.
+            timeout_s: seconds for the whole login.
 
         Raises:
-            LaunchError: no login before the deadline, or another host key than the expected one.
+            LaunchError: no login before the deadline, or an unexpected host key.
         """
         where = f"{user}@{address}:{port}"
         deadline = time.monotonic() + timeout_s
@@ -171,11 +171,11 @@ class Connection:
         grace_s: float = 2.0,
         settle_s: float = 0.5,
     ) -> Supervised:
-        """Run ``argv`` there under a starter of its own; ``env`` is laid over the login's variables."""
+        """Run ``argv`` under a starter of its own; ``env`` is laid over the login's variables."""
         return self._forkserver().start(argv, env=env, cwd=cwd, stdin=stdin, grace_s=grace_s, settle_s=settle_s)
 
     def _forkserver(self) -> Commands:
-        """The node's fork server, started at the first need."""
+        """Return the node's fork server; started on demand."""
         with self._starting:
             if self._commands is None:
                 command, text = bootstrap(self._python)
@@ -185,11 +185,11 @@ class Connection:
             return self._commands
 
     def run(self, argv: Sequence[str], *, env: Mapping[str, str] | None = None, timeout_s: float = 60.0) -> Outcome:
-        """:meth:`start` and wait."""
+        """Run :meth:`start` and wait."""
         return self.start(argv, env=env).wait(timeout_s)
 
     def execute(self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = _STEP_S) -> tuple[int, bytes]:
-        """A short, harmless command without a starter: its exit status and what it printed on standard output.
+        """Run a short command without a starter; return exit status and standard output.
 
         Raises:
             LaunchError: it did not end in time.
@@ -204,7 +204,7 @@ class Connection:
             while data := channel.recv(_CHUNK):
                 output.append(data)
                 channel.settimeout(max(0.001, deadline - time.monotonic()))
-            # The status may come after the end of the stream.
+            # The status may follow the end of the stream.
             if not channel.status_event.wait(max(0.0, deadline - time.monotonic())):
                 raise TimeoutError
             return channel.recv_exit_status(), b"".join(output)
@@ -217,7 +217,7 @@ class Connection:
                 channel.close()
 
     def read(self, path: str, *, offset: int = 0, timeout_s: float = 60.0) -> bytes | None:
-        """A file's octets from ``offset`` on, or None if there is no such file; also of /proc, where sizes are 0."""
+        """Return a file's octets from ``offset``; None: no such file. Also for /proc."""
         found = bytearray()
         while True:
             begin = offset + len(found)
@@ -230,25 +230,25 @@ class Connection:
                 return bytes(found)
 
     def write(self, path: str, data: bytes, *, mode: int = 0o644, timeout_s: float = 60.0) -> None:
-        """Put a file there, with the folders above it."""
+        """Write a file; create the folders above it."""
         text = base64.b64encode(data).decode()
         self._errand("write", f"{path} cannot be written", timeout_s, path=path, data=text, mode=mode)
 
     def datagram(self, host: str, port: int, data: bytes) -> None:
-        """Let the node send one UDP datagram to a numeric address."""
+        """Send one UDP datagram from the node to a numeric address."""
         text = base64.b64encode(data).decode()
         failing = f"no datagram can be sent to {host}:{port}"
         self._errand("datagram", failing, _STEP_S, host=host, port=port, data=text)
 
     def _errand(self, do: str, failing: str, timeout_s: float, **errand: object) -> dict[str, Any]:
-        """Its answer; ``failing`` is what cannot be done where it is an error."""
+        """Return the answer; LaunchError with ``failing`` if it is an error."""
         answer = self._forkserver().ask(do, timeout_s, **errand)
         if "error" in answer:
             raise LaunchError(f"{self._where}: {failing}: {answer['error']}")
         return answer
 
     def close(self) -> None:
-        """Close it; commands under way are ended by their starters. Any number of times."""
+        """Close the connection; starters end their commands. Idempotent."""
         self._client.close()
 
     def _channel(self, command: str) -> paramiko.Channel:
@@ -261,7 +261,7 @@ class Connection:
 
 
 def _client(address: str, port: int, host_key: str | None) -> paramiko.SSHClient:
-    """A client that knows the one host key it may accept."""
+    """Return a client that accepts only the given host key."""
     client = paramiko.SSHClient()
     client.set_missing_host_key_policy(paramiko.RejectPolicy())
     if host_key is None:

@@ -1,4 +1,4 @@
-"""The program of a node that starts processes, tells how they fare, and leaves nothing of them.
+"""The program of a node that starts processes, reports on them, and leaves nothing of them.
 
 How it works: a starter is a fork of impirun or of the lab's fork server
 (:mod:`impi.remote.forkserver`), or ``python -m impi.remote.starter``; it imports only the standard
@@ -45,26 +45,26 @@ _DRAIN_S = 5.0
 
 
 class Spec(TypedDict):
-    """The first line in."""
+    """The first line of input."""
 
     argv: list[str]
     procs: dict[str, dict[str, str]]
     """By number, the variables of one process each, laid over ``env``."""
     env: dict[str, str]
-    """Laid over the starter's own variables."""
+    """Variables laid over the starter's own."""
     only: bool
     """Whether the processes get nothing but ``env`` and their own."""
     cwd: str
-    """Empty: where the starter is."""
+    """Working folder; empty: the starter's."""
     stdin: str | None
-    """Base64 of their standard input, one for all; None: nothing at all."""
+    """Base64 of standard input, the same for all; None: empty."""
     grace_s: float
-    """From TERM to KILL."""
+    """Seconds from TERM to KILL."""
     settle_s: float | None
     """Seconds that descendants have to end after the processes, before they are leftovers.
 
-    None: what the processes leave running at their end goes on, and what they leave of an MPI
-    library's shared memory and sockets at a stop or a failure is removed.
+    None: processes left running at the end go on. After a stop or a failure the shared memory and
+    sockets of their MPI library are removed.
     """
 
 
@@ -92,14 +92,14 @@ class _Starter:
         os.set_blocking(self._wake_end, False)
         self._selector.register(0, selectors.EVENT_READ)
         self._selector.register(self._wake, selectors.EVENT_READ)
-        # Handlers, not SIG_IGN: what is ignored stays ignored in programs.
+        # Handlers, not SIG_IGN: programs inherit ignored signals.
         for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE, signal.SIGCHLD):
             signal.signal(number, lambda *_: None)
         signal.signal(signal.SIGTERM, self._on_term)
         signal.set_wakeup_fd(self._wake_end, warn_on_full_buffer=False)
 
     def run(self) -> None:
-        """All of it."""
+        """Start the processes, serve until the end, clean up."""
         while self._spec is None and not self._stop:
             self._turn(60.0)
         if self._spec is None:
@@ -135,7 +135,7 @@ class _Starter:
                 self._asker_gone = self._stop = True
 
     def _obey(self) -> None:
-        """Read standard input and do what it says; its end is a stop."""
+        """Read and obey standard input; its end is a stop."""
         data = b""
         with contextlib.suppress(OSError):
             data = os.read(0, _CHUNK)
@@ -155,10 +155,10 @@ class _Starter:
     # -- the processes
 
     def _start(self, spec: Spec) -> bool:
-        """Start them all, or none."""
+        """Start all processes or none."""
         stdin = os.open(os.devnull, os.O_RDONLY)
         if spec["stdin"] is not None:
-            # A file in memory, so that a process that never reads its input cannot block us.
+            # A file in memory: a process that never reads its input cannot block us.
             stdin = os.memfd_create("stdin")
             os.write(stdin, binascii.a2b_base64(spec["stdin"]))
             os.lseek(stdin, 0, os.SEEK_SET)
@@ -167,7 +167,7 @@ class _Starter:
             try:
                 self._start_one(int(number), spec["argv"], {**base, **own}, spec["cwd"] or os.getcwd(), stdin)
             except (OSError, ValueError, subprocess.SubprocessError) as error:
-                # error.filename is the folder if that was missing, else the program.
+                # error.filename is a missing folder, or else the program.
                 why = getattr(error, "strerror", None) or error
                 self._say(error=f"cannot start {spec['argv'][0]} in {spec['cwd'] or os.getcwd()}: {why}")
                 return False
@@ -192,7 +192,7 @@ class _Starter:
         self._selector.register(err, selectors.EVENT_READ, (process, "stderr"))
 
     def _turn(self, seconds: float) -> None:
-        """Wait at most so long for something to happen, and see to it."""
+        """Wait at most ``seconds`` for events, and handle them."""
         for key, _ in self._selector.select(seconds):
             if key.fd == 0:
                 self._obey()
@@ -201,7 +201,7 @@ class _Starter:
         self._reap()
 
     def _forward(self, key: selectors.SelectorKey) -> None:
-        """Pass on what a process has printed."""
+        """Forward the output of a process."""
         process, name = key.data
         data = os.read(key.fd, _CHUNK)
         if data:
@@ -212,7 +212,7 @@ class _Starter:
             os.close(key.fd)
 
     def _reap(self) -> None:
-        """Take the statuses of all that ended; orphans come to us too."""
+        """Take the statuses of ended children, orphans included."""
         with contextlib.suppress(BlockingIOError):
             os.read(self._wake, _CHUNK)
         ours = {process.pid: process for process in self._processes}
@@ -230,11 +230,11 @@ class _Starter:
     # -- the end
 
     def _end(self, spec: Spec) -> list[str]:
-        """End all that lives; the command lines of what had to be ended after the processes."""
+        """End all that lives; return the command lines of leftovers."""
         running = self._running()
         left: list[str] = []
         if not running and spec["settle_s"] is not None:
-            # What was about to end by itself (a launcher's proxies) is not a leftover.
+            # A process about to end by itself (a launcher's proxy) is no leftover.
             left = [_command_line(pid) for pid in processes.wait_for_none(spec["settle_s"], self._turn)]
         names = {pid: _command_line(pid) for pid in processes.descendants()} if running else {}
         processes.send(running, signal.SIGTERM)
@@ -246,14 +246,14 @@ class _Starter:
         return [line for line in left if line]
 
     def _drain(self) -> None:
-        """What the pipes still hold; a process that goes on, or is beyond our reach, may keep them open."""
+        """Forward the rest of the pipes; processes that go on may keep them open."""
         deadline = time.monotonic() + _DRAIN_S
         while time.monotonic() < deadline and (ready := [k for k, _ in self._selector.select(0) if k.data]):
             for key in ready:
                 self._forward(key)
 
     def _note(self) -> None:
-        """Note the shared memory of MPI libraries that the processes have mapped: only that is removed."""
+        """Note shared memory that the processes have mapped: only that is removed later."""
         for pid in processes.descendants():
             try:
                 with open(f"/proc/{pid}/maps", encoding="utf-8", errors="replace") as file:
@@ -266,7 +266,7 @@ class _Starter:
                     self._segments.add("/dev/shm/" + path.removesuffix(" (deleted)"))
 
     def _sweep(self) -> None:
-        """Remove what killed processes have left of their MPI library's."""
+        """Remove shared memory and sockets of killed processes."""
         for path in self._segments:
             with contextlib.suppress(OSError):
                 os.unlink(path)
@@ -289,7 +289,7 @@ def _command_line(pid: int) -> str:
 
 
 def _be_python(argv: list[str], env: Mapping[str, str], cwd: str) -> Any:
-    """What the Python ``argv`` does, in this process; its exit status."""
+    """Run the Python command ``argv`` in this process; return its exit status."""
     processes.kill_with_parent()
     os.environ.clear()
     os.environ.update(env)
@@ -298,7 +298,7 @@ def _be_python(argv: list[str], env: Mapping[str, str], cwd: str) -> Any:
     if option == "-m":
         with open("/proc/self/comm", "wb") as file:
             file.write(rest[0].rpartition(".")[2].encode())
-        # By its name, as in a command line: a starter does not know the programs.
+        # By name, as in a command line: a starter does not know the programs.
         sys.argv = rest
         return importlib.import_module(rest[0]).main(rest[1:])
     if option == "-c":
@@ -311,7 +311,7 @@ def _be_python(argv: list[str], env: Mapping[str, str], cwd: str) -> Any:
 
 
 def main(like: Sequence[str] = ()) -> None:
-    """Be the starter of what standard input names; return when it is over.
+    """Run the starter for the spec on standard input; return at its end.
 
     Args:
         like: the beginning of an argument vector that a fork of this process can run without a

@@ -1,4 +1,4 @@
-"""A command under :mod:`impi.remote.starter`, as its asker sees it."""
+"""A command under :mod:`impi.remote.starter`, seen from the asker."""
 
 from __future__ import annotations
 
@@ -17,33 +17,32 @@ from impi.remote import starter
 __all__ = ["MOST_OUTPUT", "Outcome", "Supervised"]
 
 MOST_OUTPUT: Final = 64 << 20
-"""Octets of each stream that are kept; what a command prints beyond is dropped, and said so at the end."""
+"""Octets of each stream that are kept; the rest is dropped, with a note at the end."""
 
-_SLACK_S: Final = 15.0  # beyond the starter's own graces: the slowest way to its last line on a loaded machine
+_SLACK_S: Final = 15.0  # beyond the starter's graces: its slowest way to the last line on a loaded machine
 _NOT_STARTED: Final = 127
 _NOT_ENDED: Final = -9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """How a command ended."""
+    """The end of a command."""
 
     argv: tuple[str, ...]
     code: int | None
-    """Exit status, ``-N`` for signal N, 127 where it could not be started, None where the deadline ended it."""
+    """Exit status, ``-N``: signal N, 127: failed to start, None: ended by the deadline."""
     stdout: bytes
     stderr: bytes
     leftovers: tuple[str, ...]
-    """Command lines of its descendants that had to be ended after it."""
+    """Command lines of descendants that had to be ended."""
     times: tuple[tuple[str, int, float], ...] = field(default=(), compare=False)
-    """(``stdout`` or ``stderr``, octets, when so many octets of it were there: seconds since the epoch on its node)."""
+    """Entries (``stdout`` or ``stderr``, octets so far, seconds since the epoch on its node)."""
 
 
 class Supervised:
-    """A command under way. Made by :meth:`impi.remote.commands.Commands.start`.
+    """A command under way, made by :meth:`impi.remote.commands.Commands.start`.
 
-    All methods may be called from any thread. LaunchError: the connection was lost before the
-    outcome was known.
+    Methods may be called from any thread. LaunchError: connection lost before the outcome.
     """
 
     def __init__(self, argv: Sequence[str], grace_s: float) -> None:
@@ -58,7 +57,7 @@ class Supervised:
         self._outcome: Outcome | None = None
         self._lost = ""
         self.pid = 0
-        """Of the command on its node, once it is known."""
+        """Process id on its node; 0: not known yet."""
 
     def begin(
         self,
@@ -85,12 +84,12 @@ class Supervised:
         send(json.dumps(spec).encode())
 
     def poll(self) -> Outcome | None:
-        """The outcome, or None while it runs."""
+        """Return the outcome, or None while the command runs."""
         with self._changed:
             return self._result()
 
     def wait(self, timeout_s: float) -> Outcome:
-        """Wait for the outcome; at the deadline all of it is ended and ``code`` is None."""
+        """Wait for the outcome; the deadline ends the command, with ``code`` None."""
         deadline = time.monotonic() + timeout_s
         with self._changed:
             self._changed.wait_for(self._over, max(0.0, deadline - time.monotonic()))
@@ -101,7 +100,7 @@ class Supervised:
         return replace(ended, code=None)
 
     def stop(self) -> Outcome:
-        """End all of it now (TERM, and KILL after the grace) and say how it ended."""
+        """End the command now (TERM, after the grace KILL) and return the outcome."""
         with self._changed:
             outcome = self._result()
         if outcome is not None:
@@ -116,13 +115,13 @@ class Supervised:
         return outcome
 
     def stdout(self) -> bytes:
-        """What it has printed so far."""
+        """Return the output so far."""
         with self._changed:
             return bytes(self._output["stdout"])
 
     def close(self) -> None:
-        """Let go of it: the starter ends whatever still runs. The outcome is not waited for."""
-        with contextlib.suppress(LaunchError):  # then it ends all the same
+        """Abandon the command: the starter ends what still runs; no wait for the outcome."""
+        with contextlib.suppress(LaunchError):  # it ends all the same
             self._send(b"")
 
     # -- under the lock
@@ -138,7 +137,7 @@ class Supervised:
     # -- the thread that reads the channel
 
     def take(self, text: bytes) -> None:
-        """A line of the starter; empty: its last."""
+        """Take a line of the starter; empty: its last."""
         if not text:
             self.broke("its starter ended without a last word")
             return
@@ -150,7 +149,7 @@ class Supervised:
             self.broke("its starter's lines make no sense")
 
     def broke(self, why: str) -> None:
-        """Nothing more comes; why, unless the outcome is known."""
+        """Take the reason of the end, if the outcome is not known."""
         with self._changed:
             if self._outcome is None and not self._lost:
                 tail = bytes(self._output["stderr"][-500:]).decode("utf-8", "replace").strip()

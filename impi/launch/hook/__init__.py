@@ -1,1 +1,1 @@
-"""The folder that impirun puts on the PYTHONPATH of its procs."""
+"""The folder at the head of the PYTHONPATH of procs."""

@@ -1,8 +1,8 @@
-"""The hook: in a proc of a job, ``from mpi4py import MPI`` gives :mod:`impi.MPI`, in every form of the statement.
+"""The hook: in a proc of a job every import of ``mpi4py.MPI`` gives :mod:`impi.MPI`.
 
-impirun puts this folder first on PYTHONPATH, and Python runs this file at every start. Without ``IMPI_JOIN`` it does
-nothing but let the ``sitecustomize`` run that it hides, if there is one. It also makes ``impi`` itself importable, as
-the very package that impirun runs, installed or not; and it stands in for the package ``mpi4py`` where none is.
+impirun puts this folder first on PYTHONPATH, and Python runs this file at every start. Without
+``IMPI_JOIN`` it only runs the ``sitecustomize`` that it hides. It also makes ``impi`` importable,
+from the very package of impirun, and provides a stand-in for ``mpi4py`` if that is not installed.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ _LAUNCH = os.path.dirname(_HERE)  # noqa: PTH120
 _PACKAGE = os.path.dirname(_LAUNCH)  # noqa: PTH120
 
 
-# What it looks like says what it is: importlib.abc costs 20 ms of every start.
+# Duck-typed: importlib.abc costs 20 ms of every start.
 class Finder:
-    """A finder and a loader: answers for ``mpi4py.MPI``, for ``impi``, and for ``mpi4py`` where there is none."""
+    """A finder and loader of ``mpi4py.MPI``, ``impi``, and ``mpi4py`` if not installed."""
 
     gives_mpi4py = True
-    """By this the native vendors know whom to put aside while they import the library's own module."""
+    """Mark for the native vendors, which remove the hook to import the library's module."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Part of the protocol of ``sys.meta_path``."""
+        """Find a module (protocol of ``sys.meta_path``)."""
         if fullname == "mpi4py.MPI":
             return ModuleSpec(fullname, self, origin="impi.MPI")  # type: ignore[arg-type]
         if fullname == "impi":
@@ -47,9 +47,8 @@ class Finder:
         return None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        """The one and only :mod:`impi.MPI`, under a second name."""
-        # Modules live as long as the process. The collector would look through them again and again while they are
-        # loaded, later and at the end: a tenth of a short program.
+        """Return the one :mod:`impi.MPI`, under a second name."""
+        # Modules are never garbage: freezing them saves the collector a tenth of a short program.
         collects = gc.isenabled()
         gc.disable()
         try:
@@ -62,7 +61,7 @@ class Finder:
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        """It has been executed; only its identity is put right."""
+        """Restore the module's identity; it has been executed."""
         spec = module.__spec__
         if spec is not None and spec.loader_state is not None:
             module.__spec__ = spec.loader_state
@@ -87,7 +86,7 @@ def _package(name: str, file: str, locations: list[str]) -> ModuleSpec:
 
 
 def _no_handles(name: str) -> Any:
-    """What compiled extensions look for in mpi4py.MPI, and all else that it does not have."""
+    """Raise AttributeError for missing names; compiled extensions get a reason."""
     if name in ("__pyx_capi__", "_addressof", "_sizeof", "_handleof"):
         raise AttributeError(
             f"mpi4py.MPI has no {name} in an IMPI job: its communicators span several MPI libraries, so there are "
@@ -97,7 +96,7 @@ def _no_handles(name: str) -> Any:
 
 
 def _run_hidden() -> None:
-    """Run the ``sitecustomize`` that would have run without this one."""
+    """Run the ``sitecustomize`` that this one hides."""
     rest = [item for item in sys.path if os.path.abspath(item or ".") != _HERE]  # noqa: PTH100
     spec = PathFinder.find_spec("sitecustomize", rest)
     if spec is not None and spec.loader is not None:
