@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NoReturn
 
 from impi import __version__
@@ -93,7 +93,7 @@ def _parser() -> argparse.ArgumentParser:
     add_repro(verb)
     add_play(verbs)
     verb = verbs.add_parser("ls", help="list cases, tags, vendors, topologies or runs")
-    verb.add_argument("what", choices=("cases", "tags", "vendors", "topologies", "runs"))
+    verb.add_argument("what", choices=tuple(_LISTS))
     verb.set_defaults(handler=_ls)
     verb = verbs.add_parser(
         "clean",
@@ -112,30 +112,41 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _ls(options: argparse.Namespace) -> int:
-    match options.what:
-        case "cases":
-            for case in CASES.values():
-                variants = "".join(f" [{v}]" for v in case.variants if v)
-                tags = " ".join(f"@{label}" for label in case.labels)
-                print(f"{case.name:<20} {case.description}{variants} (IMPI {', '.join(case.clauses)}) {tags}")
-        case "tags":
-            for tag in TAGS:
-                names = ", ".join(case.name for case in CASES.values() if tag in case.labels)
-                print(f"@{tag:<14} {names}")
-        case "vendors":
-            for vendor, text in zip(
-                VENDORS, ("impi's own transport, no MPI library", "MPICH", "Open MPI"), strict=True
-            ):
-                print(f"{vendor:<10} {text}")
-        case "topologies":
-            for cluster in list_clusters(CLUSTERS):
-                parties = "+".join(cluster.parties)
-                print(f"{cluster.name:<14} {cluster.topology!s:<16} {parties:<22} {cluster.description}".rstrip())
-        case "runs":
-            for name, value in list_runs(RUNS):
-                totals = ", ".join(f"{count} {outcome}" for outcome, count in value["totals"].items())
-                print(f"{name}  {value['backend']:<7} {value['seconds']:7.1f}s  exit {value['exit']}  {totals}")
+    for line in _LISTS[options.what]():
+        print(line)
     return 0
+
+
+def _cases() -> Iterator[str]:
+    for case in CASES.values():
+        variants = "".join(f" [{v}]" for v in case.variants if v)
+        tags = " ".join(f"@{label}" for label in case.labels)
+        yield f"{case.name:<20} {case.description}{variants} (IMPI {', '.join(case.clauses)}) {tags}"
+
+
+def _tags() -> Iterator[str]:
+    for tag in TAGS:
+        yield f"@{tag:<14} {', '.join(case.name for case in CASES.values() if tag in case.labels)}"
+
+
+def _vendors() -> Iterator[str]:
+    for vendor, text in zip(VENDORS, ("impi's own transport, no MPI library", "MPICH", "Open MPI"), strict=True):
+        yield f"{vendor:<10} {text}"
+
+
+def _topologies() -> Iterator[str]:
+    for cluster in list_clusters(CLUSTERS):
+        parties = "+".join(cluster.parties)
+        yield f"{cluster.name:<14} {cluster.topology!s:<16} {parties:<22} {cluster.description}".rstrip()
+
+
+def _runs() -> Iterator[str]:
+    for name, value in list_runs(RUNS):
+        totals = ", ".join(f"{count} {outcome}" for outcome, count in value["totals"].items())
+        yield f"{name}  {value['backend']:<7} {value['seconds']:7.1f}s  exit {value['exit']}  {totals}"
+
+
+_LISTS: Final = {"cases": _cases, "tags": _tags, "vendors": _vendors, "topologies": _topologies, "runs": _runs}
 
 
 def _doctor(options: argparse.Namespace) -> int:

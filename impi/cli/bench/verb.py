@@ -43,20 +43,27 @@ def bench(options: argparse.Namespace) -> int:
     Raises:
         UsageError: what was asked for does not exist.
     """
-    if options.what[:1] in (["compare"], ["show"]) and (options.sizes or options.profile):
-        raise UsageError(f"{options.what[0]} measures nothing, so it takes no --sizes and no --profile")
-    if options.what[:1] == ["compare"]:
-        if options.plot or options.json:
-            raise UsageError(
-                "compare takes no --plot and no --json; impi bench show RUN.json --plot FILE draws one run"
-            )
-        return _compare(options.what[1:])
+    verb = options.what[0] if options.what[:1] in (["compare"], ["show"]) else ""
+    _check_files(options, verb)
+    if verb:
+        return _compare(options.what[1:]) if verb == "compare" else _show(options.what[1:], options.plot)
+    return _bench(options)
+
+
+def _check_files(options: argparse.Namespace, verb: str) -> None:
+    """UsageError: an option does not fit ``compare`` or ``show``, or a file cannot be written."""
+    if verb and (options.sizes or options.profile):
+        raise UsageError(f"{verb} measures nothing, so it takes no --sizes and no --profile")
+    if verb == "compare" and (options.plot or options.json):
+        raise UsageError("compare takes no --plot and no --json; impi bench show RUN.json --plot FILE draws one run")
     if options.plot:
         check_plot(options.plot)
     if options.json:
         check_file(options.json)
-    if options.what[:1] == ["show"]:
-        return _show(options.what[1:], options.plot)
+
+
+def _bench(options: argparse.Namespace) -> int:
+    """Measure; 1 if a bound does not hold."""
     # Measures set both themselves; who has set one to nonsense should not find out later.
     SPIN.of(os.environ)
     ZERO_COPY.of(os.environ)

@@ -7,7 +7,7 @@ import itertools
 import json
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, Final
 
@@ -17,7 +17,7 @@ from impi.cli.lab.select import CLUSTERS, add_backend
 from impi.errors import UsageError
 from impi.testbed.backends.lifecycle.cleanup import remove_lab
 from impi.testbed.lab.builds import parse_replacements
-from impi.testbed.lab.interface import Lab, Terms
+from impi.testbed.lab.interface import Lab, LabSeen, Terms
 from impi.testbed.lab.job_commands import CROWDED, client_argv, server_argv
 from impi.testbed.lab.parties import VENDORS, parse_parties
 from impi.testbed.lab.saved_labs import (
@@ -163,21 +163,28 @@ def _status(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps([{"name": names.get(s.lab, ""), "backend": b.name, **asdict(s)} for b, s in labs], indent=1))
         return 0
-    rows = [("name", "lab", "state", "parties", "topology", "user", "age", "left", "parts")]
-    for _, seen in labs:
-        labels = seen.labels
-        left = _time(seen.left_s) if labels.get("expires") else ""
-        row = (names.get(seen.lab, ""), seen.lab, seen.state, labels.get("parties", ""), labels.get("topology", ""))
-        rows.append((*row, labels.get("user", ""), _time(seen.age_s), left, str(len(seen.parts))))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for cells in rows if labs else ():
-        print("  ".join(text.ljust(width) for text, width in zip(cells, widths, strict=True)).rstrip())
+    for line in _rows(names, [seen for _, seen in labs]):
+        print(line)
     there = {seen.lab for _, seen in labs}
     for lab, name in names.items():
         if lab not in there:
             print(f"lab {name} is gone; 'impilab down {name}' forgets it")
     print(f"{len(labs)} lab{'s' * (len(labs) != 1)}")
     return 0
+
+
+def _rows(names: Mapping[str, str], labs: Sequence[LabSeen]) -> list[str]:
+    """The labs as a table; no line where there are none."""
+    if not labs:
+        return []
+    rows = [("name", "lab", "state", "parties", "topology", "user", "age", "left", "parts")]
+    for seen in labs:
+        parties, topology, user = (seen.labels.get(name, "") for name in ("parties", "topology", "user"))
+        left = _time(seen.left_s) if seen.labels.get("expires") else ""
+        shape = (names.get(seen.lab, ""), seen.lab, seen.state, parties, topology)
+        rows.append((*shape, user, _time(seen.age_s), left, str(len(seen.parts))))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
 def _time(value_s: float) -> str:

@@ -10,6 +10,7 @@ from impi.dissect import (
     Datagram,
     Dissection,
     Event,
+    Layout,
     dissect,
     events,
     read_pcap,
@@ -38,24 +39,20 @@ def examine(
 
     ``looked_at``: when a cell that hung was looked at, before it was ended.
     """
-    untrusted = [problem for capture in captures for problem in _distrust(capture)]
-    nodes = {capture.node for capture in captures}
-    wanted = {planned.node for planned in roster.ranks} | {"server"}
-    untrusted += [f"there is no capture of node {node}" for node in sorted(wanted - nodes)]
+    untrusted = _untrusted(captures, roster)
     try:
         seen = dissect((c.pcap for c in captures), server_port)
     except LabError as error:
         return Wire(untrusted=(*untrusted, str(error))), []
     crossed, happened = seen.messages(), events(seen)
     owed, wrong = _demands(crossed, crossings)
-    layout = seen.layout
     wire = Wire(
         untrusted=(*untrusted, *seen.gaps),
         violations=tuple(seen.problems),
         reached={c.client: _reached(c) for c in seen.conversations if c.client is not None},
         methods=_methods(seen),
-        pids={p.rank: p.pid for p in layout.procs} if layout else {},
-        clients=tuple(sum(p.client == c for p in layout.procs) for c in range(layout.nclients)) if layout else (),
+        pids={p.rank: p.pid for p in seen.layout.procs} if seen.layout else {},
+        clients=_sizes(seen.layout) if seen.layout else (),
         no_channel=tuple(_no_channel(seen)),
         unfinished=tuple(_unfinished(seen)),
         missing=tuple(f"{crossing}; seen: {count}" for crossing, count in owed),
@@ -141,6 +138,19 @@ def _owed(crossing: Crossing, count: int) -> Owed:
     return Owed(**ends, wanted=crossing.count, seen=count)
 
 
+def _untrusted(captures: Sequence[Capture], roster: Roster) -> list[str]:
+    """Return the reasons not to trust the captures as a whole."""
+    found = [problem for capture in captures for problem in _distrust(capture)]
+    wanted = {planned.node for planned in roster.ranks} | {"server"}
+    missing = sorted(wanted - {capture.node for capture in captures})
+    return found + [f"there is no capture of node {node}" for node in missing]
+
+
+def _sizes(layout: Layout) -> tuple[int, ...]:
+    """Return the number of procs of each client."""
+    return tuple(sum(proc.client == client for proc in layout.procs) for client in range(layout.nclients))
+
+
 def _demands(crossed: list[Crossed], crossings: Iterable[Crossing]) -> tuple[list[tuple[Crossing, int]], list[str]]:
     """(messages that did not all cross, and how many did; messages with other octets).
 
@@ -153,13 +163,8 @@ def _demands(crossed: list[Crossed], crossings: Iterable[Crossing]) -> tuple[lis
     missing: list[tuple[Crossing, int]] = []
     wrong: list[str] = []
     for crossing in crossings:
-        candidates = [
-            m
-            for m in index.get((crossing.src, crossing.dest, crossing.tag), [])
-            if crossing.fits(m.cid)
-            and (crossing.nbytes is None or m.nbytes == crossing.nbytes)
-            and (not crossing.sync or (m.sync and m.acknowledged))
-        ]
+        there = index.get((crossing.src, crossing.dest, crossing.tag), [])
+        candidates = [message for message in there if _meets(message, crossing)]
         if len(candidates) < crossing.count:
             missing.append((crossing, len(candidates)))
         elif not any(_carries(m.payload, crossing) for m in candidates):
@@ -167,6 +172,12 @@ def _demands(crossed: list[Crossed], crossings: Iterable[Crossing]) -> tuple[lis
             best = candidates[0].payload
             wrong.append(f"{crossing}: expected {_show(expected)}, seen {_show(best)}")
     return missing, wrong
+
+
+def _meets(message: Crossed, crossing: Crossing) -> bool:
+    if not crossing.fits(message.cid) or crossing.nbytes not in (None, message.nbytes):
+        return False
+    return not crossing.sync or (message.sync and message.acknowledged)
 
 
 def _carries(payload: bytes, crossing: Crossing) -> bool:

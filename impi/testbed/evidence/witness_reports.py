@@ -34,13 +34,7 @@ def planned_digest() -> str:
 
 def read_ranks(node: str, client: int, printed: bytes) -> list[RankSeen]:
     """Return the processes that the node's witness saw; malformed lines are ignored."""
-    said: dict[str, Any] = {}
-    for line in printed.splitlines():
-        try:
-            value = json.loads(line)
-            said[value["kind"]] = value["value"]
-        except (ValueError, KeyError, TypeError):
-            continue
+    said = _said(printed)
     files = {name: value for name, value in said.get("files", {}).items() if isinstance(value, dict)}
     calls: dict[str, str] = said.get("calls", {})
     mapped = {int(item["pid"]): item for item in said.get("identity", [])}
@@ -74,6 +68,18 @@ def read_ranks(node: str, client: int, printed: bytes) -> list[RankSeen]:
             )
         )
     return found
+
+
+def _said(printed: bytes) -> dict[str, Any]:
+    """Return the values that the witness printed, by their kind."""
+    said: dict[str, Any] = {}
+    for line in printed.splitlines():
+        try:
+            value = json.loads(line)
+            said[value["kind"]] = value["value"]
+        except (ValueError, KeyError, TypeError):
+            continue
+    return said
 
 
 def _others(sources: Mapping[str, str] | None) -> tuple[str, ...] | None:

@@ -125,6 +125,11 @@ def status(facts: Facts, name: str) -> Failed:
 
 def _commands(facts: Facts, name: str, failing: int | None) -> Failed:
     """Examine the end of impirun, as client and as server."""
+    yield from _client_commands(facts, name, failing)
+    yield from _server_command(facts, name, failing)
+
+
+def _client_commands(facts: Facts, name: str, failing: int | None) -> Failed:
     for client, command in enumerate(facts.seen.clients):
         must_fail = client == failing
         good = command.code is not None and (failing is not None or command.code == 0)
@@ -132,6 +137,9 @@ def _commands(facts: Facts, name: str, failing: int | None) -> Failed:
             expected = f"impirun of client {client} ends with {'an error' if must_fail else '0'}"
             blame = facts.client(client)
             yield Item(name=name, ok=False, expected=expected, actual=ending(command), phase="fini", blame=blame)
+
+
+def _server_command(facts: Facts, name: str, failing: int | None) -> Failed:
     server = facts.seen.server
     if server is None or server.code is None or (server.code == 0) != (failing is None):
         expected = f"the server ends with {'0' if failing is None else 'an error'}"

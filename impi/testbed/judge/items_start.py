@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from impi.testbed.evidence.evidence import Wire
 from impi.testbed.judge.cell_facts import Facts, Failed, Item, ending, last_words, listed, vendor_of, who, wire_of
 
@@ -22,26 +24,26 @@ def library(facts: Facts, name: str) -> Failed:
     for rank in facts.seen.ranks:
         if rank.rank is None:
             continue
-        vendor = vendor_of(facts, rank)
-        wanted = facts.seen.libraries.get(rank.node, ())
-        prefix = facts.seen.prefixes.get(rank.node, "")
-        actual = ""
+        vendor, prefix = vendor_of(facts, rank), facts.seen.prefixes.get(rank.node, "")
         if rank.libraries is None:
             actual = "nobody looked at the process"
-        elif vendor == "pure" and rank.libraries:
-            actual = f"mapped: {', '.join(rank.libraries)}"
-        elif vendor != "pure" and not rank.libraries:
+        elif vendor == "pure":
+            actual = _mapped(rank.libraries)
+        elif not rank.libraries:
             actual = "no libmpi is mapped"
-        elif vendor != "pure":
-            strange = [
-                path
-                for path, digest in rank.libraries.items()
-                if digest not in wanted or (prefix and not path.startswith(f"{prefix}/"))
-            ]
-            actual = f"mapped: {', '.join(strange)}" if strange else ""
+        else:
+            wanted, place = facts.seen.libraries.get(rank.node, ()), f"{prefix}/" if prefix else ""
+            own = {path for path, digest in rank.libraries.items() if digest in wanted and path.startswith(place)}
+            actual = _mapped(path for path in rank.libraries if path not in own)
         if actual:
             expected = "no libmpi" if vendor == "pure" else f"the libmpi of {prefix or vendor}, and no other"
             yield Item(name=name, ok=False, expected=expected, actual=actual, phase="init", blame=who(facts, rank))
+
+
+def _mapped(paths: Iterable[str]) -> str:
+    """Return the libraries that should not be mapped, as text; empty where there is none."""
+    text = ", ".join(paths)
+    return f"mapped: {text}" if text else ""
 
 
 def source(facts: Facts, name: str) -> Failed:

@@ -70,11 +70,13 @@ def judge(facts: Facts) -> Verdict:
     if not solid:
         item = next(i for i in failed if i.name == "traffic.capture") if untrusted else failed[0]
         return _verdict("error", item, items)
-    outcome = "timeout" if facts.seen.timed_out else "fail"
-    verdict = _verdict(outcome, solid[0], items)
-    if outcome != "timeout":
-        return verdict
-    found = explain(facts) if solid[0].name in _OF_A_HANG else None
+    return _timeout(facts, solid[0], items) if facts.seen.timed_out else _verdict("fail", solid[0], items)
+
+
+def _timeout(facts: Facts, item: Item, items: tuple[Item, ...]) -> Verdict:
+    """Return the verdict on a cell that its deadline ended, with an explanation where the cell hung."""
+    verdict = _verdict("timeout", item, items)
+    found = explain(facts) if item.name in _OF_A_HANG else None
     if found is not None:
         blame = " and ".join(map(facts.roster.label, found.ranks))
         verdict = replace(verdict, reason=found.sentence, blame=blame)

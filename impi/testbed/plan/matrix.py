@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -30,6 +30,28 @@ _WIDE_PARTIES: Final = (("mpich", "openmpi"),)
 _WIDE_SHORT_PARTIES: Final = (("openmpi", "pure"),)
 _TRIO_PARTIES: Final = (VENDORS,)
 _SMOKE_PARTIES: Final = (("pure", "mpich"), ("mpich", "openmpi"))
+_PAIRS: Final = tuple(itertools.product(VENDORS, repeat=2))
+_UNORDERED: Final = tuple(itertools.combinations(VENDORS, 2))
+_TRIOS: Final = tuple(itertools.permutations(VENDORS))
+_Part = tuple[Callable[[Case], bool], Sequence[tuple[str, ...]], Topology]
+_TIERS: Final[Mapping[str, Sequence[_Part]]] = {
+    "smoke": ((lambda case: case.smoke, _SMOKE_PARTIES, _PAIR),),
+    "core": (
+        # Cases for every pair run in both orders, the rest once for each unordered pair.
+        (lambda case: case.wide, _PAIRS, _PAIR),
+        (lambda case: case.core and not case.wide, _UNORDERED, _PAIR),
+        (lambda case: case.wide, _WIDE_PARTIES, _WIDE),
+        (lambda case: case.wide and case.smoke, _WIDE_SHORT_PARTIES, _WIDE),
+        (lambda case: case.wide, _TRIO_PARTIES, _TRIO),
+    ),
+    "pairs": (
+        (lambda _case: True, _PAIRS, _PAIR),
+        (lambda case: case.nodes or case.wide, _PAIRS, _WIDE),
+        (lambda case: case.wide, _TRIO_PARTIES, _TRIO),
+    ),
+    "full": tuple((lambda _case: True, *part) for part in ((_PAIRS, _PAIR), (_PAIRS, _WIDE), (_TRIOS, _TRIO))),
+}
+"""By tier: the cases, the vendors and the topology of each part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,25 +89,11 @@ def cells_of(tier: str, topologies: Sequence[Topology] = (), parties: Sequence[t
     """
     if topologies or parties:
         return list(_chosen(topologies, parties))
-    every, pairs = list(CASES.values()), list(itertools.product(VENDORS, repeat=2))
-    wide = [c for c in every if c.wide]
-    if tier == "smoke":
-        return list(_cells([c for c in every if c.smoke], _SMOKE_PARTIES, _PAIR))
-    if tier == "core":
-        # Cases for every pair run in both orders, the rest once for each unordered pair.
-        rest = [c for c in every if c.core and not c.wide]
-        return [
-            *_cells(wide, pairs, _PAIR),
-            *_cells(rest, list(itertools.combinations(VENDORS, 2)), _PAIR),
-            *_cells(wide, _WIDE_PARTIES, _WIDE),
-            *_cells([c for c in wide if c.smoke], _WIDE_SHORT_PARTIES, _WIDE),
-            *_cells(wide, _TRIO_PARTIES, _TRIO),
-        ]
-    if tier == "pairs":
-        several = [c for c in every if c.nodes or c.wide]
-        return [*_cells(every, pairs, _PAIR), *_cells(several, pairs, _WIDE), *_cells(wide, _TRIO_PARTIES, _TRIO)]
-    trios = list(itertools.permutations(VENDORS))
-    return [*_cells(every, pairs, _PAIR), *_cells(every, pairs, _WIDE), *_cells(every, trios, _TRIO)]
+    return [
+        cell
+        for belongs, vendors, topology in _TIERS[tier]
+        for cell in _cells([case for case in CASES.values() if belongs(case)], vendors, topology)
+    ]
 
 
 def _chosen(topologies: Sequence[Topology], parties: Sequence[tuple[str, ...]]) -> Iterator[Cell]:
@@ -148,25 +156,31 @@ def choose(
     every = dict.fromkeys([*mine, *_named(include), *cells_of("full", topologies, parties)])
     beyond = set(every) - set(mine)
     for selector in include:
-        found = [c for c in every if matches(c, selector)]
-        if not found:
-            raise NothingSelected(f"nothing to run: no cell is {selector!r}; 'impilab plan' shows what there is")
-        if beyond.issuperset(found) and not is_literal(selector):
-            raise NothingSelected(f"nothing to run: {selector!r} is not in tier {tier}; write --tier full")
-    literal = [s for s in include if is_literal(s)]
+        _check_found(selector, [c for c in every if matches(c, selector)], beyond, tier)
+    beyond -= {cell for cell in beyond if _matches_any(cell, [s for s in include if is_literal(s)])}
     cells, excluded = [], []
-    for cell in every:
-        if include and not any(matches(cell, s) for s in include):
-            continue
+    for cell in (c for c in every if not include or _matches_any(c, include)):
         unwanted = next((s for s in exclude if matches(cell, s)), None)
         if unwanted is not None:
             excluded.append(Excluded(cell, f"-x {unwanted}", "-x"))
-        elif cell in beyond and not any(matches(cell, s) for s in literal):
+        elif cell in beyond:
             excluded.append(Excluded(cell, f"not in tier {tier}", "tier"))
         else:
             cells.append(cell)
     plan = make_plan(cells, backend)
     return Plan(plan.cells, (*plan.excluded, *excluded))
+
+
+def _check_found(selector: str, found: Sequence[Cell], beyond: set[Cell], tier: str) -> None:
+    """NothingSelected: the selector picks no cell, or only cells beyond the tier that it does not name one by one."""
+    if not found:
+        raise NothingSelected(f"nothing to run: no cell is {selector!r}; 'impilab plan' shows what there is")
+    if beyond.issuperset(found) and not is_literal(selector):
+        raise NothingSelected(f"nothing to run: {selector!r} is not in tier {tier}; write --tier full")
+
+
+def _matches_any(cell: Cell, selectors: Sequence[str]) -> bool:
+    return any(matches(cell, selector) for selector in selectors)
 
 
 def _named(selectors: Sequence[str]) -> Iterator[Cell]:

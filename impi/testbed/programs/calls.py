@@ -204,22 +204,24 @@ class Log:
         what: dict[str, Any] = {"comm": self._names.get(comm.handle, f"communicator of {members}")}
         if not world:
             what["of"] = members
-        sends = "dest" in bound
-        for argument, told in (("dest", "dest"), ("source", "source"), ("root", "root")):
+        for argument in ("dest", "source", "root"):
             if argument in bound:
-                what[told] = self._rank(bound[argument], peers)
-        if not sends and name not in COLLECTIVES:
-            what.setdefault("source", "any")
-        tag = bound.get("recvtag", bound.get("tag", "any"))
+                what[argument] = self._rank(bound[argument], peers)
         if name not in COLLECTIVES:
-            if sends:
-                what["sendtag"] = int(bound.get("sendtag", bound.get("tag", 0)))
-            if not sends or "endrecv" in name:
-                what.setdefault("source", "any")
-                what["tag"] = "any" if tag == self._mpi.ANY_TAG else tag
+            what |= self._point_to_point(name, bound, what)
         elif count:
             what["nth"] = self._next(what["comm"])
         return what
+
+    def _point_to_point(self, name: str, bound: Mapping[str, Any], what: Mapping[str, Any]) -> dict[str, Any]:
+        """Tags, and the source of a receive."""
+        found: dict[str, Any] = {}
+        if "dest" in bound:
+            found["sendtag"] = int(bound.get("sendtag", bound.get("tag", 0)))
+        if "dest" not in bound or "endrecv" in name:
+            tag = bound.get("recvtag", bound.get("tag", "any"))
+            found = {**found, "source": what.get("source", "any"), "tag": "any" if tag == self._mpi.ANY_TAG else tag}
+        return found
 
     def _next(self, comm: str) -> int:
         with self._lock:

@@ -93,6 +93,10 @@ def _open(standing: Standing, waits: Waits) -> Iterator[str]:
         yield f"{_message(message)}; nobody says that he received it"
     if len(shown) > _MOST_MESSAGES or len(unmatched) > _MOST_MESSAGES:
         yield f"... {len(shown)} messages open, {len(unmatched)} not received, in all"
+    yield from _open_channels(standing)
+
+
+def _open_channels(standing: Standing) -> Iterator[str]:
     for credit in standing.credits:
         full = ": used up" if credit.exhausted else ""
         yield (

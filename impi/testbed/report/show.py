@@ -18,6 +18,7 @@ from rich.text import Text
 from impi.testbed.lab.parties import VENDORS
 from impi.testbed.plan.cell import Cell
 from impi.testbed.report.results import sign
+from impi.testbed.run.execute import Seen
 from impi.testbed.run.schedule import Done
 
 __all__ = ["Screen", "failure_lines", "matrix"]
@@ -99,21 +100,28 @@ def failure_lines(result: Done, folder: Path) -> list[str]:
     if item is not None and item.name in verdict.reason:
         lines += [f"     expected  {item.expected}  ({item.name})", f"     actual    {item.actual}"]
     else:
-        wrapped = textwrap.wrap(verdict.reason, _WIDTH - 15, max_lines=_REASON_LINES) or [""]
-        lines += [f"     {'reason    ' if i == 0 else '          '}{line}" for i, line in enumerate(wrapped)]
-    wire = result.seen.evidence.wire if result.seen is not None else None
-    # A hang is explained by what did not come, not by what came last.
-    shown = _WIRE_LINES if wire is not None and wire.standing is None else 0
-    for i, line in enumerate(wire.timeline[-shown:] if wire is not None and shown else ()):
-        lines.append(f"     {'wire      ' if i == 0 else '          '}{line.strip()}")
-    where = f"{folder}/cells/{result.cell.hash}/"
-    lines.append(f"     files     {where}" + (" (timeline.html)" if result.seen is not None else ""))
-    if result.seen is not None and result.seen.evidence.look is not None:
-        lines.append(f"     hang      {where}hang.txt")
+        lines += _paragraph("reason", textwrap.wrap(verdict.reason, _WIDTH - 15, max_lines=_REASON_LINES) or [""])
+    lines += _evidence_lines(result.seen, f"{folder}/cells/{result.cell.hash}/")
     lines.append(f"     again     impilab repro {result.cell.id} --run {shlex.quote(str(folder))}")
     lines = ["".join(c if c.isprintable() else " " for c in line) for line in lines]
     # The last one is a command, and no part of it may be missing.
     return [line if len(line) <= _WIDTH else line[: _WIDTH - 3] + "..." for line in lines[:-1]] + lines[-1:]
+
+
+def _evidence_lines(seen: Seen | None, where: str) -> list[str]:
+    """The end of the wire, and the files of the evidence."""
+    if seen is None:
+        return [f"     files     {where}"]
+    wire, lines = seen.evidence.wire, []
+    # A hang is explained by what did not come, not by what came last.
+    if wire is not None and wire.standing is None:
+        lines = _paragraph("wire", [line.strip() for line in wire.timeline[-_WIRE_LINES:]])
+    lines.append(f"     files     {where} (timeline.html)")
+    return lines if seen.evidence.look is None else [*lines, f"     hang      {where}hang.txt"]
+
+
+def _paragraph(head: str, lines: Sequence[str]) -> list[str]:
+    return [f"     {head if i == 0 else '':<10}{line}" for i, line in enumerate(lines)]
 
 
 def matrix(results: Sequence[Done], console: Console) -> None:

@@ -317,22 +317,29 @@ class _Attempt:
         if self.hurry.is_set():
             self.trouble = self.trouble or "the run was ended at once"
             return
-        hangs = (self.timed_out or self.stop_asked.is_set()) and not self._all_over()
+        over = self._all_over()
+        hangs = not over and (self.timed_out or self.stop_asked.is_set())
         if hangs and self.hostport:
-            folders = {node.name: f"{self.prepared.roots[node.name]}/{self.folder}" for node in self._nodes()}
-            self.look = take_look(self.lab, folders, "the time limit" if self.timed_out else "an interrupt")
-        witnesses = [name for name in self.remotes if name.startswith("witness")]
-        deadline = time.monotonic() + _LAST_WORDS_S
-        if self._all_over():
-            while not all(self._poll(name) for name in witnesses) and time.monotonic() < deadline:
-                time.sleep(_TURN_S)
+            self._take_look()
+        witnesses, clients = ([n for n in self.remotes if n.startswith(kind)] for kind in ("witness", "client"))
+        if over:
+            self._hear_out(witnesses)
         # Of a hang the witnesses must tell before anything is ended, else after it.
-        clients = [name for name in self.remotes if name.startswith("client")]
         for name in (*witnesses, *clients, "server") if hangs else (*clients, *witnesses, "server"):
             self._guard(lambda name=name: self._stop(name))  # type: ignore[misc]
         if self.capturing:
             self._guard(lambda: self.captures.extend(self.lab.end_capture()))
         self._guard(lambda: self.leftovers.extend(self.lab.residue()))
+
+    def _take_look(self) -> None:
+        folders = {node.name: f"{self.prepared.roots[node.name]}/{self.folder}" for node in self._nodes()}
+        self.look = take_look(self.lab, folders, "the time limit" if self.timed_out else "an interrupt")
+
+    def _hear_out(self, witnesses: Sequence[str]) -> None:
+        """Wait a moment for the witnesses to end by themselves."""
+        deadline = time.monotonic() + _LAST_WORDS_S
+        while not all(self._poll(name) for name in witnesses) and time.monotonic() < deadline:
+            time.sleep(_TURN_S)
 
     def _guard(self, action: Callable[[], None]) -> None:
         try:

@@ -259,12 +259,10 @@ def test_an_image_of_ones_own_is_what_runs(engine):
 @pytest.mark.docker
 def test_what_is_no_image_for_a_node(engine):
     engine.prepare(["mpich", "pure"])
-    engine.prepare(["mpich"], {"mpich": "impilab-test/nothing:1"})
     with pytest.raises(UsageError, match="the engine has no image impilab-test/nothing:1"):
-        engine.prepare(["mpich"])
-    engine.prepare(["mpich"], {"mpich": engine._built["pure"]})
+        engine.prepare(["mpich"], {"mpich": "impilab-test/nothing:1"})
     with pytest.raises(UsageError, match="the image has no /opt/mpi/mpich/bin/mpiexec; make it FROM"):
-        engine.prepare(["mpich"])
+        engine.prepare(["mpich"], {"mpich": engine._built["pure"]})
 
 
 @pytest.mark.slow
@@ -272,6 +270,5 @@ def test_what_is_no_image_for_a_node(engine):
 def test_a_library_that_a_node_cannot_load_is_told_before_any_cell(engine, tmp_path):
     engine.prepare(["mpich", "pure"])
     folder = installed(tmp_path / "mine")
-    engine.prepare(["mpich"], {"mpich": str(folder)})
     with pytest.raises(LabError, match=r"cannot load .*/lib/libmpi\.so\.12: .*too short|invalid ELF"):
-        engine.prepare(["mpich"])
+        engine.prepare(["mpich"], {"mpich": str(folder)})
