@@ -86,10 +86,8 @@ class Engine:
         patience: Patience | None = None,
         shortest: int = SHORTEST,
     ) -> None:
-        self.job = job
-        self.rank = rank
+        self.job, self.rank, self.vendor = job, rank, vendor
         self.client = job.procs[rank].client
-        self.vendor = vendor
         self.external = not (quirks.little_endian or job.native)
         """Whether messages between clients carry external32; else native form, like local ones."""
         self.long_size = job.long_size

@@ -1,0 +1,86 @@
+"""Sizes and complexity of impi's code: what no file and no function may exceed."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from radon.visitors import ComplexityVisitor
+from radon.visitors import Function as Block
+from sources import functions, lines, modules
+
+LINES_OF_A_FILE = 600
+LINES_OF_A_FUNCTION = 60
+COMPLEXITY = 15
+"""McCabe's number, as radon counts it."""
+LARGER = {"impi/api/p2p/request.py": 620}
+"""Files that are still too long, and how long they may be."""
+MORE_COMPLEX: dict[str, int] = {
+    "impi/startup/client.py:_on_choice": 16,
+    "impi/semantics/datatype.py:_work_out": 20,
+    "impi/semantics/datatype.py:unpack": 18,
+    "impi/semantics/blocks.py:blocks_of": 16,
+    "impi/collectives/alltoall.py:alltoall_by_masters": 25,
+    "impi/engine/channels.py:wait_on": 17,
+    "impi/api/types/dlpack.py:from_cuda": 17,
+    "impi/api/types/buffers.py:read": 16,
+    "impi/api/comms/intracomm.py:Create_dist_graph": 22,
+    "impi/cli/impilab.py:_ls": 17,
+    "impi/cli/lab/play.py:_status": 18,
+    "impi/cli/bench/verb.py:bench": 19,
+    "impi/testbed/programs/calls.py:_talking": 16,
+    "impi/testbed/report/show.py:failure_lines": 21,
+    "impi/testbed/report/hang_report.py:_open": 17,
+    "impi/testbed/plan/matrix.py:choose": 20,
+    "impi/testbed/plan/matrix.py:cells_of": 18,
+    "impi/testbed/run/execute.py:end": 20,
+    "impi/testbed/judge/items_end.py:_commands": 17,
+    "impi/testbed/judge/items_start.py:library": 17,
+    "impi/testbed/judge/verdict.py:judge": 18,
+    "impi/testbed/evidence/traffic.py:examine": 18,
+    "impi/testbed/evidence/traffic.py:_demands": 16,
+    "impi/testbed/evidence/witness_reports.py:read_ranks": 17,
+    "impi/transfer/inbound.py:read": 17,
+}
+"""Functions that are still too complex, and how complex they may be. This table only shrinks."""
+
+
+@cache
+def complexities() -> dict[str, int]:
+    """Of all functions, methods and closures, by path and name; of those with one name the largest."""
+    found: dict[str, int] = {}
+    for path, tree in modules().items():
+        for block in ComplexityVisitor.from_ast(tree).blocks:
+            for one in (block, *getattr(block, "methods", ()), *getattr(block, "closures", ())):
+                if isinstance(one, Block):
+                    key = f"{path}:{one.name}"
+                    found[key] = max(found.get(key, 0), one.complexity)
+    return found
+
+
+def test_no_file_is_too_long() -> None:
+    long = {path: len(lines(path)) for path in modules() if len(lines(path)) > LARGER.get(path, LINES_OF_A_FILE)}
+    assert long == {}
+
+
+def test_no_function_is_too_long() -> None:
+    sizes = {(path, f.name): (f.end_lineno or 0) - f.lineno + 1 for path, f in functions()}
+    assert {where: size for where, size in sizes.items() if size > LINES_OF_A_FUNCTION} == {}
+
+
+def test_no_function_is_too_complex() -> None:
+    found = complexities()
+    assert len(found) > 2000
+    assert {name: n for name, n in found.items() if n > MORE_COMPLEX.get(name, COMPLEXITY)} == {}
+
+
+def test_the_tables_have_no_row_too_many() -> None:
+    """Who simplifies a function takes its row out."""
+    found = complexities()
+    assert [name for name in MORE_COMPLEX if found.get(name, 0) <= COMPLEXITY] == []
+    assert [path for path in LARGER if len(lines(path)) <= LINES_OF_A_FILE] == []
+
+
+def test_a_function_too_complex_would_be_seen() -> None:
+    body = "".join(f"    if n == {i}:\n        return {i}\n" for i in range(COMPLEXITY))
+    (block,) = ComplexityVisitor.from_code(f"def f(n):\n{body}").blocks
+    assert block.complexity == COMPLEXITY + 1
