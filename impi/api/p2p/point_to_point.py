@@ -9,17 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from impi.api import runtime
 from impi.api.handles.failing import Owner, failed, guarded
 from impi.api.p2p import bsend
+from impi.api.p2p.completion import describe_message, fill_status
 from impi.api.p2p.matched_message import MESSAGE_NO_PROC, Message
-from impi.api.p2p.request import (
-    Prequest,
-    Request,
-    describe_message,
-    fill_status,
-    load,
-    null_receive,
-    null_send,
-    pair,
-)
+from impi.api.p2p.request import Prequest, Request, load, null_receive, null_send, pair
 from impi.api.p2p.route_table import CLOSED
 from impi.api.p2p.routes import check_receive_tag, check_tag
 from impi.api.types import marshalling

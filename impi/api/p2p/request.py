@@ -5,7 +5,7 @@ keep)``: ``value`` returns the received object, ``keep`` holds memory that must 
 Persistent requests hold a starter and take over the operation of the request that it returns.
 
 Data flow of completion: Wait drives the engine until ``operation.done``. :func:`conclude` and
-:func:`_describe` fill the status, :func:`check` raises the operation's failure, the error handler
+:func:`describe` fill the status, :func:`check` raises the operation's failure, the error handler
 of its communicator runs, and the handle becomes null (persistent: inactive). The calls for several
 requests are built on one-request methods; errors are gathered in statuses as ERR_IN_STATUS.
 
@@ -17,17 +17,15 @@ the engine at most.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Final, Literal, Self, cast
+from typing import Any, ClassVar, Final, Literal, Self
 
 from impi.api import runtime
 from impi.api.handles.failing import Owner, guarded, handle
 from impi.api.handles.handle import Handle, State
+from impi.api.p2p.completion import PLAIN, Nothing, Pair, conclude, describe, fill_status, is_wrong, owner_of, room
 from impi.api.p2p.generalized import GeneralOperation
 from impi.api.p2p.status import Status
-from impi.api.types import marshalling
 from impi.api.types.pickling import pickle
-from impi.engine.collective import CollectiveOperation
-from impi.engine.operations import Message as Envelope
 from impi.engine.operations import Operation, ReceiveOperation, SendOperation
 from impi.engine.partitioned import PartitionedSend
 from impi.semantics.constants import ANY_SOURCE, ANY_TAG, PROC_NULL, UNDEFINED
@@ -37,20 +35,11 @@ __all__ = [
     "REQUEST_NULL",
     "Prequest",
     "Request",
-    "describe_message",
-    "fill_status",
-    "conclude",
     "load",
     "null_receive",
     "null_send",
     "pair",
 ]
-
-
-def fill_status(status: Status | None, source: int, tag: int, nbytes: int, *, cancelled: bool = False) -> None:
-    """Write the data of a message into the caller's status, if there is one."""
-    if status is not None:
-        status.fill(source=source, tag=tag, nbytes=nbytes, cancelled=cancelled)
 
 
 class _Active(State):
@@ -108,7 +97,7 @@ class Request(Handle):
         """Return whether the request is complete, without freeing it."""
         if not self._ready():
             return False
-        _describe(self._operation, status)
+        describe(self._operation, status)
         return True
 
     def Cancel(self) -> None:
@@ -191,7 +180,7 @@ class Request(Handle):
         runtime.engine().progress()
         for index, request in enumerate(requests):
             if request._pending and request._done:
-                _describe(request._operation, status)
+                describe(request._operation, status)
                 return (index, True)
         return (UNDEFINED, False)
 
@@ -222,7 +211,7 @@ class Request(Handle):
                 continue
             if not operation.done:
                 engine.wait_for(operation)
-            plain = plain and state.value is None and type(operation) in _PLAIN and not _is_wrong(operation)
+            plain = plain and state.value is None and type(operation) in PLAIN and not is_wrong(operation)
         if plain:
             for request in requests:
                 request._clear()
@@ -245,8 +234,8 @@ class Request(Handle):
             runtime.engine().progress()
             if not all(r._done for r in requests):
                 return False
-        for request, status in zip(requests, _room(statuses, len(requests)), strict=False):
-            _describe(request._operation, status)
+        for request, status in zip(requests, room(statuses, len(requests)), strict=False):
+            describe(request._operation, status)
         return True
 
     get_status_all = Get_status_all
@@ -291,8 +280,8 @@ class Request(Handle):
             return None
         runtime.engine().progress()
         indices = [i for i, r in enumerate(requests) if r._pending and r._done]
-        for index, status in zip(indices, _room(statuses, len(indices)), strict=False):
-            _describe(requests[index]._operation, status)
+        for index, status in zip(indices, room(statuses, len(indices)), strict=False):
+            describe(requests[index]._operation, status)
         return indices
 
     get_status_some = Get_status_some
@@ -305,7 +294,7 @@ class Request(Handle):
 
     @property
     def _owner(self) -> Owner | None:
-        return _owner(self._operation)
+        return owner_of(self._operation)
 
     @property
     def _pending(self) -> bool:
@@ -338,7 +327,7 @@ class Request(Handle):
         try:
             return self._complete(status)
         except MPIException as failure:
-            handle(failure, _owner(operation))
+            handle(failure, owner_of(operation))
             raise
 
     def _complete(self, status: Status | None) -> Any:
@@ -350,7 +339,7 @@ class Request(Handle):
             runtime.engine().wait_for(operation)
         value = self._state.value
         self._clear()
-        if status is None and value is None and type(operation) in _PLAIN and not _is_wrong(operation):
+        if status is None and value is None and type(operation) in PLAIN and not is_wrong(operation):
             return None
         try:
             conclude(operation, status)
@@ -361,7 +350,7 @@ class Request(Handle):
 
     @classmethod
     def _finish_all(cls, requests: Sequence[Request], statuses: list[Status] | None) -> list[Any]:
-        return cls._finish_each(requests, _room(statuses, len(requests)))
+        return cls._finish_each(requests, room(statuses, len(requests)))
 
     @classmethod
     def _finish_each(cls, requests: Sequence[Request], statuses: Sequence[Status | None]) -> list[Any]:
@@ -379,7 +368,7 @@ class Request(Handle):
                 values.append(request._complete(status))
             except MPIException as failure:
                 if first is None:
-                    first, blamed = failure, _owner(operation)
+                    first, blamed = failure, owner_of(operation)
         if first is not None:
             handle(first, blamed)  # with the request's code (MPI 4.1, 9.3.1), once a call
             together = error("ERR_IN_STATUS", str(first))
@@ -391,102 +380,12 @@ class Request(Handle):
     def _finish_some(cls, requests: Sequence[Request], statuses: list[Status] | None) -> tuple[list[int], list[Any]]:
         indices = [i for i, r in enumerate(requests) if r._pending and r._done]
         chosen = [requests[i] for i in indices]
-        return (indices, cls._finish_each(chosen, _room(statuses, len(indices))))
+        return (indices, cls._finish_each(chosen, room(statuses, len(indices))))
 
 
 def load(data: bytearray | memoryview) -> Any:
     """Return the object in a pickle; None for an empty message, as in mpi4py."""
     return pickle.loads(data) if len(data) else None
-
-
-def _room(statuses: Sequence[Status] | None, n: int) -> Sequence[Status | None]:
-    """Return ``n`` statuses; the caller's list grows if too short, as in mpi4py."""
-    if statuses is None:
-        return [None] * n
-    more = [Status() for _ in range(n - len(statuses))]
-    if isinstance(statuses, list):
-        statuses.extend(more)
-        return statuses
-    return [*statuses, *more]
-
-
-def _describe(operation: Operation | None, status: Status | None) -> None:
-    if isinstance(operation, GeneralOperation):
-        operation.query(status)
-        return
-    if status is None:
-        return
-    if isinstance(operation, _Pair):
-        operation = operation.receiving
-    if isinstance(operation, _Nothing):
-        fill_status(status, operation.source, ANY_TAG, 0)
-    elif isinstance(operation, ReceiveOperation) and operation.message is not None:
-        message = operation.message
-        nbytes = operation.target.native_size(message.nbytes, external=message.external)
-        status.fill(source=message.source, tag=message.tag, nbytes=nbytes)
-    elif isinstance(operation, ReceiveOperation | SendOperation) and operation.cancelled:
-        status.fill(source=ANY_SOURCE, tag=ANY_TAG, nbytes=0, cancelled=True)
-    else:
-        fill_status(status, ANY_SOURCE, ANY_TAG, 0)
-
-
-def describe_message(message: Envelope, status: Status | None) -> None:
-    """Write source, tag and length of a message into the caller's status, if there is one."""
-    if status is not None:
-        status.fill(
-            source=message.source,
-            tag=message.tag,
-            nbytes=message.nbytes,
-            external=message.external,
-            long_size=marshalling.long_size(),
-        )
-
-
-_PLAIN: Final = frozenset([SendOperation, ReceiveOperation])
-
-
-def _is_wrong(operation: object) -> bool:
-    """Whether :func:`check` would raise for a send or receive."""
-    return type(operation) is ReceiveOperation and (operation.truncated or operation.failure is not None)
-
-
-def conclude(operation: Operation, status: Status | None) -> None:
-    """Fill the status of a complete operation and raise its failure."""
-    try:
-        _describe(operation, status)
-        check(operation)
-    except MPIException as failure:
-        if status is not None:
-            status.Set_error(int(failure))
-        raise
-
-
-def check(operation: Operation) -> None:
-    """Raise the failure of a complete operation.
-
-    Raises:
-        Exception: ERR_TRUNCATE: the message was longer than the buffer.
-    """
-    if isinstance(operation, _Pair):
-        operation = operation.receiving
-    if isinstance(operation, ReceiveOperation | CollectiveOperation) and operation.failure is not None:
-        raise operation.failure
-    if isinstance(operation, ReceiveOperation) and operation.truncated and operation.message is not None:
-        message = operation.message
-        raise error(
-            "ERR_TRUNCATE",
-            f"message of {message.nbytes} bytes from rank {message.source} with tag {message.tag} truncated: "
-            f"the receive buffer takes {operation.target.capacity(external=message.external)} bytes",
-        )
-
-
-def _owner(operation: Operation | None) -> Owner | None:
-    """Return the owner of the error handler for an operation; None: no particular object."""
-    if isinstance(operation, _Pair):
-        operation = operation.receiving
-    if isinstance(operation, ReceiveOperation | CollectiveOperation):
-        return cast("Owner | None", operation.context.owner)
-    return None
 
 
 class _Persistent(_Active):
@@ -569,52 +468,21 @@ class Prequest(Request):
             self._state.clear()
 
 
-class _Nothing:
-    """A send to or a receive from PROC_NULL: always complete."""
-
-    done = True
-    cancelled = False
-
-    def __init__(self, source: int = ANY_SOURCE) -> None:
-        self.source = source
-
-    def advance(self) -> bool:
-        """Return True."""
-        return True
-
-
 def null_receive() -> Request:
     """Return a request for a receive from PROC_NULL: complete, with PROC_NULL as source."""
-    return Request._of(_Nothing(PROC_NULL))
+    return Request._of(Nothing(PROC_NULL))
 
 
 def null_send() -> Request:
     """Return a request for a send to PROC_NULL, or for any complete operation."""
-    return Request._of(_Nothing())
-
-
-class _Pair:
-    """A receive and a send as one operation: complete when both are, with the receive's status."""
-
-    cancelled = False
-
-    def __init__(self, receiving: Operation, sending: Operation) -> None:
-        self.receiving = receiving
-        self._sending = sending
-        self.done = False
-        self.advance()
-
-    def advance(self) -> bool:
-        """Advance both."""
-        self.done = self.receiving.advance() and self._sending.advance()
-        return self.done
+    return Request._of(Nothing())
 
 
 def pair(receiving: Request, sending: Request) -> Request:
     """Return one request for a receive and a send that was just started with it."""
     first, second = receiving._operation, sending._operation
     assert first is not None and second is not None
-    both = _Pair(first, second)
+    both = Pair(first, second)
     if not both.done:
         runtime.engine().track(both)
     return Request._of(both, None, (receiving._state, sending._state))

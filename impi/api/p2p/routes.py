@@ -16,7 +16,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from impi.api.p2p.request import Request, conclude, fill_status, null_receive, null_send
+from impi.api.p2p.completion import conclude, fill_status
+from impi.api.p2p.request import Request, null_receive, null_send
 from impi.api.p2p.status import Status
 from impi.api.types import marshalling
 from impi.api.types.buffers import UserBuffer, read

@@ -1,0 +1,149 @@
+"""The end of an operation: its status, its failure, and who is told; requests and routes share it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, cast
+
+from impi.api.handles.failing import Owner
+from impi.api.p2p.generalized import GeneralOperation
+from impi.api.p2p.status import Status
+from impi.api.types import marshalling
+from impi.engine.collective import CollectiveOperation
+from impi.engine.operations import Message as Envelope
+from impi.engine.operations import Operation, ReceiveOperation, SendOperation
+from impi.semantics.constants import ANY_SOURCE, ANY_TAG
+from impi.semantics.errors import MPIException, error
+
+__all__ = [
+    "PLAIN", "Nothing", "Pair", "check", "conclude", "describe", "describe_message", "fill_status", "is_wrong",
+    "owner_of", "room",
+]  # fmt: skip
+
+
+def fill_status(status: Status | None, source: int, tag: int, nbytes: int, *, cancelled: bool = False) -> None:
+    """Write the data of a message into the caller's status, if there is one."""
+    if status is not None:
+        status.fill(source=source, tag=tag, nbytes=nbytes, cancelled=cancelled)
+
+
+def room(statuses: Sequence[Status] | None, n: int) -> Sequence[Status | None]:
+    """Return ``n`` statuses; the caller's list grows if too short, as in mpi4py."""
+    if statuses is None:
+        return [None] * n
+    more = [Status() for _ in range(n - len(statuses))]
+    if isinstance(statuses, list):
+        statuses.extend(more)
+        return statuses
+    return [*statuses, *more]
+
+
+def describe(operation: Operation | None, status: Status | None) -> None:
+    """Fill the caller's status, if there is one, from a complete operation; None: a null request."""
+    if isinstance(operation, GeneralOperation):
+        operation.query(status)
+        return
+    if status is None:
+        return
+    if isinstance(operation, Pair):
+        operation = operation.receiving
+    if isinstance(operation, Nothing):
+        fill_status(status, operation.source, ANY_TAG, 0)
+    elif isinstance(operation, ReceiveOperation) and operation.message is not None:
+        message = operation.message
+        nbytes = operation.target.native_size(message.nbytes, external=message.external)
+        status.fill(source=message.source, tag=message.tag, nbytes=nbytes)
+    elif isinstance(operation, ReceiveOperation | SendOperation) and operation.cancelled:
+        status.fill(source=ANY_SOURCE, tag=ANY_TAG, nbytes=0, cancelled=True)
+    else:
+        fill_status(status, ANY_SOURCE, ANY_TAG, 0)
+
+
+def describe_message(message: Envelope, status: Status | None) -> None:
+    """Write source, tag and length of a message into the caller's status, if there is one."""
+    if status is not None:
+        status.fill(
+            source=message.source,
+            tag=message.tag,
+            nbytes=message.nbytes,
+            external=message.external,
+            long_size=marshalling.long_size(),
+        )
+
+
+PLAIN: Final = frozenset([SendOperation, ReceiveOperation])
+
+
+def is_wrong(operation: object) -> bool:
+    """Whether :func:`check` would raise for a send or receive."""
+    return type(operation) is ReceiveOperation and (operation.truncated or operation.failure is not None)
+
+
+def conclude(operation: Operation, status: Status | None) -> None:
+    """Fill the status of a complete operation and raise its failure."""
+    try:
+        describe(operation, status)
+        check(operation)
+    except MPIException as failure:
+        if status is not None:
+            status.Set_error(int(failure))
+        raise
+
+
+def check(operation: Operation) -> None:
+    """Raise the failure of a complete operation.
+
+    Raises:
+        Exception: ERR_TRUNCATE: the message was longer than the buffer.
+    """
+    if isinstance(operation, Pair):
+        operation = operation.receiving
+    if isinstance(operation, ReceiveOperation | CollectiveOperation) and operation.failure is not None:
+        raise operation.failure
+    if isinstance(operation, ReceiveOperation) and operation.truncated and operation.message is not None:
+        message = operation.message
+        raise error(
+            "ERR_TRUNCATE",
+            f"message of {message.nbytes} bytes from rank {message.source} with tag {message.tag} truncated: "
+            f"the receive buffer takes {operation.target.capacity(external=message.external)} bytes",
+        )
+
+
+def owner_of(operation: Operation | None) -> Owner | None:
+    """Return the owner of the error handler for an operation; None: no particular object."""
+    if isinstance(operation, Pair):
+        operation = operation.receiving
+    if isinstance(operation, ReceiveOperation | CollectiveOperation):
+        return cast("Owner | None", operation.context.owner)
+    return None
+
+
+class Nothing:
+    """A send to or a receive from PROC_NULL: always complete."""
+
+    done = True
+    cancelled = False
+
+    def __init__(self, source: int = ANY_SOURCE) -> None:
+        self.source = source
+
+    def advance(self) -> bool:
+        """Return True."""
+        return True
+
+
+class Pair:
+    """A receive and a send as one operation: complete when both are, with the receive's status."""
+
+    cancelled = False
+
+    def __init__(self, receiving: Operation, sending: Operation) -> None:
+        self.receiving = receiving
+        self._sending = sending
+        self.done = False
+        self.advance()
+
+    def advance(self) -> bool:
+        """Advance both."""
+        self.done = self.receiving.advance() and self._sending.advance()
+        return self.done

@@ -1,0 +1,61 @@
+"""Words and openings that impi's text has left behind."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sources import ROOT, modules
+
+GONE = r"\b(short|long) ways?\b|\bstraight to the library\b|\bshortest ways?\b"
+"""The two ways of a message were a private language: routes and strategies have names."""
+MODULES_GONE = re.compile(r"^(prompt|prompter|inside\w*|insideways|rollcall|short_?way|long_?way|yard|leftovers)$")
+OPENING = re.compile(r"^(Those of|The same|As)\b")
+OPENINGS_LEFT = 25
+"""Docstrings that still begin with a reference to what stands elsewhere; it only shrinks, to none."""
+SHORTEST = {"impi/testbed/judge/hang.py": "a way from rank to rank in a graph of waits"}
+
+
+def docstrings(tree: ast.Module) -> Iterator[str]:
+    """Yield the docstrings of modules, classes and functions, and strings below an assignment."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            text = ast.get_docstring(node)
+            if text:
+                yield text
+            for below in node.body[1:]:
+                if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
+                    yield str(below.value.value)
+
+
+def test_docstrings_say_it_themselves() -> None:
+    found = [text for tree in modules().values() for text in docstrings(tree)]
+    assert len(found) > 4000
+    assert len([text for text in found if OPENING.match(text)]) <= OPENINGS_LEFT
+
+
+def test_words_do_not_come_back() -> None:
+    found = {
+        path: re.findall(GONE, (ROOT / path).read_text(), flags=re.I) for path in modules() if path not in SHORTEST
+    }
+    assert {path for path, words in found.items() if words} == set()
+
+
+def test_names_of_modules_do_not_come_back() -> None:
+    assert [path for path in modules() if MODULES_GONE.match(Path(path).stem)] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ('def f():\n    """Those of one."""\n', 1),
+        ('class A:\n    x = 1\n    """As in B."""\n', 1),
+        ('"""Asks the library."""\n', 0),
+    ],
+)
+def test_an_opening_would_be_seen(text: str, found: int) -> None:
+    assert len([text for text in docstrings(ast.parse(text)) if OPENING.match(text)]) == found
+    assert re.search(GONE, "taken by the long way")
