@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from pairs import pairs
 
 PROGRAM = str(Path(__file__).parent / "programs" / "without_numpy.py")
 
@@ -16,8 +17,9 @@ def run(code: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
 
 
-@pytest.mark.parametrize("clients", [["pure:2", "pure:1"], ["mpich:2", "openmpi:2"]], ids="+".join)
-@pytest.mark.parametrize("version", [[], ["--impi-version", "0.0"]], ids=["", "0.0"])
+@pytest.mark.parametrize(
+    ("clients", "version"), pairs([["mpich:2", "openmpi:2"], ["pure:2", "pure:1"]], [[], ["--impi-version", "0.0"]])
+)
 def test_without_numpy(clients: list[str], version: list[str], run_job: Callable[..., object]) -> None:
     result = run_job([PROGRAM, *version], clients, options=dict.fromkeys(range(len(clients)), version))
     assert set(result.codes) == {0}, str(result)  # type: ignore[attr-defined]

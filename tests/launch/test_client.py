@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pairs import pairs
 
 from impi.startup.auth import Method
 from impi.wire import Command, encode_command
@@ -303,8 +304,7 @@ def test_another_client_is_lost(impirun: type[Impirun]) -> None:
     assert "client 1" in job.server.err
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("vendor", VENDORS)
+@pytest.mark.parametrize(("vendor", "number"), pairs(VENDORS, [signal.SIGINT, signal.SIGTERM]))
 def test_ended_by_the_user(vendor: str, number: signal.Signals, impirun: type[Impirun]) -> None:
     need(vendor)
     job = Job(impirun)
@@ -475,8 +475,7 @@ def agent_of(pids: set[int]) -> int:
     return pid
 
 
-@pytest.mark.parametrize("hosts", ["node", "client"])
-@pytest.mark.parametrize("vendor", VENDORS)
+@pytest.mark.parametrize(("vendor", "hosts"), pairs(VENDORS, ["node", "client"]))
 def test_success_behind_an_agent(vendor: str, hosts: str, impirun: type[Impirun]) -> None:
     need(vendor)
     job = Job(impirun, 2)
@@ -594,8 +593,7 @@ def test_nothing_is_left_of_the_meeting(impirun: type[Impirun]) -> None:
     shutil.rmtree(folder)
 
 
-@pytest.mark.parametrize("hosts", ["node", "client"])
-@pytest.mark.parametrize("vendor", ["pure", "mpich"])
+@pytest.mark.parametrize(("vendor", "hosts"), pairs(["pure", "mpich"], ["node", "client"]))
 def test_agents_and_other_nodes(vendor: str, hosts: str, ssh: dict[str, Any], impirun: type[Impirun]) -> None:
     need(vendor)
     job = Job(impirun, 2)
