@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 TOP = Path(__file__).parents[2]
-PAGES = sorted([*TOP.glob("*.md"), *(TOP / "docs").rglob("*.md")])
+PAGES = sorted([*TOP.glob("*.md"), *(TOP / "docs").rglob("*.md"), TOP / "examples" / "scale" / "README.md"])
 WALKS = sorted((TOP / "docs" / "how-it-works").glob("*.md"))
 DECISIONS = sorted((TOP / "docs" / "decisions").glob("*.md"))
 FILES = [
@@ -32,7 +32,7 @@ def prose(page: Path) -> Iterator[tuple[int, str]]:
     for number, line in enumerate(page.read_text("utf-8").splitlines(), 1):
         if line.lstrip().startswith("```"):
             in_code = not in_code
-        elif not in_code and not line.startswith(("|", "<")):
+        elif not in_code and not line.startswith(("|", "<")) and not re.match(r" {4,}impi ", line):
             yield number, line
 
 
