@@ -50,7 +50,7 @@ or 2 when something was asked wrongly. Authentication keys are never shown."""
 
 @dataclass(slots=True)
 class _Input:
-    """What was read, sorted by what it is."""
+    """The input, sorted by kind."""
 
     captures: list[list[Connection]] = field(default_factory=list)
     streams: dict[str, dict[StreamName, bytes]] = field(default_factory=dict)
@@ -85,10 +85,10 @@ def _conditions(text: str) -> list[Condition]:
 
 
 def decode(options: argparse.Namespace) -> int:
-    """Run the verb; the exit code is returned.
+    """Run the verb; return the exit code.
 
     Raises:
-        UsageError: nothing was named, or it cannot be read, or it is neither a capture nor a stream.
+        UsageError: no input, an unreadable one, or one that is neither a capture nor a stream.
     """
     if options.lua:
         print(LUA)
@@ -151,7 +151,7 @@ def _sort_in(given: _Input, path: Path, octets: bytes) -> None:
 
 
 def _connections(given: _Input, path: Path, parts: Iterable[bytes]) -> list[Connection]:
-    """The connections of one capture; what is damaged is complained of, and what stands before it is used."""
+    """Return the connections of one capture; damage is reported, and packets before it used."""
     segments: list[Segment] = []
     parts = list(parts)
     for part in parts:
@@ -169,7 +169,7 @@ def _connections(given: _Input, path: Path, parts: Iterable[bytes]) -> list[Conn
 def _print_records(jobs: Sequence[ObservedJob], every: Sequence[Record], options: argparse.Namespace) -> None:
     start = min((r.time for r in every if jobs[r.job].clocked), default=0.0)
     for record in every:
-        # What is wrong is shown whatever was asked for, so that a selection cannot hide it.
+        # Problems are shown with any selection, so that none can hide them.
         if options.only and not wrong(record) and not satisfies(as_object(record, whole=True), options.only):
             continue
         if options.json:

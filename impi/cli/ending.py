@@ -1,4 +1,4 @@
-"""How a command line of several verbs ends: an exit code, and one sentence for what went wrong."""
+"""The end of a command line with several verbs: an exit code, and one sentence for an error."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Ending:
     def of(self, work: Callable[[], int], *, unread: str = "") -> int:
         """Run ``work``, whose result is the exit code, and flush stdout.
 
-        A reader of stdout that is gone is no error; but if ``work`` could not go on without it, ``unread`` says so.
+        A reader of stdout that is gone is no error; if ``work`` depended on it, ``unread`` says so.
         """
         code: int | None = None
         try:
@@ -39,7 +39,7 @@ class Ending:
         except KeyboardInterrupt:
             return self._complain("interrupted", self.interrupted)
         except BrokenPipeError:
-            # Whoever read our output has had enough; what the interpreter would flush at its end goes nowhere.
+            # The reader of stdout has gone: discard the octets that the interpreter would flush.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             if code is None and unread:
                 return self._complain(unread, self.wrong)

@@ -1,4 +1,4 @@
-"""Where the commands begin: Ctrl-C is one sentence from the first moment on, while modules are still being loaded."""
+"""The start of all commands: Ctrl-C is one sentence from the first moment, even during imports."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""``impi``: tools for people who look at IMPI jobs.
+"""``impi``: tools to look at IMPI jobs.
 
-Exit codes: 0 as expected, 1 something was wrong, 2 usage, 130 interrupted; of ``impi bench`` 0, 1, 3 its own fault, 4
-usage, 130; of ``impi simulate`` 0, 1, 4 usage, 130.
+Exit codes: 0 as expected, 1 something was wrong, 2 usage, 130 interrupted; of ``impi bench`` 0, 1,
+3 its own fault, 4 usage, 130; of ``impi simulate`` 0, 1, 4 usage, 130.
 """
 
 from __future__ import annotations

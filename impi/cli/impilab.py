@@ -1,7 +1,7 @@
-"""``impilab``: runs the matrix of vendors, topologies and cases, and says what became of it.
+"""``impilab``: runs the matrix of vendors, topologies and cases, and reports the results.
 
-Exit codes: 0 as expected, 1 failures, 2 interrupted, 3 the lab's own fault, 4 usage, 5 nothing selected, 6 only
-expectations that are not true any more.
+Exit codes: 0 as expected, 1 failures, 2 interrupted, 3 the lab's own fault, 4 usage, 5 nothing
+selected, 6 only expectations that are no longer true.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(argv: Sequence[str] | None = None, *, choose: Callable[[str | None], Backend] = choose_backend) -> int:
-    """Run the command line; the exit code is returned. ``choose`` brings the backend (the tests bring their own)."""
+    """Run the command line; return the exit code. ``choose`` brings the backend (for tests)."""
     arguments = list(sys.argv[1:] if argv is None else argv)
 
     def work() -> int:

@@ -1,4 +1,4 @@
-"""``impi simulate``: what start-up and collectives cost on networks, and in sizes, that are not at hand."""
+"""``impi simulate``: costs of start-up and collectives on any network, at any size."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ Exit codes: 0; 4 if something was asked wrongly; 130 if interrupted."""
 
 
 def add_simulate(verbs: argparse._SubParsersAction[argparse.ArgumentParser], text: str) -> None:
-    """Add the verb to the command line of ``impi``; ``text`` says what it is for."""
+    """Add the verb to the command line of ``impi``; ``text`` is its help."""
     parser = verbs.add_parser(
         "simulate",
         help=text,

@@ -1,4 +1,4 @@
-"""``impi tune``: measure, predict, compare, and write the table of decisions that a job then uses."""
+"""``impi tune``: measure, predict, compare, and write the table of decisions for jobs."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def tune(options: argparse.Namespace) -> int:
 
 
 def _warn_if_crowded(clients: int) -> None:
-    """One proc of each client takes part in what is measured; pairs of them are what parameters are of."""
+    """Warn: one proc of each client takes part, and parameters are of pairs of them."""
     cores = len(os.sched_getaffinity(0))
     if clients > cores:
         told = f"there are more clients ({clients}) than cores ({cores}), which pairs of them do not notice"
@@ -102,7 +102,7 @@ def _warn_if_crowded(clients: int) -> None:
 
 
 def _measured(measurement: dict[str, Any]) -> dict[str, Any]:
-    """What a table of decisions says of where it comes from."""
+    """Return the origin of a table of decisions."""
     return {name: measurement[name] for name in ("clients", "pairs", "measured")}
 
 

@@ -1,4 +1,4 @@
-"""The options of ``impi bench``, apart from its work: nothing that measures is loaded for another verb."""
+"""The options of ``impi bench``, apart from its work, which other verbs never load."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ _INTERRUPTED: Final = 130
 
 
 def enter(saved: SavedLab, node: str, argv: Sequence[str]) -> int:
-    """Run that on the node, or without ``argv`` a shell, with our own standard streams; its exit status.
+    """Run ``argv`` or a shell on the node with our own standard streams; return its exit status.
 
     Raises:
         UsageError: there is no such node.

@@ -1,4 +1,4 @@
-"""``impilab expect``: shows, examines and rewrites the file that says what is known not to pass."""
+"""``impilab expect``: shows, checks and rewrites the file of known failures."""
 
 from __future__ import annotations
 

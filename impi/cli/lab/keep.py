@@ -1,4 +1,4 @@
-"""Options about labs that several verbs have: how long they live, what is put under test, which are kept."""
+"""Options about labs that several verbs have: lifetimes, builds under test, kept labs."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def check_health(backend: Backend) -> None:
 
 
 class Keeping:
-    """Keeps the labs of cells for their user: :meth:`keep` for the scheduler, :meth:`lines` for the screen."""
+    """Keeps labs of cells for their user: :meth:`keep` for the scheduler, :meth:`lines` as text."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
@@ -80,7 +80,7 @@ class Keeping:
         return True
 
     def keep_red(self, cell: Cell, verdict: Verdict, lab: Lab) -> bool:
-        """The same, unless it passed."""
+        """Keep the lab unless the cell passed."""
         return verdict.outcome != "pass" and self.keep(cell, verdict, lab)
 
     def of(self, cell: Cell) -> SavedLab | None:
@@ -88,5 +88,5 @@ class Keeping:
         return self._kept.get(cell.id)
 
     def lines(self, cells: Iterable[Cell]) -> list[str]:
-        """How to get into the labs of these cells."""
+        """Return instructions to enter the labs of these cells."""
         return [line for cell in cells if (saved := self._kept.get(cell.id)) is not None for line in way_in(saved)]

@@ -1,7 +1,7 @@
-"""``impilab repro``: one cell of a run again, as it was run there.
+"""``impilab repro``: one cell of a run again, under the conditions of that run.
 
-Its exit code is for ``git bisect run``: 0 good, 1 bad, 125 could not be tested, whatever the reason; interrupted, it is
-130, which ends a bisection.
+Its exit code is for ``git bisect run``: 0 good, 1 bad, 125 not testable for any reason; 130 if
+interrupted, which ends a bisection.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def _nodes(cell: Cell) -> list[str]:
 
 
 def _without_replace(argv: Sequence[str]) -> list[str]:
-    """The run's own arguments but for what it put under test, which is said anew."""
+    """Return the run's own arguments without its builds under test, which are given anew."""
     found, skip = [], False
     for word in argv:
         if skip or word == "--replace":

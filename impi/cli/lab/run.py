@@ -41,7 +41,7 @@ _PLANNING: Final = (
     *("selectors", "exclude", "tier", "topology", "parties"),
     *("failed", "seed", "repeat", "until_fail"),
 )
-"""Options that say what is run; a run that is resumed has had its answers."""
+"""Options that select cells; a resumed run has its selection."""
 
 # -- the command line
 
@@ -73,10 +73,10 @@ def add_run(verb: argparse.ArgumentParser) -> None:
 
 
 def resumed(options: argparse.Namespace, parser: argparse.ArgumentParser) -> argparse.Namespace:
-    """The options of ``run --resume``: those of the interrupted run, and what is given now; ``earlier`` is that run.
+    """Return the options of ``run --resume``: the interrupted run's and new ones; sets ``earlier``.
 
     Raises:
-        UsageError: there is nothing to resume, or an option would change what the run consists of.
+        UsageError: there is nothing to resume, or an option would change the selection.
         NothingSelected: the newest run came to all its cells.
     """
     plain = parser.parse_args(["run"])
@@ -151,19 +151,19 @@ def _persistence(options: argparse.Namespace) -> Persistence:
 
 
 def _shuffled(cells: Sequence[Cell], seed: int) -> list[Cell]:
-    """In an order that depends on nothing but the seed: what a cell leaves behind in its lab is found sooner."""
+    """Shuffle by the seed alone: effects of a cell on later ones in its lab show sooner."""
     found = list(cells)
     random.Random(seed).shuffle(found)
     return found
 
 
 def _explained(done: Done, expectations: Expectations) -> Done:
-    # What was not even tried, no row can know about.
+    # Rows cannot explain cells that were not even tried.
     return replace(done, row=expectations.find(done.cell, done.verdict) if done.attempts else None)
 
 
 class _Run:
-    """A run under way, and what is written down and shown of it."""
+    """A run in progress, its files and its display."""
 
     def __init__(
         self, plan: Plan, folder: RunFolder, scheduler: Scheduler, expectations: Expectations, before: Sequence[Done]
@@ -174,7 +174,7 @@ class _Run:
         folder.restate(before)
 
     def run(self, time_text: Callable[[Sequence[Cell]], str]) -> int:
-        """Run what is left of the plan; the exit code."""
+        """Run the rest of the plan; return the exit code."""
         plan, folder, results, scheduler = self._plan, self._folder, self._results, self._scheduler
         left = self._left()
         resumed = f", {len(results)} of them over before" if results else ""
@@ -231,7 +231,7 @@ class _Run:
         self._say(f"results {self._folder.path}/results.json  junit {self._folder.path}/junit.xml")
 
     def say_kept(self, keeping: Keeping) -> None:
-        """How to get into the labs that are left running."""
+        """Print instructions to enter the labs that are left running."""
         for line in keeping.lines(self._plan.cells):
             self._say(line)
 
@@ -241,7 +241,7 @@ class _Run:
 
 @contextlib.contextmanager
 def ending(scheduler: Scheduler, tell: Callable[[str], None]) -> Iterator[None]:
-    """Ctrl-C and TERM end the run in good order: what runs is looked at, labs closed, results written.
+    """Ctrl-C and TERM end the run in order: look at running cells, close labs, write results.
 
     The second time nothing more is looked at.
     """

@@ -1,4 +1,4 @@
-"""What a command line picks to be run: the options that ``plan`` and ``run`` share, and the plan they make."""
+"""The selection of cells: the options that ``plan`` and ``run`` share, and their plan."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ a 7-character hash; whole ids and hashes need not belong to the tier:
 
 
 def add_selection(verb: argparse.ArgumentParser) -> None:
-    """Options that say what is run, and where."""
+    """Add the options that select cells and machines."""
     verb.add_argument("selectors", nargs="*", metavar="SELECTOR", help="which cells; without one, all of the tier")
     verb.add_argument("-x", "--exclude", action="append", default=[], metavar="SELECTOR", help="but not these")
     verb.add_argument("--tier", choices=TIERS, help=f"how much to select from (default: {DEFAULT_TIER})")
@@ -116,7 +116,7 @@ def some(plan: Plan) -> Plan:
 
 
 def jobs_of(options: argparse.Namespace) -> int:
-    """How many labs run beside each other. UsageError: too few or too many."""
+    """Return the number of simultaneous labs. UsageError: too few or too many."""
     jobs = default_jobs() if options.jobs is None else int(options.jobs)
     if not 1 <= jobs <= _MOST_JOBS:
         raise UsageError(f"--jobs {jobs}: from 1 to {_MOST_JOBS} labs can run beside each other")

@@ -1,7 +1,7 @@
-"""Which machines does a lab run on?
+"""Backends: the machines that a lab runs on.
 
-``docker`` (containers, SSH and captures) and ``local`` (processes on loopback addresses). Both are what
-:mod:`impi.testbed.lab.interface` describes; nothing here knows of cells or verdicts.
+``docker`` has containers, SSH and captures; ``local`` has processes on loopback addresses. Both
+implement :mod:`impi.testbed.lab.interface`; nothing here knows of cells or verdicts.
 """
 
 from __future__ import annotations
@@ -18,18 +18,20 @@ __all__ = ["choose_backend", "engine_installed"]
 
 
 def engine_installed() -> bool:
-    """Whether there is any sign of a container engine: its command, its socket, or a variable that points to one."""
+    """Whether there are traces of a container engine: command, socket, or a variable that names
+    one."""
     return bool(os.environ.get("DOCKER_HOST")) or Path("/var/run/docker.sock").exists() or bool(shutil.which("docker"))
 
 
 def choose_backend(name: str | None) -> Backend:
-    """The backend of that name; None: ``docker`` where an engine is installed, else ``local`` with a line on stderr.
+    """Return the backend of that name; None: ``docker`` with an engine installed, else ``local``.
 
-    There is no way back from docker to local: an engine that is there but refuses or is broken is an error.
+    ``local`` by default prints a line on stderr. A broken or refusing engine is an error, never a
+    reason for ``local``.
 
     Raises:
         UsageError: there is no backend of that name.
-        LabError: the engine does not answer; the message says the cure.
+        LabError: the engine does not answer; the message names the cure.
     """
     if name not in ("docker", "local", None):
         raise UsageError(f"there is no backend {name!r}: write docker or local")

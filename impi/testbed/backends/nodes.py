@@ -24,7 +24,7 @@ _MOST_LINES = 500
 
 @contextlib.contextmanager
 def lab_fault(where: str) -> Iterator[None]:
-    """A connection that fails is the lab's fault, whatever the cell under test did."""
+    """Turn a failed connection into a fault of the lab, whatever the cell under test did."""
     try:
         yield
     except LaunchError as error:
@@ -40,7 +40,7 @@ def in_parallel(work: Callable[[_T], _R], items: Sequence[_T]) -> list[_R]:
 
 
 def completed(outcome: Outcome) -> Completed:
-    """The same in the runner's terms."""
+    """Return the outcome in the interface's terms."""
     return Completed(
         argv=outcome.argv,
         code=outcome.code,
@@ -86,7 +86,7 @@ class Command:
             return completed(self._supervised.wait(timeout_s))
 
     def stdout(self) -> bytes:
-        """What it has printed so far."""
+        """The output so far."""
         return self._supervised.stdout()
 
     def stop(self) -> Completed:
@@ -96,7 +96,7 @@ class Command:
 
 
 class SshNode:
-    """A container behind SSH; a :class:`impi.testbed.lab.interface.Node`. Relative paths are below ``home``."""
+    """A container behind SSH, a :class:`~.interface.Node`. Relative paths are below ``home``."""
 
     def __init__(self, name: str, address: str, connection: Connection, home: str) -> None:
         self.name = name

@@ -1,6 +1,6 @@
-"""The process of a reaper (:mod:`impi.testbed.backends.lifecycle.reaper`), which can remove labs of any backend.
+"""The process of a reaper (:mod:`.lifecycle.reaper`), which can remove labs of any backend.
 
-Start: ``python -m impi.testbed.backends.reaper_process BACKEND OWNER FOLDER``, its standard input a socket.
+Start: ``python -m impi.testbed.backends.reaper_process BACKEND OWNER FOLDER``; input is a socket.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ _MOST_FDS: Final = 4
 _SWEEP_S: Final = 90.0
 _PAUSE_S: Final = 1.0
 _LOOKS: Final = {"docker": 10, "local": 2}
-"""How often it must have found nothing more: a busy engine takes its time for the last wish of a dead owner."""
+"""Searches in a row that must find nothing: a busy engine may still execute a dead owner's last
+request."""
 _AGAIN_S: Final = 20.0
 _TRIES: Final = 10
 
@@ -139,7 +140,7 @@ class _Process:
             held.until = time.time() + _AGAIN_S
 
     def _remove(self, lab: str) -> list[str] | None:
-        """What was removed; None where it could not be."""
+        """Return descriptions of removed parts; None if removal failed."""
         try:
             inventory = self._inventory()
             return [what for found in inventory.find() if found.lab == lab for what in inventory.remove(found)]

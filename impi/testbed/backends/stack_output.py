@@ -1,4 +1,4 @@
-"""What ``programs/stacks.py`` prints, as stacks."""
+"""The output of ``programs/stacks.py``, as stacks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["read_stacks"]
 
 
 def read_stacks(node: str, stdout: bytes, stderr: bytes) -> Stacks:
-    """What the program printed."""
+    """Return the stacks in the program's output."""
     try:
         said = json.loads(stdout)
     except ValueError:

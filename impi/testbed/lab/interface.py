@@ -77,7 +77,7 @@ class Build:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabSeen:
-    """A lab of any user, or the rest of one."""
+    """A lab of any user, or the remains of one."""
 
     lab: str
     labels: Mapping[str, str]

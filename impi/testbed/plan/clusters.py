@@ -1,4 +1,4 @@
-"""Topologies from files ``clusters/NAME.toml``, beside the tokens of :mod:`.lab.lab_topology`.
+"""Topologies from files ``clusters/NAME.toml``, beside the tokens of ``lab.lab_topology``.
 
 ::
 

@@ -1,8 +1,8 @@
 """Logs the MPI calls of a rank: one line of JSON when a call begins, one when it returns.
 
-By MPI's own names and by the names that mpi4py gives to arguments, so it knows nothing of any implementation. Each
-line is written at once: what a rank that hangs was about is in the file. Only calls of the program itself are told,
-not those that one call makes of others. Ranks are those of MPI_COMM_WORLD.
+It knows MPI's names and mpi4py's argument names, and nothing of any implementation. Each line is
+written at once, so that the file shows where a rank hangs. Only calls of the program itself appear,
+not those made inside a call. Ranks are those of MPI_COMM_WORLD.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _MAKERS = (
     *("Create_graph", "Create_dist_graph", "Create_dist_graph_adjacent", "Merge", "Sub"),
 )
 COLLECTIVES = frozenset((*_BASIC, *(f"I{name.lower()}" for name in _BASIC), *_OBJECTS, *_MAKERS))
-"""What all members of a communicator call, in the same order."""
+"""Calls of all members of a communicator, in the same order."""
 _COMM = (*_P2P, *COLLECTIVES)
 _COMM_CLASSES = ("Comm", "Intracomm", "Intercomm", "Topocomm", "Cartcomm", "Graphcomm", "Distgraphcomm")
 _TESTS = ("Test", "test", "Testall", "testall", "Testany", "testany", "Testsome", "testsome")
@@ -52,15 +52,16 @@ _REQUEST = (
 _REQUEST_CLASSES = ("Request", "Prequest")
 _INIT = {"Send": "Isend", "Ssend": "Issend", "Bsend": "Ibsend", "Rsend": "Irsend", "Recv": "Irecv"}
 _INIT = {f"{name}_init": told for name, told in _INIT.items()} | {f"{name}_init": f"I{name.lower()}" for name in _BASIC}
-"""What starting such a persistent request is told as."""
+"""Names in the log for the start of such a persistent request."""
 _WORLD = "MPI_COMM_WORLD"
 _Wrapper = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 class Log:
-    """The file of one rank. ``rank`` in MPI_COMM_WORLD; lines look like
+    """The log file of a rank, ``rank`` in MPI_COMM_WORLD. Lines look like
 
-    ``{"t": 1.5, "n": 7, "do": "Recv", "source": 0, "tag": 3, "comm": "MPI_COMM_WORLD"}`` and ``{"t": 1.6, "n": 7}``.
+    ``{"t": 1.5, "n": 7, "do": "Recv", "source": 0, "tag": 3, "comm": "MPI_COMM_WORLD"}`` and
+    ``{"t": 1.6, "n": 7}``.
     """
 
     def __init__(self, path: str, mpi: Any) -> None:
@@ -95,7 +96,7 @@ class Log:
                     bound = signature.bind(*args, **named).arguments
                     given = list(bound.get("requests", [bound["self"]] if "self" in bound else []))
                     what = {"for": self._numbers(given)} if of_request else self._talking(name, bound)
-                except Exception as error:  # the program's call comes first, whatever we make of it
+                except Exception as error:  # the program's call comes first, even if the log fails
                     what = {"unclear": repr(error)[:200]}
                 number = self._begin(name, what)
                 result = call(*args, **named)
@@ -154,7 +155,7 @@ class Log:
         return told
 
     def _begin(self, name: str, what: dict[str, Any]) -> int:
-        """Tell a call; one that only asks whether something is over is told once, however often it asks."""
+        """Log a call; a test for completion is logged once, however often it repeats."""
         if name in _POLLS:
             poll = (name, json.dumps(what))
             if poll == self._poll:
@@ -193,7 +194,7 @@ class Log:
         # A request that was over before is a null handle now, whose number nobody needs any more.
         return {"over": [self._requests[id(given[i])] for i in found if 0 <= i < len(given)]}
 
-    # -- what is told
+    # -- log entries
 
     def _talking(self, name: str, bound: Mapping[str, Any], *, count: bool = True) -> dict[str, Any]:
         comm = bound["self"]
@@ -241,11 +242,11 @@ class Log:
             if isinstance(made, (self._mpi.Request, self._mpi.Message)):
                 self._requests[id(made)] = number
             elif isinstance(made, self._mpi.Comm) and made != self._mpi.COMM_NULL and "nth" in what:
-                # The parent's collectives are in the same order everywhere, so all members find the same name.
+                # The parent's collectives have one order everywhere: all members find one name.
                 self._names[made.handle] = f"{name}({what['comm']})#{what['nth']}"
 
     def _matched(self, what: Mapping[str, Any], named: Mapping[str, Any], args: tuple[Any, ...]) -> dict[str, Any]:
-        """Of a receive from anybody: whom it was from, where the program asked for that."""
+        """Return the source of a receive from anybody, if the program asked for it."""
         if what.get("source") != "any":
             return {}
         status = next((a for a in (*args, *named.values()) if isinstance(a, self._mpi.Status)), None)

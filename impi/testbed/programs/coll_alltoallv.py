@@ -13,7 +13,7 @@ rank, size = report.rank, report.size
 
 
 def piece(of: int, to: int) -> bytes:
-    """What rank ``of`` has for ``to``."""
+    """Return the piece of rank ``of`` for ``to``."""
     return bytes(report.octets(f"alltoallv/{of}/{to}", 8 * (of + to)))
 
 

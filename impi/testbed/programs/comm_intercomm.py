@@ -1,4 +1,4 @@
-"""Two groups: messages and collectives between them, then one communicator of both (IMPI 4.8, 4.9)."""
+"""Two groups: messages and collectives between them, then their merger (IMPI 4.8, 4.9)."""
 
 from __future__ import annotations
 

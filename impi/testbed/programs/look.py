@@ -1,7 +1,7 @@
-"""Looks at the ranks of a cell that are still there: ``look.py CELL_FOLDER`` prints one line of JSON.
+"""Looks at the remaining ranks of a cell: ``look.py CELL_FOLDER`` prints one line of JSON.
 
-Which processes are ranks, what the kernel says of each, and their TCP sockets. It needs no privilege, changes nothing
-and asks nobody: it may be run at any moment, by the user who runs the ranks.
+It has the ranks' processes, their state in the kernel and their TCP sockets. It needs no privilege
+and changes nothing: the user who runs the ranks may run it at any moment.
 """
 
 from __future__ import annotations

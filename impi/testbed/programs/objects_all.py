@@ -13,7 +13,7 @@ to, source = (rank + size // 2) % size, (rank - size // 2) % size
 
 
 def thing(of: int) -> object:
-    """What rank ``of`` sends."""
+    """Return the object that rank ``of`` sends."""
     return {"rank": of, "octets": report.octets(f"objects/{of}", 48), "list": list(range(of + 5)), "none": None}
 
 

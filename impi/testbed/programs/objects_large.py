@@ -12,7 +12,7 @@ to, source = (rank + size // 2) % size, (rank - size // 2) % size
 
 
 def thing(of: int) -> dict[str, object]:
-    """What rank ``of`` sends."""
+    """Return the object that rank ``of`` sends."""
     return {"rank": of, "large": report.octets(f"large/{of}", 300_000), "token": report.octets(f"large/token/{of}", 40)}
 
 

@@ -1,4 +1,4 @@
-"""Receives from anybody with any tag, after MPI_Probe: source, tag and length say what came (IMPI 3.7.3)."""
+"""Receives from anybody with any tag, after MPI_Probe: checks source, tag, length (IMPI 3.7.3)."""
 
 from __future__ import annotations
 

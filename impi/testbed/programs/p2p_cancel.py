@@ -1,4 +1,4 @@
-"""A send that nobody has received is taken back, and leaves no trace at the receiver (IMPI 3.7.4)."""
+"""An unreceived send is taken back and leaves no trace at the receiver (IMPI 3.7.4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages of one sender do not overtake each other, whatever their size and tag (MPI 3.5)."""
+"""Messages of one sender do not overtake each other, with any size and tag (MPI 3.5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Once around: everybody sends to the right and receives from the left, octets and doubles (IMPI 3.7.1, 1.2.2)."""
+"""Once around: send to the right, receive from the left, octets and doubles (IMPI 3.7.1, 1.2.2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages around the limit between short and long: none, one octet, the limit, its neighbours, more (IMPI 3.7)."""
+"""Messages around the short limit: none, one octet, the limit, its neighbours, more (IMPI 3.7)."""
 
 from __future__ import annotations
 

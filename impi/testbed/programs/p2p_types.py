@@ -1,4 +1,4 @@
-"""Every basic datatype of C that has one size everywhere, as external32 on the wire (IMPI 1.2.2)."""
+"""Every basic C datatype of one size everywhere, as external32 on the wire (IMPI 1.2.2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Payloads that follow from a cell's nonce, so that ranks and judge know them without telling each other."""
+"""Payloads derived from a cell's nonce, known to ranks and judge without communication."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ COMBINE: dict[str, Callable[[int, int], int]] = {
 
 
 def octets(nonce: str, label: str, size: int) -> bytes:
-    """``size`` octets that nobody can guess who does not know the nonce."""
+    """Return ``size`` octets that cannot be guessed without the nonce."""
     return hashlib.shake_128(f"{nonce}/{label}".encode()).digest(size)
 
 
 def numbers(nonce: str, label: str, count: int) -> list[int]:
-    """``count`` integers of 0 to 65535: small enough for sums in 4 octets, and exact in a double."""
+    """Return ``count`` integers of 0 to 65535: sums fit in 4 octets, and are exact in a double."""
     return list(struct.unpack(f">{count}H", octets(nonce, label, 2 * count)))
 
 
 def external(code: str, values: list[int]) -> bytes:
-    """Numbers as external32 stores elements of numpy's ``code``, such as ``u2``: big-endian (IMPI 1.2.2)."""
+    """Return numbers as external32 elements of numpy's ``code``, such as ``u2`` (IMPI 1.2.2)."""
     letter = {"i1": "b", "u1": "B", "i2": "h", "u2": "H", "i4": "i", "u4": "I", "i8": "q", "u8": "Q"}.get(code)
     return struct.pack(f">{len(values)}{letter or {'f4': 'f', 'f8': 'd'}[code]}", *values)
 

@@ -1,7 +1,7 @@
-"""Starts a rank, waits for it, records its pid and how it ended, and ends the same way.
+"""Starts a rank, waits for it, records its pid and its end, and ends the same way.
 
-``rankwrap.py CELL_FOLDER PROGRAM ARGUMENTS...``. Descriptors and environment are handed on untouched: an MPI launcher
-talks to its ranks through them. The record is the lab's own, so it holds whatever the launcher makes of the status.
+``rankwrap.py CELL_FOLDER PROGRAM ARGUMENTS...``. Descriptors and environment pass unchanged: an MPI
+launcher uses them to talk to its ranks. The record is the lab's own, whatever the launcher does.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def _record(folder: str, *, pid: int, status: int | None, more: str = "") -> Non
 
 
 def _main(folder: str, argv: list[str]) -> str:
-    """Returns in the rank only: the Python file that it is to run, as if this interpreter had been started with it."""
+    """In the rank only, return its Python file, with the state of a fresh interpreter."""
     pid = os.fork()
     if pid == 0:
         os.environ["IMPILAB_CELL"] = folder
@@ -39,7 +39,7 @@ def _main(folder: str, argv: list[str]) -> str:
         except OSError as error:
             print(f"rankwrap: {argv[0]} cannot be started: {error}", file=sys.stderr, flush=True)
             os._exit(127)
-    # The launcher ends its direct child: hand that on, and stay to record what comes of it.
+    # The launcher ends its direct child: pass the signal on, and stay to record the end.
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda n, _frame: os.kill(pid, n))
     began = f', "began": {time.time()}'

@@ -1,8 +1,8 @@
-"""What one rank has to say: who it thinks it is, what it checked, what was wrong.
+"""One rank's account: its identity, its checks, its failures.
 
-Two files in the cell's folder on this node: one after MPI_Init, one after the last check. Between the first one and the
-case the rank waits at a gate, so that the witness can look at the process while it surely lives. A third one grows by
-two lines with each MPI call of the case.
+There are two files in the cell's folder on this node: one after MPI_Init, one after the last check.
+Between the first and the case, the rank waits at a gate, so that the witness can look at a living
+process. A third file grows by two lines with each MPI call of the case.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NO_GATE = 97  # exit status of a rank that nobody let through
 
 
 class Report:
-    """One rank's report. ``plan`` is the cell's ``cell.json``; ``MPI`` is the module, already initialised."""
+    """One rank's report. ``plan`` is the cell's ``cell.json``; ``MPI`` the initialised module."""
 
     def __init__(self, MPI: Any) -> None:
         self.folder = Path(os.environ["IMPILAB_CELL"])
@@ -65,15 +65,15 @@ class Report:
         return list(numbers(self.plan["nonce"], label, count))
 
     def check(self, what: str, actual: object, expected: object) -> None:
-        """One of the planned checks."""
+        """Make one of the planned checks."""
         self._performed += 1
         if actual != expected:
             self._failures.append({"check": what, "expected": _show(expected), "actual": _show(actual)})
 
     def done(self) -> None:
-        """After the last check and before MPI_Finalize; collective.
+        """Report after the last check and before MPI_Finalize; collective.
 
-        The barrier lets every client send something through its vendor's own transport, whatever the case itself does.
+        The barrier makes every client use its vendor's own transport, whatever the case does.
         """
         self._mpi.COMM_WORLD.Barrier()
         self._write("done", {"performed": self._performed, "failures": self._failures})
@@ -95,7 +95,7 @@ class Report:
         path.with_suffix(".part").rename(path)
 
     def _node_nonce(self) -> str:
-        # Placement: what stands on this node's disk, and on no other's.
+        # Placement: the nonce on this node's disk, and on no other's.
         return str(json.loads((self.folder.parent / "node.json").read_text())["nonce"])
 
     def _wait_at_gate(self) -> None:

@@ -1,4 +1,4 @@
-"""An exception that nobody catches fails its client with a traceback, and the server says which (IMPI 2.3.7)."""
+"""An uncaught exception fails its client with a traceback; the server names it (IMPI 2.3.7)."""
 
 from __future__ import annotations
 

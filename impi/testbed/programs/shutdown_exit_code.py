@@ -1,4 +1,4 @@
-"""A rank that ends with status 3 makes its whole client fail, and the server says which (IMPI 2.3.7)."""
+"""A rank that ends with status 3 fails its whole client; the server names it (IMPI 2.3.7)."""
 
 from __future__ import annotations
 

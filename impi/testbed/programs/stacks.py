@@ -1,7 +1,7 @@
-"""Where processes stand, seen from outside: ``stacks.py PID...`` prints, by pid, a list of frames or a reason.
+"""Stacks of processes from outside: ``stacks.py PID...`` prints, by pid, frames or a reason.
 
-Asks py-spy, which reads another process's memory and so needs the right to trace it. Frames are written as Python's
-own faulthandler writes them, innermost first.
+It asks py-spy, which reads another process's memory and so needs the right to trace it. Frames have
+the form of Python's faulthandler, innermost first.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The job as every rank sees it: its size, its own place, the clients and hosts (IMPI 2.3.5, 2.5)."""
+"""The job in every rank's view: its size, its own place, clients and hosts (IMPI 2.3.5, 2.5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A job of IMPI 0.0 and nothing else: MPI_LONG has four octets between clients (IMPI 1.2.2, 2.3.4)."""
+"""A job of plain IMPI 0.0: MPI_LONG has four octets between clients (IMPI 1.2.2, 2.3.4)."""
 
 from __future__ import annotations
 

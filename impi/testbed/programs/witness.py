@@ -1,10 +1,11 @@
 """Looks at a node's ranks from outside; JSON lines on standard output.
 
-``witness.py CELL_FOLDER COUNT TIMEOUT``. It waits until COUNT ranks have reported that MPI is initialised, reads from
-/proc which MPI library each has mapped, and the files that its modules of impi came from, prints that and opens the
-gate; then it waits until COUNT ranks have ended, and prints all files of the cell and the MPI calls of the ranks.
-SIGTERM: it asks the ranks where they stand, prints what there is and ends.
-``witness.py --libraries PREFIX...`` prints the hashes of the MPI libraries in the prefixes.
+``witness.py CELL_FOLDER COUNT TIMEOUT`` waits until COUNT ranks have reported that MPI is
+initialised. It reads from /proc the MPI library that each has mapped, and hashes the files of its
+impi modules, prints both and opens the gate. Then it waits until COUNT ranks have ended, and prints
+all files of the cell and the MPI calls of the ranks. On SIGTERM it asks the ranks for stacks,
+prints all and ends. ``witness.py --libraries PREFIX...`` prints the hashes of the MPI libraries in
+the prefixes.
 """
 
 from __future__ import annotations
@@ -130,7 +131,7 @@ def _stacks(folder: Path) -> dict[str, list[str]]:
 
 
 def _abort_mute(folder: Path) -> None:
-    """End the ranks that hang before their first report; Python then writes their stack to their standard error."""
+    """End ranks that hang before their first report; Python then writes their stack to stderr."""
     for name, value in _files(folder).items():
         pid = value.get("pid")
         if name.startswith("wrap-") and value.get("status") is None and not (folder / f"init-{pid}.json").exists():

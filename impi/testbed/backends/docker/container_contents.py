@@ -1,4 +1,4 @@
-"""What is put into a container before it starts: keys, who is who, and impi's own sources."""
+"""Files put into a container before its start: keys, the nodes' names, and impi's own sources."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _CONFIG: Final = f"""Host *
 
 @cache
 def sources() -> dict[str, bytes]:
-    """impi as it is in this process's checkout, by path on a node; read once: all labs of a run get the same."""
+    """Return impi's sources in this checkout by path on a node; one reading serves all labs."""
     files = {f"{SOURCES}/bin/impirun": b'#!/bin/sh\nexec python -m impi.cli.impirun "$@"\n'}
     for path in sorted(_PACKAGE.rglob("*")):
         if path.is_file() and path.suffix != ".pyc":
@@ -52,9 +52,9 @@ def _ssh(user_key: Key, host_key: Key, addresses: Mapping[str, str]) -> dict[str
 
 
 def contents(user_key: Key, host_key: Key, addresses: Mapping[str, str]) -> bytes:
-    """A tar for the root folder of a node, all of it the user's own.
+    """Return a tar for the root folder of a node, all of it owned by the user.
 
-    The nodes of a lab share one host key, and each lets the others in without a question, as mpiexec needs.
+    The nodes of a lab share one host key and let each other in unasked, as mpiexec needs.
     ``addresses``: of all nodes by name.
     """
     files = {**sources(), **_ssh(user_key, host_key, addresses)}

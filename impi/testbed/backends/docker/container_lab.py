@@ -1,4 +1,17 @@
-"""One lab of containers: a network, a node each, a capture beside each node."""
+"""One lab of containers: a network, a container for each node, a capture beside each node.
+
+:meth:`DockerLab.start` makes the network, starts the containers from images with impi's sources and
+keys, opens an SSH connection to each (:class:`~impi.testbed.backends.nodes.SshNode`), and starts a
+sidecar with tcpdump beside each. :meth:`DockerLab.attach` does so for a kept lab that still runs.
+Between :meth:`DockerLab.begin_capture` and :meth:`DockerLab.end_capture`, canaries mark a cell in
+the captures; :meth:`DockerLab.sweep` lists leftovers after it. :mod:`.docker_backend` makes labs
+for :mod:`impi.testbed.run.schedule` and for ``impilab up``.
+
+Invariants: all parts carry labels with owner and expiry, so that any process can tell a live lab
+(:mod:`impi.testbed.backends.lifecycle.cleanup`). A reaper is started first: it removes the lab if
+this process is killed. A failed start leaves nothing; ``close`` may be called at any time,
+repeatedly.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +60,7 @@ from impi.testbed.lab.lab_topology import Topology, parse_topology
 __all__ = ["LABEL", "DockerLab", "Plan"]
 
 _READY_S: Final = 60.0
-_CALM_S: Final = 1.0  # what is about to end by itself after a cell may take so long
+_CALM_S: Final = 1.0  # Leftovers that end by themselves get this long after a cell.
 _PYTHON: Final = "/opt/impi/venv/bin/python"
 _PATH: Final = f"/opt/impi/venv/bin:{SOURCES}/bin:/usr/local/bin:/usr/bin:/bin"
 _SHM: Final = "256m"
@@ -117,7 +130,7 @@ class DockerLab:
 
     def start(self) -> None:
         """Once; nothing is left behind when it fails or is interrupted."""
-        # First of all: should this process be killed, somebody has to remove what it made.
+        # First of all: should this process be killed, the reaper removes the lab.
         reaper_of("docker")
         try:
             self._up()
@@ -127,7 +140,7 @@ class DockerLab:
 
     @classmethod
     def attach(cls, client: docker.DockerClient, access: Access) -> DockerLab:
-        """A lab that is kept, with impi as it is here and captures that begin now; LabError: it is gone."""
+        """Open a kept lab with impi as in this checkout and new captures; LabError: it is gone."""
         topology = parse_topology(access.topology)
         plan = Plan(
             run=access.run,
@@ -187,12 +200,12 @@ class DockerLab:
         self._held = True
 
     def close(self) -> None:
-        """Remove all of it, or let go of it if it is held. Any number of times, also while the interpreter ends."""
+        """Remove all parts, or let go if held. Idempotent; also at the interpreter's end."""
         with self._closing:
             tellers, self._tellers, self._taps = self._tellers, [], []
             nodes, self._nodes = list(self._nodes.values()), {}
             for close in (*(teller.close for teller in tellers), *(node.connection.close for node in nodes)):
-                with contextlib.suppress(Exception):  # whatever it is, the rest of the lab must go
+                with contextlib.suppress(Exception):  # whatever the fault, the rest of the lab must go
                     close()
             containers, self._containers = self._containers, []
             network, self._network = self._network, None
@@ -200,7 +213,7 @@ class DockerLab:
             if self._held:
                 return
             if containers and is_held(self.name):
-                let_go(self.name)  # whoever has kept it is to keep it no longer
+                let_go(self.name)  # its reaper is no longer to keep it
             with engine_fault(f"lab {self.name} cannot be removed (impilab clean tries again)"):
                 try:
                     in_parallel(remove_container, containers)
@@ -230,7 +243,7 @@ class DockerLab:
         self._ready(made)
 
     def _take_up(self, access: Access) -> None:
-        """Reach the nodes of a lab that runs, bring them up to date, and begin its captures anew."""
+        """Connect to the nodes of a running lab, update them, and restart its captures."""
         self._volume = f"impilab-{self.name}"
         addresses = {name: node.address for name, node in access.nodes.items()}
         with engine_fault(f"lab {self.name} is not there any more"):
@@ -297,7 +310,7 @@ class DockerLab:
             endpoint = self._client.api.create_endpoint_config(ipv4_address=addresses[name], aliases=[name])
             container = self._client.containers.create(
                 image,
-                # It ends by itself, and goes with its end, whatever becomes of us.
+                # It ends by itself, and is removed at its end, even if this process is gone.
                 [*_TIMER, str(int(self._plan.terms.ttl_s)), *_SSHD],
                 auto_remove=True,
                 name=f"impilab-{self.name}-{name}",
@@ -360,7 +373,7 @@ class DockerLab:
         return NodeAccess(address=address, host="127.0.0.1", port=port, container=str(container.name), home=HOME)
 
     def _connect(self, container: Container, name: str, where: NodeAccess) -> SshNode:
-        """Ready is who lets us in."""
+        """Connect to the container's sshd until it answers, which means ready."""
         if self._keys is None:
             raise LabError(f"lab {self.name} has no keys")
         user_key, host_key = self._keys

@@ -30,9 +30,9 @@ _MOST_NODES: Final = 200
 
 
 class DockerBackend:
-    """A :class:`impi.testbed.lab.interface.Backend`. LabError where no engine answers.
+    """A :class:`impi.testbed.lab.interface.Backend`. LabError if no engine answers.
 
-    Labs that are still referred to are closed at the interpreter's end; one that its user has let go of stays.
+    Labs still referred to are closed at the interpreter's end; a lab given to its user stays.
     """
 
     name = "docker"
@@ -111,12 +111,12 @@ class DockerBackend:
         return lab
 
     def logs(self, access: Access, node: str) -> str:
-        """What the node's sshd said."""
+        """Return the log of the node's sshd."""
         with engine_fault(f"the log of {node} cannot be read"):
             return self._client.containers.get(access.nodes[node].container).logs().decode("utf-8", "replace")
 
     def _close_all(self) -> None:
-        """At the interpreter's end: what was not closed in order."""
+        """Close labs left open at the interpreter's end."""
         for lab in list(self._open):
             with contextlib.suppress(ImpiError):
                 lab.close()

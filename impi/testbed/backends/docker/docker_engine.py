@@ -1,4 +1,4 @@
-"""The container engine: one way to reach it, one way to say what is wrong with it."""
+"""The container engine: connection, and errors in one form."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def engine_fault(what: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def ignore_missing() -> Iterator[None]:
-    """What is gone already need not be removed."""
+    """Ignore the removal of objects that are gone already."""
     try:
         yield
     except NotFound:

@@ -92,10 +92,10 @@ def _ours(labels: dict[str, str] | None) -> dict[str, str]:
 
 
 def remove_container(container: Container) -> None:
-    """End and remove it, whoever else is at that, too; it is gone afterwards.
+    """End and remove it, even if others do so too; it is gone afterwards.
 
-    Most go with their end. These are only killed: an engine that removes one container twice at a time may lose count
-    of its network's endpoints, and then never removes that network.
+    Most containers go with their end and are only killed here. An engine that removes one container
+    twice at a time may miscount its network's endpoints, and then never removes that network.
     """
     with ignore_missing():
         try:

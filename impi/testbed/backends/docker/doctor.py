@@ -1,4 +1,4 @@
-"""What a run on the engine needs, examined without changing anything."""
+"""Checks of the engine's ability to run labs, without any change."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def _images_and_capture(client: docker.DockerClient, images: Images) -> list[Fin
     ]
     if "base" not in present:
         return found
-    # tcpdump on loopback until it has seen one packet: whether the kernel and the engine let it listen.
+    # tcpdump on loopback until one packet: tests the rights given by kernel and engine.
     program = (
         f"timeout {_PROBE_S} tcpdump -Z root -i lo --immediate-mode -c 1 -w /dev/null udp & "
         "while kill -0 $!; do echo > /dev/udp/127.0.0.1/9; sleep 0.05; done 2> /dev/null; wait $!"

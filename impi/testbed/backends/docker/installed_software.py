@@ -1,4 +1,4 @@
-"""What the nodes of a lab of containers consist of."""
+"""The software on the nodes of a lab of containers."""
 
 from __future__ import annotations
 

@@ -41,9 +41,9 @@ def make_network(
 
 
 def neighbours_short(nodes: int, limit: Path = _NEIGHBOURS) -> str:
-    """Why a job of so many nodes, which all connect to each other, cannot run; empty where it can.
+    """Return why a job of so many nodes, all connected, cannot run; empty if it can.
 
-    The kernel has one table of neighbours for all containers together; when it is full there is "no route to host".
+    The kernel has one neighbour table for all containers; when full, there is "no route to host".
     """
     try:
         most = int(limit.read_text("ascii"))

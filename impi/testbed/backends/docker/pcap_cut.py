@@ -17,16 +17,16 @@ _BIG: Final = (b"\xa1\xb2\xc3\xd4", b"\xa1\xb2\x3c\x4d")
 
 
 def between(header: bytes, records: bytes, first: bytes, last: bytes) -> tuple[bytes, int] | None:
-    """A pcap of the packets from the one that holds ``first`` to the one that holds ``last``, both included.
+    """Return a pcap from the packet with ``first`` to the packet with ``last``, both included.
 
     Args:
         header: the file's first :data:`HEADER_OCTETS`.
-        records: octets of the file from the beginning of some record on; its end may be half a record.
+        records: octets of the file from the start of a record on; the last may be partial.
         first: octets that occur in one packet only.
-        last: likewise; it is looked for after ``first``.
+        last: likewise; searched after ``first``.
 
     Returns:
-        The pcap and how many of ``records`` lie before its end, or None while ``last`` has not been seen in full.
+        The pcap and the number of ``records`` before its end; None until ``last`` is complete.
 
     Raises:
         LabError: this is no pcap, or ``first`` does not come before ``last``.

@@ -1,7 +1,7 @@
-"""Captures by a sidecar: a container that shares a node's network, and nothing else, and runs tcpdump all lab long.
+"""Captures by a sidecar: a container that only shares a node's network and always runs tcpdump.
 
-A cell is marked by two UDP datagrams, the *canaries*, that the node itself sends and that must arrive in the
-file. The file lies in a volume that the node can read, over the SSH connection that is there anyway, and cannot write.
+Two UDP datagrams, the *canaries*, mark a cell: the node itself sends them, and they must arrive in
+the file. The file lies in a volume that the node can read, over its SSH connection, but not write.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ _FRAME: Final = struct.Struct(">BxxxL")
 _STATISTICS: Final = re.compile(rb"tcpdump: \d+ packets? captured, .*?(\d+) packets? dropped by kernel")
 _MOST_BUFFER_KIB: Final = 131072
 _ALL_BUFFERS_KIB: Final = 1 << 20
-# Room for the longest packet a virtual interface hands over (65535 octets and the Ethernet header), and no more: the
-# kernel's buffer is divided into pieces of this size.
+# Room for the longest packet of a virtual interface (65535 octets and the Ethernet header), no
+# more: the kernel's buffer is divided into pieces of this size.
 _SNAPLEN: Final = 65550
 
 
-# tcpdump itself is to be process 1, which gets our signals. A line on standard input makes it tell its statistics: to
-# signal it by way of the engine costs a process of the engine's each time.
+# tcpdump must be process 1, which gets our signals. A line on standard input requests its
+# statistics: each signal by way of the engine would cost one of the engine's processes.
 _SCRIPT: Final = 'exec 3<&0; (sleep "$0"; kill -TERM 1) & while read -r _ <&3; do kill -USR1 1; done & exec "$@"'
 
 
 def capturing(node: str, nodes: int, seconds: float) -> list[str]:
-    """The argument vector of one node's capture, in a lab of so many, which ends after so long.
+    """Return the argv of one node's capture in a lab of ``nodes`` nodes; it ends after ``seconds``.
 
-    Immediate mode: else a packet reaches the file up to a second later. The lab's own SSH is left out.
+    Immediate mode: else a packet reaches the file up to a second later. The lab's SSH is left out.
     """
     buffer = min(_MOST_BUFFER_KIB, _ALL_BUFFERS_KIB // nodes)
     argv = ["tcpdump", "-Z", "root", "-i", "eth0", "--immediate-mode", "-B", str(buffer), "-U", "-s", str(_SNAPLEN)]
@@ -59,9 +59,9 @@ def _path(node: str) -> str:
 
 
 class Teller:
-    """What a capture prints, and how it is asked for its statistics: by its standard streams.
+    """The standard streams of a capture: its output, and requests for its statistics.
 
-    Made before the container is started, or what it prints first may come together with the engine's own answer.
+    Made before the container is started, or its first output may arrive with the engine's answer.
     """
 
     def __init__(self, sidecar: Container) -> None:
@@ -71,7 +71,8 @@ class Teller:
         self._said = b""
 
     def dropped(self, timeout_s: float) -> int | None:
-        """Packets that the kernel has dropped since the capture began; None: it does not tell. OSError: it is gone."""
+        """Return packets dropped by the kernel so far; None: no answer. OSError: the capture is
+        gone."""
         self._said = b""
         self._socket.sendall(b"\n")
         deadline = time.monotonic() + timeout_s

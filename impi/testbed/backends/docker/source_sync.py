@@ -1,4 +1,4 @@
-"""Bring impi as it is here into a node that is running: only what has changed, over the connection that is there."""
+"""Updates impi in a running node to this checkout: changed files only, over its connection."""
 
 from __future__ import annotations
 

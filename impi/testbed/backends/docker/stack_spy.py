@@ -1,6 +1,6 @@
-"""Where a node's ranks stand, asked of py-spy by the one who may trace them: a container beside the node.
+"""Stacks of a node's ranks by py-spy, in a container beside the node that may trace them.
 
-The vendors' images and the nodes get no right for it.
+The vendors' images and the nodes do not get that right.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Subnets for labs, out of one configurable pool: the engine's own defaults end at some thirty networks."""
+"""Subnets for labs from a configurable pool: the engine's defaults end at about thirty networks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Network = ipaddress.IPv4Network
 
 
 def pool_from_environment() -> Network:
-    """The pool that ``IMPILAB_POOL`` names, or :data:`DEFAULT_POOL`. UsageError: it is no IPv4 network."""
+    """Return the pool of ``IMPILAB_POOL``, or :data:`DEFAULT_POOL`. UsageError: no IPv4 network."""
     text = os.environ.get("IMPILAB_POOL", DEFAULT_POOL)
     try:
         pool = ipaddress.IPv4Network(text)
@@ -36,7 +36,7 @@ def pool_from_environment() -> Network:
 
 
 def host_routes(table: str | None = None) -> list[Network]:
-    """Where this machine's routes lead, the default route left out; ``table`` is the text of ``/proc/net/route``."""
+    """Return this machine's routes but the default; ``table``: the text of ``/proc/net/route``."""
     if table is None:
         try:
             table = Path("/proc/net/route").read_text("ascii")

@@ -1,1 +1,1 @@
-"""The life of a lab: its owner, its reaper, its end, and what it leaves."""
+"""The life of a lab: its owner, its reaper, its end, and its leftovers."""

@@ -1,8 +1,9 @@
-"""Which labs there are, whose they are, and which of them may be removed.
+"""The labs that exist, their owners, and the removal of those without one.
 
-What a lab consists of carries labels (containers, networks, volumes), or lies in a folder with them (loopback), so that
-any process can tell. A lab is *live* while the process that opened it lives, or a reaper holds it and its time is not
-over (:mod:`.reaper`); nothing but an explicit wish removes a live one.
+A lab's parts carry labels (containers, networks, volumes), or lie in a folder with labels
+(loopback), for any process to read. A lab is *live* while the process that opened it lives, or
+while a reaper holds it and its time is not over (:mod:`.reaper`). Only an explicit wish removes a
+live lab.
 """
 
 from __future__ import annotations
@@ -93,10 +94,10 @@ class Choice:
 
 
 def clean(inventory: Inventory, choice: Choice) -> list[str]:
-    """Remove the labs that are meant; what was removed. LabError: one does not go; the others are removed then.
+    """Remove the chosen labs; return descriptions. LabError: one stays, the others are removed.
 
-    An engine may still be busy with the last wish of a process that was killed, so it looks until nothing is new, and
-    longer where a lab was so young that it may have been killed while it was being made.
+    An engine may still execute the last request of a killed process. So the search repeats until
+    nothing is new, and longer for labs young enough to have been killed in the making.
     """
     removed: list[str] = []
     stuck: dict[str, list[LabError]] = {}
@@ -141,7 +142,7 @@ def _user() -> str:
 
 
 def _process(label: str) -> str:
-    """The number of the process in a label of :func:`impi.testbed.backends.lifecycle.ownership.myself`."""
+    """Return the process number in a label of :func:`.ownership.myself`."""
     return label.split("/")[2] if label.count("/") == 3 else ""
 
 

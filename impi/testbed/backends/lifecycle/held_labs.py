@@ -1,6 +1,7 @@
-"""Who holds a lab beyond the end of the process that opened it: whoever has a socket of its name.
+"""Holders of labs beyond the end of the process that opened them: the owners of a named socket.
 
-An abstract name: it belongs to the machine's network namespace, as the lab's addresses do, and goes with its holder.
+The abstract name belongs to the machine's network namespace, as the lab's addresses do, and goes
+with its holder.
 """
 
 from __future__ import annotations
@@ -29,13 +30,13 @@ def is_held(lab: str) -> bool:
         lines = _TABLE.read_text("utf-8", "replace").splitlines()
     except OSError:
         return False
-    # A connection that was accepted has the same name for as long as it is there: only who listens holds.
+    # An accepted connection keeps the name as long as it lives, so only a listener holds.
     mine = (line.split() for line in lines if line.endswith(f" @{holding_name(lab)}"))
     return any(int(fields[3], 16) & _LISTENS for fields in mine)
 
 
 def let_go(lab: str) -> list[str] | None:
-    """Have its reaper remove it now; what was removed, or None where no reaper did."""
+    """Have its reaper remove it now; return descriptions, or None if no reaper did."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking, contextlib.suppress(OSError, ValueError):
         asking.settimeout(_ANSWER_S)
         asking.connect(f"\0{holding_name(lab)}")

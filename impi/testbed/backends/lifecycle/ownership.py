@@ -1,4 +1,4 @@
-"""Whose lab is this, and does its owner still live?"""
+"""Owners of labs: their labels, and whether they still live."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["is_live", "myself", "of_process"]
 
 
 def _start_time(pid: int) -> str | None:
-    """When that process started, in clock ticks since boot; None if there is none (or only its zombie)."""
+    """Return the process's start in clock ticks since boot; None without one, or for a zombie."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
     except OSError:
@@ -19,7 +19,7 @@ def _start_time(pid: int) -> str | None:
 
 
 def _world() -> str:
-    """Names the set of process numbers that we see: this boot of this machine, and our place in it."""
+    """Name the set of process numbers that we see: this machine's boot, and our namespace."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
         return f"{boot}/{os.stat('/proc/self/ns/pid').st_ino}"  # noqa: PTH116  (the link's target is no path)
@@ -33,7 +33,7 @@ def myself() -> str:
 
 
 def of_process(number: int, *, before: float) -> str:
-    """The label of the living process with that number, or "" if it started after ``before`` (seconds since 1970)."""
+    """Return the label of that living process, or "" if it started after ``before`` (epoch)."""
     started = _start_time(number)
     try:
         uptime = float(Path("/proc/uptime").read_text("ascii").split()[0])
@@ -48,7 +48,8 @@ def of_process(number: int, *, before: float) -> str:
 def is_live(label: str) -> bool:
     """Whether the process that :func:`myself` named there may still run.
 
-    Of another boot: no. In another process namespace of this boot, where we cannot look: yes, to be safe.
+    Of another boot: no. In another process namespace of this boot, which is invisible: yes, to be
+    safe.
     """
     try:
         boot, namespace, pid, started = label.split("/")

@@ -1,12 +1,12 @@
-"""The reaper: a small process beside every one that opens labs, which outlives it and leaves nothing of them.
+"""The reaper: a small process beside every opener of labs, which outlives it and removes its labs.
 
-When the process that opened labs ends without having closed them, be it by SIGKILL, its reaper removes them at once.
-Labs that are to stay for their user (``impilab up``, ``--keep``) it holds until their time is over, or until somebody
-asks for their end by connecting to the socket of their name (:mod:`.held_labs`).
+If the opener ends without closing its labs, even by SIGKILL, the reaper removes them at once. Kept
+labs (``impilab up``, ``--keep``) it holds until their time is over, or until somebody asks for
+their end by connecting to the socket of their name (:mod:`.held_labs`).
 
-It is a session of its own. Its standard input is a socket on which its owner writes JSON lines: ``{"do": "hold", "lab":
-..., "until": seconds since the epoch}``, with descriptors to be kept open with it, answered by one octet; ``{"do":
-"done"}`` before an end in good order.
+The reaper has its own session. Its standard input is a socket on which its owner writes JSON lines:
+``{"do": "hold", "lab": ..., "until": seconds since the epoch}``, with descriptors to keep open,
+answered by one octet; ``{"do": "done"}`` before an orderly end.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Reaper:
         path = os.pathsep.join(os.path.abspath(entry) for entry in sys.path)  # noqa: PTH100  (zip files, too)
         argv = [sys.executable, "-m", _PROCESS, backend, ownership.myself(), tempfile.gettempdir()]
         try:
-            # Not where our output goes: whoever reads that waits for its end.
+            # Not our standard output: its readers wait for its end.
             self.process = subprocess.Popen(
                 argv,
                 stdin=its.fileno(),
@@ -96,7 +96,7 @@ _starting: Final = threading.Lock()
 
 
 def reaper_of(backend: str) -> Reaper:
-    """This process's reaper for labs of that backend, started when it is first asked for."""
+    """Return this process's reaper for labs of that backend, started on first use."""
     with _starting:
         key = (backend, tempfile.gettempdir())
         found = _reapers.get(key)

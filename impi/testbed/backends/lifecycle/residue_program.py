@@ -1,10 +1,10 @@
-"""Print what is still there on this node, as a JSON list of sentences. Standard library only; sent as it is.
+"""Print this node's leftovers as a JSON list of sentences. Standard library only; sent as it is.
 
 The one argument is a JSON object:
 
 * ``uid``: whose processes and segments count.
 * ``spare``: processes whose command line begins with one of these are the lab's own.
-* ``mark``: ``NAME=value``; only processes with it in their environment count; empty: all of that user.
+* ``mark``: ``NAME=value``; only processes with it in their environment count; empty: all.
 * ``ports``: listening TCP ports that are the lab's own.
 * ``prefix``: only listeners on addresses that begin so count; empty: all but loopback's resolvers.
 * ``known``: names in /dev/shm that were there before.
@@ -48,7 +48,7 @@ def _read(path: str) -> bytes:
 
 
 def _family() -> set[int]:
-    """This process and those above it: the starter and the session it came by."""
+    """Return this process and its ancestors: the supervisor and its session."""
     found, pid = set(), os.getpid()
     while pid > 1:
         found.add(pid)
@@ -93,7 +93,7 @@ def _listeners(spec: Spec) -> Iterator[str]:
 
 
 def _mapped(names: list[str], pids: list[int]) -> set[str]:
-    """Those of the segments that a living process of somebody else has mapped."""
+    """Return the ``names`` of segments mapped by a living process outside of ``pids``."""
     found: set[str] = set()
     for name in os.listdir("/proc"):  # noqa: PTH208
         if name.isdigit() and int(name) not in pids:
@@ -111,7 +111,7 @@ def sweep(spec: Spec) -> list[str]:
             if name not in spec["known"] and os.stat(f"{_SHM}/{name}").st_uid == spec["uid"]:  # noqa: PTH116
                 segments.append(name)
     if segments and spec["mark"]:
-        # On a machine of many, a segment in use belongs to whoever uses it.
+        # On a shared machine, a segment in use belongs to its user.
         used = _mapped(segments, [pid for pid, _ in processes])
         segments = [name for name in segments if name not in used]
     found = [f"process {pid} {line}" for pid, line in processes]

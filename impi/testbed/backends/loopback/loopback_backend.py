@@ -1,4 +1,4 @@
-"""The backend ``local``: nodes are loopback addresses of this machine. No captures, one node a client."""
+"""The backend ``local``: nodes are loopback addresses here. No captures, one node a client."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class LoopbackLab:
     def __init__(
         self, vendors: Sequence[str], topology: Topology, run: str, terms: Terms, builds: Mapping[str, Build]
     ) -> None:
-        # First of all: should this process be killed, somebody has to remove what it made.
+        # First of all: should this process be killed, the reaper removes the lab.
         reaper_of("local")
         lock, octet = _take_octet()
         folder = new_folder()
@@ -154,8 +154,8 @@ class LoopbackLab:
     def residue(self) -> list[str]:
         """Processes that carry this lab's mark, segments in nobody's use, listeners on this lab's addresses.
 
-        What goes away by itself within a second is none of them. A segment gets longer, for one of somebody else's job
-        on this machine is for a moment in nobody's use, too, and a busy machine makes moments long.
+        Leftovers that vanish within a second do not count. Segments get longer: another job's
+        segment is also unused for a moment, and a busy machine makes moments long.
         """
         began = time.monotonic()
         found = self._look()
@@ -318,11 +318,11 @@ def _is_segment(finding: str) -> bool:
 
 
 def _take_octet() -> tuple[socket.socket, int]:
-    """The second octet of this lab's addresses. The socket holds it, also against other users, until it is closed."""
+    """Take the second octet of the lab's addresses; the open socket reserves it, for all users."""
     lock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     for octet in _OCTETS:
         with contextlib.suppress(OSError):
-            # An abstract name: it belongs to the network namespace, as the addresses do, and goes with its holder.
+            # An abstract name belongs to the network namespace, like addresses, and goes with us.
             lock.bind(f"\0impilab-127.{octet}")
             return lock, octet
     lock.close()

@@ -23,7 +23,7 @@ _NAME: Final = re.compile(r"impilab-([0-9]+)-[a-z0-9_]{8}")
 
 
 def new_folder() -> Path:
-    """A new folder for a lab of this process, whose number is in its name: it may die before it has written more."""
+    """Make a lab's folder with this process's number in its name, for it may die unlabelled."""
     # Short: Open MPI puts sockets below it, whose names may have 107 octets.
     return Path(tempfile.mkdtemp(prefix=f"impilab-{os.getpid()}-"))
 
@@ -68,6 +68,6 @@ def _read(folder: Path) -> dict[str, str]:
 
 
 def _of_process(number: int, folder: Path) -> dict[str, str]:
-    """What is known of a folder that its process has not labelled, or not yet."""
+    """Return labels for a folder that its process has not labelled, or not yet."""
     created = folder.stat().st_mtime
     return {"lab": folder.name, "owner": ownership.of_process(number, before=created), "created": str(int(created))}

@@ -19,7 +19,7 @@ MARK: Final = "IMPILAB_LAB"
 
 
 class LoopbackNode:
-    """A :class:`~impi.testbed.lab.interface.Node`: a loopback address and a folder; paths are relative to it."""
+    """A :class:`~impi.testbed.lab.interface.Node`: a loopback address and a folder for paths."""
 
     def __init__(self, name: str, address: str, home: Path, env: Mapping[str, str], commands: Commands) -> None:
         self.name = name

@@ -1,1 +1,1 @@
-"""The images of a lab's nodes, and what they are made of."""
+"""The images of a lab's nodes, and their ingredients."""

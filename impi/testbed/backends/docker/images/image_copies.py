@@ -1,9 +1,9 @@
-"""Copies of what a node reads at every start of Python, for engines that keep images in a slow file system.
+"""Copies of the files of Python's start, for engines that keep images in a slow file system.
 
-An engine inside a container, or without root, often has fuse-overlayfs for its storage: each look at a file is a trip
-to a process and back, and an import looks at hundreds. Docker fills a new volume with what the image has at that
-place, so the interpreter's folders are volumes there: one set an image, read-only, made once. They go when their image
-is gone.
+An engine inside a container, or without root, often stores images in fuse-overlayfs: each look at a
+file is a trip to a process and back, and an import looks at hundreds. Docker fills a new volume
+with the image's files at that place, so the interpreter's folders become volumes: one set an image,
+read-only, made once. They go when their image is gone.
 """
 
 from __future__ import annotations
@@ -34,32 +34,33 @@ _SLOW: Final = ("fuse-overlayfs",)
 
 
 def mounts(copies: Mapping[str, str], own: Sequence[str]) -> list[Mount]:
-    """What a node's container gets for volume by folder; where that is anything, a nameless one for each of ``own``.
+    """Return the mounts of a node: volumes by folder, and an anonymous one for each of ``own``.
 
-    The nameless ones begin with what the image has there, and go with the container.
+    Anonymous volumes exist only beside others; they start as in the image and go with the
+    container.
     """
     named = [Mount(folder, volume, read_only=True) for folder, volume in copies.items()]
     return named + [Mount(folder, "") for folder in own if copies]
 
 
 def quicken(container: Container) -> None:
-    """For a node that runs in such a file system.
+    """Clear the group rights of the root folder, for a node in such a file system.
 
-    Where its group has rights to the root folder, Linux wants its access control list with each path that anybody but
-    root follows, and asks the file system each time: more often than for all else together.
+    With group rights, Linux asks the file system for the folder's access control list with each
+    path that anybody but root follows: more requests than all others together.
     """
     container.exec_run(["chmod", "0705", "/"], user="0")
 
 
 class Copies:
-    """The copies on one engine. ``slow``: whether its storage is; it is asked if that is not given."""
+    """The copies on one engine. ``slow``: whether its storage is slow; None: ask the engine."""
 
     def __init__(self, client: docker.DockerClient, *, slow: bool | None = None) -> None:
         self._client = client
         self._slow = slow
 
     def ensure(self, images: Iterable[str]) -> dict[str, dict[str, str]]:
-        """By image id: volume by folder; empty where the engine has no need of copies. LabError: it refuses."""
+        """Return volumes by folder, by image id; empty if unneeded. LabError: engine refuses."""
         with engine_fault("the engine cannot copy what the nodes read all the time"):
             if self._slow is None:
                 self._slow = self._client.info().get("Driver") in _SLOW
@@ -74,7 +75,7 @@ class Copies:
         return {image: {folder: _name(image, kind) for kind, folder in FOLDERS.items()} for image in wanted}
 
     def _lacking(self, images: Iterable[str]) -> list[str]:
-        """Those whose copies are not complete."""
+        """Return images whose copies are not complete."""
         present = self._present()
         return [image for image in images if _name(image, _DONE) not in present]
 
@@ -86,7 +87,7 @@ class Copies:
     def _make(self, image: str) -> None:
         present = self._present()
         for name in [_name(image, kind) for kind in FOLDERS]:
-            # What an interrupted copy has left would not be filled again; what a lab uses was complete once.
+            # An interrupted copy would never be filled later; volumes in use were complete once.
             if name not in present or self._remove(name):
                 self._client.volumes.create(name, labels={COPY_LABEL: image})
         # It never runs: a volume is filled when the first container that has it is made.

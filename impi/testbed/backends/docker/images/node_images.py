@@ -1,9 +1,9 @@
-"""The nodes' images: which there are, what they are made of, and building what is missing.
+"""The nodes' images: their list, their ingredients, and builds of missing ones.
 
-A tag ends with a hash of its files and of the tag below it, so an image is built once and never stale::
+A tag ends in a hash of its files and of the tag below, so an image is built once and never stale::
 
     debian:bookworm-slim, or impilab/os:bookworm (ci/standin.sh)
-      impilab/machine    this machine's own certificates and pip settings, where it has any; never in a Dockerfile
+      impilab/machine    this machine's certificates and pip settings, if any
         impilab/base     images/base
           impilab/pure, impilab/mpich, impilab/openmpi
           impilab/spy  what looks at ranks that hang
@@ -63,13 +63,13 @@ def archive(files: Files) -> bytes:
 
 
 class Images:
-    """The images of one engine. LabError: something cannot be built; the message shows the build's last lines."""
+    """The images of one engine. LabError: a build failed; the message has its last lines."""
 
     def __init__(self, client: docker.DockerClient) -> None:
         self._client = client
 
     def ensure(self, vendors: Iterable[str]) -> dict[str, str]:
-        """Image ids by name, for ``base``, ``spy`` and those vendors; what is missing is built, in parallel.
+        """Return image ids by name, for ``base``, ``spy`` and those vendors; build missing ones.
 
         Raises:
             UsageError: there is no such vendor.
@@ -89,7 +89,7 @@ class Images:
         return found
 
     def present(self, vendors: Sequence[str] = (*VENDORS, SPY)) -> dict[str, str]:
-        """Image ids of what is there already, by name; builds nothing."""
+        """Return ids of existing images by name; builds nothing."""
         found = {}
         origin = next((i for i in (self._id(_DEBIAN), self._id(_STANDIN)) if i), "")
         if origin:

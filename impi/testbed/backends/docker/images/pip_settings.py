@@ -1,6 +1,6 @@
-"""What pip needs on this machine to reach its packages: its certificates and settings, for builds only.
+"""This machine's certificates and pip settings, which reach packages in builds only.
 
-They belong to the machine and not to the project, so they become a layer of their own under the base image.
+They belong to the machine and not to the project, so they become a layer under the base image.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def machine_files(
     own_certificates: Path = _OWN_CERTIFICATES,
     bundle: Path = _SYSTEM_BUNDLE,
 ) -> dict[str, bytes]:
-    """Files for the image by path, with ``!`` for the slash; empty on a machine without settings of its own."""
+    """Return files by path, with ``!`` for the slash; empty on a machine without own settings."""
     settings = _settings(environ, system)
     files = {}
     certificates = _certificates(environ, settings.pop("cert", ""), own_certificates, bundle)

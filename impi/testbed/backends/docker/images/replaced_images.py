@@ -1,4 +1,4 @@
-"""Images for a developer's own build of an MPI library: a folder of this machine, or an image of the engine."""
+"""Images for a developer's own build of an MPI library: a local folder, or an engine's image."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PROBE: Final = "import ctypes, sys; ctypes.CDLL(sys.argv[1])"
 
 
 def image_of_build(client: docker.DockerClient, images: Images, vendor: str, what: str, base: str) -> tuple[str, Build]:
-    """(image id, what is in it) for ``--replace VENDOR=WHAT``; ``base``: id of the vendor's usual image.
+    """Return (image id, build) for ``--replace VENDOR=WHAT``; ``base``: the vendor's usual image.
 
     Raises:
         UsageError: WHAT is no build of that vendor.
@@ -44,7 +44,7 @@ def image_of_build(client: docker.DockerClient, images: Images, vendor: str, wha
 
 def _of_prefix(images: Images, vendor: str, what: str, base: str) -> tuple[str, Build]:
     build = prefix_build(vendor, what)
-    # At the same path as here: a build knows where it was installed. Its way there must be open to everybody.
+    # The path stays, because a build knows its prefix; folders above must be open to everybody.
     parents = " ".join(f'"{folder}"' for folder in reversed(Path(what).parents) if str(folder) != "/")
     text = _DOCKERFILE + (f"RUN chmod a+rx {parents}\n" if parents else "")
     context = {"Dockerfile": text.encode(), "build.tar": prefix_archive(Path(what))}
@@ -86,7 +86,8 @@ def _of_image(client: docker.DockerClient, vendor: str, what: str) -> tuple[str,
 
 
 def _libraries(archive: bytes, prefix: str) -> dict[str, bytes]:
-    """The MPI libraries at the top of a folder's archive, by path; links have the contents of what they point at."""
+    """Return MPI libraries at the top of a folder's archive by path, links with their targets'
+    octets."""
     found = {}
     with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
         for entry in tar.getmembers():
@@ -124,5 +125,5 @@ def _check_loads(client: docker.DockerClient, image: str, vendor: str, build: Bu
 
 
 def _labels() -> dict[str, str]:
-    """Of a container that is looked into: should we be killed meanwhile, it is found."""
+    """Labels of a container under inspection, so that it is found if this process is killed."""
     return {f"{LABEL}lab": f"probe-{secrets.token_hex(3)}", f"{LABEL}owner": ownership.myself()}
