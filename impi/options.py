@@ -74,7 +74,7 @@ def _decisions(path: str) -> Decisions:
 
 @record(kw_only=True)
 class ServerOptions:
-    """What the command line of ``impirun -server`` says."""
+    """The command line of ``impirun -server``."""
 
     count: int = Option(
         "-server --server", "server", "COUNT", _number, 0, "serve a job of COUNT clients", field="count", range=(1, 32),
@@ -98,7 +98,7 @@ class ServerOptions:
 
 @record(kw_only=True)
 class Offer:
-    """What a client offers to the job; checked when made.
+    """A client's offer to the job; checked when made.
 
     Raises:
         UsageError: a value is out of its range.
@@ -156,7 +156,7 @@ class Offer:
 
 @record(kw_only=True)
 class ClientOptions:
-    """What the command line of ``impirun -client`` says."""
+    """The command line of ``impirun -client``."""
 
     rank: int
     """The number of this client."""
@@ -165,7 +165,7 @@ class ClientOptions:
     argv: tuple[str, ...]
     """The program and its arguments."""
     interface: str = ""
-    """Address, interface or network that the procs advertise; empty: where traffic to the server leaves."""
+    """Address, interface or network that procs advertise; empty: the one towards the server."""
     procs: int | None = Option(
         "-np -n --np", "client", "N", _number, None, "number of procs", field="procs", shown="all slots, or 1",
         range=(1, MAX_INT4),

@@ -31,7 +31,7 @@ __all__ = [
 T_co = TypeVar("T_co", covariant=True)
 
 VENDORS: Final = ("pure", "mpich", "openmpi")
-"""What can move messages inside a client."""
+"""MPI libraries that can carry messages inside a client, ``pure`` being our own."""
 OPTIONS: Final[dict[str, Option[object]]] = {}
 """All options by their names, in the order of the help."""
 _DIGITS: Final = 18
@@ -51,7 +51,7 @@ SIDES: Final[dict[Side, tuple[str, str]]] = {
 
 @record
 class Option(Generic[T_co]):
-    """One option with a value of the type that ``parse`` returns; enters itself in OPTIONS."""
+    """One option, whose value has the type that ``parse`` returns; it enters itself in OPTIONS."""
 
     flags: str
     """The first one is shown; none: it is set by its variable only."""
@@ -71,7 +71,7 @@ class Option(Generic[T_co]):
     clause: str = ""
     """Where IMPI 0.0 has the range."""
     label: Label | OwnLabel | None = None
-    """What tells the other clients the value (IMPI 2.3.5)."""
+    """The label that tells the value to other clients (IMPI 2.3.5)."""
     variable: str = ""
     """The environment variable that counts where no flag is given."""
 
@@ -85,7 +85,7 @@ class Option(Generic[T_co]):
 
     @property
     def title(self) -> str:
-        """What users know the option by."""
+        """The option's name for users."""
         return self.flags.split()[0] if self.flags else self.variable
 
     @property

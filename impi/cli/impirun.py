@@ -93,7 +93,7 @@ def _client_options(args: argparse.Namespace) -> ClientOptions:
         raise UsageError("no program was named; it stands after all options")
     if program[0].startswith("-"):
         raise UsageError(f"there is no option {program[0]}")
-    # The procs read these themselves; but what is wrong with them is better said once, and before they start.
+    # The procs read these themselves; but faults are better reported once, before they start.
     SPIN.of(os.environ)
     ZERO_COPY.of(os.environ)
     chosen = _chosen(args, Offer)
@@ -129,7 +129,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             server = replaced(ServerOptions(), **_chosen(args, ServerOptions))
     except UsageError as error:
         parser.error(str(error))
-    # The two modes are loaded when they are asked for: imports are most of what a short job's start costs.
+    # The two modes are loaded on demand: imports are most of a short job's start.
     # Modules are no garbage; frozen, they are not looked through.
     if args.client is not None:
         from impi.launch.client import run_client

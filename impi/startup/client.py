@@ -9,7 +9,7 @@ them into the :class:`~impi.job.Job` (:mod:`.agree`) that :class:`Negotiated` ca
 
 Invariant: a broadcast with a known label must be the label at the head of the queue, and its
 client_mask must name every client; labels of ours may name fewer. Unknown labels are ignored
-(2.3.5). :mod:`impi.launch.rendezvous` drives the machine with a socket, :mod:`impi.simulate` without
+(2.3.5). :mod:`impi.launch.rendezvous` drives it with a socket, :mod:`impi.simulate` without
 one.
 """
 

@@ -1,4 +1,4 @@
-"""``impi bench``: measures IMPI beside what it is made of; ``impi bench compare``: two such runs."""
+"""``impi bench``: ratios of IMPI to its parts; ``impi bench compare``: two such runs."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ _BUSY: Final = 0.7
 
 
 def bench(options: argparse.Namespace) -> int:
-    """Run the verb; the exit code is returned: 0 all bounds hold (compare: nothing is worse), 1 not so.
+    """Run the verb; return the exit code: 0 all bounds hold (compare: nothing is worse), 1 not so.
 
     Raises:
-        UsageError: what was asked for does not exist.
+        UsageError: an option names something that does not exist.
     """
     verb = options.what[0] if options.what[:1] in (["compare"], ["show"]) else ""
     _check_files(options, verb)
@@ -76,7 +76,7 @@ def _bench(options: argparse.Namespace) -> int:
         raise UsageError(
             f"nothing of {', '.join(names)} is about {' and '.join(vendors)} alone; name more vendors with --vendors"
         )
-    # Whoever ends us (timeout, CI) must not leave a job behind that spins on: unwinding ends it.
+    # If we are ended (timeout, CI), no spinning job may stay behind: unwinding ends it.
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     if options.profile:
         return _profile(options, chosen)
@@ -136,7 +136,7 @@ def _title(machine: Mapping[str, object]) -> str:
 
 
 def _warn_if_busy(machine: Mapping[str, object]) -> None:
-    """Ratios of pairs forgive much, but ranks that share their cores with other work measure that work."""
+    """Ratios of pairs tolerate much, but ranks on cores with other work measure that work."""
     load = machine["load"]
     if isinstance(load, list) and load[0] > _BUSY:
         print(
