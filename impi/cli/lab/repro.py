@@ -201,7 +201,7 @@ class _Again:
     # -- its lab
 
     def _open(self, cell: Cell) -> Lab | None:
-        """The lab that an earlier repro of this cell has kept, if it is as one would be that is opened now."""
+        """Return a lab kept by an earlier repro of this cell, if it equals one opened now."""
         kept = {seen.lab for seen in self._backend.inventory.find() if seen.state == "kept"}
         for saved in list_labs():
             access = saved.access

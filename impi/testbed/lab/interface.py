@@ -214,7 +214,7 @@ class Lab(Protocol):
     """Running nodes for one (vendors, topology), reused by cells, discarded after a non-pass."""
 
     access: Access
-    """Name, vendors, interpreter, variables by node and builds: enough for another process to use it."""
+    """Name, vendors, interpreter, variables by node and builds, for use by other processes."""
     topology: Topology
     server: Node
     clients: Sequence[Sequence[Node]]
@@ -257,7 +257,7 @@ class Inventory(Protocol):
         ...
 
     def remove(self, seen: LabSeen) -> list[str]:
-        """Remove all parts of the lab; return what was removed, for people."""
+        """Remove all parts of the lab; return descriptions."""
         ...
 
 
@@ -287,7 +287,8 @@ class Backend(Protocol):
     def prepare(self, vendors: Sequence[str], builds: Mapping[str, str] = ...) -> None:
         """Build missing images and prefixes, with messages on stderr.
 
-        ``builds``: by vendor, a local folder or an image to use from now on; UsageError: one is none.
+        ``builds``: by vendor, a local folder or an image to use from now on; UsageError: one is
+        none.
         """
         ...
 

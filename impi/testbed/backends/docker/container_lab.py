@@ -4,7 +4,7 @@
 keys, opens an SSH connection to each (:class:`~impi.testbed.backends.nodes.SshNode`), and starts a
 sidecar with tcpdump beside each. :meth:`DockerLab.attach` does so for a kept lab that still runs.
 Between :meth:`DockerLab.begin_capture` and :meth:`DockerLab.end_capture`, canaries mark a cell in
-the captures; :meth:`DockerLab.sweep` lists leftovers after it. :mod:`.docker_backend` makes labs
+the captures; :meth:`DockerLab.residue` lists leftovers after it. :mod:`.docker_backend` makes labs
 for :mod:`impi.testbed.run.schedule` and for ``impilab up``.
 
 Invariants: all parts carry labels with owner and expiry, so that any process can tell a live lab
@@ -186,7 +186,7 @@ class DockerLab:
         return Stacks(frames=frames, notes=tuple(note for each in found for note in each.notes))
 
     def residue(self) -> list[str]:
-        """What is still there and does not go away by itself within a second."""
+        """Return leftovers that do not go away by themselves within a second."""
         deadline = time.monotonic() + _CALM_S
         while True:
             found = [line for lines in in_parallel(self._residue_of, list(self._nodes.values())) for line in lines]

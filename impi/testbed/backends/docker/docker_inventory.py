@@ -45,7 +45,7 @@ class DockerInventory:
         return [lab_seen(lab, labels[lab], parts[lab]) for lab in sorted(parts)]
 
     def remove(self, seen: LabSeen, *, patience_s: float = _PATIENCE_S) -> list[str]:
-        """Containers first: the others cannot go while these use them, which may take them so long."""
+        """Remove containers first; others, which these use, get ``patience_s`` to become free."""
         removed = []
         with engine_fault(f"lab {seen.lab} cannot be removed"):
             names = [part.partition(" ")[2] for part in seen.parts if part.startswith("container ")]

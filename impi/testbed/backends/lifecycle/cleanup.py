@@ -49,9 +49,9 @@ def new_labels(lab: str, run: str, vendors: Sequence[str], topology: Topology, t
 
 
 def lab_seen(lab: str, labels: Mapping[str, str], parts: Sequence[str]) -> LabSeen:
-    """A lab, or what is left of it, as it stands now.
+    """Return a lab, or its remains, in its present state.
 
-    Its state is ``running`` while its owner lives, ``kept`` while a reaper holds it for its user, else ``left over``.
+    State: ``running`` while its owner lives, ``kept`` while a reaper holds it, else ``left over``.
     """
     now, expires = time.time(), _number(labels.get("expires", ""))
     if ownership.is_live(labels.get("owner", "")):
@@ -109,7 +109,7 @@ def clean(inventory: Inventory, choice: Choice) -> list[str]:
                 removed += [what for what in inventory.remove(seen) if what not in removed]
                 stuck.pop(seen.lab, None)
             except LabError as error:
-                # Something may have been added to it just now. One that does not go at all must not keep the others.
+                # A part may have been added just now. One that stays must not keep the others.
                 stuck.setdefault(seen.lab, []).append(error)
             enough = _LOOKS_AT_YOUNG if seen.age_s < _YOUNG_S else enough
         quiet = 0 if meant else quiet + 1
@@ -121,13 +121,13 @@ def clean(inventory: Inventory, choice: Choice) -> list[str]:
 
 
 def remove_lab(inventory: Inventory, lab: str) -> list[str]:
-    """Remove the lab of that name, whoever's it is, by its reaper where one holds it; return what was removed."""
+    """Remove the lab of that name, of any user, by its reaper if held; return descriptions."""
     removed = let_go(lab) or []
     return removed + [what for seen in inventory.find() if seen.lab == lab for what in inventory.remove(seen)]
 
 
 def remove_expired(inventory: Inventory) -> None:
-    """Remove left-over labs whose time is over; what does not go stays for ``clean`` and ``doctor`` to tell of."""
+    """Remove expired labs left over; parts that stay are for ``clean`` and ``doctor`` to report."""
     for seen in inventory.find():
         if seen.state == "left over" and seen.left_s < 0:
             with contextlib.suppress(ImpiError):

@@ -152,7 +152,7 @@ class LoopbackLab:
         return Stacks(frames=frames, notes=tuple(note for each in found for note in each.notes))
 
     def residue(self) -> list[str]:
-        """Processes that carry this lab's mark, segments in nobody's use, listeners on this lab's addresses.
+        """Return processes with this lab's mark, unused segments, listeners on its addresses.
 
         Leftovers that vanish within a second do not count. Segments get longer: another job's
         segment is also unused for a moment, and a busy machine makes moments long.
@@ -192,7 +192,7 @@ class LoopbackLab:
         self._commands.close()
         if not self._held:
             if is_held(self.access.lab):
-                let_go(self.access.lab)  # whoever has kept it is to keep it no longer
+                let_go(self.access.lab)  # its reaper is no longer to keep it
             for node in self._all():
                 node.forget()
             shutil.rmtree(self._folder, ignore_errors=True)

@@ -36,7 +36,7 @@ def write_labels(folder: Path, labels: Mapping[str, str]) -> None:
 
 
 class LoopbackInventory:
-    """A :class:`~impi.testbed.lab.interface.Inventory`. ``parent``: the folder for temporary files."""
+    """A :class:`~impi.testbed.lab.interface.Inventory`. ``parent``: for temporary files."""
 
     def __init__(self, parent: str | None = None) -> None:
         self._parent = Path(parent or tempfile.gettempdir())
@@ -54,7 +54,7 @@ class LoopbackInventory:
         return found
 
     def remove(self, seen: LabSeen) -> list[str]:
-        """Its folder; its processes have ended with who opened it."""
+        """Remove its folder; its processes have ended with its opener."""
         shutil.rmtree(self._parent / seen.lab, ignore_errors=True)
         return list(seen.parts)
 
