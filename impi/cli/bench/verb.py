@@ -64,7 +64,7 @@ def _check_files(options: argparse.Namespace, verb: str) -> None:
 
 def _bench(options: argparse.Namespace) -> int:
     """Measure; 1 if a bound does not hold."""
-    # Measures set both themselves; who has set one to nonsense should not find out later.
+    # The measures set both themselves; a nonsensical value should be reported now.
     SPIN.of(os.environ)
     ZERO_COPY.of(os.environ)
     names = _measures(options.what)

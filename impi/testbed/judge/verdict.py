@@ -74,7 +74,7 @@ def judge(facts: Facts) -> Verdict:
 
 
 def _timeout(facts: Facts, item: Item, items: tuple[Item, ...]) -> Verdict:
-    """Return the verdict on a cell that its deadline ended, with an explanation where the cell hung."""
+    """Return the verdict on a cell that its deadline ended, with the cause of a hang."""
     verdict = _verdict("timeout", item, items)
     found = explain(facts) if item.name in _OF_A_HANG else None
     if found is not None:

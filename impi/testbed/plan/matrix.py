@@ -172,7 +172,7 @@ def choose(
 
 
 def _check_found(selector: str, found: Sequence[Cell], beyond: set[Cell], tier: str) -> None:
-    """NothingSelected: the selector picks no cell, or only cells beyond the tier that it does not name one by one."""
+    """NothingSelected: the selector picks no cell, or only cells beyond the tier by a glob."""
     if not found:
         raise NothingSelected(f"nothing to run: no cell is {selector!r}; 'impilab plan' shows what there is")
     if beyond.issuperset(found) and not is_literal(selector):
