@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -12,6 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from impi.errors import LaunchError, UsageError
+from impi.launch.local_job import LocalJob
 from impi.simulate.catalogue import OPERATIONS, Case, check_size, simulate
 from impi.simulate.drive import Driver
 from impi.simulate.network import Network, Tier
@@ -170,47 +170,13 @@ def _tier(seen: dict[str, float]) -> Tier:
 
 def run_probe(shape: Shape, names: Sequence[str], sizes: Sequence[int], times: int) -> dict[str, Any]:
     """The real job; what rank 0 has printed. Raises LaunchError."""
-    base = [sys.executable, "-m", "impi.cli.impirun"]
     environ = {name: value for name, value in os.environ.items() if name not in _OTHERWISE}
     environ["IMPI_AUTH_NONE"] = "1"
-    started: list[subprocess.Popen[str]] = []
-
-    def start(*argv: str) -> subprocess.Popen[str]:
-        pipe = subprocess.PIPE
-        process = subprocess.Popen(
-            [*base, *argv], stdout=pipe, stderr=pipe, stdin=subprocess.DEVNULL, text=True, env=environ
-        )
-        started.append(process)
-        return process
-
-    try:
-        server = start("-server", str(len(shape.clients)), "--interface", "127.0.0.1")
-        assert server.stdout is not None
-        where = server.stdout.readline().strip()
-        program = [sys.executable, "-m", _PROBE, str(times), ",".join(names), ",".join(map(str, sizes))]
-        clients = [
-            start("-client", str(c), where, "-np", str(len(ranks)), "--vendor", "pure", *program)
-            for c, ranks in enumerate(shape.ranks)
-        ]
-        outputs = [client.communicate(timeout=_LIMIT_S) for client in clients]
-    except subprocess.TimeoutExpired:
-        raise LaunchError(f"the job did not end within {_LIMIT_S} s; give smaller --size or --times") from None
-    finally:
-        for process in started:
-            if process.poll() is None:
-                process.terminate()
-            with process:  # closes its pipes and waits
-                pass
-    for out, _ in outputs:
-        for line in out.splitlines():
+    program = [sys.executable, "-m", _PROBE, str(times), ",".join(names), ",".join(map(str, sizes))]
+    with LocalJob("the job to compare with", environ, _LIMIT_S) as job:
+        job.start_impi([["-np", str(len(ranks)), "--vendor", "pure"] for ranks in shape.ranks], program)
+        for line in "\n".join(job.outputs()).splitlines():
             if line.startswith("measured "):
                 found: dict[str, Any] = json.loads(line.removeprefix("measured "))
                 return found
-    raise LaunchError(f"the job to compare with failed; it said: {_said([err for _, err in outputs])}")
-
-
-def _said(errors: Sequence[str]) -> str:
-    """The last line that a program wrote, or impirun where none did."""
-    lines = [line for error in errors for line in error.splitlines() if line.strip()]
-    programs = [line for line in lines if not line.startswith(("impirun:", "Warning:"))]
-    return (programs or lines or ["nothing"])[-1]
+    raise LaunchError("the job to compare with printed no measurement")

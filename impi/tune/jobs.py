@@ -5,16 +5,13 @@ from __future__ import annotations
 import json
 import os
 import secrets
-import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
-from impi.errors import LaunchError, UsageError
+from impi.errors import UsageError
+from impi.launch.local_job import LOOPBACK, LocalJob
 from impi.settings import VENDORS
 from impi.startup.facts import MAX_CLIENTS
 from impi.tune.plogp import MEASUREMENT
@@ -24,11 +21,8 @@ __all__ = ["Layout", "measure", "parse_layout", "read_measurement"]
 Layout = tuple[tuple[str, int], ...]
 """For each client the vendor and its number of procs."""
 
-_LOOPBACK: Final = "127.0.0.1"
+_LIMIT_S: Final = 3600.0
 _OURS: Final = ("IMPI_AUTH_NONE", "IMPI_AUTH_KEY", "IMPI_TUNING", "IMPI_VERIFY")
-_END_S: Final = 5.0
-"""Seconds for the rest of a job to end by itself."""
-_LOOK_S: Final = 0.05
 
 
 def parse_layout(text: str) -> Layout:
@@ -58,18 +52,18 @@ def measure(layout: Layout, *, quick: bool) -> dict[str, Any]:
     Raises:
         LaunchError: the job failed; the message has its last output.
     """
-    with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="impi-tune-")))
-        environ = {name: value for name, value in os.environ.items() if name not in _OURS}
-        environ["IMPI_AUTH_KEY"] = str(secrets.randbits(63))
-        processes = _Processes(stack, folder, environ)
-        server = processes.start("server", ["-server", str(len(layout)), "--interface", _LOOPBACK], first_line=True)
-        program = [sys.executable, "-m", "impi.tune.measure", str(folder / "measured"), *(["--quick"] if quick else [])]
-        for rank, (vendor, procs) in enumerate(layout):
-            options = ["-np", str(procs), "--vendor", vendor, "--interface", _LOOPBACK]
-            processes.start(f"client {rank}", ["-client", str(rank), server, *options, *program])
-        processes.wait()
-        return read_measurement(folder / "measured")
+    environ = {name: value for name, value in os.environ.items() if name not in _OURS}
+    environ["IMPI_AUTH_KEY"] = str(secrets.randbits(63))
+    with (
+        tempfile.TemporaryDirectory(prefix="impi-tune-") as folder,
+        LocalJob("the measuring job", environ, _LIMIT_S) as job,
+    ):
+        measured = Path(folder, "measured")
+        clients = [["-np", str(procs), "--vendor", vendor, "--interface", LOOPBACK] for vendor, procs in layout]
+        program = [sys.executable, "-m", "impi.tune.measure", str(measured), *(["--quick"] if quick else [])]
+        job.start_impi(clients, program)
+        job.outputs()
+        return read_measurement(measured)
 
 
 def read_measurement(path: Path) -> dict[str, Any]:
@@ -87,59 +81,3 @@ def read_measurement(path: Path) -> dict[str, Any]:
     if not isinstance(value, dict) or value.get("format") != MEASUREMENT:
         raise UsageError(f"{path} is no measurement of impi tune")
     return value
-
-
-class _Processes:
-    """The processes of one job; those that still run at the end of ``stack`` are ended."""
-
-    def __init__(self, stack: ExitStack, folder: Path, environ: dict[str, str]) -> None:
-        self._stack = stack
-        self._folder = folder
-        self._environ = environ
-        self._started: list[tuple[str, Path, subprocess.Popen[str]]] = []
-
-    def start(self, title: str, arguments: Sequence[str], *, first_line: bool = False) -> str:
-        """Start an impirun; its first line of output, if that is asked for."""
-        said = self._folder / title
-        with said.open("w", encoding="utf-8") as stream:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "impi.cli.impirun", *arguments],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE if first_line else stream,
-                stderr=stream,
-                text=True,
-                env=self._environ,
-            )
-        self._stack.callback(_end, process)
-        self._started.append((title, said, process))
-        if not first_line:
-            return ""
-        assert process.stdout is not None
-        return process.stdout.readline().strip()
-
-    def wait(self) -> None:
-        """Wait for all. Raises LaunchError as soon as one failed."""
-        running = self._started[::-1]  # the clients know more than the server
-        failed: list[tuple[str, Path]] = []
-        patience = _END_S
-        while running and patience > 0:
-            failed += [(title, said) for title, said, process in running if process.poll()]
-            running = [item for item in running if item[2].poll() is None]
-            time.sleep(_LOOK_S)
-            patience -= _LOOK_S if failed else 0
-        if failed:
-            title, said = failed[0]
-            last = said.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-1:] or ["nothing"]
-            raise LaunchError(f"the measuring job failed; {title} said: {last[0]}")
-
-
-def _end(process: subprocess.Popen[str]) -> None:
-    if process.poll() is None:
-        process.terminate()
-        try:
-            process.wait(_END_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-    if process.stdout is not None:
-        process.stdout.close()

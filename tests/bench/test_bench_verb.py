@@ -165,7 +165,7 @@ def test_files_of_something_else(text: str, tmp_path: Path, capsys: pytest.Captu
 
 
 def test_a_job_that_fails_says_which_and_why() -> None:
-    with pytest.raises(LaunchError, match=r"IMPI pure:1\+pure:1 ended with exit code"):
+    with pytest.raises(LaunchError, match=r"IMPI pure:1\+pure:1 failed; client"):
         Imp(clients=(Client("pure"), Client("pure")), argv=("pointtopoint.py", "nonsense")).run()
 
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import signal
 from dataclasses import dataclass
-
-import pytest
 
 from impi.bench.effort import Effort
 from impi.bench.experiment import Experiment, Line, run
 from impi.bench.rows import at_most
 from impi.bench.suite import MEASURES, experiments
-from impi.bench.timed_jobs import Alone, Imp, _undisturbed
+from impi.bench.timed_jobs import Alone, Imp
 from impi.errors import LaunchError
 
 
@@ -98,17 +95,3 @@ def test_the_bounds_are_those_that_were_set() -> None:
         ("idle", "pure+pure", "idle", "CPU in Recv"): "<= 5 %",
     }
     assert expected.items() <= bounds.items()
-
-
-def test_a_start_is_not_interrupted_between_the_process_and_its_entry(monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[bool] = []
-    entered = False
-    monkeypatch.setattr(signal, "SIGTERM", signal.SIGUSR2)  # the tests' own runner may be ended meanwhile
-    before = signal.signal(signal.SIGUSR2, lambda *_: told.append(entered))
-    try:
-        with _undisturbed():
-            signal.raise_signal(signal.SIGUSR2)
-            entered = True
-    finally:
-        signal.signal(signal.SIGUSR2, before)
-    assert told == [True]

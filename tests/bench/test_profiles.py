@@ -70,9 +70,9 @@ def test_a_job_that_fails_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("impi.bench.pairs._STREAM", ("--nonsense",))
-    monkeypatch.setattr("impi.bench.timed_jobs._DEADLINE_S", 60.0)
+    monkeypatch.setattr("impi.bench.timed_jobs._LIMIT_S", 60.0)
     assert main(["bench", "bidirectional", "--vendors", "pure", "--profile", str(tmp_path)]) == 1
-    assert "impi bench: bidirectional-pure+pure: IMPI pure:1+pure:1 ended with exit code" in capsys.readouterr().err
+    assert "impi bench: bidirectional-pure+pure: IMPI pure:1+pure:1 failed; client" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

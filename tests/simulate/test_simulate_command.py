@@ -174,5 +174,5 @@ def test_start_up_alone(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_what_the_job_says_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("impi.simulate.real_job._PROBE", "impi.simulate.nothing")
-    with pytest.raises(LaunchError, match=r"job to compare with failed; it said: .*nothing"):
+    with pytest.raises(LaunchError, match=r"job to compare with failed; client . said: .*nothing"):
         run_probe(parse_shape("1x1+1x1"), ["barrier"], [8], 1)

@@ -55,7 +55,7 @@ def test_measure_decide_and_use(tmp_path: Path, run_job: Callable[..., Any]) -> 
 def test_a_job_that_fails_says_why(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("IMPI_PREFIX_MPICH", "/nowhere")
     # So long the others may still say why, too; here client 1 alone has a reason.
-    monkeypatch.setattr("impi.tune.jobs._END_S", 1.0)
+    monkeypatch.setattr("impi.launch.local_job._GRACE_S", 1.0)
     assert main(["tune", "--layout", "pure:1,mpich:1", "--quick"]) == 1
     last = capfd.readouterr().err.strip().splitlines()[-1]
     assert last.startswith("impi: the measuring job failed; client 1 said: impirun: client 1: ")

@@ -1,0 +1,184 @@
+"""A whole job on this machine, run for its output: the jobs that bench, tune and simulate measure.
+
+Output goes to memory files, not to pipes: nobody has to read while a measurement runs. A wait sleeps until a process
+ends, as polling would take time from the measurement.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from typing import Final
+
+from impi.errors import LaunchError
+from impi.launch.program import ROOT
+
+__all__ = ["LOOPBACK", "LocalJob", "impirun"]
+
+LOOPBACK: Final = "127.0.0.1"
+_GRACE_S: Final = 5.0
+"""Seconds in which a client, which knows more than the server, may still fail after the server has."""
+_END_S: Final = 10.0
+
+
+def impirun(*arguments: str) -> list[str]:
+    """Return the argument vector of an ``impirun``."""
+    return [sys.executable, "-m", "impi.cli.impirun", *arguments]
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    name: str
+    process: subprocess.Popen[bytes]
+    out: int
+    err: int
+
+
+class LocalJob:
+    """Processes that end together: none of them outlives the ``with`` statement.
+
+    Args:
+        title: of the job, for errors.
+        environ: of all processes.
+        limit_s: seconds that the job may take.
+    """
+
+    def __init__(self, title: str, environ: Mapping[str, str], limit_s: float) -> None:
+        self._title = title
+        path = os.pathsep.join(filter(None, (ROOT, environ.get("PYTHONPATH", ""))))
+        self._environ = {**environ, "PYTHONPATH": path}
+        self._parts: list[_Part] = []
+        self._stack = ExitStack()
+        self._limit_s = limit_s
+        self._begin = time.monotonic()
+        self.seconds = 0.0
+        """From the start of the job to the end of its last process, see :meth:`outputs`."""
+
+    def __enter__(self) -> LocalJob:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for part in self._parts:
+            if part.process.poll() is None:
+                _end(part.process)
+        self._stack.close()
+
+    def start(self, name: str, argv: Sequence[str], own: Mapping[str, str] | None = None) -> None:
+        """Start a process with variables of its own; ``name`` is for errors."""
+        out, err = os.memfd_create("out"), os.memfd_create("err")
+        self._stack.callback(os.close, out)
+        self._stack.callback(os.close, err)
+        with _sigterm_deferred():
+            try:
+                process = subprocess.Popen(
+                    argv,
+                    stdin=subprocess.DEVNULL,
+                    stdout=out,
+                    stderr=err,
+                    env={**self._environ, **(own or {})},
+                    start_new_session=True,
+                )
+            except OSError as error:
+                raise LaunchError(f"{self._title}: {argv[0]} could not be started: {error.strerror}") from None
+            self._parts.append(_Part(name, process, out, err))
+
+    def start_impi(
+        self, clients: Sequence[Sequence[str]], program: Sequence[str], own: Sequence[Mapping[str, str]] = ()
+    ) -> None:
+        """Start a server, and for each list of options a client with ``program`` and variables of its own."""
+        self.start("server", impirun("-server", str(len(clients)), "--interface", LOOPBACK))
+        where = self._address()
+        for number, options in enumerate(clients):
+            argv = impirun("-client", str(number), where, *options, *program)
+            self.start(f"client {number}", argv, own[number] if own else None)
+
+    def outputs(self) -> list[str]:
+        """Wait for all processes and return what each has printed, in the order of their starts.
+
+        Raises:
+            LaunchError: one failed, or the job took too long; the message has the last line of its standard error.
+        """
+        poll = select.poll()
+        running = {}
+        for part in self._parts:
+            fd = os.pidfd_open(part.process.pid)
+            self._stack.callback(os.close, fd)
+            poll.register(fd, select.POLLIN)
+            running[fd] = part
+        failed: list[_Part] = []
+        until = self._begin + self._limit_s
+        while running and not any(part.name != "server" for part in failed):
+            ended = poll.poll(max(until - time.monotonic(), 0) * 1000)
+            if not ended:
+                break
+            for fd, _ in ended:
+                poll.unregister(fd)
+                part = running.pop(fd)
+                if part.process.wait():
+                    failed.append(part)
+                    until = min(until, time.monotonic() + _GRACE_S)
+        if failed:
+            raise self._failed(failed[-1])
+        if running:
+            raise self._late()
+        self.seconds = time.monotonic() - self._begin
+        return [_read(part.out) for part in self._parts]
+
+    def _address(self) -> str:
+        """Return the first line of the server."""
+        server = self._parts[-1]
+        while "\n" not in (text := _read(server.out)):
+            if server.process.poll() is not None:
+                raise self._failed(server)
+            if time.monotonic() > self._begin + self._limit_s:
+                raise self._late()
+            time.sleep(0.001)
+        return text.partition("\n")[0]
+
+    def _late(self) -> LaunchError:
+        cure = "end what else runs on this machine, or ask for less"
+        return LaunchError(f"{self._title} has not ended within {self._limit_s:.0f} s: {cure}")
+
+    def _failed(self, part: _Part) -> LaunchError:
+        lines = [line for line in _read(part.err).splitlines() if line.strip()]
+        programs = [line for line in lines if not line.startswith(("impirun:", "Warning:"))]
+        return LaunchError(f"{self._title} failed; {part.name} said: {(programs or lines or ['nothing'])[-1]}")
+
+
+@contextmanager
+def _sigterm_deferred() -> Iterator[None]:
+    """Defer SIGTERM: between a process's start and its entry in a list nobody would end it."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    told: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda number, _: told.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        if told:
+            signal.raise_signal(signal.SIGTERM)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    # impirun and every mpiexec end what they have started when they are asked to.
+    process.terminate()
+    try:
+        process.wait(_END_S)
+    except subprocess.TimeoutExpired:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _read(fd: int) -> str:
+    return os.pread(fd, 1 << 20, 0).decode("utf-8", "replace")
