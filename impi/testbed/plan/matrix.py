@@ -160,15 +160,21 @@ def choose(
     beyond -= {cell for cell in beyond if _matches_any(cell, [s for s in include if is_literal(s)])}
     cells, excluded = [], []
     for cell in (c for c in every if not include or _matches_any(c, include)):
-        unwanted = next((s for s in exclude if matches(cell, s)), None)
-        if unwanted is not None:
-            excluded.append(Excluded(cell, f"-x {unwanted}", "-x"))
-        elif cell in beyond:
-            excluded.append(Excluded(cell, f"not in tier {tier}", "tier"))
-        else:
+        reason = _reason(cell, exclude, f"not in tier {tier}" if cell in beyond else "")
+        if reason is None:
             cells.append(cell)
+        else:
+            excluded.append(reason)
     plan = make_plan(cells, backend)
     return Plan(plan.cells, (*plan.excluded, *excluded))
+
+
+def _reason(cell: Cell, exclude: Sequence[str], beyond: str) -> Excluded | None:
+    """Return why this run leaves the cell out, or None; ``beyond``: a reason by its tier."""
+    unwanted = next((s for s in exclude if matches(cell, s)), None)
+    if unwanted is not None:
+        return Excluded(cell, f"-x {unwanted}", "-x")
+    return Excluded(cell, beyond, "tier") if beyond else None
 
 
 def _check_found(selector: str, found: Sequence[Cell], beyond: set[Cell], tier: str) -> None:
