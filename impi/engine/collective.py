@@ -21,7 +21,7 @@ __all__ = ["ArrayCodec", "Codec", "CollectiveOperation", "NumbersCodec", "OctetC
 
 
 class Codec(Room, Protocol):
-    """How an algorithm's values travel."""
+    """The form in which an algorithm's values travel."""
 
     def encode(self, value: Any) -> Source:
         """Return the octets of a value."""

@@ -107,7 +107,7 @@ class Engine:
             self.transfer,
             sockets,
             self._patience,
-            # With that quirk a tag tells what is collective, and speed does not matter.
+            # With that quirk the tag marks collectives, and speed does not matter.
             deliver=None if quirks.reduce_on_p2p else self._deliver,
             arrived=self._remote_arrived,
             cancelled=self._remote_cancelled,
@@ -130,7 +130,7 @@ class Engine:
         self._standing = _NOTHING_STANDS
         """Sender (world rank), context id and tag that :meth:`next_receiver` waits for."""
         self._place = memoryview(b"")
-        """Where that message goes."""
+        """Destination of that message."""
         self._came = -1
         """Octets of that message, once it is here."""
 
@@ -245,10 +245,7 @@ class Engine:
         return operation
 
     def short_sender(self, context: Context, dest: int, *, collective: bool = False) -> ShortSend:
-        """Return a function that sends short messages to rank ``dest`` of another client at once.
-
-        Not to be used if Reduce shares the point-to-point context (``reduce_on_p2p``).
-        """
+        """Return a sender of short messages to another client; not with ``reduce_on_p2p``."""
         known = context.short_senders[collective]
         send = known.get(dest)
         if send is None:

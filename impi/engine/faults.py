@@ -47,7 +47,7 @@ class Agreed(Exception):
 
 
 class Faults:
-    """What one proc knows of refused collectives of one communicator."""
+    """One proc's record of refused collectives of one communicator."""
 
     def __init__(self, engine: Engine, context: Context) -> None:
         self._engine = engine

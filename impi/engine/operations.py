@@ -145,7 +145,7 @@ class ReceiveOperation:
         self._delivered = (source, tag, nbytes, count, external)
         self.done = True
         target = self.target
-        if type(target) is DirectTarget:  # what follows, without the calls
+        if type(target) is DirectTarget:  # the code below, without its calls
             if nbytes <= len(target.view):
                 target.view[:nbytes] = octets
             else:

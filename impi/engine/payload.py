@@ -35,10 +35,7 @@ class Source(Protocol):
         ...
 
     def views(self, *, external: bool, shortest: int = SHORTEST) -> list[memoryview]:
-        """Return the message in pieces: user memory if nothing is converted and pieces are long.
-
-        ``shortest``: octets that the pieces must have on the average.
-        """
+        """Return pieces, of user memory if not converted and on the average ``shortest`` long."""
         ...
 
 

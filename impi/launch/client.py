@@ -175,7 +175,7 @@ class _Session:
 
     def _end(self, children: Children) -> None:
         """End the rest and close the server's connection at once, so other clients end, too."""
-        with suppress(ImpiError):  # what is told already is the reason
+        with suppress(ImpiError):  # the reason is printed already
             self._introduce()
         # An mpiexec that is killed prints long messages.
         children.quiet = self._interrupts.signum is not None

@@ -1,4 +1,4 @@
-"""impirun's control socket, where its procs introduce themselves (docs/how-it-works/start-up.md)."""
+"""impirun's control socket, to which its procs connect (docs/how-it-works/start-up.md)."""
 
 from __future__ import annotations
 

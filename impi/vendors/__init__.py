@@ -44,10 +44,7 @@ def load(join: Mapping[str, Any]) -> Vendor:
 
 
 def _announce(join: Mapping[str, Any]) -> None:
-    """Tell impirun that this proc begins to initialise the library, which waits for all others.
-
-    impirun then names procs that never begin: a library's start-up blocks without a deadline.
-    """
+    """Announce the start of the library, which may block: impirun names procs that never begin."""
     hello = {"token": join["token"], "role": "joining", "pid": os.getpid(), "node": socket.gethostname()}
     try:
         with contextlib.closing(dial(str(join["control"]), _ANNOUNCE_S)) as sock:

@@ -36,10 +36,7 @@ Start: TypeAlias = Callable[[], Request]
 
 
 class BufferOperations:
-    """The operations; :class:`impi.api.comms.comm.Comm` has context and algorithms.
-
-    All raise ValueError or TypeError for a bad buffer, Exception ERR_ROOT for a bad root.
-    """
+    """The operations; all raise ValueError, TypeError (bad buffer) or ERR_ROOT (bad root)."""
 
     if TYPE_CHECKING:
 

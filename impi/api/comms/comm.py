@@ -111,7 +111,7 @@ class Comm(
     def __bool__(self) -> bool:
         return self._context is not None
 
-    # ---- who is in it ----------------------------------------------------------------------------
+    # ---- members ---------------------------------------------------------------------------------
 
     def Get_size(self) -> int:
         """Return the number of procs in the (local) group."""

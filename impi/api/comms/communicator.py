@@ -4,10 +4,10 @@
 the engine's :class:`Context`, the algorithms, the routes of messages, and the strategy of blocking
 collectives. The functions create and free communicators; Comm, Intracomm and Intercomm call them.
 
-Creation: each proc offers a context id above all that it uses; the maximum of all offers is the id
-(IMPI 4.3.1, :func:`_agree_all`). The members of the new communicator then call :func:`make`, which
-opens a context in the engine, with the vendor's shadow for the procs of each client. Duplicates by
-:func:`start_duplicate` compute the id without messages where possible.
+Creation: each proc offers an id above all that it uses; the maximum is the new id (IMPI 4.3.1).
+Each member of the new communicator calls :func:`make`: a context in the engine, with the vendor's
+shadow for the procs of each client.
+Duplicates by :func:`start_duplicate` compute the id without messages where possible.
 
 Invariants: all members of the parent take part in the agreement, also those outside the result;
 ``create_group`` and ``connect_groups`` agree among their callers only (:class:`_Part`). Routes and

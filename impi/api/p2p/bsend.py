@@ -22,10 +22,7 @@ __all__ = ["Attach_buffer", "Attached", "Detach_buffer", "Flush_buffer", "Iflush
 
 
 class Attached:
-    """The buffer attached to a communicator, to a session, or to the process (MPI 4.1, 3.6.1).
-
-    Copies live in our own memory, up to the size of the buffer.
-    """
+    """The buffer of a communicator, session or process (MPI 4.1, 3.6.1): it bounds our copies."""
 
     def __init__(self) -> None:
         self.buffer: Any = None

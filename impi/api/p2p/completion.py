@@ -1,4 +1,4 @@
-"""The end of an operation: its status, its failure, and who is told; requests and routes share it."""
+"""The end of an operation: status, failure, owner of the error handler; for requests and routes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def room(statuses: Sequence[Status] | None, n: int) -> Sequence[Status | None]:
 
 
 def describe(operation: Operation | None, status: Status | None) -> None:
-    """Fill the caller's status, if there is one, from a complete operation; None: a null request."""
+    """Fill the caller's status, if any, from a complete operation; None: a null request."""
     if isinstance(operation, GeneralOperation):
         operation.query(status)
         return

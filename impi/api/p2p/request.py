@@ -4,14 +4,14 @@ Routes, collectives and buffered sends wrap an engine operation by ``Request._of
 keep)``: ``value`` returns the received object, ``keep`` holds memory that must live until the end.
 Persistent requests hold a starter and take over the operation of the request that it returns.
 
-Data flow of completion: Wait drives the engine until ``operation.done``. :func:`conclude` and
-:func:`describe` fill the status, :func:`check` raises the operation's failure, the error handler
-of its communicator runs, and the handle becomes null (persistent: inactive). The calls for several
-requests are built on one-request methods; errors are gathered in statuses as ERR_IN_STATUS.
+Completion (:mod:`.completion`): Wait drives the engine until ``operation.done``.
+``conclude`` and ``describe`` fill the status, ``check`` raises the operation's failure, the error
+handler of its communicator runs, and the handle becomes null (persistent: inactive). Calls for
+several requests use one-request methods; errors are gathered in statuses as ERR_IN_STATUS.
 
 Invariants: a null or inactive request is complete with an empty status. Several handles may share
-one state (:class:`_Active`); completion through one makes all inactive. A test takes one turn of
-the engine at most.
+one state (:class:`_Active`); completion through one makes all inactive. A test of one request
+takes one turn of the engine at most.
 """
 
 from __future__ import annotations

@@ -43,10 +43,7 @@ __all__ = [
 
 
 class Route(Protocol):
-    """Messages to and from one rank. Methods check buffer and tag before anything begins.
-
-    ``spec`` is a buffer specification (:mod:`impi.api.types.buffers`).
-    """
+    """Messages to and from one rank; methods check buffer ``spec`` and tag before they begin."""
 
     def send(self, spec: BufferSpec, tag: int) -> None:
         """MPI_Send."""

@@ -26,11 +26,7 @@ _POST: Final = MODE_NOCHECK | MODE_NOSTORE | MODE_NOPUT
 
 
 class Epochs:
-    """The open epochs of a window.
-
-    Methods raise Exception ``ERR_RMA_SYNC`` for a call out of order, and ``ERR_ASSERT`` for an
-    assertion that the call does not have.
-    """
+    """The open epochs; raises ``ERR_RMA_SYNC`` (call out of order), ``ERR_ASSERT`` (assertion)."""
 
     def __init__(self) -> None:
         self._fenced = False

@@ -50,11 +50,7 @@ _PREDEFINED: Final[dict[int, Callable[[WindowState], int]]] = {
 
 @guarded
 class Win(Handle, OneSided):
-    """A window of one process; null when made without arguments.
-
-    On a larger communicator the constructors raise NotImplementedError. Methods raise Exception
-    ``ERR_WIN`` for a null or freed window.
-    """
+    """A window of one process (else NotImplementedError); null or freed ones raise ``ERR_WIN``."""
 
     _state: WindowState | None
 
