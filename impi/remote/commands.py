@@ -7,11 +7,12 @@ lines under the channel's own lock. If the channel breaks, all owners get the re
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import itertools
 import json
-import os
 import queue
+import socket
 import subprocess
 import sys
 import threading
@@ -19,6 +20,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from impi.errors import LaunchError
+from impi.remote import starter
 from impi.remote.bootstrap import bootstrap
 from impi.remote.supervised import Supervised
 
@@ -114,17 +116,20 @@ class Commands:
         Raises:
             LaunchError: the connection is lost. (A failed start of ``argv`` is outcome 127.)
         """
-        command = Supervised(argv, grace_s)
+        spec = starter.Spec(
+            argv=list(argv),
+            procs={"0": {}},
+            env=dict(env or {}),
+            only=only,
+            cwd=cwd,
+            stdin=None if stdin is None else base64.b64encode(stdin).decode(),
+            grace_s=grace_s,
+            settle_s=settle_s,
+        )
         with self._numbering:
-            number = self._enter(command)
-            command.begin(
-                lambda line: self._channel.write(number + b" " + line + b"\n"),
-                env=dict(env or {}),
-                only=only,
-                cwd=cwd,
-                stdin=stdin,
-                settle_s=settle_s,
-            )
+            number = b"%d" % next(self._numbers)
+            command = Supervised(argv, grace_s, lambda line: self._channel.write(number + b" " + line + b"\n"))
+            self._begin(number, command, spec)
         return command
 
     def ask(self, do: str, timeout_s: float, **errand: object) -> dict[str, Any]:
@@ -135,8 +140,8 @@ class Commands:
         """
         answer = _Answer()
         with self._numbering:
-            number = self._enter(answer)
-            self._channel.write(number + b" " + json.dumps({"do": do, **errand}).encode() + b"\n")
+            number = b"%d" % next(self._numbers)
+            self._begin(number, answer, {"do": do, **errand})
         try:
             line = answer.lines.get(timeout=timeout_s)
         except queue.Empty:
@@ -153,13 +158,13 @@ class Commands:
         """End all commands and the fork server, without waiting. Idempotent."""
         self._channel.close()
 
-    def _enter(self, listener: _Listener) -> bytes:
+    def _begin(self, number: bytes, listener: _Listener, first: Mapping[str, object]) -> None:
+        """Write a number's first line."""
         with self._lock:
             if self._lost:
                 raise LaunchError(self._lost)
-            number = b"%d" % next(self._numbers)
             self._listeners[number] = listener
-        return number
+        self._channel.write(number + b" " + json.dumps(first).encode() + b"\n")
 
     def _read(self) -> None:
         rest = b""
@@ -185,47 +190,42 @@ class Commands:
 
 
 class _Pipe:
-    """A fork server as a child of this process. Implements :class:`Channel`."""
+    """A fork server as a child of ours. Implements :class:`Channel`.
+
+    Its input is a socket, not a pipe: a socket can be shut down while another thread writes, and
+    keeps its descriptor. A pipe's number might by then be that of the next fork server.
+    """
 
     def __init__(self, env: Mapping[str, str]) -> None:
         command, text = bootstrap(sys.executable)
+        self._socket, theirs = socket.socketpair()
         try:
             # A session of its own: we pass on the terminal's Ctrl-C, in order.
             self._process = subprocess.Popen(
-                command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                env=dict(env),
-                start_new_session=True,
-                bufsize=0,
+                command, stdin=theirs.fileno(), stdout=subprocess.PIPE, env=dict(env), start_new_session=True, bufsize=0
             )
         except OSError as error:
+            self._socket.close()
             raise LaunchError(f"the fork server cannot be started with {sys.executable}: {error}") from error
-        self._closing = threading.Lock()
+        finally:
+            theirs.close()
         self._writing = threading.Lock()
         self.write(text)
 
     def read(self, size: int) -> bytes:
         stream = self._process.stdout
-        if stream is None or stream.closed:
-            return b""
-        return stream.read(size) or b""
+        return b"" if stream is None else stream.read(size) or b""
 
     def write(self, data: bytes) -> None:
-        stream = self._process.stdin
-        view = memoryview(data)
         try:
             with self._writing:
-                while view and stream is not None:
-                    view = view[os.write(stream.fileno(), view) :]
-        except (OSError, ValueError) as error:
+                self._socket.sendall(data)
+        except OSError as error:
             raise LaunchError(f"the fork server on this machine is gone: {error}") from error
 
     def close(self) -> None:
-        with self._closing:
-            if self._process.stdin is not None:
-                with contextlib.suppress(OSError):
-                    self._process.stdin.close()
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_WR)
 
     def release(self) -> None:
         try:
@@ -233,6 +233,8 @@ class _Pipe:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+        with self._writing:
+            self._socket.close()
         if self._process.stdout is not None:
             self._process.stdout.close()
 

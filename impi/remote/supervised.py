@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from impi.errors import LaunchError
-from impi.remote import starter
 
 __all__ = ["MOST_OUTPUT", "Outcome", "Supervised"]
 
@@ -42,13 +41,19 @@ class Outcome:
 class Supervised:
     """A command under way, made by :meth:`impi.remote.commands.Commands.start`.
 
-    Methods may be called from any thread. LaunchError: connection lost before the outcome.
+    All methods may be called from any thread. LaunchError: the connection was lost before the
+    outcome was known.
+
+    Args:
+        argv: what runs.
+        grace_s: as its starter knows it.
+        send: sends a line, given without its end; LaunchError when the connection is lost.
     """
 
-    def __init__(self, argv: Sequence[str], grace_s: float) -> None:
+    def __init__(self, argv: Sequence[str], grace_s: float, send: Callable[[bytes], None]) -> None:
         self._argv = tuple(argv)
         self._grace_s = grace_s
-        self._send: Callable[[bytes], None]
+        self._send = send
         self._changed = threading.Condition()
         self._output = {"stdout": bytearray(), "stderr": bytearray()}
         self._dropped = {"stdout": 0, "stderr": 0}
@@ -58,30 +63,6 @@ class Supervised:
         self._lost = ""
         self.pid = 0
         """Process id on its node; 0: not known yet."""
-
-    def begin(
-        self,
-        send: Callable[[bytes], None],
-        *,
-        env: dict[str, str],
-        only: bool,
-        cwd: str,
-        stdin: bytes | None,
-        settle_s: float,
-    ) -> None:
-        """Send the first line; ``send`` takes a line without its end, or raises LaunchError."""
-        self._send = send
-        spec = starter.Spec(
-            argv=list(self._argv),
-            procs={"0": {}},
-            env=env,
-            only=only,
-            cwd=cwd,
-            stdin=None if stdin is None else base64.b64encode(stdin).decode(),
-            grace_s=self._grace_s,
-            settle_s=settle_s,
-        )
-        send(json.dumps(spec).encode())
 
     def poll(self) -> Outcome | None:
         """Return the outcome, or None while the command runs."""

@@ -267,3 +267,29 @@ def test_closing_the_fork_server_ends_all() -> None:
     own.close()
     assert command.wait(DEADLINE_S).code == -signal.SIGTERM
     assert not Path(f"/proc/{pid}").exists()
+
+
+def test_closing_needs_no_fork_server_that_reads() -> None:
+    """A write that waits for ever ends, too, and nothing of it goes to the next fork server."""
+    own = this_machine({"PATH": "/usr/bin:/bin"})
+    command = own.start(["sh", "-c", "echo $PPID; sleep 600"], env=ENV)
+    starter_pid = int(first_line(command))
+    server = int(Path(f"/proc/{starter_pid}/stat").read_text().rpartition(")")[2].split()[1])
+    os.kill(server, signal.SIGSTOP)
+    failed = threading.Event()
+
+    def write() -> None:
+        with pytest.raises(LaunchError, match="fork server on this machine is gone"):
+            own.start(["true"], stdin=bytes(10_000_000))
+        failed.set()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        assert not failed.wait(0.3)
+        own.close()
+        assert failed.wait(DEADLINE_S)
+    finally:
+        os.kill(server, signal.SIGCONT)
+        writer.join()
+    assert command.wait(DEADLINE_S).code == -signal.SIGTERM
