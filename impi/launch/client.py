@@ -1,4 +1,14 @@
-"""``impirun -client``: one client of a job, from start to FINI (docs/how-it-works/start-up.md)."""
+"""``impirun -client``: one client of a job, from start to FINI (docs/how-it-works/start-up.md).
+
+How it works: :func:`_begin` checks what can be wrong without a job, connects to the server, and
+only then starts procs. One loop, :meth:`_Session.run`, serves four kinds of descriptors: the server
+(:class:`~impi.launch.rendezvous.Rendezvous`), the procs and host agents that call back
+(:class:`~impi.launch.control.Control`), the starters (:class:`~impi.launch.children.Children`) and
+signals. After each turn :meth:`_Session._check` goes on where it can: once all procs have called
+back and all clients have joined, it submits the facts of this client. The server's reply gives the
+:class:`~impi.job.Job`, and all procs get that as the answer to their call. A failure anywhere ends
+all processes here before the message about it, so that the message is the last line.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,14 @@
 
 stdout gets one line, ``a.b.c.d:port``, before any client comes (IMPI 2.2.1). Everything else goes
 to stderr, because a script may close stdout after that line.
+
+How it works: :func:`run_server` makes the machine, which knows the protocol and no socket, then
+listens and prints the address. :class:`_Loop` turns until there is an exit code. A turn hands what
+came on each connection to the machine, acts on the events that this gives (close a connection, end
+the job), and writes what the machine has for each connection. Octets that a full socket does not
+take wait in ``_unsent``. Connections have numbers of their own, since descriptors are used again.
+With ``-file`` the loop also reads the starters of clients (:mod:`impi.launch.children`). At the
+end :meth:`_Loop._see_off` closes all connections first: that tells clients that the job is over.
 """
 
 from __future__ import annotations

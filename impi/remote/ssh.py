@@ -1,4 +1,12 @@
-"""A node behind SSH: commands under starters, and files."""
+"""A node behind SSH: commands under starters, and files.
+
+How it works: one connection of paramiko carries everything. The first need starts the node's fork
+server in an SSH channel (:mod:`impi.remote.bootstrap`). :mod:`impi.remote.commands` then sends all
+commands and errands through that channel: each further one costs a round trip and a process of
+sshd. Files are errands, not SFTP. Only :meth:`Connection.execute` opens a channel of its own, for
+short commands with much input (the sources). The key and the one accepted host key are values in
+memory; ~/.ssh is used only where they are not given.
+"""
 
 from __future__ import annotations
 

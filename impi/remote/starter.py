@@ -182,8 +182,8 @@ class _Starter:
             if self._like and argv[: len(self._like)] == self._like and os.access(cwd, os.X_OK):
                 pid = processes.fork(streams, lambda: _be_python(argv, env, cwd))
             else:
-                # A tied process costs a full fork, 1 to 3 ms more. impirun ends what a killed starter leaves; the
-                # lab's fork server does not.
+                # The tie costs a full fork, 1 to 3 ms more. impirun ends what a killed starter
+                # leaves; the lab's fork server does not.
                 pid = processes.spawn(argv, streams, env=env, cwd=cwd, tied=spec["settle_s"] is not None)
         finally:
             os.close(stdout)
