@@ -1,7 +1,7 @@
 """A whole job on this machine, run for its output: the jobs that bench, tune and simulate measure.
 
-Output goes to memory files, not to pipes: nobody has to read while a measurement runs. A wait sleeps until a process
-ends, as polling would take time from the measurement.
+Output goes to memory files, not to pipes: no reads while a measurement runs. A wait sleeps until
+a process ends, as polling would take time from the measurement.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["LOOPBACK", "LocalJob", "impirun"]
 
 LOOPBACK: Final = "127.0.0.1"
 _GRACE_S: Final = 5.0
-"""Seconds in which a client, which knows more than the server, may still fail after the server has."""
+"""Seconds for a client to fail after the server: the client knows the reason better."""
 _END_S: Final = 10.0
 
 
@@ -93,7 +93,7 @@ class LocalJob:
     def start_impi(
         self, clients: Sequence[Sequence[str]], program: Sequence[str], own: Sequence[Mapping[str, str]] = ()
     ) -> None:
-        """Start a server, and for each list of options a client with ``program`` and variables of its own."""
+        """Start a server, and for each list of options a client with ``program`` and variables."""
         self.start("server", impirun("-server", str(len(clients)), "--interface", LOOPBACK))
         where = self._address()
         for number, options in enumerate(clients):
@@ -104,7 +104,7 @@ class LocalJob:
         """Wait for all processes and return what each has printed, in the order of their starts.
 
         Raises:
-            LaunchError: one failed, or the job took too long; the message has the last line of its standard error.
+            LaunchError: one failed, or the deadline passed; the message ends with its last stderr line.
         """
         poll = select.poll()
         running = {}
