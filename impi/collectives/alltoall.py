@@ -8,7 +8,7 @@ masters. All clients must choose the same.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from impi.collectives.layout import Layout
@@ -75,23 +75,35 @@ def alltoall_by_masters(
     got = (yield [Recv(r, ALLTOALL_TAG) for r in near[1:]]) if len(near) > 1 else []
     given = {rank: list(pieces)}
     given.update((r, packing.split(octets, everybody)) for r, octets in zip(near[1:], got, strict=True))
-    taken: dict[int, dict[int, Octets]] = {r: {source: given[source][r] for source in near} for r in near}
+    taken = {(source, r): given[source][r] for r in near for source in near}
     others = [n for n in range(layout.num_masters()) if n != layout.master_num(rank)]
     if others:
-        steps: list[Step] = [Recv(layout.master_rank(n), ALLTOALL_TAG) for n in others]
-        for n in others:
-            pairs = [(source, dest) for source in near for dest in layout.locals_to_master(n)]
-            octets = packing.join([given[source][dest] for source, dest in pairs], [dest for _, dest in pairs])
-            steps.append(Send(layout.master_rank(n), octets, ALLTOALL_TAG))
-        for n, octets in zip(others, (yield steps), strict=True):
-            pairs = [(source, dest) for source in layout.locals_to_master(n) for dest in near]
-            for (source, dest), piece in zip(pairs, packing.split(octets, [d for _, d in pairs]), strict=True):
-                taken[dest][source] = piece
-    results = {r: [taken[r][source] for source in everybody] for r in near}
+        taken.update((yield from _between_masters(layout, near, others, given, packing)))
+    results = {r: [taken[source, r] for source in everybody] for r in near}
     if len(near) > 1:
         yield [Send(r, packing.join(results[r], everybody), ALLTOALL_TAG) for r in near[1:]]
     results[rank][rank] = pieces[rank]
     return results[rank]
+
+
+def _between_masters(
+    layout: Layout,
+    near: Sequence[int],
+    others: Sequence[int],
+    given: Mapping[int, Sequence[Octets]],
+    packing: Packing,
+) -> Algorithm[dict[tuple[int, int], Octets]]:
+    """Exchange ``given`` pieces of the client ``near`` with ``others``; pieces by source and dest."""
+    steps: list[Step] = [Recv(layout.master_rank(n), ALLTOALL_TAG) for n in others]
+    for n in others:
+        pairs = [(source, dest) for source in near for dest in layout.locals_to_master(n)]
+        octets = packing.join([given[source][dest] for source, dest in pairs], [dest for _, dest in pairs])
+        steps.append(Send(layout.master_rank(n), octets, ALLTOALL_TAG))
+    taken: dict[tuple[int, int], Octets] = {}
+    for n, octets in zip(others, (yield steps), strict=True):
+        pairs = [(source, dest) for source in layout.locals_to_master(n) for dest in near]
+        taken.update(zip(pairs, packing.split(octets, [dest for _, dest in pairs]), strict=True))
+    return taken
 
 
 def _check(layout: Layout, rank: int, pieces: Sequence[V]) -> None:

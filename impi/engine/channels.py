@@ -194,9 +194,9 @@ class Channels:
         if not (spin_s or sole):
             return self._slept(longest_s)
         room = self._rooms[host]()
-        receive = self._receive[host] if type(room) is memoryview else self._receiver(host, room)
+        receive = self._receiver(host, room)
         reader = self._readers[host]
-        flags: int = _NOW if spin_s else 0
+        flags = _NOW * bool(spin_s)
         begun, turns = perf_counter(), 0
         while True:
             try:

@@ -7,7 +7,7 @@ octets.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import product
 from math import prod
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -52,13 +52,7 @@ def blocks_of(runs: Sequence[Run], shortest: int) -> Blocks | None:
     size = sum(part.number * part.length for part in parts)
     if size < number * shortest or number == 0:
         return None
-    places: list[tuple[int, int, int]] = []
-    for part in parts:
-        for index in product(*(range(n) for n, _, _ in part.dimensions)):
-            packed = part.packed + sum(i * step for i, (_, _, step) in zip(index, part.dimensions, strict=True))
-            place = part.place + sum(i * step for i, (_, step, _) in zip(index, part.dimensions, strict=True))
-            places.append((packed, place, part.length))
-    places.sort()
+    places = sorted(place for part in parts for place in _places(part))
     blocks: list[tuple[int, int]] = []
     for _, place, length in places:
         if blocks and blocks[-1][0] + blocks[-1][1] == place:
@@ -67,6 +61,14 @@ def blocks_of(runs: Sequence[Run], shortest: int) -> Blocks | None:
             blocks.append((place, length))
     first = min(place for place, _ in blocks)
     return tuple(slice(place - first, place - first + length) for place, length in blocks)
+
+
+def _places(part: _Part) -> Iterator[tuple[int, int, int]]:
+    """Yield place in the message, place in memory and octets of each block of a part."""
+    for index in product(*(range(n) for n, _, _ in part.dimensions)):
+        packed = part.packed + sum(i * step for i, (_, _, step) in zip(index, part.dimensions, strict=True))
+        place = part.place + sum(i * step for i, (_, step, _) in zip(index, part.dimensions, strict=True))
+        yield packed, place, part.length
 
 
 def _part(run: Run) -> _Part:

@@ -98,6 +98,10 @@ class TypeMap:
         self.true_lb = min((low for low, _ in bounds), default=0)
         self.true_ub = max((high for _, high in bounds), default=0)
         self._dense = all(_in_order(run, self.true_lb) for run in self.runs)
+        self._work_out_forms()
+
+    def _work_out_forms(self) -> None:
+        """Compute what holds of the elements in each form."""
         self._landable = tuple(self._dense and all(swappable(r.basic, f) for r in self.runs) for f in range(3))
         self._alike = tuple(all(f == NATIVE or r.basic.sizes[f] == 1 for r in self.runs) for f in range(3))
         """By form: whether each value has the octets that it has in memory."""
@@ -242,15 +246,20 @@ class TypeMap:
             turn(place if inplace else data, place, self._turn[form])
             return whole
         wire = np.frombuffer(data, np.uint8)
-        for run in self.runs if whole else ():
-            values = self._memory(run, view, offset, whole)
-            if inplace:
-                swap_in_place(run.basic, form, values)
-            else:
-                decode(run.basic, form, self._wire(run, form, wire, 0, whole), values)
+        self._unpack_whole(wire, view, offset, whole, form, inplace=inplace)
         if rest:
             self._unpack_rest(wire[whole * size :], view, offset + whole * self.extent, form, inplace=inplace)
         return whole
+
+    def _unpack_whole(
+        self, wire: Array, view: memoryview, offset: int, count: int, form: int, *, inplace: bool
+    ) -> None:
+        for run in self.runs if count else ():
+            values = self._memory(run, view, offset, count)
+            if inplace:
+                swap_in_place(run.basic, form, values)
+            else:
+                decode(run.basic, form, self._wire(run, form, wire, 0, count), values)
 
     def count_of(self, nbytes: int, *, external: bool = False, long_size: int = 4) -> int:
         """Return the whole elements in ``nbytes`` packed octets, else UNDEFINED (MPI_Get_count)."""

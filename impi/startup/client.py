@@ -274,11 +274,9 @@ class ClientMachine:
     def _on_choice(self, label: OwnLabel, mask: int, data: bytes) -> None:
         if label in _OF_TUNED_VERSION and self._version != TUNED_VERSION:
             return  # Without that version it is nobody's whom we know.
-        clients = [client for client in range(self._nclients) if mask >> client & 1]
+        clients = self._contributors(label, mask, data)
         mine = bool(self._labels) and self._labels[0][0] is label
-        wrong = mask >> self._nclients or not clients
-        wrong = wrong or (label is not OwnLabel.C_TUNING and len(data) != 4 * len(clients))
-        if wrong or (self._rank in clients) is not mine:
+        if not clients or (self._rank in clients) is not mine:
             raise self._fault(f"broadcast {label.name}, but not what the clients of this job submitted", "2.3.5", data)
         if label is OwnLabel.C_TUNING:
             self._decisions = agree_on_decisions(clients, data)
@@ -291,6 +289,12 @@ class ClientMachine:
         if mine:
             self._labels.popleft()
             self._send_label()
+
+    def _contributors(self, label: OwnLabel, mask: int, data: bytes) -> list[int]:
+        """Return the clients that submitted a label of ours; none if that cannot have been."""
+        clients = [client for client in range(self._nclients) if mask >> client & 1]
+        fits = label is OwnLabel.C_TUNING or len(data) == 4 * len(clients)
+        return clients if fits and not mask >> self._nclients else []
 
     def _agreed(self) -> Job:
         job = agree_on_job(self._nclients, self._values)

@@ -129,11 +129,9 @@ class Inbound:
         partly = min(limit, _PARTLY)
 
         def read(nbytes: int) -> bool:
-            if reader.body is not None or channel.ending or not 0 < nbytes <= len(reader.lent or b""):
+            if channel.ending or not reader.advanced(nbytes):
                 reader.received(nbytes)
                 return False
-            reader.lent = None
-            reader.end += nbytes
             start, end = reader.start, reader.end
             while end - start >= HEADER_SIZE:
                 kind, length, pair, _, msglen, lsrank, tag, cid, count = _unpack_short(ahead, start)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any, Final
 
 from impi.api.collective.derived import Scans
@@ -127,22 +128,11 @@ class Intracomm(Comm, Scans, ObjectScans):
         if len(counts) != len(starts) or sum(counts) != len(ends):
             raise ValueError(f"expecting {sum(counts)} destinations of {len(starts)} sources, got {len(ends)}")
         weight = _weights(weights, len(ends))
-        begins = [start for start, count in zip(starts, counts, strict=True) for _ in range(count)]
+        begins = chain.from_iterable(map(repeat, starts, counts))
         rows = zip(begins, ends, weight or [0] * len(ends), strict=True)
         mine = bytes([weight is not None]) + b"".join(_EDGE.pack(*row) for row in rows)
         pieces = [bytes(piece) for piece in self._complete(self._algorithms.allgather(mine, Prefixed(), 0))]
-        edges = [edge for piece in pieces for edge in _EDGE.iter_unpack(piece[1:])]
-        rank = self.Get_rank()
-        into = [(start, weight) for start, end, weight in edges if end == rank]
-        out = [(end, weight) for start, end, weight in edges if start == rank]
-        graph = DistGraph(
-            tuple(start for start, _ in into),
-            tuple(end for end, _ in out),
-            (tuple(weight for _, weight in into), tuple(weight for _, weight in out))
-            if any(piece[0] for piece in pieces)
-            else None,
-        )
-        created: Distgraphcomm = self._of_graph(graph, info)
+        created: Distgraphcomm = self._of_graph(_graph_at(self.Get_rank(), pieces), info)
         return created
 
     def Cart_map(self, dims: Sequence[int], periods: Sequence[bool] | None = None) -> int:
@@ -228,6 +218,16 @@ def _furnish(state: Communicator, info: Info, errhandler: Errhandler | None, gro
         state.errhandler = Errhandler(errhandler)
     if group is not None:
         state.attached.beyond = group._live().attached
+
+
+def _graph_at(rank: int, pieces: Sequence[bytes]) -> DistGraph:
+    """Return the graph at a rank; a piece: whether a proc gave weights, then the edges it named."""
+    edges = [edge for piece in pieces for edge in _EDGE.iter_unpack(piece[1:])]
+    into = [(start, weight) for start, end, weight in edges if end == rank]
+    out = [(end, weight) for start, end, weight in edges if start == rank]
+    weights = tuple(weight for _, weight in into), tuple(weight for _, weight in out)
+    weighted = any(piece[0] for piece in pieces)
+    return DistGraph(tuple(start for start, _ in into), tuple(end for end, _ in out), weights if weighted else None)
 
 
 def _weights(weights: Any, degree: int) -> tuple[int, ...] | None:

@@ -81,11 +81,13 @@ class UserBlocks:
 _OCTETS: Final = frozenset(datatype._state for datatype in (BYTE, CHAR, SIGNED_CHAR, UNSIGNED_CHAR, INT8_T, UINT8_T))
 """Types of one octet, equal in every form."""
 
+_LISTS: Final = (list, tuple)
+
 
 def read(spec: Any, *, readonly: bool) -> memoryview | UserBuffer:
     """Read a message's specification: octets, or elements to convert. See :func:`read_buffer`."""
     buf, count = spec, None
-    if type(spec) is list or type(spec) is tuple:
+    if type(spec) in _LISTS:
         if len(spec) == 3 and type(spec[1]) is int:
             buf, count, datatype = spec
         elif len(spec) == 2:

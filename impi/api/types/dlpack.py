@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import warnings
 from collections.abc import Sequence
+from math import prod
 from operator import index
 from typing import Any, Final, NamedTuple
 
@@ -109,11 +110,8 @@ def from_cuda(obj: Any, *, readonly: bool) -> Offer | None:
     what = "__cuda_array_interface__"
     address, locked = interface["data"]
     typestr, shape, strides = interface["typestr"], interface["shape"], interface.get("strides")
-    order, kind, itemsize = typestr[0], typestr[1], int(typestr[2:])
-    if order not in "<>|":
-        raise BufferError(f"{what}: typestr {typestr!r} with unrecognized byte order")
-    if order == (">" if memoryview(b"\1\0").cast("H")[0] == 1 else "<"):
-        raise BufferError(f"{what}: typestr {typestr!r} with non-native byte order")
+    kind, itemsize = typestr[1], int(typestr[2:])
+    _check_order(what, typestr)
     if interface.get("mask") is not None:
         raise BufferError(f"{what}: masked arrays cannot be sent")
     if min(shape, default=0) < 0:
@@ -125,11 +123,16 @@ def from_cuda(obj: Any, *, readonly: bool) -> Offer | None:
     descr = interface.get("descr")
     if descr is not None and (len(descr) != 1 or descr[0] != ("", typestr)):
         warnings.warn(f"{what}: ignoring 'descr' key", RuntimeWarning, stacklevel=4)
-    size = itemsize
-    for n in shape:
-        size *= n
     format = _FORMATS.get(_KINDS.get(kind, -1), {}).get(8 * itemsize, "B")
-    return Offer(what, address or 0, size, format, obj, locked, True)
+    return Offer(what, address or 0, prod(shape, start=itemsize), format, obj, locked, True)
+
+
+def _check_order(what: str, typestr: str) -> None:
+    """Raise BufferError where the values of an array interface are not in this machine's order."""
+    if typestr[0] not in "<>|":
+        raise BufferError(f"{what}: typestr {typestr!r} with unrecognized byte order")
+    if typestr[0] == (">" if memoryview(b"\1\0").cast("H")[0] == 1 else "<"):
+        raise BufferError(f"{what}: typestr {typestr!r} with non-native byte order")
 
 
 def _open(capsule: Any, *, versioned: bool) -> tuple[_Tensor, bool]:
