@@ -1,6 +1,6 @@
 # Every verb is one line; the work is in ci/*.sh and in impi itself.
 .DEFAULT_GOAL := help
-.PHONY: help interop test proofs lint compat bench coverage clauses fuzz clean
+.PHONY: help interop test proofs lint reference compat bench coverage clauses fuzz clean
 
 help:     ## show these verbs
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' Makefile
@@ -12,6 +12,8 @@ proofs:   ## run what takes longer: labs of containers, real hangs, storms, all 
 	@ci/venv.sh dev && ci/vendors.sh && .venv/bin/python -m pytest -n auto -m proof $(ARGS)
 lint:     ## ruff, mypy --strict, import-linter
 	@ci/venv.sh dev && ci/lint.sh
+reference: ## write docs/reference: options, variables, exit codes
+	@ci/venv.sh dev && .venv/bin/python ci/reference.py
 compat:   ## mpi4py's own test suite on jobs of several vendors, beside what each makes of it alone
 	@ci/venv.sh dev && ci/vendors.sh && .venv/bin/python tests/compat $(ARGS)
 bench:    ## measure IMPI beside what it is made of, as ratios

@@ -45,7 +45,7 @@ examples:
   tshark -o tcp.try_heuristic_first:TRUE -X lua_script:"$(impi decode --lua)" -r job.pcap -Y impi
 
 The exit code is 0, or 1 when anything was wrong or missing (ERROR and GAP, shown in their places whatever --only says),
-or 2 when something was asked wrongly. Authentication keys are never shown."""
+or 4 when something was asked wrongly. Authentication keys are never shown."""
 
 
 @dataclass(slots=True)

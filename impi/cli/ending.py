@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from impi.errors import ImpiError, UsageError
+from impi.exit_codes import ExitCode
 
 __all__ = ["Ending"]
 
@@ -17,10 +18,10 @@ class Ending:
     """The name of a program, and its exit codes."""
 
     prog: str
-    usage: int
-    wrong: int
+    usage: int = ExitCode.USAGE
+    wrong: int = ExitCode.FAILED
     """After any other error of ours."""
-    interrupted: int
+    interrupted: int = ExitCode.INTERRUPTED
 
     def of(self, work: Callable[[], int], *, unread: str = "") -> int:
         """Run ``work``, whose result is the exit code, and flush stdout.

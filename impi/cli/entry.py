@@ -5,25 +5,24 @@ from __future__ import annotations
 import importlib
 import sys
 
+from impi.exit_codes import ExitCode
+
 __all__ = ["impi", "impilab", "impirun"]
 
 
 def impi() -> int:
     """``impi``; the exit code."""
-    return _run("impi", 130)
+    return _run("impi", ExitCode.INTERRUPTED)
 
 
 def impilab() -> int:
     """``impilab``; the exit code."""
-    return _run("impilab", 130 if sys.argv[1:2] == ["repro"] else 2)
+    return _run("impilab", ExitCode.SIGINT if sys.argv[1:2] == ["repro"] else ExitCode.INTERRUPTED)
 
 
 def impirun() -> int:
     """``impirun``; the exit code."""
-    return _run("impirun", 130)
-
-
-_UNTESTED = 125
+    return _run("impirun", ExitCode.SIGINT)
 
 
 def _run(name: str, interrupted: int) -> int:
@@ -39,5 +38,5 @@ def _run(name: str, interrupted: int) -> int:
         import traceback
 
         traceback.print_exc()
-        return _UNTESTED
+        return ExitCode.UNTESTED
     return code

@@ -1,7 +1,6 @@
 """``impi``: tools to look at IMPI jobs.
 
-Exit codes: 0 as expected, 1 something was wrong, 2 usage, 130 interrupted; of ``impi bench`` 0, 1,
-3 its own fault, 4 usage, 130; of ``impi simulate`` 0, 1, 4 usage, 130.
+Exit codes: :mod:`impi.exit_codes`.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ from impi.errors import UsageError
 
 __all__ = ["main"]
 
-_ENDING: Final = Ending(prog="impi", usage=2, wrong=1, interrupted=130)
-_SIMULATE_ENDING: Final = Ending(prog="impi simulate", usage=4, wrong=1, interrupted=130)
+_ENDING: Final = Ending(prog="impi")
+_SIMULATE_ENDING: Final = Ending(prog="impi simulate")
 _ENDINGS: Final = {"bench": BENCH_ENDING, "simulate": _SIMULATE_ENDING}
 _SIMULATE: Final = "predict start-up and collectives in virtual time"
 _DESCRIPTION: Final = "Tools for people who look at IMPI jobs; 'impi VERB --help' tells more."
@@ -38,8 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; the exit code is returned."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     ending = _ENDINGS.get("".join(arguments[:1]), _ENDING)
-    kind = argparse.ArgumentParser if ending is _ENDING else _Parser
-    parser = kind(prog="impi", description=_DESCRIPTION, allow_abbrev=False)
+    parser: argparse.ArgumentParser = _Parser(prog="impi", description=_DESCRIPTION, allow_abbrev=False)
     parser.add_argument("--version", action="version", version=f"impi {__version__}, IMPI 0.0")
     verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
     add_decode(verbs)

@@ -1,7 +1,6 @@
 """``impilab``: runs the matrix of vendors, topologies and cases, and reports the results.
 
-Exit codes: 0 as expected, 1 failures, 2 interrupted, 3 the lab's own fault, 4 usage, 5 nothing
-selected, 6 only expectations that are no longer true.
+Exit codes: :mod:`impi.exit_codes`.
 """
 
 from __future__ import annotations
@@ -17,10 +16,11 @@ from impi.cli.lab.clean import CLEAN_EPILOG, add_clean
 from impi.cli.lab.expect import EXPECT_EPILOG, add_expect
 from impi.cli.lab.plan import add_plan
 from impi.cli.lab.play import add_play
-from impi.cli.lab.repro import REPRO_ENDING, REPRO_EPILOG, UNTESTED, add_repro
+from impi.cli.lab.repro import REPRO_ENDING, REPRO_EPILOG, add_repro
 from impi.cli.lab.run import add_run, resumed
 from impi.cli.lab.select import CLUSTERS, RUNS, SELECTORS, add_backend
 from impi.errors import UsageError
+from impi.exit_codes import ExitCode, shown
 from impi.testbed.backends import choose_backend
 from impi.testbed.cases import CASES, TAGS
 from impi.testbed.lab.interface import Backend, Finding
@@ -31,12 +31,8 @@ from impi.testbed.report.results import list_runs
 
 __all__ = ["main"]
 
-_INTERRUPTED, _LAB, _USAGE, _NOTHING = 2, 3, 4, 5
-_ENDING: Final = Ending(prog="impilab", usage=_USAGE, wrong=_LAB, interrupted=_INTERRUPTED)
-_EXIT_CODES: Final = (
-    "exit codes: 0 as expected, 1 failures, 2 interrupted, 3 the lab's own fault, 4 usage, 5 nothing chosen,\n"
-    "6 only expectations that are not true any more"
-)
+_ENDING: Final = Ending(prog="impilab", wrong=ExitCode.OWN_FAULT)
+_EXIT_CODES: Final = shown(*(code for code in ExitCode if code <= ExitCode.STALE))
 
 
 class _Parser(argparse.ArgumentParser):
@@ -61,7 +57,7 @@ def main(argv: Sequence[str] | None = None, *, choose: Callable[[str | None], Ba
             return handler(options)
         except NothingSelected as error:
             print(f"impilab: {error}", file=sys.stderr)
-            return UNTESTED if arguments[:1] == ["repro"] else _NOTHING
+            return ExitCode.UNTESTED if arguments[:1] == ["repro"] else ExitCode.NOTHING
 
     unread = "the reader of the results is gone: the run was not finished" if arguments[:1] == ["run"] else ""
     if arguments[:1] == ["repro"]:
@@ -155,7 +151,7 @@ def _doctor(options: argparse.Namespace) -> int:
         mark = "ok  " if finding.ok else ("bad " if finding.fatal else "note")
         cure = f"; {finding.cure}" if finding.cure and not finding.ok else ""
         print(f"{mark} {finding.subject}: {finding.detail}{cure}")
-    return _LAB if any(not f.ok and f.fatal for f in findings) else 0
+    return ExitCode.OWN_FAULT if any(not f.ok and f.fatal for f in findings) else 0
 
 
 if __name__ == "__main__":

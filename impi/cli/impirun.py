@@ -12,6 +12,7 @@ from typing import NoReturn
 
 from impi import __version__
 from impi.errors import UsageError
+from impi.exit_codes import ExitCode
 from impi.options import ClientOptions, Offer, ServerOptions
 from impi.records import names_of, replaced
 from impi.settings import OPTIONS, SIDES, SPIN, ZERO_COPY
@@ -34,14 +35,14 @@ A PROGRAM that ends in .py is run by this Python; its "from mpi4py import MPI" t
 environment:
 {variables}
 
-The exit code is the program's own; 1 when the job failed, 2 when something was asked wrongly, 128+N after signal N."""
+The exit code is the program's own; 1 when the job failed, 4 when something was asked wrongly, 128+N after signal N."""
 
 
 class _Parser(argparse.ArgumentParser):
     """Mistakes are one sentence."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"impirun: {message}; see impirun --help\n")
+        self.exit(ExitCode.USAGE, f"impirun: {message}; see impirun --help\n")
 
 
 def _variables() -> str:

@@ -43,7 +43,7 @@ examples:
   impi simulate collective bcast --size 1M --latency 5ms --collectives bcast=chain/64K
   impi simulate check bcast,startup --plot check.svg         # beside a real job on this machine
 
-Exit codes: 0; 4 if something was asked wrongly; 130 if interrupted."""
+Exit codes: 0; 4 if something was asked wrongly; 2 if interrupted."""
 
 
 def add_simulate(verbs: argparse._SubParsersAction[argparse.ArgumentParser], text: str) -> None:

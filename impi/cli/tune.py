@@ -30,7 +30,7 @@ Between machines the measuring program is a job like any other, and FILE is at t
   impirun -client R HOST:PORT --vendor V python -m impi.tune.measure FILE
   impi tune --from FILE -o tuning.json
 
-The exit code is 0, or 1 when the job failed, or 2 when something was asked wrongly."""
+The exit code is 0, or 1 when the job failed, or 4 when something was asked wrongly."""
 
 
 def add_tune(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

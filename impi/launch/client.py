@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any, Final, TextIO
 
 from impi.errors import ImpiError, JobError, LaunchError, StartupError, UsageError
+from impi.exit_codes import ExitCode
 from impi.job import Job
 from impi.launch import hosts
 from impi.launch import nodes as placing
@@ -59,7 +60,7 @@ def run_client(options: ClientOptions, *, environ: Mapping[str, str], stderr: Te
 
     Returns:
         0: all procs ended with 0 and the server has our FINI; the exit code of a failed program or
-            mpiexec (128 + N for signal N); 1: failed job; 2: usage error; 130 or 143: interrupted.
+            mpiexec (128 + N for signal N); 1: failed job; 4: usage error; 130 or 143: interrupted.
     """
 
     def warn(text: str) -> None:
@@ -70,12 +71,12 @@ def run_client(options: ClientOptions, *, environ: Mapping[str, str], stderr: Te
             return _begin(options, environ, warn, stack)
     except UsageError as error:
         warn(str(error))
-        return 2
+        return ExitCode.USAGE
     except ImpiError as error:
         warn(str(error))
-        return 1
+        return ExitCode.FAILED
     except KeyboardInterrupt:
-        return 130
+        return ExitCode.SIGINT
 
 
 def _begin(options: ClientOptions, environ: Mapping[str, str], warn: Any, stack: ExitStack) -> int:

@@ -24,6 +24,7 @@ from contextlib import ExitStack
 from typing import Final, TextIO
 
 from impi.errors import LaunchError, UsageError
+from impi.exit_codes import ExitCode
 from impi.launch.appfile import make_commands, read_appfile
 from impi.launch.children import Children
 from impi.launch.interrupts import Interrupts
@@ -65,7 +66,7 @@ def run_server(options: ServerOptions, *, environ: Mapping[str, str], stdout: Te
     other children: at the end everything below it is ended.
 
     Returns:
-        0: every client has sent FINI; 1: failed job; 2: the job could not begin (each with one
+        0: every client has sent FINI; 1: failed job; 4: the job could not begin (each with one
             sentence on stderr); 130 or 143: signal.
     """
     try:
@@ -75,7 +76,7 @@ def run_server(options: ServerOptions, *, environ: Mapping[str, str], stdout: Te
         listener = _listen(options)
     except UsageError as error:
         _say(stderr, f"Error: {error}")
-        return 2
+        return ExitCode.USAGE
     with ExitStack() as stack:
         stack.enter_context(listener)
         interrupts = stack.enter_context(Interrupts())

@@ -12,6 +12,7 @@ import pytest
 from forge import FakeBackend
 
 from impi.cli.impilab import main
+from impi.exit_codes import ExitCode, shown
 from impi.testbed.lab.interface import Finding
 
 RING = "p2p.ring/mpich+openmpi/1x2+1x2"
@@ -114,3 +115,8 @@ def test_6_only_expectations_that_are_not_true(backend, row, broken):
     if broken:
         fails(backend)
     assert run(backend, RING, "--expect", "e.toml") == 6
+
+
+def test_codes_are_shown_with_their_meanings():
+    assert shown(ExitCode.OK, ExitCode.USAGE) == "exit codes: 0 as expected, 4 asked wrongly"
+    assert [int(code) for code in ExitCode] == [0, 1, 2, 3, 4, 5, 6, 125, 130]

@@ -64,7 +64,7 @@ def test_variables_of_the_procs_are_refused_before_they_start(
     monkeypatch.setenv(name, value)
     with pytest.raises(SystemExit) as ended:
         impirun.main(["-client", "1", "10.0.0.1:99", "a.out"])
-    assert (ended.value.code, called) == (2, [])
+    assert (ended.value.code, called) == (4, [])
     assert sentence in capsys.readouterr().err
 
 
@@ -90,7 +90,7 @@ def test_no_level_of_verification(
     monkeypatch.setenv("IMPI_VERIFY", text)
     with pytest.raises(SystemExit) as ended:
         impirun.main(["-client", "1", "10.0.0.1:99", "a.out"])
-    assert (ended.value.code, called) == (2, [])
+    assert (ended.value.code, called) == (4, [])
     assert sentence in capsys.readouterr().err
 
 
@@ -111,7 +111,7 @@ def test_a_variable_that_names_no_table(
     monkeypatch.setenv("IMPI_TUNING", "/nowhere/x")
     with pytest.raises(SystemExit) as ended:
         impirun.main(["-client", "1", "h:9", "a.out"])
-    assert (ended.value.code, called) == (2, [])
+    assert (ended.value.code, called) == (4, [])
     assert "IMPI_TUNING: /nowhere/x cannot be read: No such file" in capsys.readouterr().err
 
 
@@ -201,7 +201,7 @@ def test_all_that_follows_the_program_is_the_programs(rest: str, argv: tuple[str
 def test_mistakes(line: str, sentence: str, called: list[Any], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         impirun.main(line.split())
-    assert ended.value.code == 2
+    assert ended.value.code == 4
     err = capsys.readouterr().err
     assert sentence in err
     assert err.startswith("impirun: ")

@@ -144,7 +144,7 @@ def test_a_client_that_cannot_start_ends_the_job(tmp_path: Path) -> None:
     code, _, err = run(tmp_path, 2, LOCAL.replace("program.py here", "none.py"))
     assert code == 1
     assert "there is no program none.py" in err
-    assert "Error: client 1 on localhost ended with exit code 2; closing all connections" in err
+    assert "Error: client 1 on localhost ended with exit code 4; closing all connections" in err
     assert "impirun: client 0: " in err and "SIGTERM" not in err  # its own last words
 
 

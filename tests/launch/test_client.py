@@ -451,7 +451,7 @@ def test_a_node_that_ssh_does_not_reach(tmp_path: Path, impirun: type[Impirun]) 
 )
 def test_usage(arguments: list[str], sentence: str, impirun: type[Impirun]) -> None:
     client = impirun("-client", "0", "127.0.0.1:1", *arguments)
-    assert client.end() == 2
+    assert client.end() == 4
     assert sentence in client.err
     assert len(client.err.splitlines()) == 1
 
@@ -459,7 +459,7 @@ def test_usage(arguments: list[str], sentence: str, impirun: type[Impirun]) -> N
 def test_a_tag_that_the_vendor_does_not_have(impirun: type[Impirun]) -> None:
     need("mpich")
     client = Job(impirun).client("--vendor", "mpich", "--tag-ub", "2000000000", HELLO)
-    assert client.end() == 2
+    assert client.end() == 4
     assert "--tag-ub 2000000000 is more than the" in client.err
 
 

@@ -280,7 +280,7 @@ def run(options: ServerOptions, environ: dict[str, str]) -> tuple[int, str, str]
 )
 def test_what_cannot_begin(options: ServerOptions, environ: dict[str, str], message: str) -> None:
     code, out, err = run(options, environ)
-    assert (code, out) == (2, "")
+    assert (code, out) == (4, "")
     assert err.startswith("Error: ")
     assert message in err
     assert err.count("\n") == 1
@@ -291,7 +291,7 @@ def test_what_cannot_begin(options: ServerOptions, environ: dict[str, str], mess
 )
 def test_no_authentication_method(environ: dict[str, str], auth: str | None) -> None:
     assert run(ServerOptions(count=2, auth=auth), environ) == (
-        2,
+        4,
         "",
         "Error: No authentication methods available for negotiation. Aborting.\n",
     )
@@ -304,7 +304,7 @@ def test_a_port_that_is_taken() -> None:
         taken.listen()
         port = taken.getsockname()[1]
         code, out, err = run(ServerOptions(count=1, port=port, interface="127.0.0.1"), NO_AUTH)
-    assert (code, out) == (2, "")
+    assert (code, out) == (4, "")
     assert err.startswith(f"Error: cannot listen on 127.0.0.1, port {port}: ")
     assert err.count("\n") == 1
 

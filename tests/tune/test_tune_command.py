@@ -76,7 +76,7 @@ def test_a_job_that_fails_says_why(monkeypatch: pytest.MonkeyPatch, capfd: pytes
     ],
 )
 def test_what_is_asked_wrongly(arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["tune", *arguments]) == 2
+    assert main(["tune", *arguments]) == 4
     assert sentence in capsys.readouterr().err
 
 
@@ -92,7 +92,7 @@ def test_measurements_that_are_none(change: dict[str, Any], tmp_path: Path, caps
     path.write_text(json.dumps(good))
     assert main(["tune", "--from", str(path)]) == 0
     path.write_text(json.dumps(good | change))
-    assert main(["tune", "--from", str(path)]) == 2
+    assert main(["tune", "--from", str(path)]) == 4
     assert "Traceback" not in capsys.readouterr().err
 
 

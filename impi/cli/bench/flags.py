@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Final
 
 from impi.cli.ending import Ending
+from impi.exit_codes import ExitCode
 
 __all__ = ["BENCH_ENDING", "add_bench"]
 
-BENCH_ENDING: Final = Ending(prog="impi bench", usage=4, wrong=3, interrupted=130)
+BENCH_ENDING: Final = Ending(prog="impi bench", wrong=ExitCode.OWN_FAULT)
 _HELP: Final = """\
 MEASURE is any of latency, blocked, bandwidth, rate, bidirectional, native, derived, local, local-only, startup, memory,
 idle, collectives and overlap (default: all), each by the definition of the OSU micro-benchmark of that kind, over IMPI

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Final
 
 from impi.errors import LabError
+from impi.exit_codes import ExitCode
 from impi.testbed.lab.saved_labs import SavedLab
 
 __all__ = ["enter"]
 
 _NOT_FOUND: Final = 127
-_INTERRUPTED: Final = 130
 
 
 def enter(saved: SavedLab, node: str, argv: Sequence[str]) -> int:
@@ -47,7 +47,7 @@ def _run(argv: list[str], env: dict[str, str] | None = None, cwd: Path | None = 
             except KeyboardInterrupt:
                 # It has had the same Ctrl-C, and decides.
                 process.wait()
-                return _INTERRUPTED
+                return ExitCode.SIGINT
     except OSError as error:
         print(f"impilab: {argv[0]}: {error.strerror}", file=sys.stderr)
         return _NOT_FOUND

@@ -20,6 +20,7 @@ from impi.cli.lab.keep import LEAST_TTL_S, Keeping, add_replace, add_ttl, check_
 from impi.cli.lab.run import ending
 from impi.cli.lab.select import RUNS
 from impi.errors import LabError, UsageError
+from impi.exit_codes import ExitCode
 from impi.testbed.backends.lifecycle.cleanup import remove_lab
 from impi.testbed.judge.verdict import Verdict
 from impi.testbed.lab.builds import parse_replacements
@@ -33,11 +34,20 @@ from impi.testbed.report.show import Screen
 from impi.testbed.run.execute import Limits
 from impi.testbed.run.schedule import Care, Done, Persistence, Scheduler
 
-__all__ = ["REPRO_ENDING", "REPRO_EPILOG", "UNTESTED", "add_repro"]
+__all__ = ["REPRO_ENDING", "REPRO_EPILOG", "add_repro"]
 
-_GOOD, _BAD, UNTESTED, _INTERRUPTED = 0, 1, 125, 130
-_CODES: Final = {"pass": _GOOD, "xpass": _GOOD, "fail": _BAD, "timeout": _BAD, "flaky": _BAD, "xfail": _BAD}
-REPRO_ENDING: Final = Ending(prog="impilab", usage=UNTESTED, wrong=UNTESTED, interrupted=_INTERRUPTED)
+_GOOD, _BAD = ExitCode.OK, ExitCode.FAILED
+_CODES: Final[dict[str, int]] = {
+    "pass": _GOOD,
+    "xpass": _GOOD,
+    "fail": _BAD,
+    "timeout": _BAD,
+    "flaky": _BAD,
+    "xfail": _BAD,
+}
+REPRO_ENDING: Final = Ending(
+    prog="impilab", usage=ExitCode.UNTESTED, wrong=ExitCode.UNTESTED, interrupted=ExitCode.SIGINT
+)
 REPRO_EPILOG: Final = """
   impilab repro 4f1c09a                              as the newest run ran it
   impilab repro 4f1c09a --keep                       leave its lab running; edit impi, and repro uses it
@@ -241,8 +251,8 @@ class _Again:
 
     def _code(self) -> int:
         if self._done is not None:
-            return _CODES.get(self._done.counts_as, UNTESTED)
-        return UNTESTED if self._broken is not None else _INTERRUPTED
+            return _CODES.get(self._done.counts_as, ExitCode.UNTESTED)
+        return ExitCode.UNTESTED if self._broken is not None else ExitCode.SIGINT
 
     def _tell(self) -> None:
         record = next((r for r in self._earlier.records if r["id"] == self._cell.id), None)
@@ -251,7 +261,8 @@ class _Again:
             before += f" in {record['phase']}: {record['reason']}"
         if self._done is not None:
             outcome = self._done.verdict.outcome
-            what = {_GOOD: "good", _BAD: "bad"}.get(self._code(), "not tested")
+            words: dict[int, str] = {_GOOD: "good", _BAD: "bad"}
+            what = words.get(self._code(), "not tested")
             self._say(f"{what}: {outcome}; {before}")
         elif self._broken is not None:
             self._say(f"not tested: of its history, {self._broken.cell.id} did not pass this time; {before}")

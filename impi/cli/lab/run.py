@@ -19,6 +19,7 @@ from impi.cli.lab.keep import LEAST_TTL_S, Keeping, add_replace, add_ttl, check_
 from impi.cli.lab.plan import time_text
 from impi.cli.lab.select import add_selection, expectations_of, jobs_of, planned, some
 from impi.errors import UsageError
+from impi.exit_codes import ExitCode
 from impi.testbed.evidence.witness_reports import planned_digest
 from impi.testbed.judge.expectations import Expectations
 from impi.testbed.lab.builds import parse_replacements
@@ -36,7 +37,6 @@ from impi.testbed.run.schedule import Care, Done, Persistence, Scheduler
 __all__ = ["add_run", "ending", "resumed"]
 
 _MOST_ATTEMPTS: Final = 100_000
-_INTERRUPTED: Final = 2
 _PLANNING: Final = (
     *("selectors", "exclude", "tier", "topology", "parties"),
     *("failed", "seed", "repeat", "until_fail"),
@@ -225,7 +225,7 @@ class _Run:
             text += f"; {sign('pass', self_reported=True)} self-reported: no capture shows that anything crossed"
         if self._plan.unsupported:
             text += f"; unsupported here: {self._plan.unsupported[0].reason}"
-        if code == _INTERRUPTED:
+        if code == ExitCode.INTERRUPTED:
             text = f"interrupted: {text}; 'impilab run --resume' goes on"
         self._say(text)
         self._say(f"results {self._folder.path}/results.json  junit {self._folder.path}/junit.xml")

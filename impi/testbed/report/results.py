@@ -21,6 +21,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from impi.errors import LabError, UsageError
+from impi.exit_codes import ExitCode
 from impi.testbed.evidence.witness_reports import planned_digest
 from impi.testbed.judge.hang import explain
 from impi.testbed.judge.verdict import OUTCOMES, Verdict
@@ -48,12 +49,12 @@ def exit_code(results: Iterable[str], *, interrupted: bool = False, stale: bool 
     """
     counts = Counter(results)
     if interrupted:
-        return 2
+        return ExitCode.INTERRUPTED
     if counts["fail"] or counts["timeout"] or counts["flaky"]:
-        return 1
+        return ExitCode.FAILED
     if counts["error"] or counts["skipped"]:
-        return 3
-    return 6 if stale or counts["xpass"] else 0
+        return ExitCode.OWN_FAULT
+    return ExitCode.STALE if stale or counts["xpass"] else ExitCode.OK
 
 
 def plan_value(plan: Plan) -> dict[str, Any]:
