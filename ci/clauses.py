@@ -1,8 +1,9 @@
-"""The clause table: does every clause of chapters 2 and 3 have a test that fails when the code breaks it?
+"""The clause table: has every clause of chapters 2 and 3 a test that fails when code breaks it?
 
-For each mutation of tests/clauses/clauses.toml a copy of the package is broken accordingly, and the named tests run
-against it: all must fail. Then the table is printed. The exit code is 1 for a hole: a clause without mutation, a named
-test that does not cite its clause or does not pass on the code as it is, a mutation that does not fit or survives.
+For each mutation of tests/clauses/clauses.toml a copy of the package is broken accordingly, and the
+named tests run against it: all must fail. Then the table is printed. The exit code is 1 for a hole:
+a clause without mutation, a named test that does not cite its clause or does not pass on the code
+as it is, a mutation that does not fit or survives.
 
 Usage: python ci/clauses.py [-v] [CLAUSE...]
 """
@@ -69,7 +70,7 @@ def read_table() -> tuple[dict[str, str], list[Mutation]]:
 
 
 def copy_tree(folder: Path) -> Path:
-    """A copy in which the package can be broken, compiled so that only what is broken is compiled again."""
+    """A copy in which the package can be broken, compiled so that only changes compile again."""
     for name in ("impi", "tests"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", ".*"))
     shutil.copy(ROOT / "pyproject.toml", folder)

@@ -2,8 +2,8 @@
 
     mpiexec -n 4 python heat2d.py [POINTS [STEPS]]
 
-The plate of POINTS x POINTS inner points is cut into bands of rows, one a process. Before each step the neighbours
-exchange their outermost rows (the halo); after it all agree on the largest change.
+The plate of POINTS x POINTS inner points is cut into bands of rows, one a process. Before each step
+the neighbours exchange their outermost rows (the halo); after it all agree on the largest change.
 """
 
 import sys
@@ -40,7 +40,7 @@ def first_row(rank: int, points: int) -> int:
 
 
 def warm_plate(points: int) -> np.ndarray:
-    """This process's band at time 0, a hot spot off the middle, with one row or column of halo on every side."""
+    """This process's band at time 0, a hot spot off the middle, with a halo on every side."""
     begin, end = first_row(comm.rank, points), first_row(comm.rank + 1, points)
     y = np.arange(begin, end)[:, None] / points
     x = np.arange(points)[None, :] / points

@@ -2,8 +2,8 @@
 
     mpiexec -n 4 python masterworker.py [ROWS]
 
-Rows differ in their cost, so nobody gets a fixed share: rank 0 keeps every other process busy with one row at a time,
-takes the results as they come, and computes by itself only if it is alone.
+Rows differ in their cost, so nobody gets a fixed share: rank 0 keeps every other process busy with
+one row at a time, takes the results as they come, and computes by itself only if it is alone.
 """
 
 import sys

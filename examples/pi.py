@@ -2,7 +2,8 @@
 
     mpiexec -n 4 python pi.py [INTERVALS]
 
-Rank 0 tells the others how many intervals there are; each sums its share of them, and the sums are added on rank 0.
+Rank 0 tells the others how many intervals there are; each sums its share of them, and the sums are
+added on rank 0.
 """
 
 import sys

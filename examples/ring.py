@@ -2,8 +2,9 @@
 
     mpiexec -n 4 python ring.py [LAPS [LENGTH]]
 
-Every process starts a token of LENGTH numbers, hands it to its right neighbour while it takes another one from the
-left, and so on until all tokens have been LAPS times around and are at home again.
+Every process starts a token of LENGTH numbers, hands it to its right neighbour while it takes
+another one from the left, and so on until all tokens have been LAPS times around and are at home
+again.
 """
 
 import sys

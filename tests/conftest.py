@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-# A clock is no judge on a shared machine: what takes too long is told by bounds of the tests' own, in turns.
+# A clock is no judge on a shared machine: tests bound time by turns of their own.
 settings.register_profile("impi", deadline=None)
 settings.load_profile("impi")
 
@@ -22,7 +22,7 @@ DEADLINE_S = 90.0
 
 
 def pytest_configure() -> None:
-    """Started in the background of a script, as CI may do, we and our children would ignore Ctrl-C."""
+    """A background script, such as CI, would make us and our children ignore Ctrl-C."""
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -35,7 +35,7 @@ def pytest_xdist_auto_num_workers() -> int | None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A test that needs a container engine is a proof: it may build images first, and starts and ends containers."""
+    """A test that needs a container engine is a proof: it builds images, runs containers."""
     for item in items:
         if item.get_closest_marker("docker"):
             item.add_marker(pytest.mark.proof)
@@ -43,7 +43,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Where the variable says so (CI), a test that is skipped because a program is missing is a failed one."""
+    """If the variable says so (CI), a test skipped for a missing program has failed."""
     report = yield
     if report.skipped and os.environ.get("IMPI_TESTS_NEED_ALL") and "is not installed" in str(report.longrepr):
         report.outcome = "failed"
@@ -106,8 +106,8 @@ def _end(process: subprocess.Popen[str], deadline_s: float = DEADLINE_S) -> Ende
 def run_job() -> Callable[..., JobResult]:
     """``run_job(argv, ["mpich:2", "pure:2"], options={0: [...]})``: a real job over loopback.
 
-    ``through`` may give client 0 another address than the server's. Where no client ``joins``, the server would wait
-    for ever, and is ended once the clients have.
+    ``through`` may give client 0 another address than the server's. Where no client ``joins``, the
+    server would wait for ever, and is ended once the clients have.
     """
 
     def run(
@@ -146,7 +146,7 @@ def run_job() -> Callable[..., JobResult]:
 
 @pytest.fixture
 def run_alone() -> Callable[..., Ended]:
-    """``run_alone(argv, "mpich", 3)``: the program on a vendor's own job, by its mpiexec and with plain mpi4py."""
+    """``run_alone(argv, "mpich", 3)``: the program under a vendor's mpiexec, plain mpi4py."""
 
     def run(argv: Sequence[str], vendor: str, np: int) -> Ended:
         need_vendor(vendor)

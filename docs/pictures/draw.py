@@ -1,7 +1,8 @@
-"""Draws the picture of the README from a real run: its matrix, and the timeline of one of its cells.
+"""Draws the README's picture from a real run: its matrix, and the timeline of one of its cells.
 
-``python docs/pictures/draw.py runs/latest CELL`` writes ``interop-light.svg`` and ``interop-dark.svg`` beside itself.
-Everything in the picture is read from the run: ``results.json``, and ``timeline.txt`` of the cell.
+``python docs/pictures/draw.py runs/latest CELL`` writes ``interop-light.svg`` and
+``interop-dark.svg`` beside itself. Everything in the picture is read from the run:
+``results.json``, and ``timeline.txt`` of the cell.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ _NAMES: Final = {"pure": "pure Python", "mpich": "MPICH", "openmpi": "Open MPI"}
 
 @dataclass
 class Timeline:
-    """What ``timeline.txt`` of a cell says of its ranks; times are seconds from the beginning of the cell."""
+    """The ranks' part of a cell's ``timeline.txt``; times are seconds from the cell's beginning."""
 
     calls: list[tuple[int, float, float, str]] = field(default_factory=list)
     """Rank, beginning, end, name of an MPI call."""
@@ -226,7 +227,7 @@ def draw(results: dict[str, Any], timeline: Timeline, vendors: list[str], theme:
 
 
 def main(run: Path, wanted: str) -> None:
-    """Draw both pictures from the run in the folder ``run``; ``wanted`` is the id of one of its cells."""
+    """Draw both pictures from the run in the folder ``run``; ``wanted`` is the id of a cell."""
     results = json.loads((run / "results.json").read_text("utf-8"))
     cell = next(cell for cell in results["cells"] if cell["id"] == wanted)
     timeline = read_timeline((run / "cells" / cell["hash"] / "timeline.txt").read_text("utf-8"))

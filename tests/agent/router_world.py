@@ -1,4 +1,4 @@
-"""Jobs in memory with agents in front of their procs: transfer machines, routers, and pipes that hold only so much."""
+"""Jobs in memory with agents before their procs: transfer machines, routers, bounded pipes."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ class Pipe:
 
 
 class World:
-    """All procs of ``job``; ``agents`` are the hosts with an agent, the others have one proc that is its own host."""
+    """All procs of ``job``; hosts outside of ``agents`` have one proc that is its own host."""
 
     def __init__(self, job: Job, agents: Iterable[int], capacity: int = 1 << 30) -> None:
         self.job = job

@@ -1,4 +1,4 @@
-"""``python -m impi.agent`` before there is a job: what it says of itself, and that it leaves nothing."""
+"""``python -m impi.agent`` before there is a job: its messages, and that nothing is left."""
 
 from __future__ import annotations
 

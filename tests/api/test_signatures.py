@@ -1,4 +1,4 @@
-"""What we offer has mpi4py's own names, parameters and defaults: ``MPI.pyi`` of the installed mpi4py is the measure."""
+"""Names, parameters and defaults are mpi4py's: ``MPI.pyi`` of the installed one is the measure."""
 
 from __future__ import annotations
 

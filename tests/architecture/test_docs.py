@@ -67,7 +67,7 @@ def test_prose_has_at_most_100_columns(page: Path) -> None:
 
 @by_name
 def test_files_that_are_named_exist(page: Path) -> None:
-    """A path in backticks that begins with a folder of the repository is one of its files or folders."""
+    """A path in backticks that begins with a folder of the repository exists."""
     for name in re.findall(r"`((?:impi|tests|docs|examples|ci|images|clusters)/[\w./-]+)`", page.read_text("utf-8")):
         assert "NAME" in name or (TOP / name).exists(), f"{page.name} names {name}, which does not exist"
     for name in re.findall(r"`([\w/-]+\.py)`", page.read_text("utf-8")):

@@ -1,4 +1,4 @@
-"""Every module of impi has its test: one that imports it by name, or the one that this table names."""
+"""Every module of impi has a test that imports it by name, or the one named in this table."""
 
 from __future__ import annotations
 
@@ -84,8 +84,8 @@ HELD = {
     "impi.vendors.*": ("vendors/test_contract.py", "contract.py"),
     "impi.wire.commands": ("wire/test_commands.py", ""),
 }
-"""Module or pattern, to the test that holds it; the first that fits counts. Where that test does not import a module
-that imports it, the text names what it runs instead: a program, a command, a verb."""
+"""Tests of modules, by name or pattern; the first that fits counts. If the test does not import a
+module that imports it, the text names what it runs: a program, a command, a verb."""
 
 
 def imported(tree: ast.Module) -> set[str]:

@@ -13,7 +13,7 @@ WITHOUT_CONTRACT = 4
 """So many modules need no rule of their own."""
 ALIKE = {"impi.testbed.programs": "programs that run alone, each a process", "impi.simulate": ""}
 REPEATED = 15
-"""Base names that more than one folder may have: names of MPI's operations and of its libraries, mostly."""
+"""Base names that several folders may have, mostly MPI's operations and libraries."""
 
 
 def contracts() -> list[dict[str, Any]]:
@@ -46,7 +46,7 @@ def test_rooms_have_layers() -> None:
 
 
 def test_ignored_imports_exist() -> None:
-    """Each is there, and only for types or in one direction of a ring: none may stay when its reason goes."""
+    """Each exists, only for types or in one direction of a ring: none outlives its reason."""
     texts = {name_of(path): (ROOT / path).read_text() for path in modules()}
     for contract in contracts():
         for ignored in contract.get("ignore_imports", ()):

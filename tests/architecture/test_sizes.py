@@ -16,7 +16,7 @@ COMPLEXITY = 15
 
 @cache
 def complexities() -> dict[str, int]:
-    """Of all functions, methods and closures, by path and name; of those with one name the largest."""
+    """Sizes of functions, methods and closures by path and name; of equal names the largest."""
     found: dict[str, int] = {}
     for path, tree in modules().items():
         for block in ComplexityVisitor.from_ast(tree).blocks:

@@ -15,7 +15,7 @@ GONE = r"\b(short|long) ways?\b|\bstraight to the library\b|\bshortest ways?\b"
 MODULES_GONE = re.compile(r"^(prompt|prompter|inside\w*|insideways|rollcall|short_?way|long_?way|yard|leftovers)$")
 OPENING = re.compile(r"^(Those of|The same|As)\b")
 OPENINGS_LEFT = 25
-"""Docstrings that still begin with a reference to what stands elsewhere; it only shrinks, to none."""
+"""Docstrings that still begin with a reference to another place; may only shrink, to none."""
 SHORTEST = {"impi/testbed/judge/hang.py": "a way from rank to rank in a graph of waits"}
 
 

@@ -189,7 +189,7 @@ def test_a_real_run(tmp_path: Path, own_signals: None) -> None:
 
 
 def test_asked_to_end_it_leaves_nothing_running() -> None:
-    """``timeout`` and CI send SIGTERM; a job that spins on would spoil whatever is measured next."""
+    """``timeout`` and CI send SIGTERM; a spinning job would spoil the next measurement."""
     argv = [sys.executable, "-m", "impi.cli.impi", "bench", "idle", "--vendors", "pure", "--runs", "1"]
     process = subprocess.Popen(argv, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:

@@ -1,4 +1,4 @@
-"""Reads the conversations of tests/vectors/by_hand: octets as hex, after ``#`` a comment, in sections ``[who]``."""
+"""Reads tests/vectors/by_hand: octets as hex, comments after ``#``, sections ``[who]``."""
 
 import re
 from dataclasses import dataclass, field

@@ -1,6 +1,7 @@
-"""Where recorded implementations leave the specification, and what we do about it: see tests/vectors/README.md.
+"""Recorded deviations from the specification, and our reaction: see tests/vectors/README.md.
 
-Accepted from them, never sent by us. The recordings themselves are the input wherever they have the case.
+Accepted from them, never sent by us. The recordings themselves are the input wherever they have the
+case.
 """
 
 import re
@@ -48,7 +49,7 @@ Fields = dict[str, int]
 
 
 def packets(case: str, source: int) -> Iterator[tuple[Fields, bytes, bytes]]:
-    """What a recorded host sent: fields by the offsets of 3.5, header, user data. Knows nothing of our decoder."""
+    """A recorded host's packets by the offsets of 3.5, without use of our decoder."""
     octets = (VECTORS / case / f"host{source}_to_host{1 - source}.bin").read_bytes()
     at = 4 * source  # the connecting host, the higher one, says its rank first
     while at < len(octets):
@@ -118,7 +119,7 @@ def short_messages(case: str, dest_rank: int = 0) -> Iterator[tuple[Fields, byte
 
 @pytest.mark.clause("3.5")
 def test_user_data_is_not_interpreted() -> None:
-    """Recorded ints are little-endian, where 1.2.2 says big-endian: the machine hands them over as they came."""
+    """Recorded ints are little-endian against 1.2.2: the machine passes them unchanged."""
     machine = Transfer(recorded_job("reduce"), 0)
     seen = []
     for _, head, data in short_messages("reduce"):
@@ -131,7 +132,7 @@ def test_user_data_is_not_interpreted() -> None:
 
 
 def asked(job: Job, source: int, fields: Fields) -> tuple[Transfer, list[bool]]:
-    """The machine that a recorded answer is for, with ten synchronous messages to its sender under way."""
+    """The machine for a recorded answer, with ten synchronous messages to its sender."""
     me = next((p.rank for p in job.procs if p.pid == fields["dest_pid"]), 2 - 2 * source)
     peer = next((p.rank for p in job.procs if p.pid == fields["src_pid"]), 2 * source)
     machine = Transfer(job, me)
@@ -146,7 +147,7 @@ def asked(job: Job, source: int, fields: Fields) -> tuple[Transfer, list[bool]]:
 @pytest.mark.clause("3.5")
 @pytest.mark.parametrize("case", CASES)
 def test_header_only_packets_with_lengths_and_junk(case: str) -> None:
-    """Table 3.1: fields that it does not list are ignored, and no data follows, whatever pk_len says."""
+    """Table 3.1: unlisted fields are ignored, and no data follows, for any pk_len."""
     seen = set()
     for source in (0, 1):
         for fields, head, _ in packets(case, source):
@@ -168,7 +169,7 @@ def test_header_only_packets_with_lengths_and_junk(case: str) -> None:
 
 @pytest.mark.clause("3.6")
 def test_a_peer_at_hiwater_that_withholds_its_protoacks() -> None:
-    """Both sides are at hiwater, and the peer's PROTOACKs wait for ours: ours must not wait for theirs."""
+    """Both sides are at hiwater, and the peer's PROTOACKs wait for ours: ours must not wait."""
     job = recorded_job("many")
     ours, theirs = Transfer(job, 0), Transfer(job, 2)
     for machine, peer in ((ours, 2), (theirs, 0)):
@@ -187,7 +188,7 @@ def test_a_peer_at_hiwater_that_withholds_its_protoacks() -> None:
 
 @pytest.mark.clause("2.3.8")
 def test_a_host_connects_from_the_address_it_advertises() -> None:
-    """Then an acceptor that knows hosts by their source address finds each; every host has one of its own."""
+    """Then an acceptor that knows hosts by source address finds each: all addresses differ."""
     texts = ["127.0.0.1", "127.0.0.2", "127.0.0.3"]
     listeners = [listen(text) for text in texts]
     ipv6 = [addresses.from_text(text) for text in texts]

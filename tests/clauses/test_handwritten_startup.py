@@ -1,4 +1,4 @@
-"""Our server and our clients in start-ups written from the clauses (tests/vectors/by_hand), octet for octet."""
+"""Our server and clients in start-ups written from the clauses, octet for octet."""
 
 import struct
 
@@ -113,7 +113,7 @@ def test_our_clients_in_a_job_of_three(client: int) -> None:
 @pytest.mark.clause("2.3.2")
 @pytest.mark.clause("2.3.5")
 def test_our_client_beside_a_newer_one() -> None:
-    """It ignores labels and a command that it does not know, and comes to 0.0 and IPv6 addresses."""
+    """It ignores unknown labels and commands, and comes to 0.0 and IPv6 addresses."""
     here = addresses.from_text("fd00::a")
     facts = ClientFacts(
         hosts=(HostFacts(here, 5001, (ProcFacts(here, 100),)),), offer=Offer(datalen=8000, ackmark=8, hiwater=32)

@@ -1,4 +1,4 @@
-"""Our transfer machine in conversations written from the clauses (tests/vectors/by_hand), octet for octet."""
+"""Our transfer machine in conversations written from the clauses, octet for octet."""
 
 from collections.abc import Callable
 from typing import Any

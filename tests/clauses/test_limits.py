@@ -1,7 +1,8 @@
-"""Hostile or broken input, case by case: at the server, at a client and at a host (IMPI 2.3, 3.5 to 3.8).
+"""Hostile or broken input at the server, a client and a host (IMPI 2.3, 3.5 to 3.8).
 
-Everywhere the same promise: one clear error that names the peer, the clause and the octets; a stranger costs its own
-connection, a member of the job costs the job; memory is taken for what has come, not for what was announced.
+Everywhere the same promise: one clear error that names the peer, the clause and the octets; a
+stranger costs its own connection, a member of the job costs the job; memory is taken for what has
+come, not for what was announced.
 """
 
 import struct
@@ -171,7 +172,7 @@ def test_length_at_a_host(pk_len: int, msglen: int | None) -> None:
 
 
 def test_memory_is_taken_for_what_has_come() -> None:
-    """A header that announces the longest message costs what one packet costs; a command likewise."""
+    """A header or command that announces the longest message costs what one packet costs."""
     machine, conversation = Transfer(job(1 << 20), 0), server()
     tracemalloc.start()
     try:
@@ -299,7 +300,7 @@ def test_done_twice_at_the_server() -> None:
 @pytest.mark.clause("2.3.7")
 @pytest.mark.parametrize("more", [command(b"FINI"), command(b"COLL", 9), b"\xff" * 20, b"F"])
 def test_what_follows_fini_at_the_server_is_not_read(more: bytes) -> None:
-    """The server may close that socket at once, and does: nothing that follows can harm the others."""
+    """The server may close that socket at once, and does: nothing later can harm others."""
     machine = server(running=True)
     assert machine.receive_data(1, command(b"FINI") + more) == [ClientFinished(1, 1)]
     assert machine.receive_data(1, more) == machine.eof(1) == []

@@ -1,4 +1,4 @@
-"""What of chapter 3 a single message shows, and what chapter 2 says about its end, in machines and in a whole job."""
+"""Single messages of chapter 3 and ends of chapter 2, in machines and in a whole job."""
 
 from collections.abc import Callable
 from pathlib import Path

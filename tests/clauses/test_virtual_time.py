@@ -1,4 +1,4 @@
-"""Random traffic between all procs of random jobs: nothing is lost, duplicated or reordered, and it always ends."""
+"""Random traffic in random jobs: nothing is lost, duplicated or reordered; all ends."""
 
 from random import Random
 

@@ -1,8 +1,8 @@
-"""Whole jobs in virtual time: machines, matchers and bounded pipes under a seeded scheduler, watched by an oracle.
+"""Whole jobs in virtual time: machines, matchers, bounded pipes, a seeded scheduler, an oracle.
 
-Time is the number of events. An event is: a program takes a step, a machine writes some octets into a pipe, or reads
-some out of one. Which of the possible events comes next is the seed's choice; that there is always one until the job
-has ended is what "it always terminates" means.
+Time is the number of events. An event is: a program takes a step, a machine writes some octets into
+a pipe, or reads some out of one. Which of the possible events comes next is the seed's choice; that
+there is always one until the job has ended is what "it always terminates" means.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LATEST = 200_000
 
 
 def make_job(rng: Random, shape: list[int], lowest: bool = False) -> Job:
-    """A job whose clients have ``shape`` procs, each its own host, from proposals that all differ."""
+    """A job whose clients have ``shape`` procs, each its own host, with different proposals."""
     values: dict[int, bytes] = defaultdict(bytes)
     for client, nprocs in enumerate(shape):
         hosts = []
@@ -75,7 +75,7 @@ class Posted:
 
 
 class World:
-    """A job, and the oracle. ``run`` plays it to its end; every promise broken is an AssertionError."""
+    """A job and the oracle. ``run`` plays it; every broken promise is an AssertionError."""
 
     def __init__(self, rng: Random, job: Job, messages: int, *, capacity: int, cancels: float, eager: float) -> None:
         self.rng = rng

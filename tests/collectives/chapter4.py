@@ -1,7 +1,8 @@
-"""What chapter 4 says goes from client to client, told a second time and in another way: the judge of the algorithms.
+"""The messages of chapter 4 between clients, told in a second way: the judge of the algorithms.
 
-Nothing here is taken from the code under test. A message is ``(source, dest, tag, content)``; the content is the
-tuple of ranks whose contribution it carries. ``layouts`` are the communicators that the tests try.
+Nothing here is taken from the code under test. A message is ``(source, dest, tag, content)``; the
+content is the tuple of ranks whose contribution it carries. ``layouts`` are the communicators that
+the tests try.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ ALL_UP_TO = 5
 
 
 def partitions(size: int) -> Iterator[tuple[int, ...]]:
-    """Every way to give ``size`` ranks to clients. Clients are numbered downwards, unlike their masters."""
+    """Every way to give ``size`` ranks to clients, numbered downwards, unlike their masters."""
     if size == 0:
         yield ()
         return
@@ -27,7 +28,7 @@ def partitions(size: int) -> Iterator[tuple[int, ...]]:
 
 
 def layouts(size: int) -> Iterator[tuple[int, ...]]:
-    """The client of each rank: all of a small size; else contiguous, interleaved and mixed, 1 to 6 clients."""
+    """Clients by rank: all small sizes; contiguous, interleaved and mixed, 1 to 6 clients."""
     if size <= ALL_UP_TO:
         yield from partitions(size)
         return

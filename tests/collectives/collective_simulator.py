@@ -1,8 +1,9 @@
-"""All processes of one communicator in one thread: runs their generators in an order that a seed decides.
+"""All processes of one communicator in one thread, their generators run in a seeded order.
 
-Messages of one (source, destination, tag) do not overtake each other; all else may. Where nothing can move any more
-and somebody still waits, that is a deadlock and raises. A local phase is complete when all of its client have begun
-it; that they mean the same one, as a library wants it, is asserted.
+Messages of one (source, destination, tag) do not overtake each other; all else may. Where nothing
+can move any more and somebody still waits, that is a deadlock and raises. A local phase is complete
+when all of its client have begun it; that they mean the same one, as a library wants it, is
+asserted.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class _Proc:
 
 
 class Simulator:
-    """``synchronous``: a send is done only when it is received, as MPI allows for any standard send."""
+    """``synchronous``: a send ends when received, as MPI allows for any standard send."""
 
     def __init__(
         self, generators: Sequence[Any], seed: int, *, synchronous: bool = True, clients: Sequence[int] = ()
@@ -145,7 +146,7 @@ class Simulator:
 
 
 def _over_the_wire(value: Any) -> Any:
-    """A value of its own for the receiver; octets arrive as octets, whatever object they came from."""
+    """A value of its own for the receiver; octets arrive as octets from any object."""
     return bytes(value) if isinstance(value, bytes | bytearray | memoryview) else copy.deepcopy(value)
 
 

@@ -1,4 +1,4 @@
-"""What the cases demand to cross is what the algorithms send, for any number of clients: made twice, so compared."""
+"""The cases demand what the algorithms send, for any number of clients."""
 
 from __future__ import annotations
 

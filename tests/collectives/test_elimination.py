@@ -1,4 +1,4 @@
-"""Reductions with 3-2 elimination: every value once, in order, one bracketing, and as many rounds as the paper says."""
+"""Reductions with 3-2 elimination: each value once, in order, one bracketing, few rounds."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_to_first(n: int, threshold: int, length: int) -> None:
 
 
 def depth(n: int, *, length: int, threshold: int) -> int:
-    """Messages one after the other, where each takes one unit and all else nothing: of one result to all."""
+    """Messages in sequence until all have one result, where each takes one unit."""
     clock = [0] * n
     values = letters(n, length)
     procs = [reduce_to_all(tuple(range(n)), v, values[v], TEXT, threshold=threshold) for v in range(n)]
@@ -190,7 +190,7 @@ def test_allreduce(size: int, threshold: int) -> None:
         masters = {group[0] for group in chapter4.members_by_master(clients)}
         assert {r for m in outcome.between(clients) for r in (m.source, m.dest)} <= masters
         if all(list(group) == list(range(group[0], group[-1] + 1)) for group in chapter4.members_by_master(clients)):
-            # Masters are combined in their order; inside a client the order is that of its library, or the tree's.
+            # Masters are combined in order; inside a client the library or tree decides.
             order = [clients[ord(c) - ord("a")] for c in in_order(result[0])]
             assert list(dict.fromkeys(order)) == list(dict.fromkeys(clients))
             assert len([1 for a, b in pairwise(order) if a != b]) == len(set(clients)) - 1

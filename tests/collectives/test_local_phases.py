@@ -1,4 +1,4 @@
-"""Local phases on the library's own collectives: the same results and the same messages between clients."""
+"""Local phases by the library's collectives: equal results and messages between clients."""
 
 from __future__ import annotations
 

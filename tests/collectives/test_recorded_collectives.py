@@ -1,7 +1,8 @@
-"""What an independent implementation said in recorded collectives of two clients with two processes each.
+"""Recorded collectives of an independent implementation, two clients of two processes.
 
-Compared are source, destination, tag and the octets, in order. The recordings carry native little-endian numbers,
-which is no matter here: values pass through an algorithm as they are. See ../vectors/README.md.
+Compared are source, destination, tag and the octets, in order. The recordings carry native
+little-endian numbers, which is no matter here: values pass through an algorithm as they are. See
+../vectors/README.md.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ Message = tuple[int, int, int, bytes]
 
 
 def recorded(case: str) -> list[Message]:
-    """(source, dest, tag, octets) of every user message, from the record's text; long payloads are cut there."""
+    """(source, dest, tag, octets) of every recorded user message; long ones are cut."""
     text = (VECTORS / case / "decoded.txt").read_text()
     [pids] = re.findall(r"client1 <- server .* P_PID .*\[(.*)\]", text)
     rank_of_pid = {pid.strip(): rank for rank, pid in enumerate(pids.split(","))}

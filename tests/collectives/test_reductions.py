@@ -1,4 +1,4 @@
-"""Reductions: results against a naive model, whose value goes where, and that nobody's own value changes."""
+"""Reductions against a naive model: results, routes of values, and unchanged arguments."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ seeds = count()
 
 
 def append(invec: list[int], inoutvec: list[int]) -> list[int]:
-    """``invec`` before ``inoutvec``, in place: shows who went into a value, where, and how often."""
+    """``invec`` before ``inoutvec``, in place: shows each value's parts and their order."""
     inoutvec[:0] = invec
     return inoutvec
 
@@ -160,7 +160,7 @@ def test_a_root_without_masters_holds_few_values_at_once(root: int) -> None:
 
 
 def test_a_linear_root_combines_once_a_message_by_ascending_master() -> None:
-    # IMPI 4.16: acc = op(message, acc), so the last master comes first in what a non-commutative function shows.
+    # IMPI 4.16: acc = op(message, acc): the last master comes first if not commutative.
     layout = Layout([2, 1, 0, 3])
     values = [[r] for r in range(4)]
     outcome = run([reduce(layout, r, 2, values[r], reduction_of(True), maxlinear=4) for r in range(4)], 5)

@@ -98,7 +98,7 @@ def test_short_gather_of_six_is_linear_if_the_limit_allows() -> None:
 
 
 def test_clients_that_interleave() -> None:
-    # Clients of ranks 0..4: 1, 0, 1, 2, 0. Masters by rank: 0 (client 1), 1 (client 0), 3 (client 2).
+    # Clients of ranks 0..4: 1, 0, 1, 2, 0. Masters: 0 (client 1), 1 (client 0), 3 (client 2).
     clients = (1, 0, 1, 2, 0)
     layout = Layout(clients)
     outcome = run(

@@ -1,4 +1,4 @@
-"""Broadcast and scatter over shapes that were decided: results, and what goes from client to client."""
+"""Broadcast and scatter over chosen shapes: results, and messages between clients."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ VALUE = bytes(range(10))
 
 
 def stand_ins(clients: Sequence[int], root: int) -> tuple[list[int], list[list[int]]]:
-    """Who stands in for each client, the root's first, and so on by master number and round; and the clients' ranks."""
+    """The clients' stand-ins, the root's first, then by master number; and their ranks."""
     groups = chapter4.members_by_master(clients)
     home = next(i for i, group in enumerate(groups) if root in group)
     groups = groups[home:] + groups[:home]

@@ -1,9 +1,9 @@
-"""``python tests/compat``: mpi4py's own tests on jobs of several clients, beside what each vendor makes of them alone.
+"""``python tests/compat``: mpi4py's tests on jobs of several clients, beside each vendor alone.
 
-The suite comes with mpi4py's source distribution; it is fetched once, into build/compat. Every module runs in a job of
-its own. A test that passes on a vendor's own job must pass on ours with as many procs, unless gaps.toml lists it; a
-listed one that passes is a fault, too. On the smallest job of all three vendors, so many tests of class_a.txt and
-layerable.txt must pass.
+The suite comes with mpi4py's source distribution; it is fetched once, into build/compat. Every
+module runs in a job of its own. A test that passes on a vendor's own job must pass on ours with as
+many procs, unless gaps.toml lists it; a listed one that passes is a fault, too. On the smallest job
+of all three vendors, so many tests of class_a.txt and layerable.txt must pass.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the results of a compat run mean: which tests must pass, which may not, and which gaps are none any more."""
+"""Judges a compat run: tests that must pass, tests that may fail, gaps that have closed."""
 
 from __future__ import annotations
 
@@ -52,19 +52,20 @@ def read_gaps(path: Path) -> list[Gap]:
 
 
 def unmeasured(gaps: Sequence[Gap], counted: frozenset[str]) -> list[str]:
-    """The patterns of gaps that hold no test of the lists: what a vendor makes of these is never asked."""
+    """Patterns of gaps without a test in the lists: no vendor is ever asked."""
     return [gap.tests for gap in gaps if not any(gap.covers(test) for test in counted)]
 
 
 def faults(ours: Sequence[Ran], own: Sequence[Ran], gaps: Sequence[Gap]) -> list[str]:
     """One sentence for everything that is not as it must be.
 
-    A test must pass on a job of ours if it passes on the own job of any vendor with as many procs. A gap must be
+    A test must pass on a job of ours if it passes on the own job of any vendor with as many procs.
+    A gap must be
     needed: one all of whose tests pass wherever they ran is none any more.
     """
     passing = {(ran.layout.procs, test) for ran in own for test, found in ran.outcomes.items() if found == "passed"}
     found: list[str] = []
-    # Without a measure nothing would be asked of ours, so trouble of a vendor's own job is a fault as well.
+    # Without a measure ours would be asked nothing: a vendor's own failure is a fault too.
     for ran in [*ours, *own]:
         if ran.trouble and not any(gap.covers_module(ran.module) for gap in gaps):
             found.append(f"{ran.module} on {ran.layout.name}: {ran.trouble}")
@@ -95,10 +96,11 @@ def read_list(path: Path) -> frozenset[str]:
 def standing(
     ours: Sequence[Ran], own: Sequence[Ran], lists: Mapping[str, frozenset[str]], judged: Layout
 ) -> tuple[list[str], list[str]]:
-    """How many tests of each list pass on each layout, and on the own job of the best vendor with as many procs.
+    """Count passes of each list on each layout, and on the best vendor's own job of that size.
 
-    Returns lines to print, and a sentence for each goal that ``judged`` misses: :data:`LEAST_LAYERABLE` and
-    :data:`MOST_LOST`. If not all of the lists' modules ran there and on a vendor, a line says that nothing is judged.
+    Returns lines to print, and a sentence for each goal that ``judged`` misses:
+    :data:`LEAST_LAYERABLE` and :data:`MOST_LOST`. If not all of the lists' modules ran there and on
+    a vendor, a line says that nothing is judged.
     """
     lines, found = [], []
     for layout in dict.fromkeys(ran.layout for ran in ours):
@@ -136,7 +138,7 @@ def _passed(rans: Iterable[Ran]) -> frozenset[str]:
 
 
 def table(rans: Sequence[Ran]) -> list[str]:
-    """A line for each module, a column for each layout: passed/skipped/failed, ``!`` where the job had trouble."""
+    """A line per module, a column per layout: passed/skipped/failed, ``!`` for job trouble."""
     layouts = list(dict.fromkeys(ran.layout.name for ran in rans))
     modules = list(dict.fromkeys(ran.module for ran in rans))
     cells = {(ran.module, ran.layout.name): _cell(ran) for ran in rans}

@@ -1,8 +1,9 @@
-"""What every rank of a compat run does: one module of mpi4py's suite, each outcome a line of ``OUT/RANK.jsonl``.
+"""A rank of a compat run: one module of mpi4py's suite, outcomes to ``OUT/RANK.jsonl``.
 
-``compat_program.py SUITE MODULE OUT [PATTERN...]``: those that match a pattern, or all; not those that match a
-``!PATTERN``. The first line says how many clients the job has. A test is a line
-when it begins and another when it ends, so that a module that hangs or ends names the test that it was in.
+``compat_program.py SUITE MODULE OUT [PATTERN...]``: those that match a pattern, or all; not those
+that match a ``!PATTERN``. The first line says how many clients the job has. A test is a line when
+it begins and another when it ends, so that a module that hangs or ends names the test that it was
+in.
 """
 
 from __future__ import annotations

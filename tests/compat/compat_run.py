@@ -1,4 +1,4 @@
-"""Run one module of mpi4py's suite on one layout of clients, or on a vendor's own job; read what every rank wrote."""
+"""Runs one module of mpi4py's suite on a layout or on a vendor's own job; reads the results."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WORST = ("passed", "skipped", "unfinished", "failed")
 
 @dataclass(frozen=True)
 class Layout:
-    """``mpich:2,pure:1`` are two clients of one job; ``own:mpich:3`` is a job of MPICH alone, without impi."""
+    """``mpich:2,pure:1`` is one job of two clients; ``own:mpich:3`` MPICH alone, without impi."""
 
     name: str
 
@@ -58,7 +58,7 @@ class Ran:
 
 
 def run_module(suite: Path, module: str, layout: Layout, limit_s: float, without: Sequence[str] = ()) -> Ran:
-    """Run it, but for tests that match a pattern; everything that was started is ended when this returns."""
+    """Run it without tests that match a pattern; every process has ended on return."""
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="compat-") as folder:
         patterns = [f"!{pattern}" for pattern in without if pattern.startswith(f"{module}.")]

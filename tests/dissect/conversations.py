@@ -1,4 +1,4 @@
-"""Captures and saved streams for tests: the recorded conversations, those written by hand, and packets made up."""
+"""Captures and streams for tests: recorded, written by hand, and made up."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class Talk:
 
 
 def by_hand(name: str) -> tuple[dict[str, int], list[tuple[bool, bytes]]]:
-    """Limits of the job, and (whether the peer sends it, octets) of a conversation of chapter 3 written by hand."""
+    """Limits of the job, and (sent by the peer, octets) of a handwritten conversation."""
     limits: dict[str, int] = {}
     said: list[tuple[bool, bytes]] = []
     section = ""

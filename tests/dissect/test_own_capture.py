@@ -1,4 +1,4 @@
-"""A job of ours, captured from the interface while it runs: all decoders read it, and nobody breaks the protocol."""
+"""A captured job of ours: all decoders read it, and no packet breaks the protocol."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Saved streams have no clock; the order in which they are shown must be one in which they can have been sent."""
+"""Saved streams have no clock; they are shown in an order in which they can be sent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong is shown in its place; the rest is decoded all the same; no octet is lost and no key is told."""
+"""Faults are shown in place; the rest is decoded; no octet is lost and no key is shown."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_every_octet_of_a_capture_belongs_to_one_record(mss):
 @pytest.mark.parametrize("name", ["client0_to_server", "server_to_client0", "host0_to_host1", "host1_to_host0"])
 @pytest.mark.parametrize("cut", [*range(40), 100, 127, 128, 129, 131, 132, 133, 200, 255, 300])
 def test_a_stream_that_ends_anywhere(name, cut):
-    """Every octet is told of; what is not whole is an error at its own place, and the other streams are decoded."""
+    """Every octet is in a record; a cut is an error in place; other streams are decoded."""
     given = streams("short")
     victim = next(n for n, data in given.items() if data == octets("short", name))
     whole = records([observe_streams(given)])

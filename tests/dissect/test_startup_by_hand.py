@@ -1,4 +1,4 @@
-"""Start-ups that were written by hand: several clients, several hosts, IPv6, labels and commands that nobody knows."""
+"""Handwritten start-ups: several clients and hosts, IPv6, unknown labels and commands."""
 
 from __future__ import annotations
 

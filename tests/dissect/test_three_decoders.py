@@ -1,6 +1,7 @@
-"""Three decoders, written apart: the codec that the implementation uses, the judges' own, and the one in Lua.
+"""Three decoders, written apart: the implementation's, the judges', and the one in Lua.
 
-They must agree on every recorded conversation and on all that was written by hand, field by field and octet by octet.
+They must agree on every recorded conversation and on all that was written by hand, field by field
+and octet by octet.
 """
 
 from __future__ import annotations
@@ -262,7 +263,7 @@ def test_lua_leaves_other_protocols_alone(tmp_path):
 
 
 def test_a_later_connection_between_the_same_ports(tmp_path):
-    """The state of the first must not be taken for that of the second, in the second pass neither."""
+    """The first one's state must not serve for the second, in both passes."""
     talk = Talk()
     talk.say(True, b"\0\0\0\1" + by_hand("cancel_short")[1][0][1])
     talk.close()

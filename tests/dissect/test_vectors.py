@@ -1,4 +1,4 @@
-"""Conversations recorded from independent implementations: decoded to the last octet, and as their record says."""
+"""Recorded conversations of other implementations: decoded fully, as their record says."""
 
 from __future__ import annotations
 

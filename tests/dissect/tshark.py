@@ -60,7 +60,7 @@ def frames(capture: Path, names: list[str], *, only: str = "impi", twice: bool =
 
 
 def by_lua(path: Path, port: int, *, only: str = "impi", twice: bool = False) -> dict[bool, list[Row]]:
-    """The packets of a channel as tshark sees them, from its opener (True) and from its accepter, who has that port."""
+    """A channel's packets in tshark, by its opener (True) and its accepter with that port."""
     found: dict[bool, list[Row]] = {True: [], False: []}
     names = [f"impi.{name}" for name in LUA_FIELDS]
     for frame in frames(path, ["tcp.dstport", "impi.data", *names], only=f"impi.pk_type && {only}", twice=twice):

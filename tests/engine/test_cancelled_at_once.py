@@ -1,4 +1,4 @@
-"""A message and its cancellation that are read together (IMPI 3.7.4): it was taken back before anybody matched it."""
+"""A message read together with its cancellation (IMPI 3.7.4) is taken back unmatched."""
 
 from __future__ import annotations
 

@@ -256,7 +256,7 @@ def test_short_messages_are_the_same_octets_by_either_way(collective: bool) -> N
 
 
 def test_a_collective_waits_for_the_one_host_that_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of two clients of one proc each the next packet comes by one socket, and no other is asked first."""
+    """Of two clients with a proc each the next packet comes by one socket, the only one asked."""
     job = make_job([1, 1])
     attended = []
     wait_on = Channels.wait_on
@@ -281,7 +281,7 @@ def test_a_collective_waits_for_the_one_host_that_it_needs(monkeypatch: pytest.M
 
 @pytest.mark.clause("3.8")
 def test_a_host_that_is_gone_once_both_finis_are_exchanged() -> None:
-    """It may close as soon as it has both; what it had not read by then the kernel answers with a reset."""
+    """It may close once it has both; the kernel answers unread octets with a reset."""
     job = make_job([1, 1, 1])
     pairs = {host: socket.socketpair() for host in (1, 2)}
     for ours, _ in pairs.values():
@@ -300,7 +300,7 @@ def test_a_host_that_is_gone_once_both_finis_are_exchanged() -> None:
 
 
 def test_collectives_of_one_communicator_wait_for_their_turn() -> None:
-    """Barriers and broadcasts under way at once, looked at from the last; the tags alone would mix them up."""
+    """Simultaneous barriers and broadcasts, checked from the last; tags alone would mix them."""
     job = make_job([2, 1, 1])
     layout = Layout([p.client for p in job.procs])
 
@@ -349,7 +349,7 @@ def test_a_collective_with_tags_of_its_own_need_not_wait() -> None:
 
 
 def test_what_a_program_gets_wrong_in_a_collective_is_its_own_end() -> None:
-    """A failing reduction or result raises nothing in whoever drives the engine, and the next collective runs."""
+    """A failing reduction or result raises nothing in the driver; the next collective runs."""
     job = make_job([1])
     layout = Layout([0])
 

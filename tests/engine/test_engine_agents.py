@@ -1,4 +1,4 @@
-"""Engines whose hosts are agents of their own, over real sockets; and procs that the vendor has in another order."""
+"""Engines with agents as hosts, over real sockets; and procs in a vendor's other order."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_everybody_to_everybody(name: str, nbytes: int) -> None:
 @pytest.mark.clause("3.6")
 @pytest.mark.parametrize("name", WIRINGS)
 def test_every_channel_full_in_both_directions(name: str) -> None:
-    # What may be under way is far more than a socket holds, from everybody to everybody, before anybody receives.
+    # More is under way than a socket holds, between all, before anybody receives.
     job, agents = job_of(name, maxdatalen=64 * 1024, ackmark=8, hiwater=32)
     count = 32
 
@@ -82,7 +82,7 @@ def test_every_channel_full_in_both_directions(name: str) -> None:
 
 
 def test_the_vendor_has_the_procs_in_another_order() -> None:
-    # Ranks go by host first (2.3.5), whichever order the vendor has started them in: here 0, 2 and 1, 3.
+    # Ranks go by host first (2.3.5), for any order of the vendor's: here 0, 2 and 1, 3.
     job = gather_hosts(make_job([4, 1]), [[0, 1], [2, 3], [4]])
     orders = {0: (0, 2, 1, 3), 1: (4,)}
 

@@ -1,4 +1,4 @@
-"""Refused collectives: what the procs of a communicator come to know, however late each word arrives."""
+"""Refused collectives: what a communicator's procs learn, however late a word arrives."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Proc:
 
 
 def settle(data: st.DataObject, calls: list[list[bool]], groups: list[list[int]]) -> list[Proc]:
-    """All procs make their calls, and every word arrives, in any order that keeps that of each pair."""
+    """All procs call, and words arrive in any order that keeps that of each pair."""
     words: Words = {}
     procs = [Proc(rank, groups, words) for rank in range(len(calls))]
     while True:

@@ -1,4 +1,4 @@
-"""User data as all clients have it in memory: what crosses then, and what crosses in every other job."""
+"""User data in the memory form of all clients: what crosses then, and in other jobs."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_only_user_data_is_in_the_form_of_memory() -> None:
 
 @pytest.mark.parametrize("job", [STRICT, NATIVE], ids=["external32", "native"])
 def test_values_come_back(job: object) -> None:
-    """Types whose size depends on the form, too; to a client that has them, and to a proc of our own."""
+    """Types whose size depends on the form, to an equal client and to our own proc."""
     record = make_struct([1, 1, 2], [0, 8, 16], [INT, DOUBLE, QUAD])
 
     def program(engine: Engine) -> list[tuple[int, int]]:

@@ -1,7 +1,7 @@
-"""What cannot be told of a peer by looking (impi.quirks), held to the octets of an implementation that has both quirks.
+"""Peer quirks (impi.quirks) against octets of an implementation that has both.
 
-In the recordings a host is an agent of two procs; here each of its procs is a host with channels of its own, which
-changes no octet of a packet. See ../vectors/README.md.
+In the recordings a host is an agent of two procs; here each of its procs is a host with channels of
+its own, which changes no octet of a packet. See ../vectors/README.md.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ PROGRAMS = {
 
 @pytest.mark.parametrize(("case", "client"), [*product(PROGRAMS, [0, 1])])
 def test_in_the_place_of_a_recorded_client(case: str, client: int) -> None:
-    """Native little-endian ints, Reduce on context 0: what we take and what we send are the recorded octets."""
+    """Native little-endian ints, Reduce on context 0: we take and send the recorded octets."""
     job = recorded_job(case)
     rank_of = {(p.ipv6, p.pid): p.rank for p in job.procs}
     mine, theirs = job.client_procs(client), job.client_procs(1 - client)

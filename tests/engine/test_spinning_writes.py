@@ -1,4 +1,4 @@
-"""Who spins for packets of the only host that there is goes on writing what TCP has not taken yet."""
+"""A proc that spins on its only host keeps writing what TCP has not taken yet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages that are too long for their receive: an error of the receive, which costs neither memory nor the job."""
+"""Messages too long for their receive: its error, without cost in memory or the job's end."""
 
 from __future__ import annotations
 

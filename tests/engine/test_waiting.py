@@ -113,10 +113,11 @@ def test_a_message_to_oneself_is_seen_by_who_waits_for_others(source: int, spin_
 def test_who_waits_long_uses_little_of_the_processor(clients: list[int], wild: bool) -> None:
     """As the rank's own clock counts it: under 5 % of the two seconds that it waits.
 
-    Where a library must be polled it wakes up each millisecond, which on a busy virtual machine costs that much by
+    Where a library must be polled it wakes up each millisecond, which on a busy virtual machine
+    costs that much by
     itself: there it may be three times what bare sleeps cost right beside it.
     """
-    # Whatever else the machine does can only add to it: the least of several times is what it costs.
+    # Other load can only add time: the least of several times is the cost.
     for _ in range(5):
         used = _time_used(clients, wild=wild)
         if used < (0.1 if clients == [1, 1] else max(0.1, 3 * _bare_sleeps(2.0))):

@@ -1,4 +1,4 @@
-"""Derived datatypes that are sent from where they lie and received to where they belong, beside the packed twin."""
+"""Derived datatypes sent and received in place, beside the packed twin."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SHAPES = {
 
 
 def crossed(job: Job, shortest: int, typemap: TypeMap, count: int, limit: int) -> bytes:
-    """All that a proc writes for a message, whose receiver is a script that takes ``limit`` octets a time."""
+    """All octets of a proc's message to a scripted receiver that takes ``limit`` at a time."""
     ours, peer = socket.socketpair()
     ours.setblocking(False)
     ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, limit)

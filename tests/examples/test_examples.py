@@ -1,4 +1,4 @@
-"""The examples under each MPI library by itself: the same answer from every number of processes, and the right one."""
+"""The examples under each MPI library: one right answer for every number of processes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pairs import pairs
 TOP = Path(__file__).parent.parent.parent
 DEADLINE_S = 60
 SETTINGS = {
-    # Shared memory by ptrace is refused in containers, and the default network provider is slow to start.
+    # Containers refuse shared memory by ptrace; the default network provider is slow.
     "mpich": {"MPIR_CVAR_CH4_CMA_ENABLE": "0"},
     "openmpi": {
         "OMPI_ALLOW_RUN_AS_ROOT": "1",

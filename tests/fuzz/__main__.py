@@ -1,7 +1,7 @@
-"""``python tests/fuzz``: fuzz the server, a client and a host with ten million inputs, and say what was reached.
+"""``python tests/fuzz``: ten million inputs to the server, a client and a host.
 
-The inputs come from a generator of our own, whose choices are random. Then atheris makes the choices, led by coverage
-(guided.py).
+The inputs come from a generator of our own, whose choices are random. Then atheris makes the
+choices, led by coverage (guided.py).
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def main() -> int:
 
 
 def _guided(targets: list[str], runs: int) -> bool:
-    """Let atheris choose, in processes of its own, for libFuzzer ends them itself; whether all was well."""
+    """Fuzz by atheris in processes that libFuzzer ends itself; return whether all was well."""
     script = Path(__file__).with_name("guided.py")
     with tempfile.TemporaryDirectory() as folder:  # where libFuzzer writes what it found
         for target in targets if runs else ():

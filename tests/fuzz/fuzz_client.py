@@ -1,4 +1,4 @@
-"""Fuzzes a client's machine: a server that mostly keeps to chapter 2, and other clients whose facts may be anything."""
+"""Fuzzes a client's machine: a mostly correct server, and other clients with any facts."""
 
 from __future__ import annotations
 

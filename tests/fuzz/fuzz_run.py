@@ -1,8 +1,8 @@
-"""Runs fuzz targets: many seeded inputs, one process, with bounds on time and memory, and a report of what was reached.
+"""Runs fuzz targets: seeded inputs in one process, bounds of time and memory, a report.
 
-An *input* is one whole conversation: some packets or commands, most of them in the right place and with the right
-values, some of them broken, cut into random pieces. Input ``n`` of seed ``s`` is always the same, so a finding is
-``--target T --seed S --first N --inputs 1``.
+An *input* is one whole conversation: some packets or commands, most of them in the right place and
+with the right values, some of them broken, cut into random pieces. Input ``n`` of seed ``s`` is
+always the same, so a finding is ``--target T --seed S --first N --inputs 1``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["Choices", "Crash", "Octets", "Report", "Target", "run", "without_num
 
 BATCH = 1000
 _HANG_S = 60.0
-"""A batch takes a fraction of a second; if one takes this long, it hangs: the traceback is printed and all ends."""
+"""A batch takes a fraction of a second; after this time it hangs: print and end all."""
 _MEMORY_EVERY = 997
 _MEMORY_FIXED = 1 << 20
 _MEMORY_PER_OCTET = 64
@@ -27,7 +27,7 @@ _MEMORY_PER_OCTET = 64
 
 
 class Crash(Exception):
-    """A finding: an exception that is not declared, an invariant that does not hold, memory without bound."""
+    """A finding: an undeclared exception, a broken invariant, memory without bound."""
 
 
 class Octets:
@@ -37,7 +37,7 @@ class Octets:
 
 
 class Choices(Random):
-    """Reads its bits from octets; when they are used up it goes on as any generator with that seed."""
+    """Reads its bits from octets; afterwards it is a generator with that seed."""
 
     def __init__(self, octets: bytes) -> None:
         super().__init__(len(octets))
@@ -55,11 +55,11 @@ class Choices(Random):
 
 
 Target = Callable[[Random, Counter[str]], bool]
-"""Plays one input, counts states and errors reached, and says whether it got past AUTH, or past the first header."""
+"""Plays one input, counts states and errors, and returns whether it passed AUTH or a header."""
 
 
 def without_numbers(sentence: str) -> str:
-    """A sentence about an error without its numbers and octets, so that equal errors are counted together."""
+    """An error's sentence without numbers and octets, to count equal errors together."""
     words = sentence.partition(" [octets")[0].replace(",", "").replace("(", "").replace(")", "").split()
     return " ".join(word for word in words if not any(c.isdigit() for c in word))[:70]
 

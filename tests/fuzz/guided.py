@@ -1,7 +1,8 @@
-"""``python tests/fuzz/guided.py TARGET RUNS [libFuzzer options]``: the same conversations, led by coverage (atheris).
+"""``python tests/fuzz/guided.py TARGET RUNS [libFuzzer options]``: led by coverage (atheris).
 
-The generator's every choice is read from the octets that libFuzzer mutates, so what it learns is which choices reach
-new code. Octets alone, without the generator, got nowhere: of 60 000 none became a client.
+The generator's every choice is read from the octets that libFuzzer mutates, so what it learns is
+which choices reach new code. Octets alone, without the generator, got nowhere: of 60 000 none
+became a client.
 """
 
 from __future__ import annotations

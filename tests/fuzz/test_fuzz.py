@@ -1,4 +1,4 @@
-"""A short, seeded run of each fuzz target; `make fuzz` runs millions. And the harness itself must be able to find."""
+"""A short seeded run of each fuzz target, and a proof that the harness can find faults."""
 
 from collections import Counter
 from random import Random

@@ -14,7 +14,7 @@ PROGRAM = str(Path(__file__).parent / "programs" / "crowd.py")
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    # Who waits for a proc under the same library asks that a thousand times a second: 2 % where nothing else runs.
+    # A proc that waits under one library polls a thousand times a second: 2 % if alone.
     ("clients", "share", "spin"),
     pairs(
         [

@@ -1,4 +1,4 @@
-"""Wrong use on jobs of several vendors: which error class, whose handler, who is told, and how a job ends by it."""
+"""Wrong use across vendors: error class, handler, notices, and the job's end."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ Results = dict[str, list[Any]]
 HYDRA_COMMENTS = re.compile(r"\n=+\n=   BAD TERMINATION [^\0]*?\n=+\nYOUR APPLICATION TERMINATED [^\0]*? suggestions\n")
 CRASHES = {
     "mpich": (),
-    # Open MPI ends the job on a matched probe on COMM_NULL, and waits for ever after a truncated collective.
+    # Open MPI aborts on a matched probe on COMM_NULL, and hangs after truncation.
     "openmpi": ("freed comm recv", "truncate Bcast", "truncate Gather", "truncate Scatter"),
 }
 """Cases that a vendor's own job does not survive."""
 
 DIFFERS = {
     "mpich": {
-        # Its root has the block itself and does not copy it; ours has too small a buffer like everybody else.
+        # Its root does not copy its own block; ours has too small a buffer like all.
         "truncate Scatter": "its root succeeds",
     },
     "openmpi": {
@@ -66,7 +66,7 @@ def test_every_wrong_use_is_what_mpi4py_makes_of_it(
 def test_the_handler_of_the_communicator_is_called_once(
     run_job: Callable[..., Any], run_alone: Callable[..., Any]
 ) -> None:
-    """Of its own where it is about one, of COMM_SELF where it is about none; Open MPI's is COMM_WORLD's there."""
+    """The call's own handler, or COMM_SELF's without one; Open MPI has COMM_WORLD's there."""
     ours, theirs = of_job(run_job, "handler"), of_vendor(run_alone, "openmpi", "handler")
     for case, outcomes in ours.items():
         for outcome, calls in outcomes:
@@ -195,14 +195,14 @@ def test_the_programs_choice_of_errors(choice: str, clean: bool, run_job: Callab
     )
     result = run_job([str(file)], ["mpich:1", "pure:1"])
     assert (set(result.codes) == {0}) is clean and (0 in result.codes) is clean, str(result)
-    # Where both ranks end the job at once, Hydra may have time to comment on it; nothing else may be there.
+    # If both ranks end the job at once, Hydra may comment; nothing else may appear.
     said = HYDRA_COMMENTS.sub("", result.out)
     assert said == ("raised\n" * 2 if clean else ""), str(result)
 
 
 @pytest.mark.parametrize("clients", [["mpich:3"], ["openmpi:2", "mpich:2"]], ids="+".join)
 def test_what_the_library_finds_in_its_part_of_a_collective(clients: list[str], run_job: Callable[..., Any]) -> None:
-    """Among procs of one client the library moves the data: its errors are ours, and nobody waits."""
+    """Inside a client the library moves the data: its errors are ours, and no rank waits."""
     result = run_job([WRONG_USE], clients)
     assert set(result.codes) == {0}, str(result)
     found: Results = json.loads(result.out)

@@ -1,4 +1,4 @@
-"""One job whose clients use ``--hosts proc``, ``node`` and ``client`` at once; what each is, read from the wire."""
+"""A job whose clients use ``--hosts proc``, ``node`` and ``client``, read from the wire."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_all_three_at_once(vendors: tuple[str, str, str], run_job: Callable[...,
     options = {rank: ["--hosts", wiring] for rank, wiring in enumerate(wirings)}
     tap = Tap()
     try:
-        # Ranks 0 and 1 are hosts of their own, 2 and 3 are behind one agent, 4, 5 and 6 behind another.
+        # Ranks 0 and 1 are their own hosts, 2 and 3 share an agent, 4 to 6 another.
         argv = [SEMANTICS, "3", "0,1,2,2,3,3,3"]
         clients = [f"{vendor}:{size}" for vendor, size in zip(vendors, (2, 2, 3), strict=True)]
         result = run_job(argv, clients, options=options, through=tap.open)

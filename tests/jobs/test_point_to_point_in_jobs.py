@@ -1,4 +1,4 @@
-"""Point-to-point communication at its corners, over real jobs of mixed vendors, at the limits of what is negotiated."""
+"""Corners of point-to-point communication in mixed jobs, at the negotiated limits."""
 
 from __future__ import annotations
 

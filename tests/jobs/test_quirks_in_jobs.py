@@ -1,4 +1,4 @@
-"""--peer-quirks in jobs of our own clients: said to both it is a job like any other, in another form of user data."""
+"""--peer-quirks at both of our clients: a normal job in another form of user data."""
 
 from __future__ import annotations
 

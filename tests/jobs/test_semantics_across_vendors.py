@@ -1,4 +1,4 @@
-"""What the API promises, on jobs of two and three vendors, linear and tree, strict 0.0 and our own version."""
+"""The API's promises on jobs of 2 and 3 vendors, linear and tree, 0.0 and our version."""
 
 from __future__ import annotations
 

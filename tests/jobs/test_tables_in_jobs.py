@@ -1,4 +1,4 @@
-"""Real jobs with a table of decisions: every algorithm forced, mixed vendors; and reductions of the same bits."""
+"""Jobs with a table of decisions: forced algorithms, mixed vendors, reproducible bits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""IMPI_VERIFY on jobs of three vendors: who is told what, and how a job ends that does not listen."""
+"""IMPI_VERIFY on jobs of three vendors: each rank's news, and the end of the job."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_job_that_does_not_catch_it_ends(
     file.write_text(program)
     result = run_job([str(file)], ["mpich:1", "openmpi:1", "pure:1"], environ={"IMPI_VERIFY": "1"})
     assert 0 not in result.codes, str(result)  # type: ignore[attr-defined]
-    # Everybody's exception has all sentences: whichever client ends first tells, and may end the others before they do.
+    # Every exception has all sentences: the first client to end may end the others.
     assert any(sentence in client.err for client in result.clients), str(result)  # type: ignore[attr-defined]
 
 

@@ -1,4 +1,4 @@
-"""``-server N -file APPFILE``: what a line may be, and whole jobs that one command starts (IMPI 2.2.3)."""
+"""``-server N -file APPFILE``: its lines, and whole jobs by one command (IMPI 2.2.3)."""
 
 import os
 import signal
@@ -124,7 +124,7 @@ def test_a_whole_job_by_one_command(tmp_path: Path) -> None:
 
 
 def test_other_machines_by_ssh(tmp_path: Path) -> None:
-    """A stand-in for ssh does what sshd would: it runs the last argument in a shell, without our variables."""
+    """A fake ssh, like sshd, runs its last argument in a shell without our variables."""
     folder = tmp_path / "bin"
     folder.mkdir()
     ssh = folder / "ssh"

@@ -96,7 +96,7 @@ def test_lines_of_procs_are_kept_apart(how: str) -> None:
 
 
 def printed(how: str, script: str) -> tuple[str, str]:
-    """What two starters with two procs each that run a shell script have printed, and the last line."""
+    """The output of two starters with two procs of a shell script each, and its last line."""
     driver = [sys.executable, "-c", DRIVER, how, json.dumps(["/bin/sh", "-c", f"PATH=/usr/bin:/bin; {script}"])]
     result = subprocess.run(driver, capture_output=True, text=True, timeout=60, check=True)
     out, _, last = result.stdout.rpartition("ended ")

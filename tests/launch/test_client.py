@@ -1,4 +1,4 @@
-"""impirun -client as a process: every ending, its exit code, its one sentence, and that nothing is left."""
+"""impirun -client as a process: endings, exit codes, sentences, and that nothing is left."""
 
 from __future__ import annotations
 
@@ -395,7 +395,7 @@ def ssh(tmp_path: Path) -> dict[str, str]:
     ("vendor", "nodes"),
     [
         ("pure", "node-a:1,node-b:2"),
-        # Open MPI is not here: two nodes with one and the same address are more than it can tell apart.
+        # Without Open MPI, which cannot tell two nodes with one address apart.
         ("mpich", "node-a:1,node-b:2"),
     ],
 )
@@ -534,7 +534,7 @@ def test_a_proc_behind_an_agent_is_lost(vendor: str, impirun: type[Impirun]) -> 
 
 
 def proc_argv(pid: int) -> list[bytes]:
-    """The arguments of a process that is a Python; none of a starter that is a fork of impirun, and so has its."""
+    """Arguments of a Python process, but none of a starter forked from impirun."""
     name, *arguments = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     return arguments if b"python" in name and not is_starter(pid) else []
 
@@ -602,7 +602,7 @@ def test_agents_and_other_nodes(vendor: str, hosts: str, ssh: dict[str, Any], im
     other = job.client("--hosts", hosts, HOSTS, rank=1)
     assert client.end() == 0, client.err
     assert other.end() == 0, other.err
-    # MPICH does not say on which node a proc is, and these two are one machine: the second agent has nothing to do.
+    # MPICH does not name nodes, and these two are one machine: the second agent idles.
     colors = [0, 1, 1, 2] if (vendor, hosts) == ("pure", "node") else [0, 0, 0, 1]
     expected = [f"{rank}: 4 procs, host {color} of {colors[-1] + 1}\n" for rank, color in enumerate(colors)]
     assert sorted(client.out + other.out) == expected

@@ -1,4 +1,4 @@
-"""The hook, in processes of their own, over a copy of the package whose ``MPI`` is a few lines: no job is needed."""
+"""The hook in its own processes, over a copy of the package with a tiny ``MPI``: no job."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
-    """Run a program under the hook: ``run(code)``; without mpi4py on the path: ``run(code, mpi4py=False)``."""
+    """Run a program under the hook: ``run(code)``; without mpi4py: ``run(code, mpi4py=False)``."""
     checkout = tmp_path / "checkout"
     shutil.copytree(ROOT / "impi" / "launch" / "hook", checkout / "impi" / "launch" / "hook")
     shutil.copy(ROOT / "impi" / "launch" / "standin.py", checkout / "impi" / "launch")
@@ -94,7 +94,7 @@ print(mpi4py.__file__)
 
 
 def test_a_grandchild_does_not_join(run: Run) -> None:
-    """The first import has removed the invitation; the hook is still on PYTHONPATH and stays out of the way."""
+    """The first import took the invitation; the hook stays on PYTHONPATH, inactive."""
     code = """
 import subprocess, sys
 from mpi4py import MPI

@@ -13,7 +13,7 @@ import pytest
 from impi.launch import reading
 
 _ASK = "from impi.launch.reading import siblings_read; print(siblings_read())"
-# Once a process has a filter of system calls that refuses process_vm_readv, it and its children have it for good.
+# A system-call filter that refuses process_vm_readv stays for a process and its children.
 _FILTERED = """
 import ctypes, struct
 libc = ctypes.CDLL(None, use_errno=True)

@@ -1,4 +1,4 @@
-"""The server over real sockets: a whole job, strangers, and every way in which it ends (IMPI 2.2, 2.3)."""
+"""The server over real sockets: a whole job, strangers, and every ending (IMPI 2.2, 2.3)."""
 
 import io
 import re
@@ -74,7 +74,7 @@ def test_a_job_with_a_key_and_many_processes() -> None:
 
 
 def test_a_client_that_reads_late_gets_every_octet() -> None:
-    """More is broadcast than any socket buffers: the server goes on reading, and sends the rest when it can."""
+    """Broadcasts exceed socket buffers: the server reads on and sends the rest later."""
     server = ServerThread(1)
     payloads = [bytes([n]) * (MAX_PAYLOAD - 4) for n in range(8)]
     with socket.socket() as sock:
@@ -130,7 +130,7 @@ def test_ipv6() -> None:
 @pytest.mark.clause("2.1")
 @pytest.mark.parametrize("has_route", [False, True])
 def test_all_interfaces_of_both_kinds(has_route: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """``--interface ::`` takes IPv4 connections too, and prints an IPv6 address where there is one for others."""
+    """``--interface ::`` takes IPv4 too, and prints an IPv6 address if others can use one."""
     if not socket.has_dualstack_ipv6():
         pytest.skip("this machine has no dual-stack IPv6 sockets")
     found = {"2001:db8::1": "fd00::7" if has_route else "::1", "192.0.2.1": "127.0.0.1"}

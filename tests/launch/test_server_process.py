@@ -115,7 +115,7 @@ def refused(host: str, port: int, rank: int) -> str:
         with suppress(ConnectionResetError):
             while data := sock.recv(4096):
                 heard += data
-    # The chosen method may still have been on its way; a number of clients is for those who are one.
+    # The method may still have been under way; only clients get their number.
     assert heard in (b"", bytes(8))
     return name
 

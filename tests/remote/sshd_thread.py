@@ -1,4 +1,4 @@
-"""An SSH server in a thread, on loopback, that runs what it is asked to: enough of sshd for the tests of our client."""
+"""An SSH server in a thread, on loopback: enough of sshd for tests of our client."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Sshd(paramiko.ServerInterface):
             feeder = threading.Thread(target=self._feed, args=(channel, process), daemon=True)
             feeder.start()
             assert process.stdout is not None
-            # EOFError: the connection is lost, and what the command still says has nobody to hear it.
+            # EOFError: the connection is lost, so the command's output has no reader.
             with contextlib.suppress(OSError, EOFError):
                 while data := os.read(process.stdout.fileno(), 65536):
                     channel.sendall(data)

@@ -159,7 +159,7 @@ def test_datagrams(connection: Connection) -> None:
 
 
 def test_many_threads_ask_at_once(connection: Connection, tmp_path: Path) -> None:
-    """The fork server takes a number that is lower than another for an old one, and would never answer it."""
+    """The fork server takes a lower number for an old one, and would never answer it."""
 
     def ask(i: int) -> bytes | None:
         connection.write(str(tmp_path / str(i)), b"%d" % i)

@@ -238,7 +238,7 @@ def test_what_a_program_leaves_goes_on_where_that_was_asked_for(start: Start) ->
 @pytest.mark.parametrize("deaf", [False, True])
 @pytest.mark.parametrize("settle_s", [0.2, None])
 def test_the_end_is_that_of_the_whole_tree(start: Start, how: str, deaf: bool, settle_s: float | None) -> None:
-    """Also of a process in a session of its own whose parent has ended, and of one that ignores TERM."""
+    """Even a detached process whose parent has ended, and one that ignores TERM."""
     loop = "while :; do sleep 0.1; done"
     trap = "trap '' TERM; " if deaf else ""
     script = f'{trap}(setsid sh -c "$CHILD" &); echo $$; {loop}'

@@ -44,7 +44,7 @@ def test_the_last_id_and_no_more() -> None:
 
 
 def test_copies_have_ids_of_their_own() -> None:
-    """No two copies share one, none is one that is agreed on, and all are even, below the highest."""
+    """Copies share no id, none is an agreed one, and all are even, below the highest."""
     ids = {copy_cid(parent, number) for parent in (0, 2, 4, 2**40) for number in (0, 1, 2, 2**22 - 1)}
     assert len(ids) == 16
     assert all(cid is not None and 2**63 <= cid <= MAX_CID and cid % 2 == 0 for cid in ids)
@@ -56,7 +56,7 @@ def test_without_room_a_copy_needs_an_agreed_id(parent: int, number: int) -> Non
 
 
 def test_copies_of_copies_have_ids_of_their_own() -> None:
-    """However deep; none is the id of another copy, and nobody is asked for three generations of many children."""
+    """At any depth ids are unique, without questions for three generations of children."""
     known: dict[int, tuple[int, ...]] = {}
 
     def grow(parent: int, path: tuple[int, ...], depth: int) -> None:

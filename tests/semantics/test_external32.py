@@ -83,7 +83,7 @@ def test_booleans_are_one_octet(name: str) -> None:
 
 
 def test_what_other_implementations_send() -> None:
-    """Recorded: INT, DOUBLE, an 8-octet integer and SHORT, each a DATA packet: 128 octets of header, pk_len at 4."""
+    """Recorded: INT, DOUBLE, 8-octet integer, SHORT, each a DATA packet with pk_len at 4."""
     data = VECTOR.read_bytes()
     payloads = []
     while int.from_bytes(data[:4]) == 0 and (length := int.from_bytes(data[4:8])):

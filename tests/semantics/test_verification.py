@@ -1,4 +1,4 @@
-"""What calls of one collective must agree on: every line of the paper's Appendix A, and its examples."""
+"""Agreement of collective calls: every line of the paper's Appendix A, and its examples."""
 
 from __future__ import annotations
 
@@ -274,7 +274,7 @@ def test_example_4() -> None:
 
 
 def between(function: str, root: int | None, left: dict[str, Any], right: dict[str, Any]) -> list[Call]:
-    """Two processes on the left, three on the right; ``root`` is one on the left, whom those on the right name."""
+    """Two processes on the left, three on the right; the right names ``root`` on the left."""
     given = []
     for rank in range(2):
         mine = None if root is None else ROOT if rank == root else PROC_NULL

@@ -1,4 +1,4 @@
-"""Octets turned round without numpy: the same as numpy makes them, for every type, form and length."""
+"""Reversed octets without numpy equal numpy's, for every type, form and length."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Collectives in virtual time: what is counted, when it ends, and that the ways of simulating agree."""
+"""Collectives in virtual time: counts, ends, and agreement of the two models."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_everybody_has_what_is_due(shape: Shape, limits: Limits, size: int, nati
 @pytest.mark.parametrize("maxlinear", [0, 32])
 def test_hops_and_messages_of_chapter_4(clients: int, maxlinear: int) -> None:
     shape, limits = spread(2 * clients, clients, 1), Limits(maxlinear=maxlinear)
-    # As many messages one after another as a vertex of the binomial tree has bits; ceil(log2 n) rounds is the bound.
+    # A vertex of the binomial tree takes as many hops as it has bits, at most ceil(log2 n).
     hops = 1 if clients <= maxlinear else max(map(int.bit_count, range(clients)))
     assert hops <= ceil(log2(clients))
 

@@ -1,4 +1,4 @@
-"""Start-up in virtual time: the machines of chapter 2 make the job, and the dance is what its steps say."""
+"""Start-up in virtual time: chapter 2's machines make the job, and the dance its steps."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_the_formula_of_the_dance_is_what_its_steps_do(shape: Shape, kind: Any, 
 def test_every_label_takes_a_round_trip_through_the_server(shape: Shape, kind: Any) -> None:
     outcome = start_up(shape, network(bandwidth=0, overhead=0), kind)
     trip = 100 * US
-    # TCP's handshake; AUTH and its answer; IMPI, which the last client's answers; then fourteen labels and DONE.
+    # TCP's handshake; AUTH and answer; IMPI, answered last; fourteen labels and DONE.
     assert outcome.joined == 3 * trip
     assert outcome.negotiated == (3 + 15) * trip
     assert outcome.commands == 2 * len(shape.clients) * (2 + 15)

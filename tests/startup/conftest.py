@@ -12,7 +12,7 @@ from impi.wire import addresses
 
 @pytest.fixture
 def facts_of() -> Callable[..., ClientFacts]:
-    """``facts_of(client, (procs of host 0, procs of host 1, ...), **others)``, with addresses 10.0.CLIENT.HOST."""
+    """``facts_of(client, (procs of host 0, ...), **others)``, addresses 10.0.CLIENT.HOST."""
 
     def make(client: int, shares: tuple[int, ...] = (1,), representation: bytes = b"", **offer: Any) -> ClientFacts:
         hosts = []

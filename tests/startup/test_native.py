@@ -1,4 +1,4 @@
-"""How clients agree on user data in the form of their memory: by a label of ours, in a version of ours; never else."""
+"""Agreement on user data in memory form: by our own label, only in our own version."""
 
 from __future__ import annotations
 

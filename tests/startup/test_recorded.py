@@ -1,4 +1,4 @@
-"""Our machines in the place of the recorded server, and of each recorded client: every octet must be the same."""
+"""Our machines in place of the recorded server and clients: every octet must be equal."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -119,7 +119,7 @@ def test_our_client_says_what_the_recorded_ones_said(case: str, client: int, fee
     said = machine.data_to_send()
     job: Job | None = None
     heard = read(case, f"server_to_client{client}")
-    # The server's first 20 octets are the method and the number of clients; the rest follows our facts.
+    # The first 20 octets are method and number of clients; the rest follows our facts.
     for part in (heard[:20], heard[20:]):
         for piece in pieces(part, feed):
             for event in machine.receive_data(piece):

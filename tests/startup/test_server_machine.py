@@ -1,4 +1,4 @@
-"""The server, command by command: who gets in, what costs a connection and what costs the job (IMPI 2.3)."""
+"""The server by commands: joins, lost connections, lost jobs (IMPI 2.3)."""
 
 import re
 import struct
@@ -59,7 +59,7 @@ def server(nclients: int = 2, credentials: Credentials = NONE, connections: int 
 
 
 def joined(nclients: int = 2) -> ServerMachine:
-    """All clients have joined, client i on connection i; the server's words so far are taken out."""
+    """All clients have joined, client i on connection i; earlier output is dropped."""
     machine = server(nclients)
     for conn in range(nclients):
         machine.receive_data(conn, auth(1) + impi(conn))

@@ -1,4 +1,4 @@
-"""The table of decisions on its way to all clients: by a label of ours, in a version of ours, and never otherwise."""
+"""The table of decisions on its way to all clients: our own label, our own version."""
 
 import struct
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Octets that go to several places as they come: the same protocol, and the same octets, as one place for all."""
+"""Octets received into several places: the protocol and octets of a single place."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from impi.transfer.scatter import Scatter
 
 
 class Scattering(Side):
-    """Accepts every message into pieces of random lengths with gaps between, in random order in memory."""
+    """Accepts every message into pieces of random length, with gaps, in random order."""
 
     def __init__(self, *args: object, seed: int, at_once: bool, **more: object) -> None:
         super().__init__(*args, **more)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Short messages past the queues: the same octets, counts and matches as through them (the slow twin)."""
+"""Short messages past the queues: octets, counts and matches equal the slow twin's."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class World:
         self.pipes[rank] += octets
 
     def read(self, rank: int, limit: int) -> None:
-        """What has come from the other side, up to ``limit`` octets; then write whatever that brings about."""
+        """Read up to ``limit`` octets from the other side; then write all that follows."""
         machine, host, pipe = (self.left, self.right)[rank], 1 - rank, self.pipes[1 - rank]
         while limit and pipe:
             room = machine.get_buffer(host)

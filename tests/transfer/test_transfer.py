@@ -172,7 +172,7 @@ def test_short_messages_are_not_starved_by_a_long_one():
 
 
 def test_no_lane_starves_another():
-    """With credit for one packet at a time: acknowledgements, messages and a long message take turns."""
+    """With credit for one packet: acknowledgements, messages and a long one take turns."""
     job = make_job([[1], [1]], ackmark=1, hiwater=1)
     left, right = job.procs
     side = Side(job, 0)
@@ -461,7 +461,7 @@ MESSAGE = st.tuples(st.integers(0, 5 * LIMIT), st.booleans(), st.integers(1, 4))
     data=st.data(),
 )
 def test_nothing_is_lost_duplicated_or_reordered(messages, maxdatalen, ackmark, more, eager, data):
-    """Three clients of one process, every size and mode, split anywhere, matched at once or late."""
+    """Three clients of one process, every size and mode, any split, early or late match."""
     job = make_job([[1], [1], [1]], maxdatalen=maxdatalen, ackmark=ackmark, hiwater=ackmark + more)
     sides = [Side(job, rank, eager=eager) for rank in range(3)]
     rng = data.draw(st.randoms(use_true_random=True))  # by a seed: a draw for each choice is more than data holds
@@ -470,7 +470,7 @@ def test_nothing_is_lost_duplicated_or_reordered(messages, maxdatalen, ackmark, 
     expected: dict[tuple[int, int], list[bytes]] = {}
     outs = []
     turns = 0
-    # Chance moves a packet in some hundred turns where each waits for the PROTOACK of the one before it.
+    # Chance moves a packet in some hundred turns if each waits for a PROTOACK.
     needed = sum(1 + length // maxdatalen for _, _, (length, _, _) in messages)
     while todo or any(side.waiting or not side.machine.idle for side in sides) or any(wire.under_way.values()):
         turns += 1

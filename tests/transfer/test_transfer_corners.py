@@ -1,4 +1,4 @@
-"""Rare turns of the transfer machine: buffers lent across an accept, empty views, late acknowledgements."""
+"""Rare turns of the transfer machine: lent buffers, empty views, late acknowledgements."""
 
 from typing import Any
 
@@ -48,7 +48,7 @@ def test_a_continuation_read_ahead_into_a_buffer_lent_before_the_match():
 
 
 def test_user_data_read_ahead_for_a_match_made_in_the_same_turn():
-    """The packet ends in the next read: what lay in the read-ahead buffer has gone to its place before."""
+    """The packet ends in the next read: read-ahead octets have moved to their place before."""
     side = Side(JOB, 0)
     whole = data(b"abcdefgh")
     for piece in (whole[:130], whole[130:]):
@@ -92,7 +92,7 @@ def test_no_protoack_once_both_have_said_fini():
 
 @pytest.mark.clause("3.6")
 def test_a_peer_that_overruns_hiwater_and_never_reads():
-    """The PROTOACKs for its first packets are still here, so it cannot have had one: what piles up is bounded."""
+    """PROTOACKs for its first packets are still here, so it has none: the pile is bounded."""
     machine = Transfer(JOB, 0)
     assert len(feed(machine, 1, data(b"x") * 4)) == 4
     with pytest.raises(PeerError) as caught:
@@ -116,7 +116,7 @@ def test_a_peer_whose_protoacks_are_on_their_way_may_go_on():
 @pytest.mark.parametrize("after", [0, 128, 130, 144])
 @pytest.mark.parametrize("lent", [False, True])
 def test_a_message_that_nobody_wants(chunk, after, lent):
-    """Accepted without a place, before, in or after its first packet: its octets go nowhere, all else is as ever."""
+    """Accepted without a place at any time: its octets are dropped, all else is as usual."""
     side = Side(JOB, 0, eager=False)
     first = header(PacketType.DATASYNC, pk_len=16, msglen=40, srqid=3) + bytes(16)
     rest = header(PacketType.DATA, pk_len=16, msglen=40, srqid=3, drqid=1) + bytes(16)

@@ -1,4 +1,4 @@
-"""What a peer must not do, one packet each; every error names the host, the clause and the octets."""
+"""Forbidden packets of a peer, one each; errors name the host, the clause, the octets."""
 
 from typing import Any
 

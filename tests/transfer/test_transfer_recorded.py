@@ -1,8 +1,9 @@
-"""Conversations recorded from independent implementations (tests/vectors): our machines in the place of either host.
+"""Recorded conversations (tests/vectors): our machines in the place of either host.
 
-In the recordings a host is an agent of two processes, so two machines stand in for it: what comes goes to the
-one that it is addressed to, as an agent would do. What our machines send must be what was recorded, packet for
-packet, except for what is an implementation's own: request ids, sequence numbers, unused fields.
+In the recordings a host is an agent of two processes, so two machines stand in for it: what comes
+goes to the one that it is addressed to, as an agent would do. What our machines send must be what
+was recorded, packet for packet, except for what is an implementation's own: request ids, sequence
+numbers, unused fields.
 """
 
 import re

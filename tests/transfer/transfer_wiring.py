@@ -174,7 +174,7 @@ class Wire:
                     moved += self.write(source, dest) + self.read(source, dest)
 
     def check_credit(self, ackmark: int, hiwater: int) -> None:
-        """IMPI 3.6 at every moment, from the octets alone: what was begun, less what was read to be acknowledged."""
+        """IMPI 3.6 at every moment, from octets alone: packets begun less acknowledged ones."""
         begun: dict[tuple[int, int], int] = defaultdict(int)
         acknowledged: dict[tuple[int, int], int] = defaultdict(int)
         counted = {

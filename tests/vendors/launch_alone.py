@@ -1,4 +1,4 @@
-"""Start a program's procs by a vendor's real launcher, with the control connection but without a server.
+"""Start a program's procs by a vendor's launcher, with control connection, without server.
 
 Arguments: VENDOR N PROGRAM...; the exit code is the program's.
 """

@@ -1,4 +1,4 @@
-"""Every vendor keeps the contract of ``impi.vendors.base``: one program, started by the vendor's real launcher."""
+"""Every vendor keeps the contract of ``impi.vendors.base``, under its real launcher."""
 
 from __future__ import annotations
 

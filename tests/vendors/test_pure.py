@@ -1,4 +1,4 @@
-"""The vendor without a library: procs as threads over socket pairs, and as processes that meet by a control socket."""
+"""The vendor without a library: procs as threads, and as processes that meet by a socket."""
 
 import contextlib
 import json

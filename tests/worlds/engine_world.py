@@ -1,4 +1,4 @@
-"""A whole job inside one process, for tests of the engine: one thread a proc, socket pairs, and a vendor in memory."""
+"""A whole job in one process for engine tests: threads, socket pairs, a vendor in memory."""
 
 from __future__ import annotations
 
@@ -52,7 +52,8 @@ class _Arrival:
 class MemoryComm:
     """A native communicator whose queues are shared between the threads.
 
-    ``library`` makes what the library's own mpi4py would be (see native_world); None: the vendor has none.
+    ``library`` makes what the library's own mpi4py would be (see native_world); None: the vendor
+    has none.
     """
 
     collectives: LocalCollectives | None = None
@@ -176,7 +177,7 @@ def make_engines(
     quirks: Quirks = Quirks(),
     shortest: int = SHORTEST,
 ) -> tuple[list[Engine], list[threading.Thread]]:
-    """One engine a proc, connected, and a thread for each of ``agents``, the hosts that are processes of their own.
+    """One connected engine a proc, and a thread for each host process in ``agents``.
 
     ``ranks`` says in which order the vendor of a client has its procs.
     """
@@ -224,7 +225,7 @@ def run_job(
     quirks: Quirks = Quirks(),
     shortest: int = SHORTEST,
 ) -> list[Any]:
-    """Run ``program`` on every proc, each in a thread, then shut down; the results in rank order."""
+    """Run ``program`` on every proc, each in a thread, then shut down; results by rank."""
     engines, routing = make_engines(job, agents, ranks, quirks, shortest)
     results: list[Any] = [None] * len(engines)
     failures: list[BaseException] = []

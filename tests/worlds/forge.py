@@ -1,4 +1,4 @@
-"""A whole job as a lab would see it, made up: reports, wait statuses and captures with every octet in them.
+"""A made-up job as a lab would see it: reports, wait statuses, complete captures.
 
 Tests change one thing about it and look at what the verdict makes of that.
 """
@@ -427,7 +427,7 @@ class FakeLab:
 
 
 class FakeInventory:
-    """Implements :class:`impi.testbed.lab.interface.Inventory`: the labs that a test names, open ones and held ones."""
+    """An :class:`impi.testbed.lab.interface.Inventory` of labs that a test names."""
 
     def __init__(self, backend: FakeBackend) -> None:
         self._backend = backend
@@ -467,7 +467,7 @@ class FakeBackend:
         self.seen: list[LabSeen] = []
         self.inventory: Inventory = FakeInventory(self)
         self.commands: dict[str, Completed] = {}
-        """How a command ends, by its name; code None: only :meth:`RunningCommand.stop` or a deadline ends it."""
+        """The end of a command, by name; code None: only stop() or a deadline ends it."""
 
     def doctor(self) -> list[Finding]:
         return self.findings

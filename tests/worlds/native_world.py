@@ -1,7 +1,8 @@
 """An MPI library in memory, as its mpi4py looks: for routes and strategies without a real library.
 
-A :class:`MemoryLibrary` is one proc's view of the native communicator of its client. It takes its messages from the
-queues of :class:`engine_world.MemoryComm`, so that routes through the library meet those through the engine.
+A :class:`MemoryLibrary` is one proc's view of the native communicator of its client. It takes its
+messages from the queues of :class:`engine_world.MemoryComm`, so that routes through the library
+meet those through the engine.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class _Message:
 
 
 class MemoryLibrary:
-    """The part of ``mpi4py.MPI.Intracomm`` that routes and strategies use; see NativeComm of the vendors.
+    """The ``mpi4py.MPI.Intracomm`` that routes and strategies use; see vendors' NativeComm.
 
     Args:
         comm: the native communicator, as the engine sees it.
@@ -137,7 +138,7 @@ class MemoryLibrary:
 
 
 class Meeting:
-    """Blocking collectives of the members of one communicator, each a thread; the last to come does the work."""
+    """Blocking collectives of threads as members; the last to come does the work."""
 
     def __init__(self, size: int) -> None:
         self._barrier = threading.Barrier(size, action=self._carry_out)
@@ -196,7 +197,7 @@ def _octets(spec: Any) -> memoryview:
 
 
 def give_library(engine: Engine, meetings: dict[int, Meeting], *, overruns: bool) -> None:
-    """Let the communicators that the engine makes from now on have a library; ``meetings`` is every proc's."""
+    """Give the engine's later communicators a library; ``meetings`` is every proc's."""
     vendor = engine.vendor
     assert isinstance(vendor, MemoryVendor)
 

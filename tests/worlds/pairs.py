@@ -10,7 +10,7 @@ from _pytest.mark.structures import ParameterSet
 
 
 def pairs(rows: Sequence[Any], columns: Sequence[Any]) -> list[ParameterSet]:
-    """Every pair (row, column), as parameters of one test. Each row and each column stands in a pair that is a test.
+    """Every pair (row, column) as parameters of one test; each row and column is in a test.
 
     A row or a column is a value or a ``pytest.param``, whose values, marks and id are kept.
     """

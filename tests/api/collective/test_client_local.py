@@ -1,4 +1,4 @@
-"""Blocking collectives inside a client, without a real MPI library: procs are threads, the library is in memory."""
+"""Blocking collectives inside a client: procs are threads, the library is in memory."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def own_engines(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.local]:
 def run(
     own: threading.local, program: Program, clients: list[int], failed: Callable[[Exception], None] | None = None
 ) -> list[Any]:
-    """Run a program at all procs of client 0 with their strategy; the others have None in its place."""
+    """Run a program at all procs of client 0 with their strategy; others get None."""
     meetings: dict[int, Meeting] = {}
 
     def proc(engine: Engine) -> Any:
@@ -128,7 +128,7 @@ def test_a_member_that_cannot_take_part_ends_the_job_of_the_one_in_the_library(o
 
 @pytest.mark.parametrize("local", [False, True], ids=["channel", "local"])
 def test_messages_are_served_while_a_call_lasts(own_engines: threading.local, local: bool) -> None:
-    """Rank 0 is in the library. Rank 1 comes to it once its long message has been received there."""
+    """Rank 0 is in the library; rank 1 enters once its long message was received there."""
     sender = 1 if local else 2
 
     def program(engine: Engine, world: Context, home: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Without IMPI_VERIFY nothing of the verification is there: no wrapper, no question, not even its module."""
+"""Without IMPI_VERIFY there is no wrapper, no question, no module of verification."""
 
 from __future__ import annotations
 

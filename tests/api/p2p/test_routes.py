@@ -1,4 +1,4 @@
-"""One suite that every route passes, without a real MPI library: procs are threads, the library is in memory."""
+"""One suite that every route passes: procs are threads, the library is in memory."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ KINDS: dict[str, tuple[list[int], type, bool]] = {
     "library": ([2], LibraryRoute, False),
     "probing": ([2], ProbingRoute, True),
 }
-"""By name: procs by client, the route between ranks 0 and 1, whether the library writes behind short buffers."""
+"""By name: procs by client, the route of ranks 0 and 1, writes behind short buffers."""
 
 Program = Callable[[Engine, Context, Routes, Routes], Any]
 
@@ -47,7 +47,7 @@ def own_engines(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.local]:
 
 
 def run(own: threading.local, kind: str, program: Program, *, queued: tuple[int, ...] = (), **facts: int) -> list[Any]:
-    """Run a program at both ranks; those in ``queued`` take the engine's queues instead of the route."""
+    """Run a program at both ranks; those in ``queued`` take the engine's queues."""
     clients, expected, overruns = KINDS[kind]
     meetings: dict[int, Meeting] = {}
 
@@ -199,7 +199,7 @@ moves = st.lists(
 @settings(max_examples=25)
 @given(moves=moves, ackmark=st.integers(1, 3))
 def test_messages_are_those_of_the_queues(moves: list[Any], ackmark: int, kind: str) -> None:
-    """Whatever a receiver does, it gets the octets of each tag in the order in which they were sent."""
+    """A receiver gets each tag's octets in the order in which they were sent."""
     own = threading.local()
     before, runtime.engine = runtime.engine, lambda: own.engine
     try:

@@ -247,7 +247,7 @@ def test_in_containers(tmp_path, more):
 
 
 def job(folder: Path) -> list[str]:
-    """What the ranks of a job print that is started as 'up' says; each command has a shell of its own."""
+    """The output of a job's ranks, started as 'up' says; each command in a shell of its own."""
     program = "from mpi4py import MPI; c = MPI.COMM_WORLD; print(f'rank {c.rank} of {c.size}')"
     program = program.replace("from mpi4py", "from impi")
     base = ["ssh", "-F", ".impilab/lab/ssh_config"]

@@ -1,4 +1,4 @@
-"""Mistakes in collectives inside one client that all ranks make alike spoil nothing of what follows."""
+"""Equal mistakes of all ranks in a client's collectives spoil no later call."""
 
 import time
 

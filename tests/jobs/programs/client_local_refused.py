@@ -1,4 +1,4 @@
-"""One rank cannot take part in a collective inside its client, while the other is in the library already."""
+"""One rank cannot join a client's collective while the other is in the library."""
 
 import sys
 import time

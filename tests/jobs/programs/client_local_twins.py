@@ -1,7 +1,8 @@
-"""Messages and collectives inside a client are right whatever each rank chooses: its route, its form of a buffer.
+"""Messages and collectives inside a client are right for any route and form of buffer.
 
-Every rank draws, in every call, the route of its messages and how it describes its buffers. The library reads some
-descriptions itself, others are packed. Also: order beside wildcards and probes, truncation, progress of the channels.
+Every rank draws, in every call, the route of its messages and how it describes its buffers. The
+library reads some descriptions itself, others are packed. Also: order beside wildcards and probes,
+truncation, progress of the channels.
 """
 
 import random
@@ -24,7 +25,7 @@ assert type(state.strategy).__name__ == expected, type(state.strategy)
 
 
 def draw_routes():
-    """The route of this rank's next messages: the one that was made for them, or the engine's queues."""
+    """The next messages take the route made for them, or the engine's queues."""
     for routes in (state.destinations, state.sources):
         routes.clear()
         if draw.random() < 0.5:
@@ -179,7 +180,7 @@ for routes in (state.destinations, state.sources):
     routes.clear()
 
 if size > 1:
-    # Order: what is posted earlier, and what a probe has taken off the library's queue, comes first.
+    # Order: earlier posts, and what a probe took off the library's queue, come first.
     one = numpy.zeros(1, "i")
     first, second, third = one.copy(), one.copy(), one.copy()
     if rank == 0:
@@ -228,7 +229,7 @@ if size > 1:
             raise AssertionError("a wrong call went unnoticed")
 home.Barrier()
 
-# Progress: X waits in the library for Y, who comes only after Z, of another client, has got rid of a long message to X.
+# Progress: X waits in the library for Y, and Y for Z's long message to X.
 clients = world.allgather(world.Get_attr(MPI.IMPI_CLIENT_COLOR))
 near = [r for r, color in enumerate(clients) if color == clients[0]]
 z = next((r for r, color in enumerate(clients) if color != clients[0]), None)

@@ -1,4 +1,4 @@
-"""Run by every rank of a mixed job of four procs or more: communicators of every kind, and their collectives.
+"""A mixed job of four procs or more: all kinds of communicators, and their collectives.
 
 Rank 0 prints "all right".
 """
@@ -97,7 +97,7 @@ def grids() -> None:
         down, up = grid.Shift(0, 1)
         got = grid.neighbor_alltoall([(rank, i) for i in range(4)])
         west, east = grid.Shift(1, 1)
-        # What I sent down comes to my lower neighbour from above; also where both are the same process.
+        # Data sent down comes to the lower neighbour from above, even to itself.
         expected = [None if r < 0 else (r, i ^ 1) for i, r in enumerate((down, up, west, east))]
         assert got == expected, (got, expected)
         row = grid.Sub([False, True])
@@ -116,7 +116,7 @@ def grids() -> None:
 
 
 def started_together() -> None:
-    """Collectives of one communicator that are under way at once, on buffers that say whose they are."""
+    """Simultaneous collectives of a communicator, on buffers that show their owner."""
     totals = [np.zeros(1, "i") for _ in range(20)]
     values = [np.full(1, 100 * i if rank == i % size else 0, "i") for i in range(20)]
     copies = [np.array([i if rank == i % size else -1], "i") for i in range(20)]

@@ -1,4 +1,4 @@
-"""More ranks than cores: messages, collectives and wildcards move, and who waits long leaves the cores alone."""
+"""More ranks than cores: all calls make progress, and long waits leave the cores alone."""
 
 import sys
 import threading

@@ -1,4 +1,4 @@
-"""Run by both ranks of a job of two clients: derived datatypes, by every call that sends or receives one message.
+"""Derived datatypes between two clients, by every call that moves one message.
 
 What arrives is held against what numpy says of the same places. Rank 0 prints "all right".
 """

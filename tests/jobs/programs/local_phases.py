@@ -1,4 +1,4 @@
-"""Local phases of collectives are the library's own: counted, and right beside messages and beside each other."""
+"""Local phases use the library's collectives: counted, and right beside other calls."""
 
 import numpy
 from mpi4py import MPI

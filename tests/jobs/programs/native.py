@@ -1,6 +1,7 @@
-"""Run by every rank of a job of several clients; says which form user data has between them: "native" or "external32".
+"""Prints the form of user data between several clients: "native" or "external32".
 
-The argument is what this client says of its memory (as hex) in place of the truth; "-" is the truth. Rank 0 prints.
+The argument is what this client says of its memory (as hex) in place of the truth; "-" is the
+truth. Rank 0 prints.
 """
 
 import sys
@@ -80,7 +81,7 @@ def collectives(code: str, datatype: MPI.Datatype) -> None:
 
 
 def packed_and_typed() -> None:
-    """What one packs the other receives as what it is, and what one sends the other can unpack (MPI 4.1, 5.2)."""
+    """Packed data is received as its type, and sent data can be unpacked (MPI 4.1, 5.2)."""
     ints = np.array([me, -5], "i")
     buffer = bytearray(MPI.INT.Pack_size(2, world))
     assert MPI.INT.Pack(ints, buffer, 0, world) == len(buffer)

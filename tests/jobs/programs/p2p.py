@@ -1,6 +1,7 @@
-"""Run by every rank of a mixed job: the corners of point-to-point communication, asserted on the spot.
+"""The corners of point-to-point communication in a mixed job, asserted on the spot.
 
-Arguments: the job's maxdatalen and its tag_ub (0: whatever the libraries have). Rank 0 prints "all right".
+Arguments: the job's maxdatalen and its tag_ub (0: whatever the libraries have). Rank 0 prints "all
+right".
 """
 
 import sys
@@ -61,7 +62,7 @@ def lengths_in_all_modes() -> None:
 
 
 def cancelled_before_it_is_matched() -> None:
-    """Only what waits for its receive can be taken back, and only from another client; then it never was."""
+    """Only unmatched sends to another client can be cancelled; then they never were."""
     for nbytes, mode in ((0, comm.Issend), (5, comm.Issend), (LONG, comm.Isend), (LONG, comm.Issend)):
         lost = mode(pattern(nbytes, rank), right, 3)
         lost.Cancel()

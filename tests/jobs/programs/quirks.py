@@ -1,4 +1,4 @@
-"""Run by both ranks of a job of two clients; the argument says which of them have --peer-quirks: "none", "one", "both".
+"""Two clients, of which "none", "one" or "both" (the argument) have --peer-quirks.
 
 What rank 1 makes of the ints of rank 0 shows in which form they came.
 """

@@ -1,4 +1,4 @@
-"""Prints the bits of reductions of the same random numbers: the same for every layout, if they are reproducible."""
+"""Prints the bits of reductions of fixed random numbers, equal for every layout."""
 
 import numpy as np
 from mpi4py import MPI

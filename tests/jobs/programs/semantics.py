@@ -1,6 +1,7 @@
-"""Run by every rank of a mixed job: what the API promises, asserted on the spot. Rank 0 prints "all right".
+"""The API's promises in a mixed job, asserted on the spot. Rank 0 prints "all right".
 
-Arguments: how many clients there are, and the host of each rank ("0,0,1") where not every proc is its own.
+Arguments: how many clients there are, and the host of each rank ("0,0,1") where not every proc is
+its own.
 """
 
 import sys

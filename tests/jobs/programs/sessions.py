@@ -1,4 +1,4 @@
-"""Run by every rank of a job: sessions, attached buffers, error handlers, what is refused. Rank 0 says "all right"."""
+"""Sessions, attached buffers, error handlers, refusals. Rank 0 prints "all right"."""
 
 import sys
 from collections.abc import Callable
@@ -56,7 +56,7 @@ def buffers() -> None:
 
 
 def session_buffers() -> None:
-    """A session's buffer is used by the communicators that come from it, and by theirs; by no others."""
+    """A session's buffer serves the communicators derived from it, and no others."""
     session = MPI.Session.Init()
     group = MPI.Group.Create_from_session_pset(session, "mpi://WORLD")
     made = MPI.Intracomm.Create_from_group(group.Incl(range(group.size)))

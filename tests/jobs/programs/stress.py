@@ -1,6 +1,7 @@
-"""Storms: what MPI promises, under random traffic of many seeds in one job. Rank 0 prints "all right".
+"""Storms: MPI's promises under random traffic of many seeds. Rank 0 prints "all right".
 
-Arguments: order, fairness or progress; how many seeds; the number of the first. All ranks draw the same plan of a seed.
+Arguments: order, fairness or progress; how many seeds; the number of the first. All ranks draw the
+same plan of a seed.
 """
 
 import random
@@ -16,7 +17,7 @@ LONG, MOST = 4000, 6000  # octets; with --datalen 1000 both are long messages
 
 
 def order(rng: random.Random) -> None:
-    """Messages of one pair do not overtake each other, whatever their modes and sizes and however they are received."""
+    """Messages of a pair do not overtake each other, for any mode, size and receive."""
     plan = []
     for number in range(12):
         source, dest = rng.sample(range(size), 2)
@@ -81,7 +82,7 @@ def fairness(rng: random.Random) -> None:
 
 
 def progress(rng: random.Random) -> None:
-    """A proc that is blocked in a local receive still serves what it owes to others (MPI's progress rule)."""
+    """A proc blocked in a local receive still serves other procs (MPI's progress rule)."""
     a = rng.choice([r for r in range(size) if clients.count(clients[r]) > 1])
     b = rng.choice([r for r in range(size) if clients[r] != clients[a]])
     c = rng.choice([r for r in range(size) if clients[r] == clients[a] and r != a])

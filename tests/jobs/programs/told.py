@@ -1,6 +1,7 @@
-"""One rank makes a mistake in a collective and goes on; the others are told. Rank 0 prints "all right".
+"""One rank errs in a collective and goes on; others are told. Rank 0 prints "all right".
 
-Each mistake is made on a communicator of its own, by rank 1 of it, which other clients' procs are in, too.
+Each mistake is made on a communicator of its own, by rank 1 of it, which other clients' procs are
+in, too.
 """
 
 from collections.abc import Callable

@@ -1,5 +1,6 @@
-"""All of what a table decides, against what it must give: every root, several sizes and types. The argument: "tuned" or
-"plain", whether the job has a table.
+"""Every choice of a table gives the right result: all roots, several sizes and types.
+
+The argument: "tuned" or "plain", whether the job has a table.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""Run by five ranks under IMPI_VERIFY: calls that do not fit, and what every rank learns of it. Rank 0: "all right"."""
+"""Five ranks under IMPI_VERIFY: misfit calls, and each rank's news. Rank 0: "all right"."""
 
 import sys
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Run by every rank of a mixed job: what needs no numpy never loads it. Rank 0 prints "all right"."""
+"""Calls that need no numpy never load it. Rank 0 prints "all right"."""
 
 import sys
 from array import array

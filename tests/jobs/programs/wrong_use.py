@@ -1,7 +1,8 @@
-"""Every kind of wrong use by all ranks alike: what each rank gets. Runs on any mpi4py; rank 0 prints one JSON object.
+"""Wrong use by all ranks alike, on any mpi4py: rank 0 prints each result as JSON.
 
-By case, for each rank: the name of the error class, or of Python's own exception, or "ok"; with the argument "handler"
-a list of that and of what an error handler of the communicator was called with, too.
+By case, for each rank: the name of the error class, or of Python's own exception, or "ok"; with the
+argument "handler" a list of that and of what an error handler of the communicator was called with,
+too.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Join the job, tell the pids of this proc and of a child in a session of its own, and stay until ended."""
+"""Join the job, print the pids of this proc and of a detached child, and stay until ended."""
 
 import subprocess
 import sys

@@ -7,6 +7,6 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def short_pauses(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On loopback ``clean`` need not wait for an engine that is still busy with what it was asked last."""
+    """On loopback ``clean`` need not wait for an engine busy with earlier requests."""
     if not request.node.get_closest_marker("docker"):
         monkeypatch.setattr("impi.testbed.backends.lifecycle.cleanup._PAUSE_S", 0.05)

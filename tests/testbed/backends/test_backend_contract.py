@@ -1,4 +1,4 @@
-"""What every backend promises (:mod:`impi.testbed.lab.interface`): containers, loopback addresses and the fake one."""
+"""The contract of every backend (:mod:`impi.testbed.lab.interface`), the fake one included."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is to blame for a job that hangs, from made-up calls and packets; real ones are in test_hangs_real.py."""
+"""Blame for a job that hangs, from made-up calls and packets; see test_hangs_real.py."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CASE = CASES["p2p.ring"]
 
 
 class Hang:
-    """A job of two clients with two ranks each; every rank is in MPI_Finalize until something else is said of it."""
+    """A job of two clients with two ranks each, all in MPI_Finalize by default."""
 
     def __init__(self, topology: str = "1x2+1x2") -> None:
         self.roster = Roster.of(parse_topology(topology), ["pure", "mpich", "openmpi"][: topology.count("+") + 1])
@@ -116,7 +116,7 @@ def test_the_issue_s_own_example():
 
 
 def test_a_syncack_that_is_not_yet_due_is_no_fault():
-    """The receiver has no receive for it, for it waits for something else: that is what is followed."""
+    """The receiver waits for something else instead: that wait is followed."""
     hang = Hang()
     hang.is_in(0, "Ssend", dest=2, sendtag=3)
     hang.crossed(0, 2, tag=3, sync=True)

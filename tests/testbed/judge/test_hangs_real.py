@@ -1,6 +1,7 @@
 """Jobs that really hang, on real nodes: each is blamed on the one who keeps it from ending.
 
-With captures (``docker``) what a client owes by the protocol is seen; ``local`` knows the ranks' calls alone.
+With captures (``docker``) what a client owes by the protocol is seen; ``local`` knows the ranks'
+calls alone.
 """
 
 from __future__ import annotations

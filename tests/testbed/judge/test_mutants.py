@@ -1,4 +1,4 @@
-"""Clients that lie, on real nodes: each is caught by the evidence that is meant for it, beside a twin that passes.
+"""Lying clients on real nodes: each is caught by its own evidence, beside a passing twin.
 
 On ``local`` there are no captures; what only they can see is tried with ``docker``.
 """

@@ -1,4 +1,4 @@
-"""A developer's own build in the place of the usual one: what is one, and that nothing else counts for it."""
+"""A developer's own build in place of the usual one: its recognition, and nothing else."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ WORLD = {"comm": "MPI_COMM_WORLD"}
 
 
 def hangs(job: Job) -> None:
-    """Ranks 1 and 2 wait for each other; the packets of the made-up captures have times from 1000 s on."""
+    """Ranks 1 and 2 wait for each other; the made-up packets have times from 1000 s on."""
     job.hangs |= {"server", "client 0", "client 1"}
     job.done.clear()
     for rank in range(4):

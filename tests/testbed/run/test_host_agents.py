@@ -1,4 +1,4 @@
-"""Clients of several nodes behind host agents, in containers: the judges see the same job, with fewer hosts."""
+"""Clients of several nodes behind agents, in containers: the same job, fewer hosts."""
 
 from __future__ import annotations
 

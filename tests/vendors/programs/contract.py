@@ -1,6 +1,7 @@
-"""The contract of ``impi.vendors.base``, checked from inside the procs of one client: a line of JSON a check and rank.
+"""The contract of ``impi.vendors.base``, checked inside one client: JSON lines by rank.
 
-Every check runs on all procs; a check that fails on one of them may hang the others, so every wait has a deadline.
+Every check runs on all procs; a check that fails on one of them may hang the others, so every wait
+has a deadline.
 """
 
 import json
@@ -86,7 +87,7 @@ def allgather_does_not_meet_messages():
 
 
 def order_of_each_source():
-    """Whatever the tags and lengths, a source's messages come in the order in which they were sent."""
+    """For any tags and lengths, a source's messages come in the order of sending."""
     count = 200
     lengths = [0, 1, 100, 70_000, 3]
     pendings = [
@@ -204,7 +205,7 @@ def nothing_is_invented():
 
 
 def synchronous_means_received():
-    """A synchronous send ends only once the receiver has called receive(), and then it does, even of no octets."""
+    """A synchronous send ends when the receiver has called receive(), even of no octets."""
     if size == 1:
         return
     for data in (b"", b"x", bytes(300_000)):

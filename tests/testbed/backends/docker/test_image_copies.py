@@ -1,4 +1,4 @@
-"""Volumes in the place of an image's folders, on the engine of this machine, whatever its storage is."""
+"""Volumes in place of an image's folders, on this machine's engine, with any storage."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ def test_an_edit_reaches_containers_that_run(monkeypatch):
         env = lab.access.environment["c0n0"]
         nodes = [lab.server, *(node for nodes in lab.clients for node in nodes)]
         assert [run_on(node, argv, env=env).stdout for node in nodes] == [b"False\n"] * 4
-        # Two short questions a node, whatever its size: some tenths of a second, on a machine that is not busy.
+        # Two short requests a node, for any size: tenths of a second if not busy.
         asked = []
         execute = Connection.execute
         monkeypatch.setattr(

@@ -1,8 +1,9 @@
 """Opens a lab, uses and closes it, and is killed on the way.
 
-``dying.py BACKEND RUN FOLDER MOMENT DELAY_MS REAPER TTL_S``. MOMENT: for docker, the number of a request that changes
-something; for local, a name of ``POINTS``; or ``open``: once the lab is open. DELAY_MS: negative: before that moment,
-else so long after it has begun. REAPER: ``dies`` with it, or ``lives``.
+``dying.py BACKEND RUN FOLDER MOMENT DELAY_MS REAPER TTL_S``. MOMENT: for docker, the number of a
+request that changes something; for local, a name of ``POINTS``; or ``open``: once the lab is open.
+DELAY_MS: negative: before that moment, else so long after it has begun. REAPER: ``dies`` with it,
+or ``lives``.
 """
 
 from __future__ import annotations

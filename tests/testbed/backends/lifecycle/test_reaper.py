@@ -1,4 +1,4 @@
-"""Whoever opened a lab is killed: nothing of it stays, by its reaper, by ``clean``, by its time to live."""
+"""A lab's opener is killed: reaper, ``clean`` and time to live leave nothing of it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.slow
 
 DEADLINE_S = 90.0
 TWO = parse_topology("1x1+1x1")
-# Requests that change something: network, volume, 5 for each of 3 nodes, 3 statistics, 6 containers, network, volume.
+# Changing requests: network, volume, 5 per node, 3 statistics, 6 containers, removals.
 REQUESTS = [(1, -1), (3, -1), (7, -1), (17, -1), (19, -1), (23, -1), (28, -1)]
 MIDST = [(1, 1), (5, 10), (12, 40), (23, 30)]
 
@@ -65,7 +65,7 @@ def die(backend: str, folder: Path, moment: object, delay_ms: float, reaper: str
 
 
 def left(backend: Backend, run: str) -> list[str]:
-    """What is there of that run; on loopback, of any in this test's folder, for a folder may say nothing yet."""
+    """That run's remains; on loopback any in the test's folder, as labels may be missing."""
     labs = backend.inventory.find()
     return [part for lab in labs if backend.name == "local" or lab.labels.get("run") == run for part in lab.parts]
 

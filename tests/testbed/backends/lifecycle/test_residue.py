@@ -23,7 +23,7 @@ OURS = "/dev/shm/impilab-test-"
 
 
 def sweep(spec: Spec) -> list[str]:
-    """What it finds, but for segments of others: jobs of other tests make and end theirs on this machine meanwhile."""
+    """Its findings without segments of others: other tests' jobs come and go meanwhile."""
     return [
         line
         for line in residue_program.sweep(spec)
