@@ -29,7 +29,7 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int | None:
-    """``-n auto``: one worker more than cores, since a third of the time is waits for processes that start and end."""
+    """``-n auto``: a worker more than cores, as a third of the time is waits for processes."""
     return None if os.environ.get("PYTEST_XDIST_AUTO_NUM_WORKERS") else len(os.sched_getaffinity(0)) + 1
 
 

@@ -104,7 +104,7 @@ class LocalJob:
         """Wait for all processes and return what each has printed, in the order of their starts.
 
         Raises:
-            LaunchError: one failed, or the deadline passed; the message ends with its last stderr line.
+            LaunchError: a failure, or the deadline; the message ends with the last line of stderr.
         """
         poll = select.poll()
         running = {}
