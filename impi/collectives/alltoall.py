@@ -93,7 +93,7 @@ def _between_masters(
     given: Mapping[int, Sequence[Octets]],
     packing: Packing,
 ) -> Algorithm[dict[tuple[int, int], Octets]]:
-    """Exchange ``given`` pieces of the client ``near`` with ``others``; pieces by source and dest."""
+    """Exchange ``given`` pieces of client ``near`` with ``others``; pieces by (source, dest)."""
     steps: list[Step] = [Recv(layout.master_rank(n), ALLTOALL_TAG) for n in others]
     for n in others:
         pairs = [(source, dest) for source in near for dest in layout.locals_to_master(n)]
