@@ -59,7 +59,7 @@ PAGES = {"options.md": options_page, "exit-codes.md": exit_codes_page}
 
 
 def main() -> int:
-    """Write the pages, or with ``--check`` name those that are not up to date; returns the exit code."""
+    """Write the pages, or with ``--check`` name stale ones; return the exit code."""
     stale = [name for name, page in PAGES.items() if _text(FOLDER / name) != page()]
     if "--check" in sys.argv[1:]:
         for name in stale:
