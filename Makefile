@@ -1,6 +1,6 @@
 # Every verb is one line; the work is in ci/*.sh and in impi itself.
 .DEFAULT_GOAL := help
-.PHONY: help interop test proofs lint reference compat bench coverage clauses fuzz clean
+.PHONY: help interop test proofs lint pythons reference compat bench coverage clauses fuzz clean
 
 help:     ## show these verbs
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' Makefile
@@ -14,6 +14,8 @@ lint:     ## ruff, mypy --strict, import-linter
 	@ci/venv.sh dev && ci/lint.sh
 reference: ## write docs/reference: options, variables, exit codes
 	@ci/venv.sh dev && .venv/bin/python ci/reference.py
+pythons:  ## the tests of the protocol on each Python from 3.11 to 3.14 that is here
+	@ci/pythons.sh $(ARGS)
 compat:   ## mpi4py's own test suite on jobs of several vendors, beside what each makes of it alone
 	@ci/venv.sh dev && ci/vendors.sh && .venv/bin/python tests/compat $(ARGS)
 bench:    ## measure IMPI beside what it is made of, as ratios
