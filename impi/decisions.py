@@ -14,8 +14,6 @@ from typing import Any, Final, TypeAlias
 from impi.errors import UsageError
 from impi.records import record
 
-__all__ = ["ALGORITHMS", "FORMAT", "SPECIFICATION", "Decisions", "Rule"]
-
 FORMAT: Final = "impi tuning 1"
 """The format name in the text; another number is another meaning."""
 

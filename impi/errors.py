@@ -15,18 +15,6 @@
 
 from __future__ import annotations
 
-__all__ = [
-    "ImpiError",
-    "JobError",
-    "LabError",
-    "LaunchError",
-    "LocalProtocolError",
-    "PeerError",
-    "StartupError",
-    "Truncated",
-    "UsageError",
-]
-
 _SHOWN_OCTETS = 32
 
 

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-__all__ = ["ExitCode", "shown"]
-
 
 class ExitCode(IntEnum):
     """A code and its meaning."""

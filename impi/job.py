@@ -13,17 +13,6 @@ from typing import Final
 from impi.decisions import Decisions
 from impi.records import record, replaced, values_of
 
-__all__ = [
-    "ALTERNATIVES",
-    "LONG8_VERSION",
-    "REPRODUCIBLE",
-    "STRICT_VERSION",
-    "TUNED_VERSION",
-    "Host",
-    "Job",
-    "Proc",
-]
-
 STRICT_VERSION: Final = (0, 0)
 """IMPI 0.0, which every client supports."""
 

@@ -19,17 +19,6 @@ from impi.records import names_of, record
 from impi.settings import OPTIONS, VENDORS, Option, seconds
 from impi.wire import Label, OwnLabel
 
-__all__ = [
-    "HOSTS",
-    "MAX_INT4",
-    "MAX_UINT4",
-    "MIN_TAG_UB",
-    "ClientOptions",
-    "HostKind",
-    "Offer",
-    "ServerOptions",
-]
-
 HostKind: TypeAlias = Literal["proc", "node", "client"]
 HOSTS: Final[tuple[HostKind, ...]] = ("proc", "node", "client")
 """Owner of the channels to other clients: each proc, an agent on each node, or one agent."""

@@ -11,8 +11,6 @@ from typing import Any, Final
 
 from impi.errors import UsageError
 
-__all__ = ["check_file", "check_plot", "pyplot", "save_plot"]
-
 _KINDS: Final = (".svg", ".png")
 
 

@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from impi.errors import UsageError
 from impi.records import names_of, record
 
-__all__ = ["Quirks"]
-
 
 @record(kw_only=True)
 class Quirks:

@@ -11,8 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar, cast, dataclass_transform, overload
 
-__all__ = ["fresh", "names_of", "record", "replaced", "values_of"]
-
 T = TypeVar("T")
 C = TypeVar("C", bound="type[Any]")
 

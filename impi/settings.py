@@ -15,19 +15,6 @@ from impi.errors import UsageError
 from impi.records import record
 from impi.wire import Label, OwnLabel
 
-__all__ = [
-    "AUTH_KEY",
-    "AUTH_NONE",
-    "OPTIONS",
-    "PREFIX",
-    "SIDES",
-    "SPIN",
-    "VENDORS",
-    "ZERO_COPY",
-    "Option",
-    "seconds",
-]
-
 T_co = TypeVar("T_co", covariant=True)
 
 VENDORS: Final = ("pure", "mpich", "openmpi")

@@ -7,8 +7,6 @@ from typing import Final
 
 from impi.errors import UsageError
 
-__all__ = ["SECOND", "parse_rate", "parse_size", "parse_span", "parse_time", "show_rate", "show_size", "show_time"]
-
 SECOND: Final = 10**12
 """Picoseconds in a second."""
 

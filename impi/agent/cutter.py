@@ -8,8 +8,6 @@ from typing import Final
 from impi.errors import LocalProtocolError
 from impi.wire.packets import HEADER_SIZE, Header, unpack_header
 
-__all__ = ["Cutter"]
-
 _READ_AHEAD: Final = 64 * 1024
 
 

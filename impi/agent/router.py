@@ -26,8 +26,6 @@ from impi.job import Job
 from impi.transfer.channel import host_name
 from impi.wire.packets import HEADER_SIZE, Header, PacketType, pack_header
 
-__all__ = ["Link", "Router"]
-
 _FINI: Final = memoryview(pack_header(Header(int(PacketType.FINI))))
 _WITH_DATA: Final = frozenset({PacketType.DATA, PacketType.DATASYNC})
 _AFTER_FINI: Final = frozenset({PacketType.PROTOACK, PacketType.SYNCACK, PacketType.CANCELYES, PacketType.CANCELNO})

@@ -17,8 +17,6 @@ from impi.job import Job
 from impi.vendors.meeting import AGENT, Door, ask, open_control
 from impi.wire import addresses
 
-__all__ = ["GRACE_S", "run", "serve"]
-
 GRACE_S: Final = 3.0
 """Time for the launcher of a lost proc to notice it first and end the job."""
 

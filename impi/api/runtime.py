@@ -19,21 +19,6 @@ from impi.semantics.errors import MPIException, error
 if TYPE_CHECKING:
     from impi.engine.progress_thread import ProgressThread
 
-__all__ = [
-    "State",
-    "abort",
-    "abort_on_error",
-    "contexts",
-    "engine",
-    "external",
-    "fail",
-    "finalize",
-    "finalized",
-    "initialize",
-    "progress_thread",
-    "set_final_barrier",
-]
-
 
 class State:
     """The one set of objects of this process."""

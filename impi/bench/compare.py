@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from impi.bench.rows import Row, Spread
 
-__all__ = ["ENOUGH", "Change", "compare"]
-
 ENOUGH = 3
 """Runs from which a change counts: the spread of fewer says nothing."""
 

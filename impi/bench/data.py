@@ -10,8 +10,6 @@ from impi.bench.effort import SPIN_S, Effort, Pair, across, listed
 from impi.bench.experiment import Experiment, Line
 from impi.bench.rows import at_least, octets
 
-__all__ = ["derived", "native"]
-
 _PAIR: Final = ("pure", "pure")
 """Libraries take no part in messages to another client."""
 _LARGE: Final = 1 << 24

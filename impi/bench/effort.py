@@ -10,8 +10,6 @@ from impi.bench.experiment import Line
 from impi.bench.rows import Bound
 from impi.bench.timed_jobs import Alone, Client, Imp, Job, Raw
 
-__all__ = ["COLLECTIVES", "INSIDE", "LONG", "SPIN_S", "Effort", "Pair", "across", "against", "calls", "listed", "own"]
-
 Pair = tuple[str, str]
 SPIN_S: Final = 1.0
 """Longer than any wait of a measure: "both spinning"."""

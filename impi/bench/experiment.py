@@ -10,8 +10,6 @@ from impi.bench.rows import Bound, Row
 from impi.bench.timed_jobs import Job, Results
 from impi.errors import LaunchError
 
-__all__ = ["Experiment", "Line", "run"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:

@@ -10,8 +10,6 @@ from impi.bench.experiment import Experiment, Line
 from impi.bench.rows import Bound, at_least, at_most
 from impi.bench.timed_jobs import Alone, Client, Imp, Raw
 
-__all__ = ["bandwidth", "bidirectional", "blocked", "latency", "local", "local_only", "rate"]
-
 _SHORTEST: Final = 8
 """Octets of the plain sockets' reference messages; bounds of short messages refer to these."""
 _LATENCY: Final = (_SHORTEST, 1024, LONG, 1 << 20)

@@ -15,8 +15,6 @@ from impi.bench.timed_jobs import Imp
 from impi.errors import LaunchError, UsageError
 from impi.launch.program import ROOT
 
-__all__ = ["Hot", "hottest", "prepare", "profiled", "run_profiled"]
-
 
 @dataclass(frozen=True, slots=True)
 class Hot:

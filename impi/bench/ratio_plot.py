@@ -12,8 +12,6 @@ from impi.bench.terminal_table import number
 from impi.errors import UsageError
 from impi.plotting import pyplot, save_plot
 
-__all__ = ["draw"]
-
 _COLOURS: Final = {True: "#2a7f3f", False: "#b3261e", None: "#5f6b76"}
 _INCHES: Final = 0.24
 """Height of a row, in inches."""

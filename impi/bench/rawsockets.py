@@ -25,8 +25,6 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 
-__all__ = ["PACKET", "main", "measure"]
-
 PACKET = 128 + 8
 _ACKNOWLEDGMENT = 4
 _LARGE = 1 << 18

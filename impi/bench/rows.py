@@ -10,8 +10,6 @@ from typing import Any, Final
 
 from impi.errors import UsageError
 
-__all__ = ["Bound", "Row", "Spread", "at_least", "at_most", "octets", "row_from_json", "row_to_json", "spread"]
-
 _SIGNS: Final = {"<=": operator.le, ">=": operator.ge}
 
 

@@ -18,8 +18,6 @@ from impi.bench.rows import Row, row_from_json, row_to_json
 from impi.errors import LaunchError, UsageError
 from impi.launch.prefix import find
 
-__all__ = ["Report", "load", "machine", "save", "versions"]
-
 _FORM = "impi-bench 1"
 _SECONDS = 20.0
 

@@ -13,8 +13,6 @@ from impi.bench.experiment import Experiment, Line
 from impi.bench.rows import at_most
 from impi.bench.timed_jobs import STARTED
 
-__all__ = ["MEASURES", "OF_NUMBERS", "SIZED", "experiments"]
-
 
 def experiments(names: Sequence[str], vendors: Sequence[str], effort: Effort) -> Iterator[Experiment]:
     """Yield the experiments of these names, in catalogue order, for every pair of these vendors."""

@@ -14,7 +14,6 @@ from impi.bench.rows import Row, Spread, octets
 if TYPE_CHECKING:
     from impi.bench.profiles import Hot
 
-__all__ = ["changes_table", "hot_table", "number", "rows_table"]
 
 _SIGNS = {True: Text("✓", "green"), False: Text("✗", "red"), None: Text("")}
 

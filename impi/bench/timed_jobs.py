@@ -17,8 +17,6 @@ from impi.bench.programs import MARK
 from impi.launch.local_job import LOOPBACK, LocalJob, impirun
 from impi.launch.prefix import find
 
-__all__ = ["STARTED", "Alone", "Client", "Imp", "Job", "Raw", "Results"]
-
 Results = dict[str, float]
 """Results of a job by the names that its program gives; and :data:`STARTED`."""
 STARTED: Final = "startup"

@@ -24,8 +24,6 @@ from impi.dissect.tcp import Connection, reassemble
 from impi.dissect.text import as_line, as_object
 from impi.errors import LabError, UsageError
 
-__all__ = ["LUA", "add_decode", "decode"]
-
 LUA: Final = Path(impi.dissect.__file__).with_name("impi.lua")
 """The dissector for Wireshark and tshark."""
 

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from impi.errors import ImpiError, UsageError
 from impi.exit_codes import ExitCode
 
-__all__ = ["Ending"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:

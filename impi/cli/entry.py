@@ -7,8 +7,6 @@ import sys
 
 from impi.exit_codes import ExitCode
 
-__all__ = ["impi", "impilab", "impirun"]
-
 
 def impi() -> int:
     """``impi``; the exit code."""

@@ -17,8 +17,6 @@ from impi.cli.ending import Ending
 from impi.cli.tune import add_tune
 from impi.errors import UsageError
 
-__all__ = ["main"]
-
 _ENDING: Final = Ending(prog="impi")
 _SIMULATE_ENDING: Final = Ending(prog="impi simulate")
 _ENDINGS: Final = {"bench": BENCH_ENDING, "simulate": _SIMULATE_ENDING}

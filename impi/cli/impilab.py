@@ -29,8 +29,6 @@ from impi.testbed.plan.clusters import list_clusters
 from impi.testbed.plan.matrix import NothingSelected
 from impi.testbed.report.results import list_runs
 
-__all__ = ["main"]
-
 _ENDING: Final = Ending(prog="impilab", wrong=ExitCode.OWN_FAULT)
 _EXIT_CODES: Final = shown(*(code for code in ExitCode if code <= ExitCode.STALE))
 

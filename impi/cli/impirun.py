@@ -17,8 +17,6 @@ from impi.options import ClientOptions, Offer, ServerOptions
 from impi.records import names_of, replaced
 from impi.settings import OPTIONS, SIDES, SPIN, ZERO_COPY
 
-__all__ = ["main"]
-
 _USAGE = """\
 impirun -server COUNT [-port PORT] [-auth LIST] [-file APPFILE] [--interface ADDRESS] [-v]
        impirun -client RANK HOST:PORT [-np N] [--vendor NAME] [options] PROGRAM [ARGUMENTS...]"""

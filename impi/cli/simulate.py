@@ -28,8 +28,6 @@ from impi.simulate.shape import Limits, Shape, parse_shape, spread
 from impi.simulate.virtual_startup import start_up
 from impi.units import parse_rate, parse_size, parse_time, show_rate, show_time
 
-__all__ = ["add_simulate"]
-
 _T = TypeVar("_T")
 
 _EPILOG: Final = """\

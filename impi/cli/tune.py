@@ -12,8 +12,6 @@ from typing import Any, Final
 from impi.decisions import FORMAT
 from impi.errors import LabError, UsageError
 
-__all__ = ["add_tune", "tune"]
-
 _DEFAULT_LAYOUT: Final = "pure:1,pure:1,pure:1"
 _HELP: Final = """\
 One proc of each client takes part. The parameters of the pLogP model (latency, overheads, gap) are measured between

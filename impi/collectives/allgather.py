@@ -11,8 +11,6 @@ from impi.collectives.layout import Layout
 from impi.collectives.packing import Fixed, Octets, Packing
 from impi.collectives.steps import Algorithm, Local
 
-__all__ = ["allgather", "share"]
-
 
 def allgather(
     layout: Layout,

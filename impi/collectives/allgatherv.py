@@ -13,8 +13,6 @@ from impi.collectives.layout import Layout
 from impi.collectives.packing import Octets, Packing
 from impi.collectives.steps import Algorithm, Local
 
-__all__ = ["allgatherv", "allgatherv_by_gathervs"]
-
 
 def allgatherv(
     layout: Layout, rank: int, piece: Octets, packing: Packing, *, maxlinear: int, native: bool = False

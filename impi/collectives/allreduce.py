@@ -13,8 +13,6 @@ from impi.collectives.reduce import reduce
 from impi.collectives.reduction import Reduction
 from impi.collectives.steps import Algorithm, Local
 
-__all__ = ["allreduce"]
-
 V = TypeVar("V")
 
 

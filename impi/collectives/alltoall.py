@@ -17,8 +17,6 @@ from impi.collectives.steps import Algorithm, Local, Recv, Send, Step
 from impi.collectives.tags import ALLTOALL_TAG
 from impi.errors import LocalProtocolError
 
-__all__ = ["alltoall", "alltoall_by_masters", "alltoall_direct"]
-
 V = TypeVar("V")
 
 

@@ -10,8 +10,6 @@ from impi.collectives.layout import Layout
 from impi.collectives.steps import Algorithm
 from impi.collectives.tags import ALLTOALLV_TAG
 
-__all__ = ["alltoallv"]
-
 V = TypeVar("V")
 
 

@@ -11,8 +11,6 @@ from impi.collectives.steps import Algorithm, Local, Recv, Send
 from impi.collectives.tags import BARRIER_TAG
 from impi.collectives.teams import Links, high_links
 
-__all__ = ["barrier"]
-
 _NOTHING = b""
 
 

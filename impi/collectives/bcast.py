@@ -14,8 +14,6 @@ from impi.collectives.steps import Algorithm, Local, Recv, Send, Step
 from impi.collectives.tags import BCAST_TAG
 from impi.collectives.teams import across, high_links
 
-__all__ = ["bcast"]
-
 V = TypeVar("V")
 
 

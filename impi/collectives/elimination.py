@@ -26,8 +26,6 @@ from impi.collectives.steps import Algorithm, Recv, Send
 from impi.collectives.tags import REDUCE_TAG
 from impi.records import record
 
-__all__ = ["meetings", "reduce_to_all", "reduce_to_first"]
-
 V = TypeVar("V")
 
 

@@ -16,8 +16,6 @@ from impi.collectives.steps import Algorithm, Local, Recv, Send
 from impi.collectives.tags import GATHER_TAG
 from impi.collectives.teams import Team, across, within
 
-__all__ = ["gather", "gather_direct", "is_short"]
-
 
 def is_short(nbytes: int, xsize: int) -> bool:
     """Whether ``nbytes`` packed octets a process take the short form (IMPI 2.3.5, 4.12)."""

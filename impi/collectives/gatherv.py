@@ -13,8 +13,6 @@ from impi.collectives.packing import Octets
 from impi.collectives.steps import Algorithm
 from impi.collectives.tags import GATHERV_TAG
 
-__all__ = ["gatherv"]
-
 
 def gatherv(layout: Layout, rank: int, root: int, piece: Octets) -> Algorithm[list[Octets] | None]:
     """The root returns the pieces of all ranks, of any sizes, in rank order; the others None."""

@@ -20,20 +20,6 @@ from impi.collectives.steps import Algorithm, Recv, Send, Step
 from impi.collectives.tags import BCAST_TAG, COMM_FREE_TAG, DUP_TAG, GATHER_TAG, MERGE_TAG, REDUCE_TAG, SCATTER_TAG
 from impi.semantics.constants import PROC_NULL, ROOT
 
-__all__ = [
-    "allreduce",
-    "announce",
-    "bcast",
-    "exchange",
-    "free_barrier",
-    "gather",
-    "leaders_maximum",
-    "merge",
-    "reduce",
-    "reduce_scatter",
-    "scatter",
-]
-
 V = TypeVar("V")
 
 _UINT8 = struct.Struct(">Q")

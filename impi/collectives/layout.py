@@ -12,8 +12,6 @@ from typing import Any
 
 from impi.errors import LocalProtocolError
 
-__all__ = ["Layout"]
-
 
 class Layout:
     """The masters and the local processes of a communicator.

@@ -16,8 +16,6 @@ from impi.collectives.steps import Algorithm, Recv, Send, Step
 from impi.collectives.tags import NEIGHBOR_TAG
 from impi.records import record
 
-__all__ = ["Edges", "exchange"]
-
 
 @record
 class Edges:

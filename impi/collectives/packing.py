@@ -13,8 +13,6 @@ from typing import Protocol, TypeAlias
 from impi.errors import PeerError
 from impi.records import record
 
-__all__ = ["Fixed", "Octets", "Packing", "Prefixed", "Sized", "concatenate"]
-
 Octets: TypeAlias = bytes | bytearray | memoryview
 """The packed data of one process or more; never changed once given."""
 

@@ -16,8 +16,6 @@ from impi.collectives.steps import Algorithm, Local, Recv, Send
 from impi.collectives.tags import REDUCE_TAG
 from impi.collectives.teams import across, low_links
 
-__all__ = ["reduce"]
-
 V = TypeVar("V")
 
 _AT_ONCE = 8

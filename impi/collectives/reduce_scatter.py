@@ -14,8 +14,6 @@ from impi.collectives.reduction import Reduction
 from impi.collectives.scatterv import scatterv
 from impi.collectives.steps import Algorithm, Local
 
-__all__ = ["reduce_scatter"]
-
 V = TypeVar("V")
 
 

@@ -17,8 +17,6 @@ from typing import Generic, TypeVar
 
 from impi.records import record
 
-__all__ = ["Elements", "Reduction"]
-
 V = TypeVar("V")
 
 

@@ -22,8 +22,6 @@ from impi.collectives.scatterv import scatterv
 from impi.collectives.steps import Algorithm, Recv, Send
 from impi.collectives.tags import REDUCE_TAG
 
-__all__ = ["reproducible_reduce", "reproducible_reduce_scatter"]
-
 V = TypeVar("V")
 
 

@@ -13,8 +13,6 @@ from impi.collectives.reduction import Reduction
 from impi.collectives.steps import Algorithm, Recv, Send
 from impi.collectives.tags import SCAN_TAG
 
-__all__ = ["exscan", "scan"]
-
 V = TypeVar("V")
 
 

@@ -18,8 +18,6 @@ from impi.collectives.tags import SCATTER_TAG
 from impi.collectives.teams import across
 from impi.errors import LocalProtocolError
 
-__all__ = ["scatter", "scatter_by_masters", "scatter_direct"]
-
 V = TypeVar("V")
 
 

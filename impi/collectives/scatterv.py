@@ -14,8 +14,6 @@ from impi.collectives.scatter import scatter_direct
 from impi.collectives.steps import Algorithm
 from impi.collectives.tags import SCATTERV_TAG
 
-__all__ = ["scatterv"]
-
 V = TypeVar("V")
 
 

@@ -20,8 +20,6 @@ from typing import Final, TypeAlias
 
 from impi.collectives import trees
 
-__all__ = ["SHAPES", "Shape", "links"]
-
 Shape: TypeAlias = Callable[[int, int], tuple[int | None, tuple[tuple[int, int], ...]]]
 """``shape(v, n)``: the parent of v (None for 0), and (child, end of its subtree) of each child."""
 

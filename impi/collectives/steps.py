@@ -24,8 +24,6 @@ from typing import Any, Literal, TypeAlias, TypeVar
 from impi.collectives.reduction import Reduction
 from impi.records import record
 
-__all__ = ["Algorithm", "Local", "Recv", "Send", "Step", "among"]
-
 R = TypeVar("R")
 
 

@@ -9,26 +9,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = [
-    "ALLTOALLV_TAG",
-    "ALLTOALL_TAG",
-    "BARRIER_TAG",
-    "BCAST_TAG",
-    "COMM_FREE_TAG",
-    "DUP_TAG",
-    "FAULT_TAG",
-    "GATHERV_TAG",
-    "GATHER_TAG",
-    "GROUP_TAG",
-    "MERGE_TAG",
-    "NEIGHBOR_TAG",
-    "PARTITIONED_TAG",
-    "REDUCE_TAG",
-    "SCAN_TAG",
-    "SCATTERV_TAG",
-    "SCATTER_TAG",
-]
-
 BARRIER_TAG: Final = 110
 BCAST_TAG: Final = 120
 GATHER_TAG: Final = 130

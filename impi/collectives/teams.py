@@ -18,8 +18,6 @@ from impi.collectives import trees
 from impi.collectives.layout import Layout
 from impi.records import record
 
-__all__ = ["Links", "Team", "across", "high_links", "low_links", "within"]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 

@@ -13,8 +13,6 @@ function is O(log n).
 
 from __future__ import annotations
 
-__all__ = ["cubedim", "hibit", "high_children", "high_parent", "low_children", "low_parent"]
-
 
 def cubedim(n: int) -> int:
     """Return the dimension of the smallest hypercube with ``n`` vertices; -1 for n < 1 (4.2)."""

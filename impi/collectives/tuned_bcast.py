@@ -16,8 +16,6 @@ from impi.collectives.tags import BCAST_TAG
 from impi.collectives.teams import across, within
 from impi.errors import PeerError
 
-__all__ = ["bcast_over"]
-
 
 def bcast_over(
     shape: Shape,

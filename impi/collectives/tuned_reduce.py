@@ -16,8 +16,6 @@ from impi.collectives.steps import Algorithm, Local, Recv, Send
 from impi.collectives.tags import BCAST_TAG, REDUCE_TAG
 from impi.collectives.teams import across, within
 
-__all__ = ["allreduce_by_elimination", "reduce_by_elimination"]
-
 V = TypeVar("V")
 
 

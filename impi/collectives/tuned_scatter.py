@@ -18,8 +18,6 @@ from impi.collectives.tags import SCATTER_TAG
 from impi.collectives.teams import across
 from impi.errors import LocalProtocolError, PeerError
 
-__all__ = ["scatter_over"]
-
 
 def scatter_over(
     shape: Shape, layout: Layout, rank: int, root: int, pieces: Sequence[Octets] | None, packing: Fixed

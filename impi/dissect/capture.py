@@ -11,8 +11,6 @@ from impi.dissect.pcap import Segment, read_pcap
 from impi.dissect.startup import Conversation, decode_startup, learn_layout
 from impi.dissect.tcp import Connection, reassemble
 
-__all__ = ["Dissection", "dissect", "interpret", "merge_views"]
-
 
 @dataclass(slots=True)
 class Dissection:

@@ -22,8 +22,6 @@ from impi.dissect.participants import Layout, show_address
 from impi.dissect.problem import Problem
 from impi.dissect.tcp import Connection, Stream
 
-__all__ = ["PACKET_TYPES", "Channel", "Crossed", "Packet", "decode_channel", "messages"]
-
 PACKET_TYPES: Final = ("DATA", "DATASYNC", "PROTOACK", "SYNCACK", "CANCEL", "CANCELYES", "CANCELNO", "FINI")
 _HEADER: Final = struct.Struct(">II16sq16sqQQQiiQQqQQ")
 _CARRIERS: Final = ("DATA", "DATASYNC")

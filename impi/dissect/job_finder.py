@@ -12,8 +12,6 @@ from impi.dissect.participants import Layout, WireHost
 from impi.dissect.startup import Conversation, decode_startup, learn_layout
 from impi.dissect.tcp import Connection
 
-__all__ = ["Observation", "ObservedJob", "observe", "seems_channel"]
-
 _UNKNOWN_HOST: Final = -1
 _MOST_HOSTS: Final = 1 << 20
 _HEADER: Final = struct.Struct(">II16s8x16s8xQQQii")

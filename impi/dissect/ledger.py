@@ -15,8 +15,6 @@ from typing import Final
 from impi.dissect.host_channel import Packet
 from impi.dissect.participants import Layout, show_address
 
-__all__ = ["Fault", "Ledger", "PairAccount", "in_order"]
-
 Fault = tuple[str, str]
 """A fault in one sentence, and the clause that it breaks."""
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import ipaddress
 from dataclasses import dataclass, field
 
-__all__ = ["Layout", "WireHost", "WireProc", "endpoint_address", "show_address"]
-
 
 @dataclass(frozen=True, slots=True)
 class WireHost:

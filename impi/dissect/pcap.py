@@ -13,8 +13,6 @@ from typing import Final
 
 from impi.errors import LabError
 
-__all__ = ["Datagram", "Endpoint", "Segment", "read_pcap"]
-
 Endpoint = tuple[bytes, int]
 """A network address (4 or 16 octets) and a port."""
 

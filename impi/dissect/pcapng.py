@@ -9,8 +9,6 @@ from typing import Final
 
 from impi.errors import LabError
 
-__all__ = ["MAGIC", "split_pcapng"]
-
 MAGIC: Final = b"\x0a\x0d\x0d\x0a"
 """The first octets of every pcapng file."""
 

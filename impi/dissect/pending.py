@@ -14,8 +14,6 @@ from impi.dissect.host_channel import Channel, Crossed, messages
 from impi.dissect.ledger import Ledger, in_order
 from impi.dissect.participants import Layout
 
-__all__ = ["Credit", "Sent", "Standing", "numbers", "standing"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sent:

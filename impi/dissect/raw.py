@@ -17,8 +17,6 @@ from impi.dissect.ledger import in_order
 from impi.dissect.startup import Conversation, Note, decode_startup, learn_layout
 from impi.dissect.tcp import Connection, Stream
 
-__all__ = ["StreamName", "name_stream", "observe_streams"]
-
 _NOWHERE: Final = (b"", 0)
 _PATTERNS: Final = (
     re.compile(r"(?P<src>client|host)(?P<s>\d{1,9})_to_(?P<dest>server|host)(?P<d>\d{1,9})?\.bin"),

@@ -17,8 +17,6 @@ from impi.dissect.problem import Problem
 from impi.dissect.startup import LABELS, Conversation, Note
 from impi.dissect.tcp import Connection, Stream
 
-__all__ = ["FIELDS", "Record", "Value", "records", "wrong"]
-
 Value = int | str | list[int | str]
 
 FIELDS: Final = (

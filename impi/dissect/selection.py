@@ -11,8 +11,6 @@ from typing import Final
 from impi.dissect.record_list import FIELDS, Value
 from impi.errors import UsageError
 
-__all__ = ["Condition", "parse_conditions", "satisfies"]
-
 _CONDITION: Final = re.compile(r"\s*(\w+)\s*(!=|<=|>=|=|<|>)\s*(.*?)\s*")
 _ORDERS: Final[dict[str, Callable[[int | float, int | float], bool]]] = {
     "<": operator.lt,

@@ -15,8 +15,6 @@ from impi.dissect.participants import Layout, WireHost, WireProc
 from impi.dissect.problem import Problem
 from impi.dissect.tcp import Connection, Stream
 
-__all__ = ["LABELS", "Conversation", "Note", "decode_startup", "learn_layout"]
-
 LABELS: Final = {
     0x1000: "C_VERSION",
     0x1100: "C_NHOSTS",

@@ -11,8 +11,6 @@ from impi.dissect.ledger import Ledger, PairAccount, in_order
 from impi.dissect.participants import Layout, show_address
 from impi.dissect.record_list import Record, wrong
 
-__all__ = ["PairCount", "Summary", "summarize"]
-
 _LIMITS = ("C_DATALEN", "C_TAGUB", "H_ACKMARK", "H_HIWATER")
 
 

@@ -14,8 +14,6 @@ from dataclasses import dataclass, field
 
 from impi.dissect.pcap import Endpoint, Segment
 
-__all__ = ["Connection", "Stream", "reassemble"]
-
 _WRAP = 1 << 32
 
 

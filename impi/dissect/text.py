@@ -7,8 +7,6 @@ from typing import Final
 
 from impi.dissect.record_list import FIELDS, Record, Value
 
-__all__ = ["as_line", "as_object"]
-
 _SHOWN: Final = 16
 _CARRIERS: Final = ("DATA", "DATASYNC")
 _QUIET: Final = ("seqnum", "count", "dtype", "reserved")  # for quality of service only (IMPI 3.5): told when not 0

@@ -12,8 +12,6 @@ from impi.dissect.pending import numbers
 from impi.dissect.startup import Conversation
 from impi.dissect.tcp import Connection
 
-__all__ = ["Event", "events", "timeline"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:

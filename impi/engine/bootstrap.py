@@ -35,8 +35,6 @@ from impi.vendors.dial import dial
 from impi.vendors.meeting import AGENT, knock, node
 from impi.wire import addresses
 
-__all__ = ["join_job"]
-
 _TAG_UB = 2**31 - 1
 
 

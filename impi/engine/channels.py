@@ -27,8 +27,6 @@ from impi.errors import JobError
 from impi.transfer import Arrived, Cancelled, Deliver, Incoming, ShortSender, Transfer
 from impi.transfer.inbound import Acknowledge
 
-__all__ = ["Channels"]
-
 _NOW: Final = socket.MSG_DONTWAIT
 _READS: Final = 16
 """Most reads from one channel before the next gets its turn."""

@@ -17,8 +17,6 @@ from impi.semantics.datatype import TypeMap
 from impi.semantics.lazynumpy import np
 from impi.semantics.wordops import numbers
 
-__all__ = ["ArrayCodec", "Codec", "CollectiveOperation", "NumbersCodec", "OctetCodec"]
-
 
 class Codec(Room, Protocol):
     """The form in which an algorithm's values travel."""

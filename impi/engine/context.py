@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from impi.engine.faults import Faults
     from impi.engine.operations import Message, ReceiveOperation
 
-__all__ = ["Context", "ShortSend"]
 
 ShortSend: TypeAlias = Callable[[int, memoryview, int], bool]
 """``send(tag, octets, count) -> bool``: a short message; False: no credit, a queue, too long."""

@@ -40,8 +40,6 @@ from impi.semantics.constants import ANY_SOURCE
 from impi.transfer import Incoming, Transfer
 from impi.vendors.base import Arrival, Vendor
 
-__all__ = ["Engine"]
-
 Inbox = tuple[Callable[[int, int], ReceiveOperation | None], dict[int, int], Context]
 
 _NOTHING_STANDS: Final = (-1, -1, -1)

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from impi.engine.context import Context
     from impi.engine.engine import Engine
 
-__all__ = ["Agreed", "Faults", "Notice"]
 
 _OTHER: Final = ERROR_CLASSES["ERR_OTHER"][0]
 _BROKEN: Final = -1

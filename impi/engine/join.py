@@ -12,8 +12,6 @@ from typing import Any
 
 from impi.errors import UsageError
 
-__all__ = ["VARIABLE", "claim"]
-
 VARIABLE = "IMPI_JOIN"
 
 

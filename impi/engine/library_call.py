@@ -11,8 +11,6 @@ from collections.abc import Callable
 from impi.engine.engine import Engine
 from impi.engine.waiting import ASKS
 
-__all__ = ["LibraryCall", "abandon", "waiter"]
-
 Test = Callable[[], bool]
 """Polls a request of the library; may be called again after it was complete."""
 

@@ -12,8 +12,6 @@ from impi.engine.library_call import abandon
 from impi.semantics.errors import MPIException
 from impi.vendors.base import LocalCollectives, Pending
 
-__all__ = ["LocalOperation", "Room"]
-
 
 class Room(Protocol):
     """A codec's view of the values of local phases."""

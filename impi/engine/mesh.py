@@ -24,8 +24,6 @@ from impi.startup.dance import RANK_SIZE, Accept, Connect, check_rank, dance_ste
 from impi.vendors import interfaces
 from impi.wire import addresses
 
-__all__ = ["connect_hosts", "listen", "own_address"]
-
 _DEADLINE_S = 60.0
 _BACKLOG = 1024
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from impi.engine.context import Context
     from impi.engine.payload import Source, Target
 
-__all__ = ["SENT", "Compound", "CopyOperation", "Message", "Operation", "ReceiveOperation", "SendOperation"]
-
 
 class Operation(Protocol):
     """An activity of the engine that ends."""

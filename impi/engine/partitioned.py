@@ -8,8 +8,6 @@ from impi.engine.operations import SendOperation
 from impi.engine.payload import Source
 from impi.semantics.errors import error
 
-__all__ = ["PartitionedSend"]
-
 
 class PartitionedSend:
     """A send that begins when all its partitions are ready."""

@@ -12,17 +12,6 @@ from impi.semantics.blocks import SHORTEST
 from impi.semantics.datatype import TypeMap
 from impi.semantics.errors import error
 
-__all__ = [
-    "BufferSource",
-    "BufferTarget",
-    "DirectSource",
-    "DirectTarget",
-    "OctetSource",
-    "OctetTarget",
-    "Source",
-    "Target",
-]
-
 
 class Source(Protocol):
     """Octets to send."""

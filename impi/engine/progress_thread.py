@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from impi.engine.context import Context
     from impi.engine.engine import Engine
 
-__all__ = ["ProgressThread"]
 
 _LOOK_S: Final = 1e-3
 """Time between two checks; a shorter call never meets the helper."""

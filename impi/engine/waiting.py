@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["ASKS", "LONGEST_S", "Patience"]
-
 ASKS: Final = 64
 """Polls of a library call in a row, before everything else has its turn."""
 LONGEST_S: Final = 1e-3

@@ -23,8 +23,6 @@ from impi.errors import UsageError
 from impi.launch.program import Command, command_on
 from impi.records import record
 
-__all__ = ["AppLine", "make_commands", "parse_appfile", "read_appfile"]
-
 _CLAUSE: Final = "2.2.3"
 _HOSTPORT: Final = ("$hostport", "${hostport}")
 _FORM: Final = "HOST -client RANK $hostport ARGUMENTS..."

@@ -21,8 +21,6 @@ from impi.errors import LaunchError
 from impi.launch.program import Command
 from impi.remote import processes, starter
 
-__all__ = ["Children", "Exit", "exit_code"]
-
 _CHUNK: Final = 1 << 16
 _GRACE_S: Final = 6.0
 """More than a starter needs if its processes ignore TERM."""

@@ -48,8 +48,6 @@ from impi.startup.facts import ClientFacts, HostFacts
 from impi.vendors import interfaces
 from impi.vendors.dial import plain
 
-__all__ = ["run_client"]
-
 _TURN_S: Final = 60.0
 _INTRODUCED_S: Final = 10.0
 """The longest wait for the server's answer, which normally is immediate."""

@@ -13,8 +13,6 @@ from impi.launch.net import show_endpoint
 from impi.records import fresh, record
 from impi.vendors.dial import equal
 
-__all__ = ["Control"]
-
 _CHUNK: Final = 1 << 16
 _MAX_LINE: Final = 1 << 24
 """Longest first line in octets: the list of some 200 000 procs."""

@@ -13,8 +13,6 @@ from impi.launch.nodes import HERE
 from impi.launch.program import ROOT, Command, Program, command_on
 from impi.startup.facts import HostFacts, ProcFacts
 
-__all__ = ["alone", "behind", "commands", "representation"]
-
 
 def commands(hosts: str, program: Program, address: str, door: str) -> list[Command]:
     """Return the commands for the agents of ``--hosts``.

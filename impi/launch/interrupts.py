@@ -9,8 +9,6 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
-__all__ = ["Interrupts"]
-
 
 class Interrupts:
     """Catches both signals in a ``with``; readable (``fileno``) after the first.

@@ -21,8 +21,6 @@ from typing import Final
 from impi.errors import LaunchError
 from impi.launch.program import ROOT
 
-__all__ = ["LOOPBACK", "LocalJob", "impirun"]
-
 LOOPBACK: Final = "127.0.0.1"
 _GRACE_S: Final = 5.0
 """Seconds for a client to fail after the server: the client knows the reason better."""

@@ -7,8 +7,6 @@ from impi.launch.prefix import Installation
 from impi.launch.program import SSH_OPTIONS, Command, Program, command_on, forwarded
 from impi.launch.reading import siblings_read
 
-__all__ = ["MpichLauncher"]
-
 _CMA = "MPIR_CVAR_CH4_CMA_ENABLE"
 """Enables direct reads of another process's memory for long local messages."""
 

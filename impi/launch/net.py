@@ -8,8 +8,6 @@ from typing import Final
 
 from impi.errors import UsageError
 
-__all__ = ["parse_endpoint", "peer_name", "set_options", "show_endpoint"]
-
 _LOOKUP_S: Final = 0.5
 _KEEPALIVE_IDLE_S: Final = 60
 _KEEPALIVE_INTERVAL_S: Final = 10

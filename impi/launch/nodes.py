@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from impi.errors import UsageError
 from impi.records import record
 
-__all__ = ["HERE", "Node", "is_here", "parse", "place"]
-
 
 @record
 class Node:

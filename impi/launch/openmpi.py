@@ -8,8 +8,6 @@ from impi.launch.nodes import HERE
 from impi.launch.prefix import Installation
 from impi.launch.program import SSH_OPTIONS, Command, Program, command_on, forwarded
 
-__all__ = ["OpenmpiLauncher"]
-
 
 class OpenmpiLauncher:
     """``mpiexec -n N`` with Open MPI settings for every place, containers too; user's win."""

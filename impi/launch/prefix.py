@@ -12,8 +12,6 @@ from impi.errors import LaunchError, UsageError
 from impi.records import record
 from impi.settings import PREFIX
 
-__all__ = ["Installation", "find"]
-
 _PROGRAMS: Final = {"mpich": ("mpiexec.hydra", "mpiexec.mpich"), "openmpi": ("mpiexec.openmpi",)}
 """Launcher names of distributions with several vendors, tried before plain mpiexec."""
 _MARKS: Final = {"mpich": ("hydra",), "openmpi": ("open mpi", "openrte", "prrte")}

@@ -15,8 +15,6 @@ from impi.records import record
 from impi.remote.starter import Spec
 from impi.vendors import interfaces
 
-__all__ = ["ROOT", "SSH_OPTIONS", "Command", "Launcher", "Program", "base_environment", "command_on", "forwarded"]
-
 SSH_OPTIONS: Final = ("-o", "BatchMode=yes", "-o", "ConnectTimeout=20", "-o", "ConnectionAttempts=3")
 """Never prompt: no user could answer."""
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from impi.launch.program import Command, Program, command_on
 
-__all__ = ["PureLauncher"]
-
 
 class PureLauncher:
     """One starter a node (:mod:`impi.remote.starter`); the same path to Python everywhere."""

@@ -8,8 +8,6 @@ import os
 import signal
 import threading
 
-__all__ = ["siblings_read"]
-
 
 class _Piece(ctypes.Structure):
     """``struct iovec``."""

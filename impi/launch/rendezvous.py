@@ -27,8 +27,6 @@ from impi.startup.client import ALL_VERSIONS, ClientEvent, ClientMachine, Joined
 from impi.startup.facts import ClientFacts
 from impi.vendors.dial import connect
 
-__all__ = ["Rendezvous"]
-
 _CHUNK: Final = 1 << 16
 _CONNECT_S: Final = 30.0
 _SEND_S: Final = 60.0

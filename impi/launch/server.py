@@ -46,8 +46,6 @@ from impi.startup.server import (
 )
 from impi.vendors.interfaces import outgoing_address
 
-__all__ = ["run_server"]
-
 _CHUNK: Final = 1 << 16
 _ANY: Final = ("0.0.0.0", "::")
 _ANY_IPV6_HOST: Final = "2001:db8::1"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-__all__ = ["get_config", "get_include", "rc"]
-
 __version__ = "4.1.0"
 """The version of the interface that ``mpi4py.MPI`` has here."""
 
@@ -23,6 +21,7 @@ class Rc:
     errors = "exception"
 
     def __call__(self, **options: object) -> None:
+        """Set options; raises TypeError for one that mpi4py does not have."""
         for name, value in options.items():
             if not hasattr(type(self), name):
                 raise TypeError(f"mpi4py.rc has no option {name!r}")

@@ -7,8 +7,6 @@ from pathlib import Path
 
 from impi.remote import errands, forkserver, processes, starter
 
-__all__ = ["bootstrap"]
-
 
 def bootstrap(python: str) -> tuple[list[str], bytes]:
     """Make the argument vector and the first input of a fork server.

@@ -24,8 +24,6 @@ from impi.remote import starter
 from impi.remote.bootstrap import bootstrap
 from impi.remote.supervised import Supervised
 
-__all__ = ["Channel", "Commands", "this_machine"]
-
 _CHUNK: Final = 1 << 18
 _END_S: Final = 15.0
 

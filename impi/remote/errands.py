@@ -11,8 +11,6 @@ import os
 import socket
 from typing import Any
 
-__all__ = ["perform"]
-
 
 def perform(errand: dict[str, Any]) -> dict[str, Any]:
     """Perform an errand and return the answer."""

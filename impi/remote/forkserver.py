@@ -22,8 +22,6 @@ import pathlib  # noqa: F401  isort: skip
 
 from impi.remote import errands, processes, starter
 
-__all__ = ["main"]
-
 _CHUNK = 1 << 18
 _ERRAND = b'{"do"'
 

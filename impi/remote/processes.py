@@ -17,8 +17,6 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-__all__ = ["become_subreaper", "descendants", "end", "fork", "kill_with_parent", "send", "spawn", "wait_for_none"]
-
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _POLL_S = 0.02

@@ -30,8 +30,6 @@ from impi.remote.bootstrap import bootstrap
 from impi.remote.commands import Commands
 from impi.remote.supervised import Outcome, Supervised
 
-__all__ = ["Connection", "Key", "new_key"]
-
 # Failures are exceptions; a node that is not ready yet needs no traceback.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
 

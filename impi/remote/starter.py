@@ -37,8 +37,6 @@ from typing import Any, TypedDict
 
 from impi.remote import processes
 
-__all__ = ["Spec", "main"]
-
 _CHUNK = 1 << 16
 _MOST_REAPED = 1000  # at a time: processes may end as fast as their statuses are taken
 _DRAIN_S = 5.0

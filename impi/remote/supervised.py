@@ -13,8 +13,6 @@ from typing import Any, Final
 
 from impi.errors import LaunchError
 
-__all__ = ["MOST_OUTPUT", "Outcome", "Supervised"]
-
 MOST_OUTPUT: Final = 64 << 20
 """Octets of each stream that are kept; the rest is dropped, with a note at the end."""
 

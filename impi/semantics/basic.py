@@ -14,20 +14,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from impi.semantics.lazynumpy import np
 
-__all__ = [
-    "BASICS",
-    "C_CODES",
-    "EXTERNAL",
-    "EXTERNAL_LONG8",
-    "NATIVE",
-    "PAIRS",
-    "Basic",
-    "DType",
-    "Kind",
-    "Wire",
-    "form_of",
-]
-
 DType: TypeAlias = "np.dtype[Any]"
 
 NATIVE: Final = 0

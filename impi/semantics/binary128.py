@@ -8,8 +8,6 @@ import numpy as np
 
 from impi.semantics.errors import error
 
-__all__ = ["from_binary128", "to_binary128"]
-
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 _EXPONENT: Final = np.uint64(0x7FFF)

@@ -18,7 +18,6 @@ from impi.settings import ZERO_COPY
 if TYPE_CHECKING:
     from impi.semantics.datatype import Run
 
-__all__ = ["SHORTEST", "Blocks", "blocks_of"]
 
 SHORTEST: Final = ZERO_COPY.default
 """Average octets of a block from which nothing is packed; measured by ``impi bench derived``."""

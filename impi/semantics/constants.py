@@ -8,21 +8,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = [
-    "ANY_SOURCE",
-    "ANY_TAG",
-    "CONGRUENT",
-    "ERROR_CLASSES",
-    "IDENT",
-    "INT_MAX",
-    "PROC_NULL",
-    "ROOT",
-    "SIMILAR",
-    "SUCCESS",
-    "UNDEFINED",
-    "UNEQUAL",
-]
-
 INT_MAX: Final = 2**31 - 1
 """Most octets of a local collective: counts of libraries may be C ints."""
 

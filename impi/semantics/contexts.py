@@ -6,8 +6,6 @@ from typing import Final
 
 from impi.semantics.errors import error
 
-__all__ = ["COMM_SELF_CID", "COMM_WORLD_CID", "MAX_CID", "ContextIds", "copy_cid"]
-
 COMM_WORLD_CID: Final = 0
 """IMPI 3.3; its collectives use the next, odd one, as those of every communicator do."""
 COMM_SELF_CID: Final = 2

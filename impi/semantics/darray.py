@@ -9,8 +9,6 @@ from impi.semantics.datatype import TypeMap
 from impi.semantics.derive import hindexed, resized
 from impi.semantics.errors import error
 
-__all__ = ["Distribution", "darray"]
-
 
 class Distribution(Enum):
     """Distributions of one dimension over processes."""

@@ -29,8 +29,6 @@ from impi.semantics.external32 import decode, encode, swap_in_place, swappable
 from impi.semantics.lazynumpy import np
 from impi.semantics.words import turn, turned, worth
 
-__all__ = ["NAMED", "Forms", "Run", "TypeMap"]
-
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 Forms: TypeAlias = tuple[int, int, int]
 """A number for each form: native, external32, external32 with 8-octet longs."""

@@ -13,20 +13,6 @@ from impi.semantics.basic import NATIVE
 from impi.semantics.datatype import Forms, Run, TypeMap
 from impi.semantics.errors import error
 
-__all__ = [
-    "contiguous",
-    "duplicate",
-    "hindexed",
-    "hindexed_block",
-    "hvector",
-    "indexed",
-    "indexed_block",
-    "resized",
-    "struct",
-    "subarray",
-    "vector",
-]
-
 _NOTHING: Final[Forms] = (0, 0, 0)
 
 

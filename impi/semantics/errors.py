@@ -10,8 +10,6 @@ from typing import Final
 
 from impi.semantics.constants import ERROR_CLASSES, SUCCESS
 
-__all__ = ["LAST_PREDEFINED", "MAX_ERROR_STRING", "ErrorTable", "MPIException", "error", "table"]
-
 LAST_PREDEFINED: Final = 0x3FFF
 """MPI_ERR_LASTCODE: classes and codes that programs add lie above."""
 MAX_ERROR_STRING: Final = 512

@@ -11,8 +11,6 @@ from impi.semantics.basic import NATIVE, Basic, Wire
 from impi.semantics.errors import error
 from impi.semantics.lazynumpy import np
 
-__all__ = ["decode", "encode", "swap_in_place", "swappable"]
-
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 

@@ -8,8 +8,6 @@ from functools import cached_property
 from impi.semantics.constants import IDENT, PROC_NULL, SIMILAR, UNDEFINED, UNEQUAL
 from impi.semantics.errors import error
 
-__all__ = ["RankSet"]
-
 
 class RankSet:
     """An immutable group: members are named by rank in MPI_COMM_WORLD, ranks are positions.

@@ -13,8 +13,6 @@ from typing import Final, Generic, TypeVar
 
 from impi.semantics.constants import ANY_SOURCE, ANY_TAG
 
-__all__ = ["Matcher"]
-
 P = TypeVar("P")
 U = TypeVar("U")
 T = TypeVar("T")

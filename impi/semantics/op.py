@@ -10,8 +10,6 @@ from impi.semantics.datatype import TypeMap
 from impi.semantics.errors import error
 from impi.semantics.lazynumpy import np
 
-__all__ = ["OPS", "UFUNCS", "apply", "check"]
-
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 _ORDERED: Final = frozenset({Kind.C_INTEGER, Kind.FORTRAN_INTEGER, Kind.FLOATING, Kind.MULTI_LANGUAGE})

@@ -7,8 +7,6 @@ import sys
 from ctypes import c_longdouble, sizeof
 from typing import Final
 
-__all__ = ["own"]
-
 _ORDERS: Final = {"little": 1, "big": 2}
 _ONES: Final = {
     64: bytes.fromhex("0000000000000080ff3f"),

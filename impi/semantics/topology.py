@@ -10,8 +10,6 @@ from impi.records import record
 from impi.semantics.constants import PROC_NULL
 from impi.semantics.errors import error
 
-__all__ = ["Cart", "DistGraph", "Graph", "Topology"]
-
 
 @record
 class Cart:

@@ -14,8 +14,6 @@ from typing import Any, Final, TypeAlias
 from impi.records import fresh, record
 from impi.semantics.constants import PROC_NULL, ROOT
 
-__all__ = ["Call", "Violation", "check", "explain"]
-
 _ONE_SEQUENCE: Final = "all processes of a communicator call its collective operations in the same sequence"
 _ONE_ROOT: Final = "all processes give the same root"
 _ONE_OP: Final = "all processes give the same predefined operation on the same type, or all one of their own"

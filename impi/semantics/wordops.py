@@ -13,8 +13,6 @@ from typing import Any, Final
 from impi.semantics.basic import C_CODES
 from impi.semantics.datatype import TypeMap
 
-__all__ = ["OPS", "code_of", "combine", "copied", "join", "numbers", "worth"]
-
 _MOST: Final = 1 << 16
 """Elements for which importing numpy would take longer."""
 _CODES: Final = {name: code for name, code in C_CODES.items() if name[0] in "iu" or name == "f8"}

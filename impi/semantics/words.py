@@ -10,8 +10,6 @@ from typing import Final
 
 from impi.semantics import lazynumpy
 
-__all__ = ["turn", "turned", "worth"]
-
 _CODES: Final = {2: "H", 4: "I", 8: "Q"}
 _CHUNK: Final = 1 << 15
 """Octets at a time: what is copied there and back stays in the nearest caches."""

@@ -11,8 +11,6 @@ from impi.errors import UsageError
 from impi.job import ALTERNATIVES, REPRODUCIBLE
 from impi.units import parse_size
 
-__all__ = ["CHOICES", "SPECIFIED", "Choices", "parse_choices"]
-
 CHOICES: Final = (
     *(name for name in ALTERNATIVES if not name.startswith("allgatherv=")),
     *(f"{operation}={name}" for operation, names in ALGORITHMS.items() for name in names),

@@ -19,8 +19,6 @@ from impi.simulate.drive import Driver, Outcome
 from impi.simulate.shape import Limits, Shape
 from impi.simulate.values import Blank, Extent, Same, Zeros, nbytes
 
-__all__ = ["MOST_MESSAGES", "OPERATIONS", "Case", "check_size", "simulate"]
-
 MOST_MESSAGES: Final = 4_000_000
 """Packets of one collective that are simulated; some minutes."""
 _MOST_SHARES: Final = 400_000_000

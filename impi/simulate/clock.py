@@ -7,8 +7,6 @@ from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 from typing import Any
 
-__all__ = ["Clock", "Workers"]
-
 
 class Clock:
     """Runs events until there are none. Times are picoseconds."""

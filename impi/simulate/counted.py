@@ -16,8 +16,6 @@ from impi.simulate.messages import Listener, Message
 from impi.simulate.shape import Limits
 from impi.wire.packets import HEADER_SIZE
 
-__all__ = ["CountedTransport"]
-
 _LANES: Final = 3
 
 

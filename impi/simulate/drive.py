@@ -37,8 +37,6 @@ from impi.simulate.shape import DEFAULT_LIMITS, Limits, Shape
 from impi.simulate.transfer_machines import PacketTransport
 from impi.simulate.values import nbytes
 
-__all__ = ["Deadlock", "Driver", "Outcome", "Program", "TransportKind"]
-
 TransportKind: TypeAlias = Literal["counted", "packets"]
 
 Program: TypeAlias = Callable[[int], Algorithm[Any]]

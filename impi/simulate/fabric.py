@@ -11,8 +11,6 @@ from impi.simulate.clock import Clock, Workers
 from impi.simulate.network import Network, Tier, wire_time
 from impi.simulate.shape import Shape
 
-__all__ = ["Fabric", "Links", "Parcel", "Traffic"]
-
 
 class Traffic(NamedTuple):
     """Traffic in one direction."""

@@ -13,8 +13,6 @@ from impi.collectives import Local
 from impi.simulate.network import Network, wire_time
 from impi.simulate.values import Extent, nbytes
 
-__all__ = ["Phase", "phase_times", "phase_values"]
-
 
 class Phase(NamedTuple):
     """The times at which participants go on, if the last began at ``last`` and the root at

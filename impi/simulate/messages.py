@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-__all__ = ["Listener", "Message", "Transport"]
-
 
 class Message:
     """One message, shared by both ends and the network."""

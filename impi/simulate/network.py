@@ -16,8 +16,6 @@ from dataclasses import dataclass
 
 from impi.units import SECOND
 
-__all__ = ["Network", "Tier", "wire_time"]
-
 
 def wire_time(nbytes: int, rate: int) -> int:
     """Return picoseconds for ``nbytes`` octets at ``rate`` octets/s, rounded up; 0: no limit."""

@@ -14,8 +14,6 @@ from impi.simulate.real_job import Comparison
 from impi.simulate.result_rows import CollectiveRow, StartupRow
 from impi.units import SECOND
 
-__all__ = ["draw", "draw_comparison"]
-
 
 def draw(rows: Sequence[CollectiveRow | StartupRow], path: Path, title: str) -> None:
     """Draw a curve for each group of rows that differ only in processes, else clients, else size.

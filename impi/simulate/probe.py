@@ -22,8 +22,6 @@ from impi.collectives import Algorithm, Recv, Send
 from impi.engine import bootstrap
 from impi.simulate.sleepers import sleepers
 
-__all__ = ["main"]
-
 _WARM: Final = 20
 _LARGE: Final = 1 << 16
 _CHUNK: Final = 10

@@ -19,8 +19,6 @@ from impi.simulate.shape import DEFAULT_LIMITS, Shape
 from impi.simulate.virtual_startup import exchange_once, start_up
 from impi.units import SECOND, show_time
 
-__all__ = ["MEASURABLE", "Compared", "Comparison", "check_comparable", "compare", "fit", "fit_sleepers", "run_probe"]
-
 START: Final = "startup"
 _PROBE: Final = "impi.simulate.probe"
 MEASURABLE: Final = (START, *OPERATIONS)

@@ -14,8 +14,6 @@ from impi.simulate.shape import Limits, Shape
 from impi.simulate.virtual_startup import StartUp
 from impi.units import SECOND, show_size, show_time
 
-__all__ = ["COLLECTIVE_HEAD", "STARTUP_HEAD", "CollectiveRow", "StartupRow", "as_json"]
-
 COLLECTIVE_HEAD = ("collective", "size", "clients", "procs", "hosts", "time", "hops", "messages", "packets", "octets")
 STARTUP_HEAD = (
     "clients",

@@ -15,17 +15,6 @@ from impi.options import HostKind, Offer
 from impi.startup.agree import DEFAULT_MAXLINEAR, DEFAULT_XSIZE
 from impi.startup.facts import MAX_CLIENTS
 
-__all__ = [
-    "DEFAULT_LIMITS",
-    "MOST_PROCS",
-    "Limits",
-    "Shape",
-    "WideLayout",
-    "address",
-    "parse_shape",
-    "spread",
-]
-
 MOST_PROCS: Final = 1_000_000
 """Most processes of a simulated job: one figure then takes some minutes, and 7 GB."""
 

@@ -8,8 +8,6 @@ import time
 from collections.abc import Sequence
 from typing import Any, Final
 
-__all__ = ["sleepers"]
-
 _OCTETS: Final = 64
 """Octets of most commands of chapter 2."""
 _MOST: Final = 100

@@ -16,8 +16,6 @@ from impi.simulate.shape import Limits, Shape
 from impi.transfer import Arrived, Incoming, Outgoing, Transfer
 from impi.wire.packets import HEADER_SIZE, Header, PacketType, unpack_header
 
-__all__ = ["MOST_PROCS", "PacketTransport"]
-
 MOST_PROCS = 512
 _CID = 1
 

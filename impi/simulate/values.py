@@ -8,8 +8,6 @@ from typing import Any, overload
 
 from impi.collectives import Fixed, Octets
 
-__all__ = ["Blank", "Extent", "Same", "Zeros", "nbytes"]
-
 
 @dataclass(frozen=True, slots=True)
 class Extent:

@@ -17,8 +17,6 @@ from impi.simulate.clock import Clock
 from impi.simulate.network import Network
 from impi.startup.dance import Connect, check_rank, dance_steps, encode_rank
 
-__all__ = ["BACKLOG", "Dance", "dance", "dance_by_formula", "dance_by_steps"]
-
 BACKLOG: Final = 1024
 """Connections that wait at a host that does not accept yet: what our engine asks of its kernel."""
 _MOST_STEPS: Final = 256

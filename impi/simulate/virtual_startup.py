@@ -27,8 +27,6 @@ from impi.startup.facts import ClientFacts, HostFacts, ProcFacts
 from impi.startup.server import JobStarted, ServerMachine
 from impi.wire import Command, encode_command
 
-__all__ = ["StartUp", "exchange_once", "start_up"]
-
 _SERVER: Final = 0
 _PORT: Final = 5000
 _MANY: Final = 200_000

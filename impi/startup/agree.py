@@ -15,8 +15,6 @@ from impi.job import STRICT_VERSION, Host, Job, Proc
 from impi.options import MAX_INT4, MAX_UINT4, MIN_TAG_UB
 from impi.wire import Label, addresses
 
-__all__ = ["DEFAULT_MAXLINEAR", "DEFAULT_XSIZE", "agree_on_job", "agree_on_version"]
-
 DEFAULT_XSIZE: Final = 1024
 DEFAULT_MAXLINEAR: Final = 4
 

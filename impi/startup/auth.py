@@ -11,18 +11,6 @@ from impi.errors import UsageError
 from impi.records import record
 from impi.settings import AUTH_KEY, AUTH_NONE
 
-__all__ = [
-    "Credentials",
-    "Method",
-    "choose_method",
-    "decode_mask",
-    "encode_mask",
-    "find_credentials",
-    "none_warning",
-    "parse_key",
-    "parse_preference",
-]
-
 _RANGE: Final = re.compile(r"(\d+)(?:-(\d+))?", re.ASCII)
 _KEY: Final = re.compile(r"\d+|0[xX][0-9a-fA-F]+", re.ASCII)
 _MASK_WORD: Final = 4

@@ -22,15 +22,6 @@ from impi.settings import OPTIONS
 from impi.startup.facts import ClientFacts
 from impi.wire import OwnLabel
 
-__all__ = [
-    "agree_on_decisions",
-    "agree_on_native",
-    "check_choice",
-    "check_version",
-    "encode_choices",
-    "encode_decisions",
-]
-
 _VALUE: Final = struct.Struct(">i")
 _LENGTH: Final = struct.Struct(">I")
 _LITTLE: Final = 1

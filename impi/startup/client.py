@@ -37,8 +37,6 @@ from impi.startup.choices import (
 from impi.startup.facts import MAX_CLIENTS, ClientFacts, encode_facts, encode_versions
 from impi.wire import MAX_PAYLOAD, Command, CommandReader, Label, OwnLabel, encode_command
 
-__all__ = ["ALL_VERSIONS", "STRICT_VERSIONS", "ClientEvent", "ClientMachine", "Joined", "Negotiated"]
-
 ALL_VERSIONS: Final = (STRICT_VERSION, LONG8_VERSION, TUNED_VERSION)
 """Versions offered unless the user asked for 0.0."""
 STRICT_VERSIONS: Final = (STRICT_VERSION,)

@@ -8,8 +8,6 @@ from typing import Final, NamedTuple
 
 from impi.errors import PeerError
 
-__all__ = ["MAX_WAITING", "Broadcast", "Collector"]
-
 MAX_WAITING: Final = 1 << 24
 """Most octets of labels that may wait for other clients, per client: bounds the server's memory."""
 

@@ -13,8 +13,6 @@ from impi.errors import PeerError, Truncated
 from impi.job import Job
 from impi.records import record
 
-__all__ = ["RANK_SIZE", "Accept", "Connect", "DanceStep", "check_rank", "dance_steps", "encode_rank"]
-
 RANK_SIZE: Final = 4
 """Octets that the connecting side sends first: its host rank, in network order."""
 

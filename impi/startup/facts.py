@@ -13,15 +13,6 @@ from impi.records import names_of, record
 from impi.settings import OPTIONS
 from impi.wire import Label
 
-__all__ = [
-    "MAX_CLIENTS",
-    "ClientFacts",
-    "HostFacts",
-    "ProcFacts",
-    "encode_facts",
-    "encode_versions",
-]
-
 MAX_CLIENTS: Final = 32
 """A client has one bit of the 32 of client_mask (IMPI 2.3.5)."""
 

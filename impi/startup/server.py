@@ -28,18 +28,6 @@ from impi.startup.collect import Collector
 from impi.startup.facts import MAX_CLIENTS
 from impi.wire import MAX_PAYLOAD, Command, CommandReader, encode_command
 
-__all__ = [
-    "AuthenticatedByNone",
-    "ClientFinished",
-    "ClientJoined",
-    "ConnectionRefused",
-    "JobFailed",
-    "JobOver",
-    "JobStarted",
-    "ServerEvent",
-    "ServerMachine",
-]
-
 _STRANGER_LIMIT: Final = 1024
 # Octets of payload before a client has joined: AUTH may grow (2.3.3), here to 8192 methods.
 

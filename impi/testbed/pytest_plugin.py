@@ -25,8 +25,6 @@ from impi.testbed.lab.job_commands import JobEnded, run_job
 from impi.testbed.lab.lab_topology import parse_topology
 from impi.testbed.lab.parties import parse_parties
 
-__all__ = ["TestLab", "impi_lab", "pytest_addoption"]
-
 
 class TestLab:
     """A running lab; ``lab`` is the whole of it, with its nodes."""

@@ -14,8 +14,6 @@ from impi.transfer.reader import Reader
 from impi.wire import addresses
 from impi.wire.packets import Header, PacketType, pack_header
 
-__all__ = ["Channel", "host_name"]
-
 _MOST_VIEWS: Final = 64
 """Views of one writing system call; every kernel takes more."""
 

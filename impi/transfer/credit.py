@@ -15,8 +15,6 @@ from __future__ import annotations
 
 from impi.errors import LocalProtocolError, PeerError
 
-__all__ = ["AckCounter", "CreditWindow"]
-
 
 class CreditWindow:
     """The source's packets-sent counter.

@@ -26,8 +26,6 @@ from impi.transfer.message import Arrived, Cancelled, Incoming
 from impi.transfer.path import Path
 from impi.wire.packets import HEADER_SIZE, SHORT_HEADER, Header, PacketType, unpack_header
 
-__all__ = ["Acknowledge", "Deliver", "Event", "Inbound"]
-
 Event = Arrived | Cancelled
 Deliver = Callable[[int, int, int, int, memoryview], bool]
 """Give a whole short message to the receive that waits for it.

@@ -31,8 +31,6 @@ from impi.transfer.path import AFTER_FIRST, Path
 from impi.transfer.scatter import Scatter
 from impi.wire.packets import HEADER_SIZE, SRQID_OFFSET, PacketType
 
-__all__ = ["ShortSender", "Transfer"]
-
 ShortSender = Callable[[int, bytes | bytearray | memoryview, int], memoryview | None]
 
 _FINALIZING: Final = "3.8"

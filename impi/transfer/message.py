@@ -9,8 +9,6 @@ from impi.errors import LocalProtocolError
 from impi.records import record
 from impi.transfer.scatter import Scatter
 
-__all__ = ["Arrived", "Cancelled", "Incoming", "Outgoing"]
-
 _NOWHERE: Final = memoryview(bytearray(64 * 1024))
 """Where octets are read to that nobody wants; of all messages together, because nobody reads it."""
 

@@ -10,8 +10,6 @@ from impi.transfer.credit import AckCounter, CreditWindow
 from impi.transfer.message import Incoming, Outgoing
 from impi.wire.packets import HEADER_SIZE, SHORT_HEADER, Header, PacketType, pack_header
 
-__all__ = ["AFTER_FIRST", "Flight", "Path"]
-
 _DATA: Final = int(PacketType.DATA)
 _DATASYNC: Final = int(PacketType.DATASYNC)
 AFTER_FIRST: Final = 2

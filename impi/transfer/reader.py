@@ -13,8 +13,6 @@ from impi.errors import LocalProtocolError
 from impi.transfer.message import Incoming
 from impi.wire.packets import HEADER_SIZE, Header, unpack_header
 
-__all__ = ["Reader"]
-
 _READ_AHEAD: Final = 64 * 1024
 
 

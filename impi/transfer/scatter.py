@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import Final
 
-__all__ = ["Scatter"]
-
 _MOST_VIEWS: Final = 256
 """Views of one reading system call; every kernel takes more."""
 

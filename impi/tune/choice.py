@@ -11,8 +11,6 @@ from impi.startup.facts import MAX_CLIENTS
 from impi.tune.models import predict
 from impi.tune.plogp import Parameters
 
-__all__ = ["best", "candidates", "decide"]
-
 _CLIENTS: Final = (2, 3, 4, 5, 6, 8, 12, 16, 24, MAX_CLIENTS)
 """Up to each of which one column of decisions holds."""
 _OCTETS: Final = tuple(1 << bits for bits in range(0, 27, 2))

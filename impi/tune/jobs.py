@@ -16,8 +16,6 @@ from impi.settings import VENDORS
 from impi.startup.facts import MAX_CLIENTS
 from impi.tune.plogp import MEASUREMENT
 
-__all__ = ["Layout", "measure", "parse_layout", "read_measurement"]
-
 Layout = tuple[tuple[str, int], ...]
 """For each client the vendor and its number of procs."""
 

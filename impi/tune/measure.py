@@ -22,8 +22,6 @@ from impi.decisions import ALGORITHMS, SPECIFICATION, Decisions, Rule
 from impi.tune.choice import best
 from impi.tune.plogp import MEASUREMENT, Parameters, derive, typical
 
-__all__ = ["main"]
-
 MPI: Any = impi.MPI
 
 _SIZES: Final = (0, 64, 1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 18, 1 << 20)

@@ -19,8 +19,6 @@ from typing import Final, TypeAlias
 from impi.decisions import Rule
 from impi.tune.plogp import Parameters
 
-__all__ = ["MODELS", "predict"]
-
 Model: TypeAlias = Callable[[Parameters, int, int, int], float]
 """``model(parameters, P, m, segment)``."""
 

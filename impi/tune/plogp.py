@@ -14,8 +14,6 @@ from typing import Any, Final
 
 from impi.errors import UsageError
 
-__all__ = ["MEASUREMENT", "Curve", "Parameters", "contradiction", "derive", "typical"]
-
 MEASUREMENT: Final = "impi measurement 1"
 """The format name in a file of measured parameters."""
 _NOISE: Final = 1.5

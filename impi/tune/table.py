@@ -11,9 +11,6 @@ from impi.decisions import Decisions, Rule
 from impi.tune.models import predict
 from impi.tune.plogp import Parameters
 
-__all__ = ["comparison", "decided", "network"]
-
-
 _LEGEND: Final = (
     "> the model's choice, * the fastest; predicted is the sum of L, c and g on the longest way. "
     "It leaves out what a process does for further messages in one call, what a collective does besides "

@@ -11,8 +11,6 @@ from typing import Final, NamedTuple, Protocol
 
 from impi.errors import JobError, LocalProtocolError
 
-__all__ = ["Completion", "Frame", "Link", "Sink"]
-
 _LAYOUT: Final = struct.Struct("<IiQQQ")
 _SIZE: Final = _LAYOUT.size
 _READ_AHEAD: Final = 64 * 1024

@@ -25,8 +25,6 @@ from typing import Any, NoReturn
 from impi.errors import JobError, LaunchError
 from impi.semantics.errors import MPIException, error
 
-__all__ = ["NativeVendor", "real_mpi"]
-
 _NAME = "mpi4py.MPI"
 _INT_MAX = 2**31 - 1
 """Most elements of one call if the library's counts are C ints (before MPI 4)."""

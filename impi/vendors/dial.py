@@ -6,8 +6,6 @@ import socket
 from functools import reduce
 from operator import or_, xor
 
-__all__ = ["connect", "dial", "equal", "plain"]
-
 
 def dial(endpoint: str, timeout_s: float) -> socket.socket:
     """Connect to ``host:port``, IPv6 in brackets; raises OSError, or ValueError if malformed."""

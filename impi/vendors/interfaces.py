@@ -13,8 +13,6 @@ from typing import Final
 from impi.errors import StartupError, UsageError
 from impi.wire.addresses import ipv4_octets
 
-__all__ = ["address_of", "name_of", "outgoing_address"]
-
 _SIOCGIFADDR: Final = 0x8915
 _REQUEST: Final = struct.Struct("16sH2x4s8x")  # struct ifreq: the name, then a sockaddr_in
 

@@ -27,8 +27,6 @@ from typing import Any, Final
 from impi.errors import JobError, StartupError
 from impi.vendors.dial import connect, dial, equal
 
-__all__ = ["AGENT", "Door", "ask", "exchange", "knock", "node", "open_control"]
-
 AGENT: Final = 2**32 - 1
 """The number of an agent, where procs have their ranks."""
 

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 
 from impi.vendors._native import NativeVendor
 
-__all__ = ["MpichVendor", "connect"]
-
 
 class MpichVendor(NativeVendor):
     """The vendor over MPICH."""

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 
 from impi.vendors._native import NativeVendor
 
-__all__ = ["OpenmpiVendor", "connect"]
-
 
 class OpenmpiVendor(NativeVendor):
     """The vendor over Open MPI."""

@@ -19,8 +19,6 @@ from impi.vendors._mesh import Completion, Frame, Link
 from impi.vendors.base import LocalCollectives, LocalComm, NativeComm, Vendor
 from impi.vendors.meeting import Door, exchange, open_control
 
-__all__ = ["PureVendor", "connect"]
-
 _EAGER_MAX: Final = 64 * 1024
 _TAG_UB: Final = 2**31 - 1
 

@@ -11,8 +11,6 @@ from typing import Final
 
 from impi.errors import LocalProtocolError, UsageError
 
-__all__ = ["ADDRESS_SIZE", "from_text", "ipv4_octets", "to_text"]
-
 ADDRESS_SIZE: Final = 16
 """Octets of a host identifier."""
 

@@ -12,8 +12,6 @@ from typing import Final
 
 from impi.errors import LocalProtocolError, PeerError
 
-__all__ = ["MAX_PAYLOAD", "Command", "CommandReader", "Label", "OwnLabel", "encode_command"]
-
 MAX_PAYLOAD: Final = 1 << 22
 """Most octets in a command of a client: P_IPV6 of 262143 procs. Broadcasts reach 32 times that."""
 

@@ -8,8 +8,6 @@ from typing import Final, NamedTuple
 
 from impi.errors import LocalProtocolError, Truncated
 
-__all__ = ["HEADER_SIZE", "SHORT_HEADER", "SRQID_OFFSET", "Header", "PacketType", "pack_header", "unpack_header"]
-
 HEADER_SIZE: Final = 128
 """Octets of a packet header (IMPI 3.5)."""
 

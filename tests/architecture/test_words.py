@@ -59,3 +59,29 @@ def test_names_of_modules_do_not_come_back() -> None:
 def test_an_opening_would_be_seen(text: str, found: int) -> None:
     assert len([text for text in docstrings(ast.parse(text)) if OPENING.match(text)]) == found
     assert re.search(GONE, "taken by the long way")
+
+
+def listed(tree: ast.Module) -> set[str]:
+    """Return the names in ``__all__``; none: there is no such list, or it is computed."""
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            return set(ast.literal_eval(node.value)) if isinstance(node.value, ast.List) else set()
+    return set()
+
+
+def imported(tree: ast.Module) -> set[str]:
+    aliases = [
+        alias for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom) for alias in node.names
+    ]
+    return {alias.asname or alias.name for alias in aliases}
+
+
+def test_a_module_lists_its_names_only_for_others() -> None:
+    """A name without an underscore is a module's interface; a list is for re-exports and ``*``."""
+    starred = set(re.findall(r"from (impi[\w.]+) import \*", (ROOT / "impi/MPI.py").read_text()))
+    others = {
+        path: tree
+        for path, tree in modules().items()
+        if not path.endswith("__init__.py") and path[:-3].replace("/", ".") not in starred
+    }
+    assert [path for path, tree in others.items() if listed(tree) and not listed(tree) & imported(tree)] == []

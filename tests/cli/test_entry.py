@@ -39,7 +39,7 @@ def test_ctrl_c_while_modules_are_loaded_is_one_sentence(name: str, code: int) -
     assert (done.returncode, done.stdout, done.stderr) == (code, "", f"{name}: interrupted\n")
 
 
-@pytest.mark.parametrize("name", entry.__all__)
+@pytest.mark.parametrize("name", ["impi", "impilab", "impirun"])
 def test_every_command_runs(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", [name, "--version"])
     with pytest.raises(SystemExit) as ended:

@@ -25,8 +25,6 @@ from impi.records import record
 from impi.semantics.constants import INT_MAX, PROC_NULL, ROOT
 from impi.semantics.errors import error
 
-__all__ = ["LARGEST", "Algorithms", "Between", "Role", "Within"]
-
 V = TypeVar("V")
 """Values of an operation: octets, arrays, or objects."""
 

@@ -16,7 +16,6 @@ from impi.api.types.ops import SUM, Op
 if TYPE_CHECKING:
     from impi.api.types.specs import BufferSpec
 
-__all__ = ["BY_MESSAGES", "BlockingCollectives", "BlockingScans", "Strategy"]
 
 _Call = Callable[..., None]
 

@@ -32,7 +32,6 @@ from impi.vendors.base import NativeComm
 if TYPE_CHECKING:
     from impi.api.types.specs import BufferSpec
 
-__all__ = ["ClientLocal"]
 
 _NOTHING_BEGUN: Final = frozenset(
     ERROR_CLASSES[name][0] for name in ("ERR_ARG", "ERR_BUFFER", "ERR_COUNT", "ERR_OP", "ERR_ROOT", "ERR_TYPE")

@@ -15,8 +15,6 @@ from impi.api.handles.failing import guarded_collective
 from impi.api.handles.info import INFO_NULL, Info
 from impi.api.p2p.request import Prequest, Request
 
-__all__ = ["Collectives", "Nonblocking", "Persistent", "Scans", "derive"]
-
 C = TypeVar("C", bound=type)
 
 Nonblocking: TypeAlias = Callable[..., Request]

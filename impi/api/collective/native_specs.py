@@ -22,8 +22,6 @@ from impi.api.types.typestate import TypeState
 from impi.semantics.lazynumpy import loaded, np
 from impi.vendors.base import NativeComm
 
-__all__ = ["NativeSpecs", "Spec"]
-
 Spec = Any
 """mpi4py's form: memory with counts, displacements, datatypes. None: MPI_IN_PLACE or nothing."""
 

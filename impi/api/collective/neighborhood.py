@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from impi.api.types.specs import BufferSpec
     from impi.collectives.neighbors import Edges
 
-__all__ = ["Neighborhood"]
-
 
 @guarded_collective()
 @derive

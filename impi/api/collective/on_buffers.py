@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from impi.api.types.specs import BufferSpec
     from impi.engine.context import Context
 
-__all__ = ["BufferOperations", "Start", "place", "snapshots"]
 
 Start: TypeAlias = Callable[[], Request]
 """Starts an operation whose buffers are read."""

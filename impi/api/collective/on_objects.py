@@ -13,7 +13,6 @@ from impi.collectives import Octets, Prefixed, Reduction
 if TYPE_CHECKING:
     from impi.api.collective.algorithms import Algorithms
 
-__all__ = ["ObjectCollectives", "ObjectScans"]
 
 _PREFIXED = Prefixed()
 _UNKNOWN = 0

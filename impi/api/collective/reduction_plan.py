@@ -22,8 +22,6 @@ from impi.semantics.errors import error
 from impi.semantics.lazynumpy import loaded, np
 from impi.vendors.base import INT_MAX, REDUCIBLE, REDUCTIONS
 
-__all__ = ["Plan", "library_names", "plan", "store"]
-
 _OF_WINDOWS: Final = ("REPLACE", "NO_OP")
 
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"

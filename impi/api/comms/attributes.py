@@ -12,14 +12,6 @@ from impi.engine.context import Context
 from impi.semantics.constants import PROC_NULL
 from impi.semantics.errors import error, table
 
-__all__ = [
-    "IMPI_CLIENT_COLOR",
-    "IMPI_CLIENT_SIZE",
-    "IMPI_HOST_COLOR",
-    "IMPI_HOST_SIZE",
-    "Attributes",
-]
-
 # Our own keys, below all our other keys: mpi4py has no names for them.
 IMPI_CLIENT_SIZE = 0x494D5001
 """Number of clients in the communicator."""

@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from impi.api.comms.intercomm import Intercomm
     from impi.api.types.specs import BufferSpec
 
-__all__ = ["COMM_NULL", "Comm"]
 
 _TOPOLOGIES: Final[dict[type, int]] = {Cart: CART, Graph: GRAPH, DistGraph: DIST_GRAPH, type(None): UNDEFINED}
 _RESOURCE: Final = "mpi_hw_resource_type"

@@ -12,8 +12,6 @@ from impi.api.comms.comm import Comm
 from impi.api.comms.intercomm import Intercomm
 from impi.api.comms.intracomm import COMM_WORLD, Intracomm
 
-__all__ = ["_comm_lock", "_comm_lock_table", "_commctx_inter", "_commctx_intra"]
-
 
 def _comm_lock_table(comm: Comm) -> dict[Hashable, Lock]:
     """Return the locks of a communicator, by key."""

@@ -46,21 +46,6 @@ from impi.semantics.contexts import copy_cid
 from impi.semantics.errors import MPIException, error
 from impi.semantics.topology import Topology
 
-__all__ = [
-    "Communicator",
-    "connect",
-    "connect_groups",
-    "create",
-    "create_group",
-    "duplicate",
-    "free",
-    "make",
-    "merge",
-    "run",
-    "split",
-    "start_duplicate",
-]
-
 _UINT8 = struct.Struct(">Q")
 _TWO_UINT8 = struct.Struct(">QQ")
 _SPLIT = struct.Struct(">iii")

@@ -12,8 +12,6 @@ from impi.api.handles.errhandler import Errhandler
 from impi.api.handles.failing import guarded_collective
 from impi.api.handles.info import INFO_NULL, Info
 
-__all__ = ["Intercomm"]
-
 
 @guarded_collective("Merge")
 class Intercomm(Comm):

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from impi.api.comms.intercomm import Intercomm
     from impi.api.comms.topocomm import Cartcomm, Distgraphcomm, Graphcomm
 
-__all__ = ["COMM_SELF", "COMM_WORLD", "Intracomm"]
 
 _EDGE: Final = struct.Struct(">iiq")
 _FROM_THE_START: Final = "the processes of a job of IMPI 0.0 are there from the start"

@@ -49,7 +49,6 @@ from impi.semantics.verification import Call, Violation, check, explain
 if TYPE_CHECKING:
     from impi.api.types.specs import BufferSpec
 
-__all__ = ["install"]
 
 _EXPLAIN: Final = 2
 _INFO: Final = 3

@@ -20,18 +20,6 @@ from impi.api import runtime
 from impi.errors import ImpiError
 from impi.semantics.errors import MPIException
 
-__all__ = [
-    "ErrorHandler",
-    "Owner",
-    "failed",
-    "guarded",
-    "guarded_collective",
-    "guarded_function",
-    "handle",
-    "set_default_owner",
-    "wrapped",
-]
-
 C = TypeVar("C", bound=type)
 F = TypeVar("F", bound=Callable[..., Any])
 

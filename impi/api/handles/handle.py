@@ -10,8 +10,6 @@ from itertools import count
 from typing import Any, ClassVar, Final, Self
 from weakref import WeakValueDictionary
 
-__all__ = ["Handle", "State"]
-
 _numbers: Final = count(1)
 _by_number: Final[WeakValueDictionary[int, State]] = WeakValueDictionary()
 

@@ -9,8 +9,6 @@ from typing import Any, Final
 from impi.api.constants import KEYVAL_INVALID
 from impi.semantics.errors import error
 
-__all__ = ["CopyFn", "DeleteFn", "Keyvals"]
-
 CopyFn = Callable[[Any, int, Any], Any] | bool | None
 DeleteFn = Callable[[Any, int, Any], None] | bool | None
 

@@ -18,8 +18,6 @@ from impi.semantics.errors import error
 if TYPE_CHECKING:
     from impi.api.types.specs import BufferSpec
 
-__all__ = ["Attach_buffer", "Attached", "Detach_buffer", "Flush_buffer", "Iflush_buffer", "start"]
-
 
 class Attached:
     """The buffer of a communicator, session or process (MPI 4.1, 3.6.1): it bounds our copies."""

@@ -15,11 +15,6 @@ from impi.engine.operations import Operation, ReceiveOperation, SendOperation
 from impi.semantics.constants import ANY_SOURCE, ANY_TAG
 from impi.semantics.errors import MPIException, error
 
-__all__ = [
-    "PLAIN", "Nothing", "Pair", "check", "conclude", "describe", "describe_message", "fill_status", "is_wrong",
-    "owner_of", "room",
-]  # fmt: skip
-
 
 def fill_status(status: Status | None, source: int, tag: int, nbytes: int, *, cancelled: bool = False) -> None:
     """Write the data of a message into the caller's status, if there is one."""

@@ -8,8 +8,6 @@ from typing import Any
 from impi.api.p2p.status import Status
 from impi.semantics.errors import MPIException, error
 
-__all__ = ["GeneralOperation"]
-
 _Function = Callable[..., object]
 
 

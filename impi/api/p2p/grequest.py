@@ -10,8 +10,6 @@ from impi.api.p2p.generalized import GeneralOperation
 from impi.api.p2p.request import Request
 from impi.semantics.errors import error
 
-__all__ = ["Grequest"]
-
 
 @guarded
 class Grequest(Request):

@@ -26,8 +26,6 @@ from impi.vendors.base import INT_MAX, NativeComm
 if TYPE_CHECKING:
     from impi.api.types.specs import BufferSpec
 
-__all__ = ["LibraryRoute", "ProbingRoute", "library_route"]
-
 
 def library_route(engine: Engine, context: Context, native: NativeComm, rank: int) -> Route:
     """Return the route to a rank of the same client."""

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from impi.api.p2p.status import Status
     from impi.api.types.specs import BufferSpec
 
-__all__ = ["PointToPoint"]
-
 
 @guarded
 class PointToPoint:

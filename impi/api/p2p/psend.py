@@ -24,8 +24,6 @@ from impi.semantics.errors import error
 if TYPE_CHECKING:
     from impi.api.types.specs import BufferSpec
 
-__all__ = ["Partitioned"]
-
 
 @guarded
 class Partitioned:

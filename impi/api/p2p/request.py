@@ -31,16 +31,6 @@ from impi.engine.partitioned import PartitionedSend
 from impi.semantics.constants import ANY_SOURCE, ANY_TAG, PROC_NULL, UNDEFINED
 from impi.semantics.errors import MPIException, error
 
-__all__ = [
-    "REQUEST_NULL",
-    "Prequest",
-    "Request",
-    "load",
-    "null_receive",
-    "null_send",
-    "pair",
-]
-
 
 class _Active(State):
     """The shared state of all handles of a request."""

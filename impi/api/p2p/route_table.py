@@ -11,8 +11,6 @@ from impi.engine.engine import Engine
 from impi.semantics.constants import ANY_SOURCE, PROC_NULL
 from impi.semantics.errors import error
 
-__all__ = ["CLOSED", "Closed", "Routes"]
-
 
 class Routes(dict[int, Route]):
     """The routes of one communicator by rank; created on demand.

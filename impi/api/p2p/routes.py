@@ -32,15 +32,6 @@ from impi.semantics.errors import error
 if TYPE_CHECKING:
     from impi.api.types.specs import BufferSpec
 
-__all__ = [
-    "ChannelRoute",
-    "NullRoute",
-    "QueuedRoute",
-    "Route",
-    "check_receive_tag",
-    "check_tag",
-]
-
 
 class Route(Protocol):
     """Messages to and from one rank; methods check buffer ``spec`` and tag before they begin."""

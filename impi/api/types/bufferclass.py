@@ -11,8 +11,6 @@ from impi.api.types.memory import at_address, octets_and_place, octets_of
 if TYPE_CHECKING:
     from impi.api.types.specs import BufferSpec
 
-__all__ = ["buffer"]
-
 
 class buffer(np.ndarray[Any, Any]):
     """Memory as octets with an address; an array, because memory export needs Python 3.12."""

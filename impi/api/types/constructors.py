@@ -17,7 +17,6 @@ from impi.semantics.errors import error
 if TYPE_CHECKING:
     from impi.api.types.datatypes import Datatype
 
-__all__ = ["TypeConstructors"]
 
 _DISTRIBUTIONS: Final = {
     C.DISTRIBUTE_NONE: Distribution.NONE,

@@ -9,8 +9,6 @@ from math import prod
 from operator import index
 from typing import Any, Final, NamedTuple
 
-__all__ = ["Offer", "from_cuda", "from_dlpack"]
-
 _READ_ONLY: Final = 1
 _CPU: Final = 1
 _HOST: Final = frozenset({_CPU, 3, 11, 13})

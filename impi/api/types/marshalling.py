@@ -10,18 +10,6 @@ from impi.engine.payload import BufferSource, BufferTarget, OctetSource
 from impi.records import replaced
 from impi.semantics.datatype import TypeMap
 
-__all__ = [
-    "long_size",
-    "packed",
-    "packed_size",
-    "resized",
-    "snapshot",
-    "source",
-    "target",
-    "unpack",
-    "wire_type",
-]
-
 
 def long_size() -> int:
     """Return the octets of MPI_LONG on the wire in this job: 4 or 8."""

@@ -9,8 +9,6 @@ from typing import Any, Final
 
 from impi.semantics.lazynumpy import np
 
-__all__ = ["address_of", "at_address", "octets_and_place", "octets_of", "within_reach"]
-
 
 def octets_of(obj: Any, *, readonly: bool) -> tuple[memoryview, str]:
     """Return memory as octets, and format: PEP 3118, ``__dlpack__``, CUDA array interface.

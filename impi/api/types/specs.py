@@ -10,8 +10,6 @@ if TYPE_CHECKING:
 
     from impi.api.constants import BottomType, InPlaceType
 
-__all__ = ["BufferSpec", "Memory", "TargetSpec"]
-
 
 class _OfNumpy(Protocol):
     @property

@@ -6,8 +6,6 @@ from typing import Final
 
 from impi.semantics.basic import BASICS, NATIVE, Kind
 
-__all__ = ["CODES", "char_of", "code_of", "str_of"]
-
 _ROWS: Final = (
     ("C_BOOL", "? b1"),
     ("SIGNED_CHAR", "b"),

@@ -10,8 +10,6 @@ from impi.api.handles.handle import State
 from impi.records import fresh, record
 from impi.semantics.datatype import NAMED, TypeMap
 
-__all__ = ["Recipe", "TypeState", "named"]
-
 
 @record
 class Recipe:

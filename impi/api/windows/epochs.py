@@ -19,8 +19,6 @@ from impi.api.constants import (
 )
 from impi.semantics.errors import MPIException, error
 
-__all__ = ["Epochs"]
-
 _FENCE: Final = MODE_NOSTORE | MODE_NOPUT | MODE_NOPRECEDE | MODE_NOSUCCEED
 _POST: Final = MODE_NOCHECK | MODE_NOSTORE | MODE_NOPUT
 

@@ -21,7 +21,6 @@ from impi.semantics.lazynumpy import np
 if TYPE_CHECKING:
     from impi.api.types.specs import BufferSpec, TargetSpec
 
-__all__ = ["OneSided"]
 
 _COMPARABLE: Final = frozenset(
     {Kind.C_INTEGER, Kind.FORTRAN_INTEGER, Kind.LOGICAL, Kind.MULTI_LANGUAGE, Kind.BYTE, Kind.CHARACTER}

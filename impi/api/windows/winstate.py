@@ -15,8 +15,6 @@ from impi.semantics.constants import PROC_NULL
 from impi.semantics.datatype import TypeMap
 from impi.semantics.errors import error
 
-__all__ = ["Place", "WindowState"]
-
 
 @record
 class Place:

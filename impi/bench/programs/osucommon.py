@@ -9,8 +9,6 @@ from collections.abc import Mapping, Sequence
 
 from mpi4py import MPI
 
-__all__ = ["arguments", "numbers", "pin", "tell"]
-
 _MARK = "IMPI-BENCH "  # what impi.bench.programs says; a program knows nothing of impi
 
 

@@ -9,8 +9,6 @@ from typing import Final
 from impi.cli.ending import Ending
 from impi.exit_codes import ExitCode
 
-__all__ = ["BENCH_ENDING", "add_bench"]
-
 BENCH_ENDING: Final = Ending(prog="impi bench", wrong=ExitCode.OWN_FAULT)
 _HELP: Final = """\
 MEASURE is any of latency, blocked, bandwidth, rate, bidirectional, native, derived, local, local-only, startup, memory,

@@ -14,8 +14,6 @@ from impi.bench.profiles import hottest, profiled, run_profiled
 from impi.bench.terminal_table import hot_table
 from impi.errors import LaunchError
 
-__all__ = ["profile"]
-
 _MOST: Final = 12
 
 

@@ -27,8 +27,6 @@ from impi.plotting import check_file, check_plot
 from impi.settings import SPIN, VENDORS, ZERO_COPY
 from impi.units import parse_size
 
-__all__ = ["bench"]
-
 _QUICK: Final = 3
 _RUNS: Final = 9
 _WIDTH: Final = 200

@@ -9,8 +9,6 @@ from impi.cli.lab.select import add_backend
 from impi.errors import UsageError
 from impi.testbed.backends.lifecycle.cleanup import Choice, clean
 
-__all__ = ["CLEAN_EPILOG", "add_clean"]
-
 _LABELS = ("run", "lab", "name", "user", "parties", "topology")
 CLEAN_EPILOG = f"""
 What lives is spared: labs of runs under way, and those that were put up or kept, until their time is over. Several

@@ -15,8 +15,6 @@ from impi.errors import LabError
 from impi.exit_codes import ExitCode
 from impi.testbed.lab.saved_labs import SavedLab
 
-__all__ = ["enter"]
-
 _NOT_FOUND: Final = 127
 
 

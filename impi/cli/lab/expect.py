@@ -19,8 +19,6 @@ from impi.testbed.report.history import read_run
 from impi.testbed.report.upkeep import check_rows, update
 from impi.testbed.run.schedule import Done
 
-__all__ = ["EXPECT_EPILOG", "add_expect"]
-
 _STALE: Final = 6
 _DAYS: Final = 90
 EXPECT_EPILOG: Final = """

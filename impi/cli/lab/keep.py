@@ -14,8 +14,6 @@ from impi.testbed.lab.saved_labs import SavedLab, free_name, list_labs, save_lab
 from impi.testbed.plan.cell import Cell
 from impi.units import parse_span
 
-__all__ = ["LEAST_TTL_S", "Keeping", "add_replace", "add_ttl", "check_health", "seconds"]
-
 LEAST_TTL_S: Final = 10.0
 
 

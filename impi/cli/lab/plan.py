@@ -13,8 +13,6 @@ from impi.testbed.plan.matrix import Excluded, Plan
 from impi.testbed.report.history import DEFAULT_S, durations, expected_s
 from impi.testbed.report.results import plan_value
 
-__all__ = ["add_plan", "time_text"]
-
 
 def add_plan(verb: argparse.ArgumentParser) -> None:
     """The options of ``plan``."""

@@ -32,8 +32,6 @@ from impi.testbed.lab.saved_labs import (
 )
 from impi.testbed.plan.clusters import find_cluster
 
-__all__ = ["add_play"]
-
 _ALL: Final = "all"
 _UP: Final = """
   impilab up 1x2+1x2 --parties mpich+openmpi     two containers and one for the server

@@ -34,8 +34,6 @@ from impi.testbed.report.show import Screen
 from impi.testbed.run.execute import Limits
 from impi.testbed.run.schedule import Care, Done, Persistence, Scheduler
 
-__all__ = ["REPRO_ENDING", "REPRO_EPILOG", "add_repro"]
-
 _GOOD, _BAD = ExitCode.OK, ExitCode.FAILED
 _CODES: Final[dict[str, int]] = {
     "pass": _GOOD,

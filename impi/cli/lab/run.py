@@ -34,8 +34,6 @@ from impi.testbed.report.upkeep import check_rows, check_run
 from impi.testbed.run.execute import Limits
 from impi.testbed.run.schedule import Care, Done, Persistence, Scheduler
 
-__all__ = ["add_run", "ending", "resumed"]
-
 _MOST_ATTEMPTS: Final = 100_000
 _PLANNING: Final = (
     *("selectors", "exclude", "tier", "topology", "parties"),

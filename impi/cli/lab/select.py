@@ -17,18 +17,6 @@ from impi.testbed.plan.matrix import DEFAULT_TIER, TIERS, NothingSelected, Plan,
 from impi.testbed.report.history import EarlierRun, read_run
 from impi.testbed.run.schedule import default_jobs
 
-__all__ = [
-    "CLUSTERS",
-    "RUNS",
-    "SELECTORS",
-    "add_backend",
-    "add_selection",
-    "expectations_of",
-    "jobs_of",
-    "planned",
-    "some",
-]
-
 RUNS: Final = Path("runs")
 CLUSTERS: Final = Path("clusters")
 _MOST_JOBS: Final = 64

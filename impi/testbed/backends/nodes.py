@@ -14,8 +14,6 @@ from impi.remote.ssh import Connection
 from impi.remote.supervised import Outcome, Supervised
 from impi.testbed.lab.interface import Completed, Line, RunningCommand
 
-__all__ = ["Command", "SshNode", "completed", "in_parallel", "lab_fault"]
-
 _T = TypeVar("_T")
 _R = TypeVar("_R")
 _MOST_THREADS = 16

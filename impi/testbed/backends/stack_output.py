@@ -6,8 +6,6 @@ import json
 
 from impi.testbed.lab.interface import Stacks
 
-__all__ = ["read_stacks"]
-
 
 def read_stacks(node: str, stdout: bytes, stderr: bytes) -> Stacks:
     """Return the stacks in the program's output."""

@@ -8,13 +8,6 @@ from importlib.resources import files
 
 from impi.testbed.lab.roster import Roster
 
-# fmt: off
-__all__ = [
-    "COLLECTIVE", "CREATED", "DATALEN", "WORLD", "Case", "Crossing", "Ends", "across", "barrier", "bcast", "converging",
-    "reduction", "remote_pairs",
-]
-# fmt: on
-
 WORLD = 0
 """Context id of MPI_COMM_WORLD for point-to-point (IMPI 3.3); collectives have the next (4.3)."""
 COLLECTIVE = 1

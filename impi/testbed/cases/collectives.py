@@ -19,8 +19,6 @@ from impi.testbed.cases.case import (
 from impi.testbed.lab.roster import Roster
 from impi.testbed.programs.payload import external_doubles, external_ints, numbers, octets
 
-__all__ = ["COLLECTIVE_CASES"]
-
 _BCAST_TAG, _GATHER_TAG, _SCATTER_TAG, _ALLTOALL_TAG = 120, 130, 150, 170
 _XSIZE = 1024  # octets from which a collective is long (IMPI 2.3.5)
 

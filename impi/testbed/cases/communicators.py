@@ -9,8 +9,6 @@ from impi.testbed.cases.case import CREATED, Case, Crossing, across
 from impi.testbed.lab.roster import Roster
 from impi.testbed.programs.payload import external_ints, numbers, octets
 
-__all__ = ["COMMUNICATOR_CASES"]
-
 
 def _sent(roster: Roster, pairs: Iterable[tuple[int, int]], payload: Callable[[int], bytes]) -> Iterator[Crossing]:
     """On a communicator of the program, with tag 7."""

@@ -9,8 +9,6 @@ from impi.testbed.cases.case import COLLECTIVE, WORLD, Case, Crossing, across, b
 from impi.testbed.lab.roster import Roster
 from impi.testbed.programs.payload import external_doubles, external_ints, numbers, octets
 
-__all__ = ["FORM_CASES"]
-
 _GATHER_TAG, _GATHERV_TAG, _SCATTERV_TAG, _ALLTOALLV_TAG = 130, 140, 160, 180
 _LONG: Final = 300_000
 

@@ -9,8 +9,6 @@ from impi.testbed.cases.case import DATALEN, WORLD, Case, Crossing, across, barr
 from impi.testbed.lab.roster import Roster
 from impi.testbed.programs.payload import external_doubles, external_ints, numbers, octets
 
-__all__ = ["P2P_CASES"]
-
 _SIZES: Final = (0, 1, DATALEN - 1, DATALEN, DATALEN + 1, 1 << 20)
 
 _Payload = Callable[[int], bytes]

@@ -11,8 +11,6 @@ from impi.testbed.cases.case import COLLECTIVE, Case, Crossing, bcast, reduction
 from impi.testbed.lab.roster import Roster
 from impi.testbed.programs.payload import COMBINE, external, external_ints, numbers
 
-__all__ = ["REDUCTION_CASES"]
-
 _SCATTERV_TAG, _REDUCE_TAG, _SCAN_TAG = 160, 190, 200
 _WIDTHS: Final = (
     ("SHORT", "i2"), ("UNSIGNED_SHORT", "u2"), ("INT", "i4"), ("INT64_T", "i8"), ("UINT64_T", "u8"), ("FLOAT", "f4"),

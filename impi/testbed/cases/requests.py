@@ -10,8 +10,6 @@ from impi.testbed.cases.case import DATALEN, WORLD, Case, Crossing, across, barr
 from impi.testbed.lab.roster import Roster
 from impi.testbed.programs.payload import external, external_doubles, external_ints, numbers, octets
 
-__all__ = ["REQUEST_CASES"]
-
 _TYPES: Final = (
     ("INT8_T", "i1"), ("UINT8_T", "u1"), ("SHORT", "i2"), ("UNSIGNED_SHORT", "u2"), ("INT", "i4"), ("UNSIGNED", "u4"),
     ("INT64_T", "i8"), ("UINT64_T", "u8"), ("FLOAT", "f4"), ("DOUBLE", "f8"),

@@ -8,8 +8,6 @@ from impi.testbed.cases.case import WORLD, Case, Crossing, Ends, across, barrier
 from impi.testbed.lab.roster import Roster
 from impi.testbed.programs.payload import external_ints, numbers, octets
 
-__all__ = ["JOB_CASES"]
-
 
 def _nothing(_roster: Roster, _nonce: str) -> list[Crossing]:
     return []

@@ -9,8 +9,6 @@ from typing import Any, Final
 
 from impi.testbed.programs.calls import COLLECTIVES
 
-__all__ = ["ANY", "WORLD_NAME", "Call", "finished", "read_calls"]
-
 ANY: Final = -1
 """Stands for any rank, or for any tag."""
 WORLD_NAME: Final = "MPI_COMM_WORLD"

@@ -9,8 +9,6 @@ from typing import Any
 from impi.dissect import Standing
 from impi.testbed.evidence.call_logs import Call
 
-__all__ = ["CommandSeen", "Evidence", "Look", "Owed", "RankSeen", "Wire"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandSeen:

@@ -14,8 +14,6 @@ from impi.errors import ImpiError
 from impi.testbed.evidence.evidence import Look
 from impi.testbed.lab.interface import Lab, Node, Stacks
 
-__all__ = ["take_look"]
-
 _LOOK_S: Final = 10.0
 
 

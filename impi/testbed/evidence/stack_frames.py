@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["in_impi", "own_frame"]
-
 _LOGGER = "/programs/calls.py"  # it stands between the program and every call of MPI
 
 

@@ -23,8 +23,6 @@ from impi.testbed.evidence.evidence import Owed, Wire
 from impi.testbed.lab.interface import Capture
 from impi.testbed.lab.roster import Roster
 
-__all__ = ["examine"]
-
 _SHOWN = 24
 
 

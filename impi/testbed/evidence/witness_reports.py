@@ -12,8 +12,6 @@ from typing import Any
 from impi.testbed.evidence.call_logs import read_calls
 from impi.testbed.evidence.evidence import RankSeen
 
-__all__ = ["planned_digest", "planned_sources", "read_ranks"]
-
 _PACKAGE = Path(__file__).absolute().parents[2]
 
 

@@ -9,20 +9,6 @@ from impi.testbed.cases import Case
 from impi.testbed.evidence.evidence import CommandSeen, Evidence, RankSeen, Wire
 from impi.testbed.lab.roster import Roster
 
-__all__ = [
-    "Facts",
-    "Failed",
-    "Item",
-    "ending",
-    "last_words",
-    "listed",
-    "performed",
-    "status_text",
-    "vendor_of",
-    "who",
-    "wire_of",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:

@@ -36,8 +36,6 @@ from impi.testbed.lab.parties import VENDORS
 from impi.testbed.plan.cell import Cell, check_selector, is_literal, matches, select
 from impi.testbed.plan.matrix import cells_of
 
-__all__ = ["DEFAULT_FILE", "RESULTS", "Expectations", "Row", "check_issue", "load"]
-
 DEFAULT_FILE: Final = Path("ci/expectations.toml")
 RESULTS: Final = ("fail", "timeout", "flaky")
 _REQUIRED: Final = ("cells", "result", "issue", "until")

@@ -14,8 +14,6 @@ from impi.testbed.evidence.stack_frames import in_impi, own_frame
 from impi.testbed.judge.cell_facts import Facts, status_text
 from impi.testbed.judge.waits import Wait, Waits
 
-__all__ = ["Explanation", "explain"]
-
 _MOST_STEPS: Final = 2
 """A sentence of more is not read; the beginning of a longer chain is left out."""
 _KINDS: Final = ("due", "ended", "outside", "start", "claim", "circle", "inside")

@@ -11,8 +11,6 @@ from typing import Final
 from impi.testbed.judge import items_end, items_start
 from impi.testbed.judge.cell_facts import Facts, Failed, Item
 
-__all__ = ["FROM_WIRE", "ITEMS", "examine_items"]
-
 _Examiner = Callable[[Facts, str], Failed]
 
 ITEMS: Final[dict[str, _Examiner]] = {

@@ -6,8 +6,6 @@ from impi.testbed.evidence.evidence import CommandSeen
 from impi.testbed.evidence.stack_frames import in_impi, own_frame
 from impi.testbed.judge.cell_facts import Facts, Failed, Item, ending, listed, performed, status_text, wire_of
 
-__all__ = ["capture", "checks", "counter", "crossing", "fini", "leftovers", "payload", "protocol", "status"]
-
 
 def checks(facts: Facts, name: str) -> Failed:
     """Every rank performed its planned checks, and none failed."""

@@ -7,8 +7,6 @@ from collections.abc import Iterable
 from impi.testbed.evidence.evidence import Wire
 from impi.testbed.judge.cell_facts import Facts, Failed, Item, ending, last_words, listed, vendor_of, who, wire_of
 
-__all__ = ["auth", "library", "mesh", "pid", "placement", "ranks", "reach", "server", "source", "world"]
-
 _STEPS = ("connect", "auth", "impi", "done", "fini")
 
 

@@ -18,8 +18,6 @@ from impi.testbed.judge.cell_facts import Facts, Item
 from impi.testbed.judge.hang import explain
 from impi.testbed.judge.items import FROM_WIRE, examine_items
 
-__all__ = ["OUTCOMES", "PHASES", "Verdict", "judge"]
-
 OUTCOMES = ("pass", "fail", "unsupported", "error", "timeout", "skipped", "flaky")
 """Outcomes of a cell; ``flaky``: of several attempts some passed."""
 PHASES = (

@@ -24,8 +24,6 @@ from impi.testbed.evidence.call_logs import ANY, WORLD_NAME, Call, finished
 from impi.testbed.evidence.evidence import RankSeen
 from impi.testbed.judge.cell_facts import Facts
 
-__all__ = ["Wait", "Waits", "phase"]
-
 _TAGS: Final = {
     "barrier": (110,),
     "bcast": (120,),

@@ -18,8 +18,6 @@ from impi.errors import UsageError
 from impi.testbed.lab.interface import Build
 from impi.testbed.lab.parties import VENDORS
 
-__all__ = ["library_of", "parse_replacements", "prefix_archive", "prefix_build", "digest_of"]
-
 _LIBRARY: Final = re.compile(r"libmpi(ch|_abi)?\.so[.0-9]*")
 _NAMES: Final = {"mpich": "libmpi.so.12", "openmpi": "libmpi.so.40"}
 _SHARED: Final = ("/", "/usr", "/usr/local", "/opt", "/home", "/root", "/tmp", "/etc", "/var", "/lib", "/bin")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["HOME", "SOURCES", "SSH_PORT", "UID", "USER"]
-
 USER: Final = "mpi"
 UID: Final = 1000
 HOME: Final = "/home/mpi"

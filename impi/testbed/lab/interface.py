@@ -12,26 +12,6 @@ from typing import Final, Protocol
 
 from impi.testbed.lab.lab_topology import Topology
 
-__all__ = [
-    "TTL_S",
-    "Access",
-    "Backend",
-    "Build",
-    "Capture",
-    "Completed",
-    "Finding",
-    "Inventory",
-    "Lab",
-    "LabSeen",
-    "Line",
-    "Node",
-    "NodeAccess",
-    "RunningCommand",
-    "Stacks",
-    "Terms",
-    "run_on",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:

@@ -11,8 +11,6 @@ from typing import Final
 from impi.errors import LabError
 from impi.testbed.lab.interface import Completed, Lab, RunningCommand
 
-__all__ = ["CROWDED", "JobEnded", "client_argv", "run_job", "server_argv", "server_environment"]
-
 CROWDED: Final = {
     "OMPI_MCA_mpi_yield_when_idle": "1",
     "MPIR_CVAR_POLLS_BEFORE_YIELD": "1",

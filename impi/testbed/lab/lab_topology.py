@@ -10,8 +10,6 @@ from dataclasses import dataclass
 
 from impi.errors import UsageError
 
-__all__ = ["ClientShape", "Topology", "parse_topology"]
-
 _MAX_CLIENTS = 32
 _CLIENT = re.compile(r"([1-9][0-9]{0,2})x([1-9][0-9]{0,2})")
 

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 
 from impi.errors import UsageError
 
-__all__ = ["VENDORS", "parse_parties"]
-
 VENDORS = ("pure", "mpich", "openmpi")
 """The vendors of the matrix; every one of them supports every case."""
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from impi.testbed.lab.lab_topology import Topology
 
-__all__ = ["PlannedRank", "Roster"]
-
 
 @dataclass(frozen=True, slots=True)
 class PlannedRank:

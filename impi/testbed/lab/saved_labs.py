@@ -21,8 +21,6 @@ from typing import Final
 from impi.errors import LabError, UsageError
 from impi.testbed.lab.interface import Access, Build, LabSeen, NodeAccess
 
-__all__ = ["LABS", "SavedLab", "check_name", "find_lab", "forget_lab", "free_name", "list_labs", "save_lab", "way_in"]
-
 LABS: Final = Path(".impilab")
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,30}")
 _KEY: Final = "id_ed25519"

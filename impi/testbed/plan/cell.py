@@ -14,8 +14,6 @@ from impi.testbed.lab.lab_topology import Topology, parse_topology
 from impi.testbed.lab.parties import parse_parties
 from impi.testbed.lab.roster import Roster
 
-__all__ = ["Cell", "check_selector", "is_literal", "matches", "parse_cell", "select"]
-
 _HASH = re.compile(r"/?([0-9a-f]{7})")
 
 

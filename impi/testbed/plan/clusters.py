@@ -20,8 +20,6 @@ from impi.errors import UsageError
 from impi.testbed.lab.lab_topology import ClientShape, Topology, parse_topology
 from impi.testbed.lab.parties import parse_parties
 
-__all__ = ["Cluster", "find_cluster", "list_clusters"]
-
 _KEYS = {"description", "parties", "client"}
 _CLIENT_KEYS = {"nodes", "procs_per_node"}
 

@@ -15,8 +15,6 @@ from impi.testbed.lab.lab_topology import Topology, parse_topology
 from impi.testbed.lab.parties import VENDORS
 from impi.testbed.plan.cell import Cell, check_selector, is_literal, matches, parse_cell
 
-__all__ = ["DEFAULT_TIER", "TIERS", "Excluded", "NothingSelected", "Plan", "cells_of", "choose", "make_plan"]
-
 TIERS: Final = ("smoke", "core", "pairs", "full")
 """``smoke``: two mixed pairs, few cases; ``core``: the default, in a few minutes; ``pairs``: all
 cases on every ordered pair, with those for several nodes; ``full``: all cases on all.

@@ -18,8 +18,6 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-__all__ = ["COLLECTIVES", "Log", "watch"]
-
 _P2P = (
     *("Send", "Ssend", "Bsend", "Rsend", "Isend", "Issend", "Ibsend", "Irsend", "Recv", "Irecv"),
     *("send", "ssend", "bsend", "isend", "issend", "ibsend", "recv", "irecv"),

@@ -7,8 +7,6 @@ import operator
 import struct
 from collections.abc import Callable
 
-__all__ = ["COMBINE", "external", "external_doubles", "external_ints", "numbers", "octets"]
-
 COMBINE: dict[str, Callable[[int, int], int]] = {
     "MAX": max,
     "MIN": min,

@@ -13,8 +13,6 @@ import sys
 import time
 from types import ModuleType
 
-__all__: list[str] = []
-
 
 def _record(folder: str, *, pid: int, status: int | None, more: str = "") -> None:
     text = f'{{"pid": {pid}, "status": {"null" if status is None else status}{more}}}'  # json costs every rank 5 ms

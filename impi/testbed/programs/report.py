@@ -19,8 +19,6 @@ from typing import Any
 from calls import watch  # type: ignore[import-not-found]
 from payload import numbers, octets  # type: ignore[import-not-found]
 
-__all__ = ["Report"]
-
 _GATE_S = 60.0
 _SHOWN = 200
 _NO_GATE = 97  # exit status of a rank that nobody let through

@@ -12,8 +12,6 @@ import subprocess
 import sys
 from typing import Any
 
-__all__: list[str] = []
-
 _EACH_S = 5.0
 
 

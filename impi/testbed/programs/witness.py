@@ -20,8 +20,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-__all__: list[str] = []
-
 _LIBRARY = re.compile(r"libmpi(ch|_abi)?\.so[.0-9]*$")
 _TURN_S = 0.02  # a node's disk may be slow to ask
 _STACK_S = 0.5

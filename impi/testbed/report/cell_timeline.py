@@ -12,8 +12,6 @@ from impi.testbed.evidence.evidence import RankSeen
 from impi.testbed.lab.roster import Roster
 from impi.testbed.run.execute import Seen
 
-__all__ = ["Entry", "as_lines", "merge"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:

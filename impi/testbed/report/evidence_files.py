@@ -14,8 +14,6 @@ from impi.testbed.report.hang_report import hang_lines, state
 from impi.testbed.report.timeline_html import Head, as_html
 from impi.testbed.run.execute import Seen
 
-__all__ = ["CAPTURE_CHOICES", "write_seen"]
-
 CAPTURE_CHOICES: Final = ("keep", "failures", "none")
 """Cells whose captures are kept: all, those that did not pass, none."""
 

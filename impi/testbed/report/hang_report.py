@@ -10,8 +10,6 @@ from impi.testbed.judge.cell_facts import Facts
 from impi.testbed.judge.hang import explain
 from impi.testbed.judge.waits import Waits
 
-__all__ = ["hang_lines", "rank_lines", "wire_lines"]
-
 _MOST_FRAMES = 12
 _MOST_MESSAGES = 40
 

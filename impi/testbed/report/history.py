@@ -16,8 +16,6 @@ from impi.testbed.plan.cell import Cell, parse_cell
 from impi.testbed.plan.matrix import Excluded, Plan
 from impi.testbed.run.schedule import Attempt, Done
 
-__all__ = ["DEFAULT_S", "EarlierRun", "durations", "expected_s", "read_run"]
-
 DEFAULT_S: Final = 2.5
 """Seconds for a cell without history: the mean in containers on an idle two-core machine."""
 _HEAD: Final = ("argv", "backend", "seed", "started", "builds")

@@ -30,8 +30,6 @@ from impi.testbed.plan.matrix import Excluded, Plan
 from impi.testbed.report.evidence_files import write_seen
 from impi.testbed.run.schedule import Attempt, Done
 
-__all__ = ["RESULTS", "RunFolder", "exit_code", "list_runs", "plan_value", "sign"]
-
 RESULTS = (*OUTCOMES, "xfail", "xpass")
 """Results of cells: the outcome compared with the expectations."""
 _SIGNS = dict(zip(RESULTS, "✓✗-!⧖·≈xX", strict=True))

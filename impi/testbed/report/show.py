@@ -21,8 +21,6 @@ from impi.testbed.report.results import sign
 from impi.testbed.run.execute import Seen
 from impi.testbed.run.schedule import Done
 
-__all__ = ["Screen", "failure_lines", "matrix"]
-
 _COLOURS = {"pass": "green", "fail": "red", "timeout": "red", "flaky": "red", "error": "magenta"}
 _WORST = ("fail", "timeout", "flaky", "error", "xpass", "xfail")
 _WIRE_LINES = 3

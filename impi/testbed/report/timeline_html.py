@@ -17,7 +17,6 @@ from impi.testbed.report.cell_timeline import Entry
 if TYPE_CHECKING:
     from jinja2 import Template
 
-__all__ = ["Head", "as_html"]
 
 _LANE: Final = 38
 _ROW: Final = 22

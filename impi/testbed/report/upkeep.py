@@ -13,8 +13,6 @@ from impi.errors import UsageError
 from impi.testbed.judge.expectations import RESULTS, Expectations, Row
 from impi.testbed.run.schedule import Done
 
-__all__ = ["Updated", "check_rows", "check_run", "update"]
-
 _HEADER = re.compile(r"^[ \t]*\[\[[ \t]*expect[ \t]*\]\]", re.MULTILINE)
 _ITEM = re.compile(r"\b[a-z]+\.[a-z-]+: ")
 _WIDTH = 120

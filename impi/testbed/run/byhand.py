@@ -17,8 +17,6 @@ from typing import Final
 from impi.testbed.lab.container_node import SOURCES, SSH_PORT, UID
 from impi.testbed.lab.interface import Access
 
-__all__ = ["Started", "script"]
-
 _CHECKOUT: Final = Path(__file__).absolute().parents[3]
 _MARK: Final = "IMPILAB_LAB"  # by which a lab on loopback knows its processes: these are not its
 _NONCE: Final = {"nonce": "by hand"}

@@ -38,8 +38,6 @@ from impi.testbed.lab.job_commands import CROWDED, client_argv, server_argv, ser
 from impi.testbed.plan.cell import Cell
 from impi.testbed.run.byhand import Started, script
 
-__all__ = ["Limits", "Mutation", "Prepared", "Seen", "prepare", "run_cell"]
-
 _PROGRAMS: Final = Path(__file__).parents[1] / "programs"
 _TURN_S: Final = 0.02
 _LAST_WORDS_S: Final = 2.0

@@ -28,8 +28,6 @@ from impi.testbed.lab.interface import Backend, Lab, Terms
 from impi.testbed.plan.cell import Cell
 from impi.testbed.run.execute import Limits, Mutation, Prepared, Seen, prepare, run_cell
 
-__all__ = ["Attempt", "Care", "Done", "Persistence", "Scheduler", "combine", "default_jobs", "judge_cell"]
-
 _PROCS_PER_CORE: Final = 6
 _MOST_TIMEOUTS: Final = 3
 """A lab whose cells time out so often is not worth the wait for the rest of them."""

@@ -12,8 +12,6 @@ from typing import Final
 from impi.remote.ssh import Key
 from impi.testbed.lab.container_node import HOME, SOURCES, SSH_PORT, UID, USER
 
-__all__ = ["contents", "sources"]
-
 _PACKAGE: Final = Path(__file__).resolve().parents[3]
 _CONFIG: Final = f"""Host *
   Port {SSH_PORT}

@@ -24,8 +24,6 @@ from impi.testbed.lab.builds import prefix_build
 from impi.testbed.lab.interface import Access, Build, Finding, Inventory, Lab, Terms
 from impi.testbed.lab.lab_topology import Topology
 
-__all__ = ["DockerBackend"]
-
 _MOST_NODES: Final = 200
 
 

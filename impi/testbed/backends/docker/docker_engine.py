@@ -16,7 +16,6 @@ try:
 except ModuleNotFoundError as missing:
     raise LabError("the docker backend needs the packages docker and paramiko: pip install 'impilab[lab]'") from missing
 
-__all__ = ["connect", "engine_fault", "ignore_missing"]
 
 _TIMEOUT_S: Final = 60
 _THREADS: Final = 32

@@ -16,8 +16,6 @@ from impi.testbed.backends.lifecycle.cleanup import lab_seen
 from impi.testbed.backends.nodes import in_parallel
 from impi.testbed.lab.interface import LabSeen
 
-__all__ = ["LABEL", "DockerInventory", "remove_container", "when_free"]
-
 LABEL: Final = "org.impilab."
 _GONE_S: Final = 60.0
 _TURN_S: Final = 0.1

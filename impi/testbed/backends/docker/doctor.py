@@ -19,8 +19,6 @@ from impi.testbed.backends.docker.subnet_pool import free_subnets, host_routes, 
 from impi.testbed.backends.lifecycle import ownership
 from impi.testbed.lab.interface import Finding
 
-__all__ = ["examine"]
-
 _OLDEST_API: Final = (1, 40)
 _MEMORY_GIB: Final = 2.0
 _DISK_GIB: Final = 2.0

@@ -7,8 +7,6 @@ from typing import Final
 
 from impi.testbed.lab.interface import Build, Node
 
-__all__ = ["software"]
-
 _SYSTEM: Final = ("libc6", "openssh-server", "python3", "tcpdump")
 _INSTALLERS: Final = ("pip", "setuptools")
 

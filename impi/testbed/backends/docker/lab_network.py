@@ -16,8 +16,6 @@ from impi.errors import LabError
 from impi.testbed.backends.docker.docker_engine import engine_fault
 from impi.testbed.backends.docker.subnet_pool import free_subnets, host_routes
 
-__all__ = ["gateway", "make_network", "neighbours_short", "network_subnets"]
-
 _NEIGHBOURS: Final = Path("/proc/sys/net/ipv4/neigh/default/gc_thresh3")
 
 

@@ -7,8 +7,6 @@ from typing import Final
 
 from impi.errors import LabError
 
-__all__ = ["HEADER_OCTETS", "between"]
-
 HEADER_OCTETS: Final = 24
 _RECORD: Final = struct.Struct("<IIII")  # seconds, fraction, octets kept, octets on the wire
 _RECORD_BIG: Final = struct.Struct(">IIII")

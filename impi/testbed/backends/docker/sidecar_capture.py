@@ -20,8 +20,6 @@ from impi.testbed.backends.docker.pcap_cut import HEADER_OCTETS, between
 from impi.testbed.backends.nodes import SshNode, lab_fault
 from impi.testbed.lab.interface import Capture
 
-__all__ = ["CAPTURE_FOLDER", "CAPTURE_RIGHTS", "CAPTURE_SHARES", "Tap", "Teller", "capturing"]
-
 CAPTURE_FOLDER: Final = "/cap"
 CAPTURE_RIGHTS: Final = ("NET_RAW", "SETUID", "SETGID")
 CAPTURE_SHARES: Final = 65536  # of the processor, where a node has 1024

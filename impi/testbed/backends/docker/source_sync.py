@@ -13,8 +13,6 @@ from typing import Final
 from impi.errors import LabError
 from impi.remote.ssh import Connection
 
-__all__ = ["sync"]
-
 _TELL: Final = """\
 import hashlib, json, os, sys
 found = {}

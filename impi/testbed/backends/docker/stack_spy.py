@@ -17,8 +17,6 @@ from impi.testbed.backends.docker.docker_inventory import remove_container
 from impi.testbed.backends.stack_output import read_stacks
 from impi.testbed.lab.interface import Stacks
 
-__all__ = ["trace"]
-
 _SPY_RIGHTS: Final = ("SYS_PTRACE",)
 _PROGRAM: Final = (Path(__file__).parents[2] / "programs/stacks.py").read_text("utf-8")
 _SPY_S: Final = 30.0

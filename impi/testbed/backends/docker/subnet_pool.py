@@ -12,8 +12,6 @@ from typing import Final
 
 from impi.errors import UsageError
 
-__all__ = ["DEFAULT_POOL", "free_subnets", "host_routes", "pool_from_environment"]
-
 DEFAULT_POOL: Final = "10.213.0.0/16"
 _SMALLEST: Final = 26  # a prefix length: 61 nodes
 _RESERVED: Final = 3  # network, gateway, broadcast

@@ -22,8 +22,6 @@ from impi.testbed.backends.lifecycle.held_labs import is_held, let_go
 from impi.testbed.lab.interface import Inventory, LabSeen, Terms
 from impi.testbed.lab.lab_topology import Topology
 
-__all__ = ["Choice", "clean", "lab_seen", "new_labels", "remove_expired", "remove_lab"]
-
 _LOOKS: Final = 2
 _LOOKS_AT_YOUNG: Final = 10
 _YOUNG_S: Final = 60.0

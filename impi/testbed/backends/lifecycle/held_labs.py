@@ -12,8 +12,6 @@ import socket
 from pathlib import Path
 from typing import Final
 
-__all__ = ["holding_name", "is_held", "let_go"]
-
 _TABLE: Final = Path("/proc/net/unix")
 _LISTENS: Final = 0x10000  # the kernel's SO_ACCEPTCON among the flags of the table
 _ANSWER_S: Final = 60.0

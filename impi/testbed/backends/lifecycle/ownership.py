@@ -6,8 +6,6 @@ import os
 import time
 from pathlib import Path
 
-__all__ = ["is_live", "myself", "of_process"]
-
 
 def _start_time(pid: int) -> str | None:
     """Return the process's start in clock ticks since boot; None without one, or for a zombie."""

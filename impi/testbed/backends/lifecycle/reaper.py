@@ -26,8 +26,6 @@ from typing import Final
 from impi.errors import LabError
 from impi.testbed.backends.lifecycle import ownership
 
-__all__ = ["Reaper", "reaper_of"]
-
 _END_S: Final = 10.0
 _ANSWER_S: Final = 30.0
 _PROCESS: Final = "impi.testbed.backends.reaper_process"  # by name: it stands above all backends, and this below them

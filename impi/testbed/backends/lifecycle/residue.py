@@ -9,8 +9,6 @@ from typing import Final
 from impi.errors import LabError
 from impi.testbed.backends.lifecycle import residue_program
 
-__all__ = ["RESIDUE_S", "findings", "residue_argv"]
-
 RESIDUE_S: Final = 20.0
 
 

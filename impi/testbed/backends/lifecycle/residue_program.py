@@ -21,8 +21,6 @@ import sys
 from collections.abc import Iterator
 from typing import TypedDict
 
-__all__ = ["Spec", "sweep"]
-
 _LISTEN = "0A"
 _RESOLVER = "127.0.0.11"  # the engine's own, in every container
 _SHM = "/dev/shm"

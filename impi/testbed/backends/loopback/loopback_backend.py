@@ -43,8 +43,6 @@ from impi.testbed.lab.interface import (
 )
 from impi.testbed.lab.lab_topology import Topology, parse_topology
 
-__all__ = ["LoopbackBackend"]
-
 _CHECKOUT: Final = Path(__file__).resolve().parents[4]
 _OCTETS: Final = range(77, 120)  # the second one of 127.x; a lab each
 _VENDORS: Final = ("mpich", "openmpi")

@@ -16,8 +16,6 @@ from impi.testbed.backends.lifecycle import ownership
 from impi.testbed.backends.lifecycle.cleanup import lab_seen
 from impi.testbed.lab.interface import LabSeen
 
-__all__ = ["LoopbackInventory", "new_folder", "write_labels"]
-
 _LABELS: Final = ".lab.json"
 _NAME: Final = re.compile(r"impilab-([0-9]+)-[a-z0-9_]{8}")
 

@@ -12,8 +12,6 @@ from impi.remote.commands import Commands
 from impi.testbed.backends.nodes import Command, lab_fault
 from impi.testbed.lab.interface import RunningCommand
 
-__all__ = ["MARK", "LoopbackNode"]
-
 MARK: Final = "IMPILAB_LAB"
 """The variable that names the lab a process belongs to."""
 

@@ -22,8 +22,6 @@ from impi.testbed.backends.docker.docker_inventory import LABEL
 from impi.testbed.backends.docker.images.node_images import only_one_builds
 from impi.testbed.backends.lifecycle.ownership import myself
 
-__all__ = ["COPY_LABEL", "FOLDERS", "Copies", "mounts", "quicken"]
-
 COPY_LABEL: Final = "org.impilab.copy"
 """On each such volume: the id of the image that it is a copy of."""
 FOLDERS: Final = {"venv": "/opt/impi/venv", "mpi": "/opt/mpi", "python": "/usr/lib/python3.11"}

@@ -33,8 +33,6 @@ from impi.errors import LabError, UsageError
 from impi.testbed.backends.docker.images.pip_settings import machine_files
 from impi.testbed.backends.nodes import in_parallel
 
-__all__ = ["IMAGE_LABEL", "SPY", "VENDORS", "Images", "only_one_builds"]
-
 IMAGE_LABEL: Final = "org.impilab.image"
 VENDORS: Final = ("pure", "mpich", "openmpi")
 SPY: Final = "spy"

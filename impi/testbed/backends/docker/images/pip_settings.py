@@ -12,8 +12,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-__all__ = ["machine_files"]
-
 _CERTIFICATES: Final = "/etc/impilab/certificates.pem"
 _SYSTEM: Final = Path("/etc/pip.conf")
 _BUNDLES: Final = ("PIP_CERT", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")

@@ -19,8 +19,6 @@ from impi.testbed.backends.lifecycle import ownership
 from impi.testbed.lab.builds import digest_of, digests, is_library, library_of, prefix_archive, prefix_build
 from impi.testbed.lab.interface import Build
 
-__all__ = ["image_of_build"]
-
 _PYTHON: Final = "/opt/impi/venv/bin/python"
 _NEEDED: Final = ("/usr/sbin/sshd", _PYTHON, "/opt/impi/sshd_config", "/usr/bin/timeout")
 _DOCKERFILE: Final = "ARG BASE\nFROM ${BASE}\nADD build.tar /\n"
