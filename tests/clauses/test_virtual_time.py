@@ -3,7 +3,7 @@
 from random import Random
 
 import pytest
-from virtual_time import World, make_job
+from job_world import World, make_job
 
 SHAPES = [[1, 1], [2, 1], [1, 1, 1], [2, 2], [3, 1, 2], [1, 1, 1, 1]]
 

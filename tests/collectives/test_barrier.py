@@ -6,7 +6,7 @@ from collections import Counter
 
 import chapter4
 import pytest
-from collective_simulator import Simulator, run
+from collective_world import Simulator, run
 
 from impi.collectives import Layout, barrier
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from collective_simulator import run
+from collective_world import run
 
 from impi.collectives import Fixed, Layout, gather
 from impi.testbed.cases.collectives import _gathered

@@ -7,7 +7,7 @@ from itertools import product
 from typing import Any
 
 import pytest
-from collective_simulator import run
+from collective_world import run
 
 from impi.collectives import Reduction, inter
 from impi.collectives.steps import among

@@ -9,7 +9,7 @@ from typing import Any
 
 import chapter4
 import pytest
-from collective_simulator import Outcome, run
+from collective_world import Outcome, run
 
 from impi.collectives import (
     Algorithm,

@@ -9,7 +9,7 @@ from typing import Any
 
 import chapter4
 import pytest
-from collective_simulator import Message, run
+from collective_world import Message, run
 
 from impi.collectives import (
     Fixed,

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collective_simulator import run
+from collective_world import run
 
 from impi.collectives import neighbors
 from impi.collectives.neighbors import Edges

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from collective_simulator import run
+from collective_world import run
 
 from impi.collectives import Layout, Reduction, allreduce, barrier, bcast, reduce
 

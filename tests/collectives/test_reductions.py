@@ -9,7 +9,7 @@ from typing import Any
 
 import chapter4
 import pytest
-from collective_simulator import run
+from collective_world import run
 
 from impi.collectives import Layout, Recv, Reduction, allreduce, exscan, reduce, reduce_scatter, scan
 from impi.errors import LocalProtocolError

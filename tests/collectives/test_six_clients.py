@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from collective_simulator import run
+from collective_world import run
 
 from impi.collectives import Fixed, Layout, Reduction, barrier, bcast, gather, reduce
 

@@ -7,7 +7,7 @@ import random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from transfer_wiring import Side, Wire, make_job
+from transfer_world import Side, Wire, make_job
 
 from impi.errors import LocalProtocolError
 from impi.transfer import Event, Incoming

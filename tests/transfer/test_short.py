@@ -7,103 +7,15 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from transfer_wiring import drain, feed, make_job
+from transfer_world import LIMIT, ShortWorld, drain, feed, make_job
 
 from impi.errors import PeerError
-from impi.transfer import Arrived, Cancelled, Incoming, Transfer
+from impi.transfer import Transfer
 from impi.wire.packets import HEADER_SIZE, SHORT_HEADER, SRQID_OFFSET, Header, PacketType, pack_header, unpack_header
-
-LIMIT = 16
 
 
 def _nobody(dest: int, packet: bytes) -> None:
     raise AssertionError(f"a PROTOACK for rank {dest}")
-
-
-class World:
-    """Rank 0 sends to rank 1, who posts receives by tag; both through the fast twins or neither."""
-
-    def __init__(self, fast: bool, ackmark: int, hiwater: int) -> None:
-        job = make_job([[1], [1]], maxdatalen=LIMIT, ackmark=ackmark, hiwater=hiwater)
-        self.fast = fast
-        self.left, self.right = Transfer(job, 0), Transfer(job, 1)
-        self.make = self.left.short_sender(1, 4, 0)
-        self.takers = {
-            0: self.left.short_reader(1, lambda *_: False, lambda _, packet: self.carry(0, packet)),
-            1: self.right.short_reader(0, self.deliver, lambda _, packet: self.carry(1, packet)),
-        }
-        self.streams = {0: bytearray(), 1: bytearray()}
-        self.pipes = {0: bytearray(), 1: bytearray()}
-        self.posted: list[int] = []
-        self.unexpected: list[Incoming] = []
-        self.matched: list[tuple[int, bytearray, int]] = []
-        self.short = 0
-
-    def deliver(self, source: int, cid: int, tag: int, count: int, octets: memoryview) -> bool:
-        assert (source, cid) == (0, 4)
-        if tag not in self.posted:
-            return False
-        self.posted.remove(tag)
-        self.matched.append((tag, bytearray(octets), count))
-        self.short += 1
-        return True
-
-    def send(self, data: bytes, tag: int, synchronous: bool, room: int) -> None:
-        """Send, of which TCP takes ``room`` octets."""
-        packet = self.make(tag, data, len(data)) if self.fast and not synchronous else None
-        if packet is None:
-            views = [memoryview(data)]
-            self.left.send(1, cid=4, tag=tag, lsrank=0, views=views, synchronous=synchronous, count=len(data))
-            self.write(0, room)
-            return
-        taken = min(room, len(packet))
-        self.carry(0, bytes(packet[:taken]))
-        if taken < len(packet):
-            self.left.requeue(1, packet, taken)
-        self.write(0, room - taken)
-
-    def write(self, rank: int, limit: int) -> None:
-        if limit > 0:
-            self.carry(rank, drain((self.left, self.right)[rank], 1 - rank, limit))
-
-    def carry(self, rank: int, octets: bytes) -> None:
-        self.streams[rank] += octets
-        self.pipes[rank] += octets
-
-    def read(self, rank: int, limit: int) -> None:
-        """Read up to ``limit`` octets from the other side; then write all that follows."""
-        machine, host, pipe = (self.left, self.right)[rank], 1 - rank, self.pipes[1 - rank]
-        while limit and pipe:
-            room = machine.get_buffer(host)
-            n = min(len(room), limit, len(pipe))
-            room[:n] = pipe[:n]
-            del pipe[:n]
-            limit -= n
-            if not self.fast:
-                self.handle(machine.received(host, n))
-            elif not self.takers[rank](n):
-                self.handle(machine.parse(host))
-            assert self.fast is False or host in machine.busy or not machine.wants_write(host)
-        self.write(rank, 1 << 30)
-
-    def handle(self, events: list[Arrived | Cancelled]) -> None:
-        for event in events:
-            self.unexpected.append(event.incoming)
-        self.match()
-
-    def post(self, tag: int) -> None:
-        self.posted.append(tag)
-        self.match()
-        self.write(1, 1 << 30)
-
-    def match(self) -> None:
-        for incoming in list(self.unexpected):
-            if incoming.tag in self.posted:
-                self.posted.remove(incoming.tag)
-                self.unexpected.remove(incoming)
-                place = bytearray(incoming.nbytes)
-                self.matched.append((incoming.tag, place, incoming.count))
-                self.right.accept(incoming, memoryview(place))
 
 
 tags = st.integers(0, 2)
@@ -120,7 +32,7 @@ moves = st.one_of(
 @settings(max_examples=120, deadline=None)
 @given(st.lists(moves, max_size=60), st.sampled_from([(1, 1), (2, 4), (3, 3), (10, 20)]))
 def test_fast_and_slow_are_twins(program, marks):
-    fast, slow = worlds = World(True, *marks), World(False, *marks)
+    fast, slow = worlds = ShortWorld(True, *marks), ShortWorld(False, *marks)
     end: list[tuple[Any, ...]] = [("write", 0, 1 << 30), ("read", 1, 1 << 30), ("read", 0, 1 << 30)] * 20
     end += [("post", tag) for tag in range(3) for _ in range(60)] + end
     for name, *arguments in [*program, *end]:
@@ -134,7 +46,7 @@ def test_fast_and_slow_are_twins(program, marks):
 
 
 def test_nothing_is_made_where_something_stands_before():
-    job = make_job([[1], [1]], maxdatalen=LIMIT, ackmark=2, hiwater=2)
+    job = make_job([[1], [1]], ackmark=2, hiwater=2)
     machine = Transfer(job, 0)
     make = machine.short_sender(1, 0, 0)
     assert make(0, bytes(LIMIT + 1), 1) is None  # long
@@ -165,7 +77,7 @@ def _header(job, kind: PacketType, **more: int) -> bytes:
     ],
 )
 def test_what_is_wrong_is_left_to_the_long_way(wrong, sentence):
-    job = make_job([[1], [1]], maxdatalen=LIMIT)
+    job = make_job([[1], [1]])
     machine = Transfer(job, 0)
     taken = []
     take = machine.short_reader(1, lambda *arguments: taken.append(arguments) is None, _nobody)
@@ -178,7 +90,7 @@ def test_what_is_wrong_is_left_to_the_long_way(wrong, sentence):
 
 @pytest.mark.clause("3.6")
 def test_who_overruns_hiwater_is_found_here_too():
-    job = make_job([[1], [1]], maxdatalen=LIMIT, ackmark=2, hiwater=2)
+    job = make_job([[1], [1]], ackmark=2, hiwater=2)
     machine = Transfer(job, 0)
     take = machine.short_reader(1, lambda *_: True, _nobody)
     octets = _header(job, PacketType.DATA) * 3
@@ -199,7 +111,7 @@ def test_a_short_header_is_a_header():
 
 
 def test_a_short_message_that_is_waited_for_is_no_event():
-    world = World(True, 2, 4)
+    world = ShortWorld(True, 2, 4)
     world.post(1)
     world.send(b"abc", 1, False, 9999)
     world.read(1, 130)

@@ -3,13 +3,11 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from transfer_wiring import Side, Wire, drain, feed, make_job, packets
+from transfer_world import LIMIT, Side, Wire, drain, feed, make_job, packets
 
 from impi.errors import LocalProtocolError
 from impi.transfer import Arrived, Transfer
 from impi.wire.packets import HEADER_SIZE, Header, PacketType, pack_header
-
-LIMIT = 16
 
 
 def kinds(stream: bytes) -> list[str]:

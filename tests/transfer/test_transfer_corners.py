@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from transfer_wiring import Side, drain, feed, make_job, packets
+from transfer_world import Side, drain, feed, make_job, packets
 
 from impi.errors import PeerError
 from impi.transfer import Transfer

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from transfer_wiring import Side, drain, feed, make_job
+from transfer_world import Side, drain, feed, make_job
 
 from impi.errors import JobError, LocalProtocolError, PeerError
 from impi.transfer import Transfer

@@ -11,7 +11,7 @@ from collections import defaultdict, deque
 from pathlib import Path
 
 import pytest
-from transfer_wiring import drain, feed, make_job, packets
+from transfer_world import drain, feed, make_job, packets
 
 from impi.job import Job
 from impi.records import replaced

@@ -1,4 +1,4 @@
-"""Jobs, and machines wired back to back in memory."""
+"""Jobs, and transfer machines wired back to back in memory."""
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict, deque
@@ -8,6 +8,9 @@ from impi.job import Host, Job, Proc
 from impi.transfer import Arrived, Cancelled, Event, Incoming, Outgoing, Transfer
 from impi.wire.packets import HEADER_SIZE, Header, PacketType, unpack_header
 
+LIMIT = 16
+"""Octets of user data in a packet, unless a job says otherwise."""
+
 
 def address(number: int) -> bytes:
     return bytes(12) + bytes([10, 0, 0, number])
@@ -16,7 +19,7 @@ def address(number: int) -> bytes:
 def make_job(
     clients: list[list[int]],
     *,
-    maxdatalen: int = 16,
+    maxdatalen: int = LIMIT,
     ackmark: int = 2,
     hiwater: int = 4,
     pids: list[int] | None = None,
@@ -195,3 +198,89 @@ class Wire:
         self.settle()
         for side in self.sides.values():
             assert side.machine.finished and side.machine.idle
+
+
+class ShortWorld:
+    """Rank 0 sends to rank 1, who posts receives by tag; both through the fast twins or neither."""
+
+    def __init__(self, fast: bool, ackmark: int, hiwater: int) -> None:
+        job = make_job([[1], [1]], ackmark=ackmark, hiwater=hiwater)
+        self.fast = fast
+        self.left, self.right = Transfer(job, 0), Transfer(job, 1)
+        self.make = self.left.short_sender(1, 4, 0)
+        self.takers = {
+            0: self.left.short_reader(1, lambda *_: False, lambda _, packet: self.carry(0, packet)),
+            1: self.right.short_reader(0, self.deliver, lambda _, packet: self.carry(1, packet)),
+        }
+        self.streams = {0: bytearray(), 1: bytearray()}
+        self.pipes = {0: bytearray(), 1: bytearray()}
+        self.posted: list[int] = []
+        self.unexpected: list[Incoming] = []
+        self.matched: list[tuple[int, bytearray, int]] = []
+        self.short = 0
+
+    def deliver(self, source: int, cid: int, tag: int, count: int, octets: memoryview) -> bool:
+        assert (source, cid) == (0, 4)
+        if tag not in self.posted:
+            return False
+        self.posted.remove(tag)
+        self.matched.append((tag, bytearray(octets), count))
+        self.short += 1
+        return True
+
+    def send(self, data: bytes, tag: int, synchronous: bool, room: int) -> None:
+        """Send, of which TCP takes ``room`` octets."""
+        packet = self.make(tag, data, len(data)) if self.fast and not synchronous else None
+        if packet is None:
+            views = [memoryview(data)]
+            self.left.send(1, cid=4, tag=tag, lsrank=0, views=views, synchronous=synchronous, count=len(data))
+            self.write(0, room)
+            return
+        taken = min(room, len(packet))
+        self.carry(0, bytes(packet[:taken]))
+        if taken < len(packet):
+            self.left.requeue(1, packet, taken)
+        self.write(0, room - taken)
+
+    def write(self, rank: int, limit: int) -> None:
+        if limit > 0:
+            self.carry(rank, drain((self.left, self.right)[rank], 1 - rank, limit))
+
+    def carry(self, rank: int, octets: bytes) -> None:
+        self.streams[rank] += octets
+        self.pipes[rank] += octets
+
+    def read(self, rank: int, limit: int) -> None:
+        """Read up to ``limit`` octets from the other side; then write all that follows."""
+        machine, host, pipe = (self.left, self.right)[rank], 1 - rank, self.pipes[1 - rank]
+        while limit and pipe:
+            room = machine.get_buffer(host)
+            n = min(len(room), limit, len(pipe))
+            room[:n] = pipe[:n]
+            del pipe[:n]
+            limit -= n
+            if not self.fast:
+                self.handle(machine.received(host, n))
+            elif not self.takers[rank](n):
+                self.handle(machine.parse(host))
+            assert self.fast is False or host in machine.busy or not machine.wants_write(host)
+        self.write(rank, 1 << 30)
+
+    def handle(self, events: list[Arrived | Cancelled]) -> None:
+        for event in events:
+            self.unexpected.append(event.incoming)
+        self.match()
+
+    def post(self, tag: int) -> None:
+        self.posted.append(tag)
+        self.match()
+        self.write(1, 1 << 30)
+
+    def match(self) -> None:
+        for incoming in list(self.unexpected):
+            if incoming.tag in self.posted:
+                self.posted.remove(incoming.tag)
+                self.unexpected.remove(incoming)
+                place = bytearray(incoming.nbytes)
+                self.matched.append((incoming.tag, place, incoming.count))
+                self.right.accept(incoming, memoryview(place))
