@@ -26,11 +26,11 @@ _WIDE: Final = parse_topology("2x2+2x2")
 _TRIO: Final = parse_topology("1x2+1x2+1x2")
 _WIDE_PARTIES: Final = (("mpich", "openmpi"),)
 _WIDE_SHORT_PARTIES: Final = (("openmpi", "pure"),)
-_TRIO_PARTIES: Final = (VENDORS,)
+_TRIO_PARTIES: Final = tuple(itertools.combinations(VENDORS, 3))
 _SMOKE_PARTIES: Final = (("pure", "mpich"), ("mpich", "openmpi"))
 _PAIRS: Final = tuple(itertools.product(VENDORS, repeat=2))
 _UNORDERED: Final = tuple(itertools.combinations(VENDORS, 2))
-_TRIOS: Final = tuple(itertools.permutations(VENDORS))
+_TRIOS: Final = tuple(itertools.permutations(VENDORS, 3))
 _Part = tuple[Callable[[Case], bool], Sequence[tuple[str, ...]], Topology]
 _TIERS: Final[Mapping[str, Sequence[_Part]]] = {
     "smoke": ((lambda case: case.smoke, _SMOKE_PARTIES, _PAIR),),

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+import runpy
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from impi.testbed.cases import CASES, TAGS
 from impi.testbed.lab.lab_topology import parse_topology
 from impi.testbed.lab.parties import parse_parties
 from impi.testbed.lab.roster import Roster
+from impi.testbed.plan import matrix
 from impi.testbed.plan.cell import Cell, parse_cell, select
 from impi.testbed.plan.matrix import TIERS, NothingSelected, cells_of, choose, make_plan
 
@@ -54,6 +56,15 @@ def test_every_case_demands_that_something_crosses_and_is_checked():
             assert all(roster.remote(c.src, c.dest) for c in demands), case.name
             assert all(case.checks(roster, rank) >= 1 for rank in range(roster.size)), case.name
             assert (Path(programs.__file__).parent / case.program).is_file()
+
+
+def test_a_trio_has_three_vendors_however_many_there_are(monkeypatch):
+    monkeypatch.setattr("impi.testbed.lab.parties.VENDORS", ("pure", "mpich", "openmpi", "fourth"))
+    of_four = runpy.run_path(matrix.__file__)["cells_of"]
+    for tier, trios in (("core", 4), ("pairs", 4), ("full", 24)):
+        cells = of_four(tier)
+        assert all(len(cell.vendors) == len(cell.topology.clients) for cell in cells)
+        assert len({cell.vendors for cell in cells if len(cell.vendors) == 3}) == trios
 
 
 def test_ids_and_hashes_are_one_to_one():
