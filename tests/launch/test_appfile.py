@@ -184,5 +184,5 @@ def test_a_signal_ends_the_clients_too(tmp_path: Path) -> None:
 
 def test_an_appfile_that_is_none_is_said_before_anything_is_started(tmp_path: Path) -> None:
     code, out, err = run(tmp_path, 1, "bar")
-    assert (code, out) == (2, "")
+    assert (code, out) == (4, "")
     assert err.startswith("Error: ") and "line 1 is not HOST -client RANK $hostport" in err

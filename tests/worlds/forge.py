@@ -86,7 +86,7 @@ class Job:
             local = {"vendor": p.vendor, "size": np, "messages": 2}
             common = {"pid": pid, "rank": p.rank, "size": roster.size, "nonce": nonce, "local": local}
             job.init[p.rank] = {**common, "node_nonce": node_nonces[p.node]}
-            job.done[p.rank] = {**job.init[p.rank], "performed": case.checks(roster, p.rank), "failures": []}
+            job.done[p.rank] = {**job.init[p.rank], "performed": case.checks_of(roster, p.rank), "failures": []}
             libraries = {} if p.vendor == "pure" else {f"/opt/{p.vendor}/libmpi.so": LIBRARY[p.vendor]}
             sources = {"impi.MPI": planned_sources()["impi.MPI"]}
             job.identity[p.rank] = {"pid": pid, "libraries": libraries, "sources": sources}

@@ -60,7 +60,7 @@ class Ends:
     """This client's impirun must fail, and the server must name it and fail; others may too."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Case:
     """One case; registered in :data:`impi.testbed.cases.CASES`."""
 
@@ -68,8 +68,10 @@ class Case:
     """``p2p.any`` is the file ``p2p_any.py`` in ``programs/``."""
     clauses: tuple[str, ...]
     """The clauses of IMPI 0.0 that it is about."""
-    checks: Callable[[Roster, int], int]
-    """Number of checks of a rank."""
+    tags: tuple[str, ...]
+    """What it is about, for selectors such as ``@collective``."""
+    checks: int | Callable[[Roster, int], int]
+    """Number of checks of every rank, or of a rank."""
     crossings: Callable[[Roster, str], Iterable[Crossing]]
     """Required messages, given the roster and the cell's nonce, without shutdown's traffic."""
     ends: Callable[[Roster], Ends] = lambda _roster: Ends()
@@ -86,8 +88,6 @@ class Case:
     """Whether it belongs to the default selection, at least for every pair in one order."""
     nodes: bool = False
     """Whether tier pairs asks it of clients of several nodes; all that are ``wide`` are asked."""
-    tags: tuple[str, ...] = ()
-    """Topics, for selectors such as ``@collective``."""
 
     @property
     def program(self) -> str:
@@ -99,6 +99,10 @@ class Case:
         """The first sentence of the program's docstring, without clauses."""
         text = files("impi.testbed.programs").joinpath(self.program).read_text()
         return text.removeprefix('"""').partition('"""')[0].partition(" (IMPI")[0].rstrip(".")
+
+    def checks_of(self, roster: Roster, rank: int) -> int:
+        """Return the number of checks of a rank."""
+        return self.checks if isinstance(self.checks, int) else self.checks(roster, rank)
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -115,6 +119,32 @@ def across(roster: Roster) -> list[tuple[int, int]]:
     """Everybody and the rank half the job away, where that is another client's."""
     pairs = [(src, (src + roster.size // 2) % roster.size) for src in range(roster.size)]
     return [(src, dest) for src, dest in pairs if roster.remote(src, dest)]
+
+
+def around(roster: Roster) -> list[tuple[int, int]]:
+    """Everybody and the next rank, where that is another client's."""
+    pairs = [(src, (src + 1) % roster.size) for src in range(roster.size)]
+    return [(src, dest) for src, dest in pairs if roster.remote(src, dest)]
+
+
+def messages(
+    pairs: Iterable[tuple[int, int]],
+    tag: int,
+    payload: Callable[[int], bytes],
+    *,
+    cid: int = WORLD,
+    sync: bool = False,
+    count: int = 1,
+) -> list[Crossing]:
+    """Return a message for each (source, destination); ``payload(source)`` gives its octets.
+
+    Beyond the limit of a short message the first packet waits for its answer (IMPI 3.7.2).
+    """
+    sent = [(src, dest, payload(src)) for src, dest in pairs]
+    return [
+        Crossing(src=a, dest=b, cid=cid, tag=tag, nbytes=len(o), payload=o, sync=sync or len(o) > DATALEN, count=count)
+        for a, b, o in sent
+    ]
 
 
 def remote_pairs(roster: Roster) -> list[tuple[int, int]]:

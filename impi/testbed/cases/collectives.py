@@ -11,9 +11,11 @@ from impi.testbed.cases.case import (
     WORLD,
     Case,
     Crossing,
+    around,
     barrier,
     bcast,
     converging,
+    messages,
     reduction,
 )
 from impi.testbed.lab.roster import Roster
@@ -95,48 +97,27 @@ def _objects(roster: Roster, nonce: str) -> Iterator[Crossing]:
         yield Crossing(src=edge.src, dest=edge.dest, cid=COLLECTIVE, tag=_BCAST_TAG, contains=token)
 
 
-def _split(roster: Roster, nonce: str) -> Iterator[Crossing]:
-    for src in range(roster.size):
-        dest = (src + 1) % roster.size
-        if roster.remote(src, dest):
-            data = octets(nonce, f"dup/{src}", 24)
-            yield Crossing(src=src, dest=dest, cid=CREATED, tag=7, nbytes=24, payload=data)
+def _split(roster: Roster, nonce: str) -> list[Crossing]:
+    return messages(around(roster), 7, lambda r: octets(nonce, f"dup/{r}", 24), cid=CREATED)
 
 
 COLLECTIVE_CASES: Final = (
     Case(
-        name="coll.rooted",
-        clauses=("4.11", "4.12", "4.14", "4.16"),
-        tags=("collective", "long"),
+        "coll.rooted",
+        ("4.11", "4.12", "4.14", "4.16"),
+        ("collective", "long"),
+        lambda roster, _rank: roster.size + 1 + 8,
+        _rooted,
         core=True,
-        checks=lambda roster, _rank: roster.size + 1 + 8,
-        crossings=_rooted,
     ),
+    Case("coll.all", ("4.10", "4.19", "4.21", "4.22"), ("collective",), 7, _all, core=True, smoke=True, wide=True),
     Case(
-        name="coll.all",
-        clauses=("4.10", "4.19", "4.21", "4.22"),
-        tags=("collective",),
+        "objects.all",
+        ("3.7.1", "4.11", "4.12", "4.14", "4.16", "4.19", "4.21", "4.22"),
+        ("p2p", "collective", "object"),
+        10,
+        _objects,
         core=True,
-        checks=lambda _roster, _rank: 7,
-        crossings=_all,
-        smoke=True,
-        wide=True,
     ),
-    Case(
-        name="objects.all",
-        clauses=("3.7.1", "4.11", "4.12", "4.14", "4.16", "4.19", "4.21", "4.22"),
-        tags=("p2p", "collective", "object"),
-        core=True,
-        checks=lambda _roster, _rank: 10,
-        crossings=_objects,
-    ),
-    Case(
-        name="comm.split",
-        clauses=("4.3", "4.6", "4.7"),
-        tags=("communicator",),
-        core=True,
-        checks=lambda _roster, _rank: 5,
-        crossings=_split,
-        wide=True,
-    ),
+    Case("comm.split", ("4.3", "4.6", "4.7"), ("communicator",), 5, _split, core=True, wide=True),
 )

@@ -101,48 +101,17 @@ def _widths(roster: Roster, nonce: str) -> Iterator[Crossing]:
 
 
 REDUCTION_CASES: Final = (
+    Case("reduce.ops", ("4.16", "4.21"), ("collective", "reduction"), len(COMBINE), _ops),
+    Case("reduce.locations", ("1.2.2", "4.16"), ("collective", "reduction", "data"), 2, _locations),
+    Case("reduce.ordered", ("4.16", "4.21"), ("collective", "reduction"), 3, _in_order, nodes=True),
+    Case("reduce.scatter", ("4.17",), ("collective", "reduction"), 2, _parts),
+    Case("reduce.scan", ("4.18",), ("collective", "reduction"), 2, _chain),
     Case(
-        name="reduce.ops",
-        clauses=("4.16", "4.21"),
-        tags=("collective", "reduction"),
-        checks=lambda _roster, _rank: len(COMBINE),
-        crossings=_ops,
-    ),
-    Case(
-        name="reduce.locations",
-        clauses=("1.2.2", "4.16"),
-        tags=("collective", "reduction", "data"),
-        checks=lambda _roster, _rank: 2,
-        crossings=_locations,
-    ),
-    Case(
-        name="reduce.ordered",
-        clauses=("4.16", "4.21"),
-        tags=("collective", "reduction"),
-        checks=lambda _roster, _rank: 3,
-        crossings=_in_order,
-        nodes=True,
-    ),
-    Case(
-        name="reduce.scatter",
-        clauses=("4.17",),
-        tags=("collective", "reduction"),
-        checks=lambda _roster, _rank: 2,
-        crossings=_parts,
-    ),
-    Case(
-        name="reduce.scan",
-        clauses=("4.18",),
-        tags=("collective", "reduction"),
-        checks=lambda _roster, _rank: 2,
-        crossings=_chain,
-    ),
-    Case(
-        name="reduce.widths",
-        clauses=("1.2.2", "4.21"),
-        tags=("collective", "reduction", "data"),
-        checks=lambda _roster, _rank: len(_WIDTHS) + 1,
-        crossings=_widths,
+        "reduce.widths",
+        ("1.2.2", "4.21"),
+        ("collective", "reduction", "data"),
+        len(_WIDTHS) + 1,
+        _widths,
         params={"types": [list(pair) for pair in _WIDTHS]},
     ),
 )

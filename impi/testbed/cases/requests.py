@@ -6,7 +6,7 @@ import struct
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from impi.testbed.cases.case import DATALEN, WORLD, Case, Crossing, across, barrier, remote_pairs
+from impi.testbed.cases.case import WORLD, Case, Crossing, across, barrier, messages, remote_pairs
 from impi.testbed.lab.roster import Roster
 from impi.testbed.programs.payload import external, external_doubles, external_ints, numbers, octets
 
@@ -24,10 +24,7 @@ _Payload = Callable[[int], bytes]
 
 def _halfway(roster: Roster, tag: int, payload: _Payload, *, sync: bool = False, count: int = 1) -> Iterator[Crossing]:
     """Everybody to the rank half the job away."""
-    for src, dest in across(roster):
-        data = payload(src)
-        long = sync or len(data) > DATALEN
-        yield Crossing(src=src, dest=dest, cid=WORLD, tag=tag, nbytes=len(data), payload=data, sync=long, count=count)
+    yield from messages(across(roster), tag, payload, sync=sync, count=count)
 
 
 def _types(roster: Roster, nonce: str) -> Iterator[Crossing]:
@@ -139,113 +136,35 @@ def _large_objects(roster: Roster, nonce: str) -> Iterator[Crossing]:
 
 REQUEST_CASES: Final = (
     Case(
-        name="p2p.types",
-        clauses=("1.2.2",),
-        tags=("p2p", "data"),
-        checks=lambda _roster, _rank: len(_TYPES),
-        crossings=_types,
-        params={"types": [list(pair) for pair in _TYPES]},
+        "p2p.types", ("1.2.2",), ("p2p", "data"), len(_TYPES), _types, params={"types": [list(pair) for pair in _TYPES]}
     ),
+    Case("p2p.derived", ("1.2.2",), ("p2p", "data"), 4, _derived),
+    Case("p2p.pack", ("4.1",), ("p2p", "data"), 3, _packed),
+    Case("p2p.truncate", ("3.7.1",), ("p2p", "error"), 2, _truncated),
     Case(
-        name="p2p.derived",
-        clauses=("1.2.2",),
-        tags=("p2p", "data"),
-        checks=lambda _roster, _rank: 4,
-        crossings=_derived,
-    ),
-    Case(
-        name="p2p.pack",
-        clauses=("4.1",),
-        tags=("p2p", "data"),
-        checks=lambda _roster, _rank: 3,
-        crossings=_packed,
-    ),
-    Case(
-        name="p2p.truncate",
-        clauses=("3.7.1",),
-        tags=("p2p", "error"),
-        checks=lambda _roster, _rank: 2,
-        crossings=_truncated,
-    ),
-    Case(
-        name="p2p.probe",
-        clauses=("3.7.2", "3.7.3"),
-        tags=("p2p", "probe", "long"),
-        checks=lambda _roster, _rank: 4 * len(_PROBED),
-        crossings=_probed,
+        "p2p.probe",
+        ("3.7.2", "3.7.3"),
+        ("p2p", "probe", "long"),
+        4 * len(_PROBED),
+        _probed,
         params={"sizes": list(_PROBED)},
     ),
     Case(
-        name="p2p.cancel",
-        clauses=("3.7.4",),
-        tags=("p2p", "cancel"),
-        checks=lambda roster, rank: 3 + 2 * _is_across(roster, rank),
-        crossings=_cancelled,
+        "p2p.cancel", ("3.7.4",), ("p2p", "cancel"), lambda roster, rank: 3 + 2 * _is_across(roster, rank), _cancelled
     ),
+    Case("p2p.persistent", ("3.7.1",), ("p2p", "sync"), 3, _persistent),
+    Case("p2p.buffered", ("3.7.1",), ("p2p",), 4, _buffered),
+    Case("p2p.order", ("3.7.1", "3.7.2"), ("p2p", "long"), 1, _ordered),
+    Case("p2p.flood", ("3.6",), ("p2p", "flow"), 1, _flood, params={"count": _FLOOD}, nodes=True),
+    Case("p2p.interleaved", ("3.7.2",), ("p2p", "long"), 4, _interleaved, params={"size": _LONG}),
     Case(
-        name="p2p.persistent",
-        clauses=("3.7.1",),
-        tags=("p2p", "sync"),
-        checks=lambda _roster, _rank: 3,
-        crossings=_persistent,
+        "p2p.null-self",
+        ("3.7.1",),
+        ("p2p",),
+        4,
+        lambda roster, nonce: _halfway(roster, 5, lambda r: external_ints(numbers(nonce, f"self/{r}", 3))),
     ),
-    Case(
-        name="p2p.buffered",
-        clauses=("3.7.1",),
-        tags=("p2p",),
-        checks=lambda _roster, _rank: 4,
-        crossings=_buffered,
-    ),
-    Case(
-        name="p2p.order",
-        clauses=("3.7.1", "3.7.2"),
-        tags=("p2p", "long"),
-        checks=lambda _roster, _rank: 1,
-        crossings=_ordered,
-    ),
-    Case(
-        name="p2p.flood",
-        clauses=("3.6",),
-        tags=("p2p", "flow"),
-        checks=lambda _roster, _rank: 1,
-        crossings=_flood,
-        params={"count": _FLOOD},
-        nodes=True,
-    ),
-    Case(
-        name="p2p.interleaved",
-        clauses=("3.7.2",),
-        tags=("p2p", "long"),
-        checks=lambda _roster, _rank: 4,
-        crossings=_interleaved,
-        params={"size": _LONG},
-    ),
-    Case(
-        name="p2p.null-self",
-        clauses=("3.7.1",),
-        tags=("p2p",),
-        checks=lambda _roster, _rank: 4,
-        crossings=lambda roster, nonce: _halfway(roster, 5, lambda r: external_ints(numbers(nonce, f"self/{r}", 3))),
-    ),
-    Case(
-        name="p2p.waitany",
-        clauses=("3.7.1",),
-        tags=("p2p",),
-        checks=lambda _roster, _rank: 5,
-        crossings=_waited,
-    ),
-    Case(
-        name="p2p.empty",
-        clauses=("3.5", "3.7.1"),
-        tags=("p2p",),
-        checks=lambda _roster, _rank: 4,
-        crossings=_empty,
-    ),
-    Case(
-        name="objects.large",
-        clauses=("3.7.2",),
-        tags=("p2p", "object", "long"),
-        checks=lambda _roster, _rank: 4,
-        crossings=_large_objects,
-    ),
+    Case("p2p.waitany", ("3.7.1",), ("p2p",), 5, _waited),
+    Case("p2p.empty", ("3.5", "3.7.1"), ("p2p",), 4, _empty),
+    Case("objects.large", ("3.7.2",), ("p2p", "object", "long"), 4, _large_objects),
 )

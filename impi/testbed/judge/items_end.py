@@ -19,11 +19,11 @@ def checks(facts: Facts, name: str) -> Failed:
     unfinished = [p.rank for p in facts.roster.ranks if performed(facts, p.rank) is None]
     if unfinished:
         culprit = _first_to_stop(facts, unfinished)
-        expected = f"{facts.case.checks(facts.roster, culprit)} checks of rank {culprit}"
+        expected = f"{facts.case.checks_of(facts.roster, culprit)} checks of rank {culprit}"
         actual, blame = _how_far(facts, culprit, unfinished), facts.roster.label(culprit)
         yield Item(name=name, ok=False, expected=expected, actual=actual, phase="case", blame=blame)
     for planned in facts.roster.ranks:
-        wanted, count = facts.case.checks(facts.roster, planned.rank), performed(facts, planned.rank)
+        wanted, count = facts.case.checks_of(facts.roster, planned.rank), performed(facts, planned.rank)
         if count != wanted:
             expected, actual = f"{wanted} checks of rank {planned.rank}", f"{count}"
             blame = facts.roster.label(planned.rank)

@@ -54,7 +54,7 @@ def test_every_case_demands_that_something_crosses_and_is_checked():
             demands = case.demands(roster, "nonce")
             assert demands, case.name
             assert all(roster.remote(c.src, c.dest) for c in demands), case.name
-            assert all(case.checks(roster, rank) >= 1 for rank in range(roster.size)), case.name
+            assert all(case.checks_of(roster, rank) >= 1 for rank in range(roster.size)), case.name
             assert (Path(programs.__file__).parent / case.program).is_file()
 
 
