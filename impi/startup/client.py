@@ -107,7 +107,7 @@ class ClientMachine:
         self._reader = CommandReader(_AUTH_LIMIT)
         self._nclients = 0
         self._labels: deque[tuple[Label | OwnLabel, bytes]] = deque()
-        self._facts: ClientFacts | None = None
+        self._facts: ClientFacts  # from submit() on, without which no label is taken
         self._values: dict[int, bytes] = {}
         self._version = STRICT_VERSION
         self._decisions: Decisions | None = None
@@ -259,8 +259,6 @@ class ClientMachine:
 
     def _on_version(self, version: tuple[int, int]) -> None:
         self._version = version
-        if self._facts is None:
-            return
         check_version(self._facts, version)
         if version != TUNED_VERSION:
             return
@@ -296,8 +294,6 @@ class ClientMachine:
 
     def _agreed(self) -> Job:
         job = agree_on_job(self._nclients, self._values)
-        if self._facts is None:
-            return job
         # The choices are the same everywhere, or some client has refused them.
         collectives = tuple(name for name in ALTERNATIVES if name in self._facts.offer.collectives)
         return replaced(

@@ -94,6 +94,17 @@ def test_it_follows_the_servers_choice(which: int, answer: bytes) -> None:
     assert machine.data_to_send() == answer + b"IMPI\0\0\0\4\0\0\0\3"
 
 
+def test_it_is_introduced_once_its_rank_is_among_what_is_to_be_written() -> None:
+    machine = ClientMachine(3, KEY)
+    machine.data_to_send()
+    assert not machine.introduced
+    machine.receive_data(b"\0\0\0\1" + bytes(4))
+    assert machine.introduced
+    assert machine.data_to_send().endswith(b"IMPI\0\0\0\4\0\0\0\3")
+    machine.receive_data(size(4))
+    assert machine.introduced
+
+
 @pytest.mark.clause("2.3.5")
 @pytest.mark.clause("2.3.6")
 def test_one_label_at_a_time(facts_of: Maker) -> None:
@@ -275,6 +286,11 @@ def test_choices_that_agree(facts_of: Maker) -> None:
     jobs = rendezvous([ClientMachine(r, NONE) for r in range(2)], [facts_of(r, **chosen) for r in range(2)], NONE)
     assert [(j.job.verify, j.job.collectives) for j in jobs] == [(2, ALTERNATIVES[1:])] * 2
     assert jobs[0].job.from_json(jobs[0].job.to_json()) == jobs[0].job
+
+
+def test_choices_that_do_not_exist(facts_of: Maker) -> None:
+    with pytest.raises(LocalProtocolError, match=r"there are no such collectives: .*'scatter=slaves'"):
+        facts_of(0, collectives=(ALTERNATIVES[0], "scatter=slaves"))
 
 
 def test_a_reading_of_the_specification_may_be_that_of_a_silent_client(facts_of: Maker) -> None:

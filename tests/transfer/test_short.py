@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transfer_world import LIMIT, ShortWorld, drain, feed, make_job
 
-from impi.errors import PeerError
+from impi.errors import LocalProtocolError, PeerError
 from impi.transfer import Transfer
 from impi.wire.packets import HEADER_SIZE, SHORT_HEADER, SRQID_OFFSET, Header, PacketType, pack_header, unpack_header
 
@@ -62,9 +62,9 @@ def test_nothing_is_made_where_something_stands_before():
     assert make(0, b"f", 1) is None
 
 
-def _header(job, kind: PacketType, **more: int) -> bytes:
+def _header(job, kind: PacketType, **more: Any) -> bytes:
     me, peer = job.procs
-    return pack_header(Header(int(kind), more.pop("pk_len", 0), peer.ipv6, peer.pid, me.ipv6, me.pid, **more))
+    return pack_header(Header(int(kind), 0, peer.ipv6, peer.pid, me.ipv6, me.pid)._replace(**more))
 
 
 @pytest.mark.parametrize(
@@ -74,9 +74,10 @@ def _header(job, kind: PacketType, **more: int) -> bytes:
         ({"tag": 40000}, "40000"),
         ({"lsrank": -1}, "local rank -1"),
         ({"pk_len": 17, "msglen": 17}, "17 octets in a packet"),
+        ({"src_pid": 7}, r"from a process that is not in this job \(pid 7\)"),
     ],
 )
-def test_what_is_wrong_is_left_to_the_long_way(wrong, sentence):
+def test_what_is_wrong_is_left_to_parse(wrong, sentence):
     job = make_job([[1], [1]])
     machine = Transfer(job, 0)
     taken = []
@@ -118,3 +119,46 @@ def test_a_short_message_that_is_waited_for_is_no_event():
     assert not world.matched  # a part is not enough
     world.read(1, 9999)
     assert world.matched == [(1, bytearray(b"abc"), 3)] and world.short == 1
+
+
+@pytest.mark.parametrize(("nbytes", "waits"), [(4096, True), (4097, False)])
+def test_the_rest_of_a_larger_message_goes_directly_to_its_place(nbytes, waits):
+    """4096 octets wait in the read-ahead buffer, to be copied once; more become an event."""
+    job = make_job([[1], [1]], maxdatalen=8192)
+    machine = Transfer(job, 0)
+    data = bytes(range(256)) * 17
+    taken = []
+    take = machine.short_reader(1, lambda *found: taken.append(bytes(found[4])) is None, _nobody)
+    octets = _header(job, PacketType.DATA, pk_len=nbytes, msglen=nbytes) + data[:nbytes]
+    machine.get_buffer(1)[:200] = octets[:200]
+    assert take(200) is waits and not taken
+    if waits:
+        machine.get_buffer(1)[: nbytes - 72] = octets[200:]
+        assert take(nbytes - 72) and taken == [data[:nbytes]]
+        return
+    [event] = machine.parse(1)
+    place = bytearray(nbytes)
+    machine.accept(event.incoming, memoryview(place))
+    room = machine.get_buffer(1)
+    assert len(room) == nbytes - 72
+    room[:] = octets[200:]
+    assert not take(nbytes - 72)  # user data of a message that parse() knows
+    assert machine.parse(1) == [] and event.incoming.available
+    assert place == data[:nbytes] and not taken
+
+
+@pytest.mark.parametrize("excess", [-(HEADER_SIZE - 1), 1 << 16])
+def test_octets_that_cannot_have_been_read_are_not_noted(excess):
+    job = make_job([[1], [1]], maxdatalen=LIMIT, ackmark=3, hiwater=3)
+    machine = Transfer(job, 0)
+    tags = []
+    take = machine.short_reader(1, lambda _source, _cid, tag, *_: tags.append(tag) is None, _nobody)
+    octets = _header(job, PacketType.DATA, tag=1) + _header(job, PacketType.DATA, tag=2)
+    first, rest = HEADER_SIZE + 1, HEADER_SIZE - 1
+    machine.get_buffer(1)[:first] = octets[:first]
+    assert take(first) and tags == [1]
+    machine.get_buffer(1)[:rest] = octets[first:]
+    with pytest.raises(LocalProtocolError, match="cannot have been read"):
+        take(rest + excess)
+    assert tags == [1]
+    assert take(rest) and tags == [1, 2]
