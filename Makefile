@@ -6,7 +6,7 @@ help:     ## show these verbs
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' Makefile
 interop:  ## build what is needed and run every vendor pair; prints the matrix
 	@ci/venv.sh lab && ci/vendors.sh && .venv/bin/impilab run $(ARGS)
-test:     ## run the tests, in 5 minutes (needs no engine)
+test:     ## run the tests, in 5 minutes (needs no Docker engine)
 	@ci/venv.sh dev && ci/vendors.sh && .venv/bin/python -m pytest -n auto $(ARGS)
 proofs:   ## run what takes longer: labs of containers, real hangs, storms, all pairs of vendors
 	@ci/venv.sh dev && ci/vendors.sh && .venv/bin/python -m pytest -n auto -m proof $(ARGS)
