@@ -6,8 +6,8 @@ One class for each kind; :mod:`impi.api.p2p.route_table` chooses the class once 
 * :class:`ChannelRoute`: a proc of another client. A short message is one packet, one system call.
 * :class:`impi.api.p2p.library_route.LibraryRoute`: a proc of the same client under an MPI library.
   A blocking call is the library's own, on user memory.
-* :class:`QueuedRoute`: everything else, and all that these three leave to it. The engine starts an
-  operation, which is matched in software.
+* :class:`QueuedRoute`: everything else, and what ChannelRoute and LibraryRoute leave to their base
+  class. The engine starts an operation, which is matched in software.
 
 Blocking calls have their own methods: most of them end before an operation object would pay.
 """
