@@ -14,8 +14,7 @@ GONE = r"\b(short|long) ways?\b|\bstraight to the library\b|\bshortest ways?\b"
 """The two ways of a message were a private language: routes and strategies have names."""
 MODULES_GONE = re.compile(r"^(prompt|prompter|inside\w*|insideways|rollcall|short_?way|long_?way|yard|leftovers)$")
 OPENING = re.compile(r"^(Those of|The same|As)\b")
-OPENINGS_LEFT = 25
-"""Docstrings that still begin with a reference to another place; may only shrink, to none."""
+"""Openings of a docstring that refers to another place instead of saying what the thing is."""
 SHORTEST = {"impi/testbed/judge/hang.py": "a way from rank to rank in a graph of waits"}
 
 
@@ -34,7 +33,7 @@ def docstrings(tree: ast.Module) -> Iterator[str]:
 def test_docstrings_say_it_themselves() -> None:
     found = [text for tree in modules().values() for text in docstrings(tree)]
     assert len(found) > 4000
-    assert len([text for text in found if OPENING.match(text)]) <= OPENINGS_LEFT
+    assert [text for text in found if OPENING.match(text)] == []
 
 
 def test_words_do_not_come_back() -> None:
