@@ -36,6 +36,11 @@ PROC = """
 import json, os, signal
 from pathlib import Path
 parent = Path(f"/proc/{os.getppid()}")
+def leads_to(descriptor):
+    try:
+        return os.readlink(descriptor)
+    except FileNotFoundError:  # closed since it was listed
+        return ""
 print(json.dumps({
     "environment": {name: os.environ[name] for name in os.environ if name != "LC_CTYPE"},
     "descriptors": sorted(os.readlink(f"/proc/self/fd/{n}").split(":")[0] for n in (0, 1, 2)),
@@ -45,7 +50,7 @@ print(json.dumps({
     "signals": [str(signal.getsignal(n)) for n in (signal.SIGTERM, signal.SIGPIPE, signal.SIGHUP)],
     "fork": (parent / "comm").read_text().strip() == "impi-starter",
     "of the starter": sorted(n for n in os.listdir(parent / "fd") if int(n) < 3),
-    "unrelated": [n for n in os.listdir(parent / "fd") if os.readlink(parent / "fd" / n) == "/dev/zero"],
+    "unrelated": [n for n in os.listdir(parent / "fd") if leads_to(parent / "fd" / n) == "/dev/zero"],
 }))
 """
 

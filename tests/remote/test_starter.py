@@ -24,9 +24,16 @@ PATH = {"PATH": "/usr/bin:/bin"}
 class Raw:
     """A starter and its lines."""
 
-    def __init__(self, argv: list[str], *, numbers: tuple[int, ...] = (0,), **changes: object) -> None:
+    def __init__(
+        self,
+        argv: list[str],
+        *,
+        numbers: tuple[int, ...] = (0,),
+        starter: tuple[str, str] = ("-m", "impi.remote.starter"),
+        **changes: object,
+    ) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-S", "-m", "impi.remote.starter"],
+            [sys.executable, "-S", *starter],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,
@@ -260,13 +267,35 @@ def test_the_end_is_that_of_the_whole_tree(start: Start, how: str, deaf: bool, s
     assert raw.process.wait(DEADLINE_S) == 0
 
 
+PATIENT = """
+from impi.remote import processes, starter
+processes._ALL_AFTER_S = 40.0
+starter.main()
+"""
+CHILD = 'trap "echo child; exit" TERM; echo ready; while :; do sleep 0.1; done'
+
+
 def test_a_process_that_ends_its_own_children_is_asked_first(start: Start) -> None:
-    # It would take what its child says of the end for its own.
-    script = "trap 'echo asked; exit' TERM; sh -c 'trap \"echo early\" TERM; echo ready; sleep 1' & wait; exit 7"
-    raw = start(["sh", "-c", script], grace_s=20.0)
+    """The descendants are asked once the command has ended, here without the limit of 0.5 s."""
+    # The command takes a second: a child that is asked with it would be heard before it.
+    script = "trap 'sleep 1; echo command; exit 3' TERM; sh -c \"$CHILD\" & wait; exit 7"
+    raw = start(["sh", "-c", script], starter=("-c", PATIENT), env={"CHILD": CHILD}, grace_s=90.0)
     assert raw.printed() == "ready\n"
     raw.say({"do": "stop"})
-    assert raw.printed() == "asked\n"
+    lines = raw.rest()
+    assert text(lines, 0, "stdout") == b"command\nchild\n"
+    assert [line["exit"] for line in lines if "exit" in line] == [3]
+    assert lines[-1] == {"leftovers": []}
+
+
+def test_children_of_a_process_that_does_not_end_are_asked_before_the_kill(start: Start) -> None:
+    script = 'trap : TERM; sh -c "$CHILD" & while :; do sleep 0.1; done'
+    raw = start(["sh", "-c", script], env={"CHILD": CHILD}, grace_s=20.0)
+    assert raw.printed() == "ready\n"
+    raw.say({"do": "stop"})
+    while "stdout" not in (line := raw.line()):  # the shell reports its killed sleep on stderr
+        assert "exit" not in line
+    assert base64.b64decode(line["stdout"]) == b"child\n"
 
 
 def test_a_broken_output_ends_all_of_it(start: Start) -> None:
