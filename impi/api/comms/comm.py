@@ -28,7 +28,7 @@ from impi.api.constants import (
     UNDEFINED,
     UNEQUAL,
 )
-from impi.api.handles.errhandler import Errhandler
+from impi.api.handles.errhandler import HasErrhandler
 from impi.api.handles.failing import guarded_collective
 from impi.api.handles.handle import Handle
 from impi.api.handles.info import INFO_NULL, Info
@@ -43,7 +43,6 @@ from impi.semantics.topology import Cart, DistGraph, Graph
 
 if TYPE_CHECKING:
     from impi.api.comms.intercomm import Intercomm
-    from impi.api.types.specs import BufferSpec
 
 
 _TOPOLOGIES: Final[dict[type, int]] = {Cart: CART, Graph: GRAPH, DistGraph: DIST_GRAPH, type(None): UNDEFINED}
@@ -57,6 +56,8 @@ _NO_RECOVERY: Final = "a job of IMPI 0.0 ends when a process is lost"
 )
 class Comm(
     Handle,
+    HasErrhandler,
+    bsend.BufferedSends,
     PointToPoint,
     Partitioned,
     Collectives,
@@ -65,6 +66,7 @@ class Comm(
     """A communicator; null when made without arguments."""
 
     _state: Communicator | None
+    _kind = "communicator"
     _kinds: ClassVar[dict[Any, type[Comm]]] = {}
     """Class of the handles, by topology class, "inter" or None."""
 
@@ -102,6 +104,8 @@ class Comm(
         if self._state is None:
             raise error("ERR_COMM", "null communicator")
         return self._state
+
+    _with_errhandler = _alive
 
     def _live(self) -> Context:
         runtime.engine()
@@ -300,42 +304,6 @@ class Comm(
         self._alive().info.update(info)
 
     info = property(Get_info, Set_info, doc="its hints")
-
-    def Attach_buffer(self, buf: BufferSpec) -> None:
-        """Attach memory for buffered sends; BUFFER_AUTOMATIC: without a bound."""
-        self._attached.attach(buf)
-
-    def Detach_buffer(self) -> Any:
-        """Wait until buffered messages are sent; detach and return the buffer."""
-        return self._attached.detach()
-
-    def Flush_buffer(self) -> None:
-        """Wait until buffered messages are sent."""
-        self._attached.flush().Wait()
-
-    def Iflush_buffer(self) -> Request:
-        """Return a request that is complete once buffered messages are sent."""
-        return self._attached.flush()
-
-    @classmethod
-    def Create_errhandler(cls, errhandler_fn: Callable[[Comm, int], None]) -> Errhandler:
-        """Return a handler that calls ``errhandler_fn(comm, errorcode)``."""
-        return Errhandler._create(errhandler_fn, "communicator")
-
-    def Get_errhandler(self) -> Errhandler:
-        """Return the handler that runs before an exception is raised; ERRORS_RETURN by default."""
-        return Errhandler(self._alive().errhandler)
-
-    def Set_errhandler(self, errhandler: Errhandler) -> None:
-        """Set the error handler."""
-        if not errhandler:
-            raise error("ERR_ERRHANDLER", "null error handler")
-        self._alive().errhandler = Errhandler(errhandler)
-
-    def Call_errhandler(self, errorcode: int) -> None:
-        """Call the error handler."""
-        state = self._alive()
-        state.errhandler._call(state, errorcode)
 
     def Abort(self, errorcode: int = 0) -> NoReturn:
         """End the whole job."""

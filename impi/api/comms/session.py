@@ -5,21 +5,19 @@ Its process sets are those that MPI demands; communicators are created from thei
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from impi.api import runtime
 from impi.api.comms.groups import Group
-from impi.api.handles.errhandler import Errhandler, initial
+from impi.api.handles.errhandler import Errhandler, HasErrhandler, initial
 from impi.api.handles.failing import guarded
 from impi.api.handles.handle import Handle, State
 from impi.api.handles.info import INFO_NULL, Info
-from impi.api.p2p.bsend import Attached
-from impi.api.p2p.request import Request
+from impi.api.p2p.bsend import Attached, BufferedSends
 from impi.semantics.errors import error
 
 if TYPE_CHECKING:
-    from impi.api.types.specs import BufferSpec
+    pass
 
 __all__ = ["SESSION_NULL", "Session"]
 
@@ -36,10 +34,11 @@ class _SessionState(State):
 
 
 @guarded
-class Session(Handle):
+class Session(Handle, HasErrhandler, BufferedSends):
     """A session; null when made without arguments."""
 
     _state: _SessionState | None
+    _kind = "session"
 
     @classmethod
     def Init(cls, info: Info = INFO_NULL, errhandler: Errhandler | None = None) -> Self:
@@ -75,43 +74,6 @@ class Session(Handle):
         """Return the group of a process set."""
         return Group._of(self._procs(pset_name), runtime.engine().rank, self._live().attached)
 
-    def Attach_buffer(self, buf: BufferSpec) -> None:
-        """Attach memory for buffered sends."""
-        self._live().attached.attach(buf)
-
-    def Detach_buffer(self) -> Any:
-        """Wait until buffered messages are sent; detach and return the buffer."""
-        return self._live().attached.detach()
-
-    def Flush_buffer(self) -> None:
-        """Wait until buffered messages are sent."""
-        self._live().attached.flush().Wait()
-
-    def Iflush_buffer(self) -> Request:
-        """Return a request that is complete once buffered messages are sent."""
-        return self._live().attached.flush()
-
-    @classmethod
-    def Create_errhandler(cls, errhandler_fn: Callable[[Session, int], None]) -> Errhandler:
-        """Return a handler that calls ``errhandler_fn(session, errorcode)``."""
-        return Errhandler._create(errhandler_fn, "session")
-
-    def Get_errhandler(self) -> Errhandler:
-        """Return the error handler."""
-        return Errhandler(self._live().errhandler)
-
-    def Set_errhandler(self, errhandler: Errhandler) -> None:
-        """Set the error handler."""
-        state = self._live()
-        if not errhandler:
-            raise error("ERR_ERRHANDLER", "null error handler")
-        state.errhandler = Errhandler(errhandler)
-
-    def Call_errhandler(self, errorcode: int) -> None:
-        """Call the error handler."""
-        state = self._live()
-        state.errhandler._call(state, errorcode)
-
     @property
     def _owner(self) -> _SessionState | None:
         return self._state
@@ -120,6 +82,12 @@ class Session(Handle):
         if self._state is None:
             raise error("ERR_SESSION", "null session")
         return self._state
+
+    _with_errhandler = _live
+
+    @property
+    def _attached(self) -> Attached:
+        return self._live().attached
 
     def _psets(self) -> dict[str, list[int]]:
         self._live()

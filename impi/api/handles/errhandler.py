@@ -10,7 +10,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 from weakref import WeakSet
 
 from impi.api import runtime
@@ -99,6 +99,38 @@ ERRHANDLER_NULL: Final = Errhandler._define("ERRHANDLER_NULL", None)
 ERRORS_RETURN: Final = Errhandler._define("ERRORS_RETURN", _Handler(None))
 ERRORS_ABORT: Final = Errhandler._define("ERRORS_ABORT", _Handler(None))
 ERRORS_ARE_FATAL: Final = Errhandler._define("ERRORS_ARE_FATAL", _Handler(None))
+
+
+@guarded
+class HasErrhandler:
+    """The error handler of a communicator, session or window; the class says what has it."""
+
+    _kind: ClassVar[str]
+
+    def _with_errhandler(self) -> Any:
+        raise NotImplementedError
+
+    @classmethod
+    def Create_errhandler(cls, errhandler_fn: Callable[[Any, int], None]) -> Errhandler:
+        """Return a handler that calls ``errhandler_fn(object, errorcode)``."""
+        return Errhandler._create(errhandler_fn, cls._kind)
+
+    def Get_errhandler(self) -> Errhandler:
+        """Return the handler that runs before an exception is raised; ERRORS_RETURN by default."""
+        return Errhandler(self._with_errhandler().errhandler)
+
+    def Set_errhandler(self, errhandler: Errhandler) -> None:
+        """Set the error handler."""
+        state = self._with_errhandler()
+        if not errhandler:
+            raise error("ERR_ERRHANDLER", "null error handler")
+        state.errhandler = Errhandler(errhandler)
+
+    def Call_errhandler(self, errorcode: int) -> None:
+        """Call the error handler."""
+        state = self._with_errhandler()
+        state.errhandler._call(state, errorcode)
+
 
 _CHOICES: Final = {
     "exception": ERRORS_RETURN,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from impi.api import runtime
 from impi.api.constants import BSEND_OVERHEAD, BUFFER_AUTOMATIC
-from impi.api.handles.failing import guarded_function
+from impi.api.handles.failing import guarded, guarded_function
 from impi.api.p2p.request import Request
 from impi.api.types.buffers import read_buffer
 from impi.api.types.datatypes import BYTE
@@ -61,6 +61,31 @@ class Attached:
         if not operation.advance():
             runtime.engine().track(operation)
         return Request._of(operation)
+
+
+@guarded
+class BufferedSends:
+    """The buffer of a communicator or session for buffered sends (MPI 4.1, 3.6)."""
+
+    @property
+    def _attached(self) -> Attached:
+        raise NotImplementedError
+
+    def Attach_buffer(self, buf: BufferSpec) -> None:
+        """Attach memory for buffered sends; BUFFER_AUTOMATIC: without a bound."""
+        self._attached.attach(buf)
+
+    def Detach_buffer(self) -> Any:
+        """Wait until buffered messages are sent; detach and return the buffer."""
+        return self._attached.detach()
+
+    def Flush_buffer(self) -> None:
+        """Wait until buffered messages are sent."""
+        self._attached.flush().Wait()
+
+    def Iflush_buffer(self) -> Request:
+        """Return a request that is complete once buffered messages are sent."""
+        return self._attached.flush()
 
 
 _attached = Attached()

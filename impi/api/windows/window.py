@@ -21,7 +21,7 @@ from impi.api.constants import (
     WIN_SIZE,
     WIN_UNIFIED,
 )
-from impi.api.handles.errhandler import Errhandler
+from impi.api.handles.errhandler import HasErrhandler
 from impi.api.handles.failing import guarded
 from impi.api.handles.handle import Handle
 from impi.api.handles.info import INFO_NULL, Info
@@ -49,16 +49,19 @@ _PREDEFINED: Final[dict[int, Callable[[WindowState], int]]] = {
 
 
 @guarded
-class Win(Handle, OneSided):
+class Win(Handle, HasErrhandler, OneSided):
     """A window of one process (else NotImplementedError); null or freed ones raise ``ERR_WIN``."""
 
     _state: WindowState | None
+    _kind = "window"
 
     def _live(self) -> WindowState:
         runtime.engine()
         if self._state is None or self._state.freed:
             raise error("ERR_WIN", "null window" if self._state is None else "the window was freed")
         return self._state
+
+    _with_errhandler = _live
 
     @property
     def _owner(self) -> WindowState | None:
@@ -282,27 +285,6 @@ class Win(Handle, OneSided):
         self._live().info.update(info)
 
     info = property(Get_info, Set_info, doc="its hints")
-
-    @classmethod
-    def Create_errhandler(cls, errhandler_fn: Callable[[Win, int], None]) -> Errhandler:
-        """Return a handler that calls ``errhandler_fn(win, errorcode)``."""
-        return Errhandler._create(errhandler_fn, "window")
-
-    def Get_errhandler(self) -> Errhandler:
-        """Return the handler that runs before an exception is raised; ERRORS_RETURN by default."""
-        return Errhandler(self._live().errhandler)
-
-    def Set_errhandler(self, errhandler: Errhandler) -> None:
-        """Set the error handler."""
-        state = self._live()
-        if not errhandler:
-            raise error("ERR_ERRHANDLER", "null error handler")
-        state.errhandler = Errhandler(errhandler)
-
-    def Call_errhandler(self, errorcode: int) -> None:
-        """Call the error handler."""
-        state = self._live()
-        state.errhandler._call(state, errorcode)
 
 
 def _only_member(call: str, comm: Comm) -> int:
