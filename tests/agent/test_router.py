@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from itertools import permutations
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from router_world import FINI, World, drain, feed, make_job, packet
+from router_world import FINI, World, drain, feed, packet
+from transfer_world import make_job
 
 from impi.agent.router import Router
 from impi.errors import JobError, LocalProtocolError, PeerError
@@ -168,17 +170,17 @@ def test_a_flood_of_protoacks() -> None:
 @pytest.mark.clause("3.6")
 def test_a_fast_sender_to_a_proc_that_does_not_read() -> None:
     world = World(make_job([[2], [2]], hiwater=4, ackmark=2), agents=[0, 1])
-    slow = world.pipes["host 1", "rank 2"]
+    slow = world.links["host 1", "rank 2"]
     slow.capacity = 100
-    outgoing = [world.sides[0].send(2, bytes(16)) for _ in range(1000)]
-    other = world.sides[0].send(3, b"y" * 40)  # long, to one that reads
-    del world.pipes["host 1", "rank 2"]
-    slow.write()
-    world.settle()
-    assert world.routers[1].procs[2].waiting + len(slow.held) == 4 * (HEADER_SIZE + 16)
+    outgoing = [world.procs[0].send(2, bytes(16)) for _ in range(1000)]
+    other = world.procs[0].send(3, b"y" * 40)  # long, to one that reads
+    world.write("host 1", "rank 2")
+    del world.links["host 1", "rank 2"]
+    world.run()
+    assert world.routers[1].procs[2].waiting + len(slow.under_way) == 4 * (HEADER_SIZE + 16)
     assert other.done
-    world.pipes["host 1", "rank 2"] = slow
-    world.settle()
+    world.links["host 1", "rank 2"] = slow
+    world.run()
     assert all(message.done for message in outgoing)
     world.finish()
 
@@ -200,12 +202,13 @@ def test_all_channels_full_in_both_directions(clients: list[list[int]], agents: 
         if a.client != b.client:
             for number, size in enumerate((0, 16, 17, 100, 1)):
                 data = bytes([a.rank, b.rank, number])[:size] * (size // 3 + 1)
-                sent[a.rank, b.rank, number] = world.sides[a.rank].send(b.rank, data, synchronous=number == 4)
-    world.settle()
+                sent[a.rank, b.rank, number] = world.procs[a.rank].send(b.rank, data, synchronous=number == 4)
+    world.run()
     assert all(message.done for message in sent.values())
-    for side in world.sides:
-        for messages in side.got.values():
-            assert [incoming.done for incoming, _ in messages] == [True] * 5
+    for proc in world.procs:
+        assert all(incoming.done for incoming, _ in proc.received)
+        peers = [peer.rank for peer in job.procs if peer.client != job.procs[proc.rank].client]
+        assert Counter(incoming.source for incoming, _ in proc.received) == dict.fromkeys(peers, 5)
     world.finish()
 
 
@@ -228,14 +231,15 @@ def test_any_schedule_delivers_everything_in_order(
         pair = chance.choice(pairs)
         data = chance.randbytes(size)
         want.setdefault(pair, []).append(data)
-        world.sides[pair[0]].send(pair[1], data, synchronous=chance.random() < 0.3)
+        world.procs[pair[0]].send(pair[1], data, synchronous=chance.random() < 0.3)
         for _ in range(chance.randrange(20)):
-            pipe = chance.choice(list(world.pipes.values()))
-            chance.choice([pipe.write, pipe.read])(chance.randint(1, 300))
+            way = chance.choice(list(world.links))
+            chance.choice([world.write, world.read])(*way, chance.randint(1, 300))
             world.check_bound()
-    world.settle()
+    world.run()
     for (source, dest), messages in want.items():
-        assert [bytes(place) for _, place in world.sides[dest].got[source]] == messages
+        came = [bytes(place) for incoming, place in world.procs[dest].received if incoming.source == source]
+        assert came == messages
     world.finish()
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 
 import chapter4
 import pytest
-from collective_world import Simulator, run
+from collective_world import World, run
 
 from impi.collectives import Layout, barrier
 
@@ -33,18 +33,17 @@ def test_nobody_leaves_before_the_last_has_come(size: int, limit: int, native: b
         for late in range(size):
             layout = Layout(clients)
             procs = [barrier(layout, r, maxlinear=limit, native=native) for r in range(size)]
-            simulator = Simulator(procs, late, synchronous=False, clients=clients)
-            simulator.procs[late].open_steps = 1  # it is still busy with something else
-            while moves := simulator._moves():
-                kind, what = moves[0]
-                simulator.move(kind, what)
-            assert not any(p.finished for p in simulator.procs), (clients, late)
-            simulator.procs[late].open_steps = 0
-            simulator.run()
+            world = World(procs, late, synchronous=False, clients=clients)
+            world.procs[late].open_steps = 1  # it is still busy with something else
+            while events := world.possible():
+                world.play(events[0])
+            assert not any(p.finished for p in world.procs), (clients, late)
+            world.procs[late].open_steps = 0
+            world.run()
 
 
 def test_the_limit_itself_is_linear() -> None:
     for nclients, linear in ((4, True), (5, False)):
         layout = Layout(range(nclients))
         outcome = run([barrier(layout, r, maxlinear=4) for r in range(nclients)], 0)
-        assert all(0 in (m.source, m.dest) for m in outcome.trace) is linear
+        assert all(0 in (m.source, m.dest) for m in outcome.sent) is linear

@@ -133,7 +133,7 @@ def test_octets_of_large_buffers(n: int) -> None:
     length = 64
     values = letters(n, length)
     outcome = checked(values, lambda v: reduce_to_all(tuple(range(n)), v, values[v], TEXT, threshold=0))
-    octets = [sum(len(m.value) for m in outcome.trace if m.source == v) for v in range(n)]
+    octets = [sum(len(m.value) for m in outcome.sent if m.source == v) for v in range(n)]
     power = 1 << (n.bit_length() - 1)
     share = 1 - 1 / power if power == n else 1.5 - 1 / power
     assert max(octets) <= 2 * length * share

@@ -53,7 +53,7 @@ def both(clients: Sequence[int], algorithm: Callable[[int, bool], Any]) -> tuple
     plain, local = found
     assert plain.phases == 0
     assert wire(local, clients) == wire(plain, clients), "a local phase shows on the wire"
-    assert len(set(clients)) > 1 or local.trace == [], "a message where the library could have moved it"
+    assert len(set(clients)) > 1 or local.sent == [], "a message where the library could have moved it"
     return plain, local
 
 
@@ -81,7 +81,7 @@ def test_barrier(size: int) -> None:
     for clients, layout, _, limit in layouts(size):
         _, outcome = both(clients, lambda r, native: barrier(layout, r, maxlinear=limit, native=native))
         assert outcome.phases == clients_with_company(clients) * (1 if len(set(clients)) == 1 else 2)
-        assert len(outcome.trace) == len(outcome.between(clients))
+        assert len(outcome.sent) == len(outcome.between(clients))
 
 
 @sizes
@@ -95,7 +95,7 @@ def test_bcast(size: int) -> None:
         _, outcome = both(clients, algorithm)
         assert outcome.results == [data] * size
         assert outcome.phases == clients_with_company(clients)
-        assert len(outcome.trace) == len(outcome.between(clients))
+        assert len(outcome.sent) == len(outcome.between(clients))
 
 
 @sizes

@@ -149,7 +149,7 @@ def test_allgatherv(size: int, known: bool) -> None:
         expected = chapter4.everybody_to_root(clients, 0, 140) + chapter4.bcast(clients, 0, limit)
         assert routes == Counter(w[:3] for w in expected)
         if known:
-            assert all(m.value == b"".join(pieces) for m in outcome.trace if m.tag == 120)
+            assert all(m.value == b"".join(pieces) for m in outcome.sent if m.tag == 120)
 
 
 @sizes

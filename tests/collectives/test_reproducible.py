@@ -63,8 +63,8 @@ def test_one_bracketing_whatever_the_layout(size: int) -> None:
             layout = Layout(clients)
             outcome = everywhere(size, lambda r: reproducible_reduce(layout, r, root, texts[r], TEXT), clients)
             assert outcome.results == [tree(texts) if r == root else None for r in range(size)]
-            assert {m.tag for m in outcome.trace} <= {190}
-            assert len(outcome.trace) == size - 1 + (root != 0)
+            assert {m.tag for m in outcome.sent} <= {190}
+            assert len(outcome.sent) == size - 1 + (root != 0)
             assert outcome.phases == 0, "no library has a say"
 
 

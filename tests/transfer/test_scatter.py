@@ -7,14 +7,14 @@ import random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from transfer_world import Side, Wire, make_job
+from transfer_world import Proc, World, make_job
 
 from impi.errors import LocalProtocolError
 from impi.transfer import Event, Incoming
 from impi.transfer.scatter import Scatter
 
 
-class Scattering(Side):
+class Scattering(Proc):
     """Accepts every message into pieces of random length, with gaps, in random order."""
 
     def __init__(self, *args: object, seed: int, at_once: bool, **more: object) -> None:
@@ -24,8 +24,8 @@ class Scattering(Side):
         self.places: list[list[memoryview]] = []
 
     def accept(self, at: int = 0) -> Incoming:
-        incoming = self.waiting[at]
-        del self.waiting[at]
+        incoming = self.unexpected[at]
+        del self.unexpected[at]
         places, left = [], incoming.nbytes
         while left:
             n = min(left, self.random.randrange(0, 12))
@@ -34,11 +34,11 @@ class Scattering(Side):
             left -= n
         self.random.shuffle(places)
         self.places.append(places)
-        self.got.append((incoming, bytearray()))
+        self.received.append((incoming, bytearray()))
         self.machine.accept(incoming, places)
         return incoming
 
-    def read(self, host: int, octets: bytes) -> None:
+    def scatter(self, host: int, octets: bytes) -> None:
         """As by ``recvmsg_into``, or by ``recv_into``, of at most so many octets a time."""
         while octets:
             room = self.machine.buffers_of(host)() if self.at_once else self.machine.get_buffer(host)
@@ -54,8 +54,8 @@ class Scattering(Side):
 
     def handle(self, events: list[Event]) -> None:
         super().handle(events)
-        if not self.eager and self.waiting and self.random.random() < 0.5:
-            self.accept(self.random.randrange(len(self.waiting)))
+        if not self.eager and self.unexpected and self.random.random() < 0.5:
+            self.accept(self.random.randrange(len(self.unexpected)))
 
 
 @given(
@@ -72,28 +72,23 @@ def test_any_places_any_packets_any_reads(
     job = make_job([[1], [1]], maxdatalen=maxdatalen)
     rng = random.Random(seed)
     messages = [rng.randbytes(n) for n in lengths]
-    sender, receiver = Side(job, 0), Scattering(job, 1, seed=seed, at_once=at_once, eager=eager)
+    sender, receiver = Proc(job, 0), Scattering(job, 1, seed=seed, at_once=at_once, eager=eager)
     sent = [sender.send(1, data, tag=i, pieces=rng.randrange(1, 5)) for i, data in enumerate(messages)]
     moved = True
-    while moved or receiver.waiting:
+    while moved or receiver.unexpected:
         moved = False
         while octets := b"".join(sender.machine.data_to_send(1)):
             sender.machine.sent(1, len(octets))
-            receiver.read(0, octets)
+            receiver.scatter(0, octets)
             moved = True
-        if not moved and receiver.waiting:
+        if not moved and receiver.unexpected:
             receiver.accept()
         while octets := b"".join(receiver.machine.data_to_send(0)):
             receiver.machine.sent(0, len(octets))
-            while octets:
-                room = sender.machine.get_buffer(1)
-                n = min(len(room), len(octets))
-                room[:n] = octets[:n]
-                octets = octets[n:]
-                sender.handle(sender.machine.received(1, n))
+            sender.read(1, octets)
             moved = True
     assert all(message.done for message in sent)
-    for (incoming, _), places in zip(receiver.got, receiver.places, strict=True):
+    for (incoming, _), places in zip(receiver.received, receiver.places, strict=True):
         assert incoming.done
         assert b"".join(places) == messages[incoming.tag]
         for place in places:
@@ -104,21 +99,21 @@ def test_the_octets_that_cross_are_those_of_one_piece() -> None:
     job = make_job([[1], [1]], maxdatalen=10)
     streams = []
     for pieces in (1, 7, 25):
-        wire = Wire(Side(job, 0), Side(job, 1))
-        wire.sides[0].send(1, bytes(range(25)), pieces=pieces)
-        wire.settle()
-        wire.finish()
-        streams.append(bytes(wire.streams[0, 1]))
+        world = World(Proc(job, 0), Proc(job, 1))
+        world.procs[0].send(1, bytes(range(25)), pieces=pieces)
+        world.run()
+        world.finish()
+        streams.append(bytes(world.links[0, 1].sent))
     assert streams[0] == streams[1] == streams[2]
 
 
 def test_places_that_cannot_take_it() -> None:
     job = make_job([[1], [1]])
-    wire = Wire(Side(job, 0), Side(job, 1, eager=False))
-    wire.sides[0].send(1, bytes(10))
-    wire.settle()
-    incoming = wire.sides[1].waiting[0]
-    machine = wire.sides[1].machine
+    world = World(Proc(job, 0), Proc(job, 1, eager=False))
+    world.procs[0].send(1, bytes(10))
+    world.run()
+    incoming = world.procs[1].unexpected[0]
+    machine = world.procs[1].machine
     for places in (
         [memoryview(bytearray(9))],
         [memoryview(bytearray(5)), memoryview(bytearray(6))],

@@ -38,11 +38,11 @@ def test_fast_and_slow_are_twins(program, marks):
     for name, *arguments in [*program, *end]:
         for world in worlds:
             getattr(world, name)(*arguments)
-    assert fast.streams == slow.streams
+    assert [link.sent for link in fast.links] == [link.sent for link in slow.links]
     for tag in range(3):
-        assert [m for m in fast.matched if m[0] == tag] == [m for m in slow.matched if m[0] == tag]
-    assert len(fast.matched) == sum(move[0] == "send" for move in program)
-    assert all(world.left.idle and world.right.idle for world in worlds)
+        assert [m for m in fast.received if m[0] == tag] == [m for m in slow.received if m[0] == tag]
+    assert len(fast.received) == sum(move[0] == "send" for move in program)
+    assert all(machine.idle for world in worlds for machine in world.machines)
 
 
 def test_nothing_is_made_where_something_stands_before():
@@ -116,9 +116,9 @@ def test_a_short_message_that_is_waited_for_is_no_event():
     world.post(1)
     world.send(b"abc", 1, False, 9999)
     world.read(1, 130)
-    assert not world.matched  # a part is not enough
+    assert not world.received  # a part is not enough
     world.read(1, 9999)
-    assert world.matched == [(1, bytearray(b"abc"), 3)] and world.short == 1
+    assert world.received == [(1, bytearray(b"abc"), 3)] and world.short == 1
 
 
 @pytest.mark.parametrize(("nbytes", "waits"), [(4096, True), (4097, False)])

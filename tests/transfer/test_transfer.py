@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from transfer_world import LIMIT, Side, Wire, drain, feed, make_job, packets
+from transfer_world import LIMIT, Proc, World, drain, feed, make_job, packets
 
 from impi.errors import LocalProtocolError
 from impi.transfer import Arrived, Transfer
@@ -14,11 +14,11 @@ def kinds(stream: bytes) -> list[str]:
     return [PacketType(header.pk_type).name for header, _ in packets(stream)]
 
 
-def pair(**options) -> tuple[Side, Side, Wire]:
+def pair(**options) -> tuple[Proc, Proc, World]:
     eager = options.pop("eager", True)
     job = make_job([[1], [1]], **options)
-    left, right = Side(job, 0, eager=eager), Side(job, 1, eager=eager)
-    return left, right, Wire(left, right)
+    left, right = Proc(job, 0, eager=eager), Proc(job, 1, eager=eager)
+    return left, right, World(left, right)
 
 
 def octets(length: int, seed: int = 0) -> bytes:
@@ -30,19 +30,19 @@ def octets(length: int, seed: int = 0) -> bytes:
 @pytest.mark.parametrize("length", [0, 1, LIMIT - 1, LIMIT])
 @pytest.mark.parametrize("synchronous", [False, True])
 def test_short_message_is_one_packet(length, synchronous):
-    left, right, wire = pair(eager=False)
+    left, right, world = pair(eager=False)
     out = left.send(1, octets(length), tag=5, synchronous=synchronous)
-    wire.settle()
-    ((header, data),) = packets(bytes(wire.streams[0, 1]))
+    world.run()
+    ((header, data),) = packets(bytes(world.links[0, 1].sent))
     assert header.pk_type == (PacketType.DATASYNC if synchronous else PacketType.DATA)
     assert (header.pk_len, header.msglen, data) == (length, length, octets(length))
     assert (header.tag, header.lsrank, header.drqid) == (5, 0, 0)
     assert out.handed and out.done is not synchronous
     incoming = right.accept()
-    assert incoming.done and right.got[0][1] == octets(length)
-    wire.settle()
+    assert incoming.done and right.received[0][1] == octets(length)
+    world.run()
     assert out.done
-    assert kinds(bytes(wire.streams[1, 0])) == (["SYNCACK"] if synchronous else [])
+    assert kinds(bytes(world.links[1, 0].sent)) == (["SYNCACK"] if synchronous else [])
 
 
 @pytest.mark.clause("3.7")
@@ -50,35 +50,35 @@ def test_short_message_is_one_packet(length, synchronous):
 @pytest.mark.parametrize("length", [LIMIT + 1, 2 * LIMIT, 3 * LIMIT + 5])
 @pytest.mark.parametrize("synchronous", [False, True])
 def test_long_message_waits_after_its_first_packet(length, synchronous):
-    left, right, wire = pair(eager=False)
+    left, right, world = pair(eager=False)
     out = left.send(1, octets(length), synchronous=synchronous, pieces=5)
-    wire.settle()
-    assert kinds(bytes(wire.streams[0, 1])) == ["DATASYNC"]
+    world.run()
+    assert kinds(bytes(world.links[0, 1].sent)) == ["DATASYNC"]
     assert not out.handed and not out.done and left.machine.idle
     right.accept()
-    wire.settle()
-    sent = list(packets(bytes(wire.streams[0, 1])))
+    world.run()
+    sent = list(packets(bytes(world.links[0, 1].sent)))
     assert [h.pk_type for h, _ in sent[1:] if h.pk_type != PacketType.PROTOACK] == [0] * (-(-length // LIMIT) - 1)
-    ((ack, _),) = [p for p in packets(bytes(wire.streams[1, 0])) if p[0].pk_type == PacketType.SYNCACK]
+    ((ack, _),) = [p for p in packets(bytes(world.links[1, 0].sent)) if p[0].pk_type == PacketType.SYNCACK]
     assert ack.srqid == sent[0][0].srqid
     assert {h.drqid for h, _ in sent[1:] if h.pk_type == PacketType.DATA} == {ack.drqid} != {0}
     assert all(h.msglen == length and h.srqid == ack.srqid for h, _ in sent if h.pk_type == PacketType.DATA)
-    assert out.done and right.got[0][0].done and right.got[0][1] == octets(length)
+    assert out.done and right.received[0][0].done and right.received[0][1] == octets(length)
 
 
 @pytest.mark.clause("3.5")
 def test_header_only_packets_are_zero_where_table_3_1_is_silent():
-    left, right, wire = pair(ackmark=1, hiwater=1)
+    left, right, world = pair(ackmark=1, hiwater=1)
     left.send(1, b"abc", synchronous=True, tag=9)
-    wire.settle()
-    wire.finish()
-    by_kind = {h.pk_type: h for stream in wire.streams.values() for h, _ in packets(bytes(stream))}
+    world.run()
+    world.finish()
+    by_kind = {h.pk_type: h for link in world.links.values() for h, _ in packets(bytes(link.sent))}
     me, peer = (make_job([[1], [1]]).procs[i] for i in (0, 1))
     ack = by_kind[PacketType.SYNCACK]
     assert ack == Header(3, 0, peer.ipv6, peer.pid, me.ipv6, me.pid, ack.srqid)
     assert by_kind[PacketType.FINI] == Header(7)
     # One each way: for the message, and for the SYNCACK, which counts as well.
-    acks = [h for stream in wire.streams.values() for h, _ in packets(bytes(stream)) if h.pk_type == 2]
+    acks = [h for link in world.links.values() for h, _ in packets(bytes(link.sent)) if h.pk_type == 2]
     assert sorted(acks) == [
         Header(2, 0, me.ipv6, me.pid, peer.ipv6, peer.pid),
         Header(2, 0, peer.ipv6, peer.pid, me.ipv6, me.pid),
@@ -88,23 +88,23 @@ def test_header_only_packets_are_zero_where_table_3_1_is_silent():
 
 @pytest.mark.clause("3.9")
 def test_maxdatalen_one():
-    left, right, wire = pair(maxdatalen=1, ackmark=1, hiwater=1)
+    left, right, world = pair(maxdatalen=1, ackmark=1, hiwater=1)
     outs = [left.send(1, octets(length, length)) for length in (0, 1, 2, 7)]
-    wire.settle()
-    assert [bytes(room) for _, room in right.got] == [octets(length, length) for length in (0, 1, 2, 7)]
+    world.run()
+    assert [bytes(room) for _, room in right.received] == [octets(length, length) for length in (0, 1, 2, 7)]
     assert all(out.done for out in outs)
 
 
 @pytest.mark.clause("3.6")
 def test_sender_stops_at_hiwater_and_goes_on_by_ackmark():
-    left, right, wire = pair(ackmark=2, hiwater=4)
+    left, right, world = pair(ackmark=2, hiwater=4)
     outs = [left.send(1, bytes([i])) for i in range(7)]
     assert len(list(packets(drain(left.machine, 1)))) == 4
     assert [out.handed for out in outs] == [True] * 4 + [False] * 3
     assert not left.machine.wants_write(1) and not left.machine.idle
     right.send(0, b"")  # any packet but a PROTOACK opens nothing
-    wire.write(1, 0)
-    wire.read(1, 0)
+    world.write(1, 0)
+    world.read(1, 0)
     assert not left.machine.wants_write(1)
     job = make_job([[1], [1]])
     ack = pack_header(Header(2, 0, job.procs[1].ipv6, 1001, job.procs[0].ipv6, 1000))
@@ -152,20 +152,20 @@ def test_long_messages_to_one_and_to_several_processes_take_turns():
 
 
 def test_short_messages_are_not_starved_by_a_long_one():
-    left, right, wire = pair(ackmark=1, hiwater=1)
+    left, right, world = pair(ackmark=1, hiwater=1)
     left.send(1, bytes(1600))
     for _ in range(3):
-        wire.write(0, 1)
-        wire.read(0, 1)
-        wire.write(1, 0)
-        wire.read(1, 0)
+        world.write(0, 1)
+        world.read(0, 1)
+        world.write(1, 0)
+        world.read(1, 0)
     left.send(1, b"now", tag=1)
     for _ in range(3):
-        wire.write(0, 1)
-        wire.read(0, 1)
-        wire.write(1, 0)
-        wire.read(1, 0)
-    done = {incoming.tag: incoming.done for incoming, _ in right.got}
+        world.write(0, 1)
+        world.read(0, 1)
+        world.write(1, 0)
+        world.read(1, 0)
+    done = {incoming.tag: incoming.done for incoming, _ in right.received}
     assert done == {0: False, 1: True}
 
 
@@ -173,22 +173,22 @@ def test_no_lane_starves_another():
     """With credit for one packet: acknowledgements, messages and a long one take turns."""
     job = make_job([[1], [1]], ackmark=1, hiwater=1)
     left, right = job.procs
-    side = Side(job, 0)
+    proc = Proc(job, 0)
 
     def from_peer(kind: int, srqid: int) -> bytes:
         return pack_header(Header(kind, 0, right.ipv6, right.pid, left.ipv6, left.pid, srqid))
 
-    long = side.send(1, bytes(5 * LIMIT))
-    sent = drain(side.machine, 1)
-    feed(side.machine, 1, from_peer(PacketType.SYNCACK, long.srqid))
-    sent += drain(side.machine, 1)
+    long = proc.send(1, bytes(5 * LIMIT))
+    sent = drain(proc.machine, 1)
+    feed(proc.machine, 1, from_peer(PacketType.SYNCACK, long.srqid))
+    sent += drain(proc.machine, 1)
     for i in range(9):
-        side.send(1, bytes([i]), tag=1)
-        side.handle(feed(side.machine, 1, from_peer(PacketType.DATASYNC, i)))  # accepted: a SYNCACK is due
-        sent += drain(side.machine, 1)  # its PROTOACK
+        proc.send(1, bytes([i]), tag=1)
+        proc.handle(feed(proc.machine, 1, from_peer(PacketType.DATASYNC, i)))  # accepted: a SYNCACK is due
+        sent += drain(proc.machine, 1)  # its PROTOACK
     for _ in range(12):
-        feed(side.machine, 1, from_peer(PacketType.PROTOACK, 0))
-        sent += drain(side.machine, 1)
+        feed(proc.machine, 1, from_peer(PacketType.PROTOACK, 0))
+        sent += drain(proc.machine, 1)
     lanes = [
         "ack" if h.pk_type == PacketType.SYNCACK else "short" if h.tag == 1 else "long"
         for h, _ in packets(sent)
@@ -200,16 +200,16 @@ def test_no_lane_starves_another():
 
 def test_payload_goes_directly_to_the_accepted_view():
     """No read of user data of a long message goes anywhere but to its place."""
-    left, right, wire = pair(maxdatalen=1 << 20, eager=False)
+    left, right, world = pair(maxdatalen=1 << 20, eager=False)
     data = octets(3 << 20)
     left.send(1, data)
-    wire.write(0, 1)
-    wire.read(0, 1)
-    incoming = right.waiting[0]
+    world.write(0, 1)
+    world.read(0, 1)
+    incoming = right.unexpected[0]
     place = bytearray(len(data))
     right.machine.accept(incoming, memoryview(place))
-    wire.write(1, 0)
-    wire.read(1, 0)
+    world.write(1, 0)
+    world.read(1, 0)
     direct = 0
     for header, payload in packets(drain(left.machine, 1)):
         room = right.machine.get_buffer(0)
@@ -245,33 +245,33 @@ def test_accepted_in_the_middle_of_its_first_packet():
 
 @pytest.mark.clause("3.6")
 def test_unexpected_messages_are_kept_and_acknowledged_on_arrival():
-    left, right, wire = pair(ackmark=2, hiwater=2, eager=False)
+    left, right, world = pair(ackmark=2, hiwater=2, eager=False)
     for i in range(9):
         left.send(1, octets(i, i))
-    wire.settle()
-    assert left.machine.idle and len(right.waiting) == 9
+    world.run()
+    assert left.machine.idle and len(right.unexpected) == 9
     for _ in range(9):
         right.accept(-1)
-    assert [bytes(room) for _, room in right.got] == [octets(i, i) for i in reversed(range(9))]
+    assert [bytes(room) for _, room in right.received] == [octets(i, i) for i in reversed(range(9))]
 
 
 def test_many_small_views_are_sent_64_at_a_time():
-    left, right, wire = pair(maxdatalen=1000)
+    left, right, world = pair(maxdatalen=1000)
     data = octets(900)
     out = left.send(1, data, pieces=300)
     assert len(left.machine.data_to_send(1)) == 64
-    wire.settle()
-    assert out.done and right.got[0][1] == data
+    world.run()
+    assert out.done and right.received[0][1] == data
 
 
 def test_buffers_are_let_go_when_done():
-    left, right, wire = pair()
+    left, right, world = pair()
     data = bytearray(40)
     out = left.machine.send(1, cid=0, tag=0, lsrank=0, views=[memoryview(data)])
-    wire.settle()
+    world.run()
     assert out.done
     data.append(1)  # BufferError while a view of it lives
-    right.got[0][1].append(1)
+    right.received[0][1].append(1)
 
 
 # Cancellation, 3.7.4
@@ -279,90 +279,90 @@ def test_buffers_are_let_go_when_done():
 
 @pytest.mark.clause("3.7.4")
 def test_cancel_before_anything_left_is_decided_here():
-    left, _, wire = pair()
+    left, _, world = pair()
     out = left.send(1, b"abc")
     left.machine.cancel(out)
     assert (out.cancelled, out.done) == (True, True)
     assert left.machine.idle and not left.machine.wants_write(1)
-    wire.finish()
-    assert kinds(bytes(wire.streams[0, 1])) == ["FINI"]
+    world.finish()
+    assert kinds(bytes(world.links[0, 1].sent)) == ["FINI"]
 
 
 @pytest.mark.clause("3.7.4")
 @pytest.mark.parametrize(("length", "synchronous"), [(3, False), (3, True), (50, False)])
 def test_cancel_of_an_unmatched_message_destroys_it(length, synchronous):
-    left, right, wire = pair(eager=False)
+    left, right, world = pair(eager=False)
     out = left.send(1, octets(length), synchronous=synchronous)
-    wire.settle()
+    world.run()
     left.machine.cancel(out)
     left.machine.cancel(out)  # a second time asks nothing more
     assert not out.done and out.cancelled is None
-    wire.settle()
+    world.run()
     assert (out.cancelled, out.done) == (True, True)  # type: ignore[comparison-overlap]
-    assert kinds(bytes(wire.streams[0, 1])) == [PacketType(int(synchronous or length > LIMIT)).name, "CANCEL"]
-    assert kinds(bytes(wire.streams[1, 0])) == ["PROTOACK", "CANCELYES"]
-    assert len(right.dropped) == 1 and not right.waiting and right.dropped[0].cancelled
+    assert kinds(bytes(world.links[0, 1].sent)) == [PacketType(int(synchronous or length > LIMIT)).name, "CANCEL"]
+    assert kinds(bytes(world.links[1, 0].sent)) == ["PROTOACK", "CANCELYES"]
+    assert len(right.cancelled) == 1 and not right.unexpected and right.cancelled[0].cancelled
     with pytest.raises(LocalProtocolError, match="cancelled"):
-        right.machine.accept(right.dropped[0], memoryview(bytearray(length)))
+        right.machine.accept(right.cancelled[0], memoryview(bytearray(length)))
 
 
 @pytest.mark.clause("3.7.4")
 @pytest.mark.parametrize(("length", "synchronous"), [(3, False), (3, True), (50, False)])
 def test_cancel_of_a_matched_message_is_answered_no_even_after_the_syncack(length, synchronous):
-    left, right, wire = pair(eager=False)
+    left, right, world = pair(eager=False)
     out = left.send(1, octets(length), synchronous=synchronous)
-    wire.settle()
+    world.run()
     right.accept()
-    wire.write(1, 0)  # a SYNCACK, where there is one, is on its way
+    world.write(1, 0)  # a SYNCACK, where there is one, is on its way
     left.machine.cancel(out)
-    wire.settle()
+    world.run()
     assert (out.cancelled, out.done) == (False, True)
-    assert kinds(bytes(wire.streams[1, 0])).count("CANCELNO") == 1
-    assert right.got[0][0].done and right.got[0][1] == octets(length)
+    assert kinds(bytes(world.links[1, 0].sent)).count("CANCELNO") == 1
+    assert right.received[0][0].done and right.received[0][1] == octets(length)
 
 
 @pytest.mark.clause("3.7.4")
 def test_cancel_after_the_syncack_is_decided_here():
-    left, _, wire = pair()
+    left, _, world = pair()
     out = left.send(1, b"abc", synchronous=True)
-    wire.settle()
+    world.run()
     left.machine.cancel(out)
     assert (out.cancelled, out.done) == (False, True)
-    assert "CANCEL" not in kinds(bytes(wire.streams[0, 1]))
+    assert "CANCEL" not in kinds(bytes(world.links[0, 1].sent))
 
 
 @pytest.mark.clause("3.7.4")
 def test_cancel_reaches_the_newest_message_of_a_reused_request_id():
     job = make_job([[1], [1]], ackmark=100, hiwater=100)
     left, right = job.procs
-    side = Side(job, 1, eager=False)
+    proc = Proc(job, 1, eager=False)
 
     def data(tag: int) -> bytes:
         return pack_header(Header(0, 1, left.ipv6, left.pid, right.ipv6, right.pid, 7, 0, 1, 0, tag)) + b"x"
 
     cancel = pack_header(Header(4, 0, left.ipv6, left.pid, right.ipv6, right.pid, 7))
-    side.handle(feed(side.machine, 0, data(1) + data(2) + data(3) + cancel))
-    assert [incoming.tag for incoming in side.waiting] == [1, 2]
-    side.handle(feed(side.machine, 0, cancel))  # those left belong to no active request
-    assert [incoming.tag for incoming in side.waiting] == [1, 2]
-    side.handle(feed(side.machine, 0, data(4)))
-    side.accept(2)
-    side.handle(feed(side.machine, 0, cancel))  # the newest has been matched
-    assert [incoming.tag for incoming in side.waiting] == [1, 2]
-    assert kinds(drain(side.machine, 0)) == ["CANCELYES", "CANCELNO", "CANCELNO"]
+    proc.handle(feed(proc.machine, 0, data(1) + data(2) + data(3) + cancel))
+    assert [incoming.tag for incoming in proc.unexpected] == [1, 2]
+    proc.handle(feed(proc.machine, 0, cancel))  # those left belong to no active request
+    assert [incoming.tag for incoming in proc.unexpected] == [1, 2]
+    proc.handle(feed(proc.machine, 0, data(4)))
+    proc.accept(2)
+    proc.handle(feed(proc.machine, 0, cancel))  # the newest has been matched
+    assert [incoming.tag for incoming in proc.unexpected] == [1, 2]
+    assert kinds(drain(proc.machine, 0)) == ["CANCELYES", "CANCELNO", "CANCELNO"]
 
 
 @pytest.mark.clause("3.6")
 def test_cancels_count_as_packets():
-    left, _, wire = pair(ackmark=1, hiwater=1, eager=False)
+    left, _, world = pair(ackmark=1, hiwater=1, eager=False)
     out = left.send(1, b"abc")
-    wire.write(0, 1)
+    world.write(0, 1)
     left.machine.cancel(out)
     assert not left.machine.wants_write(1)
-    wire.settle()
+    world.run()
     assert out.cancelled
-    assert kinds(bytes(wire.streams[1, 0])) == ["PROTOACK", "PROTOACK", "CANCELYES"]
-    assert kinds(bytes(wire.streams[0, 1])) == ["DATA", "CANCEL", "PROTOACK"]
+    assert kinds(bytes(world.links[1, 0].sent)) == ["PROTOACK", "PROTOACK", "CANCELYES"]
+    assert kinds(bytes(world.links[0, 1].sent)) == ["DATA", "CANCEL", "PROTOACK"]
 
 
 # Finalization, 3.8
@@ -370,16 +370,16 @@ def test_cancels_count_as_packets():
 
 @pytest.mark.clause("3.8")
 def test_fini_goes_behind_held_packets_and_ends_when_both_have_come():
-    left, right, wire = pair(ackmark=1, hiwater=1)
+    left, right, world = pair(ackmark=1, hiwater=1)
     for i in range(5):
         left.send(1, bytes([i]))
     left.machine.finish()
-    wire.settle()
-    assert kinds(bytes(wire.streams[0, 1])) == ["DATA"] * 5 + ["FINI"]
+    world.run()
+    assert kinds(bytes(world.links[0, 1].sent)) == ["DATA"] * 5 + ["FINI"]
     assert left.machine.idle and not left.machine.finished
     right.machine.finish()
     assert not right.machine.finished and not right.machine.idle
-    wire.settle()
+    world.run()
     assert left.machine.finished and right.machine.finished
     left.machine.eof(1)
     right.machine.eof(0)
@@ -389,44 +389,44 @@ def test_nothing_is_sent_any_more_after_both_finis():
     """The peer may have closed by then; an acknowledgement would run into a reset."""
     job = make_job([[1], [1]], ackmark=1, hiwater=1)
     me, peer = job.procs
-    side = Side(job, 0, eager=False)
-    side.handle(feed(side.machine, 1, pack_header(Header(1, 0, peer.ipv6, peer.pid, me.ipv6, me.pid, 1))))
-    side.machine.finish()
-    assert kinds(drain(side.machine, 1)) == ["PROTOACK", "FINI"]
-    feed(side.machine, 1, pack_header(Header(1, 0, peer.ipv6, peer.pid, me.ipv6, me.pid, 2)) + pack_header(Header(7)))
-    side.accept()
-    assert side.machine.finished and side.machine.idle
-    assert not side.machine.wants_write(1) and side.machine.data_to_send(1) == []
-    side.machine.eof(1)
+    proc = Proc(job, 0, eager=False)
+    proc.handle(feed(proc.machine, 1, pack_header(Header(1, 0, peer.ipv6, peer.pid, me.ipv6, me.pid, 1))))
+    proc.machine.finish()
+    assert kinds(drain(proc.machine, 1)) == ["PROTOACK", "FINI"]
+    feed(proc.machine, 1, pack_header(Header(1, 0, peer.ipv6, peer.pid, me.ipv6, me.pid, 2)) + pack_header(Header(7)))
+    proc.accept()
+    assert proc.machine.finished and proc.machine.idle
+    assert not proc.machine.wants_write(1) and proc.machine.data_to_send(1) == []
+    proc.machine.eof(1)
 
 
 @pytest.mark.clause("3.8")
 def test_acknowledgements_go_on_after_our_fini():
-    left, right, wire = pair(ackmark=1, hiwater=2, eager=False)
+    left, right, world = pair(ackmark=1, hiwater=2, eager=False)
     early = left.send(1, b"early", synchronous=True)
-    wire.settle()
+    world.run()
     right.machine.finish()
-    wire.settle()
+    world.run()
     late = [left.send(1, octets(n)) for n in (3, 0, 50)]  # nobody will match these
-    wire.settle()
-    assert len(right.waiting) == 1
+    world.run()
+    assert len(right.unexpected) == 1
     left.machine.cancel(late[2])
-    wire.settle()
+    world.run()
     assert late[0].done and late[1].done and late[2].cancelled is False
     right.accept()
-    wire.settle()
+    world.run()
     assert early.done
-    assert [k for k in kinds(bytes(wire.streams[1, 0])) if k != "PROTOACK"] == ["FINI", "CANCELNO", "SYNCACK"]
+    assert [k for k in kinds(bytes(world.links[1, 0].sent)) if k != "PROTOACK"] == ["FINI", "CANCELNO", "SYNCACK"]
     left.machine.finish()
-    wire.settle()
+    world.run()
     assert left.machine.finished and right.machine.finished
 
 
 @pytest.mark.clause("3.8")
 def test_nothing_but_acknowledgements_may_be_asked_for_after_finish():
-    left, _, wire = pair(eager=False)
+    left, _, world = pair(eager=False)
     out = left.send(1, b"abc")
-    wire.settle()
+    world.run()
     left.machine.finish()
     with pytest.raises(LocalProtocolError, match=r"3\.8"):
         left.send(1, b"late")
@@ -461,16 +461,20 @@ MESSAGE = st.tuples(st.integers(0, 5 * LIMIT), st.booleans(), st.integers(1, 4))
 def test_nothing_is_lost_duplicated_or_reordered(messages, maxdatalen, ackmark, more, eager, data):
     """Three clients of one process, every size and mode, any split, early or late match."""
     job = make_job([[1], [1], [1]], maxdatalen=maxdatalen, ackmark=ackmark, hiwater=ackmark + more)
-    sides = [Side(job, rank, eager=eager) for rank in range(3)]
+    procs = [Proc(job, rank, eager=eager) for rank in range(3)]
     rng = data.draw(st.randoms(use_true_random=True))  # by a seed: a draw for each choice is more than data holds
-    wire = Wire(*sides, chunk=lambda: rng.choice([1, 7, 127, 128, 129, 500]))
+    world = World(*procs, chunk=lambda: rng.choice([1, 7, 127, 128, 129, 500]))
     todo = [(source, (source + step) % 3, message) for source, step, message in messages]
     expected: dict[tuple[int, int], list[bytes]] = {}
     outs = []
     turns = 0
     # Chance moves a packet in some hundred turns if each waits for a PROTOACK.
     needed = sum(1 + length // maxdatalen for _, _, (length, _, _) in messages)
-    while todo or any(side.waiting or not side.machine.idle for side in sides) or any(wire.under_way.values()):
+    while (
+        todo
+        or any(proc.unexpected or not proc.machine.idle for proc in procs)
+        or any(link.under_way for link in world.links.values())
+    ):
         turns += 1
         assert turns < 20_000 + 2_000 * needed, "stuck"
         choice = rng.randrange(4)
@@ -480,21 +484,21 @@ def test_nothing_is_lost_duplicated_or_reordered(messages, maxdatalen, ackmark, 
             source, dest, (length, synchronous, pieces) = todo.pop(0)
             text = octets(length, len(todo))
             expected.setdefault((source, dest), []).append(text)
-            outs.append(sides[source].send(dest, text, synchronous=synchronous, pieces=pieces))
+            outs.append(procs[source].send(dest, text, synchronous=synchronous, pieces=pieces))
         elif choice == 1:
-            wire.write(a, b, rng.choice([1, 100, 1000, 1 << 20]))
+            world.write(a, b, rng.choice([1, 100, 1000, 1 << 20]))
         elif choice == 2:
-            wire.read(a, b, rng.choice([1, 128, 1000, 1 << 20]))
-        elif sides[a].waiting:
-            sides[a].accept()
+            world.read(a, b, rng.choice([1, 128, 1000, 1 << 20]))
+        elif procs[a].unexpected:
+            procs[a].accept()
     got: dict[tuple[int, int], list[bytes]] = {}
-    for side in sides:
-        for incoming, room in side.got:
+    for proc in procs:
+        for incoming, room in proc.received:
             assert incoming.done
-            got.setdefault((incoming.source, side.rank), []).append(bytes(room))
+            got.setdefault((incoming.source, proc.rank), []).append(bytes(room))
     assert got == expected
     assert all(out.done and out.handed for out in outs)
-    wire.finish()
-    wire.check_credit(ackmark, ackmark + more)
-    for stream in wire.streams.values():
-        assert all(len(payload) <= maxdatalen for _, payload in packets(bytes(stream)))
+    world.finish()
+    world.check_credit(ackmark, ackmark + more)
+    for link in world.links.values():
+        assert all(len(payload) <= maxdatalen for _, payload in packets(bytes(link.sent)))

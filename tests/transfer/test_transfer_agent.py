@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from transfer_world import Side, drain, feed, make_job, packets
+from transfer_world import Proc, drain, feed, make_job, packets
 
 from impi.errors import JobError, LocalProtocolError, PeerError
 from impi.transfer import Transfer
@@ -34,11 +34,11 @@ def test_all_packets_go_over_the_one_channel():
 
 
 def test_messages_of_all_hosts_arrive_over_it():
-    side = Side(JOB, 0)
-    side.machine = Transfer(JOB, 0, agent=True)
+    proc = Proc(JOB, 0)
+    proc.machine = Transfer(JOB, 0, agent=True)
     for rank in (2, 3, 4):
-        side.handle(feed(side.machine, 0, from_rank(rank, PacketType.DATA, pk_len=1, msglen=1) + bytes([rank])))
-    assert [(incoming.source, bytes(room)) for incoming, room in side.got] == [(2, b"\2"), (3, b"\3"), (4, b"\4")]
+        proc.handle(feed(proc.machine, 0, from_rank(rank, PacketType.DATA, pk_len=1, msglen=1) + bytes([rank])))
+    assert [(incoming.source, bytes(room)) for incoming, room in proc.received] == [(2, b"\2"), (3, b"\3"), (4, b"\4")]
 
 
 @pytest.mark.clause("3.8")

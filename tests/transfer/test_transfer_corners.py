@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from transfer_world import Side, drain, feed, make_job, packets
+from transfer_world import Proc, drain, feed, make_job, packets
 
 from impi.errors import PeerError
 from impi.transfer import Transfer
@@ -26,68 +26,68 @@ def kinds(stream: bytes) -> list[str]:
 
 
 def test_empty_views_between_others():
-    side = Side(JOB, 0)
+    proc = Proc(JOB, 0)
     views = [memoryview(text) for text in (b"", b"ab", b"", b"", b"cde", b"")]
-    side.machine.send(1, cid=0, tag=0, lsrank=0, views=views)
-    assert [text for _, text in packets(drain(side.machine, 1))] == [b"abcde"]
+    proc.machine.send(1, cid=0, tag=0, lsrank=0, views=views)
+    assert [text for _, text in packets(drain(proc.machine, 1))] == [b"abcde"]
 
 
 def test_a_continuation_read_ahead_into_a_buffer_lent_before_the_match():
-    side = Side(JOB, 0, eager=False)
-    side.handle(feed(side.machine, 1, header(PacketType.DATASYNC, pk_len=16, msglen=20, srqid=3) + bytes(range(16))))
-    room = side.machine.get_buffer(1)
-    side.accept()
-    ((ack, _),) = packets(drain(side.machine, 1))
+    proc = Proc(JOB, 0, eager=False)
+    proc.handle(feed(proc.machine, 1, header(PacketType.DATASYNC, pk_len=16, msglen=20, srqid=3) + bytes(range(16))))
+    room = proc.machine.get_buffer(1)
+    proc.accept()
+    ((ack, _),) = packets(drain(proc.machine, 1))
     rest = header(PacketType.DATA, pk_len=4, msglen=20, srqid=3, drqid=ack.drqid) + bytes(range(16, 20))
     rest += data(b"next")
     room[: len(rest)] = rest
-    side.handle(side.machine.received(1, len(rest)))
-    assert side.got[0][0].done and side.got[0][1] == bytes(range(20))
-    side.accept()
-    assert side.got[1][1] == b"next"
+    proc.handle(proc.machine.received(1, len(rest)))
+    assert proc.received[0][0].done and proc.received[0][1] == bytes(range(20))
+    proc.accept()
+    assert proc.received[1][1] == b"next"
 
 
 def test_user_data_read_ahead_for_a_match_made_in_the_same_turn():
     """The packet ends in the next read: read-ahead octets have moved to their place before."""
-    side = Side(JOB, 0)
+    proc = Proc(JOB, 0)
     whole = data(b"abcdefgh")
     for piece in (whole[:130], whole[130:]):
-        side.handle(feed(side.machine, 1, piece))
-    assert side.got[0][0].done and side.got[0][1] == b"abcdefgh"
+        proc.handle(feed(proc.machine, 1, piece))
+    assert proc.received[0][0].done and proc.received[0][1] == b"abcdefgh"
 
 
 def test_cancel_of_one_of_several_that_wait():
-    side = Side(JOB, 0)
-    outs = [side.send(1, bytes([i])) for i in range(6)]
-    side.machine.cancel(outs[1])  # the path stays in the round for the others
-    assert len(list(packets(drain(side.machine, 1)))) == 4
-    side.machine.cancel(outs[5])  # held at hiwater: not in the round
+    proc = Proc(JOB, 0)
+    outs = [proc.send(1, bytes([i])) for i in range(6)]
+    proc.machine.cancel(outs[1])  # the path stays in the round for the others
+    assert len(list(packets(drain(proc.machine, 1)))) == 4
+    proc.machine.cancel(outs[5])  # held at hiwater: not in the round
     assert [out.cancelled for out in outs] == [None, True, None, None, None, True]
-    assert side.machine.idle
+    assert proc.machine.idle
 
 
 @pytest.mark.clause("3.7.4")
 def test_an_older_message_of_a_reused_id_is_matched():
-    side = Side(JOB, 0, eager=False)
-    side.handle(feed(side.machine, 1, data(b"old", srqid=7, tag=1) + data(b"new", srqid=7, tag=2)))
-    side.accept(0)
-    side.handle(feed(side.machine, 1, header(PacketType.CANCEL, srqid=7)))
-    assert [incoming.tag for incoming in side.dropped] == [2]
-    assert kinds(drain(side.machine, 1)) == ["PROTOACK", "CANCELYES"]
+    proc = Proc(JOB, 0, eager=False)
+    proc.handle(feed(proc.machine, 1, data(b"old", srqid=7, tag=1) + data(b"new", srqid=7, tag=2)))
+    proc.accept(0)
+    proc.handle(feed(proc.machine, 1, header(PacketType.CANCEL, srqid=7)))
+    assert [incoming.tag for incoming in proc.cancelled] == [2]
+    assert kinds(drain(proc.machine, 1)) == ["PROTOACK", "CANCELYES"]
 
 
 def test_no_protoack_once_both_have_said_fini():
     """Acknowledgements may follow a FINI and count; but then nobody is left to be acknowledged."""
-    side = Side(JOB, 0)
-    outs = [side.send(1, b"x", synchronous=True) for _ in range(2)]
-    drain(side.machine, 1)
-    side.machine.finish()
-    drain(side.machine, 1)
-    feed(side.machine, 1, header(PacketType.FINI))
+    proc = Proc(JOB, 0)
+    outs = [proc.send(1, b"x", synchronous=True) for _ in range(2)]
+    drain(proc.machine, 1)
+    proc.machine.finish()
+    drain(proc.machine, 1)
+    feed(proc.machine, 1, header(PacketType.FINI))
     for out in outs:
-        feed(side.machine, 1, header(PacketType.SYNCACK, srqid=out.srqid))
-    assert all(out.done for out in outs) and side.machine.finished
-    assert not side.machine.wants_write(1) and side.machine.idle
+        feed(proc.machine, 1, header(PacketType.SYNCACK, srqid=out.srqid))
+    assert all(out.done for out in outs) and proc.machine.finished
+    assert not proc.machine.wants_write(1) and proc.machine.idle
 
 
 @pytest.mark.clause("3.6")
@@ -117,26 +117,26 @@ def test_a_peer_whose_protoacks_are_on_their_way_may_go_on():
 @pytest.mark.parametrize("lent", [False, True])
 def test_a_message_that_nobody_wants(chunk, after, lent):
     """Accepted without a place at any time: its octets are dropped, all else is as usual."""
-    side = Side(JOB, 0, eager=False)
+    proc = Proc(JOB, 0, eager=False)
     first = header(PacketType.DATASYNC, pk_len=16, msglen=40, srqid=3) + bytes(16)
     rest = header(PacketType.DATA, pk_len=16, msglen=40, srqid=3, drqid=1) + bytes(16)
     rest += header(PacketType.DATA, pk_len=8, msglen=40, srqid=3, drqid=1) + bytes(8)
     begin = max(after, 128)
-    side.handle(feed(side.machine, 1, first[:begin], lambda: chunk))
-    incoming = side.waiting.pop()
+    proc.handle(feed(proc.machine, 1, first[:begin], lambda: chunk))
+    incoming = proc.unexpected.pop()
     if lent and begin < 144:
-        room = side.machine.get_buffer(1)
-        side.machine.accept(incoming, None)
+        room = proc.machine.get_buffer(1)
+        proc.machine.accept(incoming, None)
         room[:1] = first[begin : begin + 1]
-        side.machine.received(1, 1)
+        proc.machine.received(1, 1)
         begin += 1
     else:
-        side.machine.accept(incoming, None)
+        proc.machine.accept(incoming, None)
     assert not incoming.done and incoming.view is incoming.stash is None
     stream = first[begin:] + rest + data(b"next")
-    assert side.machine.wants_write(1)
-    side.handle(feed(side.machine, 1, stream, lambda: chunk))
+    assert proc.machine.wants_write(1)
+    proc.handle(feed(proc.machine, 1, stream, lambda: chunk))
     assert incoming.done and incoming.available
-    side.accept()
-    assert side.got[0][1] == b"next"
-    assert "SYNCACK" in kinds(drain(side.machine, 1))
+    proc.accept()
+    assert proc.received[0][1] == b"next"
+    assert "SYNCACK" in kinds(drain(proc.machine, 1))

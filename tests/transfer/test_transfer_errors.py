@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from transfer_world import Side, drain, feed, make_job
+from transfer_world import Proc, drain, feed, make_job
 
 from impi.errors import JobError, LocalProtocolError, PeerError
 from impi.transfer import Transfer
@@ -89,74 +89,74 @@ BAD_CONTINUATIONS = {
 @pytest.mark.clause("3.7.2")
 @pytest.mark.parametrize("name", BAD_CONTINUATIONS)
 def test_bad_continuation(name):
-    side = Side(JOB, 0)
-    side.handle(feed(side.machine, HOST, FIRST))
+    proc = Proc(JOB, 0)
+    proc.handle(feed(proc.machine, HOST, FIRST))
     with pytest.raises(PeerError) as caught:
-        feed(side.machine, HOST, BAD_CONTINUATIONS[name])
+        feed(proc.machine, HOST, BAD_CONTINUATIONS[name])
     assert caught.value.clause == "3.7.2" and "host 1 of client 1" in str(caught.value)
 
 
 def test_continuation_before_the_match():
-    side = Side(JOB, 0, eager=False)
-    side.handle(feed(side.machine, HOST, FIRST))
+    proc = Proc(JOB, 0, eager=False)
+    proc.handle(feed(proc.machine, HOST, FIRST))
     with pytest.raises(PeerError, match=r"3\.7\.2"):
-        feed(side.machine, HOST, header(DATA, pk_len=16, msglen=40, srqid=5, drqid=1))
+        feed(proc.machine, HOST, header(DATA, pk_len=16, msglen=40, srqid=5, drqid=1))
 
 
 def test_continuation_from_another_process():
-    side = Side(JOB, 0)
-    side.handle(feed(side.machine, HOST, FIRST))
+    proc = Proc(JOB, 0)
+    proc.handle(feed(proc.machine, HOST, FIRST))
     with pytest.raises(PeerError, match=r"drqid"):
         feed(
-            side.machine,
+            proc.machine,
             OTHER.host,
             header(DATA, pk_len=16, msglen=40, srqid=5, drqid=1, src_ipv6=OTHER.ipv6, src_pid=OTHER.pid),
         )
 
 
 def test_second_syncack():
-    side = Side(JOB, 0)
-    out = side.send(1, b"abc", synchronous=True)
-    drain(side.machine, HOST)
-    feed(side.machine, HOST, header(SYNCACK, srqid=out.srqid))
+    proc = Proc(JOB, 0)
+    out = proc.send(1, b"abc", synchronous=True)
+    drain(proc.machine, HOST)
+    feed(proc.machine, HOST, header(SYNCACK, srqid=out.srqid))
     assert out.done
     with pytest.raises(PeerError, match=r"unknown request"):
-        feed(side.machine, HOST, header(SYNCACK, srqid=out.srqid))
+        feed(proc.machine, HOST, header(SYNCACK, srqid=out.srqid))
 
 
 def test_syncack_for_a_message_that_asked_for_none():
-    side = Side(JOB, 0)
-    out = side.send(1, b"abc")
-    drain(side.machine, HOST)
+    proc = Proc(JOB, 0)
+    out = proc.send(1, b"abc")
+    drain(proc.machine, HOST)
     with pytest.raises(PeerError, match=r"unknown request"):
-        feed(side.machine, HOST, header(SYNCACK, srqid=out.srqid))
+        feed(proc.machine, HOST, header(SYNCACK, srqid=out.srqid))
 
 
 def test_syncack_by_another_process():
-    side = Side(JOB, 0)
-    out = side.send(1, b"abc", synchronous=True)
-    drain(side.machine, HOST)
+    proc = Proc(JOB, 0)
+    out = proc.send(1, b"abc", synchronous=True)
+    drain(proc.machine, HOST)
     with pytest.raises(PeerError, match=r"unknown request"):
-        feed(side.machine, OTHER.host, header(SYNCACK, srqid=out.srqid, src_ipv6=OTHER.ipv6, src_pid=OTHER.pid))
+        feed(proc.machine, OTHER.host, header(SYNCACK, srqid=out.srqid, src_ipv6=OTHER.ipv6, src_pid=OTHER.pid))
 
 
 def test_taken_back_after_it_was_matched():
-    side = Side(JOB, 0)
-    out = side.send(1, b"abc", synchronous=True)
-    drain(side.machine, HOST)
-    side.machine.cancel(out)
+    proc = Proc(JOB, 0)
+    out = proc.send(1, b"abc", synchronous=True)
+    drain(proc.machine, HOST)
+    proc.machine.cancel(out)
     with pytest.raises(PeerError, match=r"had been matched.*3\.7\.4"):
-        feed(side.machine, HOST, header(SYNCACK, srqid=out.srqid) + header(CANCELYES, srqid=out.srqid))
+        feed(proc.machine, HOST, header(SYNCACK, srqid=out.srqid) + header(CANCELYES, srqid=out.srqid))
 
 
 def test_rest_of_a_long_message_asked_for_after_our_fini():
-    side = Side(JOB, 0)
-    out = side.send(1, bytes(40))
-    drain(side.machine, HOST)
-    side.machine.finish()
-    drain(side.machine, HOST)
+    proc = Proc(JOB, 0)
+    out = proc.send(1, bytes(40))
+    drain(proc.machine, HOST)
+    proc.machine.finish()
+    drain(proc.machine, HOST)
     with pytest.raises(LocalProtocolError, match=r"not completed.*3\.8"):
-        feed(side.machine, HOST, header(SYNCACK, srqid=out.srqid))
+        feed(proc.machine, HOST, header(SYNCACK, srqid=out.srqid))
 
 
 @pytest.mark.clause("3.8")
@@ -179,17 +179,17 @@ def test_end_between_the_two_finis():
 
 def test_what_table_3_1_does_not_list_is_ignored():
     junk = {"pk_len": 128, "msglen": 128, "cid": 0x49 << 56, "lsrank": -1, "tag": -1, "count": -1, "seqnum": 3}
-    side = Side(JOB, 0)
-    out = side.send(1, b"abc", synchronous=True)
-    side.send(1, b"def")
-    drain(side.machine, HOST)
+    proc = Proc(JOB, 0)
+    out = proc.send(1, b"abc", synchronous=True)
+    proc.send(1, b"def")
+    drain(proc.machine, HOST)
     nobody = {"src_pid": -1, "dest_pid": -1, "src_ipv6": bytes(16), "dest_ipv6": bytes(16)}
     stream = header(SYNCACK, srqid=out.srqid, **junk) + header(PROTOACK, **junk) + header(FINI, **junk, **nobody)
-    assert feed(side.machine, HOST, stream) == []
+    assert feed(proc.machine, HOST, stream) == []
     assert out.done
-    side.machine.finish()
-    drain(side.machine, HOST)
-    side.machine.eof(HOST)
+    proc.machine.finish()
+    drain(proc.machine, HOST)
+    proc.machine.eof(HOST)
 
 
 @pytest.mark.parametrize(
@@ -201,14 +201,14 @@ def test_what_table_3_1_does_not_list_is_ignored():
     ],
 )
 def test_accept_refuses_a_bad_view(view, words):
-    side = Side(JOB, 0, eager=False)
-    side.handle(feed(side.machine, HOST, header(DATA, pk_len=3, msglen=3) + b"abc"))
+    proc = Proc(JOB, 0, eager=False)
+    proc.handle(feed(proc.machine, HOST, header(DATA, pk_len=3, msglen=3) + b"abc"))
     with pytest.raises(LocalProtocolError, match=words):
-        side.machine.accept(side.waiting[0], view)
-    side.accept()
-    assert side.got[0][1] == b"abc"
+        proc.machine.accept(proc.unexpected[0], view)
+    proc.accept()
+    assert proc.received[0][1] == b"abc"
     with pytest.raises(LocalProtocolError, match="had been accepted"):
-        side.machine.accept(side.got[0][0], memoryview(bytearray(3)))
+        proc.machine.accept(proc.received[0][0], memoryview(bytearray(3)))
 
 
 def test_misuse():

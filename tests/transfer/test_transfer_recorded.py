@@ -63,8 +63,8 @@ class Agent:
         self.ranks = {(p.ipv6, p.pid): p.rank for p in job.procs}
         self.srqids: dict[tuple[int, int], int] = {}
         self.drqids: dict[tuple[int, int], int] = {}
-        self.waiting: dict[tuple[int, int], Incoming] = {}
-        self.got: list[tuple[Incoming, bytearray]] = []
+        self.unexpected: dict[tuple[int, int], Incoming] = {}
+        self.received: list[tuple[Incoming, bytearray]] = []
         self.sent: list[Packet] = []
 
     def send(self, header: Header, data: bytes) -> None:
@@ -97,7 +97,7 @@ class Agent:
         for event in feed(machine, self.peer, pack_header(header) + data):
             assert isinstance(event, Arrived)
             if header.pk_type == PacketType.DATASYNC:
-                self.waiting[source, header.srqid] = event.incoming
+                self.unexpected[source, header.srqid] = event.incoming
             else:
                 self.accept(machine, event.incoming)
         self.collect()
@@ -105,14 +105,14 @@ class Agent:
     def acknowledge(self, header: Header) -> None:
         """The recorded host matched a message here."""
         source = self.ranks[header[4:6]]
-        self.accept(self.machines[header[2:4]], self.waiting.pop((source, header.srqid)))
+        self.accept(self.machines[header[2:4]], self.unexpected.pop((source, header.srqid)))
         before = len(self.sent)
         self.collect()
         self.drqids[source, header.srqid] = self.sent[before][0].drqid
 
     def accept(self, machine: Transfer, incoming: Incoming) -> None:
         room = bytearray(incoming.nbytes)
-        self.got.append((incoming, room))
+        self.received.append((incoming, room))
         machine.accept(incoming, memoryview(room))
 
     def collect(self) -> None:
@@ -154,9 +154,9 @@ def test_our_machines_in_the_place_of_a_recorded_host(case, host):
             agent.acknowledge(header)
     expected = [shown(header, data) for source, header, data in record if source == host and header.pk_type != 7]
     assert [shown(*packet) for packet in agent.sent] == expected
-    assert not agent.waiting and all(incoming.done for incoming, _ in agent.got)
+    assert not agent.unexpected and all(incoming.done for incoming, _ in agent.received)
     peers = {index: data for index, data in whole.items() if record[index][0] != host}
-    assert sorted(bytes(room) for _, room in agent.got) == sorted(peers.values())
+    assert sorted(bytes(room) for _, room in agent.received) == sorted(peers.values())
     for machine in agent.machines.values():
         assert machine.idle
         machine.finish()

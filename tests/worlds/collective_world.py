@@ -35,18 +35,18 @@ class Message:
 class Outcome:
     results: list[Any]
     """What each rank returned."""
-    trace: list[Message] = field(default_factory=list)
+    sent: list[Message] = field(default_factory=list)
     """Every message, in the order in which they were started."""
     phases: int = 0
     """Local phases, each counted once for its client."""
 
     def between(self, clients: Sequence[int]) -> list[Message]:
         """Only the messages that go from one client to another."""
-        return [m for m in self.trace if clients[m.source] != clients[m.dest]]
+        return [m for m in self.sent if clients[m.source] != clients[m.dest]]
 
 
 @dataclass
-class _Proc:
+class Proc:
     generator: Generator[list[Step], list[Any], Any]
     open_steps: int = 0
     received: list[Any] = field(default_factory=list)
@@ -54,8 +54,11 @@ class _Proc:
     finished: bool = False
 
 
-class Simulator:
-    """``synchronous``: a send ends when received, as MPI allows for any standard send."""
+class World:
+    """Every rank's generator.
+
+    ``synchronous``: a send ends when received, as MPI allows for any standard send.
+    """
 
     def __init__(
         self, generators: Sequence[Any], seed: int, *, synchronous: bool = True, clients: Sequence[int] = ()
@@ -64,23 +67,29 @@ class Simulator:
         self.clients = clients
         self.phases: dict[int, dict[int, tuple[int, Local]]] = {}
         self.synchronous = synchronous
-        self.procs = [_Proc(g) for g in generators]
+        self.procs = [Proc(g) for g in generators]
         self.outcome = Outcome([None] * len(generators))
-        self.sent: dict[tuple[int, int, int], deque[Any]] = {}
+        self.links: dict[tuple[int, int, int], deque[Any]] = {}
         self.posted: dict[tuple[int, int, int], deque[int]] = {}
 
     def run(self) -> Outcome:
-        while moves := self._moves():
-            kind, what = moves[self.random.randrange(len(moves))]
-            self.move(kind, what)
+        while self.step():
+            pass
         waiting = [r for r, p in enumerate(self.procs) if not p.finished]
         if waiting:
-            raise Deadlock(f"ranks {waiting} wait for ever: posted {self.posted}, sent {self.sent}")
-        left = [key for key, queue in self.sent.items() if queue]
+            raise Deadlock(f"ranks {waiting} wait for ever: posted {self.posted}, under way {self.links}")
+        left = [key for key, queue in self.links.items() if queue]
         assert not left, f"sent but never received: {left}"
         return self.outcome
 
-    def move(self, kind: str, what: Any) -> None:
+    def step(self) -> bool:
+        """One event of those possible, by the seed; False: there is none."""
+        if events := self.possible():
+            self.play(events[self.random.randrange(len(events))])
+        return bool(events)
+
+    def play(self, event: tuple[str, Any]) -> None:
+        kind, what = event
         if kind == "resume":
             self._resume(what)
         elif kind == "phase":
@@ -88,10 +97,10 @@ class Simulator:
         else:
             self._deliver(what)
 
-    def _moves(self) -> list[tuple[str, Any]]:
+    def possible(self) -> list[tuple[str, Any]]:
         ready = [("resume", r) for r, p in enumerate(self.procs) if not p.finished and not p.open_steps]
         complete = [("phase", c) for c, begun in self.phases.items() if len(begun) == list(self.clients).count(c)]
-        return ready + complete + [("deliver", k) for k, q in self.sent.items() if q and self.posted.get(k)]
+        return ready + complete + [("deliver", k) for k, q in self.links.items() if q and self.posted.get(k)]
 
     def _resume(self, rank: int) -> None:
         proc = self.procs[rank]
@@ -122,8 +131,8 @@ class Simulator:
     def _send(self, rank: int, step: Send) -> None:
         assert step.dest != rank and 0 <= step.dest < len(self.procs)
         value = _over_the_wire(step.value)
-        self.outcome.trace.append(Message(rank, step.dest, step.tag, _over_the_wire(step.value)))
-        self.sent.setdefault((rank, step.dest, step.tag), deque()).append(value)
+        self.outcome.sent.append(Message(rank, step.dest, step.tag, _over_the_wire(step.value)))
+        self.links.setdefault((rank, step.dest, step.tag), deque()).append(value)
         if not self.synchronous:
             self.procs[rank].open_steps -= 1
 
@@ -139,7 +148,7 @@ class Simulator:
 
     def _deliver(self, key: tuple[int, int, int]) -> None:
         source, dest, _ = key
-        self.procs[dest].received[self.posted[key].popleft()] = self.sent[key].popleft()
+        self.procs[dest].received[self.posted[key].popleft()] = self.links[key].popleft()
         self.procs[dest].open_steps -= 1
         if self.synchronous:
             self.procs[source].open_steps -= 1
@@ -184,4 +193,4 @@ def local_phase(steps: Sequence[Local], ranks: Sequence[int]) -> list[Any]:
 
 
 def run(generators: Sequence[Any], seed: int, *, synchronous: bool = True, clients: Sequence[int] = ()) -> Outcome:
-    return Simulator(generators, seed, synchronous=synchronous, clients=clients).run()
+    return World(generators, seed, synchronous=synchronous, clients=clients).run()

@@ -1,7 +1,7 @@
-"""Whole jobs in virtual time: machines, matchers, bounded pipes, a seeded scheduler, an oracle.
+"""Whole jobs in virtual time: machines, matchers, bounded links, a seeded scheduler, an oracle.
 
 Time is the number of events. An event is: a program takes a step, a machine writes some octets into
-a pipe, or reads some out of one. Which of the possible events comes next is the seed's choice; that
+a link, or reads some out of one. Which of the possible events comes next is the seed's choice; that
 there is always one until the job has ended is what "it always terminates" means.
 """
 
@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 from random import Random
+
+from transfer_world import Link
 
 from impi.job import Job
 from impi.options import Offer
@@ -74,31 +76,36 @@ class Posted:
     tag: int
 
 
+class Proc:
+    """A machine, a matcher, and what the matcher must hold."""
+
+    def __init__(self, job: Job, rank: int) -> None:
+        self.rank = rank
+        self.machine = Transfer(job, rank)
+        self.matcher: Matcher[Posted, Incoming] = Matcher()
+        self.unexpected: list[Incoming] = []
+
+
 class World:
     """A job and the oracle. ``run`` plays it; every broken promise is an AssertionError."""
 
     def __init__(self, rng: Random, job: Job, messages: int, *, capacity: int, cancels: float, eager: float) -> None:
         self.rng = rng
         self.job = job
-        self.capacity = capacity
         self.cancels = cancels
         self.eager = eager
-        procs = range(len(job.procs))
-        self.machines = [Transfer(job, rank) for rank in procs]
-        self.matchers: list[Matcher[Posted, Incoming]] = [Matcher() for _ in procs]
-        self.posted = [0] * len(job.procs)
-        self.pipes = {(a, b): bytearray() for a in procs for b in self.machines[a].hosts}
+        self.procs = [Proc(job, proc.rank) for proc in job.procs]
+        self.links = {(p.rank, b): Link(capacity) for p in self.procs for b in p.machine.hosts}
+        """By source and destination: every proc is its own host."""
         self.to_send = messages
         self.sent: dict[int, Sent] = {}
-        self.rooms: list[tuple[Sent, Incoming, bytearray]] = []
+        self.received: list[tuple[Sent, Incoming, bytearray]] = []
         self.last_arrived: dict[tuple[int, int], int] = defaultdict(int)
-        self.unexpected: dict[int, list[Incoming]] = defaultdict(list)
-        self.finished = [False] * len(job.procs)
         self.now = 0
 
     # The programs
 
-    def step(self, rank: int) -> bool:
+    def act(self, rank: int) -> bool:
         """A program does something, if it has anything to do."""
         roll = self.rng.random()
         if self.to_send and roll < 0.5:
@@ -106,7 +113,7 @@ class World:
         elif roll < 0.5 + self.eager or not self.to_send:
             if self.to_send:
                 self.post(rank, self.rng.choice((ANY_SOURCE, *self.peers(rank))), self.rng.randint(-1, TAGS - 1))
-            elif self.unexpected[rank]:
+            elif self.procs[rank].unexpected:
                 self.post(rank, ANY_SOURCE, ANY_TAG)
             else:
                 return False
@@ -127,7 +134,7 @@ class World:
         dest = self.rng.choice(self.peers(rank))
         tag = self.rng.randrange(TAGS)
         number = len(self.sent) + 1
-        out = self.machines[rank].send(
+        out = self.procs[rank].machine.send(
             dest,
             cid=0,
             tag=tag,
@@ -142,20 +149,20 @@ class World:
         """A sender asks for one of its messages to be taken back, wherever it is by now."""
         message = self.rng.choice(list(self.sent.values()))
         if not message.out.done:
-            self.machines[message.source].cancel(message.out)
+            self.procs[message.source].machine.cancel(message.out)
 
     def post(self, rank: int, source: int, tag: int) -> None:
         """A receive; it must get the oldest message that fits, found here by looking at all."""
-        fits = [m for m in self.unexpected[rank] if source in (ANY_SOURCE, m.lsrank) and tag in (ANY_TAG, m.tag)]
-        found = self.matchers[rank].post(source, tag, Posted(source, tag))
+        fits = [m for m in self.procs[rank].unexpected if source in (ANY_SOURCE, m.lsrank) and tag in (ANY_TAG, m.tag)]
+        found = self.procs[rank].matcher.post(source, tag, Posted(source, tag))
         assert found is (fits[0] if fits else None)
         if found is not None:
-            self.unexpected[rank].remove(found)
+            self.procs[rank].unexpected.remove(found)
             self.match(rank, found)
 
     def probe(self, rank: int) -> None:
-        found = self.matchers[rank].probe(ANY_SOURCE, ANY_TAG)
-        assert found is (self.unexpected[rank][0] if self.unexpected[rank] else None)
+        found = self.procs[rank].matcher.probe(ANY_SOURCE, ANY_TAG)
+        assert found is (self.procs[rank].unexpected[0] if self.procs[rank].unexpected else None)
         if found is not None and found.available:
             assert found.nbytes == len(self.sent[found.count].data)
 
@@ -164,29 +171,28 @@ class World:
         assert not message.matched and not message.taken_back
         message.matched = True
         room = bytearray(incoming.nbytes)
-        self.rooms.append((message, incoming, room))
-        self.machines[rank].accept(incoming, memoryview(room))
+        self.received.append((message, incoming, room))
+        self.procs[rank].machine.accept(incoming, memoryview(room))
 
     # The network
 
     def write(self, a: int, b: int) -> None:
-        """Some octets of ``a`` enter the pipe, as many as fit at most."""
-        pipe = self.pipes[a, b]
-        machine = self.machines[a]
+        """Some octets of ``a`` enter the link, as many as fit at most."""
+        link = self.links[a, b]
+        machine = self.procs[a].machine
         octets = b"".join(machine.data_to_send(b))
-        size = min(len(octets), self.capacity - len(pipe), self.rng.choice((1, 64, 128, 500, 1 << 20)))
-        pipe += octets[:size]
+        size = min(len(octets), link.room, self.rng.choice((1, 64, 128, 500, 1 << 20)))
+        link.put(octets[:size])
         machine.sent(b, size)
         self.check_credit(a)
 
     def read(self, a: int, b: int) -> None:
-        """``b`` reads some octets of the pipe from ``a``."""
-        pipe = self.pipes[a, b]
-        machine = self.machines[b]
+        """``b`` reads some octets of the link from ``a``."""
+        link = self.links[a, b]
+        machine = self.procs[b].machine
         room = machine.get_buffer(a)
-        size = min(len(room), len(pipe), self.rng.choice((1, 64, 128, 500, 1 << 20)))
-        room[:size] = pipe[:size]
-        del pipe[:size]
+        size = min(len(room), len(link.under_way), self.rng.choice((1, 64, 128, 500, 1 << 20)))
+        room[:size] = link.take(size)
         for event in machine.received(a, size):
             incoming = event.incoming
             message = self.sent[incoming.count]
@@ -195,8 +201,8 @@ class World:
             else:
                 assert not message.matched and not message.taken_back
                 message.taken_back = True
-                assert self.matchers[b].discard(incoming)
-                self.unexpected[b].remove(incoming)
+                assert self.procs[b].matcher.discard(incoming)
+                self.procs[b].unexpected.remove(incoming)
         self.check_credit(b)
 
     def arrive(self, rank: int, message: Sent, incoming: Incoming) -> None:
@@ -208,13 +214,13 @@ class World:
         self.last_arrived[way] = message.number
         assert (incoming.source, incoming.lsrank, rank) == (message.source, message.source, message.dest)
         assert (incoming.tag, incoming.nbytes) == (message.tag, len(message.data))
-        if self.matchers[rank].arrive(incoming.lsrank, incoming.tag, incoming) is not None:
+        if self.procs[rank].matcher.arrive(incoming.lsrank, incoming.tag, incoming) is not None:
             self.match(rank, incoming)
         else:
-            self.unexpected[rank].append(incoming)
+            self.procs[rank].unexpected.append(incoming)
 
     def check_credit(self, rank: int) -> None:
-        for path in self.machines[rank]._paths.values():
+        for path in self.procs[rank].machine._paths.values():
             assert 0 <= path.window.sent <= self.job.hiwater
             assert 0 <= path.counter.unacknowledged < self.job.ackmark
 
@@ -223,31 +229,37 @@ class World:
     def possible(self) -> list[tuple[str, int, int]]:
         """Writes and reads that would move an octet."""
         found = []
-        for (a, b), pipe in self.pipes.items():
-            if len(pipe) < self.capacity and self.machines[a].wants_write(b):
+        for (a, b), link in self.links.items():
+            if link.room and self.procs[a].machine.wants_write(b):
                 found.append(("write", a, b))
-            if pipe:
+            if link.under_way:
                 found.append(("read", a, b))
         return found
 
     def run(self) -> None:
         """To the end, with FINI both ways."""
         while not self.over():
-            self.now += 1
+            self.step()
             assert self.now < LATEST, "it does not end"
-            moves = self.possible()
-            if self.sent and self.rng.random() < self.cancels:
-                self.cancel()
-            elif moves and self.rng.random() < 0.8:
-                what, a, b = self.rng.choice(moves)
-                (self.write if what == "write" else self.read)(a, b)
-            else:
-                ranks = list(range(len(self.machines)))
-                self.rng.shuffle(ranks)
-                acted = [self.step(rank) for rank in ranks[: None if not moves else 1]]
-                assert moves or any(acted), "nobody can go on, and it is not over"
         self.check_messages()
-        self.end()
+        self.finish()
+
+    def step(self) -> None:
+        self.now += 1
+        events = self.possible()
+        if self.sent and self.rng.random() < self.cancels:
+            self.cancel()
+        elif events and self.rng.random() < 0.8:
+            self.play(self.rng.choice(events))
+        else:
+            ranks = list(range(len(self.procs)))
+            self.rng.shuffle(ranks)
+            acted = [self.act(rank) for rank in ranks[: None if not events else 1]]
+            assert events or any(acted), "nobody can go on, and it is not over"
+
+    def play(self, event: tuple[str, int, int]) -> None:
+        what, a, b = event
+        (self.write if what == "write" else self.read)(a, b)
 
     def over(self) -> bool:
         """All was sent and settled, and what arrived was matched."""
@@ -255,27 +267,26 @@ class World:
             not self.to_send
             and all(message.out.done for message in self.sent.values())
             and all(m.arrived or m.out.cancelled for m in self.sent.values())
-            and not any(self.unexpected.values())
-            and all(incoming.done for _, incoming, _ in self.rooms)
+            and not any(proc.unexpected for proc in self.procs)
+            and all(incoming.done for _, incoming, _ in self.received)
         )
 
     def check_messages(self) -> None:
         """Each came exactly once, or was taken back, never both."""
         for message in self.sent.values():
             assert message.matched is not (message.out.cancelled is True)
-        for message, incoming, room in self.rooms:
+        for message, incoming, room in self.received:
             assert incoming.done and room == message.data
 
-    def end(self) -> None:
+    def finish(self) -> None:
         """Finalization, in any order."""
-        for machine in self.rng.sample(self.machines, len(self.machines)):
-            machine.finish()
-        while moves := self.possible():
+        for proc in self.rng.sample(self.procs, len(self.procs)):
+            proc.machine.finish()
+        while events := self.possible():
             self.now += 1
             assert self.now < 2 * LATEST, "finalization does not end"
-            what, a, b = self.rng.choice(moves)
-            (self.write if what == "write" else self.read)(a, b)
-        for machine in self.machines:
-            assert machine.finished and machine.idle
-            for host in machine.hosts:
-                machine.eof(host)
+            self.play(self.rng.choice(events))
+        for proc in self.procs:
+            assert proc.machine.finished and proc.machine.idle
+            for host in proc.machine.hosts:
+                proc.machine.eof(host)

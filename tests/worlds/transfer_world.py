@@ -4,12 +4,14 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
 
-from impi.job import Host, Job, Proc
+from impi.job import Host, Job
+from impi.job import Proc as JobProc
 from impi.transfer import Arrived, Cancelled, Event, Incoming, Outgoing, Transfer
 from impi.wire.packets import HEADER_SIZE, Header, PacketType, unpack_header
 
 LIMIT = 16
 """Octets of user data in a packet, unless a job says otherwise."""
+NO_LIMIT = 1 << 30
 
 
 def address(number: int) -> bytes:
@@ -27,7 +29,7 @@ def make_job(
 ) -> Job:
     """``clients`` says how many procs each host of each client has."""
     hosts: list[Host] = []
-    procs: list[Proc] = []
+    procs: list[JobProc] = []
     for client, sizes in enumerate(clients):
         for size in sizes:
             index = len(hosts)
@@ -35,7 +37,7 @@ def make_job(
             ranks = tuple(range(len(procs), len(procs) + size))
             for rank in ranks:
                 pid = pids[rank] if pids else 1000 + rank
-                procs.append(Proc(rank=rank, client=client, host=index, ipv6=ipv6, pid=pid))
+                procs.append(JobProc(rank=rank, client=client, host=index, ipv6=ipv6, pid=pid))
             hosts.append(Host(index=index, client=client, ipv6=ipv6, port=5000 + index, procs=ranks))
     return Job(
         version=(0, 0),
@@ -71,21 +73,24 @@ def headers(octets: bytes | bytearray) -> Iterator[tuple[int, Header]]:
         at += HEADER_SIZE + len(data)
 
 
-def feed(machine: Transfer, host: int, octets: bytes, chunk: Callable[[], int] | None = None) -> list[Event]:
-    """Let ``machine`` read ``octets``, as much a turn as it and ``chunk`` take."""
-    events: list[Event] = []
+def turns(machine: Transfer, host: int, octets: bytes, chunk: Callable[[], int] | None = None) -> Iterator[list[Event]]:
+    """Let ``machine`` read ``octets``, as much a turn as it and ``chunk`` take; events by turn."""
     at = 0
     while at < len(octets):
         room = machine.get_buffer(host)
         assert len(room) > 0
-        nbytes = min(len(room), len(octets) - at, chunk() if chunk else 1 << 30)
+        nbytes = min(len(room), len(octets) - at, chunk() if chunk else NO_LIMIT)
         room[:nbytes] = octets[at : at + nbytes]
         at += nbytes
-        events += machine.received(host, nbytes)
-    return events
+        yield machine.received(host, nbytes)
 
 
-def drain(machine: Transfer, host: int, limit: int = 1 << 30) -> bytes:
+def feed(machine: Transfer, host: int, octets: bytes, chunk: Callable[[], int] | None = None) -> list[Event]:
+    """All events of :func:`turns`."""
+    return [event for events in turns(machine, host, octets, chunk) for event in events]
+
+
+def drain(machine: Transfer, host: int, limit: int = NO_LIMIT) -> bytes:
     """What ``machine`` has for ``host`` now, up to ``limit`` octets."""
     out = bytearray()
     while machine.wants_write(host) and len(out) < limit:
@@ -97,34 +102,58 @@ def drain(machine: Transfer, host: int, limit: int = 1 << 30) -> bytes:
     return bytes(out)
 
 
-class Side:
+class Link:
+    """One direction of a connection: holds at most ``capacity`` octets, as TCP does."""
+
+    def __init__(self, capacity: int = NO_LIMIT) -> None:
+        self.capacity = capacity
+        self.sent = bytearray()
+        """Every octet that ever went in."""
+        self.under_way = bytearray()
+
+    @property
+    def room(self) -> int:
+        return self.capacity - len(self.under_way)
+
+    def put(self, octets: bytes) -> None:
+        assert len(octets) <= self.room
+        self.sent += octets
+        self.under_way += octets
+
+    def take(self, limit: int = NO_LIMIT) -> bytes:
+        octets = bytes(self.under_way[:limit])
+        del self.under_way[:limit]
+        return octets
+
+
+class Proc:
     """A machine and a matcher that accepts at once, or when told to."""
 
-    def __init__(self, job: Job, rank: int, *, eager: bool = True) -> None:
-        self.machine = Transfer(job, rank)
+    def __init__(self, job: Job, rank: int, *, eager: bool = True, agent: bool = False) -> None:
+        self.machine = Transfer(job, rank, agent=agent)
         self.rank = rank
         self.host = job.procs[rank].host
         self.eager = eager
-        self.got: list[tuple[Incoming, bytearray]] = []
-        self.waiting: deque[Incoming] = deque()
-        self.dropped: list[Incoming] = []
+        self.unexpected: deque[Incoming] = deque()
+        self.received: list[tuple[Incoming, bytearray]] = []
+        self.cancelled: list[Incoming] = []
 
     def handle(self, events: list[Event]) -> None:
         for event in events:
             if isinstance(event, Cancelled):
-                self.waiting.remove(event.incoming)
-                self.dropped.append(event.incoming)
+                self.unexpected.remove(event.incoming)
+                self.cancelled.append(event.incoming)
                 continue
             assert isinstance(event, Arrived)
-            self.waiting.append(event.incoming)
+            self.unexpected.append(event.incoming)
             if self.eager:
                 self.accept()
 
     def accept(self, at: int = 0) -> Incoming:
-        incoming = self.waiting[at]
-        del self.waiting[at]
+        incoming = self.unexpected[at]
+        del self.unexpected[at]
         room = bytearray(incoming.nbytes)
-        self.got.append((incoming, room))
+        self.received.append((incoming, room))
         self.machine.accept(incoming, memoryview(room))
         return incoming
 
@@ -134,56 +163,56 @@ class Side:
         views = [view[i : i + step] for i in range(0, len(data), step)] or [view]
         return self.machine.send(dest, cid=0, tag=tag, lsrank=self.rank, views=views, synchronous=synchronous)
 
+    def write(self, host: int, limit: int = NO_LIMIT) -> bytes:
+        """What the machine has for ``host`` now."""
+        return drain(self.machine, host, limit)
 
-class Wire:
-    """Carries octets between sides; keeps every stream for examination."""
+    def read(self, host: int, octets: bytes, chunk: Callable[[], int] | None = None) -> None:
+        """The matcher sees the events of each turn before the next turn."""
+        for events in turns(self.machine, host, octets, chunk):
+            self.handle(events)
 
-    def __init__(self, *sides: Side, chunk: Callable[[], int] | None = None) -> None:
-        self.sides = {side.host: side for side in sides}
+
+class World:
+    """Procs, each its own host, and a link for each direction; keeps a log for examination."""
+
+    def __init__(self, *procs: Proc, chunk: Callable[[], int] | None = None) -> None:
+        self.procs = {proc.host: proc for proc in procs}
         self.chunk = chunk
-        self.streams: dict[tuple[int, int], bytearray] = defaultdict(bytearray)
+        self.links: dict[tuple[int, int], Link] = defaultdict(Link)
+        """By source and destination."""
         self.log: list[tuple[bool, int, int, int]] = []
-        self.under_way: dict[tuple[int, int], bytearray] = defaultdict(bytearray)
 
-    def write(self, source: int, dest: int, limit: int = 1 << 30) -> int:
-        octets = drain(self.sides[source].machine, dest, limit)
-        self.streams[source, dest] += octets
-        self.under_way[source, dest] += octets
-        self.log.append((True, source, dest, len(self.streams[source, dest])))
+    def write(self, source: int, dest: int, limit: int = NO_LIMIT) -> int:
+        link = self.links[source, dest]
+        octets = self.procs[source].write(dest, limit)
+        link.put(octets)
+        self.log.append((True, source, dest, len(link.sent)))
         return len(octets)
 
-    def read(self, source: int, dest: int, limit: int = 1 << 30) -> int:
-        pipe = self.under_way[source, dest]
-        octets = bytes(pipe[:limit])
-        del pipe[:limit]
-        self.log.append((False, source, dest, len(self.streams[source, dest]) - len(pipe)))
-        side = self.sides[dest]
-        at = 0
-        while at < len(octets):
-            room = side.machine.get_buffer(source)
-            nbytes = min(len(room), len(octets) - at, self.chunk() if self.chunk else 1 << 30)
-            room[:nbytes] = octets[at : at + nbytes]
-            at += nbytes
-            side.handle(side.machine.received(source, nbytes))
+    def read(self, source: int, dest: int, limit: int = NO_LIMIT) -> int:
+        link = self.links[source, dest]
+        octets = link.take(limit)
+        self.log.append((False, source, dest, len(link.sent) - len(link.under_way)))
+        self.procs[dest].read(source, octets, self.chunk)
         return len(octets)
 
-    def settle(self) -> None:
+    def run(self) -> None:
         """Carry until nothing moves."""
         moved = 1
         while moved:
             moved = 0
-            for source, side in self.sides.items():
-                for dest in side.machine.hosts:
+            for source, proc in self.procs.items():
+                for dest in proc.machine.hosts:
                     moved += self.write(source, dest) + self.read(source, dest)
 
     def check_credit(self, ackmark: int, hiwater: int) -> None:
         """IMPI 3.6 at every moment, from octets alone: packets begun less acknowledged ones."""
         begun: dict[tuple[int, int], int] = defaultdict(int)
         acknowledged: dict[tuple[int, int], int] = defaultdict(int)
-        counted = {
-            way: [at for at, h in headers(stream) if h.pk_type not in (2, 7)] for way, stream in self.streams.items()
-        }
-        acks = {way: [at for at, h in headers(stream) if h.pk_type == 2] for way, stream in self.streams.items()}
+        streams = {way: link.sent for way, link in self.links.items()}
+        counted = {way: [at for at, h in headers(octets) if h.pk_type not in (2, 7)] for way, octets in streams.items()}
+        acks = {way: [at for at, h in headers(octets) if h.pk_type == 2] for way, octets in streams.items()}
         for wrote, source, dest, offset in self.log:
             if wrote:
                 begun[source, dest] = bisect_left(counted.get((source, dest), []), offset)
@@ -193,11 +222,11 @@ class Wire:
                 assert 0 <= begun[way] - ackmark * acknowledged[way] <= hiwater
 
     def finish(self) -> None:
-        for side in self.sides.values():
-            side.machine.finish()
-        self.settle()
-        for side in self.sides.values():
-            assert side.machine.finished and side.machine.idle
+        for proc in self.procs.values():
+            proc.machine.finish()
+        self.run()
+        for proc in self.procs.values():
+            assert proc.machine.finished and proc.machine.idle
 
 
 class ShortWorld:
@@ -206,17 +235,17 @@ class ShortWorld:
     def __init__(self, fast: bool, ackmark: int, hiwater: int) -> None:
         job = make_job([[1], [1]], ackmark=ackmark, hiwater=hiwater)
         self.fast = fast
-        self.left, self.right = Transfer(job, 0), Transfer(job, 1)
-        self.make = self.left.short_sender(1, 4, 0)
+        self.machines = left, right = Transfer(job, 0), Transfer(job, 1)
+        self.make = left.short_sender(1, 4, 0)
         self.takers = {
-            0: self.left.short_reader(1, lambda *_: False, lambda _, packet: self.carry(0, packet)),
-            1: self.right.short_reader(0, self.deliver, lambda _, packet: self.carry(1, packet)),
+            0: left.short_reader(1, lambda *_: False, lambda _, packet: self.carry(0, packet)),
+            1: right.short_reader(0, self.deliver, lambda _, packet: self.carry(1, packet)),
         }
-        self.streams = {0: bytearray(), 1: bytearray()}
-        self.pipes = {0: bytearray(), 1: bytearray()}
+        self.links = Link(), Link()
+        """By the rank that writes."""
         self.posted: list[int] = []
         self.unexpected: list[Incoming] = []
-        self.matched: list[tuple[int, bytearray, int]] = []
+        self.received: list[tuple[int, bytearray, int]] = []
         self.short = 0
 
     def deliver(self, source: int, cid: int, tag: int, count: int, octets: memoryview) -> bool:
@@ -224,7 +253,7 @@ class ShortWorld:
         if tag not in self.posted:
             return False
         self.posted.remove(tag)
-        self.matched.append((tag, bytearray(octets), count))
+        self.received.append((tag, bytearray(octets), count))
         self.short += 1
         return True
 
@@ -233,38 +262,37 @@ class ShortWorld:
         packet = self.make(tag, data, len(data)) if self.fast and not synchronous else None
         if packet is None:
             views = [memoryview(data)]
-            self.left.send(1, cid=4, tag=tag, lsrank=0, views=views, synchronous=synchronous, count=len(data))
+            self.machines[0].send(1, cid=4, tag=tag, lsrank=0, views=views, synchronous=synchronous, count=len(data))
             self.write(0, room)
             return
         taken = min(room, len(packet))
         self.carry(0, bytes(packet[:taken]))
         if taken < len(packet):
-            self.left.requeue(1, packet, taken)
+            self.machines[0].requeue(1, packet, taken)
         self.write(0, room - taken)
 
     def write(self, rank: int, limit: int) -> None:
         if limit > 0:
-            self.carry(rank, drain((self.left, self.right)[rank], 1 - rank, limit))
+            self.carry(rank, drain(self.machines[rank], 1 - rank, limit))
 
     def carry(self, rank: int, octets: bytes) -> None:
-        self.streams[rank] += octets
-        self.pipes[rank] += octets
+        self.links[rank].put(octets)
 
     def read(self, rank: int, limit: int) -> None:
         """Read up to ``limit`` octets from the other side; then write all that follows."""
-        machine, host, pipe = (self.left, self.right)[rank], 1 - rank, self.pipes[1 - rank]
-        while limit and pipe:
+        machine, host, waiting = self.machines[rank], 1 - rank, self.links[1 - rank].under_way
+        while limit and waiting:
             room = machine.get_buffer(host)
-            n = min(len(room), limit, len(pipe))
-            room[:n] = pipe[:n]
-            del pipe[:n]
+            n = min(len(room), limit, len(waiting))
+            room[:n] = waiting[:n]
+            del waiting[:n]
             limit -= n
             if not self.fast:
                 self.handle(machine.received(host, n))
             elif not self.takers[rank](n):
                 self.handle(machine.parse(host))
             assert self.fast is False or host in machine.busy or not machine.wants_write(host)
-        self.write(rank, 1 << 30)
+        self.write(rank, NO_LIMIT)
 
     def handle(self, events: list[Arrived | Cancelled]) -> None:
         for event in events:
@@ -274,7 +302,7 @@ class ShortWorld:
     def post(self, tag: int) -> None:
         self.posted.append(tag)
         self.match()
-        self.write(1, 1 << 30)
+        self.write(1, NO_LIMIT)
 
     def match(self) -> None:
         for incoming in list(self.unexpected):
@@ -282,5 +310,5 @@ class ShortWorld:
                 self.posted.remove(incoming.tag)
                 self.unexpected.remove(incoming)
                 place = bytearray(incoming.nbytes)
-                self.matched.append((incoming.tag, place, incoming.count))
-                self.right.accept(incoming, memoryview(place))
+                self.received.append((incoming.tag, place, incoming.count))
+                self.machines[1].accept(incoming, memoryview(place))
