@@ -37,7 +37,7 @@ class Place:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PlaceTwin:
-    """The same by dataclasses."""
+    """``Place`` by dataclasses."""
 
     LIMIT: ClassVar[int] = 3
     a: int

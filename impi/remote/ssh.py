@@ -126,7 +126,7 @@ class Connection:
 
         Args:
             address: name or numeric address; `port` and `user` as for ssh.
-            key: our key; None: the user's agent and default keys.
+            key: our key; None: the default keys and those of ssh-agent.
             host_key: the only accepted one, in OpenSSH's public form; None: the user's known_hosts.
             python: the node's interpreter for the starters, 3.11 or newer.
             timeout_s: seconds for the whole login.

@@ -15,6 +15,29 @@ GONE = r"\b(short|long) ways?\b|\bstraight to the library\b|\bshortest ways?\b"
 MODULES_GONE = re.compile(r"^(prompt|prompter|inside\w*|insideways|rollcall|short_?way|long_?way|yard|leftovers)$")
 OPENING = re.compile(r"^(Those of|The same|As)\b")
 """Openings of a docstring that refers to another place instead of saying what the thing is."""
+AGENT = re.compile(r"(?<!ssh-)(?<!allow_)agent(?!a)", flags=re.I)
+"""The packet router, but not the ssh-agent, ``allow_agent`` of paramiko, or the colour magenta."""
+ROUTER_MEANT = {
+    "impi/cli/simulate.py",
+    "impi/dissect/participants.py",
+    "impi/engine/bootstrap.py",
+    "impi/engine/engine.py",
+    "impi/engine/mesh.py",
+    "impi/job.py",
+    "impi/launch/client.py",
+    "impi/launch/control.py",
+    "impi/launch/hosts.py",
+    "impi/options.py",
+    "impi/simulate/fabric.py",
+    "impi/simulate/network.py",
+    "impi/simulate/transfer_machines.py",
+    "impi/transfer/channel.py",
+    "impi/transfer/inbound.py",
+    "impi/transfer/machine.py",
+    "impi/vendors/meeting.py",
+}
+"""Modules outside ``impi/agent`` that name the router; a program that starts procs is a starter."""
+OF_A_NODE = re.compile(r"\bnode[ _-]agents?\b", flags=re.I)
 SHORTEST = {"impi/testbed/judge/hang.py": "a way from rank to rank in a graph of waits"}
 
 
@@ -41,6 +64,31 @@ def test_words_do_not_come_back() -> None:
         path: re.findall(GONE, (ROOT / path).read_text(), flags=re.I) for path in modules() if path not in SHORTEST
     }
     assert {path for path, words in found.items() if words} == set()
+
+
+def test_an_agent_is_the_packet_router() -> None:
+    found = {path for path in modules() if AGENT.search((ROOT / path).read_text())}
+    assert {path for path in found if not path.startswith("impi/agent/")} == ROUTER_MEANT
+
+
+def test_no_text_speaks_of_agents_of_nodes() -> None:
+    texts = [*ROOT.glob("*.md")]
+    for folder in ("impi", "tests", "ci", "docs", "examples", "images"):
+        texts += [file for file in (ROOT / folder).rglob("*") if file.suffix in (".py", ".md", ".sh", ".toml")]
+    assert len(texts) > 700
+    assert [file for file in texts if OF_A_NODE.search(file.read_text(errors="replace"))] == []
+
+
+@pytest.mark.parametrize("text", ["the agent", "host agents", "self._agent_of", "AGENT"])
+def test_an_agent_would_be_seen(text: str) -> None:
+    assert AGENT.search(text)
+    assert not OF_A_NODE.search(text)
+    assert OF_A_NODE.search(text.replace("host", "node")) or "host" not in text
+
+
+@pytest.mark.parametrize("text", ["magenta", "the keys of ssh-agent", "allow_agent=True"])
+def test_other_words_are_no_agents(text: str) -> None:
+    assert not AGENT.search(text)
 
 
 def test_names_of_modules_do_not_come_back() -> None:

@@ -49,7 +49,7 @@ def names(*words: str) -> list[str]:
 
 
 def cases(*words: str) -> list[object]:
-    """As :func:`names`, for parametrize, each marked with the clauses that its first line names."""
+    """:func:`names` for parametrize, each marked with the clauses that its first line names."""
     made: list[object] = []
     for name in names(*words):
         title = (FOLDER / f"{name}.txt").read_text(encoding="ascii").splitlines()[0]

@@ -40,7 +40,7 @@ class Proc:
         self.called = 0
 
     def call(self, right: bool) -> None:
-        """As far as it can: nothing begins before what was refused is settled, or all is broken."""
+        """Nothing begins before what was refused is settled, or all is broken."""
         if right:
             self.faults.begin()
         else:

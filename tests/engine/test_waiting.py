@@ -111,7 +111,7 @@ def test_a_message_to_oneself_is_seen_by_who_waits_for_others(source: int, spin_
 @pytest.mark.parametrize("clients", [[1, 1], [2, 1]], ids=["alone", "with a local peer"])
 @pytest.mark.parametrize("wild", [False, True], ids=["of a remote rank", "of any"])
 def test_who_waits_long_uses_little_of_the_processor(clients: list[int], wild: bool) -> None:
-    """As the rank's own clock counts it: under 5 % of the two seconds that it waits.
+    """The rank's own clock counts under 5 % of the two seconds that it waits.
 
     Where a library must be polled it wakes up each millisecond, which on a busy virtual machine
     costs that much by

@@ -45,7 +45,7 @@ def of_job(run_job: Callable[..., Any], *words: str) -> Results:
 
 
 def of_vendor(run_alone: Callable[..., Any], vendor: str, *words: str) -> Results:
-    """The same program on the vendor's own job, with nothing of ours."""
+    """Return what the program prints in the vendor's own job, with nothing of ours."""
     result = run_alone([WRONG_USE, *words, *CRASHES[vendor]], vendor, 3)
     assert result.code == 0, result.err
     found: Results = json.loads(result.out)

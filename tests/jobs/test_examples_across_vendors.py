@@ -1,4 +1,4 @@
-"""The same file gives the same answer under one vendor's mpiexec and across three vendors."""
+"""One file gives the same answer under one vendor's mpiexec and across three vendors."""
 
 from __future__ import annotations
 

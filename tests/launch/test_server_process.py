@@ -77,7 +77,7 @@ def test_signals_end_it_in_order(start: Start, signum: int, code: int) -> None:
 @pytest.mark.clause("2.2.3")
 @pytest.mark.parametrize("stderr", [None, subprocess.STDOUT])
 def test_pipes_closed_after_the_first_line_do_not_matter(start: Start, stderr: int | None) -> None:
-    """As under ``impirun -server 1 | head -1``, with and without ``2>&1``."""
+    """``impirun -server 1 | head -1`` closes them, with and without ``2>&1``."""
     process = start(subprocess.PIPE, stderr)
     host, port = endpoint(process)
     assert process.stdout is not None

@@ -39,7 +39,7 @@ class Scattering(Proc):
         return incoming
 
     def scatter(self, host: int, octets: bytes) -> None:
-        """As by ``recvmsg_into``, or by ``recv_into``, of at most so many octets a time."""
+        """Read like ``recvmsg_into`` or ``recv_into``, at most so many octets a time."""
         while octets:
             room = self.machine.buffers_of(host)() if self.at_once else self.machine.get_buffer(host)
             rooms = [room] if isinstance(room, memoryview) else room

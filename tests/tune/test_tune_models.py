@@ -120,7 +120,7 @@ def test_the_table_has_the_best_of_its_grid(net: Parameters, operation: str, cli
 
 
 def test_long_messages_go_in_segments_along_a_chain_where_latency_is_small() -> None:
-    """As the paper found."""
+    """The paper found that, too."""
     rule = best(linear(1e-6, 1e-8, 0.0, 1e-6), "bcast", 32, 1 << 24)
     assert (rule.algorithm, rule.segment > 0) == ("chain", True)
     assert best(linear(1e-2, 1e-9, 0.0, 1e-6), "bcast", 32, 1).algorithm == "flat"

@@ -158,7 +158,7 @@ def make_job(clients: Sequence[int], **facts: Any) -> Job:
 
 
 def gather_hosts(job: Job, hosts: Sequence[Sequence[int]]) -> Job:
-    """The same job, but with these ranks in each host; in ascending order."""
+    """Return ``job`` with these ranks in each host; hosts ascend."""
     procs = [replaced(job.procs[rank], host=index) for index, ranks in enumerate(hosts) for rank in ranks]
     return replaced(
         job,

@@ -58,7 +58,7 @@ def spec(array, datatype, blocks=1):
 
 
 def parts_spec(array, counts, displs, datatype):
-    """The same for blocks of several lengths."""
+    """Return a buffer specification for blocks of several lengths, in one of its forms."""
     datatype = draw.choice([datatype, derived[datatype.Get_name()]])
     return draw.choice([[array, counts, displs, datatype], [array, (counts, displs), datatype]])
 

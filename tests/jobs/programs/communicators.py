@@ -189,7 +189,7 @@ def a_bad_send_leaves_nothing_behind() -> None:
 
 
 def partitions() -> None:
-    """As many as each side likes; an ordinary receive does not see them."""
+    """Each side chooses its number of partitions; an ordinary receive does not see them."""
     data, got = np.zeros(12, "i"), np.zeros(12, "i")
     sending = comm.Psend_init([data, 4, MPI.INT], 3, right, 3)
     receiving = comm.Precv_init([got, 3, MPI.INT], 4, left, 3)

@@ -50,7 +50,7 @@ note.wait()
 
 
 def times(invec, inoutvec, datatype):
-    """As an operation of the program's own."""
+    """Multiply, as an operation of the program's own."""
     numpy.multiply(numpy.frombuffer(invec, "d"), numpy.frombuffer(inoutvec, "d"), numpy.frombuffer(inoutvec, "d"))
 
 

@@ -1,4 +1,4 @@
-"""As many clients as IMPI allows in one job. (64 containers: docs/measurements/testbed.md.)"""
+"""The most clients that IMPI allows in one job. (64 containers: docs/measurements/testbed.md.)"""
 
 from __future__ import annotations
 
