@@ -113,10 +113,7 @@ class LocalJob:
             running[fd] = part
         failed: list[_Part] = []
         until = self._begin + self._limit_s
-        while running and not any(part.name != "server" for part in failed):
-            ended = poll.poll(max(until - time.monotonic(), 0) * 1000)
-            if not ended:
-                break
+        while running and (ended := poll.poll(max(until - time.monotonic(), 0) * 1000)):
             for fd, _ in ended:
                 poll.unregister(fd)
                 part = running.pop(fd)
@@ -124,7 +121,7 @@ class LocalJob:
                     failed.append(part)
                     until = min(until, time.monotonic() + _GRACE_S)
         if failed:
-            raise self._failed(failed[-1])
+            raise self._failed(failed)
         if running:
             raise self._late()
         self.seconds = time.monotonic() - self._begin
@@ -135,7 +132,7 @@ class LocalJob:
         server = self._parts[-1]
         while "\n" not in (text := _read(server.out)):
             if server.process.poll() is not None:
-                raise self._failed(server)
+                raise self._failed([server])
             if time.monotonic() > self._begin + self._limit_s:
                 raise self._late()
             time.sleep(0.001)
@@ -145,10 +142,18 @@ class LocalJob:
         cure = "end what else runs on this machine, or ask for less"
         return LaunchError(f"{self._title} has not ended within {self._limit_s:.0f} s: {cure}")
 
-    def _failed(self, part: _Part) -> LaunchError:
-        lines = [line for line in _read(part.err).splitlines() if line.strip()]
-        programs = [line for line in lines if not line.startswith(("impirun:", "Warning:"))]
-        return LaunchError(f"{self._title} failed; {part.name} said: {(programs or lines or ['nothing'])[-1]}")
+    def _failed(self, parts: Sequence[_Part]) -> LaunchError:
+        """Quote the first part whose program has said something, else the first client."""
+        clients = [part for part in parts if part.name != "server"] or parts
+        part = next((part for part in clients if _said(part, programs=True)), clients[0])
+        lines = _said(part, programs=True) or _said(part) or ["nothing"]
+        return LaunchError(f"{self._title} failed; {part.name} said: {lines[-1]}")
+
+
+def _said(part: _Part, *, programs: bool = False) -> list[str]:
+    """Return the lines of standard error; ``programs``: without those of impirun and mpiexec."""
+    lines = [line for line in _read(part.err).splitlines() if line.strip()]
+    return [line for line in lines if not (programs and line.startswith(("impirun:", "Warning:")))]
 
 
 @contextmanager

@@ -37,7 +37,8 @@ FAILS = "import sys; sys.stderr.write('impirun: first\\nthe reason\\n'); sys.exi
 SLOW = "import time; time.sleep(1000)"
 
 
-def test_the_program_that_failed_is_quoted() -> None:
+def test_the_program_that_failed_is_quoted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("impi.launch.local_job._GRACE_S", 0.2)
     with pytest.raises(LaunchError, match=r"^the job failed; client 1 said: the reason$"):
         run(("server", SLOW), ("client 0", SLOW), ("client 1", FAILS))
 
@@ -46,6 +47,13 @@ def test_a_client_that_fails_after_the_server_says_more() -> None:
     late = f"import time; time.sleep(0.5); {FAILS}"
     with pytest.raises(LaunchError, match=r"client 0 said: the reason"):
         run(("server", "raise SystemExit('impirun: a client is lost')"), ("client 0", late))
+
+
+def test_a_client_that_was_lost_for_the_failure_of_another_says_less() -> None:
+    lost = "raise SystemExit('impirun: client 0: no server answers')"
+    late = f"import time; time.sleep(0.5); {FAILS}"
+    with pytest.raises(LaunchError, match=r"client 1 said: the reason"):
+        run(("client 0", lost), ("client 1", late))
 
 
 def test_a_server_that_fails_alone(monkeypatch: pytest.MonkeyPatch) -> None:
