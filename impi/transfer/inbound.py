@@ -127,8 +127,9 @@ class Inbound:
         partly = min(limit, _PARTLY)
 
         def read(nbytes: int) -> bool:
-            if channel.ending or not reader.advanced(nbytes):
-                reader.received(nbytes)
+            between = reader.body is None
+            reader.received(nbytes)
+            if channel.ending or not between:
                 return False
             start, end = reader.start, reader.end
             while end - start >= HEADER_SIZE:

@@ -99,14 +99,6 @@ class Reader:
             if body.scatter is not None:
                 body.scatter.skip(nbytes)
 
-    def advanced(self, nbytes: int) -> bool:
-        """Note octets read between packets; False: nothing noted, they are for :meth:`received`."""
-        if self.body is not None or not 0 < nbytes <= len(self.lent or b""):
-            return False
-        self.lent = None
-        self.end += nbytes
-        return True
-
     def header(self) -> Header | None:
         """Return the next header, or None while it is incomplete. Only while no user data is
         awaited."""
