@@ -39,7 +39,8 @@ def fetch() -> Path:
     if not suite.is_dir():
         CACHE.mkdir(parents=True, exist_ok=True)
         print(f"compat: fetching the source distribution of mpi4py {VERSION}", file=sys.stderr, flush=True)
-        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", ":all:"]
+        # Not ":all:": pip would compile Cython too, only to read the name and the version.
+        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", "mpi4py"]
         subprocess.run([*command, f"mpi4py=={VERSION}", "-d", str(CACHE)], check=True)
         with tarfile.open(CACHE / f"mpi4py-{VERSION}.tar.gz") as archive:
             archive.extractall(CACHE, filter="data")
