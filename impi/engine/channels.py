@@ -19,9 +19,11 @@ import select
 import socket
 from collections.abc import Callable
 from functools import partial
+from threading import get_ident
 from time import perf_counter
 from typing import Any, Final
 
+from impi.engine.threads import Threads
 from impi.engine.waiting import Patience
 from impi.errors import JobError
 from impi.transfer import Arrived, Cancelled, Deliver, Incoming, ShortSender, Transfer
@@ -123,7 +125,9 @@ class Channels:
 
         return acknowledge
 
-    def short_sender(self, host: int, dest: int, make: ShortSender) -> Callable[[int, memoryview, int], bool]:
+    def short_sender(
+        self, host: int, dest: int, make: ShortSender, threads: Threads
+    ) -> Callable[[int, memoryview, int], bool]:
         """Return ``send(tag, octets, count) -> bool`` to world rank ``dest`` on a host's channel.
 
         ``make`` comes from :meth:`impi.transfer.Transfer.short_sender`. False: it made no packet.
@@ -131,6 +135,8 @@ class Channels:
         write = self._sockets[host].send
 
         def send(tag: int, octets: memoryview, count: int) -> bool:
+            if get_ident() != threads.owner:
+                threads.enter()
             packet = make(tag, octets, count)
             if packet is None:
                 return False

@@ -1,7 +1,7 @@
 """The progress engine of a proc: sends, receives, matching and waits of a running job.
 
-One engine per proc, single-threaded. The api (requests, collectives, windows) calls :meth:`send`,
-:meth:`receive`, :meth:`probe` and the waits. Data flow:
+One engine per proc, one thread in it at a time (:mod:`impi.engine.threads`). The api (requests,
+collectives, windows) calls :meth:`send`, :meth:`receive`, :meth:`probe` and the waits. Data flow:
 
 - To a proc of the own client: the vendor library, on the communicator's shadow. The tag there is
   ``2 * tag + collective``.
@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Sequence
+from threading import get_ident
 from time import perf_counter
 from typing import Final
 
@@ -31,6 +32,7 @@ from impi.engine.context import Context, ShortSend
 from impi.engine.faults import Faults, Notice
 from impi.engine.operations import SENT, Compound, CopyOperation, Message, Operation, ReceiveOperation, SendOperation
 from impi.engine.payload import Source, Target
+from impi.engine.threads import Threads
 from impi.engine.waiting import ASKS, LONGEST_S, Patience
 from impi.errors import JobError
 from impi.job import Job
@@ -88,8 +90,7 @@ class Engine:
         self.client = job.procs[rank].client
         self.external = not (quirks.little_endian or job.native)
         """Whether messages between clients carry external32; else native form, like local ones."""
-        self.long_size = job.long_size
-        """Octets of MPI_LONG on the wire."""
+        self.threads = Threads()
         self._shortest = shortest
         self.reduce_on_p2p = quirks.reduce_on_p2p
         """Whether tag 190 alone tells Reduce messages, which share the point-to-point context."""
@@ -196,6 +197,8 @@ class Engine:
         collective: bool = False,
     ) -> SendOperation:
         """Start a send to rank ``dest``; ``source`` stays in use until the send is done."""
+        if get_ident() != self.threads.owner:
+            self.threads.enter()
         local = context.shadow_of.get(dest)
         if local is not None and context.shadow is not None:
             data = source.octets(external=False)
@@ -226,6 +229,8 @@ class Engine:
         collective: bool = False,
     ) -> SendOperation:
         """Queue ``views`` of ``source`` for rank ``dest`` of another client, and start sending."""
+        if get_ident() != self.threads.owner:
+            self.threads.enter()
         world = context.peers[dest]
         outgoing = self.transfer.send(
             world,
@@ -249,7 +254,7 @@ class Engine:
         if send is None:
             world = context.peers[dest]
             make = self.transfer.short_sender(world, context.cid + collective, context.rank)
-            known[dest] = send = self._channels.short_sender(self._host_of[world], world, make)
+            known[dest] = send = self._channels.short_sender(self._host_of[world], world, make, self.threads)
         return send
 
     def next_receiver(self, context: Context, source: int) -> Callable[[int, memoryview], int]:
@@ -262,8 +267,11 @@ class Engine:
         world, cid = context.peers[source], context.cid
         host, wait_on, patience = self._host_of[world], self._channels.wait_on, self._patience
         posted, unexpected = context.matchers[0].lines()
+        threads = self.threads
 
         def receive(tag: int, place: memoryview) -> int:
+            if get_ident() != threads.owner:
+                threads.enter()
             spin_s = patience.spin_s
             self._standing, self._place, self._came = (world, cid, tag), place, -1
             try:
@@ -286,6 +294,8 @@ class Engine:
         self, context: Context, source: int, tag: int, target: Target, *, collective: bool = False
     ) -> ReceiveOperation:
         """Post a receive from rank ``source`` (or ANY_SOURCE)."""
+        if get_ident() != self.threads.owner:
+            self.threads.enter()
         if source == ANY_SOURCE:
             # Remote messages may match every receive, and then nothing else would drain the shadow.
             self._drain(context)
@@ -300,12 +310,16 @@ class Engine:
 
     def receive_message(self, context: Context, message: Message, target: Target) -> ReceiveOperation:
         """Receive a message that a matched probe took off the queue."""
+        if get_ident() != self.threads.owner:
+            self.threads.enter()
         operation = ReceiveOperation(context, message.source, message.tag, target, collective=False)
         self._matched(operation, message)
         return operation
 
     def withdraw(self, operation: ReceiveOperation) -> bool:
         """Cancel a receive; False: it is matched already."""
+        if get_ident() != self.threads.owner:
+            self.threads.enter()
         if operation.message is not None or not operation.context.matchers[operation.collective].withdraw(operation):
             return False
         if operation.maybe_local:
@@ -315,12 +329,16 @@ class Engine:
 
     def cancel(self, operation: SendOperation) -> None:
         """Cancel a send (IMPI 3.7.4). A local send stays: the vendor has its message already."""
+        if get_ident() != self.threads.owner:
+            self.threads.enter()
         if operation.remote is not None and not operation.done:
             self.transfer.cancel(operation.remote)
             self._flush(self._host_of[operation.remote.dest])
 
     def probe(self, context: Context, source: int, tag: int, *, take: bool = False) -> Message | None:
         """Return the message that a receive would match now; ``take`` removes it from the queue."""
+        if get_ident() != self.threads.owner:
+            self.threads.enter()
         matcher = context.matchers[0]
         if source == ANY_SOURCE:
             self._drain(context)  # see receive()
@@ -337,6 +355,8 @@ class Engine:
 
     def wait(self, ready: Callable[[], bool], *, polling: bool = False) -> None:
         """Run turns until ``ready()``; ``polling``: for a local message that no receive awaits."""
+        if get_ident() != self.threads.owner:
+            self.threads.enter()
         spins, begun, naps, timeout = self._patience.spin_s, 0.0, 0, 0.0
         while not ready():
             if self.progress(timeout):
@@ -358,6 +378,8 @@ class Engine:
 
     def wait_for(self, operation: Operation) -> None:
         """Run turns until one operation is done; block in one channel if only that matters."""
+        if get_ident() != self.threads.owner:
+            self.threads.enter()
         spin_s = self._patience.spin_s
         if not self._others and isinstance(operation, ReceiveOperation) and operation.maybe_local:
             self.progress()  # our messages to ourselves; none can follow while we wait
@@ -371,6 +393,8 @@ class Engine:
 
     def progress(self, timeout: float = 0.0) -> bool:
         """Run a turn of vendor, channels, operations; sleep <= ``timeout``. Whether any moved."""
+        if get_ident() != self.threads.owner:
+            self.threads.enter()
         self.vendor.progress()
         moved = False
         for context in tuple(self._contexts.values()):

@@ -7,6 +7,7 @@ asks again, as long as waits spin. After that the engine's own wait, with its sl
 from __future__ import annotations
 
 from collections.abc import Callable
+from threading import get_ident
 
 from impi.engine.engine import Engine
 from impi.engine.waiting import ASKS
@@ -59,11 +60,13 @@ def waiter(engine: Engine, failure: type[Exception]) -> Callable[[Test, object],
         engine: of this proc.
         failure: the exception of a failed call; ``wait`` raises it, too.
     """
-    asks, progress = engine.asks, engine.progress
+    asks, progress, threads = engine.asks, engine.progress, engine.threads
     calls = 0
 
     def wait(test: Test, keep: object) -> None:
         nonlocal calls
+        if get_ident() != threads.owner:
+            threads.enter()
         try:
             if not test():
                 for _ in asks:

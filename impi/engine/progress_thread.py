@@ -15,6 +15,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from threading import get_ident
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -66,7 +67,11 @@ class ProgressThread:
     def around(self, context: Context, function: Callable[..., object]) -> Callable[..., None]:
         """Return ``function``, a blocking library call on ``context``, watched by the helper."""
 
+        threads = self._engine.threads
+
         def call(*args: object) -> None:
+            if get_ident() != threads.owner:
+                threads.enter()
             self._calls += 1
             if self._asleep:
                 self._rouse()
@@ -91,6 +96,7 @@ class ProgressThread:
             self._wake.release()
 
     def _run(self) -> None:
+        self._engine.threads.helper = get_ident()
         try:
             self._look()
         except Exception as failure:  # the program's thread is in the library

@@ -12,6 +12,7 @@ drives everything else of this proc.
 from __future__ import annotations
 
 from functools import partial
+from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 from impi.api.p2p.routes import QueuedRoute, Route, check_tag
@@ -44,6 +45,7 @@ class LibraryRoute(QueuedRoute):
         self._local = context.shadow_of[rank]
         self._isend, self._irecv = native.comm.Isend, native.comm.Irecv
         self._wait = waiter(engine, native.failure)
+        self._threads = engine.threads
         self._posted_line, self._unexpected_line = context.matchers[0].lines()
 
     def send(self, spec: BufferSpec, tag: int) -> None:
@@ -63,6 +65,8 @@ class LibraryRoute(QueuedRoute):
 
     def receive(self, spec: BufferSpec, tag: int, status: Status | None) -> None:
         """Call the library's Irecv and wait, unless an older receive or message is ours."""
+        if get_ident() != self._threads.owner:
+            self._threads.enter()  # another thread's probe could take the message off the library
         if self._posted_line or self._unexpected_line or not 0 <= tag <= self._tag_ub:
             return super().receive(spec, tag, status)
         data = read(spec, readonly=False)

@@ -13,7 +13,7 @@ from impi.semantics.datatype import TypeMap
 
 def long_size() -> int:
     """Return the octets of MPI_LONG on the wire in this job: 4 or 8."""
-    return runtime.engine().long_size
+    return runtime.engine().job.long_size
 
 
 def wire_type(message: UserBuffer) -> TypeMap:

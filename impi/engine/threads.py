@@ -1,0 +1,98 @@
+"""One thread at a time in the engine: MPI_THREAD_SERIALIZED, checked.
+
+Each entry of the engine compares the calling thread with the last one, :attr:`Threads.owner`. Only
+a change of thread costs more: the newcomer takes the ownership, then looks at the stack of the
+former owner. While that stack has a frame of the engine, the former owner is in an MPI call, and
+the newcomer waits. So the engine needs no lock and no flag while one thread makes all calls.
+
+Short overlaps are harmless, because calls follow each other. A call that blocks until the newcomer
+makes its own would wait for ever, so the job ends with one sentence after :data:`LIMIT_S`.
+
+The order matters: the newcomer writes ``owner`` before it looks. A thread that passed its check
+earlier has the frame of that check on its stack; a later one finds that it is not the owner.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from threading import get_ident
+from types import CodeType, FrameType
+from typing import Final
+
+from impi.errors import JobError
+
+LIMIT_S = 10.0
+"""Longest wait of a thread until another has left MPI."""
+_LOOK_S: Final = 50e-6
+"""First sleep between two looks; the next ones are longer, up to 1 ms."""
+_ENGINE: Final = ("impi.engine.", "impi.transfer.")
+
+
+class Threads:
+    """The threads of one proc in MPI; an entry calls :meth:`enter` if not the owner."""
+
+    __slots__ = ("_door", "helper", "owner")
+
+    def __init__(self) -> None:
+        self.owner = 0
+        """Identifier of the last thread that entered."""
+        self.helper = 0
+        """Identifier of the progress thread; its turns are those of the owner."""
+        self._door = threading.Lock()
+
+    def enter(self) -> None:
+        """Make the calling thread the owner, after the former owner has left the engine.
+
+        Raises:
+            JobError: the former owner did not leave within :data:`LIMIT_S`.
+        """
+        me = get_ident()
+        if me == self.helper or _is_inside(me):
+            return  # a call within a call of this thread, for which another thread waits
+        end, nap = time.monotonic() + LIMIT_S, _LOOK_S
+        if not self._door.acquire(timeout=LIMIT_S):
+            raise _overlap(me, self.owner)
+        try:
+            former, self.owner = self.owner, me
+            while _is_inside(former):
+                if time.monotonic() > end:
+                    raise _overlap(me, former)
+                time.sleep(nap)
+                nap = min(nap * 2, 1e-3)
+        finally:
+            self._door.release()
+
+
+def _is_inside(ident: int) -> bool:
+    """Return whether a thread is in the engine; one that waits in :meth:`Threads.enter` is not."""
+    entering = False
+    for frame in _stack(ident):
+        if frame.f_code is _ENTER:
+            entering = True  # the next frame is the entry, which has done nothing yet
+        elif entering:
+            entering = False
+        elif frame.f_globals.get("__name__", "").startswith(_ENGINE) and frame.f_globals is not globals():
+            return True
+    return False
+
+
+def _stack(ident: int) -> Iterator[FrameType]:
+    """Yield the frames of a thread, innermost first; none if there is no such thread."""
+    frame = sys._current_frames().get(ident)
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
+def _overlap(me: int, other: int) -> JobError:
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    return JobError(
+        f"threads {names.get(other, other)} and {names.get(me, me)} were in MPI at the same time for {LIMIT_S:g} s; "
+        "impi provides MPI_THREAD_SERIALIZED: let one lock guard all MPI calls, and poll instead of blocking"
+    )
+
+
+_ENTER: Final[CodeType] = Threads.enter.__code__

@@ -1,0 +1,145 @@
+"""One thread at a time in the engine: waiting, nested entries, the helper, the limit."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from impi.engine import threads as module
+from impi.engine.threads import Threads
+from impi.errors import JobError
+
+ENTRY = """
+def entry(threads, body):
+    if get_ident() != threads.owner:
+        threads.enter()
+    return body()
+"""
+
+
+def entry_in(package: str) -> Callable[[Threads, Callable[[], Any]], Any]:
+    """Return an entry like those of the engine, as if a module of ``package`` had it."""
+    names: dict[str, Any] = {"__name__": f"{package}.fake", "get_ident": threading.get_ident}
+    exec(ENTRY, names)  # the check goes by the module's name
+    found: Callable[[Threads, Callable[[], Any]], Any] = names["entry"]
+    return found
+
+
+entry = entry_in("impi.engine")
+
+
+@pytest.fixture
+def started() -> Iterator[Callable[[Callable[[], Any]], threading.Thread]]:
+    """Start threads; all must end."""
+    every: list[threading.Thread] = []
+
+    def start(body: Callable[[], Any]) -> threading.Thread:
+        thread = threading.Thread(target=body, name=f"T{len(every)}", daemon=True)
+        every.append(thread)
+        thread.start()
+        return thread
+
+    yield start
+    for thread in every:
+        thread.join(20)
+        assert not thread.is_alive()
+
+
+def test_a_thread_waits_until_the_other_has_left(started: Callable[[Callable[[], Any]], threading.Thread]) -> None:
+    threads, inside, leave = Threads(), threading.Event(), threading.Event()
+    order: list[str] = []
+
+    def first() -> None:
+        inside.set()
+        leave.wait(20)
+        order.append("first leaves")
+
+    started(lambda: entry(threads, first))
+    assert inside.wait(20)
+    other = started(lambda: entry(threads, lambda: order.append("second")))
+    while threads.owner != other.ident:
+        time.sleep(1e-3)
+    assert order == []
+    leave.set()
+    other.join(20)
+    assert order == ["first leaves", "second"]
+
+
+def test_a_nested_entry_of_the_awaited_thread_is_let_in(
+    started: Callable[[Callable[[], Any]], threading.Thread],
+) -> None:
+    threads, inside = Threads(), threading.Event()
+    order: list[str] = []
+
+    def first() -> None:
+        inside.set()
+        while threads.owner == threading.get_ident():  # until the second waits
+            time.sleep(1e-3)
+        entry(threads, lambda: order.append("nested"))
+
+    started(lambda: entry(threads, first))
+    assert inside.wait(20)
+    started(lambda: entry(threads, lambda: order.append("second"))).join(20)
+    assert order == ["nested", "second"]
+
+
+def test_never_two_of_many_threads_are_inside(started: Callable[[Callable[[], Any]], threading.Thread]) -> None:
+    threads = Threads()
+    inside, most, entries = 0, 0, [0]
+    chance = random.Random(7)
+    naps = [chance.choice((0.0, 0.0, 1e-5, 1e-3)) for _ in range(1000)]
+
+    def body(nap: float) -> None:
+        nonlocal inside, most
+        inside += 1
+        most = max(most, inside)
+        time.sleep(nap)  # lets the others run
+        entries[0] += 1
+        inside -= 1
+
+    def run(start: int) -> None:
+        for nap in naps[start::5]:
+            entry(threads, lambda nap=nap: entry(threads, lambda: body(nap)))  # type: ignore[misc]
+
+    for thread in [started(lambda start=start: run(start)) for start in range(5)]:  # type: ignore[misc]
+        thread.join(20)
+    assert (most, entries) == (1, [1000])
+
+
+def test_both_threads_are_named_after_the_limit(
+    monkeypatch: pytest.MonkeyPatch, started: Callable[[Callable[[], Any]], threading.Thread]
+) -> None:
+    monkeypatch.setattr(module, "LIMIT_S", 0.05)
+    threads, inside, leave = Threads(), threading.Event(), threading.Event()
+    started(lambda: entry(threads, lambda: (inside.set(), leave.wait(20))))
+    assert inside.wait(20)
+    with pytest.raises(JobError, match=r"threads T0 and MainThread were in MPI at the same time .*SERIALIZED"):
+        entry(threads, lambda: None)
+    leave.set()
+
+
+def test_code_of_the_program_and_of_the_api_is_not_the_engine(
+    started: Callable[[Callable[[], Any]], threading.Thread],
+) -> None:
+    threads, inside, leave = Threads(), threading.Event(), threading.Event()
+    started(lambda: entry_in("impi.api")(threads, lambda: (inside.set(), leave.wait(20))))
+    assert inside.wait(20)
+    assert entry(threads, lambda: "in") == "in"
+    leave.set()
+
+
+def test_the_helper_takes_turns_while_the_owner_is_inside(
+    started: Callable[[Callable[[], Any]], threading.Thread],
+) -> None:
+    threads, inside, leave = Threads(), threading.Event(), threading.Event()
+    owner = started(lambda: entry(threads, lambda: (inside.set(), leave.wait(20))))
+    assert inside.wait(20)
+    threads.helper = threading.get_ident()
+    assert entry(threads, lambda: "turn") == "turn"
+    assert threads.owner == owner.ident
+    leave.set()
