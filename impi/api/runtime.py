@@ -5,8 +5,10 @@ from __future__ import annotations
 import atexit
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn
 
@@ -14,7 +16,7 @@ from impi.engine.bootstrap import join_job
 from impi.engine.engine import Engine
 from impi.errors import ImpiError
 from impi.semantics.contexts import ContextIds
-from impi.semantics.errors import MPIException, error
+from impi.semantics.errors import LackingError, MPIException, error
 
 if TYPE_CHECKING:
     from impi.engine.progress_thread import ProgressThread
@@ -51,6 +53,7 @@ def initialize() -> None:
         os._exit(1)
     atexit.register(_at_exit)
     sys.excepthook = _abort_on_exception
+    threading.excepthook = partial(_thread_ended, threading.excepthook)
     sys.exit = _exit
 
 
@@ -184,7 +187,18 @@ def _abort_on_exception(kind: type[BaseException], value: BaseException, trace: 
         return
     if isinstance(value, MPIException):
         abort_on_error(value)
+    if isinstance(value, LackingError):
+        _say(f"impi: rank {_rank()} ends the job: {value}")
+        abort(1)
     if issubclass(kind, KeyboardInterrupt):
         abort(130)
     _say(f"impi: rank {_rank()} ends the job: uncaught {kind.__name__}")
     abort(1)
+
+
+def _thread_ended(otherwise: Callable[[threading.ExceptHookArgs], object], ended: threading.ExceptHookArgs) -> None:
+    """End the job if a thread ends by a call that impi does not have; else as the program does."""
+    if isinstance(ended.exc_value, LackingError):
+        _abort_on_exception(ended.exc_type, ended.exc_value, ended.exc_traceback)
+    else:
+        otherwise(ended)

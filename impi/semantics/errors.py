@@ -113,6 +113,13 @@ table: Final = ErrorTable()
 """The table of this process."""
 
 
+class LackingError(NotImplementedError):
+    """A call that impi does not have, or not for these arguments.
+
+    If a thread ends by it, the job ends, too: the others would wait for that thread for ever.
+    """
+
+
 class MPIException(RuntimeError):
     """An MPI call failed; compares and hashes as its error code.
 

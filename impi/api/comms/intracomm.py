@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _EDGE: Final = struct.Struct(">iiq")
 _FROM_THE_START: Final = "the processes of a job of IMPI 0.0 are there from the start"
+_SPAWNS: Final = f"{_FROM_THE_START}; a program of mpi4py.futures starts as python -m mpi4py.futures PROGRAM"
 
 
 @guarded_collective(
@@ -144,7 +145,7 @@ class Intracomm(Comm, Scans, ObjectScans):
 
     # ---- not supported ---------------------------------------------------------------------------
 
-    Spawn = unsupported("MPI_Comm_spawn", _FROM_THE_START)
+    Spawn = unsupported("MPI_Comm_spawn", _SPAWNS)
     Spawn_multiple = unsupported("MPI_Comm_spawn_multiple", _FROM_THE_START)
     Accept = unsupported("MPI_Comm_accept", _FROM_THE_START)
     Connect = unsupported("MPI_Comm_connect", _FROM_THE_START)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+from impi.semantics.errors import LackingError
+
 __all__ = ["Close_port", "Lookup_name", "Open_port", "Publish_name", "Unpublish_name"]
 
 
@@ -12,7 +14,7 @@ def unsupported(name: str, why: str) -> Callable[..., NoReturn]:
     """Return a function or method that raises NotImplementedError for any arguments."""
 
     def call(*args: Any, **kwargs: Any) -> NoReturn:
-        raise NotImplementedError(f"{name} is not supported: {why}")
+        raise LackingError(f"{name} is not supported: {why}")
 
     call.__name__ = call.__qualname__ = name
     call.__doc__ = f"Not supported: {why}."

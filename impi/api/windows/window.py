@@ -29,7 +29,7 @@ from impi.api.handles.keyvals import Keyvals
 from impi.api.types.buffers import BOTTOM
 from impi.api.windows.onesided import OneSided
 from impi.api.windows.winstate import WindowState
-from impi.semantics.errors import error
+from impi.semantics.errors import LackingError, error
 
 if TYPE_CHECKING:
     from impi.api.comms.comm import Comm
@@ -293,7 +293,7 @@ def _only_member(call: str, comm: Comm) -> int:
     if context.is_inter:
         raise error("ERR_COMM", f"{call} needs an intracommunicator")
     if len(context.members) > 1:
-        raise NotImplementedError(
+        raise LackingError(
             f"{call} is not supported on a communicator of {len(context.members)} procs: IMPI 0.0 has no one-sided "
             "communication; use messages, or a window on COMM_SELF"
         )
