@@ -192,7 +192,7 @@ _PLAIN: Final[tuple[tuple[str, Kind, str], ...]] = (
     ("AINT", _M, "i8"),
     ("OFFSET", _M, "i8"),
     ("COUNT", _M, "i8"),
-    ("CHAR", _T, "u1"),
+    ("CHAR", _C, "i1"),  # a number to MPICH and Open MPI, though no integer to MPI
     ("SIGNED_CHAR", _C, "i1"),
     ("SHORT", _C, "i2"),
     ("INT", _C, "i4"),

@@ -14,7 +14,8 @@ Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 _ORDERED: Final = frozenset({Kind.C_INTEGER, Kind.FORTRAN_INTEGER, Kind.FLOATING, Kind.MULTI_LANGUAGE})
 _ARITHMETIC: Final = _ORDERED | {Kind.COMPLEX}
-_LOGICAL: Final = frozenset({Kind.C_INTEGER, Kind.LOGICAL})
+# Not so of MPI_AINT and its like by the standard, but by MPICH and Open MPI.
+_LOGICAL: Final = frozenset({Kind.C_INTEGER, Kind.LOGICAL, Kind.MULTI_LANGUAGE})
 _BITWISE: Final = frozenset({Kind.C_INTEGER, Kind.FORTRAN_INTEGER, Kind.BYTE, Kind.MULTI_LANGUAGE})
 _ANY: Final = frozenset(Kind)
 
@@ -78,6 +79,9 @@ OPS: Final[dict[str, tuple[Callable[[Array, Array], None], frozenset[Kind]]]] = 
 }
 """By name: the function, and the kinds of basic types that it is defined for (none: pairs only)."""
 
+OF_WINDOWS: Final = ("REPLACE", "NO_OP")
+"""Operations of one-sided communication alone."""
+
 
 def check(op: str, datatype: TypeMap) -> None:
     """Raise :class:`MPIException` of class ``ERR_OP`` if the type does not have the operation."""
@@ -92,6 +96,13 @@ def check(op: str, datatype: TypeMap) -> None:
         what = f"{datatype.runs[0].basic.kind.value} types"
     if not defined:
         raise error("ERR_OP", f"MPI_{op} is not defined for {what} such as MPI_{datatype.name}")
+
+
+def check_reduction(op: str, datatype: TypeMap) -> None:
+    """Raise as :func:`check`, and for the operations that only windows have."""
+    if op in OF_WINDOWS:
+        raise error("ERR_OP", f"MPI_{op} is for one-sided communication only")
+    check(op, datatype)
 
 
 def apply(op: str, invec: Array, inoutvec: Array, datatype: TypeMap) -> None:

@@ -213,18 +213,18 @@ class _Collectives:
         return self._started(lambda: self._comm.Ialltoall(self._pieces(pieces), self._pieces(into)))
 
     def reduce(self, data: memoryview, into: memoryview | None, element: str, op: str, root: int) -> _Request:
-        datatype, function = self._library.reduction(element, op)
+        function, datatype = self._library.reduction(op, element)
         there = None if into is None else [into, datatype]
         return self._started(lambda: self._comm.Ireduce([data, datatype], there, function, root))
 
     def allreduce(self, data: memoryview, into: memoryview, element: str, op: str) -> _Request:
-        datatype, function = self._library.reduction(element, op)
+        function, datatype = self._library.reduction(op, element)
         return self._started(lambda: self._comm.Iallreduce([data, datatype], [into, datatype], function))
 
     def reduce_scatter(
         self, data: memoryview, into: memoryview, sizes: Sequence[int], element: str, op: str
     ) -> _Request:
-        datatype, function = self._library.reduction(element, op)
+        function, datatype = self._library.reduction(op, element)
         return self._started(lambda: self._comm.Ireduce_scatter([data, datatype], [into, datatype], sizes, function))
 
     def _started(self, start: Callable[[], Any]) -> _Request:
@@ -253,9 +253,9 @@ class _Library:
         self._types = {f"{kind}{n}": getattr(mpi, f"{name}{8 * n}_T") for kind, name in _INTEGERS for n in sizes}
         self._types.update(f4=mpi.FLOAT, f8=mpi.DOUBLE, c8=mpi.C_FLOAT_COMPLEX, c16=mpi.C_DOUBLE_COMPLEX)
 
-    def reduction(self, element: str, op: str) -> tuple[Any, Any]:
-        """Return the library's datatype and operation (names: :class:`.base.LocalCollectives`)."""
-        return self._types[element], getattr(self.mpi, op)
+    def reduction(self, op: str, element: str) -> tuple[Any, Any]:
+        """Return the library's operation and datatype (names: :class:`.base.LocalCollectives`)."""
+        return getattr(self.mpi, op), self._types[element]
 
     def constant(self, name: str) -> Any:
         """Return the library's datatype or operation MPI_``name``; None: the library has none."""
@@ -288,6 +288,10 @@ class _NativeComm:
     def constant(self, name: str) -> Any:
         """Return the library's datatype or operation of a name, or None."""
         return self.counter.constant(name)
+
+    def reduction(self, op: str, element: str) -> tuple[Any, Any]:
+        """Return the library's operation and datatype of the elements."""
+        return self.counter.reduction(op, element)
 
     def status(self) -> Any:
         """Return a new status of the library."""

@@ -125,6 +125,10 @@ class NativeComm(Protocol):
         """Return the library's datatype or operation MPI_``name``; None: the library has none."""
         ...
 
+    def reduction(self, op: str, element: str) -> tuple[Any, Any]:
+        """Return the library's operation and datatype; :data:`REDUCTIONS`, :data:`REDUCIBLE`."""
+        ...
+
     def status(self) -> Any:
         """Return a new status of the library."""
         ...

@@ -8,17 +8,18 @@ from impi.semantics.constants import ERROR_CLASSES
 from impi.semantics.datatype import NAMED
 from impi.semantics.derive import contiguous
 from impi.semantics.errors import MPIException
-from impi.semantics.op import OPS, apply, check
+from impi.semantics.op import OF_WINDOWS, OPS, apply, check, check_reduction
 
-# MPI 4.1, 6.9.2: the table of valid types.
+# MPI 4.1, 6.9.2: the table of valid types; and what MPICH and Open MPI both have beyond it, logical
+# operations on MPI_AINT and its like.
 VALID = {
     "MAX": "C_INTEGER FORTRAN_INTEGER FLOATING MULTI_LANGUAGE",
     "MIN": "C_INTEGER FORTRAN_INTEGER FLOATING MULTI_LANGUAGE",
     "SUM": "C_INTEGER FORTRAN_INTEGER FLOATING COMPLEX MULTI_LANGUAGE",
     "PROD": "C_INTEGER FORTRAN_INTEGER FLOATING COMPLEX MULTI_LANGUAGE",
-    "LAND": "C_INTEGER LOGICAL",
-    "LOR": "C_INTEGER LOGICAL",
-    "LXOR": "C_INTEGER LOGICAL",
+    "LAND": "C_INTEGER LOGICAL MULTI_LANGUAGE",
+    "LOR": "C_INTEGER LOGICAL MULTI_LANGUAGE",
+    "LXOR": "C_INTEGER LOGICAL MULTI_LANGUAGE",
     "BAND": "C_INTEGER FORTRAN_INTEGER BYTE MULTI_LANGUAGE",
     "BOR": "C_INTEGER FORTRAN_INTEGER BYTE MULTI_LANGUAGE",
     "BXOR": "C_INTEGER FORTRAN_INTEGER BYTE MULTI_LANGUAGE",
@@ -41,6 +42,24 @@ def test_the_table_of_valid_types(op: str) -> None:
             with pytest.raises(MPIException, match=f"MPI_{op} is not defined for .*MPI_{name}") as caught:
                 check(op, typemap)
             assert caught.value == ERROR_CLASSES["ERR_OP"][0]
+
+
+def test_a_char_is_a_signed_number_and_a_byte_is_none() -> None:
+    into = np.array([3, -128, 0], "i1")
+    apply("MAX", np.array([-15, -128, -1], "i1"), into, NAMED["CHAR"])
+    assert into.tolist() == [3, -128, 0]
+    assert NAMED["CHAR"].dtype == np.int8
+    for name in ("BYTE", "CHARACTER", "WCHAR", "PACKED"):
+        with pytest.raises(MPIException, match="not defined"):
+            check("SUM", NAMED[name])
+
+
+@pytest.mark.parametrize("op", OF_WINDOWS)
+def test_operations_of_windows_are_no_reductions(op: str) -> None:
+    check(op, NAMED["INT"])
+    with pytest.raises(MPIException, match=f"MPI_{op} is for one-sided communication only") as caught:
+        check_reduction(op, NAMED["INT"])
+    assert caught.value == ERROR_CLASSES["ERR_OP"][0]
 
 
 @pytest.mark.parametrize("op", sorted(OPS))

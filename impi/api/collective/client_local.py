@@ -39,6 +39,8 @@ _NOTHING_BEGUN: Final = frozenset(
 """Error classes that a library finds before it sends anything."""
 
 
+_NO_REDUCTION: Final = (None, None)
+
 _Translate = Callable[..., tuple[object, ...] | None]
 """Translates the program's arguments to the library's; None: no such reduction there."""
 
@@ -61,7 +63,7 @@ class ClientLocal(Strategy):
         self._rank, self._size = context.rank, len(context.members)
         self._specs = NativeSpecs(native, self._size)
         self._thread = thread
-        self._reductions: dict[tuple[object, object], Any] = {}
+        self._reductions: dict[tuple[object, object], tuple[Any, Any]] = {}
         self._reduces = REPRODUCIBLE not in engine.job.collectives
         self.Barrier = self._bound("Barrier", lambda: ())
         self.Bcast = self._bound("Bcast", self._bcast)
@@ -76,7 +78,7 @@ class ClientLocal(Strategy):
         self.Alltoallw = self._bound("Alltoallw", self._alltoallw)
         self.Reduce = self._bound("Reduce", self._reduce)
         self.Allreduce = self._bound("Allreduce", self._reduce_all)
-        self.Reduce_scatter_block = self._bound("Reduce_scatter_block", self._reduce_all)
+        self.Reduce_scatter_block = self._bound("Reduce_scatter_block", self._reduce_blocks)
         self.Reduce_scatter = self._bound("Reduce_scatter", self._reduce_scatter)
         self.Scan = self._bound("Scan", self._reduce_all)
         self.Exscan = self._bound("Exscan", self._reduce_all)
@@ -197,40 +199,48 @@ class ClientLocal(Strategy):
 
     def _reduce(self, sendbuf: BufferSpec, recvbuf: BufferSpec, op: Op, root: int) -> tuple[object, ...] | None:
         self._check_root(root)
-        function = self._reduction(sendbuf, recvbuf, op)
+        function, element = self._reduction(sendbuf, recvbuf, op)
         if function is None:
             return None
-        into = self._specs.one(recvbuf, True) if root == self._rank else None
-        return self._specs.one(sendbuf, False), into, function, root
+        into = self._specs.one(recvbuf, True, element) if root == self._rank else None
+        return self._specs.one(sendbuf, False, element), into, function, root
 
     def _reduce_all(self, sendbuf: BufferSpec, recvbuf: BufferSpec, op: Op) -> tuple[object, ...] | None:
-        function = self._reduction(sendbuf, recvbuf, op)
+        function, element = self._reduction(sendbuf, recvbuf, op)
         if function is None:
             return None
         specs = self._specs
-        return specs.one(sendbuf, False), specs.one(recvbuf, True), function
+        return specs.one(sendbuf, False, element), specs.one(recvbuf, True, element), function
+
+    def _reduce_blocks(self, sendbuf: BufferSpec, recvbuf: BufferSpec, op: Op) -> tuple[object, ...] | None:
+        function, element = self._reduction(sendbuf, recvbuf, op)
+        if function is None:
+            return None
+        specs, in_place = self._specs, sendbuf is None or sendbuf is IN_PLACE
+        into = specs.one(recvbuf, True, element, self._size if in_place else 1)
+        return specs.one(sendbuf, False, element, self._size), into, function
 
     def _reduce_scatter(
         self, sendbuf: BufferSpec, recvbuf: BufferSpec, recvcounts: Sequence[int] | None, op: Op
     ) -> tuple[object, ...] | None:
-        function = self._reduction(sendbuf, recvbuf, op)
+        function, element = self._reduction(sendbuf, recvbuf, op)
         if function is None:
             return None
         specs = self._specs
-        return specs.one(sendbuf, False), specs.one(recvbuf, True), recvcounts, function
+        return specs.one(sendbuf, False, element), specs.one(recvbuf, True, element), recvcounts, function
 
-    def _reduction(self, sendbuf: BufferSpec, recvbuf: BufferSpec, op: Op) -> object:
-        """Return the library's operation, if it is defined there for the datatype; else None.
+    def _reduction(self, sendbuf: BufferSpec, recvbuf: BufferSpec, op: Op) -> tuple[object, object]:
+        """Return the library's operation and datatype of the elements; None: not defined there.
 
         Raises:
             Exception: ERR_OP, the operation is not defined for the datatype.
         """
         if not self._reduces:
-            return None
+            return _NO_REDUCTION
         in_place = sendbuf is None or sendbuf is IN_PLACE
         state = self._specs.datatype_of(recvbuf if in_place else sendbuf)
         key = (op._state, state)
         if key not in self._reductions:
             names = None if not isinstance(state, TypeState) else library_names(op, state)
-            self._reductions[key] = None if names is None else self._native.constant(names[0])
+            self._reductions[key] = _NO_REDUCTION if names is None else self._native.reduction(*names)
         return self._reductions[key]

@@ -48,8 +48,12 @@ class NativeSpecs:
         self._discovered: dict[Any, object] = {}
         """Datatypes by numpy dtype."""
 
-    def one(self, spec: Any, receiving: bool) -> Spec:
-        """Translate one block: ``buf``, ``[buf, type]``, ``[buf, count, type]`` and so on."""
+    def one(self, spec: Any, receiving: bool, element: Any = None, blocks: int = 1) -> Spec:
+        """Translate one block: ``buf``, ``[buf, type]``, ``[buf, count, type]`` and so on.
+
+        ``element``: a datatype of the library for values to reduce; None: octets will do. A count
+        in ``spec`` is that of one of ``blocks`` blocks.
+        """
         kind = type(spec)
         if kind is list or kind is tuple:
             if (length := len(spec)) == 3:
@@ -65,7 +69,7 @@ class NativeSpecs:
                 return spec
         elif spec is None or spec is IN_PLACE:
             return None
-        return self._octets_of(read_buffer(spec, readonly=not receiving), 1, receiving)
+        return self._octets_of(read_buffer(spec, readonly=not receiving, blocks=blocks), blocks, receiving, element)
 
     def each(self, spec: Any, receiving: bool) -> Spec:
         """Translate one block for each proc, of one length; a count in ``spec`` is per block."""
@@ -107,11 +111,14 @@ class NativeSpecs:
         for unpack in unpacking:
             unpack()
 
-    def _octets_of(self, elements: UserBuffer, blocks: int, receiving: bool) -> Spec:
+    def _octets_of(self, elements: UserBuffer, blocks: int, receiving: bool, element: Any = None) -> Spec:
         whole = UserBuffer(
             elements.view, elements.offset, elements.count * blocks, elements.datatype, elements.discovered
         )
         octets = whole.octets()
+        if element is not None:
+            # mpi4py wants one datatype for sending and receiving, even of two with the same values.
+            return [octets, self._types.get(elements.datatype._state, element)]
         if octets is None:
             octets = memoryview(bytearray(marshalling.packed(whole, external=False)))
             if receiving:

@@ -6,7 +6,7 @@ The value is a numpy array, or a memoryview of few plain numbers if numpy is not
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 from impi.api.types import marshalling
 from impi.api.types.buffers import UserBuffer
@@ -18,11 +18,8 @@ from impi.records import record
 from impi.semantics import op as predefined
 from impi.semantics import wordops
 from impi.semantics.datatype import TypeMap
-from impi.semantics.errors import error
 from impi.semantics.lazynumpy import loaded, np
 from impi.vendors.base import INT_MAX, REDUCIBLE, REDUCTIONS
-
-_OF_WINDOWS: Final = ("REPLACE", "NO_OP")
 
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
@@ -45,10 +42,8 @@ def plan(message: UserBuffer, op: Op) -> Plan:
     """
     typemap = marshalling.wire_type(message)
     name = op._predefined_name()
-    if name in _OF_WINDOWS:
-        raise error("ERR_OP", f"MPI_{name} is for one-sided communication only")
     if name is not None:
-        predefined.check(name, typemap)
+        predefined.check_reduction(name, typemap)
     long_size = marshalling.long_size()
     code = wordops.code_of(typemap)
     value: Any
@@ -105,9 +100,9 @@ def library_names(op: Op, datatype: TypeState) -> tuple[str, str] | None:
         Exception: ERR_OP: the operation is null, or not defined for the type.
     """
     name, typemap = op._predefined_name(), datatype.typemap
-    if name is None or name in _OF_WINDOWS:
+    if name is None:
         return None
-    predefined.check(name, typemap)
+    predefined.check_reduction(name, typemap)
     return _library(name, typemap, 0)
 
 

@@ -271,8 +271,6 @@ _SWAPPED: Final = ">" if memoryview(b"\1\0").cast("H")[0] == 1 else "<"
 
 
 def _of_format(format: str) -> Datatype:
-    if format == "B":
-        return BYTE
     order = format[:1]
     if order == _SWAPPED or (order == "!" and _SWAPPED == ">"):
         raise BufferError(f"format string {format!r} with non-native byte order")

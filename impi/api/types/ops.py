@@ -145,7 +145,7 @@ class Op(Handle):
         if name is None:
             self._call(_elements(first), _elements(second), first.datatype)
             return
-        predefined.check(name, first.datatype.typemap)
+        predefined.check_reduction(name, first.datatype.typemap)
         predefined.apply(name, _array(first), _array(second), first.datatype.typemap)
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import array
+import ctypes
 import struct
 from typing import Any
 
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 
 from impi.api.types import datatypes as D
+from impi.api.types.bufferclass import buffer
 from impi.api.types.buffers import BOTTOM, UserBuffer, read_blocks, read_buffer
 from impi.api.types.datatypes import BYTE, CHAR, DATATYPE_NULL, DOUBLE, INT, LONG, Datatype
 from impi.semantics.constants import ERROR_CLASSES
@@ -58,8 +60,14 @@ def test_memory_is_not_copied() -> None:
 @pytest.mark.parametrize(
     ("buffer", "datatype"),
     [
-        (b"abc", BYTE),
-        (bytearray(3), BYTE),
+        (b"abc", D.UNSIGNED_CHAR),
+        (bytearray(3), D.UNSIGNED_CHAR),
+        (memoryview(b"abc"), D.UNSIGNED_CHAR),
+        (array.array("B", [1]), D.UNSIGNED_CHAR),
+        (np.zeros(2, "u1"), D.UNSIGNED_CHAR),
+        (np.zeros(2, "S1"), CHAR),
+        ((ctypes.c_char * 2)(), CHAR),
+        (buffer(b"abc"), D.UNSIGNED_CHAR),
         (array.array("d", [1]), DOUBLE),
         (memoryview(b"ab").cast("c"), CHAR),
         (np.zeros(2, "c16"), D.C_DOUBLE_COMPLEX),

@@ -147,3 +147,13 @@ class TestReduceLocal:
             SUM.Reduce_local([bytes(4), BYTE], [bytearray(16), 4, INT])
         with pytest.raises(MPIException, match="MPI_SUM is not defined"):
             SUM.Reduce_local([bytes(4), BYTE], [bytearray(4), BYTE])
+        with pytest.raises(MPIException, match="MPI_REPLACE is for one-sided communication only"):
+            O.REPLACE.Reduce_local([bytes(4), INT], [bytearray(4), INT])
+
+    def test_octets_are_numbers(self) -> None:
+        both = bytearray(b"\xff\2\3")
+        SUM.Reduce_local(b"\2\2\2", both)
+        assert both == b"\1\4\5"
+        letters = np.array([b"a", b"b"], "S1")
+        O.MAX.Reduce_local(np.array([b"b", b"\xff"], "S1"), letters)
+        assert letters.tolist() == [b"b", b"b"]
