@@ -19,7 +19,7 @@ from impi.api.comms.topocomm import *
 from impi.api.comms.world import COMM_SELF, COMM_WORLD
 from impi.api.constants import *
 from impi.api.environment import *
-from impi.api.environment import _impi_local
+from impi.api.environment import _impi_local, _set_abort_status
 from impi.api.handles.errhandler import *
 from impi.api.handles.exceptions import *
 from impi.api.handles.file import *

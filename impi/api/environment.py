@@ -196,6 +196,11 @@ def _balanced(n: int, ndims: int) -> list[int]:
     return [n] + [1] * (ndims - 1)
 
 
+def _set_abort_status(status: int) -> None:
+    """For ``python -m mpi4py``: abort the job with ``status`` at the end of the program."""
+    runtime.set_abort_status(status)
+
+
 def _impi_local() -> dict[str, Any]:
     """For the testbed: vendor, the library's own number of procs, messages sent through it."""
     vendor = runtime.engine().vendor

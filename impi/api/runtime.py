@@ -51,7 +51,8 @@ def initialize() -> None:
     except ImpiError as failure:
         _say(f"impi: {failure}")
         os._exit(1)
-    atexit.register(_at_exit)
+    if not any(getattr(finder, "finalizes_mpi", False) for finder in sys.meta_path):
+        atexit.register(leave)
     sys.excepthook = _abort_on_exception
     threading.excepthook = partial(_thread_ended, threading.excepthook)
     sys.exit = _exit
@@ -133,9 +134,19 @@ def _exit(status: object = None, /) -> NoReturn:
     raise SystemExit(status)
 
 
-def _at_exit() -> None:
-    """Finalize at the end of the program; if it failed, abort: the others must not wait."""
-    if _state.exit_code and not _state.finalized:
+def set_abort_status(status: int) -> None:
+    """Store the exit code of a program that failed: :func:`leave` aborts the job with it."""
+    _state.exit_code = status
+
+
+def leave() -> None:
+    """Finalize at the end of the program; if it failed, abort: the others must not wait.
+
+    An exit function, called once: by the hook, after all of the program, or else by ``atexit``.
+    """
+    if _state.engine is None or _state.finalized:
+        return
+    if _state.exit_code:
         abort(_state.exit_code)
     finalize()
 

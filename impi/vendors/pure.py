@@ -6,6 +6,7 @@ then moves them directly from the sender's buffer into the receiver's.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import socket
@@ -236,6 +237,8 @@ class PureVendor:
 
     def abort(self, code: int) -> NoReturn:
         """End this proc; its closed connections end the others, and impirun sees its status."""
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            sys.stderr.write(f"impi: MPI_Abort of rank {self.world.rank} of this client with exit code {code}\n")
         for stream in (sys.stdout, sys.stderr):
             try:
                 stream.flush()

@@ -175,3 +175,23 @@ for call in (lambda: mpi4py.rc(no_such_option=1), mpi4py.get_include, lambda: __
 def test_options_may_be_imported_first(run: Run) -> None:
     result = run("from mpi4py import rc; from mpi4py import MPI; print(MPI.COMM_WORLD)")
     assert result.stdout == "('the world',)\n", result.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("mpi4py.MPI.Datatype size changed, may indicate binary incompatibility", "ImportError: ext needs C handles"),
+        ("numpy.ndarray size changed, may indicate binary incompatibility", "ValueError: numpy.ndarray size changed"),
+    ],
+)
+def test_a_cython_module_is_told_why(text: str, expected: str, run: Run) -> None:
+    code = f"""
+import sitecustomize, types
+from importlib.machinery import ExtensionFileLoader
+def stopped(loader, module):
+    raise ValueError({text!r})
+sitecustomize._exec_extension = stopped
+ExtensionFileLoader("ext", "ext.so").exec_module(types.ModuleType("ext"))
+"""
+    result = run(code)
+    assert expected in result.stderr.splitlines()[-1], result.stderr

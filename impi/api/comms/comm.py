@@ -114,6 +114,13 @@ class Comm(
     def __bool__(self) -> bool:
         return self._context is not None
 
+    def __setattr__(self, name: str, value: object) -> None:
+        """Refuse attributes of the program's own, as mpi4py does; classes of programs have them."""
+        cls = type(self)
+        if name[:1] != "_" and not hasattr(cls, name) and cls.__module__.startswith("impi."):
+            raise AttributeError(f"'mpi4py.MPI.{cls.__name__}' object has no attribute {name!r}")
+        super().__setattr__(name, value)
+
     # ---- members ---------------------------------------------------------------------------------
 
     def Get_size(self) -> int:

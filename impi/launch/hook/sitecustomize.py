@@ -7,12 +7,13 @@ from the very package of impirun, and provides a stand-in for ``mpi4py`` if that
 
 from __future__ import annotations
 
+import atexit
 import gc
 import importlib
 import os
 import sys
 from collections.abc import Sequence
-from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from importlib.machinery import ExtensionFileLoader, ModuleSpec, PathFinder, SourceFileLoader
 from types import ModuleType
 from typing import Any
 
@@ -27,6 +28,8 @@ class Finder:
 
     gives_mpi4py = True
     """Mark for the native vendors, which remove the hook to import the library's module."""
+    finalizes_mpi = True
+    """Mark for :mod:`impi.api.runtime`, which else registers an exit function of its own."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -95,6 +98,33 @@ def _no_handles(name: str) -> Any:
     raise AttributeError(f"module 'mpi4py.MPI' has no attribute {name!r}")
 
 
+_exec_extension = ExtensionFileLoader.exec_module
+
+
+def _exec_or_say_why(loader: ExtensionFileLoader, module: ModuleType) -> None:
+    """Execute an extension module; Cython finds mpi4py's C structs missing and says only sizes.
+
+    Larger classes would end in worse: extensions take handles out of the structs unasked.
+    """
+    try:
+        _exec_extension(loader, module)
+    except ValueError as error:
+        if not str(error).startswith("mpi4py.MPI.") or "size changed" not in str(error):
+            raise
+        raise ImportError(
+            f"{module.__name__} needs C handles of mpi4py.MPI, which do not exist in an IMPI job: its communicators "
+            "span several MPI libraries",
+            name=module.__name__,
+        ) from None
+
+
+def _leave() -> None:
+    """Finalize MPI after all exit functions of the program, as mpi4py does."""
+    runtime = sys.modules.get("impi.api.runtime")
+    if runtime is not None:
+        runtime.leave()
+
+
 def _run_hidden() -> None:
     """Run the ``sitecustomize`` that this one hides."""
     rest = [item for item in sys.path if os.path.abspath(item or ".") != _HERE]  # noqa: PTH100
@@ -109,4 +139,6 @@ def _run_hidden() -> None:
 
 if "IMPI_JOIN" in os.environ:
     sys.meta_path.insert(0, Finder())
+    ExtensionFileLoader.exec_module = _exec_or_say_why  # type: ignore[method-assign, assignment]
+    atexit.register(_leave)  # the first to come is the last to run
 _run_hidden()

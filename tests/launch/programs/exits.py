@@ -1,0 +1,35 @@
+"""Ends in the way that the last argument names; run by ``python -m mpi4py``, or alone."""
+
+import atexit
+import os
+import sys
+
+
+def at_the_end() -> None:
+    """Registered before MPI is there, so called before Finalize."""
+    assert not MPI.Is_finalized()
+    assert MPI.COMM_WORLD.allreduce(1) == MPI.COMM_WORLD.size
+    print("all at the end", flush=True)
+
+
+way = sys.argv[-1]
+if way == "atexit":
+    atexit.register(at_the_end)
+
+from mpi4py import MPI  # noqa: E402
+
+world = MPI.COMM_WORLD
+first = world.rank == 0
+if way == "finalized":
+    MPI.Finalize()
+    os._exit(0)
+if first and way == "exit":
+    sys.exit(3)
+if first and way == "text":
+    sys.exit("a text of the program")
+if first and way == "error":
+    raise RuntimeError("an error of the program")
+if first and way == "interrupt":
+    raise KeyboardInterrupt
+if way in ("exit", "text", "error", "interrupt"):
+    world.Barrier()
