@@ -85,16 +85,17 @@ def need_vendor(vendor: str) -> None:
         pytest.skip(f"{vendor} is not in .mpi/{vendor}: run ci/vendors.sh")
 
 
-def _impirun(arguments: Sequence[str], environ: dict[str, str]) -> subprocess.Popen[str]:
+def _impirun(arguments: Sequence[str], environ: dict[str, str], *, fed: bool = False) -> subprocess.Popen[str]:
     argv = [sys.executable, "-m", "impi.cli.impirun", *arguments]
+    stdin = subprocess.PIPE if fed else subprocess.DEVNULL
     return subprocess.Popen(
-        argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, env=environ, cwd=ROOT
+        argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=stdin, text=True, env=environ, cwd=ROOT
     )
 
 
-def _end(process: subprocess.Popen[str], deadline_s: float = DEADLINE_S) -> Ended:
+def _end(process: subprocess.Popen[str], deadline_s: float = DEADLINE_S, stdin: str | None = None) -> Ended:
     try:
-        out, err = process.communicate(timeout=deadline_s)
+        out, err = process.communicate(stdin, timeout=deadline_s)
     except subprocess.TimeoutExpired:
         process.terminate()
         out, err = process.communicate(timeout=30)
@@ -106,8 +107,8 @@ def _end(process: subprocess.Popen[str], deadline_s: float = DEADLINE_S) -> Ende
 def run_job() -> Callable[..., JobResult]:
     """``run_job(argv, ["mpich:2", "pure:2"], options={0: [...]})``: a real job over loopback.
 
-    ``through`` may give client 0 another address than the server's. Where no client ``joins``, the
-    server would wait for ever, and is ended once the clients have.
+    ``through`` may give client 0 another address than the server's, ``stdin`` is its input. Where
+    no client ``joins``, the server would wait for ever, and is ended once the clients have.
     """
 
     def run(
@@ -121,6 +122,7 @@ def run_job() -> Callable[..., JobResult]:
         through: Callable[[str], str] | None = None,
         deadline_s: float = DEADLINE_S,
         joins: bool = True,
+        stdin: str | None = None,
     ) -> JobResult:
         for client in clients:
             need_vendor(client.partition(":")[0])
@@ -135,8 +137,9 @@ def run_job() -> Callable[..., JobResult]:
             more = [*(options or {}).get(rank, ())]
             program = (argv_of or {}).get(rank, argv)
             there = through(where) if through and rank == 0 else where
-            started.append(_impirun(["-client", str(rank), there, "-np", np, "--vendor", vendor, *more, *program], env))
-        ends = tuple(_end(process, deadline_s) for process in started)
+            command = ["-client", str(rank), there, "-np", np, "--vendor", vendor, *more, *program]
+            started.append(_impirun(command, env, fed=stdin is not None and rank == 0))
+        ends = tuple(_end(one, deadline_s, None if rank else stdin) for rank, one in enumerate(started))
         if not joins:
             server.terminate()
         return JobResult(_end(server), ends)

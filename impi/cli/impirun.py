@@ -111,8 +111,18 @@ def _check_side(args: argparse.Namespace, mine: str, other: str) -> None:
             raise UsageError(f"{option.title} belongs to {other}, not to {mine}")
 
 
+def _fill_descriptors() -> None:
+    """Open /dev/null for closed standard streams: a socket would get their number."""
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
+    _fill_descriptors()
     parser = _parser()
     try:
         args = parser.parse_args(argv)

@@ -7,7 +7,7 @@ Each line is a command for one machine, with the machine's name in place of ``im
     baz -client 1 $hostport -np 4 b.out
 
 Lines for this machine are started directly, others by ssh in the same folder. Clients without a
-line are started by hand.
+line are started by hand. Standard input of the server goes to client 0, if that has a line.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import Final
 
 from impi.errors import UsageError
 from impi.launch.program import Command, command_on
+from impi.launch.standard_input import has_input
 from impi.records import record
 
 _CLAUSE: Final = "2.2.3"
@@ -103,5 +104,7 @@ def make_commands(lines: Sequence[AppLine], endpoint: str, environ: Mapping[str,
         argv = [sys.executable, "-m", "impi.cli.impirun", "-client", str(line.client), endpoint]
         argv += [endpoint if word in _HOSTPORT else word for word in line.arguments]
         title = f"client {line.client} on {line.host}"
-        commands.append(command_on(line.host, argv, environ, {line.client: {"PYTHONPATH": path}}, {line.client: title}))
+        own, titles = {line.client: {"PYTHONPATH": path}}, {line.client: title}
+        fed = 0 if line.client == 0 and has_input() else None
+        commands.append(command_on(line.host, argv, environ, own, titles, fed=fed))
     return commands

@@ -19,6 +19,7 @@ from typing import Final
 
 from impi.errors import LaunchError
 from impi.launch.program import Command
+from impi.launch.standard_input import Source
 from impi.remote import processes, starter
 
 _CHUNK: Final = 1 << 16
@@ -128,10 +129,14 @@ class Children:
     Args:
         commands: one for each starter.
         selector: for the pipes; the data of a key is a callable for the owner's loop.
+        source: standard input for the process that is fed; None: no process is.
     """
 
-    def __init__(self, commands: Sequence[Command], selector: selectors.BaseSelector) -> None:
+    def __init__(
+        self, commands: Sequence[Command], selector: selectors.BaseSelector, source: Source | None = None
+    ) -> None:
         self._selector = selector
+        self._source = source
         self._commands = commands
         self._starters: list[_Starter] = []
         self.failure: Exit | None = None
@@ -196,6 +201,11 @@ class Children:
         self._selector.register(one.output, selectors.EVENT_READ, lambda: self._read(one))
         one.tell(command.spec)
 
+    def _feed(self, one: _Starter) -> None:
+        """Give the starter the next piece of standard input."""
+        if self._source is not None:
+            self._source.ask(lambda data: one.tell({"do": "feed", "data": binascii.b2a_base64(data).decode()}))
+
     def _read(self, one: _Starter) -> bool:
         """Handle a starter's reports; False: none for now, or no more."""
         try:
@@ -222,6 +232,8 @@ class Children:
                 self._print(descriptor, one.whole(report["number"], name, binascii.a2b_base64(report[name])))
         if "error" in report:
             self.error = self.error or f"{one.command.name}: {report['error']}"
+        if "fed" in report:
+            self._feed(one)
         if "exit" in report:
             self._exited(one, report["number"], report["exit"])
 

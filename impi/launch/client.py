@@ -40,6 +40,7 @@ from impi.launch.prefix import find
 from impi.launch.program import Command, Launcher, Program, base_environment
 from impi.launch.pure import PureLauncher
 from impi.launch.rendezvous import Rendezvous
+from impi.launch.standard_input import Feed, Source, has_input
 from impi.options import ClientOptions
 from impi.records import replaced, values_of
 from impi.settings import VENDORS
@@ -106,7 +107,14 @@ def _begin(options: ClientOptions, environ: Mapping[str, str], warn: Any, stack:
         "agents": options.hosts != "proc",
         "cores": len(os.sched_getaffinity(0)),
     }
-    program = Program(argv=argv, nodes=placed, environ=base_environment(environ), join=join, interface=interface)
+    program = Program(
+        argv=argv,
+        nodes=placed,
+        environ=base_environment(environ),
+        join=join,
+        interface=interface,
+        input=session.input,
+    )
     agents = hosts.commands(options.hosts, program, address, control)
     return session.run([*agents, *launcher.commands(program)], program)
 
@@ -123,7 +131,12 @@ class _Session:
         self._warn = warn
         self._selector = selectors.DefaultSelector()
         self._interrupts = Interrupts()
-        self.control = Control(address, size, self._selector, warn, agents=agents)
+        fed = options.rank == 0 and has_input()
+        self._feed = Feed(self._selector, Source(self._selector)) if fed else None
+        attach = self._feed.attach if self._feed else None
+        self.control = Control(address, size, self._selector, warn, agents=agents, feed=attach)
+        self.input = f"{self.control.endpoint} {self.control.token}" if fed else ""
+        """Where rank 0 fetches standard input; empty: this client has none."""
         self._job: Job | None = None
         self._agents: tuple[int, ...] = ()
         """The number of the agent of each host."""
@@ -141,6 +154,8 @@ class _Session:
 
     def __exit__(self, *_exc: object) -> None:
         self.control.close()
+        if self._feed is not None:
+            self._feed.close()
         self._selector.close()
         self._interrupts.__exit__()
 
@@ -174,6 +189,8 @@ class _Session:
     # ---- one turn
 
     def _turn(self, seconds: float) -> None:
+        if self._feed is not None:
+            seconds = min(seconds, self._feed.turn())
         for key, _ in self._selector.select(seconds):
             key.data()
 

@@ -36,6 +36,7 @@ class Control:
         agents: number of host agents.
         selector: for its sockets; the data of a key is a callable for the owner's loop.
         warn: called with one sentence for each refused connection.
+        feed: gets the socket of a proc that fetches standard input; None: there is no input.
     """
 
     def __init__(
@@ -46,8 +47,10 @@ class Control:
         warn: Callable[[str], None],
         *,
         agents: int = 0,
+        feed: Callable[[socket.socket], None] | None = None,
     ) -> None:
         self._size = size
+        self._feed = feed
         self._missing = list(range(agents))
         """Numbers of the host agents that are not connected."""
         self._selector = selector
@@ -142,6 +145,9 @@ class Control:
                 self._missing.remove(hello["number"])
                 self.agents[hello["number"]] = hello
                 self._agent_connections[hello["number"]] = connection
+            case "input" if self._feed is not None:
+                self._forget(connection)
+                self._feed(connection.sock)
             case role:
                 self._refuse(connection, f"came as {role!r}, rank {hello.get('rank')}, where none was awaited")
 
@@ -167,6 +173,9 @@ class Control:
 
     def _drop(self, connection: _Connection) -> None:
         if connection in self._connections:
-            self._connections.remove(connection)
-            self._selector.unregister(connection.sock)
+            self._forget(connection)
             connection.sock.close()
+
+    def _forget(self, connection: _Connection) -> None:
+        self._connections.remove(connection)
+        self._selector.unregister(connection.sock)

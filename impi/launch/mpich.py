@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from impi.engine.fetched_input import VARIABLE as INPUT
 from impi.launch.nodes import HERE
 from impi.launch.prefix import Installation
-from impi.launch.program import SSH_OPTIONS, Command, Program, command_on, forwarded
+from impi.launch.program import SSH_OPTIONS, Command, Program, command_on, forwarded, without_input
 from impi.launch.reading import siblings_read
 
 _CMA = "MPIR_CVAR_CH4_CMA_ENABLE"
@@ -22,6 +23,8 @@ class MpichLauncher:
         several = not program.one_node
         environ = {**self._settings(program, several), **program.environ}
         environ["IMPI_JOIN"] = program.invitation(size=program.size)
+        if program.input:
+            environ[INPUT] = program.input
         if self._installation.library:
             environ["MPI4PY_LIBMPI"] = self._installation.library
         # Hydra drops the last variable of its environment; in shells that is "_".
@@ -32,7 +35,8 @@ class MpichLauncher:
             argv += ["-launcher", "ssh", "-hosts", ",".join(f"{node.name}:{node.slots}" for node in program.nodes)]
             if name := program.interface_name():
                 argv += ["-iface", name]
-        return [command_on(HERE, (*argv, *program.argv), environ, own, {0: "MPICH's mpiexec"})]
+        argv += without_input("PMI_RANK", program.argv)
+        return [command_on(HERE, argv, environ, own, {0: "MPICH's mpiexec"})]
 
     @staticmethod
     def _settings(program: Program, several: bool) -> dict[str, str]:

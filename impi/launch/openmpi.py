@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 
+from impi.engine.fetched_input import VARIABLE as INPUT
 from impi.launch.nodes import HERE
 from impi.launch.prefix import Installation
-from impi.launch.program import SSH_OPTIONS, Command, Program, command_on, forwarded
+from impi.launch.program import SSH_OPTIONS, Command, Program, command_on, forwarded, without_input
 
 
 class OpenmpiLauncher:
@@ -20,6 +21,8 @@ class OpenmpiLauncher:
         several = not program.one_node
         environ = {**self._settings(program, several), **program.environ}
         environ["IMPI_JOIN"] = program.invitation(size=program.size)
+        if program.input:
+            environ[INPUT] = program.input
         if self._installation.library:
             environ["MPI4PY_LIBMPI"] = self._installation.library
         argv = [self._installation.mpiexec, "-n", str(program.size)]
@@ -31,7 +34,8 @@ class OpenmpiLauncher:
         for name in forwarded(environ):
             if not name.startswith("OMPI_MCA_"):  # mpiexec forwards these itself
                 argv += ["-x", name]
-        return [command_on(HERE, (*argv, *program.argv), environ, {0: {}}, {0: "Open MPI's mpiexec"})]
+        argv += without_input("OMPI_COMM_WORLD_RANK", program.argv)
+        return [command_on(HERE, argv, environ, {0: {}}, {0: "Open MPI's mpiexec"})]
 
     @staticmethod
     def _settings(program: Program, several: bool) -> dict[str, str]:

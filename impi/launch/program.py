@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, Protocol
 
+from impi.engine.fetched_input import VARIABLE as INPUT
 from impi.launch.nodes import Node, is_here
 from impi.records import record
 from impi.remote.starter import Spec
@@ -67,6 +68,8 @@ class Program:
     """The common part of the procs' invitation."""
     interface: str = ""
     """Address or name of the chosen network interface."""
+    input: str = ""
+    """Where rank 0 fetches standard input (:mod:`impi.engine.fetched_input`); empty: none."""
 
     @property
     def size(self) -> int:
@@ -121,11 +124,12 @@ def command_on(
     *,
     ranks: bool = False,
     serves: bool = False,
+    fed: int | None = None,
 ) -> Command:
     """Return the command of a starter on ``node``: one process for each number in ``own``.
 
-    ``own`` has the variables of each. Here ``environ`` is the whole environment; elsewhere SSH's
-    plus the variables of :func:`forwarded`.
+    ``own`` has the variables of each, and process ``fed`` gets our standard input. Here ``environ``
+    is the whole environment; elsewhere SSH's plus the variables of :func:`forwarded`.
     """
     here = is_here(node)
     names = sorted(environ) if here else forwarded(environ)
@@ -136,6 +140,7 @@ def command_on(
         only=here,
         cwd=str(Path.cwd()),
         stdin=None,
+        fed=fed,
         grace_s=_GRACE_S,
         settle_s=None,
     )
@@ -154,12 +159,20 @@ class Launcher(Protocol):
         ...
 
 
+def without_input(rank: str, argv: Sequence[str]) -> list[str]:
+    """Return a command with an empty standard input, in place of what mpiexec gives it.
+
+    Variable ``rank`` has the rank of the proc; only rank 0 keeps the address of the user's input.
+    """
+    return ["/bin/sh", "-c", f'[ "${rank}" = 0 ] || unset {INPUT}; exec "$@" </dev/null', "sh", *argv]
+
+
 def base_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of procs: the hook first on PYTHONPATH, private variables removed."""
     result = {
         name: value
         for name, value in environ.items()
-        if name != "IMPI_JOIN" and (not name.startswith(_OUTER) or name.startswith(_OUTER_KEPT))
+        if name not in ("IMPI_JOIN", INPUT) and (not name.startswith(_OUTER) or name.startswith(_OUTER_KEPT))
     }
     rest = [item for item in result.get("PYTHONPATH", "").split(os.pathsep) if item and item != _HOOK]
     result["PYTHONPATH"] = os.pathsep.join([_HOOK, *rest])

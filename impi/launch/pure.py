@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from impi.engine.fetched_input import VARIABLE as INPUT
 from impi.launch.program import Command, Program, command_on
 
 
@@ -18,6 +19,8 @@ class PureLauncher:
             own = {
                 rank: {"IMPI_JOIN": program.invitation(rank=rank, size=program.size, node=node.name)} for rank in ranks
             }
+            if program.input and 0 in own:
+                own[0][INPUT] = program.input
             titles = {rank: f"rank {rank} of this client" for rank in ranks}
             commands.append(command_on(node.name, program.argv, program.environ, own, titles, ranks=True))
         return commands

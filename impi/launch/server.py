@@ -30,6 +30,7 @@ from impi.launch.children import Children
 from impi.launch.interrupts import Interrupts
 from impi.launch.net import peer_name, set_options, show_endpoint
 from impi.launch.program import Command
+from impi.launch.standard_input import Source
 from impi.options import ServerOptions
 from impi.settings import OPTIONS
 from impi.startup.auth import find_credentials, none_warning, parse_preference
@@ -52,6 +53,8 @@ _ANY_IPV6_HOST: Final = "2001:db8::1"
 # An address for documentation: the route to it is the default route.
 _MAX_STRANGERS: Final = 128
 # Limit of connections that have not joined, so that descriptors remain for clients.
+
+_TURN_S: Final = 3600.0
 
 _CLIENTS_END_S: Final = 20.0
 # Time for clients of this server to end after the job, before they are ended.
@@ -176,6 +179,7 @@ class _Loop:
         self._unsent: dict[int, memoryview] = {}
         self._next = 0
         self._children: Children | None = None
+        self._input: Source | None = None
         self._exit_code: int | None = None
 
     def __enter__(self) -> _Loop:
@@ -196,14 +200,16 @@ class _Loop:
         """
         self._selector.register(self._interrupts, selectors.EVENT_READ, self._interrupted)
         if commands:
-            self._children = Children(commands, self._selector)
+            self._input = Source(self._selector)
+            self._children = Children(commands, self._selector, self._input)
             self._children.start()
 
     def run(self) -> int:
         """Run until there is an exit code and the server's own clients have ended."""
         self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
         while self._exit_code is None:
-            for key, events in self._selector.select():
+            patience = self._input.turn() if self._input is not None else float("inf")
+            for key, events in self._selector.select(min(patience, _TURN_S)):
                 if callable(key.data):
                     key.data()
                 elif key.data in self._sockets and events & selectors.EVENT_READ:

@@ -121,6 +121,7 @@ class Commands:
             only=only,
             cwd=cwd,
             stdin=None if stdin is None else base64.b64encode(stdin).decode(),
+            fed=None,
             grace_s=grace_s,
             settle_s=settle_s,
         )

@@ -7,8 +7,9 @@ It is fed on standard input, one JSON object a line, and answers on standard out
 
 * first line in: a :class:`Spec`.
 * later lines in: ``{"do": "stop"}``; ``{"do": "note"}``, when MPI is initialised: it notes the
-  shared memory of its processes. The end of standard input, and SIGTERM, mean stop: the asker is
-  gone.
+  shared memory of its processes; ``{"do": "feed", "data": base64}``, after ``{"fed": true}`` has
+  come out: more standard input for the process that is fed, empty at its end. The end of standard
+  input, and SIGTERM, mean stop: the asker is gone.
 * lines out: ``{"number": 3, "pid": 77}``; ``{"number": 3, "stdout": base64, "at": seconds since
   the epoch}`` or ``stderr``, as it comes; ``{"number": 3, "exit": code}``, ``-N`` for signal N;
   ``{"error": "sentence"}`` if a process cannot be started, and then none runs. The last line is
@@ -56,6 +57,8 @@ class Spec(TypedDict):
     """Working folder; empty: the starter's."""
     stdin: str | None
     """Base64 of standard input, the same for all; None: empty."""
+    fed: int | None
+    """Number of the process whose standard input comes by later lines; None: no process."""
     grace_s: float
     """Seconds from TERM to KILL."""
     settle_s: float | None
@@ -83,6 +86,8 @@ class _Starter:
         self._spec: Spec | None = None
         self._processes: list[_Process] = []
         self._segments: set[str] = set()
+        self._feed = -1
+        self._unfed = b""
         self._asker_gone = False
         self._stop = False
         self._wake, self._wake_end = os.pipe()
@@ -149,6 +154,30 @@ class _Starter:
                 self._note()
             elif line["do"] == "stop":
                 self._stop = True
+            elif line["do"] == "feed" and self._feed >= 0:
+                self._unfed = binascii.a2b_base64(line["data"])
+                if self._unfed:
+                    self._selector.register(self._feed, selectors.EVENT_WRITE)
+                else:
+                    self._end_feed()
+
+    def _write_feed(self) -> None:
+        """Write standard input of the process that is fed, without waiting for its reader."""
+        try:
+            self._unfed = self._unfed[os.write(self._feed, self._unfed) :]
+        except BlockingIOError:
+            return
+        except OSError:  # nobody reads it any more
+            self._selector.unregister(self._feed)
+            self._end_feed()
+            return
+        if not self._unfed:
+            self._selector.unregister(self._feed)
+            self._say(fed=True)
+
+    def _end_feed(self) -> None:
+        os.close(self._feed)
+        self._feed = -1
 
     # -- the processes
 
@@ -162,13 +191,20 @@ class _Starter:
             os.lseek(stdin, 0, os.SEEK_SET)
         base = {**({} if spec["only"] else os.environ), **spec["env"]}
         for number, own in spec["procs"].items():
+            mine = stdin
+            if int(number) == spec["fed"]:
+                mine, self._feed = os.pipe()
+                os.set_blocking(self._feed, False)
             try:
-                self._start_one(int(number), spec, {**base, **own}, stdin)
+                self._start_one(int(number), spec, {**base, **own}, mine)
             except (OSError, ValueError, subprocess.SubprocessError) as error:
                 # error.filename is a missing folder, or else the program.
                 why = getattr(error, "strerror", None) or error
                 self._say(error=f"cannot start {spec['argv'][0]} in {spec['cwd'] or os.getcwd()}: {why}")
                 return False
+            if mine != stdin:
+                os.close(mine)
+                self._say(fed=True)
         os.close(stdin)
         return True
 
@@ -197,6 +233,8 @@ class _Starter:
         for key, _ in self._selector.select(seconds):
             if key.fd == 0:
                 self._obey()
+            elif key.fd == self._feed:
+                self._write_feed()
             elif key.data:
                 self._forward(key)
         self._reap()

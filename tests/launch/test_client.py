@@ -25,7 +25,9 @@ from impi.wire import Command, encode_command
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = Path(__file__).parent / "programs"
-HOLD, HELLO, HOSTS, ODD = (str(PROGRAMS / name) for name in ("hold.py", "hello.py", "hosts.py", "odd_ranks_only.py"))
+HOLD, HELLO, HOSTS, ODD, INPUT = (
+    str(PROGRAMS / f"{name}.py") for name in ("hold", "hello", "hosts", "odd_ranks_only", "echo_input")
+)
 VENDORS = ["pure", "mpich", "openmpi"]
 WAIT_S = 60.0
 
@@ -38,17 +40,20 @@ def need(vendor: str) -> None:
 class Impirun:
     """One impirun, whose output is read while it runs."""
 
-    def __init__(self, *arguments: str, **environ: str) -> None:
+    def __init__(self, *arguments: str, stdin: str = "", **environ: str) -> None:
         env = {**os.environ, "IMPI_AUTH_NONE": "1", **environ}
         self.process = subprocess.Popen(
             [sys.executable, "-m", "impi.cli.impirun", *arguments],
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
             cwd=ROOT,
             env={name: value for name, value in env.items() if value},
         )
+        if self.process.stdin is not None:
+            with self.process.stdin as pipe:
+                pipe.write(stdin)
         self.lines: queue.Queue[str] = queue.Queue()
         self.out: list[str] = []
         self._err: list[str] = []
@@ -98,8 +103,8 @@ def impirun() -> Iterator[type[Impirun]]:
     started: list[Impirun] = []
 
     class Noted(Impirun):
-        def __init__(self, *arguments: str, **environ: str) -> None:
-            super().__init__(*arguments, **environ)
+        def __init__(self, *arguments: str, stdin: str = "", **environ: str) -> None:
+            super().__init__(*arguments, stdin=stdin, **environ)
             started.append(self)
 
     yield Noted
@@ -115,8 +120,8 @@ class Job:
         self.server = impirun("-server", str(count), "--interface", "127.0.0.1", **environ)
         self.where = self.server.line().strip()
 
-    def client(self, *arguments: str, rank: int = 0, **environ: str) -> Impirun:
-        return self._impirun("-client", str(rank), self.where, *arguments, **environ)
+    def client(self, *arguments: str, rank: int = 0, stdin: str = "", **environ: str) -> Impirun:
+        return self._impirun("-client", str(rank), self.where, *arguments, stdin=stdin, **environ)
 
 
 def children_of(pid: int) -> set[int]:
@@ -402,9 +407,11 @@ def ssh(tmp_path: Path) -> dict[str, str]:
 def test_other_nodes(vendor: str, nodes: str, ssh: dict[str, Any], impirun: type[Impirun]) -> None:
     need(vendor)
     job = Job(impirun)
-    client = job.client("--vendor", vendor, "--nodes", nodes, HELLO, FI_TCP_IFACE="lo", **ssh)
+    arguments = ["--vendor", vendor, "--nodes", nodes, INPUT]
+    client = job.client(*arguments, stdin="for rank 0\n", FI_TCP_IFACE="lo", **ssh)
     assert client.end() == 0, client.err
-    assert sorted(client.out) == [f"hello from {rank} of 3, 3\n" for rank in range(3)]
+    lengths = [line.partition(",")[0] for line in client.out]
+    assert lengths == ["(11", "(0", "(0"]
     log = Path(ssh["LOG"]).read_text()
     assert log.count("BatchMode=yes") >= len(nodes.split(","))
     assert "token" not in log

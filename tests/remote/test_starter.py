@@ -40,7 +40,7 @@ class Raw:
             env={**os.environ, "PYTHONPATH": str(ROOT), "OUTER": "1"},
         )
         spec = {"argv": argv, "procs": {number: {"RANK": str(number)} for number in numbers}, "env": {}, "only": False}
-        self.say({**spec, "cwd": "", "stdin": None, "grace_s": 0.5, "settle_s": 0.2, **changes})
+        self.say({**spec, "cwd": "", "stdin": None, "fed": None, "grace_s": 0.5, "settle_s": 0.2, **changes})
 
     def say(self, value: object) -> None:
         assert self.process.stdin is not None
@@ -355,3 +355,25 @@ time.sleep(100)
     finally:
         mine.unlink(missing_ok=True)
         other.unlink()
+
+
+def test_one_process_is_fed_as_fast_as_it_reads(start: Start) -> None:
+    starter = start(["sh", "-c", 'wc -c; echo "end of $RANK"'], numbers=(0, 1), fed=1)
+    octets = base64.b64encode(bytes(30_000)).decode()
+    for data in (octets,) * 20 + ("",):
+        starter.until("fed")
+        starter.say({"do": "feed", "data": data})
+    said: dict[int, str] = {0: "", 1: ""}
+    for line in starter.rest():
+        if "stdout" in line:
+            said[line["number"]] += base64.b64decode(line["stdout"]).decode()
+    assert said[1] == "600000\nend of 1\n"
+    assert said[0] in ("", "0\nend of 0\n")  # it may have ended while the other one was fed
+
+
+def test_a_process_that_does_not_read_is_fed_no_more(start: Start) -> None:
+    starter = start(["sh", "-c", "exec <&-; echo closed; exec sleep 600"], fed=0)
+    starter.until("stdout")
+    starter.say({"do": "feed", "data": base64.b64encode(b"for nobody").decode()})
+    starter.say({"do": "stop"})
+    assert [line for line in starter.rest() if "fed" in line] == []

@@ -209,6 +209,7 @@ def test_a_line_for_a_command_that_is_over_is_no_new_command() -> None:
         "only": False,
         "cwd": "",
         "stdin": None,
+        "fed": None,
         "grace_s": 1.0,
         "settle_s": 0.0,
     }

@@ -137,6 +137,10 @@ def _run_hidden() -> None:
         spec.loader.exec_module(module)
 
 
+if "IMPI_INPUT" in os.environ:
+    sys.meta_path.insert(0, Finder())
+    importlib.import_module("impi.engine.fetched_input").fetch()
+    sys.meta_path.pop(0)
 if "IMPI_JOIN" in os.environ:
     sys.meta_path.insert(0, Finder())
     ExtensionFileLoader.exec_module = _exec_or_say_why  # type: ignore[method-assign, assignment]
