@@ -50,8 +50,12 @@ def exit_codes_page() -> str:
     """Return docs/reference/exit-codes.md."""
     lines = [_NOTE, "# Exit codes of impirun, impi and impilab", "", "| code | meaning |", "|---|---|"]
     lines += [f"| {int(code)} | {code.meaning} |" for code in ExitCode]
-    lines += ["", "impirun passes on the code of a program that failed, whatever it is. `impilab repro` has 0, 1,"]
-    lines += ["125 and 130 only: 125 skips a commit in `git bisect run`, and 130 ends the bisection."]
+    lines += ["", "`impilab repro` has 0, 1, 125 and 130 only: 125 skips a commit in `git bisect run`, and 130 ends"]
+    lines += ["the bisection.", "", "## A job that fails"]
+    lines += ["The `impirun -client` of the process that failed passes on its code, whatever it is: 3 after"]
+    lines += ["`sys.exit(3)`, 7 after `Abort(7)`, 128+N after signal N (9 of MPICH's mpiexec after SIGKILL). The"]
+    lines += ["server and the other clients end with 1, because IMPI 0.0 has no message that tells the code. With"]
+    lines += ["`-file` the server knows it from the client that failed first, and ends with it."]
     return "\n".join(lines) + "\n"
 
 

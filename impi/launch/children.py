@@ -141,6 +141,8 @@ class Children:
         self._starters: list[_Starter] = []
         self.failure: Exit | None = None
         """The first process that failed."""
+        self.statuses: dict[int, int] = {}
+        """The exit status of each process that has ended, by its number."""
         self.ended_ranks: set[int] = set()
         """Ranks of procs that have ended with 0, if each is seen by itself (no MPI library)."""
         self.quiet = False
@@ -243,6 +245,7 @@ class Children:
 
     def _exited(self, one: _Starter, number: int, status: int) -> None:
         one.waiting.discard(number)
+        self.statuses[number] = status
         if status:
             self.failure = self.failure or Exit(one.command.titles[number], status)
         elif one.command.ranks:

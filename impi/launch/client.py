@@ -42,7 +42,7 @@ from impi.launch.pure import PureLauncher
 from impi.launch.rendezvous import Rendezvous
 from impi.launch.standard_input import Feed, Source, has_input
 from impi.options import ClientOptions
-from impi.records import replaced, values_of
+from impi.records import record, replaced, values_of
 from impi.settings import VENDORS
 from impi.startup.client import ALL_VERSIONS, STRICT_VERSIONS, Joined, Negotiated
 from impi.startup.facts import ClientFacts, HostFacts
@@ -80,35 +80,34 @@ def run_client(options: ClientOptions, *, environ: Mapping[str, str], stderr: Te
 
 def _begin(options: ClientOptions, environ: Mapping[str, str], warn: Any, stack: ExitStack) -> int:
     """Check all that needs no job, connect to the server, and only then start procs."""
-    nodes = placing.parse(options.nodes) if options.nodes else ()
-    size = options.procs or sum(node.slots for node in nodes) or 1
-    placed = placing.place(size, nodes)
-    launcher = _launcher(options, environ)
-    argv = _resolve(options.argv, any(placing.is_here(node.name) for node in placed))
     host, port = parse_endpoint(options.server)
     versions = STRICT_VERSIONS if options.impi_version else ALL_VERSIONS
-    one_node = len(placed) == 1 and placing.is_here(placed[0].name)
-    # Behind one agent for the client, nodes need no interface that others can reach.
-    inside = not one_node and options.hosts == "client"
-    interface = "" if inside else options.interface
-    advertised = _advertised(options.interface, one_node or inside)
     rendezvous = stack.enter_context(Rendezvous(host, port, options.rank, environ=environ, versions=versions))
+    try:
+        plan = _plan(options, environ)
+    except UsageError:
+        # The server would wait for this client: our loss ends the job.
+        with suppress(ImpiError):
+            rendezvous.introduce(_INTRODUCED_S)
+        raise
+    placed, one_node, interface = plan.placed, plan.one_node, plan.interface
     rendezvous.start()
     control = _control_address(placed, interface)
     count = {"proc": 0, "node": len(placed), "client": 1}[options.hosts]
+    size = sum(node.slots for node in placed)
     session = stack.enter_context(_Session(options, size, count, rendezvous, control, warn))
-    address = advertised or rendezvous.local_address
+    address = plan.advertised or rendezvous.local_address
     join = {
         "control": session.control.endpoint,
         "token": session.control.token,
         "vendor": options.vendor,
         "server": _numeric(host, one_node),
-        "interface": address if one_node else "" if inside else advertised,
+        "interface": address if one_node else "" if plan.inside else plan.advertised,
         "agents": options.hosts != "proc",
         "cores": len(os.sched_getaffinity(0)),
     }
     program = Program(
-        argv=argv,
+        argv=plan.argv,
         nodes=placed,
         environ=base_environment(environ),
         join=join,
@@ -116,7 +115,38 @@ def _begin(options: ClientOptions, environ: Mapping[str, str], warn: Any, stack:
         input=session.input,
     )
     agents = hosts.commands(options.hosts, program, address, control)
-    return session.run([*agents, *launcher.commands(program)], program)
+    return session.run([*agents, *plan.launcher.commands(program)], program)
+
+
+@record
+class _Plan:
+    """Everything that can be wrong without a job, checked."""
+
+    placed: tuple[placing.Node, ...]
+    launcher: Launcher
+    argv: tuple[str, ...]
+    one_node: bool
+    inside: bool
+    """Whether the nodes need no interface that others can reach."""
+    interface: str
+    advertised: str
+
+
+def _plan(options: ClientOptions, environ: Mapping[str, str]) -> _Plan:
+    """Check nodes, library, program and interface; UsageError: one of them is not there."""
+    nodes = placing.parse(options.nodes) if options.nodes else ()
+    placed = placing.place(options.procs or sum(node.slots for node in nodes) or 1, nodes)
+    one_node = len(placed) == 1 and placing.is_here(placed[0].name)
+    inside = not one_node and options.hosts == "client"
+    return _Plan(
+        placed=placed,
+        launcher=_launcher(options, environ),
+        argv=_resolve(options.argv, any(placing.is_here(node.name) for node in placed)),
+        one_node=one_node,
+        inside=inside,
+        interface="" if inside else options.interface,
+        advertised=_advertised(options.interface, one_node or inside),
+    )
 
 
 class _Session:

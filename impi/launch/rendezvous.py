@@ -104,6 +104,18 @@ class Rendezvous:
         """Whether the server knows which client this is."""
         return self._machine.introduced
 
+    def introduce(self, timeout_s: float) -> None:
+        """Connect and tell the server which client this is, so that its loss ends the job.
+
+        Raises:
+            StartupError: no server answers, or it closed the connection.
+            PeerError: the server broke the protocol.
+        """
+        self.start(timeout_s)
+        deadline = time.monotonic() + timeout_s
+        while not self.introduced and select.select([self._socket], [], [], max(0, deadline - time.monotonic()))[0]:
+            self.on_readable()
+
     def on_readable(self) -> list[ClientEvent]:
         """Read without waiting, and answer.
 

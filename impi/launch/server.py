@@ -26,7 +26,7 @@ from typing import Final, TextIO
 from impi.errors import LaunchError, UsageError
 from impi.exit_codes import ExitCode
 from impi.launch.appfile import make_commands, read_appfile
-from impi.launch.children import Children
+from impi.launch.children import Children, exit_code
 from impi.launch.interrupts import Interrupts
 from impi.launch.net import peer_name, set_options, show_endpoint
 from impi.launch.program import Command
@@ -67,8 +67,9 @@ def run_server(options: ServerOptions, *, environ: Mapping[str, str], stdout: Te
     other children: at the end everything below it is ended.
 
     Returns:
-        0: every client has sent FINI; 1: failed job; 4: the job could not begin (each with one
-            sentence on stderr); 130 or 143: signal.
+        0: every client has sent FINI; 1: failed job, or with ``file`` the code of the client that
+            failed first; 4: the job could not begin (each with one sentence on stderr); 130 or 143:
+            signal.
     """
     try:
         preference = None if options.auth is None else parse_preference(options.auth)
@@ -181,6 +182,8 @@ class _Loop:
         self._children: Children | None = None
         self._input: Source | None = None
         self._exit_code: int | None = None
+        self._failed: int | None = None
+        """The client whose loss has ended the job."""
 
     def __enter__(self) -> _Loop:
         return self
@@ -231,7 +234,7 @@ class _Loop:
         why = "" if self._children is None else self._children.error or self._children.failure
         if why:
             _say(self._stderr, f"Error: {why}; closing all connections")
-            self._exit_code = 1
+            self._exit_code = ExitCode.FAILED
 
     def _see_off(self, code: int) -> int:
         """Wait for the last output of own clients; return the exit code with theirs."""
@@ -251,8 +254,17 @@ class _Loop:
         why = children.error or children.failure or late
         if code == 0 and why:
             _say(self._stderr, f"Error: {why}")
-            return 1
-        return code
+            code = ExitCode.FAILED
+        return self._code_of_the_client() if code == ExitCode.FAILED else code
+
+    def _code_of_the_client(self) -> int:
+        """Return the exit code of the own client that failed first; of others none is known."""
+        children = self._children
+        if children is None:
+            return ExitCode.FAILED
+        first = children.failure.status if children.failure is not None else 0
+        status = first if self._failed is None else children.statuses.get(self._failed, 0)
+        return exit_code(status or ExitCode.FAILED)
 
     def _turn_children(self, seconds: float) -> None:
         for key, _ in self._selector.select(seconds):
@@ -323,9 +335,10 @@ class _Loop:
                 self._close(conn)
             case JobOver():
                 self._exit_code = 0
-            case JobFailed(_, reason):
+            case JobFailed(client, reason):
                 _say(self._stderr, f"Error: {reason}; closing all connections")
-                self._exit_code = 1
+                self._failed = client
+                self._exit_code = ExitCode.FAILED
 
     def _write_all(self) -> None:
         for conn, sock in self._sockets.items():

@@ -142,9 +142,9 @@ def test_other_machines_by_ssh(tmp_path: Path) -> None:
 
 def test_a_client_that_cannot_start_ends_the_job(tmp_path: Path) -> None:
     code, _, err = run(tmp_path, 2, LOCAL.replace("program.py here", "none.py"))
-    assert code == 1
+    assert code == 4
     assert "there is no program none.py" in err
-    assert "Error: client 1 on localhost ended with exit code 4; closing all connections" in err
+    assert "Error: client 1 (127.0.0.1" in err and "before its start-up was complete" in err
     assert "impirun: client 0: " in err and "SIGTERM" not in err  # its own last words
 
 
@@ -158,10 +158,14 @@ def test_a_machine_that_ssh_does_not_reach(tmp_path: Path) -> None:
     assert "the starter of node faraway could not be started by ssh" in err
 
 
-def test_a_proc_that_fails_ends_everything(tmp_path: Path) -> None:
-    (tmp_path / "bad.py").write_text("import sys\nfrom impi import MPI\nsys.exit(MPI.COMM_WORLD.rank + 3)\n")
+@pytest.mark.parametrize(
+    ("end", "expected"),
+    [("sys.exit(5)", 5), ("MPI.COMM_WORLD.Abort(7)", 7), ("os.kill(os.getpid(), 9)", 137), ("1 / 0", 1)],
+)
+def test_a_proc_that_fails_ends_everything_with_its_code(end: str, expected: int, tmp_path: Path) -> None:
+    (tmp_path / "bad.py").write_text(f"import os, sys\nfrom impi import MPI\nif MPI.COMM_WORLD.rank == 2: {end}\n")
     code, _, err = run(tmp_path, 2, LOCAL.replace("program.py here", "bad.py"))
-    assert code == 1
+    assert code == expected
     assert "Error: client 1 (127.0.0.1" in err and "without FINI" in err
 
 

@@ -463,6 +463,17 @@ def test_usage(arguments: list[str], sentence: str, impirun: type[Impirun]) -> N
     assert len(client.err.splitlines()) == 1
 
 
+def test_a_client_without_a_program_ends_the_job_of_the_others(impirun: type[Impirun]) -> None:
+    job = Job(impirun, 2)
+    other = job.client(HELLO)
+    client = job.client("no-such-program", rank=1)
+    assert client.end() == 4
+    assert "there is no program 'no-such-program' on the PATH" in client.err
+    assert job.server.end() == 1
+    assert "Error: client 1 (127.0.0.1" in job.server.err and "before its start-up was complete" in job.server.err
+    assert other.end() == 1
+
+
 def test_a_tag_that_the_vendor_does_not_have(impirun: type[Impirun]) -> None:
     need("mpich")
     client = Job(impirun).client("--vendor", "mpich", "--tag-ub", "2000000000", HELLO)
