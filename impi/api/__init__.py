@@ -10,4 +10,5 @@ lines below it, also lazily and for types; pyproject.toml has the contracts::
     types                    datatypes, operations, buffer specifications, memory, pickles
     handles                  handles, error handlers, Info, the guard of every call
     constants | runtime      MPI's integers | the one engine of this process
+    rc                       the program's choices: mpi4py.rc and MPI4PY_RC_*
 """

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import impi
 from impi.api import runtime
-from impi.api.constants import MAX_PROCESSOR_NAME, SUBVERSION, THREAD_MULTIPLE, THREAD_SERIALIZED, VERSION
+from impi.api.constants import MAX_PROCESSOR_NAME, SUBVERSION, THREAD_MULTIPLE, THREAD_SINGLE, VERSION
 from impi.api.handles.failing import guarded_function
 from impi.api.handles.info import INFO_NULL, Info
 from impi.api.runtime import finalized
@@ -46,17 +46,23 @@ __all__ = [
 
 @guarded_function
 def Init() -> None:
-    """Check that MPI is not finalized; importing MPI has initialised it."""
-    if finalized():
-        raise error("ERR_OTHER", "MPI was finalized and cannot be initialized again")
-    runtime.initialize()
+    """Initialize MPI with THREAD_SINGLE, unless its import has; see :mod:`impi.api.rc`."""
+    _initialize(THREAD_SINGLE)
 
 
 @guarded_function
 def Init_thread(required: int = THREAD_MULTIPLE) -> int:
-    """Return the provided thread level, like :func:`Init` otherwise."""
-    Init()
-    return Query_thread()
+    """Initialize MPI unless its import has, and return the provided thread level."""
+    _initialize(required)
+    return runtime.thread_level()
+
+
+def _initialize(required: int) -> None:
+    if finalized():
+        raise error("ERR_OTHER", "MPI was finalized and cannot be initialized again")
+    if not THREAD_SINGLE <= required <= THREAD_MULTIPLE:
+        raise error("ERR_ARG", f"there is no thread level {required}")
+    runtime.initialize(required)
 
 
 @guarded_function
@@ -68,8 +74,8 @@ def Finalize() -> None:
 
 
 def Is_initialized() -> bool:
-    """Return True: importing MPI initialises it."""
-    return True
+    """Return whether MPI is initialized; it stays so after Finalize."""
+    return runtime.initialized()
 
 
 def Is_finalized() -> bool:
@@ -77,14 +83,16 @@ def Is_finalized() -> bool:
     return finalized()
 
 
+@guarded_function
 def Query_thread() -> int:
-    """Return THREAD_SERIALIZED: threads may call MPI, one at a time."""
-    return THREAD_SERIALIZED
+    """Return the provided level: at most THREAD_SERIALIZED, so threads call MPI one at a time."""
+    return runtime.thread_level()
 
 
+@guarded_function
 def Is_thread_main() -> bool:
     """Return whether this thread initialised MPI."""
-    return threading.current_thread() is threading.main_thread()
+    return threading.get_ident() == runtime.thread_ident()
 
 
 def Get_version() -> tuple[int, int]:
@@ -95,8 +103,7 @@ def Get_version() -> tuple[int, int]:
 @guarded_function
 def Get_library_version() -> str:
     """Return the name and version of impi and of the library below."""
-    about = runtime.engine().vendor.describe() if not finalized() else {}
-    return f"impi {impi.__version__} (IMPI 0.0) over {about.get('library', 'nothing but Python')}"
+    return f"impi {impi.__version__} (IMPI 0.0) over {runtime.description()['library']}"
 
 
 def get_vendor() -> tuple[str, tuple[int, int, int]]:

@@ -1,4 +1,4 @@
-"""The state of this process in a job: one engine, from the import of MPI to Finalize."""
+"""The state of this process in a job: one engine, from the import of MPI (or Init) to Finalize."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn
 
-from impi.engine.bootstrap import join_job
+from impi.api.rc import CHOICES, LEVELS
+from impi.engine.bootstrap import described, join_job
 from impi.engine.engine import Engine
 from impi.errors import ImpiError
 from impi.semantics.contexts import ContextIds
@@ -27,7 +28,10 @@ class State:
 
     def __init__(self) -> None:
         self.engine: Engine | None = None
+        self.set_up: Callable[[Engine], None] | None = None
         self.final_barrier: Callable[[], None] | None = None
+        self.thread_level = 0
+        self.thread_ident = 0
         self.contexts = ContextIds()
         self.finalized = False
         self.exit_code = 0
@@ -39,23 +43,38 @@ _state = State()
 _GRACE_S = 3.0
 
 
-def initialize() -> None:
+def start(set_up: Callable[[Engine], None]) -> None:
+    """Initialize MPI at its import, unless the program has chosen to do that itself.
+
+    Args:
+        set_up: called by :func:`initialize` for all that needs an engine.
+    """
+    _state.set_up = set_up
+    if not any(getattr(finder, "finalizes_mpi", False) for finder in sys.meta_path):
+        atexit.register(leave)
+    if CHOICES.initialize:
+        initialize(CHOICES.thread_level)
+
+
+def initialize(thread_level: int) -> None:
     """Join the job, or become a job of one proc (MPI_Init); a second call does nothing.
 
-    Called by the first import of MPI. If it fails, the process prints why and exits with 1.
+    If it fails, the process prints why and exits with 1.
     """
-    if _state.engine is not None or _state.finalized:
+    if _state.engine is not None:
         return
     try:
         _state.engine = join_job()
     except ImpiError as failure:
         _say(f"impi: {failure}")
         os._exit(1)
-    if not any(getattr(finder, "finalizes_mpi", False) for finder in sys.meta_path):
-        atexit.register(leave)
+    _state.thread_level = min(thread_level, LEVELS.index("serialized"))
+    _state.thread_ident = threading.get_ident()
     sys.excepthook = _abort_on_exception
     threading.excepthook = partial(_thread_ended, threading.excepthook)
     sys.exit = _exit
+    if _state.set_up is not None:
+        _state.set_up(_state.engine)
 
 
 def engine() -> Engine:
@@ -93,9 +112,31 @@ def contexts() -> ContextIds:
     return _state.contexts
 
 
+def initialized() -> bool:
+    """Return whether MPI was initialized; it stays so after Finalize."""
+    return _state.engine is not None
+
+
 def finalized() -> bool:
     """Return whether Finalize was called."""
     return _state.finalized
+
+
+def thread_level() -> int:
+    """Return the provided thread level: what was asked for, but at most THREAD_SERIALIZED."""
+    engine()
+    return _state.thread_level
+
+
+def thread_ident() -> int:
+    """Return the identifier of the thread that has initialized MPI."""
+    engine()
+    return _state.thread_ident
+
+
+def description() -> dict[str, str]:
+    """Return name, version and file of the library below, at any time."""
+    return described() if _state.engine is None else _state.engine.vendor.describe()
 
 
 def finalize() -> None:
@@ -148,6 +189,9 @@ def leave() -> None:
         return
     if _state.exit_code:
         abort(_state.exit_code)
+    if not CHOICES.finalize:
+        _say(f"impi: rank {_rank()} ended without MPI.Finalize(), which the options in mpi4py.rc leave to the program")
+        abort(1)
     finalize()
 
 

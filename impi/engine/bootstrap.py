@@ -18,10 +18,10 @@ import os
 import socket
 import sys
 import time
-from typing import Any
+from typing import Any, Final
 
 from impi.engine.engine import Engine
-from impi.engine.join import claim
+from impi.engine.join import claim, invited
 from impi.engine.mesh import connect_hosts, listen, own_address
 from impi.engine.waiting import Patience
 from impi.errors import JobError, StartupError
@@ -29,13 +29,17 @@ from impi.job import LONG8_VERSION, Host, Job, Proc
 from impi.quirks import Quirks
 from impi.semantics import representation
 from impi.settings import SPIN, ZERO_COPY
-from impi.vendors import load
+from impi.vendors import describe, load
 from impi.vendors.base import Vendor
 from impi.vendors.dial import dial
 from impi.vendors.meeting import AGENT, knock, node
 from impi.wire import addresses
 
 _TAG_UB = 2**31 - 1
+
+
+_ALONE: Final = {"vendor": "pure", "rank": 0, "size": 1}
+"""The invitation of a process that has none."""
 
 
 def join_job() -> Engine:
@@ -47,7 +51,7 @@ def join_job() -> Engine:
     invitation = claim()
     asked_s = SPIN.of(os.environ)
     if invitation is None:
-        return Engine(_singleton(), 0, load({"vendor": "pure", "rank": 0, "size": 1}), {})
+        return Engine(_singleton(), 0, load(_ALONE), {})
     shortest = ZERO_COPY.of(os.environ)
     vendor = load(invitation)
     me: dict[str, object] = {"pid": os.getpid(), "form": representation.own().hex()}
@@ -91,6 +95,15 @@ def join_job() -> Engine:
         patience=patience,
         shortest=shortest,
     )
+
+
+def described() -> dict[str, str]:
+    """Return what :meth:`Vendor.describe` will, before :func:`join_job`.
+
+    Raises:
+        ImpiError: there is no such library.
+    """
+    return describe(invited() or _ALONE)
 
 
 def _negotiated(invitation: dict[str, Any], vendor: Vendor, everybody: list[dict[str, Any]]) -> dict[str, Any]:

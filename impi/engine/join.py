@@ -21,7 +21,18 @@ def claim() -> dict[str, Any] | None:
     Raises:
         UsageError: the variable is set but not by impirun.
     """
-    text = os.environ.pop(VARIABLE, None)
+    invitation = invited()
+    os.environ.pop(VARIABLE, None)
+    return invitation
+
+
+def invited() -> dict[str, Any] | None:
+    """Return what :func:`claim` will, and leave it there.
+
+    Raises:
+        UsageError: see :func:`claim`.
+    """
+    text = os.environ.get(VARIABLE)
     if text is None:
         return None
     try:

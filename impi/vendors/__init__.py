@@ -12,6 +12,7 @@ import json
 import os
 import socket
 from collections.abc import Mapping
+from types import ModuleType
 from typing import Any, cast
 
 from impi.errors import LaunchError, UsageError
@@ -19,7 +20,7 @@ from impi.settings import VENDORS
 from impi.vendors.base import Vendor
 from impi.vendors.dial import dial
 
-__all__ = ["load"]
+__all__ = ["describe", "load"]
 
 _ANNOUNCE_S = 10.0
 
@@ -34,13 +35,26 @@ def load(join: Mapping[str, Any]) -> Vendor:
         UsageError: the vendor does not exist.
         LaunchError: its library is missing, or another one was loaded.
     """
+    module = _module(join)
+    if join["vendor"] != "pure" and "control" in join:
+        _announce(join)
+    return cast(Vendor, module.connect(join))
+
+
+def describe(join: Mapping[str, Any]) -> dict[str, str]:
+    """Return what :meth:`Vendor.describe` of that vendor will, without connecting.
+
+    Raises:
+        UsageError, LaunchError: see :func:`load`.
+    """
+    return cast(dict[str, str], _module(join).describe())
+
+
+def _module(join: Mapping[str, Any]) -> ModuleType:
     name = str(join.get("vendor"))
     if name not in VENDORS:
         raise UsageError(f"there is no vendor {name!r}; the vendors are {', '.join(VENDORS)}")
-    if name != "pure" and "control" in join:
-        _announce(join)
-    module = importlib.import_module(f"impi.vendors.{name}")
-    return cast(Vendor, module.connect(join))
+    return importlib.import_module(f"impi.vendors.{name}")
 
 
 def _announce(join: Mapping[str, Any]) -> None:

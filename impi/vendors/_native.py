@@ -19,7 +19,7 @@ import importlib
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any, NoReturn
 
 from impi.errors import JobError, LaunchError
@@ -76,20 +76,24 @@ def _name_returned() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _settings() -> Iterator[None]:
-    """Set ``mpi4py.rc`` for the import; the program's own settings are for our MPI."""
+    """Hide the program's options from the library's mpi4py: they are for our MPI."""
     try:
-        rc = importlib.import_module("mpi4py").rc
+        package = importlib.import_module("mpi4py")
     except ModuleNotFoundError:
         raise LaunchError(_no_mpi4py()) from None
-    wanted = {"initialize": False, "finalize": False}
-    before = {name: getattr(rc, name) for name in wanted if hasattr(rc, name)}
-    vars(rc).update(wanted)
+    variables = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith("MPI4PY_RC_")}
+    homes: list[tuple[dict[str, Any], str]] = [(vars(package), "rc"), (sys.modules, "mpi4py.rc")]
+    before = [home.pop(name, None) for home, name in homes]
+    for home, name in homes:
+        home[name] = SimpleNamespace(initialize=False, finalize=False)
     try:
         yield
     finally:
-        for name in wanted:
-            vars(rc).pop(name, None)
-        vars(rc).update(before)
+        os.environ.update(variables)
+        for (home, name), value in zip(homes, before, strict=True):
+            del home[name]
+            if value is not None:
+                home[name] = value
 
 
 def _import() -> ModuleType:
@@ -418,15 +422,7 @@ class NativeVendor:
 
     def describe(self) -> dict[str, str]:
         """Return library, version and file."""
-        version = self._library.mpi.Get_library_version().strip("\0 \n")
-        import mpi4py
-
-        return {
-            "library": " ".join(version.split("\n", 1)[0].split()),
-            "version": ".".join(map(str, self._library.mpi.get_vendor()[1])),
-            "file": _library_file(),
-            "mpi4py": str(mpi4py.__version__),
-        }
+        return describe()
 
     def abort(self, code: int) -> NoReturn:
         """End every proc of this client at once."""
@@ -443,6 +439,24 @@ class NativeVendor:
             mpi.Finalize()
         except mpi.Exception as error:
             raise JobError(f"{self.name} cannot finalise: {error}") from None
+
+
+def describe() -> dict[str, str]:
+    """Return name, version and file of the library, initialised or not, and mpi4py's version.
+
+    Raises:
+        LaunchError: see :func:`real_mpi`.
+    """
+    mpi: Any = real_mpi()
+    version = mpi.Get_library_version().strip("\0 \n")
+    import mpi4py
+
+    return {
+        "library": " ".join(version.split("\n", 1)[0].split()),
+        "version": ".".join(map(str, mpi.get_vendor()[1])),
+        "file": _library_file(),
+        "mpi4py": str(mpi4py.__version__),
+    }
 
 
 def _library_file() -> str:

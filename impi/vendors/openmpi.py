@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from impi.vendors._native import NativeVendor
+from impi.vendors._native import NativeVendor, describe
+
+__all__ = ["connect", "describe"]
 
 
 class OpenmpiVendor(NativeVendor):

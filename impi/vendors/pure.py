@@ -34,6 +34,15 @@ _WORLD_CID: Final = 2**64 - 1
 _GATHER_CID: Final = 2**64 - 2
 
 
+def describe() -> dict[str, str]:
+    """Return the interpreter in place of a library."""
+    return {
+        "library": "impi pure",
+        "version": sys.version.split(maxsplit=1)[0],
+        "file": os.path.realpath(sys.executable),
+    }
+
+
 def connect(join: Mapping[str, Any]) -> Vendor:
     """Connect to the other procs of this client.
 
@@ -229,11 +238,7 @@ class PureVendor:
 
     def describe(self) -> dict[str, str]:
         """Return the interpreter in place of a library."""
-        return {
-            "library": "impi pure",
-            "version": sys.version.split(maxsplit=1)[0],
-            "file": os.path.realpath(sys.executable),
-        }
+        return describe()
 
     def abort(self, code: int) -> NoReturn:
         """End this proc; its closed connections end the others, and impirun sees its status."""

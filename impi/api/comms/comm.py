@@ -112,7 +112,8 @@ class Comm(
         return self._alive().live()
 
     def __bool__(self) -> bool:
-        return self._context is not None
+        # COMM_WORLD and COMM_SELF are not null before MPI_Init.
+        return self._context is not None or (self._is_constant and self._state is not None)
 
     def __setattr__(self, name: str, value: object) -> None:
         """Refuse attributes of the program's own, as mpi4py does; classes of programs have them."""

@@ -19,7 +19,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Hashable, Sequence
 from threading import Lock
-from typing import Any
+from typing import Any, Self
 
 from impi.api import runtime
 from impi.api.collective.algorithms import LARGEST, Algorithms, Between, Within
@@ -55,13 +55,12 @@ class Communicator(State):
     """The shared state of all handles of a communicator; without a context it is not usable."""
 
     algorithms: Algorithms
+    """From :meth:`populate` on."""
 
-    def __init__(
-        self, members: Sequence[int], peers: Sequence[int] | None = None, topology: Topology | None = None
-    ) -> None:
+    def __init__(self, topology: Topology | None = None) -> None:
         super().__init__()
-        engine = runtime.engine()
-        job = engine.job
+        self.is_inter = False
+        """Whether there is a remote group."""
         self.context: Context | None = None
         self.destinations: dict[int, Route] = CLOSED.destinations
         """Routes of messages to each rank."""
@@ -69,13 +68,6 @@ class Communicator(State):
         """Routes of messages from each rank and from MPI_ANY_SOURCE."""
         self.strategy: Strategy = BY_MESSAGES
         """Implementation of blocking collectives."""
-        rank = list(members).index(engine.rank)
-        if peers is None:
-            layout = Layout([job.procs[world].client for world in members])
-            native = engine.vendor.world.collectives is not None
-            self.algorithms = Within(layout, rank, job, native=native, external=engine.external)
-        else:
-            self.algorithms = Between(rank, len(members), len(peers), external=engine.external)
         self.topology = topology
         self.attributes = Attributes()
         self.errhandler: Errhandler = initial()
@@ -90,14 +82,23 @@ class Communicator(State):
         """A duplicate and a local communicator for mpi4py's utilities; freed with this one."""
         self.companion_tag = 0
 
+    def populate(self, members: Sequence[int], peers: Sequence[int] | None) -> Self:
+        """Set the group, and the remote group if there is one; return the communicator."""
+        engine = runtime.engine()
+        job = engine.job
+        rank = list(members).index(engine.rank)
+        if peers is None:
+            layout = Layout([job.procs[world].client for world in members])
+            native = engine.vendor.world.collectives is not None
+            self.algorithms = Within(layout, rank, job, native=native, external=engine.external)
+        else:
+            self.is_inter = True
+            self.algorithms = Between(rank, len(members), len(peers), external=engine.external)
+        return self
+
     def close(self) -> None:
         """Refuse all messages from now on: freed, or MPI is finalized."""
         self.destinations, self.sources, self.strategy = CLOSED.destinations, CLOSED.sources, BY_MESSAGES
-
-    @property
-    def is_inter(self) -> bool:
-        """Whether there is a remote group."""
-        return isinstance(self.algorithms, Between)
 
     def lock(self, key: Hashable) -> Lock:
         """Return one of the locks; created on demand."""
@@ -117,9 +118,10 @@ def make(
     topology: Topology | None = None,
     *,
     parent: Context | None = None,
+    made: Communicator | None = None,
 ) -> Communicator:
-    """Make a communicator of an agreed id; called by every member."""
-    state = Communicator(members, peers, topology)
+    """Make a communicator of an agreed id; called by every member. ``made``: complete that one."""
+    state = (made or Communicator(topology)).populate(members, peers)
     _own(state, runtime.engine().make_context(cid, members, peers), parent)
     return state
 
@@ -205,7 +207,7 @@ def start_duplicate(state: Communicator) -> tuple[Communicator, Request]:
     if cid is None:
         return duplicate(state), null_send()
     state.copies += 1
-    copy = Communicator(context.members, context.peers if state.is_inter else None, state.topology)
+    copy = Communicator(state.topology).populate(context.members, context.peers if state.is_inter else None)
 
     def finish(made: Context) -> None:
         _own(copy, made, context)

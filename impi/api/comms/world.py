@@ -1,23 +1,24 @@
-"""COMM_WORLD and COMM_SELF; importing this module initialises MPI, like mpi4py.MPI."""
+"""COMM_WORLD and COMM_SELF; importing this module initialises MPI, like mpi4py.MPI.
+
+With ``mpi4py.rc.initialize = False`` the handles exist before MPI does, and Init fills them in.
+"""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 from impi.api import runtime
 from impi.api.comms import communicator
 from impi.api.comms.communicator import Communicator
 from impi.api.comms.intracomm import COMM_SELF, COMM_WORLD, Intracomm
 from impi.api.handles import failing
+from impi.engine.engine import Engine
 from impi.semantics.contexts import COMM_SELF_CID, COMM_WORLD_CID
 
 __all__ = ["COMM_SELF", "COMM_WORLD"]
 
-runtime.initialize()
 
-
-def _give(handle: Intracomm, name: str, cid: int, members: Sequence[int]) -> Communicator:
-    handle._state = state = communicator.make(cid, members)
+def _announced(handle: Intracomm, name: str) -> Communicator:
+    """Give a handle its object, which :func:`_set_up` completes."""
+    handle._state = state = Communicator()
     state.name = f"MPI_{name}"
     handle._make_constant(name)
     # A pickle names this module, so a process that loads it joins a job.
@@ -25,14 +26,21 @@ def _give(handle: Intracomm, name: str, cid: int, members: Sequence[int]) -> Com
     return state
 
 
-_engine = runtime.engine()
-_give(COMM_WORLD, "COMM_WORLD", COMM_WORLD_CID, range(len(_engine.job.procs)))
-failing.set_default_owner(_give(COMM_SELF, "COMM_SELF", COMM_SELF_CID, [_engine.rank]))
+_world = _announced(COMM_WORLD, "COMM_WORLD")
+_self = _announced(COMM_SELF, "COMM_SELF")
+failing.set_default_owner(_self)
 
-if _engine.job.verify:
-    from impi.api.comms import verifier
 
-    verifier.install(_engine.job.verify)
+def _set_up(engine: Engine) -> None:
+    """Complete both communicators of a job."""
+    communicator.make(COMM_WORLD_CID, range(len(engine.job.procs)), made=_world)
+    communicator.make(COMM_SELF_CID, [engine.rank], made=_self)
+    if engine.job.verify:
+        from impi.api.comms import verifier
 
-# Last, because the verification wraps the method.
-runtime.set_final_barrier(COMM_WORLD._leave)
+        verifier.install(engine.job.verify)
+    # Last, because the verification wraps the method.
+    runtime.set_final_barrier(COMM_WORLD._leave)
+
+
+runtime.start(_set_up)

@@ -1,21 +1,18 @@
 """Errhandler: the action for a failed MPI call, before Python raises the Exception.
 
-The program chooses the handler of new objects, as in mpi4py: ``mpi4py.rc.errors``, or
-MPI4PY_RC_ERRORS in the environment.
+The program chooses the handler of new objects, as in mpi4py (:mod:`impi.api.rc`).
 """
 
 from __future__ import annotations
 
-import os
-import sys
-import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, ClassVar, Final
 from weakref import WeakSet
 
 from impi.api import runtime
 from impi.api.handles.failing import Owner, guarded
 from impi.api.handles.handle import Handle, State
+from impi.api.rc import CHOICES
 from impi.semantics.constants import SUCCESS
 from impi.semantics.errors import MPIException, error
 
@@ -132,7 +129,7 @@ class HasErrhandler:
         state.errhandler._call(state, errorcode)
 
 
-_CHOICES: Final = {
+_HANDLERS: Final = {
     "exception": ERRORS_RETURN,
     "default": ERRORS_ARE_FATAL,
     "abort": ERRORS_ABORT,
@@ -140,18 +137,6 @@ _CHOICES: Final = {
 }
 
 
-def chosen(environ: Mapping[str, str], rc: Any) -> str:
-    """Return the program's choice: MPI4PY_RC_ERRORS, or else ``rc.errors``."""
-    choice = environ.get("MPI4PY_RC_ERRORS", "").lower() or getattr(rc, "errors", "exception")
-    if choice not in _CHOICES:
-        warnings.warn(f"mpi4py.rc.errors: unexpected value {choice!r}", RuntimeWarning, stacklevel=2)
-        return "exception"
-    return str(choice)
-
-
-_CHOICE: Final = chosen(os.environ, getattr(sys.modules.get("mpi4py"), "rc", None))
-
-
 def initial(parent: Errhandler | None = None) -> Errhandler:
     """Return the handler of a new object: the program's choice, its parent's, or MPI's default."""
-    return Errhandler(parent if parent is not None and _CHOICE == "default" else _CHOICES[_CHOICE])
+    return Errhandler(parent if parent is not None and CHOICES.errors == "default" else _HANDLERS[CHOICES.errors])

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
 
 from impi.api.constants import ERR_ERRHANDLER
@@ -11,7 +9,6 @@ from impi.api.handles.errhandler import (
     ERRORS_ARE_FATAL,
     ERRORS_RETURN,
     Errhandler,
-    chosen,
 )
 from impi.semantics.errors import MPIException
 
@@ -43,22 +40,3 @@ def test_ones_own() -> None:
     assert ERRORS_RETURN._handler_function() is None
     with pytest.raises(TypeError):
         Errhandler._create(3, "communicator")  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("environ", "rc", "choice"),
-    [
-        ({}, None, "exception"),
-        ({}, SimpleNamespace(), "exception"),
-        ({}, SimpleNamespace(errors="fatal"), "fatal"),
-        ({"MPI4PY_RC_ERRORS": "Abort"}, SimpleNamespace(errors="fatal"), "abort"),
-        ({"MPI4PY_RC_ERRORS": "default"}, None, "default"),
-    ],
-)
-def test_the_programs_choice(environ: dict[str, str], rc: object, choice: str) -> None:
-    assert chosen(environ, rc) == choice
-
-
-def test_an_unknown_choice_is_told_as_mpi4py_does() -> None:
-    with pytest.warns(RuntimeWarning, match=r"mpi4py.rc.errors: unexpected value 'often'"):
-        assert chosen({}, SimpleNamespace(errors="often")) == "exception"
