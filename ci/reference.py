@@ -13,6 +13,7 @@ TOP = Path(__file__).absolute().parent.parent
 sys.path.insert(0, str(TOP))
 
 from impi import options as _options  # noqa: E402, F401  (its options enter themselves in the table)
+from impi.engine.launcher_variables import VARIABLES  # noqa: E402
 from impi.exit_codes import ExitCode  # noqa: E402
 from impi.settings import OPTIONS, SIDES, Option  # noqa: E402
 
@@ -43,6 +44,13 @@ def options_page() -> str:
     lines += ["other clients the value (IMPI 2.3.5).", ""]
     for side, (title, _) in SIDES.items():
         lines += [f"## {title[0].upper()}{title[1:]}", *(_item(o) for o in OPTIONS.values() if o.side == side), ""]
+    lines += [
+        "## Variables of launchers",
+        "Those of its client until MPI is initialised; from then on those of the whole",
+    ]
+    lines += ["job. A `pure` client has those of MPICH.", ""]
+    for meaning, names in VARIABLES.items():
+        lines += textwrap.wrap(f"* {', '.join(f'`{name}`' for name in names)}: {meaning}.", 98, subsequent_indent="  ")
     return "\n".join(lines).rstrip() + "\n"
 
 

@@ -20,6 +20,7 @@ import sys
 import time
 from typing import Any, Final
 
+from impi.engine import launcher_variables
 from impi.engine.engine import Engine
 from impi.engine.join import claim, invited
 from impi.engine.mesh import connect_hosts, listen, own_address
@@ -74,6 +75,7 @@ def join_job() -> Engine:
     names = {(proc.ipv6, proc.pid): proc.rank for proc in job.procs}
     ranks = [names[bytes.fromhex(item["address"]), item["pid"]] for item in everybody]
     rank = ranks[vendor.world.rank]
+    launcher_variables.correct(os.environ, job, rank)
     host = job.procs[rank].host
     here = sum(proc.ipv6 == job.procs[rank].ipv6 for proc in job.procs)
     # The process's own CPU set says nothing if it is bound to one core already.

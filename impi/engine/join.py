@@ -1,7 +1,9 @@
 """The invitation of a process to a job; claimed by the first import of MPI.
 
 impirun gives every proc one variable, ``IMPI_JOIN`` (JSON; docs/how-it-works/start-up.md). The
-claim removes it, so that programs started by the proc do not join by accident.
+claim removes it, so that programs started by the proc do not join by accident. A Python that the
+proc starts itself is a job of one proc, as multiprocessing needs where it imports the program anew:
+under the library of the proc it would hang or end.
 """
 
 from __future__ import annotations
@@ -13,6 +15,8 @@ from typing import Any
 from impi.errors import UsageError
 
 VARIABLE = "IMPI_JOIN"
+PARENT = "IMPI_PARENT"
+"""Process id of the Python whose children are jobs of their own; the hook compares it."""
 
 
 def claim() -> dict[str, Any] | None:
@@ -35,6 +39,7 @@ def invited() -> dict[str, Any] | None:
     text = os.environ.get(VARIABLE)
     if text is None:
         return None
+    os.environ[PARENT] = str(os.getpid())
     try:
         value = json.loads(text)
     except ValueError:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from impi.engine.fetched_input import VARIABLE as INPUT
+from impi.engine.join import PARENT, VARIABLE
 from impi.launch.nodes import Node, is_here
 from impi.records import record
 from impi.remote.starter import Spec
@@ -172,7 +173,7 @@ def base_environment(environ: Mapping[str, str]) -> dict[str, str]:
     result = {
         name: value
         for name, value in environ.items()
-        if name not in ("IMPI_JOIN", INPUT) and (not name.startswith(_OUTER) or name.startswith(_OUTER_KEPT))
+        if name not in (VARIABLE, PARENT, INPUT) and (not name.startswith(_OUTER) or name.startswith(_OUTER_KEPT))
     }
     rest = [item for item in result.get("PYTHONPATH", "").split(os.pathsep) if item and item != _HOOK]
     result["PYTHONPATH"] = os.pathsep.join([_HOOK, *rest])

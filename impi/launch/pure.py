@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from impi.engine import launcher_variables
 from impi.engine.fetched_input import VARIABLE as INPUT
 from impi.launch.program import Command, Program, command_on
 
@@ -17,7 +18,11 @@ class PureLauncher:
             ranks = range(first, first + node.slots)
             first += node.slots
             own = {
-                rank: {"IMPI_JOIN": program.invitation(rank=rank, size=program.size, node=node.name)} for rank in ranks
+                rank: {
+                    "IMPI_JOIN": program.invitation(rank=rank, size=program.size, node=node.name),
+                    **launcher_variables.of_client(rank, program.size, rank - ranks.start, len(ranks)),
+                }
+                for rank in ranks
             }
             if program.input and 0 in own:
                 own[0][INPUT] = program.input

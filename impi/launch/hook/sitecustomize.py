@@ -137,12 +137,14 @@ def _run_hidden() -> None:
         spec.loader.exec_module(module)
 
 
-if "IMPI_INPUT" in os.environ:
+_child = os.environ.get("IMPI_PARENT") == str(os.getppid())
+if _child:
+    # Another Python of a rank's program (multiprocessing): by itself, not under the rank's library.
+    os.environ["IMPI_PARENT"] = str(os.getpid())
+if _child or "IMPI_JOIN" in os.environ:
     sys.meta_path.insert(0, Finder())
-    importlib.import_module("impi.engine.fetched_input").fetch()
-    sys.meta_path.pop(0)
-if "IMPI_JOIN" in os.environ:
-    sys.meta_path.insert(0, Finder())
+    if "IMPI_INPUT" in os.environ:
+        importlib.import_module("impi.engine.fetched_input").fetch()
     ExtensionFileLoader.exec_module = _exec_or_say_why  # type: ignore[method-assign, assignment]
     atexit.register(_leave)  # the first to come is the last to run
 _run_hidden()
