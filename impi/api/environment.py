@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import threading
 import time
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ from impi.api import runtime
 from impi.api.constants import MAX_PROCESSOR_NAME, SUBVERSION, THREAD_MULTIPLE, THREAD_SINGLE, VERSION
 from impi.api.handles.failing import guarded_function
 from impi.api.handles.info import INFO_NULL, Info
+from impi.api.handles.integers import fitting, row
 from impi.api.runtime import finalized
 from impi.api.types.datatypes import AINT, COUNT, OFFSET
 from impi.semantics.errors import error
@@ -164,6 +166,7 @@ def Get_abi_fortran_info() -> Info:
     return Info(INFO_NULL)
 
 
+@guarded_function
 def Pcontrol(level: int) -> None:
     """Do nothing: there is no profiling layer."""
 
@@ -175,7 +178,10 @@ def Compute_dims(nnodes: int, dims: int | Sequence[int]) -> list[int]:
     Raises:
         Exception: ERR_DIMS: the fixed dimensions do not divide ``nnodes``.
     """
-    sizes = [0] * dims if isinstance(dims, int) else [int(d) for d in dims]
+    try:
+        sizes = [0] * fitting(operator.index(dims))  # type: ignore[arg-type]
+    except TypeError:
+        sizes = row(dims)  # type: ignore[arg-type]
     fixed = 1
     for size in sizes:
         if size < 0:

@@ -153,7 +153,7 @@ class Transfer:
             if channel.work or nbytes > most or not window.open or self._finishing:
                 return None
             if nbytes != size or tag != last_tag or count != elements:
-                if not 0 <= tag <= tag_ub:
+                if type(tag) is not int or not 0 <= tag <= tag_ub:
                     return None
                 path.fill(frame, nbytes, lsrank, tag, cid, count)
                 size, last_tag, elements = nbytes, tag, count

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 from impi import collectives
+from impi.api.handles.integers import fitting
 from impi.collectives import SHAPES, Algorithm, Fixed, Layout, Octets, Packing, Reduction, inter, is_short
 from impi.collectives.tags import (
     ALLTOALL_TAG,
@@ -75,6 +76,7 @@ class Within:
     def role(self, root: int) -> Role:
         """Return a role that is a leaf; Exception ERR_ROOT: no such root."""
         if not 0 <= root < self.size:
+            fitting(root)
             raise error("ERR_ROOT", f"root {root} is not in 0..{self.size - 1}")
         return Role(root == self.rank, True)
 
@@ -266,7 +268,7 @@ class Between:
 
     def role(self, root: int) -> Role:
         """Return the role of ROOT, of a proc beside it, or of a leaf in the other group."""
-        if root not in (ROOT, PROC_NULL) and not 0 <= root < self.peers:
+        if root not in (ROOT, PROC_NULL) and not 0 <= fitting(root) < self.peers:
             raise error("ERR_ROOT", f"root {root} is not ROOT, PROC_NULL or in 0..{self.peers - 1}")
         return Role(root == ROOT, root >= 0)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from impi.api.collective.on_buffers import BufferOperations
 from impi.api.handles.failing import wrapped
+from impi.api.handles.integers import integer
 from impi.api.types.ops import SUM, Op
 
 if TYPE_CHECKING:
@@ -76,22 +77,32 @@ class BlockingCollectives(BufferOperations):
 
     def Bcast(self, buf: BufferSpec, root: int = 0) -> None:
         """Copy the root's buffer to all procs."""
+        if type(root) is not int:
+            root = integer(root)
         (self._state or _Null).strategy.Bcast(self, buf, root)
 
     def Gather(self, sendbuf: BufferSpec, recvbuf: BufferSpec, root: int = 0) -> None:
         """Collect the buffers of all procs at the root, in rank order."""
+        if type(root) is not int:
+            root = integer(root)
         (self._state or _Null).strategy.Gather(self, sendbuf, recvbuf, root)
 
     def Gatherv(self, sendbuf: BufferSpec, recvbuf: BufferSpec, root: int = 0) -> None:
         """Collect buffers of different lengths at the root, at given displacements."""
+        if type(root) is not int:
+            root = integer(root)
         (self._state or _Null).strategy.Gatherv(self, sendbuf, recvbuf, root)
 
     def Scatter(self, sendbuf: BufferSpec, recvbuf: BufferSpec, root: int = 0) -> None:
         """Give each proc a block of the root's buffer."""
+        if type(root) is not int:
+            root = integer(root)
         (self._state or _Null).strategy.Scatter(self, sendbuf, recvbuf, root)
 
     def Scatterv(self, sendbuf: BufferSpec, recvbuf: BufferSpec, root: int = 0) -> None:
         """Give each proc a part of the root's buffer, of its own length and displacement."""
+        if type(root) is not int:
+            root = integer(root)
         (self._state or _Null).strategy.Scatterv(self, sendbuf, recvbuf, root)
 
     def Allgather(self, sendbuf: BufferSpec, recvbuf: BufferSpec) -> None:
@@ -116,6 +127,8 @@ class BlockingCollectives(BufferOperations):
 
     def Reduce(self, sendbuf: BufferSpec, recvbuf: BufferSpec, op: Op = SUM, root: int = 0) -> None:
         """Combine all buffers element by element at the root."""
+        if type(root) is not int:
+            root = integer(root)
         (self._state or _Null).strategy.Reduce(self, sendbuf, recvbuf, op, root)
 
     def Allreduce(self, sendbuf: BufferSpec, recvbuf: BufferSpec, op: Op = SUM) -> None:

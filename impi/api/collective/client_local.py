@@ -10,6 +10,7 @@ take part tells the others; if one of these is in the library already, the job e
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,6 +19,7 @@ from impi.api.collective.native_specs import NativeSpecs
 from impi.api.collective.reduction_plan import library_names
 from impi.api.constants import IN_PLACE
 from impi.api.handles.failing import Owner, failed
+from impi.api.handles.integers import fitting
 from impi.api.types.ops import Op
 from impi.api.types.typestate import TypeState
 from impi.engine.context import Context
@@ -155,6 +157,7 @@ class ClientLocal(Strategy):
 
     def _check_root(self, root: int) -> None:
         if not 0 <= root < self._size:
+            fitting(root)
             raise error("ERR_ROOT", f"root {root} is not in 0..{self._size - 1}")
 
     def _bcast(self, buf: BufferSpec, root: int) -> tuple[object, ...]:
@@ -227,7 +230,8 @@ class ClientLocal(Strategy):
         if function is None:
             return None
         specs = self._specs
-        return specs.one(sendbuf, False, element), specs.one(recvbuf, True, element), recvcounts, function
+        counts = None if recvcounts is None else array("i", recvcounts)  # checked here: the library begins
+        return specs.one(sendbuf, False, element), specs.one(recvbuf, True, element), counts, function
 
     def _reduction(self, sendbuf: BufferSpec, recvbuf: BufferSpec, op: Op) -> tuple[object, object]:
         """Return the library's operation and datatype of the elements; None: not defined there.

@@ -44,6 +44,7 @@ def _define(cls: type, name: str, blocking: str, doc: str, body: str, info: tupl
     exec(f"def {name}({names}): {body.format(start)}", scope)
     method = scope[name]
     method.__qualname__, method.__doc__ = f"{cls.__qualname__}.{name}", doc.format(blocking)
+    method.__annotations__ = {key: like.__annotations__[key] for key in taken if key in like.__annotations__}
     method.__defaults__ = (like.__defaults__ or ()) + info
     setattr(cls, name, method)
 

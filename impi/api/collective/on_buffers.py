@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from impi.api import runtime
 from impi.api.collective import reduction_plan
 from impi.api.constants import IN_PLACE
+from impi.api.handles.integers import row
 from impi.api.p2p.request import Request
 from impi.api.types import marshalling
 from impi.api.types.buffers import UserBlocks, UserBuffer, read_blocks, read_buffer
@@ -175,7 +176,7 @@ class BufferOperations:
     ) -> Start:
         into = read_buffer(recvbuf, readonly=False)
         if recvcounts is not None:
-            return self._scattered_by([int(count) for count in recvcounts], sendbuf, into, op)
+            return self._scattered_by(row(recvcounts), sendbuf, into, op)
         if self._in_place(sendbuf) or self._live().is_inter:
             raise ValueError("message: cannot infer recvcounts with IN_PLACE or between two groups")
         counts = self._allgather_int(into.count)

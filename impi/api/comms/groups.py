@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from impi.api.handles.failing import guarded
 from impi.api.handles.handle import Handle, State
+from impi.api.handles.integers import integer, row
 from impi.semantics.constants import UNDEFINED
 from impi.semantics.errors import error
 from impi.semantics.group import RankSet
@@ -70,7 +71,7 @@ class Group(Handle):
     def Translate_ranks(self, ranks: Sequence[int] | None = None, group: Group | None = None) -> list[int]:
         """Return ranks in ``group`` (default: world) of ``ranks`` of this group (default: all)."""
         mine = self._live().ranks
-        chosen = range(len(mine)) if ranks is None else [int(rank) for rank in ranks]
+        chosen = range(len(mine)) if ranks is None else row(ranks)
         if group is None:
             top = max(mine.members, default=-1) + 1
             return mine.translate(chosen, RankSet(range(top)))
@@ -111,22 +112,22 @@ class Group(Handle):
     def Incl(self, ranks: Sequence[int]) -> Self:
         """Return the procs at ``ranks``, in that order."""
         state = self._live()
-        return self._new(state.ranks.incl([int(r) for r in ranks]), state.me, state.attached)
+        return self._new(state.ranks.incl(row(ranks)), state.me, state.attached)
 
     def Excl(self, ranks: Sequence[int]) -> Self:
         """Return all procs but those at ``ranks``."""
         state = self._live()
-        return self._new(state.ranks.excl([int(r) for r in ranks]), state.me, state.attached)
+        return self._new(state.ranks.excl(row(ranks)), state.me, state.attached)
 
     def Range_incl(self, ranks: Sequence[tuple[int, int, int]]) -> Self:
         """Return the procs in ranges of (first, last, stride)."""
         state = self._live()
-        return self._new(state.ranks.range_incl(ranks), state.me, state.attached)
+        return self._new(state.ranks.range_incl(_triples(ranks)), state.me, state.attached)
 
     def Range_excl(self, ranks: Sequence[tuple[int, int, int]]) -> Self:
         """Return all procs but those in ranges of (first, last, stride)."""
         state = self._live()
-        return self._new(state.ranks.range_excl(ranks), state.me, state.attached)
+        return self._new(state.ranks.range_excl(_triples(ranks)), state.me, state.attached)
 
     @classmethod
     def Create_from_session_pset(cls, session: Session, pset_name: str) -> Self:
@@ -141,6 +142,14 @@ class Group(Handle):
         """
         self._live()
         self._forget()
+
+
+def _triples(ranges: Iterable[Iterable[int]]) -> list[tuple[int, int, int]]:
+    triples = []
+    for each in ranges:
+        first, last, stride = each
+        triples.append((integer(first), integer(last), integer(stride)))
+    return triples
 
 
 def _checked(group: Group) -> _GroupState:

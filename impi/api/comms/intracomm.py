@@ -17,6 +17,7 @@ from impi.api.constants import UNDEFINED, UNWEIGHTED, WEIGHTS_EMPTY
 from impi.api.handles.errhandler import Errhandler
 from impi.api.handles.failing import guarded_collective
 from impi.api.handles.info import INFO_NULL, Info
+from impi.api.handles.integers import row
 from impi.api.handles.unsupported import unsupported
 from impi.collectives import Prefixed
 from impi.semantics.errors import error
@@ -123,7 +124,7 @@ class Intracomm(Comm, Scans, ObjectScans):
     ) -> Distgraphcomm:
         """Create a graph; procs name any edges: ``degrees[i]`` of them begin at ``sources[i]``."""
         starts = self._ranks_in(sources)
-        counts = [degrees] * len(starts) if isinstance(degrees, int) else [int(degree) for degree in degrees]
+        counts = [degrees] * len(starts) if isinstance(degrees, int) else row(degrees)
         ends = self._ranks_in(destinations)
         if len(counts) != len(starts) or sum(counts) != len(ends):
             raise ValueError(f"expecting {sum(counts)} destinations of {len(starts)} sources, got {len(ends)}")
@@ -153,11 +154,11 @@ class Intracomm(Comm, Scans, ObjectScans):
     # ---- inside ----------------------------------------------------------------------------------
 
     def _cart(self, dims: Sequence[int], periods: Any) -> Cart:
-        extents = tuple(int(extent) for extent in dims)
+        extents = tuple(row(dims))
         if periods is None or isinstance(periods, bool):
             wraps = (bool(periods),) * len(extents)
         else:
-            wraps = tuple(bool(wrap) for wrap in periods)
+            wraps = tuple(map(bool, row(periods)))
         if len(wraps) != len(extents):
             raise ValueError(f"expecting {len(extents)} periods, got {len(wraps)}")
         if any(extent < 1 for extent in extents):
@@ -165,7 +166,7 @@ class Intracomm(Comm, Scans, ObjectScans):
         return Cart(extents, wraps)
 
     def _graph(self, index: Sequence[int], edges: Sequence[int]) -> Graph:
-        ends, targets = [int(end) for end in index], self._ranks_in(edges)
+        ends, targets = row(index), self._ranks_in(edges)
         if len(ends) > 1 and ends[0] == 0 and ends[-1] == len(targets):
             ends = ends[1:]
         if ends != sorted(ends) or (ends[-1] if ends else 0) != len(targets):
@@ -174,7 +175,7 @@ class Intracomm(Comm, Scans, ObjectScans):
 
     def _ranks_in(self, ranks: Sequence[int] | None) -> tuple[int, ...]:
         size = self.Get_size()
-        chosen = tuple(int(rank) for rank in ranks or ())
+        chosen = tuple(row(() if ranks is None else ranks))
         for rank in chosen:
             if not 0 <= rank < size:
                 raise error("ERR_RANK", f"an edge names rank {rank}, which is not in 0..{size - 1}")
@@ -238,7 +239,7 @@ def _weights(weights: Any, degree: int) -> tuple[int, ...] | None:
         if degree:
             raise ValueError("empty weights but nonzero degree")
         return ()
-    chosen = tuple(int(weight) for weight in weights)
+    chosen = tuple(row(weights))
     if len(chosen) != degree:
         raise ValueError(f"expecting {degree} weights, got {len(chosen)}")
     return chosen

@@ -11,6 +11,7 @@ from impi.api.comms.comm import Comm
 from impi.api.comms.communicator import Communicator
 from impi.api.comms.intracomm import Intracomm
 from impi.api.handles.failing import guarded, guarded_collective
+from impi.api.handles.integers import row
 from impi.collectives.neighbors import Edges
 from impi.semantics.topology import Cart, DistGraph, Graph
 
@@ -92,7 +93,7 @@ class Cartcomm(Topocomm):
 
     def Get_cart_rank(self, coords: Sequence[int]) -> int:
         """Return the rank at ``coords``, which wrap around in periodic dimensions."""
-        where = [int(at) for at in coords]
+        where = row(coords)
         if len(where) != self.Get_dim():
             raise ValueError(f"expecting {self.Get_dim()} coordinates, got {len(where)}")
         return self._grid.rank(where)
@@ -107,7 +108,7 @@ class Cartcomm(Topocomm):
 
     def Sub(self, remain_dims: Sequence[bool]) -> Cartcomm:
         """Split into grids of the remaining dimensions; the other coordinates are fixed."""
-        remain = [bool(keep) for keep in remain_dims]
+        remain = [bool(keep) for keep in row(remain_dims)]
         if len(remain) != self.Get_dim():
             raise ValueError(f"expecting {self.Get_dim()} flags, got {len(remain)}")
         part, number, place = self._grid.part(self.Get_rank(), remain)

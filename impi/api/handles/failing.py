@@ -2,6 +2,7 @@
 
 * An MPI.Exception calls the error handler of the communicator or session once (MPI 4.1, 9.3); for
   calls without either, COMM_SELF's. The exception goes on if a user handler returns.
+* Integer arguments are converted first, as in mpi4py (:mod:`impi.api.handles.integers`).
 * A collective that cannot begin is refused, so the others learn it (:mod:`impi.engine.faults`).
 * An :class:`impi.errors.ImpiError` ends the job here: no ``except`` or ``finally`` runs.
 """
@@ -17,6 +18,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 import impi
 from impi.api import runtime
+from impi.api.handles.integers import converter
 from impi.errors import ImpiError
 from impi.semantics.errors import MPIException
 
@@ -87,8 +89,12 @@ def guarded_collective(*names: str) -> Callable[[C], C]:
 def guarded_function(function: F) -> F:
     """Guard a function of the module."""
 
+    convert = converter(function, 0)
+
     @wraps(function)
     def method(_: None, *args: Any, **kwargs: Any) -> Any:
+        if convert is not None:
+            args, kwargs = convert(args, kwargs)
         return function(*args, **kwargs)
 
     guarded_method = wrapped(method)
@@ -116,10 +122,13 @@ def _guard(cls: C, collective: Collection[str]) -> C:
 
 def wrapped(function: Any, *, collective: bool = False) -> Any:
     """Wrap a method so that its failures are handled like those of an MPI call."""
+    convert = converter(function, 1)
 
     @wraps(function)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         try:
+            if convert is not None:
+                args, kwargs = convert(args, kwargs)
             return function(self, *args, **kwargs)
         except ImpiError as failure:
             runtime.fail(failure)
@@ -135,6 +144,8 @@ def wrapped(function: Any, *, collective: bool = False) -> Any:
         faults = None if context is None or runtime.finalized() else context.faults
         begun = 0 if faults is None else faults.begun
         try:
+            if convert is not None:
+                args, kwargs = convert(args, kwargs)
             return function(self, *args, **kwargs)
         except ImpiError as failure:
             runtime.fail(failure)

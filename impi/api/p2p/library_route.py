@@ -5,6 +5,8 @@ for each message: both make the same library calls, with one native tag (``2 * t
 octets. A receive calls the library only while no receive is posted and no message waits in the
 engine. So it is the oldest receive, and later ones get what the library leaves: MPI's order.
 
+A shift doubles the tag of a send, because it refuses a tag that is no integer, for nothing.
+
 No call blocks in the library: :func:`impi.engine.library_call.waiter` polls it, and in between
 drives everything else of this proc.
 """
@@ -58,7 +60,7 @@ class LibraryRoute(QueuedRoute):
         place = [octets, len(octets), self._byte]
         self._native.counter.messages += 1
         try:
-            self._wait(self._isend(place, self._local, tag + tag).Test, place)
+            self._wait(self._isend(place, self._local, tag << 1).Test, place)
         except self._failure as found:
             raise self._native.translated(found) from None
         return None
@@ -67,7 +69,7 @@ class LibraryRoute(QueuedRoute):
         """Call the library's Irecv and wait, unless an older receive or message is ours."""
         if get_ident() != self._threads.owner:
             self._threads.enter()  # another thread's probe could take the message off the library
-        if self._posted_line or self._unexpected_line or not 0 <= tag <= self._tag_ub:
+        if self._posted_line or self._unexpected_line or type(tag) is not int or not 0 <= tag <= self._tag_ub:
             return super().receive(spec, tag, status)
         data = read(spec, readonly=False)
         octets = data if type(data) is memoryview else data.octets()

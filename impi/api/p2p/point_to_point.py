@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from impi.api import runtime
 from impi.api.handles.failing import Owner, failed, guarded
+from impi.api.handles.integers import integer
 from impi.api.p2p import bsend
 from impi.api.p2p.completion import describe_message, fill_status
 from impi.api.p2p.matched_message import MESSAGE_NO_PROC, Message
@@ -54,6 +55,10 @@ class PointToPoint:
         except (ImpiError, MPIException) as failure:
             failed(failure, self._owner, "Send")
             raise
+        except TypeError:
+            if type(dest) is int and type(tag) is int:
+                raise
+            self.Send(buf, integer(dest), integer(tag))
 
     def Ssend(self, buf: BufferSpec, dest: int, tag: int = 0) -> None:
         """Blocking synchronous send: returns once the message is matched."""
@@ -74,6 +79,10 @@ class PointToPoint:
         except (ImpiError, MPIException) as failure:
             failed(failure, self._owner, "Isend")
             raise
+        except TypeError:
+            if type(dest) is int and type(tag) is int:
+                raise
+            return self.Isend(buf, integer(dest), integer(tag))
 
     def Irsend(self, buf: BufferSpec, dest: int, tag: int = 0) -> Request:
         """Start a ready send."""
@@ -112,6 +121,10 @@ class PointToPoint:
         except (ImpiError, MPIException) as failure:
             failed(failure, self._owner, "Recv")
             raise
+        except TypeError:
+            if type(source) is int and type(tag) is int:
+                raise
+            self.Recv(buf, integer(source), integer(tag), status)
 
     def Irecv(self, buf: BufferSpec, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Request:
         """Start a receive."""
@@ -120,6 +133,10 @@ class PointToPoint:
         except (ImpiError, MPIException) as failure:
             failed(failure, self._owner, "Irecv")
             raise
+        except TypeError:
+            if type(source) is int and type(tag) is int:
+                raise
+            return self.Irecv(buf, integer(source), integer(tag))
 
     def Recv_init(self, buf: BufferSpec, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Prequest:
         """A persistent receive."""

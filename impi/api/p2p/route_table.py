@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from impi.api import runtime
+from impi.api.handles.integers import fitting, integer
 from impi.api.p2p.routes import ChannelRoute, NullRoute, QueuedRoute, Route
 from impi.engine.context import Context
 from impi.engine.engine import Engine
@@ -32,11 +33,13 @@ class Routes(dict[int, Route]):
 
     def __missing__(self, rank: int) -> Route:
         engine, context = self._engine, self._context
+        if type(rank) is not int:
+            return self[integer(rank)]
         if rank == PROC_NULL:
             route: Route = NullRoute(engine)
         elif rank == ANY_SOURCE and self._receiving:
             route = QueuedRoute(engine, context, rank)
-        elif not 0 <= rank < context.npeers:
+        elif not 0 <= fitting(rank) < context.npeers:
             what = "source" if self._receiving else "destination"
             raise error("ERR_RANK", f"{what} rank {rank} is not in 0..{context.npeers - 1}")
         else:

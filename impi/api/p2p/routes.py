@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from impi.api.handles.integers import fitting
 from impi.api.p2p.completion import conclude, fill_status
 from impi.api.p2p.request import Request, null_receive, null_send
 from impi.api.p2p.status import Status
@@ -151,7 +152,7 @@ class ChannelRoute(QueuedRoute):
     def receive(self, spec: BufferSpec, tag: int, status: Status | None) -> None:
         """Take the next packet of the channel, or post the receive and wait for it."""
         data = read(spec, readonly=False)
-        if type(data) is memoryview and 0 <= tag <= self._tag_ub:
+        if type(data) is memoryview and type(tag) is int and 0 <= tag <= self._tag_ub:
             nbytes = self._next(tag, data)
             if nbytes >= 0:
                 if status is not None:
@@ -172,8 +173,13 @@ def check_tag(engine: Engine, tag: int) -> None:
 
     Raises:
         Exception: ERR_TAG: out of range, or reserved for Reduce in this job.
+        TypeError: no int, which the caller converts (:func:`impi.api.handles.integers.integer`).
+        OverflowError: more than a C int.
     """
+    if type(tag) is not int:
+        raise TypeError(f"tag {tag!r} is no int")
     if not 0 <= tag <= engine.job.tag_ub:
+        fitting(tag)
         raise error("ERR_TAG", f"tag {tag} is not in 0..{engine.job.tag_ub}")
     if engine.reduce_on_p2p and tag == REDUCE_TAG:
         raise error("ERR_TAG", f"tag {tag} is Reduce's alone in this job (--peer-quirks reduce-on-p2p); take another")
@@ -181,5 +187,5 @@ def check_tag(engine: Engine, tag: int) -> None:
 
 def check_receive_tag(engine: Engine, tag: int) -> None:
     """Check the tag of a receive, which may be MPI_ANY_TAG; raises like :func:`check_tag`."""
-    if tag != ANY_TAG:
+    if type(tag) is not int or tag != ANY_TAG:
         check_tag(engine, tag)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from impi.api.handles.integers import LONG_MAX, integer
 from impi.api.types.memory import at_address, octets_and_place, octets_of
 
 if TYPE_CHECKING:
@@ -44,8 +45,7 @@ class buffer(np.ndarray[Any, Any]):
     @staticmethod
     def allocate(nbytes: int, clear: bool = False) -> buffer:
         """Return new memory, set to 0 if ``clear``."""
-        if not isinstance(nbytes, (int, np.integer)):
-            raise TypeError(f"the number of octets must be an integer, not {type(nbytes).__name__}")
+        nbytes = integer(nbytes, LONG_MAX)
         if nbytes < 0:
             raise ValueError("expecting non-negative size")
         memory = np.zeros(nbytes, np.uint8) if clear else np.empty(nbytes, np.uint8)
@@ -62,6 +62,7 @@ class buffer(np.ndarray[Any, Any]):
     @staticmethod
     def fromaddress(address: int, nbytes: int, readonly: bool = False) -> buffer:
         """Return a view of memory at an address that the caller vouches for."""
+        address, nbytes = integer(address, 2 * LONG_MAX + 1), integer(nbytes, LONG_MAX)
         if nbytes < 0:
             raise ValueError("expecting non-negative buffer length")
         if nbytes > 0 and address == 0:

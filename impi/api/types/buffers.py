@@ -12,10 +12,12 @@ from itertools import accumulate
 from typing import Any, Final
 
 from impi.api.constants import BOTTOM, BUFFER_AUTOMATIC, IN_PLACE
+from impi.api.handles.integers import LONG_MAX, fitting
 from impi.api.types.datatypes import BYTE, CHAR, INT8_T, SIGNED_CHAR, UINT8_T, UNSIGNED_CHAR, Datatype, _typedict
 from impi.api.types.memory import at_address, octets_of
 from impi.records import record
 from impi.semantics.datatype import NAMED, TypeMap
+from impi.semantics.errors import MPIException
 
 __all__ = [
     "BOTTOM",
@@ -133,6 +135,7 @@ def read_buffer(spec: Any, *, readonly: bool, blocks: int = 1, check: bool = Tru
         extent = _extent(typ, "handle displacement")
         offset = start * extent
         if offset > view.nbytes:
+            fitting(start, LONG_MAX)
             entries = view.nbytes // extent
             raise ValueError(f"message: displacement {start} out of bounds, the buffer has {entries} entries")
     if count is None:
@@ -141,8 +144,16 @@ def read_buffer(spec: Any, *, readonly: bool, blocks: int = 1, check: bool = Tru
         view, offset = _at_addresses([typ.typemap.span(offset, count * max(blocks, 1))])
     typ._check_committed()
     if check and buf is not BOTTOM:
-        typ.typemap.inside(view, offset, count * max(blocks, 1))
+        _check_inside(typ, view, offset, count, max(blocks, 1))
     return UserBuffer(view, offset, count, typ, discovered)
+
+
+def _check_inside(datatype: Datatype, view: memoryview, offset: int, count: int, blocks: int) -> None:
+    try:
+        datatype.typemap.inside(view, offset, count * blocks)
+    except MPIException:
+        fitting(count, LONG_MAX)  # too large for C is another error
+        raise
 
 
 def read_blocks(spec: Any, *, readonly: bool, blocks: int, typed: bool = False) -> UserBlocks:
@@ -204,8 +215,13 @@ def _placed(
         view, offset = _at_addresses(spans)
         return UserBlocks(view, offset, counts, displs, datatypes, discovered)
     if buf is not BOTTOM:
-        for displ, count, datatype in zip(displs, counts, datatypes, strict=True):
-            datatype.typemap.inside(view, displ, count)
+        try:
+            for displ, count, datatype in zip(displs, counts, datatypes, strict=True):
+                datatype.typemap.inside(view, displ, count)
+        except MPIException:
+            for number in (*counts, *displs):
+                fitting(number, LONG_MAX)
+            raise
     return UserBlocks(view, 0, counts, displs, datatypes, discovered)
 
 
@@ -272,6 +288,8 @@ _SWAPPED: Final = ">" if memoryview(b"\1\0").cast("H")[0] == 1 else "<"
 
 def _of_format(format: str) -> Datatype:
     order = format[:1]
+    if not order:
+        raise BufferError("the datatype of the buffer cannot be told: give it, as in [buf, MPI.INT64_T]")
     if order == _SWAPPED or (order == "!" and _SWAPPED == ">"):
         raise BufferError(f"format string {format!r} with non-native byte order")
     return _datatype(format[1:] if order in "@<>=!" else format)

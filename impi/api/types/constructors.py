@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from impi.api import constants as C
 from impi.api.handles.failing import guarded
 from impi.api.handles.handle import State
+from impi.api.handles.integers import LONG_MAX, row
 from impi.api.types.typestate import Recipe, TypeState, named
 from impi.semantics import derive
 from impi.semantics.darray import Distribution, darray
@@ -240,10 +241,10 @@ class TypeConstructors:
 
 
 def _integers(values: Sequence[int], length: int | None = None) -> list[int]:
-    row = [value.__index__() for value in values]
-    if length is not None and len(row) != length:
-        raise ValueError(f"expecting {length} items, got {len(row)}")
-    return row
+    found = row(values, LONG_MAX)
+    if length is not None and len(found) != length:
+        raise ValueError(f"expecting {length} items, got {len(found)}")
+    return found
 
 
 def _is_fortran(order: int) -> bool:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from impi.api import runtime
 from impi.api.constants import MAX_OBJECT_NAME
-from impi.api.handles.failing import guarded
+from impi.api.handles.failing import guarded, guarded_function
 from impi.api.handles.handle import Handle
 from impi.api.handles.keyvals import CopyFn, DeleteFn, Keyvals
 from impi.api.types import typecode
@@ -285,11 +285,13 @@ def Get_address(location: Any) -> int:
     return address_of(octets_of(location, readonly=True)[0])
 
 
+@guarded_function
 def Aint_add(base: int, disp: int) -> int:
     """Return the sum of an address and a displacement."""
     return base + disp
 
 
+@guarded_function
 def Aint_diff(addr1: int, addr2: int) -> int:
     """Return the difference of two addresses."""
     return addr1 - addr2

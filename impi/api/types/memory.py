@@ -13,6 +13,8 @@ from impi.semantics.lazynumpy import np
 def octets_of(obj: Any, *, readonly: bool) -> tuple[memoryview, str]:
     """Return memory as octets, and format: PEP 3118, ``__dlpack__``, CUDA array interface.
 
+    The format is empty where the object has none, such as numpy's dates.
+
     Raises:
         TypeError: the object offers no memory.
         BufferError: not contiguous, read-only but to be written, or out of the processor's reach.
@@ -42,8 +44,7 @@ def _from_buffer(obj: Any, *, readonly: bool) -> tuple[memoryview, str]:
         view = memoryview(obj)
     except (ValueError, BufferError):
         # numpy has no format for some of its types (dates, foreign ones), but has their octets.
-        flat = np.frombuffer(obj, np.uint8)
-        view = flat.data
+        return _from_buffer(np.frombuffer(obj, np.uint8), readonly=readonly)[0], ""
     if view.readonly and not readonly:
         raise BufferError("the buffer is read-only and cannot be received into")
     if not view.contiguous:

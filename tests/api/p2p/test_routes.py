@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 from functools import partial
 from typing import Any
 
@@ -143,9 +144,9 @@ def test_what_is_wrong_says_so_and_leaves_nothing_behind(own_engines: threading.
         route, source = to[1 - engine.rank], by[1 - engine.rank]
         for wrong, name in (
             (lambda: route.send(b"", -1), "ERR_TAG"),
-            (lambda: route.start(b"", 1 << 31), "ERR_TAG"),
+            (lambda: route.start(b"", -5), "ERR_TAG"),
             (lambda: source.receive(bytearray(1), -5, None), "ERR_TAG"),
-            (lambda: source.post(bytearray(1), 1 << 31), "ERR_TAG"),
+            (lambda: source.post(bytearray(1), -7), "ERR_TAG"),
             (lambda: route.send([b"ab", 3, BYTE], 0), "ERR_BUFFER"),
             (lambda: source.receive([bytearray(2), 3, BYTE], 0, None), "ERR_BUFFER"),
         ):
@@ -154,9 +155,36 @@ def test_what_is_wrong_says_so_and_leaves_nothing_behind(own_engines: threading.
             source.receive(b"read only", 0, None)
         with pytest.raises(TypeError):
             route.send(None, 0)
+        # The caller converts what is no int; a C int cannot be larger.
+        tags: list[Any] = [0.5, 1.0, "1", None, Fraction(1, 2), True]
+        for tag in tags:
+            for begin in (lambda: source.receive(bytearray(1), tag, None), lambda: source.post(bytearray(1), tag)):
+                with pytest.raises(TypeError):
+                    begin()
+            if not isinstance(tag, bool):
+                for begin in (lambda: route.send(b"", tag), lambda: route.start(b"", tag)):
+                    with pytest.raises(TypeError):
+                        begin()
+        for begin in (lambda: route.send(b"", 1 << 31), lambda: source.post(bytearray(1), 1 << 31)):
+            with pytest.raises(OverflowError):
+                begin()
         assert engine.quiet and not any(context.matchers[0].lines())
 
     run(own_engines, kind, program)
+
+
+def test_ranks_that_are_no_ints(own_engines: threading.local) -> None:
+    def program(engine: Engine, context: Context, to: Routes, by: Routes) -> None:
+        whatever: Any = to
+        for rank in (1.0, 1.5, Fraction(3, 2), True):
+            assert whatever[rank] is to[1]
+        for none in ("1", None, 2j):
+            with pytest.raises(TypeError):
+                whatever[none]
+        with pytest.raises(OverflowError):
+            to[1 << 31]
+
+    run(own_engines, "channel", program)
 
 
 def test_ranks_that_are_none(own_engines: threading.local) -> None:
