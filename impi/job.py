@@ -81,6 +81,8 @@ class Job:
     """The algorithms of collectives where not those of chapter 4; None: those everywhere."""
     native: bool = False
     """Whether user data between clients stays in memory form, instead of external32 (1.2.2)."""
+    software: tuple[tuple[int, ...], ...] = ()
+    """By client, major and minor version of Python and of numpy; empty: not known."""
 
     @property
     def is_ours(self) -> bool:
@@ -131,11 +133,13 @@ class Job:
         version = tuple(value.pop("version"))
         collectives = tuple(value.pop("collectives"))
         table = value.pop("decisions")
+        software = tuple(map(tuple, value.pop("software", ())))
         return cls(
             version=(version[0], version[1]),
             hosts=hosts,
             procs=procs,
             collectives=collectives,
             decisions=None if table is None else Decisions.parse(table),
+            software=software,
             **value,
         )

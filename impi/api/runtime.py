@@ -102,6 +102,11 @@ def _failed_in_helper(failure: Exception) -> None:
     _abort_on_exception(type(failure), failure, failure.__traceback__)
 
 
+def running() -> Engine | None:
+    """Return the engine, or None before initialisation."""
+    return _state.engine
+
+
 def external() -> bool:
     """Return whether clients send each other external32; True without a job, too."""
     return _state.engine is None or _state.engine.external

@@ -20,7 +20,7 @@ import sys
 import time
 from typing import Any, Final
 
-from impi.engine import launcher_variables
+from impi.engine import launcher_variables, software
 from impi.engine.engine import Engine
 from impi.engine.join import claim, invited
 from impi.engine.mesh import connect_hosts, listen, own_address
@@ -111,7 +111,8 @@ def described() -> dict[str, str]:
 def _negotiated(invitation: dict[str, Any], vendor: Vendor, everybody: list[dict[str, Any]]) -> dict[str, Any]:
     """Vendor rank 0 asks impirun for the job and sends the answer to the other procs."""
     if vendor.world.rank == 0:
-        answer = _ask(invitation, {"procs": everybody, "tag_ub": vendor.tag_ub // 2, **vendor.describe()})
+        facts = {"procs": everybody, "tag_ub": vendor.tag_ub // 2, "software": software.own().hex()}
+        answer = _ask(invitation, {**facts, **vendor.describe()})
         _spread(vendor, answer)
     else:
         answer = _await(vendor)

@@ -312,7 +312,8 @@ class _Session:
             facts = hosts.alone(rank0["procs"])
         representation = b"" if self._options.external32 else hosts.representation(rank0["procs"])
         self._submitted_at = time.monotonic()
-        self._rendezvous.submit(_facts(self._options, facts, int(rank0["tag_ub"]), representation))
+        told = _facts(self._options, facts, int(rank0["tag_ub"]), representation)
+        self._rendezvous.submit(replaced(told, software=bytes.fromhex(rank0.get("software", ""))))
 
     def _too_late(self, joined: int) -> str:
         seconds = f"{self._options.start_timeout_s:g} s (--start-timeout)"

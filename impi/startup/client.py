@@ -44,7 +44,7 @@ STRICT_VERSIONS: Final = (STRICT_VERSION,)
 _AUTH_LIMIT: Final = 1024
 _KNOWN_LABELS: Final = frozenset(int(label) for label in Label)
 _OWN_LABELS: Final = frozenset(int(label) for label in OwnLabel)
-_OF_TUNED_VERSION: Final = (OwnLabel.C_TUNING, OwnLabel.C_NATIVE)
+_OF_TUNED_VERSION: Final = (OwnLabel.C_TUNING, OwnLabel.C_NATIVE, OwnLabel.C_SOFTWARE)
 _WRONG_KEY: Final = "Server disconnected (wrong authentication key?)"  # the words of 2.3.3
 _NO_METHOD: Final = (
     "This client offered {} (by its IMPI_AUTH_ variables and -auth); a server that takes none of it says so there."
@@ -112,6 +112,7 @@ class ClientMachine:
         self._version = STRICT_VERSION
         self._decisions: Decisions | None = None
         self._native = False
+        self._software: dict[int, bytes] = {}
         self._out = bytearray(encode_command(Command.AUTH, encode_mask(credentials.methods)))
 
     def submit(self, facts: ClientFacts) -> None:
@@ -266,6 +267,8 @@ class ClientMachine:
             self._labels.append((OwnLabel.C_TUNING, encode_decisions(self._facts.offer.decisions)))
         if self._facts.representation:
             self._labels.append((OwnLabel.C_NATIVE, self._facts.representation))
+        if self._facts.software:
+            self._labels.append((OwnLabel.C_SOFTWARE, self._facts.software))
 
     def _on_choice(self, label: OwnLabel, mask: int, data: bytes) -> None:
         if label in _OF_TUNED_VERSION and self._version != TUNED_VERSION:
@@ -280,6 +283,8 @@ class ClientMachine:
             chosen = {client: data[4 * i : 4 * i + 4] for i, client in enumerate(clients)}
             if label is OwnLabel.C_NATIVE:
                 self._native = agree_on_native(list(chosen.values()), self._nclients)
+            elif label is OwnLabel.C_SOFTWARE:
+                self._software = chosen
             else:
                 check_choice(label, chosen, self._labels[0][1] if mine else None, self._nclients)
         if mine:
@@ -302,6 +307,7 @@ class ClientMachine:
             collectives=collectives,
             decisions=self._decisions,
             native=self._native,
+            software=tuple(tuple(self._software.get(client, b"")) for client in range(self._nclients)),
         )
 
     def _send_label(self) -> None:

@@ -46,12 +46,16 @@ class ClientFacts:
     offer: Offer = Offer()
     representation: bytes = b""
     """The form of values in its processes' memory, 4 octets (``C_NATIVE``); empty if unknown."""
+    software: bytes = b""
+    """Its versions of Python and numpy, 4 octets (``C_SOFTWARE``); empty if unknown."""
 
     def __post_init__(self) -> None:
         if not set(self.offer.collectives) <= set(ALTERNATIVES):
             raise LocalProtocolError(f"there are no such collectives: {self.offer.collectives}")
         if len(self.representation) not in (0, 4):
             raise LocalProtocolError(f"a representation is four octets, not {self.representation.hex()}")
+        if len(self.software) not in (0, 4):
+            raise LocalProtocolError(f"versions of software are four octets, not {self.software.hex()}")
         if not self.hosts or not any(host.procs for host in self.hosts):
             raise LocalProtocolError("a client has at least one host and one process", clause="2.3.5")
         for host in self.hosts:

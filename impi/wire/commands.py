@@ -64,6 +64,11 @@ class OwnLabel(IntEnum):
 
     See :func:`impi.semantics.representation.own`; only in jobs of ``job.TUNED_VERSION``.
     """
+    C_SOFTWARE = 0x494C0500
+    """Python's and numpy's major and minor version, an octet each; numpy 0.0: none is installed.
+
+    See :func:`impi.engine.software.own`; only in jobs of ``job.TUNED_VERSION``.
+    """
 
 
 def encode_command(cmd: int, payload: bytes = b"") -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,3 +25,23 @@ def test_a_python_that_a_rank_starts_is_a_job_of_its_own(clients: list[str], run
     size = sum(int(client.partition(":")[2]) for client in clients)
     found = [(rank * rank, 0, 1) for rank in range(size)]
     assert result.out == f"spawn {found}\nforkserver {found}\n"
+
+
+@pytest.mark.parametrize(("version", "known"), [([], True), (["--impi-version", "0.0"], False)])
+def test_a_pickle_that_cannot_be_read_names_the_versions(
+    version: list[str], known: bool, tmp_path: Path, run_job: Callable[..., Any]
+) -> None:
+    (tmp_path / "only_here.py").write_text("class Thing: pass\n")
+    (tmp_path / "numpy").mkdir()
+    (tmp_path / "numpy" / "__init__.py").write_text("")
+    (tmp_path / "numpy" / "version.py").write_text('version = "1.26.4"\n')
+    result = run_job(
+        [str(PROGRAMS / "unknown_class.py")],
+        ["pure:1", "pure:1"],
+        options={0: version},
+        environ_of={0: {"PYTHONPATH": str(tmp_path)}},
+    )
+    assert set(result.codes) == {0}, result
+    assert result.out.startswith("['rank 1 (client 1) has Python 3.")
+    end = f"Python {sys.version_info[0]}.{sys.version_info[1]}, numpy 1.26" if known else "unknown versions"
+    assert result.out.endswith(f"; rank 0 (client 0): {end}']\n")

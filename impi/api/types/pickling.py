@@ -9,6 +9,9 @@ from pickle import dumps as _dumps
 from pickle import loads as _loads
 from typing import TYPE_CHECKING, Any, Final
 
+from impi.api import runtime
+from impi.engine import software
+
 if TYPE_CHECKING:
     from impi.api.types.bufferclass import buffer
 
@@ -68,7 +71,11 @@ class Pickle:
 
     def loads(self, data: Any) -> Any:
         """Return the object of a stream."""
-        return self._loads(data)
+        try:
+            return self._loads(data)
+        except Exception as failure:
+            _explain(failure)
+            raise
 
     def dumps_oob(self, obj: object) -> tuple[bytes, list[buffer]]:
         """Serialize an object; large buffers stay out of band, without a copy."""
@@ -88,7 +95,19 @@ class Pickle:
 
     def loads_oob(self, data: Any, buffers: Iterable[Any]) -> Any:
         """Return the object of a stream with out-of-band buffers."""
-        return self._loads(data, buffers=buffers)
+        try:
+            return self._loads(data, buffers=buffers)
+        except Exception as failure:
+            _explain(failure)
+            raise
+
+
+def _explain(failure: Exception) -> None:
+    """Note on a stream that cannot be read which software the other clients have."""
+    running = runtime.running()
+    note = "" if running is None else software.differences(running.job, running.rank)
+    if note:
+        failure.add_note(note)
 
 
 pickle: Final = Pickle()
