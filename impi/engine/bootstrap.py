@@ -18,6 +18,7 @@ import os
 import socket
 import sys
 import time
+from itertools import compress
 from typing import Any, Final
 
 from impi.engine import launcher_variables, software
@@ -33,7 +34,7 @@ from impi.settings import SPIN, ZERO_COPY
 from impi.vendors import describe, load
 from impi.vendors.base import Vendor
 from impi.vendors.dial import dial
-from impi.vendors.meeting import AGENT, knock, node
+from impi.vendors.meeting import AGENT, knock, node, shared_memory
 from impi.wire import addresses
 
 _TAG_UB = 2**31 - 1
@@ -55,7 +56,7 @@ def join_job() -> Engine:
         return Engine(_singleton(), 0, load(_ALONE), {})
     shortest = ZERO_COPY.of(os.environ)
     vendor = load(invitation)
-    me: dict[str, object] = {"pid": os.getpid(), "form": representation.own().hex()}
+    me: dict[str, object] = {"pid": os.getpid(), "form": representation.own().hex(), "memory": shared_memory()}
     # The interface is a name or a network: one address cannot fit several nodes.
     interface, server = str(invitation.get("interface") or ""), str(invitation["server"])
     listener = None
@@ -86,7 +87,7 @@ def join_job() -> Engine:
         sock = knock(rank, AGENT, reply["agents"][str(host)], str(invitation["token"]))
         sock.setblocking(False)
         sockets = {host: sock}
-    return Engine(
+    engine = Engine(
         job,
         rank,
         vendor,
@@ -97,6 +98,11 @@ def join_job() -> Engine:
         patience=patience,
         shortest=shortest,
     )
+    if me["memory"]:
+        # Machines made from one image can have one name for their memories, but not one address.
+        same = [(p["address"], p["memory"]) == (me["address"], me["memory"]) for p in everybody]
+        engine.neighbours = frozenset(compress(ranks, same))
+    return engine
 
 
 def described() -> dict[str, str]:

@@ -71,6 +71,9 @@ class Engine:
         quirks: deviations of the other clients from the specification, to be followed.
         patience: how long waits spin; default: they block at once.
         shortest: average octets of a block from which a message to another client is not packed.
+
+    Attributes:
+        neighbours: world ranks of our client's procs that share /dev/shm with this one; it is in.
     """
 
     def __init__(
@@ -88,6 +91,7 @@ class Engine:
     ) -> None:
         self.job, self.rank, self.vendor = job, rank, vendor
         self.client = job.procs[rank].client
+        self.neighbours = frozenset([rank])
         self.external = not (quirks.little_endian or job.native)
         """Whether messages between clients carry external32; else native form, like local ones."""
         self.threads = Threads()

@@ -27,15 +27,9 @@ class Gap:
     tests: str
     """A test's full name, or a pattern of such names."""
     reason: str
-    client_procs: int = 1
-    """Only on layouts that have a client of so many procs."""
 
     def covers(self, test: str) -> bool:
         return fnmatchcase(test, self.tests)
-
-    def excuses(self, test: str, layout: Layout) -> bool:
-        """Whether the test need not pass on that layout."""
-        return self.covers(test) and max(procs for _, procs in layout.clients) >= self.client_procs
 
     def covers_module(self, module: str) -> bool:
         return self.tests == f"{module}.*"
@@ -47,7 +41,7 @@ def read_gaps(path: Path) -> list[Gap]:
     for entry in tomllib.loads(path.read_text(encoding="utf-8"))["gap"]:
         if not entry["reason"].strip():
             raise ValueError(f"{path.name}: the gap {entry['tests']} has no reason")
-        gaps += [Gap(tests, entry["reason"], entry.get("client_procs", 1)) for tests in entry["tests"]]
+        gaps += [Gap(tests, entry["reason"]) for tests in entry["tests"]]
     return gaps
 
 
@@ -71,17 +65,17 @@ def faults(ours: Sequence[Ran], own: Sequence[Ran], gaps: Sequence[Gap]) -> list
             found.append(f"{ran.module} on {ran.layout.name}: {ran.trouble}")
     for ran in ours:
         for test, outcome in ran.outcomes.items():
-            required = (ran.layout.procs, test) in passing and not any(gap.excuses(test, ran.layout) for gap in gaps)
+            required = (ran.layout.procs, test) in passing and not any(gap.covers(test) for gap in gaps)
             if required and outcome != "passed":
                 found.append(f"{test} on {ran.layout.name}: {outcome}, though a vendor passes it ({ran.notes[test]})")
         missing = {test for n, test in passing if n == ran.layout.procs and test.startswith(f"{ran.module}.")}
         found += [
             f"{test} on {ran.layout.name}: did not run, though a vendor passes it"
             for test in sorted(missing - set(ran.outcomes))
-            if not any(gap.excuses(test, ran.layout) for gap in gaps)
+            if not any(gap.covers(test) for gap in gaps)
         ]
     for gap in gaps:
-        outcomes = [o for ran in ours for test, o in ran.outcomes.items() if gap.excuses(test, ran.layout)]
+        outcomes = [o for ran in ours for test, o in ran.outcomes.items() if gap.covers(test)]
         if outcomes and all(outcome == "passed" for outcome in outcomes):
             found.append(f"unexpected pass of {gap.tests}: take it off the list of gaps ({gap.reason})")
     return found

@@ -56,16 +56,6 @@ def test_faults(ours: str | None, own: str, gaps: list[Gap], expected: str) -> N
     assert expected in "".join(found)
 
 
-def test_a_gap_only_where_a_client_has_several_procs() -> None:
-    gap = Gap(TEST, "C", client_procs=2)
-    apart = Layout("mpich:1,openmpi:1,pure:1")
-    assert faults([ran(MIXED, "failed"), ran(apart, "passed")], [ran(OWN, "passed")], [gap]) == []
-    [found] = faults([ran(apart, "failed")], [ran(OWN, "passed")], [gap])
-    assert "failed, though a vendor passes it" in found
-    [found] = faults([ran(MIXED, "passed"), ran(apart, "passed")], [ran(OWN, "passed")], [gap])
-    assert "unexpected pass" in found
-
-
 def test_another_number_of_procs_is_no_measure() -> None:
     assert faults([ran(MIXED, "failed")], [ran(Layout("own:mpich:2"), "passed")], []) == []
 

@@ -220,6 +220,7 @@ class Comm(
     def Split_type(self, split_type: int, key: int = 0, info: Info = INFO_NULL) -> Comm:
         """Split by COMM_TYPE_SHARED: procs of one client on one node; COMM_NULL for UNDEFINED.
 
+        These are the procs for which Win.Allocate_shared works.
         The only known hardware resource is "mpi_shared_memory": COMM_TYPE_HW_GUIDED and
         COMM_TYPE_RESOURCE_GUIDED read it from ``info``, COMM_TYPE_HW_UNGUIDED writes it there.
         """
@@ -228,10 +229,8 @@ class Comm(
             raise error("ERR_ARG", f"split type {split_type} is unknown")
         if guided and (not info or info.Get(_RESOURCE) != _SHARED_MEMORY):
             split_type = UNDEFINED
-        job, me = runtime.engine().job, runtime.engine().rank
-        # Procs of one client with one advertised address are on one node.
-        same = [p.rank for p in job.procs if (p.client, p.ipv6) == (job.procs[me].client, job.procs[me].ipv6)]
-        part = self.Split(UNDEFINED if split_type == UNDEFINED else same[0], key)
+        color = UNDEFINED if split_type == UNDEFINED else min(runtime.engine().neighbours)
+        part = self.Split(color, key)
         if split_type == COMM_TYPE_HW_UNGUIDED and part:
             if part.Get_size() == self.Get_size():  # HW_UNGUIDED demands a proper part
                 part.Free()

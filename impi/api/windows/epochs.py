@@ -1,11 +1,12 @@
-"""Epochs of a window of one process (MPI 4.1, 12.5): which calls may follow which.
+"""Epochs of a window (MPI 4.1, 12.5): which calls of one process may follow which.
 
-No access is ever under way there, so synchronization moves nothing and never waits. A call that
-would wait forever in MPI is an error here.
+No access is under way when its call has returned, so synchronization moves no data. A call that
+would wait for this process itself, and so for ever, is an error.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final
 
 from impi.api.constants import (
@@ -24,15 +25,19 @@ _POST: Final = MODE_NOCHECK | MODE_NOSTORE | MODE_NOPUT
 
 
 class Epochs:
-    """The open epochs; raises ``ERR_RMA_SYNC`` (call out of order), ``ERR_ASSERT`` (assertion)."""
+    """The open epochs of rank ``me``.
 
-    def __init__(self) -> None:
+    All methods raise Exception: ``ERR_RMA_SYNC``: call out of order; ``ERR_ASSERT``: assertion.
+    """
+
+    def __init__(self, me: int = 0) -> None:
+        self._me = me
         self._fenced = False
         self._locked: set[int] = set()
-        """Locked ranks: 0 or PROC_NULL."""
+        """Locked ranks; PROC_NULL may be one."""
         self._all_locked = False
-        self._started: bool | None = None
-        """Between Start and Complete: whether the process itself is a target; else None."""
+        self._started: Collection[int] | None = None
+        """Between Start and Complete: the targets; else None."""
         self._posted: bool | None = None
         """Between Post and Wait: whether the process itself may access; else None."""
         self._completed = False
@@ -46,27 +51,28 @@ class Epochs:
         self._refuse("Fence", started=True, posted=True, locked=True)
         self._fenced = not assertion & MODE_NOSUCCEED
 
-    def start(self, assertion: int, *, me: bool) -> None:
-        """Begin an access epoch; ``me``: whether the process is in the group."""
+    def start(self, assertion: int, ranks: Collection[int]) -> None:
+        """Begin an access epoch for some ranks."""
         _check_assertion("Start", assertion, MODE_NOCHECK)
         self._refuse("Start", started=True, locked=True)
-        self._started = me
+        self._started = ranks
 
-    def complete(self) -> None:
-        """End the access epoch of :meth:`start`."""
+    def complete(self) -> Collection[int]:
+        """End the access epoch of :meth:`start`; return its ranks."""
         if self._started is None:
             raise _sync("Complete has no Start before it")
-        if self._started:
+        if self._me in self._started:
             if not self._posted or self._completed:
                 raise _sync("Complete would wait for ever: this process is its own target and has not called Post")
             self._completed = True
-        self._started = None
+        ranks, self._started = self._started, None
+        return ranks
 
-    def post(self, assertion: int, *, me: bool) -> None:
-        """Begin an exposure epoch; ``me``: whether the process is in the group."""
+    def post(self, assertion: int, ranks: Collection[int]) -> None:
+        """Begin an exposure epoch for some ranks."""
         _check_assertion("Post", assertion, _POST)
         self._refuse("Post", posted=True, locked=True)
-        self._posted, self._completed = me, False
+        self._posted, self._completed = self._me in ranks, False
 
     def wait(self) -> None:
         """End the exposure epoch of :meth:`post`."""
@@ -120,7 +126,7 @@ class Epochs:
 
     def check_access(self, rank: int) -> None:
         """Check that an access to this rank is allowed now."""
-        if not (self._fenced or self._all_locked or self._started or rank in self._locked):
+        if not (self._fenced or self._all_locked or rank in (self._started or ()) or rank in self._locked):
             # An epoch with an empty group is one for PROC_NULL, too.
             if rank < 0 and (self._started is not None or self._locked):
                 return

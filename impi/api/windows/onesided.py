@@ -1,4 +1,4 @@
-"""One-sided communication of a process with itself (MPI 4.1, 12.3), which needs no messages."""
+"""One-sided communication within shared memory (MPI 4.1, 12.3), which needs no messages."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class OneSided:
         spec = _target(target)
         if self._reaches(target_rank):
             message = read_buffer(origin, readonly=True)
-            place = self._place(message, spec)
+            place = self._place(target_rank, message, spec)
             _same_size("target", place.nbytes, "origin", _nbytes(message))
             place.store(_octets(message))
 
@@ -59,7 +59,7 @@ class OneSided:
         spec = _target(target)
         if self._reaches(target_rank):
             message = read_buffer(origin, readonly=False)
-            place = self._place(message, spec)
+            place = self._place(target_rank, message, spec)
             _same_size("target", place.nbytes, "origin", _nbytes(message))
             _write(message, place.load())
 
@@ -70,9 +70,10 @@ class OneSided:
             raise error("ERR_OP", "MPI_NO_OP is for calls that fetch: Get_accumulate and Fetch_and_op")
         if self._reaches(target_rank):
             message = read_buffer(origin, readonly=True)
-            place = self._place(message, spec)
+            place = self._place(target_rank, message, spec)
             _same_size("target", place.nbytes, "origin", _nbytes(message))
-            _combine(name, message, place)
+            with self._live().exclusively(target_rank):
+                _combine(name, message, place)
 
     def Get_accumulate(
         self, origin: BufferSpec, result: BufferSpec, target_rank: int, target: TargetSpec = None, op: Op = SUM
@@ -81,12 +82,13 @@ class OneSided:
         name, spec = _operation(op), _target(target)
         if self._reaches(target_rank):
             message, answer = read_buffer(origin, readonly=True), read_buffer(result, readonly=False)
-            place = self._place(message, spec)
+            place = self._place(target_rank, message, spec)
             _same_size("result", _nbytes(answer), "target", place.nbytes)
             if name != "NO_OP":  # NO_OP ignores the origin
                 _same_size("target", place.nbytes, "origin", _nbytes(message))
-            old = place.load()
-            _combine(name, message, place)
+            with self._live().exclusively(target_rank):
+                old = place.load()
+                _combine(name, message, place)
             _write(answer, old)
 
     def Fetch_and_op(
@@ -96,9 +98,10 @@ class OneSided:
         name = _operation(op)
         if self._reaches(target_rank):
             message, answer = read_buffer(origin, readonly=True), read_buffer(result, readonly=False)
-            place = self._single(target_disp, origin=message, result=answer)
-            old = place.load()
-            _combine(name, message, place)
+            place = self._single(target_rank, target_disp, origin=message, result=answer)
+            with self._live().exclusively(target_rank):
+                old = place.load()
+                _combine(name, message, place)
             _write(answer, old)
 
     def Compare_and_swap(
@@ -108,12 +111,13 @@ class OneSided:
         if self._reaches(target_rank):
             message, answer = read_buffer(origin, readonly=True), read_buffer(result, readonly=False)
             expected = read_buffer(compare, readonly=True)
-            place = self._single(target_disp, origin=message, compare=expected, result=answer)
+            place = self._single(target_rank, target_disp, origin=message, compare=expected, result=answer)
             if any(run.basic.kind not in _COMPARABLE for run in place.typemap.runs):
                 raise error("ERR_TYPE", f"MPI_{place.typemap.name} cannot be compared: use an integer, logical or byte")
-            old = place.load()
-            if old == _octets(expected):
-                place.store(_octets(message))
+            with self._live().exclusively(target_rank):
+                old = place.load()
+                if old == _octets(expected):
+                    place.store(_octets(message))
             _write(answer, old)
 
     # ---- with requests ---------------------------------------------------------------------------
@@ -150,14 +154,14 @@ class OneSided:
         state.epochs.check_access(rank)
         return rank != PROC_NULL
 
-    def _place(self, origin: UserBuffer, spec: tuple[int, int | None, Datatype | None]) -> Place:
+    def _place(self, rank: int, origin: UserBuffer, spec: tuple[int, int | None, Datatype | None]) -> Place:
         disp, count, datatype = spec
         chosen = origin.datatype if datatype is None else datatype
         chosen._check_committed()
         typemap = chosen.typemap
-        return self._live().place(disp, origin.count if count is None else count, typemap)
+        return self._live().place(rank, disp, origin.count if count is None else count, typemap)
 
-    def _single(self, disp: int, **messages: UserBuffer) -> Place:
+    def _single(self, rank: int, disp: int, **messages: UserBuffer) -> Place:
         """Return the place of one element of the type that all messages have."""
         for what, message in messages.items():
             if message.count != 1:
@@ -168,7 +172,7 @@ class OneSided:
                 raise ValueError(f"mismatch in origin and {what} MPI datatypes")
         if not datatype.typemap.name:
             raise error("ERR_TYPE", "a single element must be of a predefined datatype")
-        return self._live().place(disp, 1, datatype.typemap)
+        return self._live().place(rank, disp, 1, datatype.typemap)
 
 
 def _target(spec: TargetSpec) -> tuple[int, int | None, Datatype | None]:

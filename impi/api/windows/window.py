@@ -1,8 +1,8 @@
-"""Win: windows of one process, which need no messages; IMPI 0.0 has no one-sided calls."""
+"""Win: windows of one process, or of procs that share memory; IMPI 0.0 has no one-sided calls."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from impi.api import runtime
@@ -10,6 +10,7 @@ from impi.api.comms.groups import Group
 from impi.api.comms.intracomm import COMM_SELF, Intracomm
 from impi.api.constants import (
     LOCK_EXCLUSIVE,
+    MODE_NOCHECK,
     WIN_BASE,
     WIN_CREATE_FLAVOR,
     WIN_DISP_UNIT,
@@ -28,7 +29,8 @@ from impi.api.handles.info import INFO_NULL, Info
 from impi.api.handles.keyvals import Keyvals
 from impi.api.types.buffers import BOTTOM
 from impi.api.windows.onesided import OneSided
-from impi.api.windows.winstate import WindowState
+from impi.api.windows.winstate import WindowState, check_size
+from impi.semantics.constants import PROC_NULL
 from impi.semantics.errors import LackingError, error
 
 if TYPE_CHECKING:
@@ -50,7 +52,7 @@ _PREDEFINED: Final[dict[int, Callable[[WindowState], int]]] = {
 
 @guarded
 class Win(Handle, HasErrhandler, OneSided):
-    """A window of one process (else NotImplementedError); null or freed ones raise ``ERR_WIN``."""
+    """A window of one process, or shared (else NotImplementedError); freed ones: ``ERR_WIN``."""
 
     _state: WindowState | None
     _kind = "window"
@@ -78,27 +80,39 @@ class Win(Handle, HasErrhandler, OneSided):
         """Create a window on user memory; BOTTOM or None: no memory."""
         world = _only_member("MPI_Win_create", comm)
         memory = None if memory is BOTTOM else memory
-        return cls._window(WindowState(world, memory, disp_unit, WIN_FLAVOR_CREATE), info)
+        return cls._window(WindowState([world], 0, memory, disp_unit, WIN_FLAVOR_CREATE), info)
 
     @classmethod
     def Allocate(cls, size: int, disp_unit: int = 1, info: Info = INFO_NULL, comm: Intracomm = COMM_SELF) -> Self:
         """Create a window on ``size`` octets of new memory, all 0."""
         world = _only_member("MPI_Win_allocate", comm)
-        return cls._window(WindowState(world, _allocated(size), disp_unit, WIN_FLAVOR_ALLOCATE), info)
+        return cls._window(WindowState([world], 0, _allocated(size), disp_unit, WIN_FLAVOR_ALLOCATE), info)
 
     @classmethod
     def Allocate_shared(
         cls, size: int, disp_unit: int = 1, info: Info = INFO_NULL, comm: Intracomm = COMM_SELF
     ) -> Self:
-        """Create a window like :meth:`Allocate`: no other process shares it."""
-        world = _only_member("MPI_Win_allocate_shared", comm)
-        return cls._window(WindowState(world, _allocated(size), disp_unit, WIN_FLAVOR_SHARED), info)
+        """Create a window on new memory, all 0, that every proc of ``comm`` can load and store.
+
+        Contiguous over the ranks, unless every proc sets the hint ``alloc_shared_noncontig`` to
+        "true": then the memory of each begins at a page. ``size`` and ``disp_unit`` may differ.
+
+        Raises:
+            Exception: the same at all procs: ``ERR_RMA_SHARED``: not all of one client on one node
+                (Split_type(COMM_TYPE_SHARED) is); ``ERR_NO_MEM``; ``ERR_SIZE``; ``ERR_DISP``.
+        """
+        if len(_members("MPI_Win_allocate_shared", comm)) == 1:
+            world = _only_member("MPI_Win_allocate_shared", comm)
+            return cls._window(WindowState([world], 0, _allocated(size), disp_unit, WIN_FLAVOR_SHARED), info)
+        from impi.api.windows.shared import allocate  # most programs need not load it
+
+        return cls._window(allocate(size, disp_unit, info, comm), info)
 
     @classmethod
     def Create_dynamic(cls, info: Info = INFO_NULL, comm: Intracomm = COMM_SELF) -> Self:
         """Create a window whose memory is attached later; target displacements are addresses."""
         world = _only_member("MPI_Win_create_dynamic", comm)
-        return cls._window(WindowState(world, None, 1, WIN_FLAVOR_DYNAMIC), info)
+        return cls._window(WindowState([world], 0, None, 1, WIN_FLAVOR_DYNAMIC), info)
 
     @classmethod
     def _window(cls, state: WindowState, info: Info) -> Self:
@@ -113,6 +127,7 @@ class Win(Handle, HasErrhandler, OneSided):
         """
         state = self._live()
         state.epochs.check_closed()
+        state.release()
         _keyvals.clear(self, state.attributes)
         state.freed = True
         self._forget()
@@ -128,11 +143,8 @@ class Win(Handle, HasErrhandler, OneSided):
         self._live().detach(memory)
 
     def tomemory(self) -> buffer:
-        """Return the memory; empty if dynamic."""
-        from impi.api.types.bufferclass import buffer
-
-        view = self._live().view
-        return buffer.frombuffer(view) if view.nbytes else buffer()
+        """Return the memory of the calling proc; empty if dynamic."""
+        return _as_buffer(self._live().view)
 
     def Shared_query(self, rank: int) -> tuple[buffer, int]:
         """Return memory and displacement unit of a rank; PROC_NULL: the first rank with memory.
@@ -144,56 +156,76 @@ class Win(Handle, HasErrhandler, OneSided):
         state.check_rank(rank)
         if state.flavor == WIN_FLAVOR_DYNAMIC:
             raise error("ERR_RMA_FLAVOR", "a dynamic window has no memory of its own to ask for")
-        return (self.tomemory(), state.disp_unit)
+        view, disp_unit = state.segment(rank)
+        return (_as_buffer(view), disp_unit)
 
     # ---- synchronization -------------------------------------------------------------------------
 
     def Fence(self, assertion: int = 0) -> None:
-        """End an epoch and begin one."""
-        self._live().epochs.fence(assertion)
+        """End an epoch and begin one; collective."""
+        state = self._live()
+        state.epochs.fence(assertion)
+        state.fence()
 
     def Start(self, group: Group, assertion: int = 0) -> None:
-        """Begin to access the procs of a group."""
+        """Begin to access the procs of a group, once they have called :meth:`Post`."""
         state = self._live()
-        state.epochs.start(assertion, me=_has_me(state, group))
+        ranks = state.ranks_of(group._ranks)
+        state.epochs.start(assertion, ranks)
+        state.start(ranks)
 
     def Complete(self) -> None:
         """End the access epoch of :meth:`Start`."""
-        self._live().epochs.complete()
+        state = self._live()
+        state.complete(state.epochs.complete())
 
     def Post(self, group: Group, assertion: int = 0) -> None:
         """Begin to expose the window to a group."""
         state = self._live()
-        state.epochs.post(assertion, me=_has_me(state, group))
+        ranks = state.ranks_of(group._ranks)
+        state.epochs.post(assertion, ranks)
+        state.post(ranks)
 
     def Wait(self) -> Literal[True]:
-        """End the exposure epoch of :meth:`Post`; Exception instead of an endless wait."""
-        self._live().epochs.wait()
+        """End the exposure epoch of :meth:`Post`; Exception instead of a wait for oneself."""
+        state = self._live()
+        state.await_accesses()
+        state.epochs.wait()
         return True
 
     def Test(self) -> bool:
         """Return whether the epoch of :meth:`Post` can end; end it if so."""
-        return self._live().epochs.test()
+        state = self._live()
+        return state.accesses_done() and state.epochs.test()
 
     def Lock(self, rank: int, lock_type: int = LOCK_EXCLUSIVE, assertion: int = 0) -> None:
-        """Begin to access a rank."""
+        """Begin to access a rank; MODE_NOCHECK vouches that no lock of others excludes it."""
         state = self._live()
         state.check_rank(rank)
         state.epochs.lock(rank, lock_type, assertion)
+        if rank != PROC_NULL and not assertion & MODE_NOCHECK:
+            state.lock(rank, exclusive=lock_type == LOCK_EXCLUSIVE)
 
     def Unlock(self, rank: int) -> None:
         """End the epoch of :meth:`Lock`."""
         state = self._live()
         state.check_rank(rank)
         state.epochs.unlock(rank)
+        if rank != PROC_NULL:
+            state.unlock(rank)
 
     def Lock_all(self, assertion: int = 0) -> None:
-        """Begin to access every rank."""
-        self._live().epochs.lock_all(assertion)
+        """Begin to access every rank, beside others that share the locks."""
+        state = self._live()
+        state.epochs.lock_all(assertion)
+        if not assertion & MODE_NOCHECK:
+            state.lock_all()
 
     def Unlock_all(self) -> None:
         """End the epoch of :meth:`Lock_all`."""
-        self._live().epochs.unlock_all()
+        state = self._live()
+        state.epochs.unlock_all()
+        state.unlock_all()
 
     def Flush(self, rank: int) -> None:
         """Check the lock; all accesses of the rank are complete already."""
@@ -214,8 +246,9 @@ class Win(Handle, HasErrhandler, OneSided):
         self.Flush_all()
 
     def Sync(self) -> None:
-        """Check the window, which is always in step with its memory."""
-        self._live()
+        """Order loads and stores of this proc before the call and those after it."""
+        with self._live().ordering:
+            pass
 
     # ---- attributes ------------------------------------------------------------------------------
 
@@ -258,9 +291,9 @@ class Win(Handle, HasErrhandler, OneSided):
     # ---- group, name, info, errors ---------------------------------------------------------------
 
     def Get_group(self) -> Group:
-        """Return the group of the one process."""
-        world = self._live().world
-        return Group._of([world], world)
+        """Return the group of the procs."""
+        state = self._live()
+        return Group._of(state.members, state.members[state.rank])
 
     group = property(Get_group, doc="the group")
     group_size = property(lambda self: self.Get_group().Get_size(), doc="number of procs")
@@ -287,22 +320,33 @@ class Win(Handle, HasErrhandler, OneSided):
     info = property(Get_info, Set_info, doc="its hints")
 
 
-def _only_member(call: str, comm: Comm) -> int:
-    """Return the world rank of the only member."""
+def _members(call: str, comm: Comm) -> Sequence[int]:
+    """Return the world ranks of the members."""
     context = comm._live()
     if context.is_inter:
         raise error("ERR_COMM", f"{call} needs an intracommunicator")
-    if len(context.members) > 1:
+    return context.members
+
+
+def _only_member(call: str, comm: Comm) -> int:
+    """Return the world rank of the only member."""
+    members = _members(call, comm)
+    if len(members) > 1:
         raise LackingError(
-            f"{call} is not supported on a communicator of {len(context.members)} procs: IMPI 0.0 has no one-sided "
-            "communication; use messages, or a window on COMM_SELF"
+            f"{call} is not supported on a communicator of {len(members)} procs: IMPI 0.0 has no one-sided "
+            "communication; use messages, a window on COMM_SELF, or Win.Allocate_shared on one node"
         )
-    return context.members[0]
+    return members[0]
+
+
+def _as_buffer(view: memoryview) -> buffer:
+    from impi.api.types.bufferclass import buffer
+
+    return buffer.frombuffer(view) if view.nbytes else buffer()
 
 
 def _allocated(size: int) -> buffer:
-    if size < 0:
-        raise error("ERR_SIZE", f"a window cannot have {size} octets")
+    check_size(size)
     from impi.api.types.bufferclass import buffer
 
     return buffer.allocate(size, clear=True)
@@ -312,13 +356,6 @@ def _changeable(keyval: int) -> int:
     if keyval in _PREDEFINED:
         raise error("ERR_KEYVAL", f"attribute {keyval} is predefined and cannot be changed")
     return keyval
-
-
-def _has_me(state: WindowState, group: Group) -> bool:
-    ranks = group._ranks
-    if set(ranks) - {state.world}:
-        raise error("ERR_GROUP", "the group has procs that are not in the window")
-    return bool(ranks)
 
 
 WindowState._handles = Win

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from threading import Lock
 from typing import Any
 
 from impi.api.constants import WIN_FLAVOR_DYNAMIC
@@ -40,18 +43,25 @@ class Place:
 
 
 class WindowState(State):
-    """A window of one process; ``world``: its world rank; ``memory``: the exposed memory."""
+    """A window of one process; :class:`impi.api.windows.shared.SharedState` is one of several.
+
+    Args:
+        members: world ranks of the procs.
+        rank: position of this proc among them.
+        memory: what this proc exposes.
+        disp_unit: octets of one displacement in it.
+        flavor: the constructor that made it.
+    """
 
     __slots__ = (
-        "attributes", "base", "disp_unit", "epochs", "errhandler", "flavor", "freed", "info", "memory", "name",
-        "regions", "view", "world",
+        "attributes", "base", "disp_unit", "epochs", "errhandler", "flavor", "freed", "info", "members", "memory",
+        "name", "ordering", "rank", "regions", "view",
     )  # fmt: skip
 
-    def __init__(self, world: int, memory: Any, disp_unit: int, flavor: int) -> None:
+    def __init__(self, members: Sequence[int], rank: int, memory: Any, disp_unit: int, flavor: int) -> None:
         super().__init__()
-        if disp_unit <= 0:
-            raise error("ERR_DISP", f"the displacement unit must be positive, not {disp_unit}")
-        self.world = world
+        check_disp_unit(disp_unit)
+        self.members, self.rank = tuple(members), rank
         self.memory = memory
         self.view = memoryview(bytearray()) if memory is None else octets_of(memory, readonly=False)[0]
         self.base = address_of(self.view)
@@ -59,11 +69,13 @@ class WindowState(State):
         self.flavor = flavor
         self.regions: dict[int, memoryview] = {}
         """Address to region, for a dynamic window."""
-        self.epochs = Epochs()
+        self.epochs = Epochs(rank)
         self.attributes: dict[int, Any] = {}
         self.errhandler: Errhandler = initial()
         self.info = Info.Create()
         self.name = ""
+        self.ordering = Lock()
+        """Taking and leaving a lock is a fence for the memory of the processor."""
         self.freed = False
 
     # ---- memory of a dynamic window --------------------------------------------------------------
@@ -101,16 +113,30 @@ class WindowState(State):
     # ---- targets ---------------------------------------------------------------------------------
 
     def check_rank(self, rank: int) -> None:
-        """Check that a rank is in the window: 0, or PROC_NULL (MPI 4.1, 12.3).
+        """Check that a rank is in the window, or PROC_NULL (MPI 4.1, 12.3).
 
         Raises:
             Exception: ``ERR_RANK``.
         """
-        if rank not in (0, PROC_NULL):
-            raise error("ERR_RANK", f"rank {rank} is not in a window of one process, whose only rank is 0")
+        if rank != PROC_NULL and not 0 <= rank < len(self.members):
+            raise error("ERR_RANK", f"rank {rank} is not in 0..{len(self.members) - 1}, the ranks of the window")
 
-    def place(self, disp: int, count: int, typemap: TypeMap) -> Place:
-        """Return the elements at a displacement, which is an address in a dynamic window.
+    def ranks_of(self, worlds: Sequence[int]) -> list[int]:
+        """Return the ranks of procs in the window.
+
+        Raises:
+            Exception: ``ERR_GROUP``: one is not in the window.
+        """
+        if set(worlds) - set(self.members):
+            raise error("ERR_GROUP", "the group has procs that are not in the window")
+        return [self.members.index(world) for world in worlds]
+
+    def segment(self, rank: int) -> tuple[memoryview, int]:
+        """Return memory and displacement unit of a rank; PROC_NULL: the first rank with memory."""
+        return self.view, self.disp_unit
+
+    def place(self, rank: int, disp: int, count: int, typemap: TypeMap) -> Place:
+        """Return elements of a rank at a displacement, which is an address in a dynamic window.
 
         Raises:
             Exception: ``ERR_DISP``: negative displacement; ``ERR_COUNT``: negative count;
@@ -120,13 +146,66 @@ class WindowState(State):
             raise error("ERR_DISP", f"the target displacement {disp} is negative")
         if count < 0:
             raise error("ERR_COUNT", f"the target count {count} is negative")
-        offset = disp * self.disp_unit
+        memory, disp_unit = self.segment(rank)
+        offset = disp * disp_unit
         first, last = typemap.span(offset, count)
         if first == last:
             return Place(memoryview(bytearray()), 0, 0, typemap)
-        regions = self.regions if self.flavor == WIN_FLAVOR_DYNAMIC else {0: self.view}
+        regions = self.regions if self.flavor == WIN_FLAVOR_DYNAMIC else {0: memory}
         for begin, view in regions.items():
             if begin <= first and last <= begin + view.nbytes:
                 return Place(view, offset - begin, count, typemap)
-        where = "attached regions" if self.flavor == WIN_FLAVOR_DYNAMIC else f"window of {self.view.nbytes} octets"
+        where = "attached regions" if self.flavor == WIN_FLAVOR_DYNAMIC else f"window of {memory.nbytes} octets"
         raise error("ERR_RMA_RANGE", f"{count} elements at octets {first} to {last} are not in the {where}")
+
+    # ---- agreement with the other procs, of which there are none ---------------------------------
+
+    def exclusively(self, rank: int) -> AbstractContextManager[object]:
+        """Return a context in which no other proc accumulates into the memory of a rank."""
+        return nullcontext()
+
+    def fence(self) -> None:
+        """Wait until all procs call it."""
+
+    def post(self, ranks: Collection[int]) -> None:
+        """Let ranks know that they may access the memory of this proc."""
+
+    def start(self, ranks: Collection[int]) -> None:
+        """Wait until ranks have posted."""
+
+    def complete(self, ranks: Collection[int]) -> None:
+        """Let ranks know that their memory is not accessed any more."""
+
+    def await_accesses(self) -> None:
+        """Wait until the ranks of :meth:`post` have completed."""
+
+    def accesses_done(self) -> bool:
+        """Return whether :meth:`await_accesses` would not wait."""
+        return True
+
+    def lock(self, rank: int, *, exclusive: bool) -> None:
+        """Wait until no other proc has a lock of a rank that excludes this one."""
+
+    def unlock(self, rank: int) -> None:
+        """Give a lock back."""
+
+    def lock_all(self) -> None:
+        """Wait until this proc shares the locks of all ranks."""
+
+    def unlock_all(self) -> None:
+        """Give all locks back."""
+
+    def release(self) -> None:
+        """Wait until all procs free the window; give back what it needed."""
+
+
+def check_disp_unit(disp_unit: int) -> None:
+    """Check a displacement unit; Exception ``ERR_DISP`` unless it is positive."""
+    if disp_unit <= 0:
+        raise error("ERR_DISP", f"the displacement unit must be positive, not {disp_unit}")
+
+
+def check_size(size: int) -> None:
+    """Check the octets of a window; Exception ``ERR_SIZE`` if negative."""
+    if size < 0:
+        raise error("ERR_SIZE", f"a window cannot have {size} octets")

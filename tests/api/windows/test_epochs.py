@@ -1,4 +1,4 @@
-"""Which synchronization of a window of one process may follow which."""
+"""Which synchronization of a window may follow which."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ Step = Callable[[Epochs], object]
 
 FENCE: Step = methodcaller("fence", 0)
 LAST_FENCE: Step = methodcaller("fence", MODE_NOSUCCEED)
-START: Step = methodcaller("start", 0, me=True)
-START_NONE: Step = methodcaller("start", 0, me=False)
+START: Step = methodcaller("start", 0, [0])
+START_NONE: Step = methodcaller("start", 0, [])
 COMPLETE: Step = methodcaller("complete")
-POST: Step = methodcaller("post", 0, me=True)
-POST_NONE: Step = methodcaller("post", 0, me=False)
+POST: Step = methodcaller("post", 0, [0])
+POST_NONE: Step = methodcaller("post", 0, [])
 WAIT: Step = methodcaller("wait")
 TEST: Step = methodcaller("test")
 LOCK: Step = methodcaller("lock", 0, LOCK_SHARED, 0)
@@ -114,19 +114,19 @@ def test_what_may_not(steps: list[Step]) -> None:
 
 def test_test_says_whether_all_is_complete() -> None:
     epochs = Epochs()
-    epochs.post(0, me=True)
+    epochs.post(0, [0])
     assert not epochs.test()
-    epochs.start(0, me=True)
+    epochs.start(0, [0])
     epochs.complete()
     assert epochs.test()
 
 
 def test_a_refused_call_changes_nothing() -> None:
     epochs = Epochs()
-    epochs.start(0, me=True)
+    epochs.start(0, [0])
     with pytest.raises(MPIException):
         epochs.complete()
-    epochs.post(0, me=True)
+    epochs.post(0, [0])
     epochs.complete()
     epochs.wait()
     epochs.check_closed()
@@ -136,8 +136,8 @@ def test_a_refused_call_changes_nothing() -> None:
     ("call", "allowed"),
     [
         (lambda e, mode: e.fence(mode), [MODE_NOSTORE, MODE_NOPUT, MODE_NOPRECEDE, MODE_NOSUCCEED]),
-        (lambda e, mode: e.start(mode, me=True), [MODE_NOCHECK]),
-        (lambda e, mode: e.post(mode, me=True), [MODE_NOCHECK, MODE_NOSTORE, MODE_NOPUT]),
+        (lambda e, mode: e.start(mode, [0]), [MODE_NOCHECK]),
+        (lambda e, mode: e.post(mode, [0]), [MODE_NOCHECK, MODE_NOSTORE, MODE_NOPUT]),
         (lambda e, mode: e.lock(0, LOCK_SHARED, mode), [MODE_NOCHECK]),
         (lambda e, mode: e.lock_all(mode), [MODE_NOCHECK]),
     ],
@@ -157,3 +157,19 @@ def test_types_of_locks() -> None:
     with pytest.raises(MPIException) as caught:
         Epochs().lock(0, 77, 0)
     assert caught.value == ERR_LOCKTYPE
+
+
+def test_epochs_for_some_ranks_of_several() -> None:
+    """Only a process itself is refused what would wait for it; the others are waited for."""
+    epochs = Epochs(me=1)
+    epochs.post(0, [0, 2])
+    epochs.start(0, [2, 3])
+    epochs.check_access(3)
+    for rank in (0, 1):
+        with pytest.raises(MPIException):
+            epochs.check_access(rank)
+    assert epochs.complete() == [2, 3]
+    assert epochs.test()
+    epochs.start(0, [1, 2])
+    with pytest.raises(MPIException, match="its own target"):
+        epochs.complete()

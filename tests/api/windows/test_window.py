@@ -26,6 +26,7 @@ from impi.api.constants import (
     ERR_RMA_ATTACH,
     ERR_RMA_FLAVOR,
     ERR_RMA_RANGE,
+    ERR_RMA_SHARED,
     ERR_RMA_SYNC,
     ERR_SIZE,
     ERR_TRUNCATE,
@@ -98,17 +99,23 @@ class TestMaking:
         [
             ("create", lambda c: Win.Create(bytearray(4), comm=c)),
             ("allocate", lambda c: Win.Allocate(4, comm=c)),
-            ("allocate_shared", lambda c: Win.Allocate_shared(4, comm=c)),
             ("create_dynamic", lambda c: Win.Create_dynamic(comm=c)),
         ],
     )
     def test_on_which_communicators(self, name: str, make: Callable[[Any], Win]) -> None:
-        sentence = f"^MPI_Win_{name} is not supported on a communicator of 2 procs: .*; use messages, or "
+        sentence = f"^MPI_Win_{name} is not supported on a communicator of 2 procs: .*; use messages, a window on "
         with pytest.raises(NotImplementedError, match=sentence):
             make(comm([3, 4]))
         refused(ERR_COMM, make, comm(is_inter=True))
         refused(ERR_COMM, make, Intracomm())
         make(comm()).Free()
+
+    def test_shared_memory_needs_procs_that_share_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(runtime._state, "engine", SimpleNamespace(rank=ME, neighbours=frozenset([ME, 4])))
+        sentence = refused(ERR_RMA_SHARED, lambda: Win.Allocate_shared(4, comm=comm([3, 4, 5])))
+        assert "rank 2 does not share memory with this process: first split" in sentence
+        refused(ERR_COMM, lambda: Win.Allocate_shared(4, comm=comm(is_inter=True)))
+        refused(ERR_COMM, lambda: Win.Allocate_shared(4, comm=Intracomm()))
 
     @pytest.mark.parametrize("nothing", [None, BOTTOM, bytearray()], ids=["None", "BOTTOM", "empty"])
     def test_on_no_memory(self, nothing: Any) -> None:
