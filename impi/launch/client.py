@@ -41,10 +41,11 @@ from impi.launch.program import Command, Launcher, Program, base_environment
 from impi.launch.pure import PureLauncher
 from impi.launch.rendezvous import Rendezvous
 from impi.launch.standard_input import Feed, Source, has_input
+from impi.launch.without_mpi import title, why_unsure
 from impi.options import ClientOptions
 from impi.records import record, replaced, values_of
 from impi.settings import VENDORS
-from impi.startup.client import ALL_VERSIONS, STRICT_VERSIONS, Joined, Negotiated
+from impi.startup.client import ALL_VERSIONS, STRICT_VERSIONS, Joined, Negotiated, Unused
 from impi.startup.facts import ClientFacts, HostFacts
 from impi.vendors import interfaces
 from impi.vendors.dial import plain
@@ -171,6 +172,8 @@ class _Session:
         self._agents: tuple[int, ...] = ()
         """The number of the agent of each host."""
         self._all_clients = False
+        self._unused = False
+        """Whether the programs of all clients have ended without MPI."""
         self._submitted = False
         self._submitted_at = 0.0
         """Time of submission on this machine's clock: the protocol's time begins here."""
@@ -257,6 +260,8 @@ class _Session:
             match event:
                 case Joined():
                     self._all_clients = True
+                case Unused():
+                    self._unused = True
                 case Negotiated(job=job):
                     self._job = job
                     if self._options.offer.decisions is not None and job.decisions is None:
@@ -334,19 +339,41 @@ class _Session:
             self._warn(f"ended by {signal.Signals(signum).name}; its procs are ended, too")
             return 128 + signum
         initialised = self.control.rank0 is not None
-        name = Path(program.argv[0]).name if len(program.argv) == 1 else " ".join(program.argv[:2])
         if failure := children.failure:
             self._warn(f"{failure}" + ("" if initialised else ", before the program had initialised MPI"))
             return exit_code(failure.status)
         if not initialised:
-            raise StartupError(
-                f"the program ended without initialising MPI; {name} must import mpi4py.MPI or impi.MPI, "
-                "in a Python that heeds PYTHONPATH"
-            )
-        if self._job is None:
+            self._sit_out(children, program)
+        elif self._job is None:
             raise StartupError("the program ended before all clients had joined the job")
+        if self._interrupts.signum is not None:
+            return self._outcome(children, program)
         self._rendezvous.finish()
         return 0
+
+    def _sit_out(self, children: Children, program: Program) -> None:
+        """Wait until the programs of all clients have ended without MPI, as the one here has.
+
+        Raises:
+            StartupError: other clients have procs in MPI, or the program may have used MPI unseen.
+        """
+        ended = f"{title(program.argv)} ended without initialising MPI"
+        cure = "it must import mpi4py.MPI or impi.MPI, in a Python that heeds PYTHONPATH"
+        if why := why_unsure(program.argv):
+            raise StartupError(f"{ended}; {why}")
+        if self.control.joined:
+            raise StartupError(f"{ended} on all ranks; {cure}")
+        try:
+            while not self._all_clients and self._interrupts.signum is None:
+                self._turn(_TURN_S)
+            if self._interrupts.signum is None:
+                self._rendezvous.submit_nothing()
+            while not self._unused and self._interrupts.signum is None:
+                self._turn(_TURN_S)
+        except StartupError as error:
+            raise StartupError(f"{ended}, and {error}; {cure}") from None
+        if self.control.serves:
+            children.end(self._turn)  # the host agents, which no proc will end
 
 
 def _launcher(options: ClientOptions, environ: Mapping[str, str]) -> Launcher:

@@ -50,6 +50,8 @@ class Control:
         feed: Callable[[socket.socket], None] | None = None,
     ) -> None:
         self._size = size
+        self.serves = agents > 0
+        """Whether there are host agents."""
         self._feed = feed
         self._missing = list(range(agents))
         """Numbers of the host agents that are not connected."""

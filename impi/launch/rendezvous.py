@@ -145,6 +145,15 @@ class Rendezvous:
         self._machine.submit(facts)
         self._flush()
 
+    def submit_nothing(self) -> None:
+        """Tell the clients after ``Joined`` that no proc here has used MPI; ends with ``Unused``.
+
+        Raises:
+            StartupError: the server closed the connection.
+        """
+        self._machine.submit_nothing()
+        self._flush()
+
     def join(self, timeout_s: float | None = None) -> int:
         """Connect and wait until all clients have joined; no deadline by default.
 

@@ -6,6 +6,8 @@ IMPI introduce the client; :class:`Joined` reports that all clients are there.
 broadcast before the next one goes out, as existing servers expect. C_VERSION comes first because
 the version decides which labels of ours follow. The broadcasts collect in ``_values``; DONE turns
 them into the :class:`~impi.job.Job` (:mod:`.agree`) that :class:`Negotiated` carries.
+:meth:`ClientMachine.submit_nothing` sends DONE alone: the program of this client has ended without
+MPI. Where all clients do so, :class:`Unused` takes the place of a job.
 
 Invariant: a broadcast with a known label must be the label at the head of the queue, and its
 client_mask must name every client; labels of ours may name fewer. Unknown labels are ignored
@@ -49,6 +51,8 @@ _WRONG_KEY: Final = "Server disconnected (wrong authentication key?)"  # the wor
 _NO_METHOD: Final = (
     "This client offered {} (by its IMPI_AUTH_ variables and -auth); a server that takes none of it says so there."
 )
+_WAIT_FOR_US: Final = "other clients wait for it"
+_NO_MPI: Final = ", which means that the program there has ended without initialising MPI"
 _RIGHT_KEY: Final = "If the key is right, the server's own messages say why: client {} may exist already."
 
 
@@ -66,7 +70,12 @@ class Negotiated:
     job: Job
 
 
-ClientEvent: TypeAlias = Joined | Negotiated
+@record
+class Unused:
+    """No client has submitted facts, so there is no job; FINI ends it."""
+
+
+ClientEvent: TypeAlias = Joined | Negotiated | Unused
 
 
 class _Phase(Enum):
@@ -133,11 +142,21 @@ class ClientMachine:
         self._phase = _Phase.COLL
         self._send_label()
 
+    def submit_nothing(self) -> None:
+        """Contribute no label: no process here has initialised MPI; :class:`Unused` follows.
+
+        Raises:
+            LocalProtocolError: see :meth:`submit`.
+        """
+        if self._phase is not _Phase.JOINED:
+            raise LocalProtocolError("nothing is submitted once, after all clients have joined", clause="2.3.5")
+        self._send_label()
+
     def finish(self) -> None:
         """Send FINI: all processes of this client have exited successfully (IMPI 2.3.7).
 
         Raises:
-            LocalProtocolError: before :class:`Negotiated`, or for the second time.
+            LocalProtocolError: before :class:`Negotiated` or :class:`Unused`, or a second time.
         """
         if self._phase is not _Phase.RUNNING:
             raise LocalProtocolError("FINI is sent once, after start-up", clause="2.3.7")
@@ -217,7 +236,7 @@ class ClientMachine:
                 self._on_broadcast(payload)
             case Command.DONE if self._phase is _Phase.DONE:
                 self._phase = _Phase.RUNNING
-                return Negotiated(self._agreed())
+                return Negotiated(self._agreed()) if self._values else Unused()
             case Command.AUTH | Command.IMPI | Command.COLL | Command.DONE | Command.FINI:
                 raise self._fault(f"sent {Command(cmd).name} in the wrong place", "2.3.2", payload)
         return None  # 2.3.5: commands that are not understood are ignored.
@@ -248,6 +267,8 @@ class ClientMachine:
             return
         if label not in _KNOWN_LABELS:
             return  # 2.3.5: labels that are not understood are ignored.
+        if self._phase is _Phase.DONE and not self._values:
+            raise StartupError(_WAIT_FOR_US)
         if not self._labels or label != self._labels[0][0]:
             raise self._fault(f"broadcast {Label(label).name}, which was not its turn", "2.3.5", payload)
         self._check_mask(Label(label), mask)
@@ -328,8 +349,11 @@ class ClientMachine:
             raise self._fault(f"broadcast {label.name} without what this client submitted", "2.3.5")
         if missing:
             who = "client" if len(missing) == 1 else "clients"
+            why = _NO_MPI if label == Label.C_VERSION else ""
             raise StartupError(
-                f"did not contribute the mandatory {label.name}", clause="2.3.5", peer=f"{who} {', '.join(missing)}"
+                f"did not contribute the mandatory {label.name}{why}",
+                clause="2.3.5",
+                peer=f"{who} {', '.join(missing)}",
             )
 
     @staticmethod

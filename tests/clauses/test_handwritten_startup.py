@@ -60,7 +60,7 @@ def play(name: str, client: int, machine: ClientMachine, facts: ClientFacts) -> 
             if isinstance(event, Joined):
                 said += machine.data_to_send()
                 machine.submit(facts)
-            else:
+            elif isinstance(event, Negotiated):
                 job = event
         said += machine.data_to_send()
     if job is not None:

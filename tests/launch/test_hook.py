@@ -151,6 +151,14 @@ def test_an_error_of_our_own_module_is_shown_and_not_hidden(tmp_path: Path, run:
     assert "No module named 'no_such_numpy'" in result.stderr
 
 
+@pytest.mark.parametrize("name", ["mpi4py", "impi"])
+def test_an_older_python_is_named(name: str, run: Run) -> None:
+    result = run(f"import sys; sys.version_info = (3, 10, 2)\ntry:\n from {name} import MPI\nexcept Exception: 1 / 0")
+    assert result.returncode == 1
+    assert result.stderr.startswith(f"impi: {sys.executable} is Python ")
+    assert result.stderr.endswith("but impi needs 3.11 or later: name another Python before the program\n")
+
+
 def test_the_stand_in(run: Run) -> None:
     code = """
 import mpi4py

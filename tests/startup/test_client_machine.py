@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from impi.errors import ImpiError, JobError, LocalProtocolError, PeerError, StartupError, UsageError
 from impi.job import ALTERNATIVES, STRICT_VERSION, TUNED_VERSION
 from impi.startup.auth import Credentials, Method
-from impi.startup.client import ALL_VERSIONS, STRICT_VERSIONS, ClientEvent, ClientMachine, Joined, Negotiated
+from impi.startup.client import ALL_VERSIONS, STRICT_VERSIONS, ClientEvent, ClientMachine, Joined, Negotiated, Unused
 from impi.startup.facts import ClientFacts, HostFacts, ProcFacts, encode_facts, encode_versions
 from impi.startup.server import ServerMachine
 from impi.wire import Command, Label, OwnLabel, encode_command
@@ -52,7 +52,7 @@ def rendezvous(machines: list[ClientMachine], facts: list[ClientFacts], credenti
             for event in machine.receive_data(server.data_to_send(conn)):
                 if isinstance(event, Joined):
                     machine.submit(facts[conn])
-                else:
+                elif isinstance(event, Negotiated):
                     jobs[conn] = event
     return [jobs[conn] for conn in range(len(machines))]
 
@@ -73,6 +73,69 @@ def test_one_strict_client_makes_a_strict_job(facts_of: Maker) -> None:
     machines = [ClientMachine(0, NONE), ClientMachine(1, NONE, STRICT_VERSIONS), ClientMachine(2, NONE)]
     jobs = rendezvous(machines, [facts_of(c) for c in range(3)], NONE)
     assert {(j.job.version, j.job.long_size) for j in jobs} == {(STRICT_VERSION, 4)}
+
+
+# Programs that end without MPI
+
+
+def passing(machines: list[ClientMachine], facts: dict[int, ClientFacts]) -> list[ClientEvent]:
+    """Our own server; the clients without facts submit nothing."""
+    server = ServerMachine(len(machines), NONE)
+    for conn in range(len(machines)):
+        server.connected(conn, f"peer{conn}")
+    told: list[ClientEvent] = []
+    for _ in range(20):
+        for conn, machine in enumerate(machines):
+            server.receive_data(conn, machine.data_to_send())
+            for event in machine.receive_data(server.data_to_send(conn)):
+                if not isinstance(event, Joined):
+                    told.append(event)
+                elif conn in facts:
+                    machine.submit(facts[conn])
+                else:
+                    machine.submit_nothing()
+    return told
+
+
+@pytest.mark.parametrize("nclients", [1, 2, 32])
+def test_where_nobody_uses_mpi_there_is_no_job_and_fini_ends_it(nclients: int) -> None:
+    machines = [ClientMachine(rank, NONE) for rank in range(nclients)]
+    assert passing(machines, {}) == [Unused()] * nclients
+    for machine in machines:
+        machine.finish()
+        assert machine.data_to_send() == encode_command(Command.FINI)
+        assert machine.eof() is None
+
+
+@pytest.mark.parametrize("absent", [0, 1])
+def test_one_client_without_mpi_ends_the_job(facts_of: Maker, absent: int) -> None:
+    machines = [ClientMachine(rank, NONE) for rank in range(2)]
+    with pytest.raises(StartupError) as told:
+        passing(machines, {1 - absent: facts_of(1 - absent)})
+    assert str(told.value) in (
+        "other clients wait for it",
+        f"client {absent}: did not contribute the mandatory C_VERSION, which means that the program there has ended "
+        "without initialising MPI (IMPI 2.3.5)",
+    )
+
+
+def test_a_client_that_submits_nothing_learns_that_others_wait() -> None:
+    machine = joined()
+    machine.submit_nothing()
+    assert machine.data_to_send() == DONE
+    assert machine.receive_data(broadcast(0x7FFFFFF0, 2)) == []  # not understood (2.3.5)
+    with pytest.raises(StartupError, match="other clients wait for it"):
+        machine.receive_data(broadcast(Label.C_VERSION, 2, encode_versions(ALL_VERSIONS)))
+
+
+def test_nothing_is_submitted_once_and_after_all_have_joined() -> None:
+    machine = ClientMachine(0, NONE)
+    with pytest.raises(LocalProtocolError):
+        machine.submit_nothing()
+    machine = joined()
+    machine.submit_nothing()
+    with pytest.raises(LocalProtocolError):
+        machine.submit_nothing()
 
 
 # Octets

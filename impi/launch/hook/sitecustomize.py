@@ -22,6 +22,9 @@ _LAUNCH = os.path.dirname(_HERE)  # noqa: PTH120
 _PACKAGE = os.path.dirname(_LAUNCH)  # noqa: PTH120
 
 
+_OLDEST = (3, 11)
+
+
 # Duck-typed: importlib.abc costs 20 ms of every start.
 class Finder:
     """A finder and loader of ``mpi4py.MPI``, ``impi``, and ``mpi4py`` if not installed."""
@@ -35,6 +38,11 @@ class Finder:
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """Find a module (protocol of ``sys.meta_path``)."""
+        if fullname in ("mpi4py.MPI", "impi.MPI") and sys.version_info < _OLDEST:
+            raise SystemExit(
+                f"impi: {sys.executable} is Python {sys.version.split()[0]}, but impi needs "
+                f"{'.'.join(map(str, _OLDEST))} or later: name another Python before the program"
+            )
         if fullname == "mpi4py.MPI":
             return ModuleSpec(fullname, self, origin="impi.MPI")  # type: ignore[arg-type]
         if fullname == "impi":
@@ -51,6 +59,7 @@ class Finder:
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         """Return the one :mod:`impi.MPI`, under a second name."""
+        _answer_mpi4py_run()
         # Modules are never garbage: freezing them saves the collector a tenth of a short program.
         collects = gc.isenabled()
         gc.disable()
@@ -79,6 +88,26 @@ class Finder:
             return _no_handles(name)
 
         vars(module)["__getattr__"] = attribute
+
+
+def _answer_mpi4py_run() -> None:
+    """Print the path of the MPI library for ``python -m mpi4py --mpi-library``, and exit.
+
+    mpi4py.run itself looks for the library behind the file of ``mpi4py.MPI``, which is Python here.
+    """
+    main = getattr(getattr(sys.modules.get("__main__"), "__spec__", None), "name", "")
+    asked = any(word in sys.argv[1:] for word in ("-mpi-library", "--mpi-library"))
+    if main not in ("mpi4py.run", "mpi4py.__main__") or not asked:
+        return
+    import json
+
+    vendor = json.loads(os.environ["IMPI_JOIN"])["vendor"]
+    if vendor == "pure":
+        raise SystemExit("impi: this client has no MPI library: its vendor is pure")
+    from impi.vendors import describe
+
+    print(describe({"vendor": vendor})["file"])
+    raise SystemExit(0)
 
 
 def _package(name: str, file: str, locations: list[str]) -> ModuleSpec:
