@@ -26,7 +26,8 @@ def claim() -> dict[str, Any] | None:
         UsageError: the variable is set but not by impirun.
     """
     invitation = invited()
-    os.environ.pop(VARIABLE, None)
+    if os.environ.pop(VARIABLE, None) is not None:
+        os.environ[PARENT] = str(os.getpid())
     return invitation
 
 
@@ -39,7 +40,6 @@ def invited() -> dict[str, Any] | None:
     text = os.environ.get(VARIABLE)
     if text is None:
         return None
-    os.environ[PARENT] = str(os.getpid())
     try:
         value = json.loads(text)
     except ValueError:
