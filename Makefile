@@ -1,6 +1,6 @@
 # Every verb is one line; the work is in ci/*.sh and in impi itself.
 .DEFAULT_GOAL := help
-.PHONY: help interop test proofs lint pythons reference compat bench coverage clauses fuzz clean
+.PHONY: help interop test proofs lint pythons reference compat programs bench coverage clauses fuzz clean
 
 help:     ## show these verbs
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' Makefile
@@ -18,6 +18,8 @@ pythons:  ## the tests of the protocol on each Python from 3.11 to 3.14 that is 
 	@ci/pythons.sh $(ARGS)
 compat:   ## mpi4py's own test suite on jobs of several vendors, beside what each makes of it alone
 	@ci/venv.sh dev && ci/vendors.sh && .venv/bin/python tests/compat $(ARGS)
+programs: ## programs of others (mpi4py's demo, 50 packages) on jobs of three vendors, beside one alone
+	@ci/venv.sh dev && ci/vendors.sh && .venv/bin/python tests/programs $(ARGS)
 bench:    ## measure IMPI beside what it is made of, as ratios
 	@ci/venv.sh lab && ci/vendors.sh && .venv/bin/impi bench $(ARGS)
 coverage: ## branch coverage of wire, startup, transfer, each by its own tests

@@ -123,7 +123,7 @@ def read(module: str, layout: Layout, folder: Path) -> Ran:
     return ran
 
 
-def own_command(layout: Layout, argv: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+def own_command(layout: Layout, argv: Sequence[str], python: str = sys.executable) -> tuple[list[str], dict[str, str]]:
     """The vendor's own mpiexec on the same program, and what it needs in its environment."""
     [(vendor, n)] = layout.clients
     prefix = ROOT / ".mpi" / vendor
@@ -136,7 +136,7 @@ def own_command(layout: Layout, argv: Sequence[str]) -> tuple[list[str], dict[st
             "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
             "OMPI_MCA_mpi_yield_when_idle": "1",
         }
-    return ([str(prefix / "bin" / "mpiexec"), "-n", str(n), sys.executable, *argv], environ)
+    return ([str(prefix / "bin" / "mpiexec"), "-n", str(n), python, *argv], environ)
 
 
 def _impirun() -> list[str]:
