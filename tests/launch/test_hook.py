@@ -194,11 +194,11 @@ def test_options_may_be_imported_first(run: Run) -> None:
 )
 def test_a_cython_module_is_told_why(text: str, expected: str, run: Run) -> None:
     code = f"""
-import sitecustomize, types
+import types
 from importlib.machinery import ExtensionFileLoader
 def stopped(loader, module):
     raise ValueError({text!r})
-sitecustomize._exec_extension = stopped
+ExtensionFileLoader.exec_module.__globals__["_exec_extension"] = stopped  # sitecustomize may be another
 ExtensionFileLoader("ext", "ext.so").exec_module(types.ModuleType("ext"))
 """
     result = run(code)
