@@ -16,7 +16,9 @@ HERE: Final = Path(__file__).resolve().parent
 CATALOGUE: Final = HERE / "catalogue.toml"
 REQUIREMENTS: Final = HERE / "requirements.txt"
 DEFAULT_LAYOUTS: Final = ("mpich:2,openmpi:1,pure:1",)
-DEFAULT_LIMIT_S: Final = 60.0
+DEFAULT_LIMIT_S: Final = 120.0
+DIFFERENTIALS: Final = "differentials"
+"""The name of a group whose programs pytest judges, line by line."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,10 +121,11 @@ def chosen(programs: Sequence[Program], names: Sequence[str], *, smoke: bool = F
     """Those of such names, groups or patterns, or all. Raises ValueError: a name of none."""
     found = [program for program in programs if program.smoke or not smoke]
     for name in names:
-        if not any(_named(program, name) for program in found):
+        if name != DIFFERENTIALS and not any(named(program.name, [name]) for program in found):
             raise ValueError(f"there is no program {name}")
-    return [program for program in found if not names or any(_named(program, name) for name in names)]
+    return [program for program in found if not names or named(program.name, names)]
 
 
-def _named(program: Program, name: str) -> bool:
-    return fnmatchcase(program.name, name) or program.name.startswith(f"{name}.")
+def named(program: str, names: Sequence[str]) -> bool:
+    """Whether one of the names is the program's, its group's, or a pattern that matches."""
+    return any(fnmatchcase(program, name) or program.startswith(f"{name}.") for name in names)

@@ -16,7 +16,7 @@ from programs_catalogue import HERE, Program
 from programs_run import Ran
 
 REASONS: Final = HERE / "reasons.toml"
-VERDICTS: Final = ("same", "listed", "fault", "not installed")
+VERDICTS: Final = ("same", "listed", "fault", "not installed", "not run")
 _SHOWN: Final = 6
 """Lines of a difference that a fault quotes."""
 
@@ -64,6 +64,19 @@ def read_reasons(path: Path = REASONS) -> dict[str, Reason]:
                 raise ValueError(f"{path.name}: {name} is listed twice")
             reasons[name] = reason
     return reasons
+
+
+def read_not_run(path: Path = REASONS) -> dict[str, str]:
+    """Why each program that is in no catalogue is not run. Raises ValueError: one has no reason."""
+    found: dict[str, str] = {}
+    for entry in tomllib.loads(path.read_text(encoding="utf-8")).get("not_run", []):
+        if not entry["reason"].strip():
+            raise ValueError(f"{path.name}: {entry['programs']} have no reason")
+        for name in entry["programs"]:
+            if name in found:
+                raise ValueError(f"{path.name}: {name} is listed twice")
+            found[name] = entry["reason"]
+    return found
 
 
 def seen(program: Program, ran: Ran) -> list[str]:
@@ -121,11 +134,13 @@ def unknown(reasons: Iterable[str], programs: Sequence[Program]) -> list[str]:
     return sorted(set(reasons) - {program.name for program in programs})
 
 
-def counts(judged: Sequence[Judged]) -> dict[str, Counter[str]]:
-    """By group: how many programs and layouts came to each verdict."""
+def counts(judged: Sequence[Judged], not_run: Iterable[str] = ()) -> dict[str, Counter[str]]:
+    """By group: how many programs and layouts came to each verdict, and how many are not run."""
     found: dict[str, Counter[str]] = {}
     for one in judged:
         found.setdefault(one.program.group, Counter())[one.verdict] += 1
+    for name in not_run:
+        found.setdefault(name.partition(".")[0], Counter())["not run"] += 1
     return found
 
 

@@ -8,7 +8,9 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
@@ -19,6 +21,10 @@ from compat_run import ROOT, Layout, own_command
 from programs_catalogue import HERE, Program
 
 DEMO: Final = ROOT / "build" / "programs" / "mpi4py-4.1.2" / "demo"
+_MARK: Final = "PROGRAMS_JOB"
+"""A variable whose value names one job: launchers give ranks sessions of their own."""
+_RUN: Final = uuid.uuid4().hex
+_ENDING: Final = threading.Event()
 _END_S: Final = 10.0
 """Seconds for a job that was told to end."""
 _UNWANTED: Final = ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED")
@@ -53,7 +59,8 @@ class _Processes:
     def __init__(self, folder: Path, environ: Mapping[str, str], stdin: str, limit_s: float) -> None:
         self._folder = folder
         self._environ = {name: value for name, value in os.environ.items() if name not in _UNWANTED}
-        self._environ |= {**_ENVIRON, "IMPI_AUTH_KEY": "42", **environ}
+        self._mark = f"{_RUN}-{uuid.uuid4().hex}"
+        self._environ |= {**_ENVIRON, "IMPI_AUTH_KEY": "42", **environ, _MARK: self._mark}
         self._stdin = stdin
         self._end = time.monotonic() + limit_s
         self._stack = ExitStack()
@@ -71,13 +78,18 @@ class _Processes:
         for process in every:
             with suppress(subprocess.TimeoutExpired):
                 process.wait(_END_S)
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+        _kill_marked(self._mark)
+        for process in every:
             process.wait()
         self._stack.close()
 
     def start(self, argv: Sequence[str], environ: Mapping[str, str] | None = None, *, reads: bool = False) -> None:
-        """Start one; ``reads``: it gets the standard input of the job."""
+        """Start one; ``reads``: it gets the standard input of the job.
+
+        Raises RuntimeError: :func:`end_all` was called.
+        """
+        if _ENDING.is_set():
+            raise RuntimeError("this run of programs is at its end")
         out, err, given = (self._stack.enter_context(tempfile.TemporaryFile()) for _ in range(3))  # noqa: SIM115
         given.write(self._stdin.encode() if reads else b"")
         given.seek(0)
@@ -112,6 +124,30 @@ class _Processes:
     def read(self) -> tuple[str, str]:
         """What all of them have written to standard output and standard error."""
         return _text([out for _, out, _ in self._parts]), _text([err for _, _, err in self._parts])
+
+
+def end_all() -> None:
+    """End every job of this run, and let no other begin; ``run`` then returns or raises."""
+    _ENDING.set()
+    _signal_marked(_RUN, signal.SIGTERM)
+
+
+def _kill_marked(mark: str) -> None:
+    """Kill every process of a job; one may start another meanwhile: look until none is left."""
+    while _signal_marked(mark, signal.SIGKILL):
+        pass
+
+
+def _signal_marked(mark: str, number: int) -> bool:
+    """Whether there was any process whose mark begins so."""
+    wanted = f"{_MARK}={mark}".encode()
+    found = False
+    for environ in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError):
+            if any(variable.startswith(wanted) for variable in environ.read_bytes().split(b"\0")):
+                os.kill(int(environ.parent.name), number)
+                found = True
+    return found
 
 
 def _text(files: Sequence[IO[bytes]]) -> str:

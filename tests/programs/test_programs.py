@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
+from threading import Event
 
 import pytest
 from compat_run import Layout
 from programs_catalogue import REQUIREMENTS, Program, chosen, read_catalogue
-from programs_judge import Judged, Reason, counts, judge, not_installed, read_reasons, seen, unknown
-from programs_run import Ran, run
+from programs_judge import Judged, Reason, counts, judge, not_installed, read_not_run, read_reasons, seen, unknown
+from programs_run import Ran, end_all, run
 
 LAYOUT = Layout("mpich:1,pure:1")
 
@@ -75,6 +80,7 @@ def test_counts() -> None:
     judged = [Judged(program(name=name), "", verdict) for name, verdict in (("a.1", "same"), ("a.2", "same"))]
     found = counts([*judged, Judged(program(name="b.1"), "", "fault")])
     assert found == {"a": {"same": 2}, "b": {"fault": 1}}
+    assert counts([], ["a.x", "a.y"]) == {"a": {"not run": 2}}
 
 
 @pytest.mark.parametrize(
@@ -90,6 +96,14 @@ def test_reasons_are_complete(text: str, message: str, tmp_path: Path) -> None:
     path.write_text(text)
     with pytest.raises(ValueError, match=message):
         read_reasons(path)
+
+
+@pytest.mark.parametrize(("names", "reason", "message"), [("a", " ", "no reason"), ("a, a", "x", "listed twice")])
+def test_programs_that_are_not_run_have_reasons(names: str, reason: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "reasons.toml"
+    path.write_text(f"[[not_run]]\nprograms = {names.split(', ')}\nreason = '{reason}'\n")
+    with pytest.raises(ValueError, match=message):
+        read_not_run(path)
 
 
 @pytest.mark.parametrize(
@@ -109,6 +123,7 @@ def test_the_catalogue() -> None:
     assert len(programs) > 100
     assert unknown(read_reasons(), programs) == []
     assert unknown(["demo.none"], programs) == ["demo.none"]
+    assert not set(read_not_run()) & {one.name for one in programs}
     pinned = {line.partition("==")[0].lower() for line in REQUIREMENTS.read_text().splitlines()}
     pinned = {name.replace("_", "-") for name in pinned}
     assert {need.lower() for one in programs for need in one.needs} <= pinned
@@ -140,3 +155,58 @@ def test_a_program_that_hangs_is_ended() -> None:
         argv=("-c", "from mpi4py import MPI; MPI.COMM_WORLD.recv() if MPI.COMM_WORLD.rank else 0"), limit_s=2.0
     )
     assert run(one, Path(sys.executable), Layout("pure:1,pure:1")).code is None
+
+
+def gone(pid: int) -> bool:
+    """Whether a process has ended; one that nobody has waited for has, too."""
+    try:
+        return ") Z " in Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return True
+
+
+STUBBORN = """
+import os, pathlib, signal, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+if os.getpid() != os.getpgrp():
+    os.setsid()
+pathlib.Path(sys.argv[1], str(os.getpid())).touch()
+time.sleep(600)
+"""
+"""A rank that no SIGTERM ends, in a session of its own."""
+
+
+@pytest.mark.parametrize(
+    "starter", ["python", *(pytest.param(one, marks=pytest.mark.vendor(one)) for one in ("mpich", "openmpi"))]
+)
+def test_no_process_of_a_hanging_reference_is_left(starter: str, tmp_path: Path) -> None:
+    if starter == "python":
+        start = f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {STUBBORN!r}, {str(tmp_path)!r}])"
+        one = program(argv=("-c", start), starts=True, limit_s=2.0)
+    else:
+        one = program(argv=("-c", STUBBORN, str(tmp_path)), limit_s=4.0)
+    layout = Layout("own:mpich:2" if starter == "python" else f"own:{starter}:2")
+    assert run(one, Path(sys.executable), layout).code is None
+    pids = [int(path.name) for path in tmp_path.iterdir()]
+    try:
+        assert len(pids) == (1 if starter == "python" else 2)
+        assert all(gone(pid) for pid in pids)
+    finally:
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def test_the_end_of_a_run_ends_its_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("programs_run._ENDING", Event())
+    started = tmp_path / "started"
+    os.mkfifo(started)
+    waits = f"import time\nopen({str(started)!r}, 'w').close()\ntime.sleep(600)"
+    one = program(argv=("-c", waits), starts=True, limit_s=60.0)
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(run, one, Path(sys.executable), Layout("own:mpich:2"))
+        started.open().close()
+        end_all()
+        assert running.result().code == -signal.SIGTERM
+    with pytest.raises(RuntimeError, match="at its end"):
+        run(one, Path(sys.executable), Layout("own:mpich:2"))

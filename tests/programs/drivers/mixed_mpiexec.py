@@ -1,7 +1,7 @@
 """An mpiexec whose every rank is a client of its own: ``mixed_mpiexec.py VENDORS -n N COMMAND...``.
 
-VENDORS is such as ``mpich,openmpi``; ranks take them in turn. The exit code is that of client 0, or
-else of the first that failed.
+VENDORS is such as ``mpich,openmpi``; ranks take them in turn. The exit code is that of the
+rank that failed: its client alone passes it on, and the other clients end with 1.
 """
 
 import subprocess
@@ -20,4 +20,4 @@ clients = [
 ]
 codes = [client.wait() for client in clients]
 server.wait()
-sys.exit(next((code for code in codes if code), 0))
+sys.exit(next((code for code in codes if code not in (0, 1)), int(any(codes))))
