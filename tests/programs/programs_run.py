@@ -176,7 +176,10 @@ def run(program: Program, python: Path, layout: Layout) -> Ran:
             processes.start(command if program.starts else own, environ, reads=True)
         elif program.starts:
             folder = _mixed_mpiexec(layout, Path(meeting))
-            processes.start(command, {"PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}, reads=True)
+            # What starts the jobs may import MPI itself, and is then a program of one vendor alone.
+            _, environ = own_command(Layout(f"own:{layout.clients[0][0]}:1"), ())
+            environ["PATH"] = f"{folder}{os.pathsep}{os.environ['PATH']}"
+            processes.start(command, environ, reads=True)
         else:
             _start_clients(processes, layout, command)
         codes = processes.wait()

@@ -10,5 +10,5 @@ def ranks(n):
 
 
 if __name__ == "__main__":
-    with SingleNodeExecutor(resource_dict={"cores": 2, "openmpi_oversubscribe": False}) as executor:
+    with SingleNodeExecutor(resource_dict={"cores": 2}) as executor:
         print(executor.submit(ranks, 7).result())
