@@ -1,6 +1,6 @@
-"""Transport between the procs of one client: one module a vendor, loaded by name on demand.
+"""Transport between the procs of one client: our own (``pure``), or an MPI library's (``backed``).
 
-:mod:`impi.vendors.base` is the contract. A vendor's module has ``connect(join) -> Vendor``.
+:mod:`impi.vendors.base` is the contract. Each module has ``connect(join) -> Vendor``.
 No vendor knows an engine, an IMPI communicator or a datatype.
 """
 
@@ -15,8 +15,7 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import Any, cast
 
-from impi.errors import LaunchError, UsageError
-from impi.settings import VENDORS
+from impi.errors import LaunchError
 from impi.vendors.base import Vendor
 from impi.vendors.dial import dial
 
@@ -26,17 +25,16 @@ _ANNOUNCE_S = 10.0
 
 
 def load(join: Mapping[str, Any]) -> Vendor:
-    """Connect this proc to the others of its client, by the vendor named in the invitation.
+    """Connect this proc to the others of its client, by the library named in the invitation.
 
     Args:
         join: the content of ``IMPI_JOIN`` (docs/how-it-works/start-up.md).
 
     Raises:
-        UsageError: the vendor does not exist.
-        LaunchError: its library is missing, or another one was loaded.
+        LaunchError: the library is missing, or another one was loaded.
     """
     module = _module(join)
-    if join["vendor"] != "pure" and "control" in join:
+    if "library" in join and "control" in join:
         _announce(join)
     return cast(Vendor, module.connect(join))
 
@@ -45,16 +43,13 @@ def describe(join: Mapping[str, Any]) -> dict[str, str]:
     """Return what :meth:`Vendor.describe` of that vendor will, without connecting.
 
     Raises:
-        UsageError, LaunchError: see :func:`load`.
+        LaunchError: see :func:`load`.
     """
     return cast(dict[str, str], _module(join).describe())
 
 
 def _module(join: Mapping[str, Any]) -> ModuleType:
-    name = str(join.get("vendor"))
-    if name not in VENDORS:
-        raise UsageError(f"there is no vendor {name!r}; the vendors are {', '.join(VENDORS)}")
-    return importlib.import_module(f"impi.vendors.{name}")
+    return importlib.import_module("impi.vendors." + ("backed" if "library" in join else "pure"))
 
 
 def _announce(join: Mapping[str, Any]) -> None:

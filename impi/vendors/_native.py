@@ -1,6 +1,6 @@
-"""A vendor over a real MPI library, through mpi4py: the common part of the native vendors.
+"""A vendor over a real MPI library, through mpi4py: any that a manifest names.
 
-Used by :mod:`impi.vendors.mpich` and ``openmpi``. :class:`NativeVendor` initialises the library and
+Used by :mod:`impi.vendors.backed`. :class:`NativeVendor` initialises the library and
 duplicates its MPI_COMM_WORLD, so that no other user of the library meets our messages.
 The engine sends and probes on :class:`_Comm` (the shadow of a communicator). Messages are MPI_BYTE;
 above 2^31 - 1 octets they are one element of a struct type. Collectives are the non-blocking ones.
@@ -35,6 +35,8 @@ _UNIT = 2**30
 """Octets of one element of the type for longer messages."""
 
 _module: ModuleType | None = None
+importer: Callable[[], ModuleType] | None = None
+"""Another way to import mpi4py's module: set where the program's libmpi is not the vendor's."""
 
 
 def real_mpi() -> ModuleType:
@@ -78,14 +80,23 @@ def _name_returned() -> Iterator[None]:
 def _settings() -> Iterator[None]:
     """Hide the program's options from the library's mpi4py: they are for our MPI."""
     try:
-        package = importlib.import_module("mpi4py")
+        importlib.import_module("mpi4py")
     except ModuleNotFoundError:
         raise LaunchError(_no_mpi4py()) from None
+    with other_options(initialize=False, finalize=False):
+        yield
+
+
+@contextlib.contextmanager
+def other_options(**options: object) -> Iterator[None]:
+    """Give ``mpi4py.rc`` these options alone for a while, in place of the program's."""
+    homes: list[tuple[dict[str, Any], str]] = [(sys.modules, "mpi4py.rc")]
+    if "mpi4py" in sys.modules:
+        homes.append((vars(sys.modules["mpi4py"]), "rc"))
     variables = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith("MPI4PY_RC_")}
-    homes: list[tuple[dict[str, Any], str]] = [(vars(package), "rc"), (sys.modules, "mpi4py.rc")]
-    before = [home.pop(name, None) for home, name in homes]
+    before = [home.get(name) for home, name in homes]
     for home, name in homes:
-        home[name] = SimpleNamespace(initialize=False, finalize=False)
+        home[name] = SimpleNamespace(**options)
     try:
         yield
     finally:
@@ -97,6 +108,8 @@ def _settings() -> Iterator[None]:
 
 
 def _import() -> ModuleType:
+    if importer is not None:
+        return importer()
     try:
         return importlib.import_module(_NAME)
     except ModuleNotFoundError:

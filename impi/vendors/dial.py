@@ -33,3 +33,14 @@ def plain(host: str) -> bytes:
 def equal(one: bytes, other: bytes) -> bool:
     """Return whether digests are equal, in constant time; hmac's function would load OpenSSL."""
     return len(one) == len(other) and reduce(or_, map(xor, one, other), 0) == 0
+
+
+def quick_ack(sock: socket.socket) -> None:
+    """Acknowledge at once what was read, and not with the next answer or 40 ms later.
+
+    A peer that writes a header and its data apart waits for that with the data (RFC 896).
+    """
+    try:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
+    except OSError:
+        return  # the connection is gone, or none of TCP: the next read tells
