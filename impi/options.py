@@ -11,17 +11,20 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
+from impi import variables
 from impi.decisions import Decisions
 from impi.errors import UsageError
 from impi.job import ALTERNATIVES, REPRODUCIBLE
 from impi.quirks import Quirks
 from impi.records import names_of, record
-from impi.settings import OPTIONS, VENDORS, Option, seconds
+from impi.settings import OPTIONS, Option, seconds
 from impi.wire import Label, OwnLabel
 
 HostKind: TypeAlias = Literal["proc", "node", "client"]
 HOSTS: Final[tuple[HostKind, ...]] = ("proc", "node", "client")
 """Owner of the channels to other clients: each proc, an agent on each node, or one agent."""
+ABIS: Final = ("standard", "mpich", "openmpi")
+"""Binary interfaces of MPI libraries."""
 MIN_TAG_UB: Final = 32767
 MAX_INT4: Final = 2**31 - 1
 MAX_UINT4: Final = 2**32 - 1
@@ -46,6 +49,12 @@ def _collectives(text: str) -> tuple[str, ...]:
         if name not in ALTERNATIVES:
             raise UsageError(f"there is no {name!r}; the choices are {', '.join(ALTERNATIVES)}")
     return chosen
+
+
+def _abi(text: str) -> str:
+    if text not in ABIS:
+        raise UsageError(f"there is no ABI {text!r}; the choices are {', '.join(ABIS)}")
+    return text
 
 
 def _quirks(text: str) -> Quirks:
@@ -160,8 +169,8 @@ class ClientOptions:
         range=(1, MAX_INT4),
     ).default  # fmt: skip
     vendor: str = Option(
-        "--vendor", "client", None, str, "pure", "what moves messages inside the client",
-        choices=VENDORS, shown="pure, which needs no library",
+        "--vendor", "client", "NAME", str, "pure",
+        "what moves messages inside the client; 'impilab ls vendors' shows all", shown="pure, which needs no library",
     ).default  # fmt: skip
     prefix: str = Option("--prefix", "client", "DIR", str, "", "where that MPI library is installed").default
     nodes: str = Option("--nodes", "client", "LIST", str, "", "NODE:SLOTS,NODE:SLOTS,...", shown="this machine").default
@@ -174,9 +183,21 @@ class ClientOptions:
         "--impi-version", "client", None, str, "", "offer this version only, even to clients that have ours",
         choices=("0.0",),
     ).default  # fmt: skip
+    handles: str = Option(
+        "--handles", "client", "ABI", _abi, "",
+        "programs get mpi4py itself, so that extension modules compiled for this ABI of MPI can take handles of C "
+        "from its objects", choices=ABIS, shown="impi.MPI, which has none", variable="IMPI_HANDLES",
+    ).default  # fmt: skip
     external32: bool = Option(
         "--external32", "client", None, bool, False,
         "user data between clients is external32, even where all of them have it alike in memory",
+    ).default  # fmt: skip
+    stand_in: bool = Option(
+        "--stand-in", "client", None, bool, False,
+        "a compiled program has impi's library alone, even if it was compiled for this client's",
+    ).default  # fmt: skip
+    explain: bool = Option(
+        "--explain", "client", None, bool, False, "say how the program reaches MPI, and start it"
     ).default  # fmt: skip
     start_timeout_s: float = Option(
         "--start-timeout", "client", "S", _some_seconds, 60.0,
@@ -188,3 +209,18 @@ class ClientOptions:
         "context id, and tag 190 is its own. LAM/MPI: little-endian,reduce-on-p2p", field="quirks",
     ).default  # fmt: skip
     offer: Offer = Offer()
+
+
+Option(
+    "",
+    "procs",
+    "DIR",
+    str,
+    "",
+    "has a folder for each vendor, as images/ of a checkout has",
+    variable=variables.VENDORS,
+)
+Option(
+    "", "procs", "DIR", str, "", "ends in the vendor's name, as in _MPICH: where that library is installed",
+    variable=variables.PREFIX,
+)  # fmt: skip

@@ -17,8 +17,6 @@ from impi.wire import Label, OwnLabel
 
 T_co = TypeVar("T_co", covariant=True)
 
-VENDORS: Final = ("pure", "mpich", "openmpi")
-"""MPI libraries that can carry messages inside a client, ``pure`` being our own."""
 OPTIONS: Final[dict[str, Option[object]]] = {}
 """All options by their names, in the order of the help."""
 _DIGITS: Final = 18
@@ -134,7 +132,4 @@ AUTH_KEY: Final = Option(
 )
 AUTH_NONE: Final = Option(
     "", "procs", "1", str, "", "no authentication, for closed networks only; even if empty", variable="IMPI_AUTH_NONE"
-)
-PREFIX: Final = Option(
-    "", "procs", "DIR", str, "", "ends in MPICH or OPENMPI: where that library is installed", variable="IMPI_PREFIX_"
 )

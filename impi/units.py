@@ -36,6 +36,24 @@ _RATES: Final = {
     "Gbit/s": 125 * 10**6,
 }
 
+_BIT_RATES: Final = {"bit": 1, "kbit": 10**3, "mbit": 10**6, "gbit": 10**9}
+
+
+def parse_bit_rate(text: str) -> int:
+    """Octets a second in ``10mbit``, as tc writes rates; at least one. Raises UsageError."""
+    rate = _parse(text, "a rate", _BIT_RATES, "10mbit") // 8
+    if rate < 1:
+        raise UsageError(f"the rate {text!r} moves nothing; give at least 8bit")
+    return rate
+
+
+def parse_share(text: str) -> float:
+    """0.01 for ``1%``. Raises UsageError."""
+    match = _NUMBER.fullmatch(text.removesuffix("%"))
+    if not text.endswith("%") or match is None or match[2] or float(match[1]) > 100:
+        raise UsageError(f"{text!r} is not a share; write a number from 0 to 100 and %, such as 1%")
+    return float(match[1]) / 100
+
 
 def parse_time(text: str) -> int:
     """Picoseconds in ``50us``; a plain 0 needs no unit. Raises UsageError."""

@@ -188,9 +188,10 @@ class Children:
         processes.end(first, _GRACE_S, turn_and_reap)
 
     def close(self) -> None:
-        """Close the pipes after the end."""
+        """Close the pipes after the end; what was not printed yet is printed."""
         for one in self._starters:
             one.hang_up()
+            self._print_rest(one)
             os.close(one.output)
 
     # ---- one starter
@@ -255,17 +256,21 @@ class Children:
         self._selector.unregister(descriptor)
         os.close(descriptor)
         self._reap(one.pid)
-        while self._read(one):
-            pass
-        for number in one.command.titles:
-            for name, stream in _STREAMS:
-                self._print(stream, one.whole(number, name, b""))
+        self._print_rest(one)
         status = one.status or 0
         if one.waiting and not self.error and self.failure is None:
             if status == _SSH_FAILED and not one.heard:
                 self.error = f"{one.command.name} could not be started by ssh; see its message above"
             else:
                 self.error = f"{Exit(one.command.name, status)}, before its processes"
+
+    def _print_rest(self, one: _Starter) -> None:
+        """Print what a starter that has ended has left, and the lines that never ended."""
+        while self._read(one):
+            pass
+        for number in one.command.titles:
+            for name, stream in _STREAMS:
+                self._print(stream, one.whole(number, name, b""))
 
     def _reap(self, which: int) -> None:
         """Take the status of a starter, or (-1) of all ended children, orphans included."""

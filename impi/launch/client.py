@@ -20,7 +20,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Final, TextIO
@@ -28,23 +28,24 @@ from typing import Any, Final, TextIO
 from impi.errors import ImpiError, JobError, LaunchError, StartupError, UsageError
 from impi.exit_codes import ExitCode
 from impi.job import Job
-from impi.launch import hosts
+from impi.launch import handles, hosts
 from impi.launch import nodes as placing
 from impi.launch.children import Children, exit_code
+from impi.launch.compiled import served
 from impi.launch.control import Control
+from impi.launch.hydra import HydraLauncher
 from impi.launch.interrupts import Interrupts
-from impi.launch.mpich import MpichLauncher
 from impi.launch.net import parse_endpoint
-from impi.launch.openmpi import OpenmpiLauncher
 from impi.launch.prefix import find
 from impi.launch.program import Command, Launcher, Program, base_environment
+from impi.launch.prte import PrteLauncher
 from impi.launch.pure import PureLauncher
 from impi.launch.rendezvous import Rendezvous
 from impi.launch.standard_input import Feed, Source, has_input
 from impi.launch.without_mpi import title, why_unsure
+from impi.manifests import backed
 from impi.options import ClientOptions
 from impi.records import record, replaced, values_of
-from impi.settings import VENDORS
 from impi.startup.client import ALL_VERSIONS, STRICT_VERSIONS, Joined, Negotiated, Unused
 from impi.startup.facts import ClientFacts, HostFacts
 from impi.vendors import interfaces
@@ -64,7 +65,8 @@ def run_client(options: ClientOptions, *, environ: Mapping[str, str], stderr: Te
     """
 
     def warn(text: str) -> None:
-        print(f"impirun: client {options.rank}: {text}", file=stderr, flush=True)
+        for line in text.splitlines():
+            print(f"impirun: client {options.rank}: {line}", file=stderr, flush=True)
 
     try:
         with ExitStack() as stack:
@@ -85,12 +87,14 @@ def _begin(options: ClientOptions, environ: Mapping[str, str], warn: Any, stack:
     versions = STRICT_VERSIONS if options.impi_version else ALL_VERSIONS
     rendezvous = stack.enter_context(Rendezvous(host, port, options.rank, environ=environ, versions=versions))
     try:
-        plan = _plan(options, environ)
+        plan = _plan(options, environ, warn)
     except UsageError:
         # The server would wait for this client: our loss ends the job.
         with suppress(ImpiError):
             rendezvous.introduce(_INTRODUCED_S)
         raise
+    if options.explain:
+        warn(plan.way)
     placed, one_node, interface = plan.placed, plan.one_node, plan.interface
     rendezvous.start()
     control = _control_address(placed, interface)
@@ -110,7 +114,7 @@ def _begin(options: ClientOptions, environ: Mapping[str, str], warn: Any, stack:
     program = Program(
         argv=plan.argv,
         nodes=placed,
-        environ=base_environment(environ),
+        environ={**base_environment(environ), **plan.variables},
         join=join,
         interface=interface,
         input=session.input,
@@ -126,6 +130,10 @@ class _Plan:
     placed: tuple[placing.Node, ...]
     launcher: Launcher
     argv: tuple[str, ...]
+    way: str
+    """How the program reaches MPI, in words."""
+    variables: Mapping[str, str]
+    """More of them for the procs."""
     one_node: bool
     inside: bool
     """Whether the nodes need no interface that others can reach."""
@@ -133,16 +141,21 @@ class _Plan:
     advertised: str
 
 
-def _plan(options: ClientOptions, environ: Mapping[str, str]) -> _Plan:
+def _plan(options: ClientOptions, environ: Mapping[str, str], warn: Callable[[str], None]) -> _Plan:
     """Check nodes, library, program and interface; UsageError: one of them is not there."""
     nodes = placing.parse(options.nodes) if options.nodes else ()
     placed = placing.place(options.procs or sum(node.slots for node in nodes) or 1, nodes)
     one_node = len(placed) == 1 and placing.is_here(placed[0].name)
     inside = not one_node and options.hosts == "client"
+    launcher = _launcher(options, environ)
+    argv = _resolve(options.argv, any(placing.is_here(node.name) for node in placed))
+    argv, way = served(argv, environ, "" if options.stand_in else launcher.library)
     return _Plan(
         placed=placed,
-        launcher=_launcher(options, environ),
-        argv=_resolve(options.argv, any(placing.is_here(node.name) for node in placed)),
+        launcher=launcher,
+        argv=argv,
+        way=way,
+        variables=handles.environment(options.handles, argv, environ, warn),
         one_node=one_node,
         inside=inside,
         interface="" if inside else options.interface,
@@ -377,15 +390,14 @@ class _Session:
 
 
 def _launcher(options: ClientOptions, environ: Mapping[str, str]) -> Launcher:
-    match options.vendor:
-        case "pure":
+    vendor = backed(options.vendor)
+    match vendor.launcher:
+        case "hydra":
+            return HydraLauncher(vendor, find(options.vendor, options.prefix, environ))
+        case "prte":
+            return PrteLauncher(vendor, find(options.vendor, options.prefix, environ))
+        case _:
             return PureLauncher()
-        case "mpich":
-            return MpichLauncher(find("mpich", options.prefix, environ))
-        case "openmpi":
-            return OpenmpiLauncher(find("openmpi", options.prefix, environ))
-        case other:
-            raise UsageError(f"there is no vendor {other!r}; the vendors are {', '.join(VENDORS)}")
 
 
 def _resolve(argv: tuple[str, ...], here: bool) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from impi.errors import LaunchError
+from impi.exit_codes import ExitCode
 from impi.launch.program import ROOT
 
 LOOPBACK: Final = "127.0.0.1"
@@ -143,9 +144,10 @@ class LocalJob:
         return LaunchError(f"{self._title} has not ended within {self._limit_s:.0f} s: {cure}")
 
     def _failed(self, parts: Sequence[_Part]) -> LaunchError:
-        """Quote the first part whose program has said something, else the first client."""
+        """Quote a client: one with words of its program or with a user's mistake, or the first."""
         clients = [part for part in parts if part.name != "server"] or parts
-        part = next((part for part in clients if _said(part, programs=True)), clients[0])
+        wrong = [part for part in clients if part.process.returncode == ExitCode.USAGE]
+        part = next((part for part in clients if _said(part, programs=True)), (wrong or clients)[0])
         lines = _said(part, programs=True) or _said(part) or ["nothing"]
         return LaunchError(f"{self._title} failed; {part.name} said: {lines[-1]}")
 

@@ -9,14 +9,9 @@ from pathlib import Path
 from typing import Final
 
 from impi.errors import LaunchError, UsageError
+from impi.manifests import Manifest, manifest
 from impi.records import record
-from impi.settings import PREFIX
 
-_PROGRAMS: Final = {"mpich": ("mpiexec.hydra", "mpiexec.mpich"), "openmpi": ("mpiexec.openmpi",)}
-"""Launcher names of distributions with several vendors, tried before plain mpiexec."""
-_MARKS: Final = {"mpich": ("hydra",), "openmpi": ("open mpi", "openrte", "prrte")}
-"""Marks in the output of ``mpiexec --version``, in lower case."""
-_LIBRARIES: Final = {"mpich": ("libmpi.so.12",), "openmpi": ("libmpi.so.40",)}
 _DEADLINE_S: Final = 20.0
 
 
@@ -33,15 +28,16 @@ class Installation:
 
 
 def find(vendor: str, prefix: str, environ: Mapping[str, str]) -> Installation:
-    """Return the installation of ``vendor``.
+    """Return the installation of ``vendor``, ``NAME`` or ``NAME@VERSION``.
 
-    Search order: ``--prefix``, ``IMPI_PREFIX_<VENDOR>``, ``.mpi/<vendor>`` of a checkout, PATH.
+    Search order: ``--prefix``, ``IMPI_PREFIX_<NAME>``, ``.mpi/<vendor>`` of a checkout, PATH.
 
     Raises:
-        UsageError: a named folder has no mpiexec.
+        UsageError: there is no such vendor, or a named folder has no mpiexec.
         LaunchError: none found, or the mpiexec on the PATH is another vendor's.
     """
-    variable = PREFIX.variable + vendor.upper()
+    known = manifest(vendor)
+    variable = known.prefix_variable
     for origin, text in (("--prefix", prefix), (variable, environ.get(variable, ""))):
         if text:
             folder = Path(text).expanduser().absolute()
@@ -49,26 +45,27 @@ def find(vendor: str, prefix: str, environ: Mapping[str, str]) -> Installation:
                 raise UsageError(
                     f"{origin} {text} has no bin/mpiexec; name the folder that {vendor} was installed into"
                 )
-            return _installation(vendor, mpiexec, folder)
+            return _installation(known, mpiexec, folder)
     folder = Path(__file__).absolute().parents[2] / ".mpi" / vendor
     if (mpiexec := folder / "bin" / "mpiexec").is_file():
-        return _installation(vendor, mpiexec, folder)
-    return _on_path(vendor, environ, variable)
+        return _installation(known, mpiexec, folder)
+    return _on_path(known, environ)
 
 
-def _on_path(vendor: str, environ: Mapping[str, str], variable: str) -> Installation:
+def _on_path(vendor: Manifest, environ: Mapping[str, str]) -> Installation:
     others = []
-    for name in (*_PROGRAMS[vendor], "mpiexec"):
+    for name in (*vendor.commands, "mpiexec"):
         found = shutil.which(name, path=environ.get("PATH"))
         if found is None:
             continue
-        if any(mark in _version(found) for mark in _MARKS[vendor]):
+        if any(mark in _version(found) for mark in vendor.marks):
             mpiexec = Path(found).absolute()
             return _installation(vendor, mpiexec, mpiexec.parents[1])
         others.append(found)
-    detail = f" ({others[0]} on the PATH is not {vendor}'s)" if others else ""
+    detail = f" ({others[0]} on the PATH is not {vendor.name}'s)" if others else ""
     raise LaunchError(
-        f"no mpiexec of {vendor} was found{detail}; name its folder with --prefix DIR or {variable}=DIR, "
+        f"no mpiexec of {vendor.name} was found{detail}; name its folder with --prefix DIR or "
+        f"{vendor.prefix_variable}=DIR, "
         "or use --vendor pure, which needs no MPI library"
     )
 
@@ -88,10 +85,10 @@ def _version(mpiexec: str) -> str:
     return result.stdout.decode("utf-8", "replace").lower()
 
 
-def _installation(vendor: str, mpiexec: Path, prefix: Path) -> Installation:
+def _installation(vendor: Manifest, mpiexec: Path, prefix: Path) -> Installation:
     library = ""
     for folder in ("lib", "lib64"):
-        for name in _LIBRARIES[vendor]:
+        for name in vendor.libraries:
             if not library and (file := prefix / folder / name).exists():
                 library = str(file)
     return Installation(mpiexec=str(mpiexec), prefix=prefix, library=library)

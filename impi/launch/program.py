@@ -15,6 +15,7 @@ from impi.engine.join import PARENT, VARIABLE
 from impi.launch.nodes import Node, is_here
 from impi.records import record
 from impi.remote.starter import Spec
+from impi.variables import HANDLES_FROM, STANDS_IN
 from impi.vendors import interfaces
 
 SSH_OPTIONS: Final = ("-o", "BatchMode=yes", "-o", "ConnectTimeout=20", "-o", "ConnectionAttempts=3")
@@ -155,6 +156,9 @@ def command_on(
 class Launcher(Protocol):
     """The way to start one vendor's procs."""
 
+    library: str
+    """Path of the vendor's library; empty: mpi4py finds it, or there is none."""
+
     def commands(self, program: Program) -> list[Command]:
         """Return commands that together start every proc of the program."""
         ...
@@ -173,7 +177,8 @@ def base_environment(environ: Mapping[str, str]) -> dict[str, str]:
     result = {
         name: value
         for name, value in environ.items()
-        if name not in (VARIABLE, PARENT, INPUT) and (not name.startswith(_OUTER) or name.startswith(_OUTER_KEPT))
+        if name not in (VARIABLE, PARENT, INPUT, HANDLES_FROM, STANDS_IN)
+        and (not name.startswith(_OUTER) or name.startswith(_OUTER_KEPT))
     }
     rest = [item for item in result.get("PYTHONPATH", "").split(os.pathsep) if item and item != _HOOK]
     result["PYTHONPATH"] = os.pathsep.join([_HOOK, *rest])

@@ -10,6 +10,8 @@ from impi.launch.program import Command, Program, command_on
 class PureLauncher:
     """One starter a node (:mod:`impi.remote.starter`); the same path to Python everywhere."""
 
+    library = ""
+
     def commands(self, program: Program) -> list[Command]:
         """Return the starters in the order of the nodes; ranks count through."""
         commands = []

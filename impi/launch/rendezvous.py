@@ -25,7 +25,7 @@ from impi.launch.net import set_options, show_endpoint
 from impi.startup.auth import find_credentials, parse_preference
 from impi.startup.client import ALL_VERSIONS, ClientEvent, ClientMachine, Joined, Negotiated
 from impi.startup.facts import ClientFacts
-from impi.vendors.dial import connect
+from impi.vendors.dial import connect, quick_ack
 
 _CHUNK: Final = 1 << 16
 _CONNECT_S: Final = 30.0
@@ -132,6 +132,7 @@ class Rendezvous:
         if not data:
             self._end()
             return []
+        quick_ack(self._socket)  # some servers write a command in parts
         events = self._machine.receive_data(data)
         self._flush()
         return events

@@ -45,6 +45,7 @@ from impi.startup.server import (
     ServerEvent,
     ServerMachine,
 )
+from impi.vendors.dial import quick_ack
 from impi.vendors.interfaces import outgoing_address
 
 _CHUNK: Final = 1 << 16
@@ -311,6 +312,7 @@ class _Loop:
             return
         except OSError:
             data = b""  # a reset is an end
+        quick_ack(self._sockets[conn])  # some clients write label and value apart
         events = self._machine.receive_data(conn, data) if data else self._machine.eof(conn)
         for event in events:
             self._handle(event)

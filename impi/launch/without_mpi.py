@@ -20,7 +20,9 @@ _LIBRARIES: Final = (b"libmpi.so", b"libmpich.so")
 
 def title(argv: Sequence[str]) -> str:
     """Return the program's name: of the script or module, not of the interpreter."""
-    if not _is_python(argv[0]):
+    if argv[0] == "env":  # of a compiled program
+        argv = argv[next(i for i, word in enumerate(argv) if i and "=" not in word) :]
+    if not is_python(argv[0]):
         return Path(argv[0]).name
     match _split(argv[1:])[1]:
         case ["-m", module, *_]:
@@ -34,7 +36,7 @@ def title(argv: Sequence[str]) -> str:
 def why_unsure(argv: Sequence[str]) -> str:
     """Return why the program may have used an MPI library by itself; empty: it has not."""
     command = [*_shebang(argv[0]), *argv]
-    letters = "".join(_split(command[1:])[0]) if _is_python(command[0]) else ""
+    letters = "".join(_split(command[1:])[0]) if is_python(command[0]) else ""
     if hidden := next((letter for letter in _HIDE if letter in letters), ""):
         return (
             f"Python's option -{hidden} hides impi from it: leave that out, or, where impi is installed, "
@@ -45,7 +47,8 @@ def why_unsure(argv: Sequence[str]) -> str:
     return ""
 
 
-def _is_python(program: str) -> bool:
+def is_python(program: str) -> bool:
+    """Return whether a program is a Python interpreter, by its name."""
     return Path(program).name.startswith("python")
 
 

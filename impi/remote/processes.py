@@ -17,6 +17,8 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from impi.remote.patience import Patience
+
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _POLL_S = 0.02
@@ -162,9 +164,14 @@ def send(pids: Iterable[int], number: int) -> None:
 
 
 def wait_for_none(seconds: float, turn: Callable[[float], object]) -> dict[int, int]:
-    """Wait until nothing lives below this process, or the deadline; return the descendants."""
-    deadline = time.monotonic() + seconds
-    while (alive := descendants()) and time.monotonic() < deadline:
+    """Wait until nothing lives below this process; return the descendants.
+
+    Args:
+        seconds: at most, on a machine that is idle otherwise; a busy one gets longer.
+        turn: as for :func:`end`.
+    """
+    patience = Patience(seconds, 1)
+    while (alive := descendants()) and not patience.ended():
         turn(_POLL_S)
     return alive
 

@@ -263,6 +263,8 @@ class _Starter:
             if pid == 0:
                 return
             if process := ours.get(pid):
+                # Its last words come first: where it has failed, nobody waits for more.
+                self._drain(process)
                 process.code = os.waitstatus_to_exitcode(status)
                 self._say(number=process.number, exit=process.code)
 
@@ -284,10 +286,14 @@ class _Starter:
         left = left or [names.get(pid, "") for pid in stubborn if pid not in running]
         return [line for line in left if line]
 
-    def _drain(self) -> None:
-        """Forward the rest of the pipes; processes that go on may keep them open."""
+    def _drain(self, ended: _Process | None = None) -> None:
+        """Forward the rest of the pipes, of one process or all; others may keep them open."""
         deadline = time.monotonic() + _DRAIN_S
-        while time.monotonic() < deadline and (ready := [k for k, _ in self._selector.select(0) if k.data]):
+        while time.monotonic() < deadline:
+            found = [key for key, _ in self._selector.select(0) if key.data]
+            ready = [key for key in found if ended is None or key.data[0] is ended]
+            if not ready:
+                return
             for key in ready:
                 self._forward(key)
 

@@ -111,6 +111,12 @@ def agree_on_native(representations: Sequence[bytes], nclients: int) -> bool:
 
 
 _NAMES: Final = {option.label: option.title for option in OPTIONS.values()}
+NEEDED: Final = {
+    OwnLabel.C_VERIFY: "IMPI_VERIFY",
+    OwnLabel.C_COLLECTIVES: "--collectives",
+    OwnLabel.C_TUNING: "--tuning",
+}
+"""What users choose by labels of ours: a job cannot go on as if they had not."""
 
 
 def _show(label: OwnLabel, data: bytes) -> str:

@@ -3,11 +3,12 @@
 The phases are AUTH, IMPI, JOINED, COLL, DONE, RUNNING and FINISHED, one after another. AUTH and
 IMPI introduce the client; :class:`Joined` reports that all clients are there.
 :meth:`ClientMachine.submit` then queues the labels in ascending order. Each label waits for its
-broadcast before the next one goes out, as existing servers expect. C_VERSION comes first because
-the version decides which labels of ours follow. The broadcasts collect in ``_values``; DONE turns
-them into the :class:`~impi.job.Job` (:mod:`.agree`) that :class:`Negotiated` carries.
-:meth:`ClientMachine.submit_nothing` sends DONE alone: the program of this client has ended without
-MPI. Where all clients do so, :class:`Unused` takes the place of a job.
+broadcast before the next one goes out, as existing servers expect; those of our own go with DONE.
+C_VERSION comes first because the version decides which labels of ours follow. The broadcasts
+collect in ``_values``; DONE turns them into the :class:`~impi.job.Job` (:mod:`.agree`) that
+:class:`Negotiated` carries. :meth:`ClientMachine.submit_nothing` sends DONE alone: the program of
+this client has ended without MPI. Where all clients do so, :class:`Unused` takes the place of a
+job.
 
 Invariant: a broadcast with a known label must be the label at the head of the queue, and its
 client_mask must name every client; labels of ours may name fewer. Unknown labels are ignored
@@ -29,6 +30,7 @@ from impi.records import record, replaced
 from impi.startup.agree import agree_on_job, agree_on_version
 from impi.startup.auth import Credentials, Method, encode_mask
 from impi.startup.choices import (
+    NEEDED,
     agree_on_decisions,
     agree_on_native,
     check_choice,
@@ -235,6 +237,7 @@ class ClientMachine:
             case Command.COLL if self._phase in (_Phase.JOINED, _Phase.COLL, _Phase.DONE):
                 self._on_broadcast(payload)
             case Command.DONE if self._phase is _Phase.DONE:
+                self._check_relayed()
                 self._phase = _Phase.RUNNING
                 return Negotiated(self._agreed()) if self._values else Unused()
             case Command.AUTH | Command.IMPI | Command.COLL | Command.DONE | Command.FINI:
@@ -332,12 +335,27 @@ class ClientMachine:
         )
 
     def _send_label(self) -> None:
-        if self._labels:
-            label, data = self._labels[0]
-            self._out += encode_command(Command.COLL, struct.pack(">i", label) + data)
-        else:
+        if self._phase is _Phase.DONE:
+            return
+        ours = [self._labels[0]] if self._labels else []
+        if not ours or ours[0][0] in _OWN_LABELS:
+            # Ours are the highest. Nobody waits for one: a server may drop what it does not know.
+            ours = list(self._labels)
             self._phase = _Phase.DONE
+        for label, data in ours:
+            self._out += encode_command(Command.COLL, struct.pack(">i", label) + data)
+        if self._phase is _Phase.DONE:
             self._out += encode_command(Command.DONE)
+
+    def _check_relayed(self) -> None:
+        """StartupError: the server has kept back a label that a choice of the user needs."""
+        for label, _ in self._labels:
+            if label in NEEDED:
+                raise StartupError(
+                    f"this server does not relay {NEEDED[OwnLabel(label)]} to the other clients: use the"
+                    " impirun -server that comes with this client, or start all clients without it",
+                    clause="2.3.5",
+                )
 
     def _check_mask(self, label: Label, mask: int) -> None:
         """All labels that we know are mandatory: every client must have contributed."""

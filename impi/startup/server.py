@@ -342,5 +342,8 @@ _HANDLERS: Final[dict[tuple[_Phase, int], _Handler]] = {
     (_Phase.IMPI, Command.IMPI): ServerMachine._on_impi,
     (_Phase.COLL, Command.COLL): ServerMachine._on_coll,
     (_Phase.COLL, Command.DONE): ServerMachine._on_done,
+    # After DONE both are wrong, and the collector says how.
+    (_Phase.DONE, Command.COLL): ServerMachine._on_coll,
+    (_Phase.DONE, Command.DONE): ServerMachine._on_done,
     (_Phase.RUNNING, Command.FINI): ServerMachine._on_fini,
 }

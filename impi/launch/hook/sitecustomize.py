@@ -23,6 +23,12 @@ _PACKAGE = os.path.dirname(_LAUNCH)  # noqa: PTH120
 
 
 _OLDEST = (3, 11)
+_handles = os.environ.get("IMPI_HANDLES_FROM", "").split(os.pathsep) if "IMPI_HANDLES_FROM" in os.environ else []
+"""Of ``impirun --handles``: Python's version, mpi4py's extension, our library under its names."""
+_ENDING = ("slepc4py.SLEPc", "petsc4py.PETSc")
+"""Modules that do so; the later one needs the first no more."""
+_why_not = ""
+"""Why that library is not there."""
 
 
 # Duck-typed: importlib.abc costs 20 ms of every start.
@@ -43,6 +49,8 @@ class Finder:
                 f"impi: {sys.executable} is Python {sys.version.split()[0]}, but impi needs "
                 f"{'.'.join(map(str, _OLDEST))} or later: name another Python before the program"
             )
+        if fullname == "mpi4py.MPI" and _handles:
+            return _extension_spec(fullname)
         if fullname == "mpi4py.MPI":
             return ModuleSpec(fullname, self, origin="impi.MPI")  # type: ignore[arg-type]
         if fullname == "impi":
@@ -90,6 +98,55 @@ class Finder:
         vars(module)["__getattr__"] = attribute
 
 
+class Extension(ExtensionFileLoader):
+    """Loader of mpi4py's own extension over our library, which the process has already."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Execute the module; it would finalise when Python is gone, so :func:`_leave` does."""
+        _answer_mpi4py_run()
+        super().exec_module(module)
+        vars(module)["_set_abort_status"] = _set_abort_status
+
+
+def _set_abort_status(status: int) -> None:
+    """For ``python -m mpi4py``: abort the job with ``status`` at the end of the program."""
+    runtime = sys.modules.get("impi.api.runtime")
+    if runtime is not None:
+        runtime.set_abort_status(status)
+
+
+def _extension_spec(name: str) -> ModuleSpec:
+    if _why_not:
+        raise SystemExit(_why_not)
+    spec = ModuleSpec(name, Extension(name, _handles[1]), origin=_handles[1])
+    spec.has_location = True
+    return spec
+
+
+def _load_library() -> str:
+    """Load our library before any extension module: it is then the one of its name.
+
+    Return why it cannot be; a Python that does not use MPI never tells.
+    """
+    version = ".".join(map(str, sys.version_info[:2]))
+    if version != _handles[0]:
+        return (
+            f"impi: {sys.executable} is Python {version}, but --handles has made a library for Python {_handles[0]}: "
+            "start impirun with the Python of the program"
+        )
+    import _ctypes
+
+    try:
+        importlib.import_module("_cffi_backend")
+        for library in _handles[2:]:
+            _ctypes.dlopen(library, os.RTLD_NOW | os.RTLD_LOCAL)
+    except ImportError:
+        return f"impi: --handles needs cffi, which {sys.executable} does not have: {sys.executable} -m pip install cffi"
+    except OSError as error:
+        return f"impi: --handles cannot load its library in {sys.executable}: {error}"
+    return ""
+
+
 def _answer_mpi4py_run() -> None:
     """Print the path of the MPI library for ``python -m mpi4py --mpi-library``, and exit.
 
@@ -101,12 +158,12 @@ def _answer_mpi4py_run() -> None:
         return
     import json
 
-    vendor = json.loads(os.environ.get("IMPI_JOIN", '{"vendor": "pure"}'))["vendor"]
-    if vendor == "pure":
+    join = json.loads(os.environ.get("IMPI_JOIN", "{}"))
+    if "library" not in join:
         raise SystemExit("impi: this client has no MPI library: its vendor is pure")
     from impi.vendors import describe
 
-    print(describe({"vendor": vendor})["file"])
+    print(describe(join)["file"])
     raise SystemExit(0)
 
 
@@ -122,7 +179,7 @@ def _no_handles(name: str) -> Any:
     if name in ("__pyx_capi__", "_addressof", "_sizeof", "_handleof"):
         raise AttributeError(
             f"mpi4py.MPI has no {name} in an IMPI job: its communicators span several MPI libraries, so there are "
-            "no C handles that a compiled extension could use"
+            "no C handles that a compiled extension could use; impirun --handles ABI gives programs mpi4py's own"
         )
     raise AttributeError(f"module 'mpi4py.MPI' has no attribute {name!r}")
 
@@ -142,7 +199,7 @@ def _exec_or_say_why(loader: ExtensionFileLoader, module: ModuleType) -> None:
             raise
         raise ImportError(
             f"{module.__name__} needs C handles of mpi4py.MPI, which do not exist in an IMPI job: its communicators "
-            "span several MPI libraries",
+            "span several MPI libraries; impirun --handles ABI, with the ABI that it was compiled for, gives it them",
             name=module.__name__,
         ) from None
 
@@ -151,7 +208,14 @@ def _leave() -> None:
     """Finalize MPI after all exit functions of the program, as mpi4py does."""
     runtime = sys.modules.get("impi.api.runtime")
     if runtime is not None:
-        runtime.leave()
+        runtime.leave(_end_modules)
+
+
+def _end_modules() -> None:
+    """Let extension modules end what they would end when Python is gone, by calls of MPI."""
+    for name in _ENDING if _handles else ():
+        if name in sys.modules:
+            sys.modules[name]._finalize()
 
 
 def _run_hidden() -> None:
@@ -174,6 +238,8 @@ if _child or "IMPI_JOIN" in os.environ:
     sys.meta_path.insert(0, Finder())
     if "IMPI_INPUT" in os.environ:
         importlib.import_module("impi.engine.fetched_input").fetch()
+    if _handles:
+        _why_not = _load_library()
     ExtensionFileLoader.exec_module = _exec_or_say_why  # type: ignore[method-assign, assignment]
     atexit.register(_leave)  # the first to come is the last to run
 _run_hidden()

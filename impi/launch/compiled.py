@@ -1,0 +1,68 @@
+"""Programs that a compiler has made: their MPI functions are ours (:mod:`impi.cabi`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from impi.cabi.program_file import ProgramFile, is_elf, program_file
+from impi.errors import UsageError
+from impi.launch.without_mpi import is_python
+from impi.variables import STANDS_IN
+
+
+def served(argv: tuple[str, ...], environ: Mapping[str, str], library: str) -> tuple[tuple[str, ...], str]:
+    """Return the command that starts a program with our library as its libmpi, and how it is.
+
+    A command without a program that uses MPI stays as it is. The variables are set behind
+    mpiexec, because Open MPI's puts its own folder first into LD_LIBRARY_PATH.
+
+    Args:
+        argv: the program and its arguments.
+        environ: its environment.
+        library: path of the client's own library, which ours may stand before; empty: none.
+
+    Raises:
+        UsageError: the program's MPI cannot be ours (:func:`impi.cabi.program_file.program_file`).
+        LaunchError: the library cannot be compiled.
+    """
+    found = _program(argv, environ)
+    if found is None:
+        return argv, "the program calls no MPI library, or is Python's"
+    from impi.cabi.build import library as compiled  # takes a while, and Python programs need none
+    from impi.cabi.build import preloaded
+
+    if behind := _behind(found, library):
+        names = [str(compiled(found.abi, environ, behind)), behind]
+        told = f"front mode: impi's library stands before {behind}, which the program was compiled for"
+    else:
+        names = [str(path) for path in preloaded(found.abi, environ)]
+        needed = ", ".join(name for name in found.needs if name.startswith("libmpi"))
+        told = f"stand-in mode: impi's library is the program's {needed}"
+    preload = " ".join(filter(None, (*names, environ.get("LD_PRELOAD"))))
+    return ("env", f"LD_PRELOAD={preload}", f"{STANDS_IN}={found.abi}", *argv), told
+
+
+def _program(argv: tuple[str, ...], environ: Mapping[str, str]) -> ProgramFile | None:
+    """Return the first word that is a program with MPI: numactl or a debugger may start it."""
+    files = [word for word in argv if is_elf(word) and not is_python(word)]
+    if argv[0] in files and (found := program_file(argv[0], environ)) is not None:
+        return found
+    for file in files:
+        with suppress(UsageError):  # an argument may be any file
+            if file != argv[0] and (found := program_file(file, environ)) is not None:
+                return found
+    return None
+
+
+def _behind(program: ProgramFile, library: str) -> str:
+    """Return the client's library if it is the one that the program was compiled for; else empty.
+
+    An interface for Fortran calls PMPI_ functions, which no library can stand before.
+    """
+    if not library or program.is_fortran:
+        return ""
+    real = Path(library).resolve()
+    fits = any(real.name.startswith(name) for name in program.needs if name.startswith("libmpi"))
+    return str(real) if fits and program.abi in ("mpich", "openmpi") else ""
