@@ -7,7 +7,7 @@ import os
 import shlex
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -16,6 +16,7 @@ from impi.bench import rawsockets
 from impi.bench.programs import MARK
 from impi.launch.local_job import LOOPBACK, LocalJob, impirun
 from impi.launch.prefix import find
+from impi.manifests import manifest
 
 Results = dict[str, float]
 """Results of a job by the names that its program gives; and :data:`STARTED`."""
@@ -24,20 +25,6 @@ STARTED: Final = "startup"
 
 _LIMIT_S: Final = 180.0
 _PROGRAMS: Final = Path(__file__).with_name("programs")
-_TRANSPORTS: Final[Mapping[tuple[str, str], Mapping[str, str]]] = {
-    ("mpich", "shm"): {},
-    ("mpich", "tcp"): {
-        "MPIR_CVAR_NOLOCAL": "1",
-        "MPIR_CVAR_CH4_NETMOD": "ofi",
-        "FI_PROVIDER": "tcp",
-        "FI_TCP_IFACE": "lo",
-    },
-    # Its ofi component alone takes a second of every start.
-    ("openmpi", "shm"): {"OMPI_MCA_btl": "^ofi"},
-    ("openmpi", "tcp"): {"OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "tcp,self", "OMPI_MCA_btl_tcp_if_include": "lo"},
-}
-_CROWDED: Final = {"mpich": {"MPIR_CVAR_POLLS_BEFORE_YIELD": "1"}, "openmpi": {"OMPI_MCA_mpi_yield_when_idle": "1"}}
-"""Variables that impirun sets where procs share cores: otherwise spinning procs block others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,15 +116,15 @@ class Alone:
 
     def run(self) -> Results:
         """Run the job; as :meth:`Imp.run`."""
-        installation = find(self.vendor, "", os.environ)
+        installation, vendor = find(self.vendor, "", os.environ), manifest(self.vendor)
         crowded = self.procs > len(os.sched_getaffinity(0))
-        own = {**_TRANSPORTS[self.vendor, self.transport], **(_CROWDED[self.vendor] if crowded else {})}
-        environ = {**own, **os.environ}
+        # As impirun does where procs share cores: spinning procs block others.
+        conditions = ("always", *(["crowded"] if crowded else []), *(["tcp"] if self.transport == "tcp" else []))
+        environ = {**vendor.settings_of(conditions, prefix=str(installation.prefix)), **os.environ}
         if installation.library:
             environ["MPI4PY_LIBMPI"] = installation.library
         argv = [installation.mpiexec, "-n", str(self.procs)]
-        if self.vendor == "openmpi":
-            environ["PRTE_MCA_rmaps_default_mapping_policy"] = ":oversubscribe"
+        if vendor.launcher == "prte":
             if os.geteuid() == 0:
                 environ |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
             argv += ["--bind-to", "none"]

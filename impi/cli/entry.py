@@ -23,6 +23,11 @@ def impirun() -> int:
     return _run("impirun", ExitCode.SIGINT)
 
 
+def impicc() -> int:
+    """``impicc``; the exit code."""
+    return _run("impicc", ExitCode.SIGINT)
+
+
 def _run(name: str, interrupted: int) -> int:
     try:
         code: int = importlib.import_module(f"impi.cli.{name}").main()

@@ -14,17 +14,20 @@ from impi import __version__
 from impi.cli.ending import Ending
 from impi.cli.lab.clean import CLEAN_EPILOG, add_clean
 from impi.cli.lab.expect import EXPECT_EPILOG, add_expect
+from impi.cli.lab.net import add_net
 from impi.cli.lab.plan import add_plan
 from impi.cli.lab.play import add_play
 from impi.cli.lab.repro import REPRO_ENDING, REPRO_EPILOG, add_repro
 from impi.cli.lab.run import add_run, resumed
 from impi.cli.lab.select import CLUSTERS, RUNS, SELECTORS, add_backend
+from impi.cli.lab.vendor import add_vendor_verbs
 from impi.errors import UsageError
 from impi.exit_codes import ExitCode, shown
+from impi.manifests import vendors
 from impi.testbed.backends import choose_backend
 from impi.testbed.cases import CASES, TAGS
+from impi.testbed.cases.clauses import table as clauses
 from impi.testbed.lab.interface import Backend, Finding
-from impi.testbed.lab.parties import VENDORS
 from impi.testbed.plan.clusters import list_clusters
 from impi.testbed.plan.matrix import NothingSelected
 from impi.testbed.report.results import list_runs
@@ -86,8 +89,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     add_repro(verb)
     add_play(verbs)
+    add_net(verbs)
+    add_vendor_verbs(verbs, main)
     verb = verbs.add_parser("ls", help="list cases, tags, vendors, topologies or runs")
     verb.add_argument("what", choices=tuple(_LISTS))
+    verb.add_argument("--clauses", action="store_true", help="of cases: for each clause what turns red without it")
     verb.set_defaults(handler=_ls)
     verb = verbs.add_parser(
         "clean",
@@ -106,7 +112,9 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _ls(options: argparse.Namespace) -> int:
-    for line in _LISTS[options.what]():
+    if options.clauses and options.what != "cases":
+        raise UsageError(f"--clauses lists cases, not {options.what}: write 'impilab ls cases --clauses'")
+    for line in clauses() if options.clauses else _LISTS[options.what]():
         print(line)
     return 0
 
@@ -124,8 +132,9 @@ def _tags() -> Iterator[str]:
 
 
 def _vendors() -> Iterator[str]:
-    for vendor, text in zip(VENDORS, ("impi's own transport, no MPI library", "MPICH", "Open MPI"), strict=True):
-        yield f"{vendor:<10} {text}"
+    for each in vendors():
+        versions = " ".join(f"@{version}" for version in each.versions)
+        yield f"{each.name:<10} {each.title} {each.version}, {each.kind}, tier {each.tier}  {versions}".rstrip()
 
 
 def _topologies() -> Iterator[str]:

@@ -13,6 +13,7 @@ from typing import NoReturn
 from impi import __version__
 from impi.errors import UsageError
 from impi.exit_codes import ExitCode
+from impi.manifests import backed
 from impi.options import ClientOptions, Offer, ServerOptions
 from impi.records import names_of, replaced
 from impi.settings import OPTIONS, SIDES, SPIN, ZERO_COPY
@@ -101,7 +102,9 @@ def _client_options(args: argparse.Namespace) -> ClientOptions:
         chosen.setdefault("ackmark", min(Offer().ackmark, hiwater))
     offer = replaced(Offer(), **chosen)
     options = ClientOptions(rank=int(rank), server=server, argv=tuple(program), offer=offer)
-    return replaced(options, **_chosen(args, ClientOptions))
+    options = replaced(options, **_chosen(args, ClientOptions))
+    backed(options.vendor)  # tells of one that does not exist
+    return options
 
 
 def _check_side(args: argparse.Namespace, mine: str, other: str) -> None:

@@ -9,20 +9,26 @@ the codec cannot hide itself here. :func:`dissect` takes the captures of one job
 
 from __future__ import annotations
 
+from impi.dissect.breaches import EARLY_CLOSE, OWED_PROTOACK, Breach, breaches
 from impi.dissect.capture import Dissection, dissect
 from impi.dissect.host_channel import Channel, Crossed, Packet, decode_channel, messages
 from impi.dissect.job_finder import Observation, ObservedJob, observe
-from impi.dissect.participants import Layout, WireHost, WireProc
+from impi.dissect.participants import Layout, WireHost, WireProc, show_address
 from impi.dissect.pcap import Datagram, Segment, read_pcap
 from impi.dissect.pending import Credit, Sent, Standing, standing
 from impi.dissect.problem import Problem
 from impi.dissect.raw import observe_streams
 from impi.dissect.record_list import Record, records
+from impi.dissect.start_rules import UNNUMBERED
 from impi.dissect.startup import Conversation, Note, decode_startup
 from impi.dissect.tcp import Connection, Stream, reassemble
 from impi.dissect.timeline import Event, events, timeline
 
 __all__ = [
+    "EARLY_CLOSE",
+    "OWED_PROTOACK",
+    "UNNUMBERED",
+    "Breach",
     "Channel",
     "Connection",
     "Conversation",
@@ -44,6 +50,7 @@ __all__ = [
     "Stream",
     "WireHost",
     "WireProc",
+    "breaches",
     "decode_channel",
     "decode_startup",
     "dissect",
@@ -54,6 +61,7 @@ __all__ = [
     "read_pcap",
     "reassemble",
     "records",
+    "show_address",
     "standing",
     "timeline",
 ]

@@ -94,6 +94,8 @@ class Channel:
     """In order of time; each direction in its own order."""
     problems: list[Problem] = field(default_factory=list)
     """Breaches of the protocol, or results of capture holes if the connection has problems."""
+    cut: list[Packet] = field(default_factory=list)
+    """Packets at the ends of the streams: the header is whole, not all of their user data came."""
 
     def finished(self, host: int) -> bool:
         """Whether that host sent its FINI (IMPI 3.8)."""
@@ -108,25 +110,29 @@ def decode_channel(connection: Connection, accepter: int) -> Channel:
         channel.opener = int(struct.unpack_from(">i", data)[0])
     else:
         text = "the connecting host did not send its rank"
-        problem = Problem.at(text, "2.3.8", forth=True, offset=0, time=connection.opened, data=data)
+        problem = Problem.at(text, "2.3.8", forth=True, offset=0, time=connection.opened, data=data, cut=True)
         channel.problems.append(problem)
     forth = _packets(connection.forth, True, channel.opener, accepter, channel.problems)
     back = _packets(connection.back, False, accepter, channel.opener, channel.problems)
-    channel.packets = sorted([*forth, *back], key=lambda p: p.time)
+    every = sorted([*forth, *back], key=lambda p: p.time)
+    for packet in every:
+        whole = packet.kind not in _CARRIERS or len(packet.payload) == packet.length
+        (channel.packets if whole else channel.cut).append(packet)
     return channel
 
 
 def _packets(stream: Stream, forth: bool, from_host: int, to_host: int, problems: list[Problem]) -> Iterator[Packet]:
+    """Yield the packets of one stream; the last one may be cut."""
     data = stream.data
     at = 4 if forth else 0  # the connecting side's host rank comes first (IMPI 2.3.8)
 
-    def wrong(text: str) -> None:
-        where = f"host {from_host} to host {to_host}: {text}"
-        problems.append(Problem.at(where, "3.5", forth=forth, offset=at, time=stream.time_at(at), data=data))
+    def wrong(text: str, *, cut: bool = False) -> None:
+        where, time = f"host {from_host} to host {to_host}: {text}", stream.time_at(at)
+        problems.append(Problem.at(where, "3.5", forth=forth, offset=at, time=time, data=data, cut=cut))
 
     while at < len(data):
         if at + _HEADER.size > len(data):
-            return wrong(f"{len(data) - at} octets at the end are no whole header")
+            return wrong(f"{len(data) - at} octets at the end are no whole header", cut=True)
         kind, length, src, spid, dest, dpid, *rest = _HEADER.unpack_from(data, at)
         if kind >= len(PACKET_TYPES):
             return wrong(f"packet type {kind} at octet {at} does not exist")
@@ -134,7 +140,7 @@ def _packets(stream: Stream, forth: bool, from_host: int, to_host: int, problems
         size = length if PACKET_TYPES[kind] in _CARRIERS else 0
         start, end = at + _HEADER.size, at + _HEADER.size + size
         if end > len(data):
-            return wrong(f"a packet at octet {at} ends after {len(data) - start} of {size} octets")
+            wrong(f"a packet at octet {at} ends after {len(data) - start} of {size} octets", cut=True)
         srqid, drqid, msglen, lsrank, tag, cid, seqnum, count, dtype, reserved = rest
         yield Packet(
             time=stream.time_at(end - 1),
@@ -177,8 +183,14 @@ class Crossed:
     sync: bool
     """Whether its first packet asked for an answer."""
     payload: bytes
+    count: int = 0
+    """The number of elements, if the sender said it (pk_count)."""
     acknowledged: bool = False
     """Whether a SYNCACK for it was seen."""
+    cancelled: bool = False
+    """Whether a CANCELYES took it back (IMPI 3.7.4)."""
+    asked_back: bool = False
+    """Whether a CANCEL asked for that."""
     packets: list[Packet] = field(default_factory=list)
     """The packets that carried the message, and its SYNCACK."""
 
@@ -186,6 +198,11 @@ class Crossed:
     def complete(self) -> bool:
         """Whether all its octets were seen."""
         return len(self.payload) == self.nbytes
+
+    @property
+    def at_once(self) -> bool:
+        """Whether its first packet has all its octets, as of a short message (IMPI 3.7.1)."""
+        return bool(self.packets) and self.packets[0].length == self.nbytes
 
 
 def messages(channels: Iterable[Channel], layout: Layout) -> list[Crossed]:
@@ -207,20 +224,29 @@ def _assemble(packets: Iterable[Packet], layout: Layout) -> list[Crossed]:
         key = (src, dest, packet.srqid)
         if packet.kind == "SYNCACK":
             answers.setdefault((dest, src, packet.srqid), deque()).append(packet)
+        elif packet.kind == "CANCELYES" and (dest, src, packet.srqid) in open_:
+            found[open_[dest, src, packet.srqid]].cancelled = True
+        elif packet.kind == "CANCEL" and key in open_:
+            found[open_[key]].asked_back = True
         elif packet.kind in _CARRIERS:
             if packet.kind == "DATASYNC" or packet.length == packet.msglen:  # IMPI 3.7.1: a message's first packet
                 open_[key] = len(found)
                 found.append(_first(packet, src, dest))
             if key in open_:
                 found[open_[key]].packets.append(packet)
+    _answer(found, answers)
+    return found
+
+
+def _answer(found: list[Crossed], answers: dict[_Key, deque[Packet]]) -> None:
+    """Put the messages' octets together, and give each DATASYNC its SYNCACK."""
     for message in found:
         message.payload = b"".join(packet.payload for packet in message.packets)
         key = (message.src, message.dest, message.srqid)
         # Counted, not ordered: the clock of a capture does not order its two directions.
-        if message.sync and answers.get(key):
+        if message.sync and not message.cancelled and answers.get(key):
             message.packets.append(answers[key].popleft())
             message.acknowledged = True
-    return found
 
 
 def _first(packet: Packet, src: int, dest: int) -> Crossed:
@@ -235,4 +261,5 @@ def _first(packet: Packet, src: int, dest: int) -> Crossed:
         nbytes=packet.msglen,
         sync=packet.kind == "DATASYNC",
         payload=b"",
+        count=packet.count,
     )

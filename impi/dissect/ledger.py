@@ -25,7 +25,7 @@ _Request = tuple[_Proc, _Proc, int]
 
 _CARRIERS: Final = ("DATA", "DATASYNC")
 _UNCOUNTED: Final = ("PROTOACK", "FINI")
-_BLUR_S: Final = 50e-6
+BLUR_S: Final = 50e-6
 """Packets closer than this have no order: stamps are rounded, and each processor takes its own."""
 _AFTER_FINI: Final = ("PROTOACK", "SYNCACK", "CANCELYES", "CANCELNO")
 
@@ -134,6 +134,14 @@ class Ledger:
                     found.append((text, "3.7.2"))
         return found
 
+    def owed_protoacks(self) -> dict[_Pair, int]:
+        """Return the PROTOACKs that receivers owe senders, one for each ackmark packets (3.6)."""
+        marks = self._ackmark
+        if not marks:
+            return {}
+        owed = {pair: account.packets // marks - account.protoacks for pair, account in self.pairs.items()}
+        return {pair: count for pair, count in owed.items() if count > 0}
+
     def enter(self, packet: Packet) -> None:
         """Book the packet, faulty or not."""
         if packet.kind == "FINI":
@@ -205,7 +213,7 @@ def in_order(packets: Iterable[Packet], layout: Layout | None) -> Iterator[Packe
         # A FINI waits for all else: a host keeps acknowledging after its own (IMPI 3.8).
         first, *others = sorted(filter(None, waiting), key=lambda side: (side[0].begun, side[0].kind == "FINI"))
         for other in others:
-            if ledger.early(first[0]) and other[0].begun <= first[0].begun + _BLUR_S and not ledger.early(other[0]):
+            if ledger.early(first[0]) and other[0].begun <= first[0].begun + BLUR_S and not ledger.early(other[0]):
                 first = other
         ledger.enter(first[0])
         yield first.popleft()

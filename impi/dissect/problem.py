@@ -19,6 +19,8 @@ class Problem:
     offset: int
     """The octet of that stream at which it stands."""
     time: float
+    cut: bool = False
+    """Whether a stream that ended too early explains it."""
     octets: bytes = b""
     """The octets concerned, at most 32; empty if there are none or they might be a key."""
 
@@ -26,7 +28,17 @@ class Problem:
         return f"{self.text} (IMPI {self.clause})"
 
     @classmethod
-    def at(cls, text: str, clause: str, *, forth: bool, offset: int, time: float, data: bytes = b"") -> Problem:
+    def at(
+        cls,
+        text: str,
+        clause: str,
+        *,
+        forth: bool,
+        offset: int,
+        time: float,
+        data: bytes = b"",
+        cut: bool = False,
+    ) -> Problem:
         """A problem whose octets begin at ``offset`` of the stream ``data``."""
         octets = data[offset : offset + _SHOWN]
-        return cls(text=text, clause=clause, forth=forth, offset=offset, time=time, octets=octets)
+        return cls(text=text, clause=clause, forth=forth, offset=offset, time=time, octets=octets, cut=cut)

@@ -14,7 +14,7 @@ from impi.dissect.job_finder import ObservedJob
 from impi.dissect.ledger import Ledger, in_order
 from impi.dissect.participants import Layout, show_address
 from impi.dissect.problem import Problem
-from impi.dissect.startup import LABELS, Conversation, Note
+from impi.dissect.startup import LABELS, Conversation, Note, misordered
 from impi.dissect.tcp import Connection, Stream
 
 Value = int | str | list[int | str]
@@ -167,15 +167,12 @@ class _Startup(_Teller):
 
     def records(self) -> Iterator[Record]:
         yield from self.opening()
-        last = 0
+        wrong = {id(note): text for note, text in misordered(self.conversation)}
         for note in self.conversation.notes:
             told = _note_fields(note)
             yield self.tell(note.by_client, note.kind, note.time, offset=note.offset, size=note.size, fields=told)
-            if note.by_client and note.kind == "COLL" and not self.connection.problems:
-                if note.label <= last:
-                    text = f"label {note.label_name} after label {LABELS.get(last, hex(last))}, which is not lower"
-                    yield self.problem(self.wrong(text, "2.3.5", note))
-                last = note.label
+            if id(note) in wrong:
+                yield self.problem(self.wrong(wrong[id(note)], "2.3.5", note))
         yield from self.closing()
         yield from self.undecoded(self.conversation.problems)
         yield from self.missing()

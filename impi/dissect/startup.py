@@ -149,7 +149,7 @@ def _secret(stream: Stream, at: int, method: Value | None, problems: list[Proble
         found = data.find(_AFTER_AUTH, at)  # a method of others: its exchange is known by its end only
         at = len(data) if found < 0 else found
     if at > len(data):
-        _withhold(stream, start, "the client's key ends after {} of 8 octets", "2.3.3", problems)
+        _withhold(stream, start, "the client's key ends after {} of 8 octets", "2.3.3", problems, cut=True)
         return None, len(data)
     note = None
     if at > start:
@@ -165,11 +165,11 @@ def _secret(stream: Stream, at: int, method: Value | None, problems: list[Proble
     return note, at
 
 
-def _withhold(stream: Stream, at: int, text: str, clause: str, problems: list[Problem]) -> None:
+def _withhold(stream: Stream, at: int, text: str, clause: str, problems: list[Problem], *, cut: bool = False) -> None:
     """Report octets that may be a key: how many, never which."""
     found = stream.data.find(_AFTER_AUTH, at)
     count = (len(stream.data) if found < 0 else found) - at
-    problems.append(Problem.at(text.format(count), clause, forth=True, offset=at, time=stream.time_at(at)))
+    problems.append(Problem.at(text.format(count), clause, forth=True, offset=at, time=stream.time_at(at), cut=cut))
 
 
 def _server_notes(stream: Stream, problems: list[Problem]) -> Iterator[Note]:
@@ -184,19 +184,21 @@ def _server_notes(stream: Stream, problems: list[Problem]) -> Iterator[Note]:
 
 
 def _messages(stream: Stream, at: int, by_client: bool, problems: list[Problem]) -> Iterator[Note]:
-    data, who, text = stream.data, "client" if by_client else "server", ""
+    data, who, text, cut = stream.data, "client" if by_client else "server", "", False
     while at + 8 <= len(data) and not text:
         command, length = struct.unpack_from(">Ii", data, at)
         end = at + 8 + length
         if length < 0 or end > len(data):
             text = f"the {who} ended in the middle of a message of {length} octets at octet {at}"
+            cut = length >= 0 and command in _COMMANDS
         else:
             yield _note(command, data[at + 8 : end], stream.time_at(end - 1), by_client, at)
             at = end
     if at < len(data):
         text = text or f"the {who} left {len(data) - at} octets that are no message, at octet {at}"
         shown = data[:8] if by_client and at == 0 else data  # behind an AUTH that cannot be read a key may stand
-        problems.append(Problem.at(text, "2.3.2", forth=by_client, offset=at, time=stream.time_at(at), data=shown))
+        time, cut = stream.time_at(at), cut or len(data) - at < 8
+        problems.append(Problem.at(text, "2.3.2", forth=by_client, offset=at, time=time, data=shown, cut=cut))
 
 
 def _note(command: int, payload: bytes, time: float, by_client: bool, at: int) -> Note:
@@ -225,6 +227,16 @@ def _elements(name: str, data: bytes) -> tuple[Value, ...]:
     if name and name not in ("H_IPV6", "P_IPV6", "P_PID") and len(data) % 4 == 0:
         return struct.unpack(f">{len(data) // 4}{'i' if name in _SIGNED4 else 'I'}", data)
     return (data,) if data else ()
+
+
+def misordered(conversation: Conversation) -> Iterator[tuple[Note, str]]:
+    """Yield the client's labels that come after one that is not lower (IMPI 2.3.5)."""
+    last = 0
+    for note in conversation.notes:
+        if note.by_client and note.kind == "COLL" and not conversation.connection.problems:
+            if note.label <= last:
+                yield note, f"label {note.label_name} after label {LABELS.get(last, hex(last))}, which is not lower"
+            last = note.label
 
 
 def learn_layout(conversations: list[Conversation]) -> Layout | None:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from impi.errors import UsageError
 from impi.launch.local_job import LOOPBACK, LocalJob
-from impi.settings import VENDORS
+from impi.manifests import backed
 from impi.startup.facts import MAX_CLIENTS
 from impi.tune.plogp import MEASUREMENT
 
@@ -34,8 +34,10 @@ def parse_layout(text: str) -> Layout:
     found = []
     for word in text.split(","):
         vendor, colon, procs = word.partition(":")
-        if vendor not in VENDORS:
-            raise UsageError(f"--layout {text}: there is no vendor {vendor!r}; the vendors are {', '.join(VENDORS)}")
+        try:
+            backed(vendor)
+        except UsageError as error:
+            raise UsageError(f"--layout {text}: {error.message}") from None
         if colon and not (procs.isascii() and procs.isdecimal() and int(procs) > 0):
             raise UsageError(f"--layout {text}: {procs!r} is no number of procs; write such as {vendor}:1")
         found.append((vendor, int(procs) if colon else 1))

@@ -23,8 +23,9 @@ from impi.bench.suite import MEASURES, OF_NUMBERS, SIZED, experiments
 from impi.bench.terminal_table import changes_table, rows_table
 from impi.errors import LaunchError, UsageError
 from impi.launch.prefix import find
+from impi.manifests import backed
 from impi.plotting import check_file, check_plot
-from impi.settings import SPIN, VENDORS, ZERO_COPY
+from impi.settings import SPIN, ZERO_COPY
 from impi.units import parse_size
 
 _QUICK: Final = 3
@@ -181,9 +182,7 @@ def _sizes(text: str | None, names: Sequence[str]) -> tuple[int, ...]:
 def _vendors(text: str) -> list[str]:
     names = list(dict.fromkeys(filter(None, text.split(","))))
     for name in names:
-        if name not in VENDORS:
-            raise UsageError(f"there is no vendor {name!r}; the choices are {', '.join(VENDORS)}")
-        if name != "pure":
+        if backed(name).has_library:
             try:
                 find(name, "", os.environ)
             except LaunchError as error:

@@ -23,7 +23,7 @@ def add_plan(verb: argparse.ArgumentParser) -> None:
 
 
 def _plan(options: argparse.Namespace) -> int:
-    jobs, expectations = jobs_of(options), expectations_of(options.expect)
+    jobs, expectations = jobs_of(options), expectations_of(options)
     backend: Backend = options.choose(options.backend)
     plan = planned(options, backend)
     known = durations(options.runs, backend.name)

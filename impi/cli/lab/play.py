@@ -6,7 +6,6 @@ import argparse
 import itertools
 import json
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, Final
@@ -14,12 +13,13 @@ from typing import Any, Final
 from impi.cli.lab.enter import enter
 from impi.cli.lab.keep import LEAST_TTL_S, add_replace, add_ttl, check_health, seconds
 from impi.cli.lab.select import CLUSTERS, add_backend
-from impi.errors import UsageError
+from impi.errors import LabError, UsageError
 from impi.testbed.backends.lifecycle.cleanup import remove_lab
 from impi.testbed.lab.builds import parse_replacements
 from impi.testbed.lab.interface import Lab, LabSeen, Terms
 from impi.testbed.lab.job_commands import CROWDED, client_argv, server_argv
-from impi.testbed.lab.parties import VENDORS, parse_parties
+from impi.testbed.lab.lab_links import closed, parse_links
+from impi.testbed.lab.parties import core_vendors, parse_parties
 from impi.testbed.lab.saved_labs import (
     SavedLab,
     check_name,
@@ -28,6 +28,7 @@ from impi.testbed.lab.saved_labs import (
     free_name,
     list_labs,
     save_lab,
+    standing_lab,
     way_in,
 )
 from impi.testbed.plan.clusters import find_cluster
@@ -79,13 +80,16 @@ def add_play(verbs: Any) -> None:
 def _up(options: argparse.Namespace) -> int:
     cluster = find_cluster(options.topology, CLUSTERS)
     count = len(cluster.topology.clients)
-    parties = cluster.parties or tuple(itertools.islice(itertools.cycle(VENDORS), count))
+    parties = cluster.parties or tuple(itertools.islice(itertools.cycle(core_vendors()), count))
     if options.parties is not None:
         parties = parse_parties(options.parties)
     if len(parties) != count:
         raise UsageError(f"--parties {'+'.join(parties)}: topology {cluster.topology} has {count} clients")
     wish = check_name(options.name or "lab")
-    terms = Terms(ttl_s=seconds("--ttl", options.ttl, least=LEAST_TTL_S), publish=options.publish, name=wish)
+    if "fault" in cluster.settings:
+        raise UsageError(f"topology {cluster.name} has an event, and a lab to play with has no phases: 'impilab run'")
+    six = cluster.settings.get("ip") == "6"
+    terms = Terms(six=six, ttl_s=seconds("--ttl", options.ttl, least=LEAST_TTL_S), publish=options.publish, name=wish)
     builds, backend = parse_replacements(options.replace), options.choose(options.backend)
     name = free_name(wish, backend.inventory.find())
     if options.name and name != wish:
@@ -95,12 +99,26 @@ def _up(options: argparse.Namespace) -> int:
     lab = backend.open(parties, cluster.topology, run=f"up-{wish}", terms=replace(terms, name=name))
     try:
         saved = _furnish(name, lab)
+        _make_worse(lab, cluster.settings)
         lab.hold()
     finally:
         lab.close()
     for line in (*_table(saved), *way_in(saved), *_example(saved, lab)):
         print(line)
     return 0
+
+
+def _make_worse(lab: Lab, settings: Mapping[str, str]) -> None:
+    """Give the lab the network of its topology's file; LabError: its backend cannot."""
+    if settings.keys().isdisjoint(("net", "reach")):
+        return
+    if lab.network is None:
+        raise LabError("the network of this lab cannot be changed; use --backend docker")
+    names = list(lab.access.nodes)
+    if "reach" in settings:
+        lab.network.cut(*closed(settings["reach"], names))
+    if "net" in settings:
+        lab.network.set_links(parse_links(settings["net"], names))
 
 
 def _furnish(name: str, lab: Lab) -> SavedLab:
@@ -193,7 +211,7 @@ def _time(value_s: float) -> str:
 
 
 def _ssh(options: argparse.Namespace) -> int:
-    saved = _standing(options)
+    saved = standing_lab(options.lab)
     return enter(saved, options.node, _command(options))
 
 
@@ -201,7 +219,7 @@ def _exec(options: argparse.Namespace) -> int:
     argv = _command(options)
     if not argv:
         raise UsageError("exec needs a command: impilab exec NODE -- COMMAND")
-    saved = _standing(options)
+    saved = standing_lab(options.lab)
     if options.node != _ALL:
         return enter(saved, options.node, argv)
     result = 0
@@ -217,7 +235,7 @@ def _command(options: argparse.Namespace) -> list[str]:
 
 
 def _logs(options: argparse.Namespace) -> int:
-    saved = _standing(options)
+    saved = standing_lab(options.lab)
     for node in [options.node] if options.node else saved.access.nodes:
         saved.node(node)
         text = options.choose(saved.access.backend).logs(saved.access, node)
@@ -225,11 +243,3 @@ def _logs(options: argparse.Namespace) -> int:
             print(f"-- {node}")
         sys.stdout.write(text)
     return 0
-
-
-def _standing(options: argparse.Namespace) -> SavedLab:
-    """The lab that is meant; UsageError: its time is over, or somebody has removed it."""
-    saved = find_lab(options.lab)
-    if saved.access.expires < time.time():
-        raise UsageError(f"the time of lab {saved.name} is over, and it is gone; 'impilab up' makes another one")
-    return saved

@@ -98,7 +98,7 @@ def resumed(options: argparse.Namespace, parser: argparse.ArgumentParser) -> arg
 
 
 def _run(options: argparse.Namespace) -> int:
-    jobs, persistence, expectations = jobs_of(options), _persistence(options), expectations_of(options.expect)
+    jobs, persistence, expectations = jobs_of(options), _persistence(options), expectations_of(options)
     if not 0.01 <= options.timeout_scale <= 1000:
         raise UsageError(f"--timeout-scale {options.timeout_scale}: a factor from 0.01 to 1000")
     terms = Terms(ttl_s=seconds("--ttl", options.ttl, least=LEAST_TTL_S))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
+from impi.testbed.cases.basics import BASIC_CASES
 from impi.testbed.cases.case import Case, Crossing, Ends
 from impi.testbed.cases.collectives import COLLECTIVE_CASES
 from impi.testbed.cases.communicators import COMMUNICATOR_CASES
 from impi.testbed.cases.forms import FORM_CASES
+from impi.testbed.cases.network_faults import NETWORK_CASES
 from impi.testbed.cases.p2p import P2P_CASES
 from impi.testbed.cases.reductions import REDUCTION_CASES
 from impi.testbed.cases.requests import REQUEST_CASES
@@ -20,9 +22,11 @@ _ALL: Final = (
     *P2P_CASES,
     *REQUEST_CASES,
     *COLLECTIVE_CASES,
+    *BASIC_CASES,
     *FORM_CASES,
     *REDUCTION_CASES,
     *COMMUNICATOR_CASES,
+    *NETWORK_CASES,
 )
 CASES: Final = {case.name: case for case in _ALL}
 """All cases by name, in the order in which they are shown and run."""

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from importlib.resources import files
+from pathlib import Path
 
 from impi.testbed.lab.roster import Roster
 
 WORLD = 0
 """Context id of MPI_COMM_WORLD for point-to-point (IMPI 3.3); collectives have the next (4.3)."""
 COLLECTIVE = 1
-CREATED = -1
-"""The point-to-point context of any communicator made by the program, an even one (IMPI 4.3.1)."""
+FIRST_CREATED = 4
+"""The context id of the first communicator of a program: 2 and 3 are MPI_COMM_SELF's (4.3.1)."""
+MAKING = (110, 120, 130, 190)
+"""Tags of the collectives that make and free a communicator (IMPI 4.3 to 4.7)."""
 DATALEN = 262144
 """Our clients' limit of a short message (IMPI 2.3.5): longer ones await an answer (3.7.2)."""
 _BARRIER_TAG, _BCAST_TAG, _REDUCE_TAG = 110, 120, 190
+_TWINS = Path(__file__).parents[1] / "programs/c"
 _LINEAR = 4  # most masters for which a collective is linear, unless the user says otherwise (IMPI 2.3.5, 4.25)
 
 
@@ -30,24 +34,50 @@ class Crossing:
     nbytes: int | None = None
     """The length; None where it is not ours to know (pickles)."""
     count: int = 1
-    """At least so many."""
+    """Exactly so many; those of equal demands add up."""
     payload: bytes | None = None
-    """One of them has exactly these octets: external32 (IMPI 1.2.2)."""
+    """Each of them has exactly these octets: external32 (IMPI 1.2.2)."""
     contains: bytes | None = None
-    """One of them has these octets somewhere."""
+    """Each of them has these octets somewhere."""
     sync: bool = False
     """They asked for an answer and got it (DATASYNC, SYNCACK; IMPI 3.7)."""
+    cancelled: bool = False
+    """CANCEL and CANCELYES took them back (IMPI 3.7.4): not all octets need to cross."""
+    lsrank: int | None = None
+    """The sender's rank in the communicator (IMPI 3.5); None: as in MPI_COMM_WORLD."""
+    elements: int | None = None
+    """The number of elements in pk_count (IMPI 3.5); None where it is left to the sender."""
+    units: tuple[int, ...] = (1,)
+    """Octets of each value, over and over, which little-endian nodes turn round; (): not known."""
+    native: bytes | None = None
+    """The octets in the native form of x86, where ``units`` cannot tell: sizes differ, too."""
+    phase: str = "case"
+    """Where the job failed if it is missing."""
 
-    def fits(self, cid: int) -> bool:
-        """Whether a message with this context id is meant."""
-        return cid == self.cid or (self.cid == CREATED and cid > COLLECTIVE and cid % 2 == 0)
+    @property
+    def form(self) -> bytes | None:
+        """``payload`` in the native form of little-endian nodes."""
+        if self.native is not None or self.payload is None or not self.units:
+            return self.native
+        if self.units == (1,):
+            return self.payload
+        return turned(self.payload, self.units)
 
     def __str__(self) -> str:
         size = "" if self.nbytes is None else f" of {self.nbytes} octets"
-        kind = "synchronous " if self.sync else ""
-        context = "a new context" if self.cid == CREATED else f"context {self.cid}"
-        where = f"from rank {self.src} to {self.dest}, {context}, tag {self.tag}"
+        kind = "cancelled " if self.cancelled else "synchronous " if self.sync else ""
+        where = f"from rank {self.src} to {self.dest}, context {self.cid}, tag {self.tag}"
         return f"{self.count} {kind}message(s){size} {where}"
+
+
+def turned(data: bytes, units: Sequence[int]) -> bytes:
+    """Return the octets with each value's turned round: its sizes are ``units``, over and over."""
+    out, at, turn = [], 0, 0
+    while at < len(data):
+        size = units[turn % len(units)]
+        out.append(data[at : at + size][::-1])
+        at, turn = at + size, turn + 1
+    return b"".join(out)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +88,23 @@ class Ends:
     """Wait status by rank, where it is another than 0."""
     failing_client: int | None = None
     """This client's impirun must fail, and the server must name it and fail; others may too."""
+    codes: tuple[int, ...] = ()
+    """Exit codes of which that impirun must have one; any but 0 if empty."""
+    abrupt: bool = False
+    """Whether the job is cut off: every impirun must fail by itself, and no FINI is due."""
+    refused: int | None = None
+    """The server must refuse this client, for :attr:`why`; the job never begins."""
+    why: str = ""
+    """What the server must say of the client that it refuses."""
+    everyone: bool = False
+    """Every client's impirun must fail, and the server must name one of them and fail."""
+    server: int | None = None
+    """The server's wait status, where it is not the server that is asked who failed."""
+
+    @property
+    def well(self) -> bool:
+        """Whether all of the job must end well."""
+        return self.failing_client is None and not self.everyone
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,7 +124,19 @@ class Case:
     ends: Callable[[Roster], Ends] = lambda _roster: Ends()
     params: Mapping[str, object] = field(default_factory=dict)
     """Handed to the program."""
+    communicators: int = 0
+    """Communicators that the program makes; each takes the next two context ids (IMPI 4.3.1)."""
+    others: tuple[int, ...] = ()
+    """Tags of collective messages that may cross beyond ``crossings``; of all others none may."""
+    known: bool = True
+    """Whether ``crossings`` are all messages of the program; else any may cross beside them."""
+    file: str = ""
+    """The program's file, where the name does not tell it."""
+    finalizes: bool = True
+    """Whether all ranks come to MPI_Finalize; else more may cross than what is demanded."""
     variants: tuple[str, ...] = ("",)
+    offers: Callable[[int], tuple[str, ...]] = lambda _client: ()
+    """More options of one client's impirun, given its number."""
     options: tuple[str, ...] = ("--external32",)
     """Options of every ``impirun -client``: IMPI 0.0's user data (1.2.2), not an agreed form."""
     smoke: bool = False
@@ -92,7 +151,17 @@ class Case:
     @property
     def program(self) -> str:
         """Its file in ``programs/``."""
-        return self.name.replace(".", "_").replace("-", "_") + ".py"
+        return self.file or self.name.replace(".", "_").replace("-", "_") + ".py"
+
+    @property
+    def twin_source(self) -> Path:
+        """The program in C, for an MPI whose ranks cannot run the one in Python."""
+        return _TWINS / self.program.replace(".py", ".c")
+
+    @property
+    def twin(self) -> str:
+        """Name of the program in C; empty where there is none."""
+        return self.twin_source.stem if self.twin_source.is_file() else ""
 
     @property
     def description(self) -> str:
@@ -111,8 +180,16 @@ class Case:
         return (*self.tags, *(kind for kind, belongs in kinds.items() if belongs))
 
     def demands(self, roster: Roster, nonce: str) -> list[Crossing]:
-        """Return all required messages: the case's and MPI_Finalize's barrier (IMPI 2.4, 4.24)."""
-        return [*self.crossings(roster, nonce), *barrier(roster)]
+        """Return all messages: the case's, those of ``Report.done`` and of MPI_Finalize (2.4)."""
+        if not self.finalizes:
+            return [*self.crossings(roster, nonce)]
+        end = [replace(each, phase="finalize") for each in barrier(roster)]
+        return [*self.crossings(roster, nonce), *barrier(roster), *end]
+
+    @property
+    def contexts(self) -> frozenset[int]:
+        """All context ids of the job: those of MPI_COMM_WORLD and of ``communicators``."""
+        return frozenset((WORLD, COLLECTIVE, *range(FIRST_CREATED, FIRST_CREATED + 2 * self.communicators)))
 
 
 def across(roster: Roster) -> list[tuple[int, int]]:
@@ -134,16 +211,31 @@ def messages(
     *,
     cid: int = WORLD,
     sync: bool = False,
-    count: int = 1,
+    lsrank: Callable[[int], int] = lambda rank: rank,
+    unit: int = 1,
+    counted: bool = True,
+    datalen: int = DATALEN,
 ) -> list[Crossing]:
     """Return a message for each (source, destination); ``payload(source)`` gives its octets.
 
     Beyond the limit of a short message the first packet waits for its answer (IMPI 3.7.2).
+    ``unit``: octets of an element; ``counted``: whether their number is known to be in the header.
     """
-    sent = [(src, dest, payload(src)) for src, dest in pairs]
     return [
-        Crossing(src=a, dest=b, cid=cid, tag=tag, nbytes=len(o), payload=o, sync=sync or len(o) > DATALEN, count=count)
-        for a, b, o in sent
+        Crossing(
+            src=src,
+            dest=dest,
+            cid=cid,
+            tag=tag,
+            nbytes=len(data),
+            payload=data,
+            sync=sync or len(data) > datalen,
+            lsrank=lsrank(src),
+            elements=len(data) // unit if counted else None,
+            units=(unit,),
+        )
+        for src, dest in pairs
+        for data in (payload(src),)
     ]
 
 
@@ -163,21 +255,36 @@ def barrier(roster: Roster, *, cid: int = COLLECTIVE, count: int = 1) -> list[Cr
     return found
 
 
-def bcast(roster: Roster, root: int, data: bytes, *, cid: int = COLLECTIVE) -> list[Crossing]:
-    """A broadcast from the root to the masters of the other clients (IMPI 4.11)."""
+def bcast(roster: Roster, root: int, data: bytes | None, *, cid: int = COLLECTIVE, unit: int = 1) -> list[Crossing]:
+    """A broadcast from the root to the other clients' masters (IMPI 4.11); None: any octets."""
     edges = _edges(_participants(roster, root), roster.client(root), low=False)
     return [
         Crossing(
-            src=parent, dest=child, cid=cid, tag=_BCAST_TAG, nbytes=len(data), payload=data, sync=len(data) > DATALEN
+            src=parent,
+            dest=child,
+            cid=cid,
+            tag=_BCAST_TAG,
+            nbytes=None if data is None else len(data),
+            payload=data,
+            sync=data is not None and len(data) > DATALEN,
+            units=(unit,),
         )
         for child, parent in edges
     ]
 
 
-def reduction(roster: Roster, root: int, nbytes: int, partial: Callable[[int], bytes]) -> list[Crossing]:
+def reduction(
+    roster: Roster,
+    root: int,
+    nbytes: int | None,
+    partial: Callable[[int], bytes] | None,
+    *,
+    units: tuple[int, ...] = (4,),
+) -> list[Crossing]:
     """Return a reduction from the masters of the other clients to the root (IMPI 4.16).
 
-    ``partial(client)`` gives one client's own result, which crosses as such in the linear form.
+    ``partial(client)`` gives one client's own result, which crosses as such in the linear form;
+    None: any octets.
     """
     participants = _participants(roster, root)
     linear = len(participants) <= _LINEAR
@@ -188,7 +295,9 @@ def reduction(roster: Roster, root: int, nbytes: int, partial: Callable[[int], b
             cid=COLLECTIVE,
             tag=_REDUCE_TAG,
             nbytes=nbytes,
-            payload=partial(roster.client(child)) if linear else None,
+            payload=partial(roster.client(child)) if linear and partial is not None else None,
+            sync=(nbytes or 0) > DATALEN,
+            units=units,
         )
         for child, parent in _edges(participants, roster.client(root), low=True)
     ]

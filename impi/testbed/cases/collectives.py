@@ -5,37 +5,30 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from impi.testbed.cases.basics import allreduce, barriers, bcast_from, reduce_to
 from impi.testbed.cases.case import (
     COLLECTIVE,
-    CREATED,
+    FIRST_CREATED,
+    MAKING,
     WORLD,
     Case,
     Crossing,
     around,
-    barrier,
     bcast,
     converging,
     messages,
-    reduction,
 )
 from impi.testbed.lab.roster import Roster
-from impi.testbed.programs.payload import external_doubles, external_ints, numbers, octets
+from impi.testbed.programs.payload import octets
 
 _BCAST_TAG, _GATHER_TAG, _SCATTER_TAG, _ALLTOALL_TAG = 120, 130, 150, 170
 _XSIZE = 1024  # octets from which a collective is long (IMPI 2.3.5)
 
 
-def _columns(ranks: list[int], nonce: str, label: str, count: int) -> list[tuple[int, ...]]:
-    return list(zip(*(numbers(nonce, f"{label}/{r}", count) for r in ranks), strict=True))
-
-
 def _rooted(roster: Roster, nonce: str) -> Iterator[Crossing]:
-    def sums(client: int) -> bytes:
-        return external_ints([sum(c) for c in _columns(roster.of_client(client), nonce, "reduce", 12)])
-
     for root in range(roster.size):
-        yield from bcast(roster, root, external_doubles(numbers(nonce, f"bcast/{root}", 40)))
-        yield from reduction(roster, root, 48, sums)
+        yield from bcast_from(roster, root, nonce)
+        yield from reduce_to(roster, root, nonce)
     for root in (0, roster.size - 1):
         for size in (64, 2048):
             label = f"gather/{root}/{size}"
@@ -62,18 +55,10 @@ def _gathered(roster: Roster, root: int, label: str, size: int, nonce: str) -> I
 
 
 def _all(roster: Roster, nonce: str) -> Iterator[Crossing]:
-    def sums(ranks: list[int]) -> bytes:
-        return external_ints([sum(c) for c in _columns(ranks, nonce, "allreduce", 8)])
-
-    def largest(ranks: list[int]) -> bytes:
-        return external_doubles([max(c) for c in _columns(ranks, nonce, "allreduce", 8)])
-
     everybody = list(range(roster.size))
-    yield from barrier(roster, count=4)
-    # Allreduce is Reduce to rank 0 and Bcast from there (IMPI 4.21), Allgather Gather and Bcast.
-    for result in (sums, largest):
-        yield from reduction(roster, 0, len(result([0])), lambda client, of=result: of(roster.of_client(client)))  # type: ignore[misc]
-        yield from bcast(roster, 0, result(everybody))
+    yield from barriers(roster, nonce)
+    yield from allreduce(roster, nonce)
+    # Allgather is Gather to rank 0 and Bcast from there.
     yield from _gathered(roster, 0, "allgather", 80, nonce)
     yield from bcast(roster, 0, b"".join(octets(nonce, f"allgather/{r}", 80) for r in everybody))
     for src in everybody:
@@ -98,7 +83,7 @@ def _objects(roster: Roster, nonce: str) -> Iterator[Crossing]:
 
 
 def _split(roster: Roster, nonce: str) -> list[Crossing]:
-    return messages(around(roster), 7, lambda r: octets(nonce, f"dup/{r}", 24), cid=CREATED)
+    return messages(around(roster), 7, lambda r: octets(nonce, f"dup/{r}", 24), cid=FIRST_CREATED)
 
 
 COLLECTIVE_CASES: Final = (
@@ -117,7 +102,18 @@ COLLECTIVE_CASES: Final = (
         ("p2p", "collective", "object"),
         10,
         _objects,
+        others=(_BCAST_TAG, _GATHER_TAG, _SCATTER_TAG, _ALLTOALL_TAG, 190),
         core=True,
     ),
-    Case("comm.split", ("4.3", "4.6", "4.7"), ("communicator",), 5, _split, core=True, wide=True),
+    Case(
+        "comm.split",
+        ("4.3", "4.3.1", "4.6", "4.7"),
+        ("communicator",),
+        5,
+        _split,
+        communicators=3,
+        others=MAKING,
+        core=True,
+        wide=True,
+    ),
 )

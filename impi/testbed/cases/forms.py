@@ -10,7 +10,9 @@ from impi.testbed.lab.roster import Roster
 from impi.testbed.programs.payload import external_doubles, external_ints, numbers, octets
 
 _GATHER_TAG, _GATHERV_TAG, _SCATTERV_TAG, _ALLTOALLV_TAG = 130, 140, 160, 180
+_SCATTER_TAG, _ALLTOALL_TAG = 150, 170
 _LONG: Final = 300_000
+_SIZES: Final = (1024, 4096, 16384, 65536, 131072)
 
 
 def _sums(nonce: str, label: str, ranks: list[int], count: int) -> list[int]:
@@ -24,7 +26,7 @@ def _allreduced(roster: Roster, nonce: str, label: str, count: int) -> Iterator[
         return external_ints(_sums(nonce, label, roster.of_client(client), count))
 
     yield from reduction(roster, 0, 4 * count, of)
-    yield from bcast(roster, 0, external_ints(_sums(nonce, label, list(range(roster.size)), count)))
+    yield from bcast(roster, 0, external_ints(_sums(nonce, label, list(range(roster.size)), count)), unit=4)
 
 
 def _long(roster: Roster, nonce: str) -> Iterator[Crossing]:
@@ -33,8 +35,12 @@ def _long(roster: Roster, nonce: str) -> Iterator[Crossing]:
         if roster.remote(rank, 0):
             data = octets(nonce, f"long/gather/{rank}", _LONG)
             yield Crossing(src=rank, dest=0, cid=COLLECTIVE, tag=_GATHER_TAG, nbytes=_LONG, payload=data, sync=True)
-    total = _sums(nonce, "long/sum", list(range(roster.size)), _LONG // 8)
-    yield from bcast(roster, 0, external_doubles(total))
+
+    def sums(ranks: list[int]) -> bytes:
+        return external_doubles(_sums(nonce, "long/sum", ranks, _LONG // 8))
+
+    yield from reduction(roster, 0, _LONG // 8 * 8, lambda client: sums(roster.of_client(client)), units=(8,))
+    yield from bcast(roster, 0, sums(list(range(roster.size))), unit=8)
 
 
 def _vectors(roster: Roster, nonce: str) -> Iterator[Crossing]:
@@ -45,6 +51,9 @@ def _vectors(roster: Roster, nonce: str) -> Iterator[Crossing]:
                 for src, dest, tag in ((rank, root, _GATHERV_TAG), (root, rank, _SCATTERV_TAG)):
                     yield Crossing(src=src, dest=dest, cid=COLLECTIVE, tag=tag, nbytes=len(data), payload=data)
     # Allgatherv is Gatherv to rank 0 and Bcast from there (IMPI 4.20).
+    for rank, data in enumerate(every):
+        if roster.remote(rank, 0):
+            yield Crossing(src=rank, dest=0, cid=COLLECTIVE, tag=_GATHERV_TAG, nbytes=len(data), payload=data)
     yield from bcast(roster, 0, b"".join(every))
 
 
@@ -58,18 +67,17 @@ def _nonblocking(roster: Roster, nonce: str) -> Iterator[Crossing]:
     for src, dest in across(roster):
         data = octets(nonce, f"nonblocking/note/{src}", 20)
         yield Crossing(src=src, dest=dest, cid=WORLD, tag=72, nbytes=20, payload=data)
-    yield from bcast(roster, 0, external_ints(numbers(nonce, "nonblocking/bcast", 15)))
+    yield from bcast(roster, 0, external_ints(numbers(nonce, "nonblocking/bcast", 15)), unit=4)
     yield from _allreduced(roster, nonce, "nonblocking", 9)
-    yield from bcast(
-        roster, 0, b"".join(external_ints(numbers(nonce, f"nonblocking/{r}", 9)) for r in range(roster.size))
-    )
-    yield from barrier(roster, count=3)
+    pieces = b"".join(external_ints(numbers(nonce, f"nonblocking/{r}", 9)) for r in range(roster.size))
+    yield from bcast(roster, 0, pieces, unit=4)
+    yield from barrier(roster)
 
 
 def _persistent(roster: Roster, nonce: str) -> Iterator[Crossing]:
     for turn in range(3):
         yield from _allreduced(roster, nonce, f"persistent/{turn}", 7)
-        yield from bcast(roster, roster.size - 1, external_ints(numbers(nonce, f"persistent/bcast/{turn}", 11)))
+        yield from bcast(roster, roster.size - 1, external_ints(numbers(nonce, f"persistent/bcast/{turn}", 11)), unit=4)
 
 
 def _in_place(roster: Roster, nonce: str) -> Iterator[Crossing]:
@@ -77,10 +85,40 @@ def _in_place(roster: Roster, nonce: str) -> Iterator[Crossing]:
         return external_ints(_sums(nonce, "in-place", roster.of_client(client), 4))
 
     yield from reduction(roster, 0, 16, of)
-    yield from bcast(roster, 0, b"".join(external_ints(numbers(nonce, f"in-place/{r}", 4)) for r in range(roster.size)))
+    whole = b"".join(external_ints(numbers(nonce, f"in-place/{r}", 4)) for r in range(roster.size))
+    yield from bcast(roster, 0, whole, unit=4)
+
+
+def _sized(roster: Roster, nonce: str) -> Iterator[Crossing]:
+    for n in _SIZES:
+        yield from bcast(roster, 0, octets(nonce, f"sizes/bcast/{n}", n))
+        for rank in range(roster.size):
+            if roster.remote(rank, 0):
+                data = octets(nonce, f"sizes/gather/{n}/{rank}", n)
+                for src, dest, tag in ((rank, 0, _GATHER_TAG), (0, rank, _SCATTER_TAG)):
+                    yield Crossing(src=src, dest=dest, cid=COLLECTIVE, tag=tag, nbytes=n, payload=data)
+
+        def sums(ranks: list[int], n: int = n) -> bytes:
+            return external_doubles(_sums(nonce, f"sizes/sum/{n}", ranks, n // 8))
+
+        yield from reduction(roster, 0, n, lambda client, of=sums: of(roster.of_client(client)), units=(8,))  # type: ignore[misc]
+        yield from bcast(roster, 0, sums(list(range(roster.size))), unit=8)
+        for src, dest in remote_pairs(roster):
+            data = octets(nonce, f"sizes/alltoall/{n}/{src}/{dest}", n)
+            yield Crossing(src=src, dest=dest, cid=COLLECTIVE, tag=_ALLTOALL_TAG, nbytes=n, payload=data)
 
 
 FORM_CASES: Final = (
+    Case(
+        "coll.sizes",
+        ("4.11", "4.12", "4.14", "4.16", "4.21", "4.22"),
+        ("collective", "long"),
+        5 * len(_SIZES),
+        _sized,
+        params={"sizes": list(_SIZES)},
+        core=True,
+        nodes=True,
+    ),
     Case(
         "coll.long",
         ("3.7.2", "4.11", "4.12", "4.16"),
@@ -92,7 +130,21 @@ FORM_CASES: Final = (
     ),
     Case("coll.vectors", ("4.13", "4.15", "4.20"), ("collective",), 5, _vectors, nodes=True),
     Case("coll.alltoallv", ("4.23",), ("collective",), 2, _alltoallv),
-    Case("coll.nonblocking", ("4.10", "4.11", "4.19", "4.21"), ("collective", "nonblocking"), 4, _nonblocking),
+    Case(
+        "coll.nonblocking",
+        ("4.10", "4.11", "4.19", "4.21"),
+        ("collective", "nonblocking"),
+        4,
+        _nonblocking,
+        others=(_GATHER_TAG,),
+    ),
     Case("coll.persistent", ("4.11", "4.21"), ("collective", "nonblocking"), 6, _persistent),
-    Case("coll.in-place", ("4.12", "4.14", "4.16", "4.18", "4.19", "4.22"), ("collective",), 6, _in_place),
+    Case(
+        "coll.in-place",
+        ("4.12", "4.14", "4.16", "4.18", "4.19", "4.22"),
+        ("collective",),
+        6,
+        _in_place,
+        others=(_GATHER_TAG, 150, 170, 200),
+    ),
 )

@@ -22,11 +22,11 @@ def _combined(rows: list[list[int]], combine: Callable[[int, int], int]) -> list
     return [reduce(combine, column) for column in zip(*rows, strict=True)]
 
 
-def _everywhere(roster: Roster, encode: Callable[[list[int]], bytes]) -> Iterator[Crossing]:
+def _everywhere(roster: Roster, encode: Callable[[list[int]], bytes], unit: int = 4) -> Iterator[Crossing]:
     """An allreduce (IMPI 4.21); ``encode`` gives the octets of the result of some ranks."""
     whole = encode(list(range(roster.size)))
-    yield from reduction(roster, 0, len(whole), lambda client: encode(roster.of_client(client)))
-    yield from bcast(roster, 0, whole)
+    yield from reduction(roster, 0, len(whole), lambda client: encode(roster.of_client(client)), units=(unit,))
+    yield from bcast(roster, 0, whole, unit=unit)
 
 
 def _ops(roster: Roster, nonce: str) -> Iterator[Crossing]:
@@ -51,15 +51,19 @@ def _locations(roster: Roster, nonce: str) -> Iterator[Crossing]:
                 found.append(struct.pack(">di", best, next(r for r in ranks if every[r][i] == best)))
             return b"".join(found)
 
-        yield from reduction(roster, roster.size - 1, 8 * 12, of)
+        yield from reduction(roster, roster.size - 1, 8 * 12, of, units=(8, 4))
 
 
 def _in_order(roster: Roster, nonce: str) -> Iterator[Crossing]:
-    for root in (0, roster.size - 1):
-        for rank in range(roster.size):
+    maps = [[v % 251 for v in numbers(nonce, f"ordered/{r}", 2)] for r in range(roster.size)]
+    # The third is Allreduce, whose result comes back.
+    for root in (0, roster.size - 1, 0):
+        for rank, own in enumerate(maps):
             if roster.remote(rank, root):
-                own = external_ints([v % 251 for v in numbers(nonce, f"ordered/{rank}", 2)])
-                yield Crossing(src=rank, dest=root, cid=COLLECTIVE, tag=_REDUCE_TAG, nbytes=8, payload=own)
+                data = external_ints(own)
+                yield Crossing(src=rank, dest=root, cid=COLLECTIVE, tag=_REDUCE_TAG, nbytes=8, payload=data, units=(4,))
+    whole = reduce(lambda one, other: [one[0] * other[0] % 251, (one[0] * other[1] + one[1]) % 251], maps)
+    yield from bcast(roster, 0, external_ints(whole), unit=4)
 
 
 def _parts(roster: Roster, nonce: str) -> Iterator[Crossing]:
@@ -78,7 +82,9 @@ def _parts(roster: Roster, nonce: str) -> Iterator[Crossing]:
             if roster.remote(rank, 0):
                 start = sum(lengths[:rank])
                 part = external_ints(sums[start : start + lengths[rank]])
-                yield Crossing(src=0, dest=rank, cid=COLLECTIVE, tag=_SCATTERV_TAG, nbytes=len(part), payload=part)
+                yield Crossing(
+                    src=0, dest=rank, cid=COLLECTIVE, tag=_SCATTERV_TAG, nbytes=len(part), payload=part, units=(4,)
+                )
 
 
 def _chain(roster: Roster, nonce: str) -> Iterator[Crossing]:
@@ -87,7 +93,9 @@ def _chain(roster: Roster, nonce: str) -> Iterator[Crossing]:
         if roster.remote(rank, rank + 1):
             so_far = external_ints([sum(column) for column in zip(*rows[: rank + 1], strict=True)])
             # Once for Scan, once for Exscan, which sends the same one place on.
-            yield Crossing(src=rank, dest=rank + 1, cid=COLLECTIVE, tag=_SCAN_TAG, nbytes=40, payload=so_far, count=2)
+            yield Crossing(
+                src=rank, dest=rank + 1, cid=COLLECTIVE, tag=_SCAN_TAG, nbytes=40, payload=so_far, count=2, units=(4,)
+            )
 
 
 def _widths(roster: Roster, nonce: str) -> Iterator[Crossing]:
@@ -97,7 +105,7 @@ def _widths(roster: Roster, nonce: str) -> Iterator[Crossing]:
             rows = [[v % 9 for v in numbers(nonce, f"widths/{name}/{r}", 6)] for r in ranks]
             return external(code, [sum(column) for column in zip(*rows, strict=True)])
 
-        yield from _everywhere(roster, of)
+        yield from _everywhere(roster, of, int(code[1:]))
 
 
 REDUCTION_CASES: Final = (
@@ -112,6 +120,7 @@ REDUCTION_CASES: Final = (
         ("collective", "reduction", "data"),
         len(_WIDTHS) + 1,
         _widths,
+        others=(120, 130, _REDUCE_TAG),
         params={"types": [list(pair) for pair in _WIDTHS]},
     ),
 )

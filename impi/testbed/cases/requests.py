@@ -4,17 +4,55 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Final
 
 from impi.testbed.cases.case import WORLD, Case, Crossing, across, barrier, messages, remote_pairs
 from impi.testbed.lab.roster import Roster
-from impi.testbed.programs.payload import external, external_doubles, external_ints, numbers, octets
+from impi.testbed.programs.payload import external_doubles, external_ints, numbers, octets, parts
 
-_TYPES: Final = (
-    ("INT8_T", "i1"), ("UINT8_T", "u1"), ("SHORT", "i2"), ("UNSIGNED_SHORT", "u2"), ("INT", "i4"), ("UNSIGNED", "u4"),
-    ("INT64_T", "i8"), ("UINT64_T", "u8"), ("FLOAT", "f4"), ("DOUBLE", "f8"),
-)  # fmt: skip
+_LETTERS: Final[dict[str, tuple[str, str]]] = {
+    **dict.fromkeys(("CHAR", "SIGNED_CHAR", "INT8_T", "INTEGER1"), ("i1", "b")),
+    **dict.fromkeys(("BYTE", "UNSIGNED_CHAR", "UINT8_T", "CHARACTER"), ("u1", "B")),
+    **dict.fromkeys(("SHORT", "INT16_T", "INTEGER2"), ("i2", "h")),
+    **dict.fromkeys(("UNSIGNED_SHORT", "UINT16_T"), ("u2", "H")),
+    **dict.fromkeys(("INT", "INT32_T", "INTEGER", "INTEGER4"), ("i4", "i")),
+    **dict.fromkeys(("UNSIGNED", "UINT32_T"), ("u4", "I")),
+    **dict.fromkeys(("LONG_LONG", "INT64_T", "INTEGER8", "AINT", "OFFSET", "COUNT"), ("i8", "q")),
+    **dict.fromkeys(("UNSIGNED_LONG_LONG", "UINT64_T"), ("u8", "Q")),
+    **dict.fromkeys(("FLOAT", "REAL", "REAL4"), ("f4", "f")),
+    **dict.fromkeys(("DOUBLE", "DOUBLE_PRECISION", "REAL8"), ("f8", "d")),
+    **dict.fromkeys(("C_COMPLEX", "CXX_FLOAT_COMPLEX", "COMPLEX", "COMPLEX8"), ("c8", "ff")),
+    **dict.fromkeys(("C_DOUBLE_COMPLEX", "CXX_DOUBLE_COMPLEX", "DOUBLE_COMPLEX", "COMPLEX16"), ("c16", "dd")),
+    # By agreement of our clients; startup.strict has IMPI 0.0's own form of LONG, 4 octets.
+    "LONG": ("i8", "q"),
+    "UNSIGNED_LONG": ("u8", "Q"),
+    "LONG_INT": ("i8,i4", "qi"),
+    "FLOAT_INT": ("f4,i4", "fi"),
+    "DOUBLE_INT": ("f8,i4", "di"),
+    "INT_INT": ("i4,i4", "ii"),
+    "SHORT_INT": ("i2,i4", "hi"),
+}
+_NARROW: Final = {"WCHAR": ("u4", "H", "I")}
+"""Types that external32 stores in fewer octets: numpy's code, its letters, those in memory."""
+_QUADS: Final = {
+    "LONG_DOUBLE": ("g", "g"), "C_LONG_DOUBLE_COMPLEX": ("G", "gg"), "LONG_DOUBLE_INT": ("g,i4", "gi"),
+}  # fmt: skip
+"""Types whose octets in memory are the machine's own affair."""
+_TRUTHS: Final = {
+    "C_BOOL": ("?", "B"), "CXX_BOOL": ("?", "B"), "LOGICAL": ("i4", "i"), "LOGICAL1": ("i1", "b"),
+    "LOGICAL2": ("i2", "h"), "LOGICAL4": ("i4", "i"), "LOGICAL8": ("i8", "q"),
+}  # fmt: skip
+_HALVES: Final = {"REAL2": ("f2", "e"), "FLOAT16_T": ("f2", "e")}
+_CODES: Final = {
+    **{name: code for name, (code, _) in (_LETTERS | _QUADS | _TRUTHS | _HALVES).items()},
+    **{name: code for name, (code, _, _) in _NARROW.items()},
+}
+_ALL_TYPES: Final = [(name, code, 2 if name in _TRUTHS else 100) for name, code in _CODES.items()]
+"""Name, numpy's code and upper limit of the values of each type."""
 _PROBED: Final = (0, 10, 300_000)
+_TAGS: Final = (0, 1, 32767, 65536 + 1, 0x0FED_CBA9)
+"""The last has all octets in use, and every vendor has it."""
 _FLOOD: Final = 200
 """Several times what may be under way by default."""
 _LONG: Final = 600_000
@@ -22,19 +60,45 @@ _LONG: Final = 600_000
 _Payload = Callable[[int], bytes]
 
 
-def _halfway(roster: Roster, tag: int, payload: _Payload, *, sync: bool = False, count: int = 1) -> Iterator[Crossing]:
+def _halfway(
+    roster: Roster, tag: int, payload: _Payload, *, sync: bool = False, unit: int = 1, counted: bool = True
+) -> Iterator[Crossing]:
     """Everybody to the rank half the job away."""
-    yield from messages(across(roster), tag, payload, sync=sync, count=count)
+    yield from messages(across(roster), tag, payload, sync=sync, unit=unit, counted=counted)
 
 
 def _types(roster: Roster, nonce: str) -> Iterator[Crossing]:
-    for tag, (name, code) in enumerate(_TYPES, 100):
-        label = f"types/{name}"
-        yield from _halfway(
-            roster,
-            tag,
-            lambda r, c=code, n=label: external(c, [v % 100 for v in numbers(nonce, f"{n}/{r}", 5)]),  # type: ignore[misc]
-        )
+    whole = _LETTERS | _TRUTHS | _HALVES
+    for tag, (name, _, most) in enumerate(_ALL_TYPES, 100):
+        for src, dest in across(roster):
+            values = [v % most for v in numbers(nonce, f"types/{name}/{src}", 5)]
+            ends = (src, dest, tag)
+            if name in _NARROW:
+                _, letters, memory = _NARROW[name]
+                yield _typed(*ends, parts(letters, values), native=parts(memory, values, "<"))
+            elif name in _QUADS:
+                yield _typed(*ends, parts(_QUADS[name][1], values), units=())
+            else:
+                letters = whole[name][1]
+                sizes = tuple(struct.calcsize(">" + letter) for letter in letters)
+                yield _typed(*ends, parts(letters, values), units=sizes)
+
+
+def _typed(
+    src: int, dest: int, tag: int, data: bytes, *, units: tuple[int, ...] = (1,), native: bytes | None = None
+) -> Crossing:
+    """Five elements of a predefined type."""
+    return Crossing(
+        src=src,
+        dest=dest,
+        cid=WORLD,
+        tag=tag,
+        nbytes=len(data) if native is None else None,
+        payload=data,
+        elements=5,
+        units=units,
+        native=native,
+    )
 
 
 def _derived(roster: Roster, nonce: str) -> Iterator[Crossing]:
@@ -46,9 +110,12 @@ def _derived(roster: Roster, nonce: str) -> Iterator[Crossing]:
         pairs = zip(numbers(nonce, f"derived/x/{rank}", 3), numbers(nonce, f"derived/n/{rank}", 3), strict=True)
         return b"".join(struct.pack(">di", x, n) for x, n in pairs)
 
-    yield from _halfway(roster, 80, lambda r: external_doubles(numbers(nonce, f"derived/{r}", 24)[1::4]))
-    yield from _halfway(roster, 81, blocks)
-    yield from _halfway(roster, 82, records)
+    yield from _halfway(
+        roster, 80, lambda r: external_doubles(numbers(nonce, f"derived/{r}", 24)[1::4]), unit=8, counted=False
+    )
+    yield from _halfway(roster, 81, blocks, unit=4, counted=False)
+    for sent in _halfway(roster, 82, records, counted=False):
+        yield replace(sent, units=(8, 4))
 
 
 def _packed(roster: Roster, nonce: str) -> Iterator[Crossing]:
@@ -56,7 +123,8 @@ def _packed(roster: Roster, nonce: str) -> Iterator[Crossing]:
         ints = external_ints(numbers(nonce, f"pack/int/{rank}", 4))
         return ints + external_doubles(numbers(nonce, f"pack/double/{rank}", 3))
 
-    yield from _halfway(roster, 85, octets_of)
+    for sent in _halfway(roster, 85, octets_of):
+        yield replace(sent, units=(4, 4, 4, 4, 8, 8, 8))
 
 
 def _truncated(roster: Roster, nonce: str) -> Iterator[Crossing]:
@@ -70,8 +138,11 @@ def _probed(roster: Roster, nonce: str) -> Iterator[Crossing]:
 
 
 def _cancelled(roster: Roster, nonce: str) -> Iterator[Crossing]:
+    for tag, size in ((56, 64), (57, 400_000)):
+        for sent in _halfway(roster, tag, lambda r, t=tag, n=size: octets(nonce, f"cancel/{r}/{t}", n), sync=True):  # type: ignore[misc]
+            yield replace(sent, cancelled=True)
     yield from _halfway(roster, 56, lambda r: octets(nonce, f"cancel/next/{r}", 20))
-    yield from barrier(roster, count=3)
+    yield from barrier(roster, count=2)
 
 
 def _is_across(roster: Roster, rank: int) -> bool:
@@ -86,27 +157,27 @@ def _persistent(roster: Roster, nonce: str) -> Iterator[Crossing]:
             86,
             lambda r, of=label: external_ints(numbers(nonce, f"{of}/{r}", 30)),  # type: ignore[misc]
             sync=True,
-            count=3,
+            unit=4,
         )
 
 
 def _buffered(roster: Roster, nonce: str) -> Iterator[Crossing]:
     for i in range(3):
-        yield from _halfway(roster, 88, lambda r, i=i: octets(nonce, f"buffered/{i}/{r}", 500), count=3)  # type: ignore[misc]
+        yield from _halfway(roster, 88, lambda r, i=i: octets(nonce, f"buffered/{i}/{r}", 500))  # type: ignore[misc]
     yield from _halfway(roster, 89, lambda r: octets(nonce, f"ready/{r}", 40))
-    yield from barrier(roster, count=3)
+    yield from barrier(roster, count=2)
 
 
 def _ordered(roster: Roster, _nonce: str) -> Iterator[Crossing]:
-    for src, dest in across(roster):
-        for tag in (33, 34, 35):
-            yield Crossing(src=src, dest=dest, cid=WORLD, tag=tag, count=16)
+    for i in range(48):
+        size = (i * 7919) % 3000 + (300_000 if i % 16 == 5 else 4)
+        data = i.to_bytes(4, "big") + bytes(size - 4)
+        yield from _halfway(roster, 33 + i % 3, lambda _rank, of=data: of)  # type: ignore[misc]
 
 
 def _flood(roster: Roster, _nonce: str) -> Iterator[Crossing]:
-    for src, dest in across(roster):
-        last = external_ints([src, _FLOOD - 1])
-        yield Crossing(src=src, dest=dest, cid=WORLD, tag=36, nbytes=8, payload=last, count=_FLOOD)
+    for i in range(_FLOOD):
+        yield from _halfway(roster, 36, lambda r, i=i: external_ints([r, i]), unit=4)  # type: ignore[misc]
 
 
 def _interleaved(roster: Roster, nonce: str) -> Iterator[Crossing]:
@@ -122,7 +193,7 @@ def _waited(roster: Roster, nonce: str) -> Iterator[Crossing]:
 
 
 def _empty(roster: Roster, _nonce: str) -> Iterator[Crossing]:
-    for tag in (0, 1, 32767):
+    for tag in _TAGS:
         yield from _halfway(roster, tag, lambda _rank: b"")
 
 
@@ -136,7 +207,13 @@ def _large_objects(roster: Roster, nonce: str) -> Iterator[Crossing]:
 
 REQUEST_CASES: Final = (
     Case(
-        "p2p.types", ("1.2.2",), ("p2p", "data"), len(_TYPES), _types, params={"types": [list(pair) for pair in _TYPES]}
+        "p2p.types",
+        ("1.2.2",),
+        ("p2p", "data"),
+        len(_ALL_TYPES),
+        _types,
+        params={"types": [list(row) for row in _ALL_TYPES]},
+        core=True,
     ),
     Case("p2p.derived", ("1.2.2",), ("p2p", "data"), 4, _derived),
     Case("p2p.pack", ("4.1",), ("p2p", "data"), 3, _packed),
@@ -147,6 +224,7 @@ REQUEST_CASES: Final = (
         ("p2p", "probe", "long"),
         4 * len(_PROBED),
         _probed,
+        core=True,
         params={"sizes": list(_PROBED)},
     ),
     Case(
@@ -162,9 +240,9 @@ REQUEST_CASES: Final = (
         ("3.7.1",),
         ("p2p",),
         4,
-        lambda roster, nonce: _halfway(roster, 5, lambda r: external_ints(numbers(nonce, f"self/{r}", 3))),
+        lambda roster, nonce: _halfway(roster, 5, lambda r: external_ints(numbers(nonce, f"self/{r}", 3)), unit=4),
     ),
     Case("p2p.waitany", ("3.7.1",), ("p2p",), 5, _waited),
-    Case("p2p.empty", ("3.5", "3.7.1"), ("p2p",), 4, _empty),
-    Case("objects.large", ("3.7.2",), ("p2p", "object", "long"), 4, _large_objects),
+    Case("p2p.empty", ("2.3.5", "3.5", "3.7.1"), ("p2p",), len(_TAGS) + 1, _empty, params={"tags": list(_TAGS)}),
+    Case("objects.large", ("3.7.2",), ("p2p", "object", "long"), 4, _large_objects, others=(120, 130)),
 )

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
-from impi.testbed.cases.case import WORLD, Case, Crossing, Ends, across, barrier
+from impi.testbed.cases.case import WORLD, Case, Crossing, Ends, across, barrier, bcast, messages
 from impi.testbed.lab.roster import Roster
 from impi.testbed.programs.payload import external_ints, numbers, octets
 
 
 def _nothing(_roster: Roster, _nonce: str) -> list[Crossing]:
     return []
+
+
+def _introduced(roster: Roster, _nonce: str) -> list[Crossing]:
+    """Everybody tells rank 0 who it is, and rank 0 everybody."""
+    who = [[rank, roster.client(rank)] for rank in range(roster.size)]
+    remote = [(rank, 0) for rank in range(1, roster.size) if roster.remote(rank, 0)]
+    whole = external_ints([number for pair in who for number in pair])
+    return [*messages(remote, 6, lambda r: external_ints(who[r]), unit=4), *bcast(roster, 0, whole, unit=4)]
 
 
 def _unmatched(roster: Roster, nonce: str) -> list[Crossing]:
@@ -22,10 +33,8 @@ def _unmatched(roster: Roster, nonce: str) -> list[Crossing]:
 
 def _longs(roster: Roster, nonce: str) -> list[Crossing]:
     return [
-        Crossing(
-            src=src, dest=dest, cid=WORLD, tag=17, nbytes=24, payload=external_ints(numbers(nonce, f"long/{src}", 6))
-        )
-        for src, dest in across(roster)
+        replace(sent, native=struct.pack("<6q", *numbers(nonce, f"long/{sent.src}", 6)))
+        for sent in messages(across(roster), 17, lambda r: external_ints(numbers(nonce, f"long/{r}", 6)), unit=4)
     ]
 
 
@@ -34,18 +43,67 @@ def _last_rank_ends_with_3(roster: Roster) -> Ends:
     return Ends({last: 3}, roster.client(last))
 
 
+def _cut_off(*codes: int, status: int | None = None) -> Callable[[Roster], Ends]:
+    """The last client cuts off the job; a signal's code is what its mpiexec makes of it."""
+
+    def ends(roster: Roster) -> Ends:
+        last = roster.size - 1
+        statuses = {} if status is None else {last: status}
+        return Ends(statuses, roster.client(last), codes=codes, abrupt=True)
+
+    return ends
+
+
+def _ready(roster: Roster, _nonce: str) -> list[Crossing]:
+    """Everybody tells the last rank that it has reported."""
+    last = roster.size - 1
+    told = messages(((r, last) for r in range(last) if roster.remote(r, last)), 71, lambda _rank: b"")
+    return [*barrier(roster), *told]
+
+
+def _refused(why: str) -> Callable[[Roster], Ends]:
+    return lambda roster: Ends(refused=roster.nclients - 1, why=why)
+
+
 JOB_CASES: Final = (
     Case(
-        "startup.hello", ("2.3.4", "2.3.5", "2.3.8", "2.5"), ("startup",), 8, _nothing, core=True, smoke=True, wide=True
+        "startup.hello",
+        ("2.3.4", "2.3.5", "2.3.8", "2.5"),
+        ("startup",),
+        8,
+        _introduced,
+        core=True,
+        smoke=True,
+        wide=True,
     ),
-    Case("startup.key", ("2.3.3",), ("startup", "auth"), 1, _nothing, core=True, variants=("auth=key",)),
+    Case("startup.key", ("2.3.3",), ("startup", "auth"), 1, _nothing, core=True, variants=("auth=key", "auth=both")),
+    Case(
+        "startup.wrong-key",
+        ("2.3.3",),
+        ("startup", "auth", "failure"),
+        1,
+        _nothing,
+        core=True,
+        variants=("auth=wrong",),
+        ends=_refused("sent a wrong authentication key"),
+    ),
+    Case(
+        "startup.no-common-auth",
+        ("2.3.3",),
+        ("startup", "auth", "failure"),
+        1,
+        _nothing,
+        core=True,
+        variants=("auth=apart",),
+        ends=_refused("no common authentication method"),
+    ),
     Case("startup.strict", ("1.2.2", "2.3.4"), ("startup", "p2p"), 1, _longs, options=("--impi-version", "0.0")),
     Case(
         "shutdown.finalize",
         ("2.4", "3.8"),
         ("shutdown",),
         1,
-        lambda roster, nonce: [*_unmatched(roster, nonce), *barrier(roster, count=2)],
+        lambda roster, nonce: [*_unmatched(roster, nonce), *barrier(roster)],
         core=True,
         smoke=True,
     ),
@@ -65,5 +123,44 @@ JOB_CASES: Final = (
         1,
         lambda roster, _nonce: barrier(roster),
         ends=lambda roster: Ends({roster.size - 1: 1}, roster.client(roster.size - 1)),
+    ),
+    Case(
+        "shutdown.signal",
+        ("2.3.7",),
+        ("shutdown", "failure"),
+        1,
+        lambda roster, _nonce: barrier(roster),
+        core=True,
+        # After MPI_Finalize: the others end well, but this client has no FINI for the server.
+        ends=lambda roster: Ends({roster.size - 1: -10}, roster.client(roster.size - 1)),
+    ),
+    Case(
+        "shutdown.abort",
+        ("2.3.7", "2.4"),
+        ("shutdown", "failure"),
+        1,
+        _ready,
+        core=True,
+        finalizes=False,
+        ends=_cut_off(7),
+    ),
+    Case(
+        "failure.kill-rank",
+        ("2.3.7", "3.8"),
+        ("failure",),
+        1,
+        _ready,
+        core=True,
+        finalizes=False,
+        ends=_cut_off(status=-9),
+    ),
+    Case(
+        "failure.kill-client",
+        ("2.3.7", "3.8"),
+        ("failure",),
+        1,
+        _ready,
+        finalizes=False,
+        ends=_cut_off(-9),
     ),
 )

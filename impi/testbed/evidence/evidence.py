@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from impi.dissect import Standing
+from impi.dissect import Breach, Standing
 from impi.testbed.evidence.call_logs import Call
+from impi.testbed.lab.lab_links import NetworkSeen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +45,14 @@ class RankSeen:
     """The rank's view of the vendor's own world: vendor, size, messages; from the last report."""
     libraries: Mapping[str, str] | None = None
     """MPI libraries in its /proc/PID/maps, with their SHA-256; None when nobody looked."""
+    shared: tuple[str, ...] = ()
+    """Segments that it has mapped to share with others, after MPI_Init."""
+    ancestors: tuple[str, ...] = ()
+    """The programs above it."""
+    listens: tuple[str, ...] = ()
+    """Where it listened after MPI_Init."""
+    node_listens: tuple[str, ...] = ()
+    """Where anybody was seen to listen on its node until then."""
     other_sources: tuple[str, ...] | None = None
     """Its modules of impi whose text differs from this checkout's; None: it named none."""
     performed: int | None = None
@@ -82,32 +91,86 @@ class Owed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Mismatch:
+    """A message that is not as the case demands; ranks of MPI_COMM_WORLD."""
+
+    src: int
+    dest: int
+    tag: int
+    expected: str
+    actual: str
+    time: float = 0.0
+    """When it crossed; 0 where none did."""
+    phase: str = "case"
+    by_receiver: bool = False
+    """Whether it is the receiver that did not do its part."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """A message that its receiver has answered by SYNCACK; ranks of MPI_COMM_WORLD."""
+
+    src: int
+    dest: int
+    tag: int
+    time: float
+    """When the SYNCACK was captured."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostTold:
+    """A host as its labels say (IMPI 2.3.5), and where its connections came from."""
+
+    client: int
+    address: str
+    port: int
+    ranks: tuple[int, ...]
+    """Its procs."""
+    came_from: tuple[str, ...] = ()
+    """Addresses from which it opened channels (IMPI 2.3.8)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Wire:
     """The content of the captures."""
 
     untrusted: tuple[str, ...] = ()
     """Why they prove nothing: dropped packets, a missing canary, holes."""
-    violations: tuple[str, ...] = ()
-    """Breaches of the protocol."""
+    breaches: tuple[Breach, ...] = ()
+    """Breaches of the protocol in order of time, without what a vendor is known to do."""
     reached: Mapping[int, str] = field(default_factory=dict)
     """By client its progress: ``connect``, ``auth``, ``impi``, ``done``, ``fini``; absent without
     any."""
     methods: Mapping[int, int] = field(default_factory=dict)
     """By client: the authentication method that the server chose (IMPI 2.3.3)."""
+    offers: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    """By client: the authentication methods that it offered."""
     pids: Mapping[int, int] = field(default_factory=dict)
     """By rank: the process id that its client told everybody (P_PID)."""
     clients: tuple[int, ...] = ()
     """Number of procs of each client, as told to everybody."""
+    hosts: tuple[HostTold, ...] = ()
+    """The hosts, as told to everybody."""
     no_channel: tuple[str, ...] = ()
     """Pairs of hosts of different clients without a channel (IMPI 2.3.8)."""
     unfinished: tuple[str, ...] = ()
     """Hosts that sent no FINI, by channel (IMPI 3.8)."""
-    missing: tuple[str, ...] = ()
+    missing: tuple[Mismatch, ...] = ()
     """Messages that the case demands and that did not cross."""
     owed: tuple[Owed, ...] = ()
-    """The traffic in numbers."""
-    wrong: tuple[str, ...] = ()
-    """Messages whose octets are not the ones that the case demands."""
+    """The missing ones in numbers."""
+    wrong: tuple[Mismatch, ...] = ()
+    """Messages with other octets than the case demands; in order of time."""
+    headers: tuple[Mismatch, ...] = ()
+    """Messages with another pk_lsrank or pk_count (IMPI 3.5)."""
+    extra: tuple[Mismatch, ...] = ()
+    """Messages that nothing demands."""
+    left_first: tuple[int, ...] = ()
+    """Ranks of the first host or client to close a connection without a FINI on it (3.8, 2.3.7)."""
+    closed_early: tuple[str, ...] = ()
+    """Hosts that closed a channel when the other, still there, had sent no FINI (IMPI 3.8)."""
+    answered: tuple[Answered, ...] = ()
+    """The first SYNCACK for messages of MPI_COMM_WORLD of each source, destination and tag."""
     last_sent: Mapping[int, float] = field(default_factory=dict)
     """By rank: time of its last DATA or DATASYNC packet."""
     timeline: tuple[str, ...] = ()
@@ -127,12 +190,32 @@ class Look:
     """``the time limit`` or ``an interrupt``."""
     processes: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
     """By node and pid: what the kernel says of a rank that is there."""
+    starved: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
+    """By node and pid: seconds of a processor that a rank has had which wants one, and has none."""
     sockets: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """By node: the TCP sockets of its ranks, with the octets that wait in them."""
     stacks: Mapping[str, Mapping[int, tuple[str, ...]]] = field(default_factory=dict)
     """By node and pid: where the rank stood, innermost frame first, as seen from outside."""
     notes: tuple[str, ...] = ()
     """Gaps in the observation, with reasons."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultSeen:
+    """What was done to a job on purpose, and what shows that it happened."""
+
+    kind: str
+    phase: str
+    began: bool
+    """Whether all ranks came to the phase, and it was caused."""
+    lasted_s: float = 0.0
+    """Until it was ended; 0: it was not."""
+    victim: int = 0
+    """The process that was killed."""
+    frozen: bool = False
+    """Whether the engine had the node frozen until the end of the fault."""
+    refused: int = 0
+    """Packets that the kernel has dropped or answered by a reset, by its own count."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,8 +232,14 @@ class Evidence:
     wire: Wire | None = None
     libraries: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """By node: SHA-256 of the MPI libraries in its planned vendor's prefix; empty for pure."""
+    own_libraries: Mapping[str, str] = field(default_factory=dict)
+    """By node: the path of impi's libmpi for compiled programs; empty: the program is in Python."""
     prefixes: Mapping[str, str] = field(default_factory=dict)
     """By node with a replaced library: the folder that mapped libraries must come from."""
+    addresses: Mapping[str, str] = field(default_factory=dict)
+    """By node: its address."""
+    told_key: tuple[str, ...] = ()
+    """Commands whose output has the key of the job."""
     node_nonces: Mapping[str, str] = field(default_factory=dict)
     leftovers: tuple[str, ...] = ()
     """Findings of the sweep after the cell."""
@@ -159,6 +248,10 @@ class Evidence:
     seconds: float = 0.0
     look: Look | None = None
     """None where the cell ended by itself."""
+    network: NetworkSeen | None = None
+    """What happened on links that the variant makes worse; None: it makes none worse."""
+    fault: FaultSeen | None = None
+    """The fault of the variant; None: it has none, or the cell did not come so far."""
     trouble: str = ""
     """The lab's own fault, in one sentence; empty when it had none."""
 

@@ -33,6 +33,7 @@ def take_look(lab: Lab, folders: Mapping[str, str], why: str) -> Look:
         at=max((float(value.get("at", 0)) for value in said.values()), default=time.time()),
         why=why,
         processes={n: {int(p): _process(s) for p, s in v.get("ranks", {}).items()} for n, v in said.items()},
+        starved={n: _runnable(v.get("ranks", {})) for n, v in said.items()},
         sockets={node: tuple(map(_socket, value.get("sockets", []))) for node, value in said.items()},
         stacks=stacks.frames,
         notes=(*notes, *stacks.notes),
@@ -78,6 +79,12 @@ def _process(value: Mapping[str, Any]) -> str:
     cpu = f", {value['cpu_s']:.1f} s of a processor" if "cpu_s" in value else ""
     threads = f", {value['threads']} threads" if value.get("threads", 1) > 1 else ""
     return f"{value.get('state', '?')}{cpu}{threads}" + ("" if value.get("initialised") else "; MPI not initialised")
+
+
+def _runnable(ranks: Mapping[str, Mapping[str, object]]) -> dict[int, float]:
+    """Return the processor time of ranks that could run at once."""
+    running = {int(pid): value.get("cpu_s") for pid, value in ranks.items() if str(value.get("state"))[:1] == "R"}
+    return {pid: float(cpu_s) for pid, cpu_s in running.items() if isinstance(cpu_s, int | float)}
 
 
 def _socket(value: Mapping[str, Any]) -> str:

@@ -2,34 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from impi.dissect import (
+    Breach,
+    Channel,
     Conversation,
     Crossed,
     Datagram,
     Dissection,
     Event,
     Layout,
+    Stream,
+    breaches,
     dissect,
     events,
     read_pcap,
+    show_address,
     standing,
     timeline,
 )
 from impi.errors import LabError
-from impi.testbed.cases import Crossing
-from impi.testbed.evidence.evidence import Owed, Wire
+from impi.testbed.cases.case import WORLD
+from impi.testbed.evidence.demands import Demands, compare
+from impi.testbed.evidence.evidence import Answered, HostTold, Wire
 from impi.testbed.lab.interface import Capture
+from impi.testbed.lab.parties import deviations
 from impi.testbed.lab.roster import Roster
-
-_SHOWN = 24
 
 
 def examine(
     captures: Sequence[Capture],
-    roster: Roster,
-    crossings: Iterable[Crossing],
+    demands: Demands,
     server_port: int,
     looked_at: float | None = None,
 ) -> tuple[Wire, list[Event]]:
@@ -37,31 +41,49 @@ def examine(
 
     ``looked_at``: when a cell that hung was looked at, before it was ended.
     """
+    roster = demands.roster
     untrusted = _untrusted(captures, roster)
     try:
         seen = dissect((c.pcap for c in captures), server_port)
     except LabError as error:
         return Wire(untrusted=(*untrusted, str(error))), []
     crossed, happened = seen.messages(), events(seen)
-    owed, wrong = _demands(crossed, crossings)
+    compared = compare(crossed, demands)
     wire = Wire(
         untrusted=(*untrusted, *seen.gaps),
-        violations=tuple(seen.problems),
+        breaches=tuple(_held_against(breaches(seen), roster)),
         reached={c.client: _reached(c) for c in seen.conversations if c.client is not None},
         methods=_methods(seen),
+        offers=_offers(seen),
         pids={p.rank: p.pid for p in seen.layout.procs} if seen.layout else {},
         clients=_sizes(seen.layout) if seen.layout else (),
+        hosts=tuple(_hosts(seen)),
         no_channel=tuple(_no_channel(seen)),
         unfinished=tuple(_unfinished(seen)),
-        missing=tuple(f"{crossing}; seen: {count}" for crossing, count in owed),
-        owed=tuple(_owed(crossing, count) for crossing, count in owed),
-        wrong=tuple(wrong),
+        missing=compared.missing,
+        owed=compared.owed,
+        wrong=compared.wrong,
+        headers=compared.headers,
+        extra=compared.extra,
+        left_first=_left_first(seen),
+        closed_early=tuple(_closed_early(seen)),
+        answered=tuple(_answered(crossed)),
         last_sent=_last_sent(seen),
         timeline=tuple(timeline(happened)),
         messages=len(crossed),
         standing=standing(seen, looked_at) if looked_at is not None else None,
     )
     return wire, happened
+
+
+def _held_against(found: Iterable[Breach], roster: Roster) -> Iterable[Breach]:
+    """Leave out what the sender's vendor is known to do otherwise than IMPI 0.0 says."""
+    for breach in found:
+        known: Collection[str] = ()
+        if breach.client in range(roster.nclients):  # not of the server, nor of an unknown client
+            known = deviations(roster.vendor(breach.client or 0))
+        if breach.rule not in known:
+            yield breach
 
 
 def _distrust(capture: Capture) -> list[str]:
@@ -103,6 +125,28 @@ def _methods(seen: Dissection) -> dict[int, int]:
     return found
 
 
+def _hosts(seen: Dissection) -> Iterable[HostTold]:
+    for host in seen.layout.hosts if seen.layout is not None else ():
+        came_from = {show_address(c.connection.opener[0]) for c in seen.channels if c.opener == host.index}
+        ranks = tuple(p.rank for p in seen.layout.procs if p.host == host.index) if seen.layout is not None else ()
+        address = show_address(host.ipv6)
+        yield HostTold(
+            client=host.client, address=address, port=host.port, ranks=ranks, came_from=tuple(sorted(came_from))
+        )
+
+
+def _offers(seen: Dissection) -> dict[int, tuple[int, ...]]:
+    """The bits of each client's mask, 32 in each word (IMPI 2.3.3)."""
+    found: dict[int, tuple[int, ...]] = {}
+    for conversation in seen.conversations:
+        for note in conversation.notes:
+            if note.kind == "AUTH" and conversation.client is not None:
+                words = [word for word in note.values if isinstance(word, int)]
+                bits = (32 * i + bit for i, word in enumerate(words) for bit in range(32) if word >> bit & 1)
+                found[conversation.client] = tuple(bits)
+    return found
+
+
 def _no_channel(seen: Dissection) -> Iterable[str]:
     """IMPI 2.3.8: every two hosts of different clients have one; the higher connects."""
     if seen.layout is None:
@@ -121,6 +165,51 @@ def _unfinished(seen: Dissection) -> Iterable[str]:
                 yield f"host {host} to host {other}"
 
 
+def _left_first(seen: Dissection) -> tuple[int, ...]:
+    """Return the ranks of the host or client that was the first to leave without a FINI."""
+    if seen.layout is None:
+        return ()
+    left: list[tuple[float, list[int]]] = []
+    for channel in seen.channels:
+        for (host, closed), _ in _sides(channel):
+            if closed < float("inf") and not channel.finished(host):
+                left.append((closed, [proc.rank for proc in seen.layout.procs if proc.host == host]))
+    for conversation in seen.conversations:
+        closed = _closed(conversation.connection.forth)
+        if closed < _closed(conversation.connection.back) and not conversation.said("FINI", by_client=True):
+            left.append((closed, [proc.rank for proc in seen.layout.procs if proc.client == conversation.client]))
+    return tuple(min(left)[1]) if left else ()
+
+
+def _closed_early(seen: Dissection) -> Iterable[str]:
+    for channel in seen.channels:
+        for (host, closed), (other, others) in _sides(channel):
+            if closed < others and channel.finished(host) and not channel.finished(other):
+                yield f"host {host} to host {other}"
+
+
+def _sides(channel: Channel) -> list[tuple[tuple[int, float], tuple[int, float]]]:
+    """Return the hosts of a channel, each with its end, and each beside the other."""
+    one = channel.opener, _closed(channel.connection.forth)
+    other = channel.accepter, _closed(channel.connection.back)
+    return [(one, other), (other, one)]
+
+
+def _closed(stream: Stream) -> float:
+    return min(time for time in (stream.fin_time, stream.reset_time, float("inf")) if time is not None)
+
+
+def _answered(crossed: Iterable[Crossed]) -> Iterable[Answered]:
+    found: dict[tuple[int, int, int], Answered] = {}
+    for message in crossed:
+        if message.cid == WORLD and message.acknowledged:
+            at = min(packet.time for packet in message.packets if packet.kind == "SYNCACK")
+            key = message.src, message.dest, message.tag
+            if key not in found or at < found[key].time:
+                found[key] = Answered(src=message.src, dest=message.dest, tag=message.tag, time=at)
+    return found.values()
+
+
 def _last_sent(seen: Dissection) -> dict[int, float]:
     found: dict[int, float] = {}
     for channel in seen.channels:
@@ -129,11 +218,6 @@ def _last_sent(seen: Dissection) -> dict[int, float]:
             if rank is not None and packet.kind in ("DATA", "DATASYNC"):
                 found[rank] = max(found.get(rank, 0.0), packet.time)
     return found
-
-
-def _owed(crossing: Crossing, count: int) -> Owed:
-    ends = {"src": crossing.src, "dest": crossing.dest, "cid": crossing.cid, "tag": crossing.tag}
-    return Owed(**ends, wanted=crossing.count, seen=count)
 
 
 def _untrusted(captures: Sequence[Capture], roster: Roster) -> list[str]:
@@ -147,42 +231,3 @@ def _untrusted(captures: Sequence[Capture], roster: Roster) -> list[str]:
 def _sizes(layout: Layout) -> tuple[int, ...]:
     """Return the number of procs of each client."""
     return tuple(sum(proc.client == client for proc in layout.procs) for client in range(layout.nclients))
-
-
-def _demands(crossed: list[Crossed], crossings: Iterable[Crossing]) -> tuple[list[tuple[Crossing, int]], list[str]]:
-    """(messages that did not all cross, and how many did; messages with other octets).
-
-    The counts of equal demands are the larger one's.
-    """
-    index: dict[tuple[int, int, int], list[Crossed]] = {}
-    for message in crossed:
-        if message.complete:
-            index.setdefault((message.src, message.dest, message.tag), []).append(message)
-    missing: list[tuple[Crossing, int]] = []
-    wrong: list[str] = []
-    for crossing in crossings:
-        there = index.get((crossing.src, crossing.dest, crossing.tag), [])
-        candidates = [message for message in there if _meets(message, crossing)]
-        if len(candidates) < crossing.count:
-            missing.append((crossing, len(candidates)))
-        elif not any(_carries(m.payload, crossing) for m in candidates):
-            expected = crossing.payload or crossing.contains or b""
-            best = candidates[0].payload
-            wrong.append(f"{crossing}: expected {_show(expected)}, seen {_show(best)}")
-    return missing, wrong
-
-
-def _meets(message: Crossed, crossing: Crossing) -> bool:
-    if not crossing.fits(message.cid) or crossing.nbytes not in (None, message.nbytes):
-        return False
-    return not crossing.sync or (message.sync and message.acknowledged)
-
-
-def _carries(payload: bytes, crossing: Crossing) -> bool:
-    if crossing.payload is not None and payload != crossing.payload:
-        return False
-    return crossing.contains is None or crossing.contains in payload
-
-
-def _show(octets: bytes) -> str:
-    return octets[:_SHOWN].hex() + ("..." if len(octets) > _SHOWN else "")

@@ -53,6 +53,10 @@ def read_ranks(node: str, client: int, printed: bytes) -> list[RankSeen]:
                 node_nonce=init.get("node_nonce", ""),
                 local=done.get("local") or init.get("local"),
                 libraries=look["libraries"] if look is not None and "error" not in look else None,
+                shared=_words(look, "shared"),
+                ancestors=_words(look, "ancestors"),
+                listens=_words(look, "listens"),
+                node_listens=tuple(said.get("listeners", ())),
                 other_sources=_others(look.get("sources")) if look is not None else None,
                 performed=done.get("performed"),
                 failures=tuple(done.get("failures", ())),
@@ -66,6 +70,11 @@ def read_ranks(node: str, client: int, printed: bytes) -> list[RankSeen]:
             )
         )
     return found
+
+
+def _words(look: Mapping[str, list[str]] | None, name: str) -> tuple[str, ...]:
+    """One list of what was seen of a process from outside."""
+    return tuple(look.get(name, ())) if look is not None else ()
 
 
 def _said(printed: bytes) -> dict[str, Any]:

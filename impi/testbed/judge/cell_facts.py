@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from impi.testbed.cases import Case
+from impi.dissect import UNNUMBERED
+from impi.testbed.cases import Case, Ends
+from impi.testbed.cases.network_faults import FAULTS, Fault
 from impi.testbed.evidence.evidence import CommandSeen, Evidence, RankSeen, Wire
 from impi.testbed.lab.roster import Roster
+from impi.testbed.plan.variant import parse_variant
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +25,8 @@ class Item:
     """Where the job failed, if this is what failed first."""
     blame: str = ""
     """The party to blame."""
+    about: tuple[str, ...] = ()
+    """Words of the lines of the timeline that show it: ``rank 1 -> rank 2``, ``tag=7``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +38,23 @@ class Facts:
     nonce: str
     variant: str
     seen: Evidence
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """The settings of the variant by name."""
+        return parse_variant(self.variant)
+
+    @property
+    def fault(self) -> Fault | None:
+        """The fault of the variant."""
+        value = self.settings.get("fault", "")
+        return FAULTS.get(value.partition("@")[0])
+
+    @property
+    def ends(self) -> Ends:
+        """How the job must end: the fault says so, or the case."""
+        fault = self.fault
+        return fault.ends(self.roster) if fault and fault.ends else self.case.ends(self.roster)
 
     def rank(self, rank: int) -> RankSeen | None:
         """The process that reported as this rank on the node where it was planned."""
@@ -71,6 +93,18 @@ def performed(facts: Facts, rank: int) -> int | None:
     """Return the number of checks that a rank reported; None without a last report."""
     seen = facts.rank(rank)
     return None if seen is None else seen.performed
+
+
+def sender(facts: Facts, client: int | None, rank: int | None) -> str:
+    """Return the label of who sent something, as far as it is known; client None: the server."""
+    if rank is not None and rank < facts.roster.size:
+        return facts.roster.label(rank)
+    if client == UNNUMBERED:
+        silent = set(range(facts.roster.nclients)) - set((facts.seen.wire or Wire()).reached)
+        client = silent.pop() if len(silent) == 1 else UNNUMBERED
+    if client is None:
+        return "server"
+    return facts.client(client) if 0 <= client < facts.roster.nclients else "an unknown client"
 
 
 def status_text(status: int | None) -> str:

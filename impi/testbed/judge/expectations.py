@@ -30,14 +30,16 @@ from pathlib import Path
 from typing import Any, Final
 
 from impi.errors import UsageError
+from impi.manifests import names, vendors
 from impi.testbed.judge.verdict import PHASES, Verdict
 from impi.testbed.lab.lab_topology import parse_topology
-from impi.testbed.lab.parties import VENDORS
 from impi.testbed.plan.cell import Cell, check_selector, is_literal, matches, select
 from impi.testbed.plan.matrix import cells_of
 
 DEFAULT_FILE: Final = Path("ci/expectations.toml")
-RESULTS: Final = ("fail", "timeout", "flaky")
+RESULTS: Final = ("fail", "timeout", "red", "flaky")
+"""``red``: fail or timeout."""
+_RED: Final = ("fail", "timeout")
 _REQUIRED: Final = ("cells", "result", "issue", "until")
 _GLOBS: Final = frozenset("*?[")
 _MOST_PARTIES: Final = 1000
@@ -70,7 +72,7 @@ class Row:
     def explains(self, verdict: Verdict) -> bool:
         """Whether a cell that it names was expected to end like this."""
         return (
-            verdict.outcome == self.result
+            verdict.outcome in (_RED if self.result == "red" else (self.result,))
             and self.phase in ("", verdict.phase)
             and re.search(self.reason, verdict.reason) is not None
         )
@@ -88,7 +90,7 @@ def _named(selector: str) -> tuple[Cell, ...]:
     if len(parts) > 2 and not _GLOBS & set(parts[2]):
         with contextlib.suppress(UsageError):  # what does not exist has no cells
             topology = parse_topology(parts[2])
-            vendors = [fnmatch.filter(VENDORS, part) for part in parts[1].split("+")]
+            vendors = [fnmatch.filter(names(), part) for part in parts[1].split("+")]
             parties = list(itertools.islice(itertools.product(*vendors), _MOST_PARTIES))
             cells += cells_of("full", [topology], parties if len(vendors) == len(topology.clients) else [])
     return tuple(select(dict.fromkeys(cells), [selector]))
@@ -165,10 +167,10 @@ def _check_cells(selector: str) -> None:
     check_selector(selector)
     parts = selector.split("/")
     parties = parts[1] if len(parts) > 1 else "*"
-    if not is_literal(selector) and not set(parties.split("+")) & set(VENDORS):
+    if not is_literal(selector) and not any(part.partition("@")[0] in names() for part in parties.split("+")):
         raise UsageError(
             f"{selector!r} leaves every vendor open, so it would excuse all of them; name one, as in"
-            f" '{parts[0]}/*+{VENDORS[-1]}/**'"
+            f" '{parts[0]}/*+{names()[-1]}/**'"
         )
 
 
@@ -199,3 +201,30 @@ def _count(value: object) -> int | None:
     if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
         raise UsageError(f"count = {value!r} is no number of cells; write how many the row names")
     return value
+
+
+def declared_rows() -> Expectations:
+    """Return a row for each declaration of a manifest: the cells of its vendor are not to pass."""
+    declarations = [(each, row) for each in vendors() for row in each.unsupported]
+    return Expectations(
+        rows=tuple(
+            Row(
+                number=number,
+                cells=_cells_of_vendor(vendor.name, declaration.cells),
+                result="red",
+                issue=f"images/{vendor.name}/{vendor.name}.toml",
+                until=datetime.date.max,
+            )
+            for number, (vendor, declaration) in enumerate(declarations, 1)
+        )
+    )
+
+
+def _cells_of_vendor(vendor: str, selector: str) -> tuple[str, ...]:
+    """Return selectors of the cells of a declaration in which the vendor is a party."""
+    case, _, rest = selector.partition("/")
+    parties, _, others = (rest or "*").partition("/")
+    if parties != "*":
+        return (selector,)
+    tail = f"/{others}" if others else ""
+    return tuple(f"{case}/{each}{tail}" for each in (f"{vendor}*", f"*+{vendor}*"))

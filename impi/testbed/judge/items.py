@@ -8,54 +8,98 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from impi.testbed.judge import items_end, items_start
+from impi.testbed.judge import items_end, items_identity, items_network, items_start
 from impi.testbed.judge.cell_facts import Facts, Failed, Item
 
 _Examiner = Callable[[Facts, str], Failed]
 
 ITEMS: Final[dict[str, _Examiner]] = {
     "start.server": items_start.server,
+    "start.refused": items_end.refused,
+    "fault.happened": items_network.fault,
+    "start.protocol": items_start.protocol,
     "identity.library": items_start.library,
     "identity.source": items_start.source,
+    "identity.launcher": items_identity.launcher,
+    "identity.transport": items_identity.transport,
     "identity.world": items_start.world,
     "placement": items_start.placement,
     "start.reach": items_start.reach,
     "start.auth": items_start.auth,
     "start.mesh": items_start.mesh,
+    "start.address": items_identity.address,
     "start.ranks": items_start.ranks,
     "identity.pid": items_start.pid,
+    "traffic.protocol": items_end.protocol,
+    "traffic.payload": items_end.payload,
+    "traffic.header": items_end.header,
+    "traffic.extra": items_end.extra,
     "end.checks": items_end.checks,
     "identity.counter": items_end.counter,
     "traffic.crossing": items_end.crossing,
-    "traffic.payload": items_end.payload,
-    "traffic.protocol": items_end.protocol,
+    "end.silence": items_end.silence,
     "end.status": items_end.status,
     "end.fini": items_end.fini,
     "end.leftovers": items_end.leftovers,
+    "end.secret": items_end.secret,
     "traffic.capture": items_end.capture,
+    "network.links": items_network.links,
 }
-"""Every item in the order of causes: the first that is not fulfilled says why the job failed."""
+"""Every item in the order of causes: the first that is not fulfilled says why the job failed.
+
+What is wrong on the wire comes before the ranks' own checks: the sender made it so. What is right
+there and wrong at a rank is that rank's.
+"""
 
 FROM_WIRE: Final = frozenset(
     {
+        "start.protocol",
         "start.reach",
+        "start.address",
         "start.auth",
         "start.mesh",
         "identity.pid",
         "traffic.crossing",
+        "traffic.extra",
+        "traffic.header",
         "traffic.payload",
         "traffic.protocol",
+        "end.silence",
         "end.fini",
         "traffic.capture",
     }
 )
 """Items that rest on captures alone."""
 
+OF_THE_LAB: Final = frozenset({"network.links", "fault.happened"})
+"""Items of what the lab itself has to do to the job: without them a cell shows nothing."""
+
+AFTER_A_FAULT: Final = frozenset(
+    {
+        *("start.server", "fault.happened", "identity.library", "identity.source", "identity.world", "placement"),
+        *("end.status", "end.leftovers", "traffic.capture", "network.links"),
+    }
+)
+"""Items of a cell whose fault must end the job: how far it came before is a matter of time."""
+
+
+OF_A_REFUSAL: Final = OF_THE_LAB | {"start.server", "start.refused", "end.leftovers", "end.secret", "traffic.capture"}
+"""Items of a job that must not begin."""
+
 
 def examine_items(facts: Facts) -> list[Item]:
     """All items; without those that rest on captures where the backend has none."""
-    items = []
-    for name, examiner in ITEMS.items():
-        if facts.seen.captures or name not in FROM_WIRE:
-            items.append(next(examiner(facts, name), None) or Item(name=name, ok=True))
-    return items
+    return [
+        next(ITEMS[name](facts, name), None) or Item(name=name, ok=True)
+        for name in ITEMS
+        if _is_asked(facts, name) and (facts.seen.captures or name not in FROM_WIRE)
+    ]
+
+
+def _is_asked(facts: Facts, name: str) -> bool:
+    """Whether a job of such an end is asked for this item."""
+    if facts.ends.refused is not None:
+        return name in OF_A_REFUSAL
+    if facts.fault is not None and facts.fault.ends is not None:
+        return name in AFTER_A_FAULT
+    return name != "start.refused"

@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
-from impi.testbed.evidence.evidence import CommandSeen
+from collections.abc import Callable, Sequence
+from fnmatch import fnmatch
+from typing import Final
+
+from impi.dissect import EARLY_CLOSE
+from impi.manifests import manifest
+from impi.testbed.cases import Ends
+from impi.testbed.evidence.call_logs import ANY, WORLD_NAME, Call
+from impi.testbed.evidence.evidence import Answered, CommandSeen, Mismatch, Wire
 from impi.testbed.evidence.stack_frames import in_impi, own_frame
-from impi.testbed.judge.cell_facts import Facts, Failed, Item, ending, listed, performed, status_text, wire_of
+from impi.testbed.judge.cell_facts import Facts, Failed, Item, ending, listed, performed, sender, status_text, wire_of
+
+_CLOCK_S: Final = 0.001
+"""Log and capture have the clock of one kernel; each takes its stamp a little late."""
+_CUT_OFF: Final = "Server disconnected"
+"""What a client says that the server has cut off (IMPI 2.3.3)."""
 
 
 def checks(facts: Facts, name: str) -> Failed:
-    """Every rank performed its planned checks, and none failed."""
+    """Every rank performed its planned checks, and none failed; no barrier let one go alone."""
+    yield from _early_leavers(facts, name)
     for planned in facts.roster.ranks:
         seen = facts.rank(planned.rank)
         if seen is not None and seen.failures:
@@ -30,6 +44,31 @@ def checks(facts: Facts, name: str) -> Failed:
             yield Item(name=name, ok=False, expected=expected, actual=actual, phase="case", blame=blame)
 
 
+def _early_leavers(facts: Facts, name: str) -> Failed:
+    """Nobody leaves a barrier of all that another has not entered (IMPI 4.10), by their logs.
+
+    Logs are compared where one kernel gives the time of all nodes: where there are captures, too.
+    """
+    calls: dict[int, dict[int, Call]] = {}
+    for seen in facts.seen.ranks if facts.seen.captures else ():
+        for call in seen.calls:
+            if seen.rank is not None and call.comm == WORLD_NAME and call.name.lower() == "barrier":
+                calls.setdefault(call.nth, {})[seen.rank] = call
+    for nth, each in sorted(calls.items()):
+        last = max(each, key=lambda rank: each[rank].began)
+        left = [(c.ended, rank) for rank, c in each.items() if c.ended is not None and not c.error]
+        first, rank = min(left, default=(each[last].began, last))
+        if first + _CLOCK_S < each[last].began:
+            yield Item(
+                name=name,
+                ok=False,
+                expected=f"rank {rank} in MPI_Barrier (collective {nth}) until rank {last} is in it",
+                actual=f"it left {1000 * (each[last].began - first):.0f} ms before that",
+                phase="case",
+                blame=facts.roster.label(rank),
+            )
+
+
 def _how_far(facts: Facts, rank: int, unfinished: list[int]) -> str:
     seen = facts.rank(rank)
     if seen is not None and seen.status is not None:
@@ -42,24 +81,28 @@ def _how_far(facts: Facts, rank: int, unfinished: list[int]) -> str:
 def _first_to_stop(facts: Facts, unfinished: list[int]) -> int:
     """Return the rank to blame for a case that did not end.
 
-    That is the first rank to end; in a hang, a rank outside impi's calls while others wait inside;
-    else the rank that was silent for longest.
+    That is the first rank to close a channel without FINI, or else to end, by a signal only if all
+    have; in a hang, a rank outside impi's calls while others wait inside; else the rank that was
+    silent for longest.
     """
     seen = {r: facts.rank(r) for r in unfinished}
-    ended = [(s.ended, r) for r, s in seen.items() if s and s.ended and s.status is not None]
+    wire = facts.seen.wire or Wire()
+    left = set(wire.left_first) & set(unfinished)
+    if left and not facts.seen.timed_out:
+        return min(left)
+    ended = [(s.status < 0, s.ended, r) for r, s in seen.items() if s and s.ended and s.status is not None]
     if ended:
-        return min(ended)[1]
+        return min(ended)[2]
     outside = [r for r, s in seen.items() if s and s.stack and not any(map(in_impi, s.stack))]
-    last = facts.seen.wire.last_sent if facts.seen.wire else {}
-    return min(outside or unfinished, key=lambda r: (last.get(r, 0.0), r))
+    return min(outside or unfinished, key=lambda r: (wire.last_sent.get(r, 0.0), r))
 
 
 def counter(facts: Facts, name: str) -> Failed:
     """In every client of several procs something went through the vendor's own transport."""
     for client in range(facts.roster.nclients):
         ranks = facts.roster.of_client(client)
-        if len(ranks) < 2:
-            continue
+        if len(ranks) < 2 or manifest(facts.roster.vendor(client)).kind == "native" or "abi" in facts.settings:
+            continue  # what an MPI of its own does inside is not impi's to count, and C cannot ask impi
         sent = 0
         for rank in ranks:
             seen = facts.rank(rank)
@@ -73,80 +116,190 @@ def counter(facts: Facts, name: str) -> Failed:
 
 def crossing(facts: Facts, name: str) -> Failed:
     """The messages that the case demands crossed between the clients."""
-    for item in wire_of(facts, name):
-        if isinstance(item, Item):
-            yield item
-        elif item.missing:
-            expected, actual = item.missing[0].rsplit("; seen: ", 1)
-            more = f" (and {len(item.missing) - 1} more demands)" if len(item.missing) > 1 else ""
-            yield Item(
-                name=name, ok=False, expected=expected, actual=f"{actual} crossed{more}", phase="case", blame="wire"
-            )
+    yield from _of_wire(facts, name, lambda wire: wire.missing)
 
 
 def payload(facts: Facts, name: str) -> Failed:
-    """Their octets are the ones that follow from the nonce, as external32."""
+    """Their octets are the ones that follow from the nonce, in the form of the cell."""
+    yield from _of_wire(facts, name, lambda wire: wire.wrong)
+
+
+def header(facts: Facts, name: str) -> Failed:
+    """Their headers have the sender's rank in the communicator and the number of elements."""
+    yield from _of_wire(facts, name, lambda wire: wire.headers)
+
+
+def extra(facts: Facts, name: str) -> Failed:
+    """Nothing else crossed: no message twice, none with an unknown tag or context id."""
+    yield from _of_wire(facts, name, lambda wire: wire.extra)
+
+
+def _of_wire(facts: Facts, name: str, which: Callable[[Wire], Sequence[Mismatch]]) -> Failed:
+    """Yield the first mismatch of one kind.
+
+    Who sent that message, or did not, is to blame; for a missing answer its receiver.
+    """
     for item in wire_of(facts, name):
         if isinstance(item, Item):
             yield item
-        elif item.wrong:
-            expected, actual = item.wrong[0].rsplit(", seen ", 1)
-            yield Item(name=name, ok=False, expected=expected, actual=actual, phase="case", blame="wire")
+        elif found := which(item):
+            first, more = found[0], f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+            sent_by = facts.rank(first.src)
+            done = sent_by.done if sent_by is not None and name == "traffic.extra" else None
+            yield Item(
+                name=name,
+                ok=False,
+                expected=first.expected,
+                actual=first.actual + more,
+                phase="finalize" if done is not None and first.time > done else first.phase,
+                blame=facts.roster.label(first.dest if first.by_receiver else first.src),
+                about=(f"rank {first.src} -> rank {first.dest} ", f" tag={first.tag} "),
+            )
 
 
 def protocol(facts: Facts, name: str) -> Failed:
-    """Everything on the channels and in start-up can be decoded by the clauses."""
+    """No packet and no command of start-up breaks a clause (limits, credit, answers, order)."""
     for item in wire_of(facts, name):
         if isinstance(item, Item):
             yield item
-        elif item.violations:
-            expected, actual = "octets that IMPI 0.0 allows", item.violations[0]
-            yield Item(name=name, ok=False, expected=expected, actual=actual, phase="case", blame="wire")
+        elif item.breaches:
+            first, count = item.breaches[0], len(item.breaches)
+            more = f" (and {count - 1} more breaches)" if count > 1 else ""
+            expected, actual = f"traffic as IMPI {first.clause} allows", f"{first.text}{more}"
+            blame = sender(facts, first.client, first.rank)
+            phase = "finalize" if first.rule == EARLY_CLOSE else "case"
+            yield Item(name=name, ok=False, expected=expected, actual=actual, phase=phase, blame=blame)
+        else:
+            yield from _unmatched_answers(facts, name, item)
+
+
+def _unmatched_answers(facts: Facts, name: str, wire: Wire) -> Failed:
+    """A SYNCACK means that a receive matches; the receiver's log says when it began one (3.7.1)."""
+    for answer in wire.answered:
+        seen = facts.rank(answer.dest)
+        could = [call for call in (seen.calls if seen is not None else ()) if _could_take(call, answer)]
+        began = min((call.began for call in could), default=answer.time)
+        if began > answer.time + _CLOCK_S:
+            early = 1000 * (began - answer.time)
+            yield Item(
+                name=name,
+                ok=False,
+                expected=f"a SYNCACK of rank {answer.dest} once a receive matches (IMPI 3.7.1)",
+                actual=f"one for tag {answer.tag} of rank {answer.src}, {early:.0f} ms before any receive for it",
+                phase="case",
+                blame=facts.roster.label(answer.dest),
+                about=(f"rank {answer.dest} -> rank {answer.src} ", "SYNCACK"),
+            )
+
+
+def _could_take(call: Call, answer: Answered) -> bool:
+    return call.receives and call.source in (answer.src, ANY) and call.tag in (answer.tag, ANY)
+
+
+def silence(facts: Facts, name: str) -> Failed:
+    """No client alone leaves all its channels to others without FINI (IMPI 3.8).
+
+    That is its own fault, whoever notices first; a job that is cut off lacks more than that.
+    """
+    if facts.ends.abrupt:
+        return
+    for item in wire_of(facts, name):
+        if isinstance(item, Item):
+            yield item
+            return
+        yield from _early_closes(facts, name, item)
+        mute = {channel.partition(" to ")[0] for channel in item.unfinished}
+        layout = {f"host {i}": host.client for i, host in enumerate(item.hosts)}
+        clients = {layout.get(host) for host in mute}
+        whole = [host for host, client in layout.items() if {client} == clients]
+        if mute and len(clients) == 1 and None not in clients and sorted(mute) == sorted(whole):
+            (client,) = clients
+            expected, actual = "FINI on every channel, both ways", f"none from {item.unfinished[0]}"
+            blame = sender(facts, client, None)
+            yield Item(name=name, ok=False, expected=expected, actual=actual, phase="finalize", blame=blame)
+
+
+def _early_closes(facts: Facts, name: str, wire: Wire) -> Failed:
+    """A host that ends well closes its channel after the other's FINI only (IMPI 3.8)."""
+    for channel in wire.closed_early:
+        host = wire.hosts[int(channel.split()[1])]
+        ended = [facts.rank(rank) for rank in host.ranks if rank < facts.roster.size]
+        if ended and all(seen is not None and seen.status == 0 for seen in ended):
+            yield Item(
+                name=name,
+                ok=False,
+                expected="a channel that is closed after the FINI of both sides",
+                actual=f"closed before the other's: {channel}",
+                phase="finalize",
+                blame=sender(facts, host.client, None),
+            )
 
 
 def status(facts: Facts, name: str) -> Failed:
     """Every rank's wait status, every impirun and the server are as the case says."""
-    ends = facts.case.ends(facts.roster)
+    ends = facts.ends
     found: list[tuple[float, int, int, int | None]] = []
     for planned in facts.roster.ranks:
         seen = facts.rank(planned.rank)
         wanted, status = ends.statuses.get(planned.rank, 0), seen.status if seen else None
         # A failing client may take down others, wrappers and all; the sweep then finds none left.
-        if status != wanted and (ends.failing_client is None or planned.rank in ends.statuses):
+        if status != wanted and (ends.well or planned.rank in ends.statuses):
             ended = seen.ended if seen is not None and status is not None else None
             found.append((ended or float("inf"), planned.rank, wanted, status))
     for _, rank, wanted, status in sorted(found, key=lambda f: f[:2]):  # who ended first took the others down
         expected, blame = f"rank {rank} ends with {wanted}", facts.roster.label(rank)
         yield Item(name=name, ok=False, expected=expected, actual=status_text(status), phase="finalize", blame=blame)
-    yield from _commands(facts, name, ends.failing_client)
+    yield from _client_commands(facts, name, ends)
+    yield from _server_command(facts, name, ends)
 
 
-def _commands(facts: Facts, name: str, failing: int | None) -> Failed:
-    """Examine the end of impirun, as client and as server."""
-    yield from _client_commands(facts, name, failing)
-    yield from _server_command(facts, name, failing)
-
-
-def _client_commands(facts: Facts, name: str, failing: int | None) -> Failed:
+def _client_commands(facts: Facts, name: str, ends: Ends) -> Failed:
     for client, command in enumerate(facts.seen.clients):
-        must_fail = client == failing
-        good = command.code is not None and (failing is not None or command.code == 0)
-        if not good or (must_fail and command.code == 0):
-            expected = f"impirun of client {client} ends with {'an error' if must_fail else '0'}"
+        must_fail = client == ends.failing_client or ends.abrupt or ends.everyone
+        good = command.code is not None and (not ends.well or command.code == 0)
+        codes = ends.codes if client == ends.failing_client else ()
+        if not good or (must_fail and command.code == 0) or (codes and command.code not in codes):
+            wanted = " or ".join(map(str, codes)) or ("an error" if must_fail else "0")
+            expected = f"impirun of client {client} ends with {wanted}"
             blame = facts.client(client)
             yield Item(name=name, ok=False, expected=expected, actual=ending(command), phase="fini", blame=blame)
 
 
-def _server_command(facts: Facts, name: str, failing: int | None) -> Failed:
+def _misleads(facts: Facts) -> str:
+    """The client whose FINI, or whose lack of one, makes the server end wrongly; else the server.
+
+    A client that fails sends none, and one that ends with 0 does (IMPI 2.3.7).
+    """
+    reached = facts.seen.wire.reached if facts.seen.wire is not None else {}
+    failing = facts.ends.failing_client
+    if failing is not None and reached.get(failing) == "fini":
+        return facts.client(failing)
+    silent = [c for c, step in reached.items() if step == "done" and c < len(facts.seen.clients)]
+    ended_well = [c for c in silent if facts.seen.clients[c].code == 0]
+    return facts.client(ended_well[0]) if len(ended_well) == 1 else "server"
+
+
+def _server_command(facts: Facts, name: str, ends: Ends) -> Failed:
     server = facts.seen.server
-    if server is None or server.code is None or (server.code == 0) != (failing is None):
-        expected = f"the server ends with {'0' if failing is None else 'an error'}"
-        actual = ending(server) if server else "it was not started"
-        yield Item(name=name, ok=False, expected=expected, actual=actual, phase="fini", blame="server")
-    elif failing is not None and not any(f"client {failing}" in line for line in _errors(server)):
-        said = " ".join(_errors(server))[-200:]
-        expected, actual = f"the server names client {failing}", said or "it names nobody"
-        yield Item(name=name, ok=False, expected=expected, actual=actual, phase="fini", blame="server")
+    code = server.code if server is not None else None
+    told = _errors(server) if server is not None else []
+    expected = ""
+    if ends.server is not None:
+        expected = f"the server ends with {ends.server}" if code != ends.server else ""
+    elif code is None or (code == 0) != ends.well:
+        expected = f"the server ends with {'0' if ends.well else 'an error'}"
+    elif not ends.well and not _names(told, range(facts.roster.nclients) if ends.everyone else [ends.failing_client]):
+        who = "a client" if ends.everyone else f"client {ends.failing_client}"
+        actual = " ".join(told)[-200:] or "it names nobody"
+        yield Item(name=name, ok=False, expected=f"the server names {who}", actual=actual, phase="fini", blame="server")
+    if expected:
+        actual = ending(server) if server is not None else "it was not started"
+        yield Item(name=name, ok=False, expected=expected, actual=actual, phase="fini", blame=_misleads(facts))
+
+
+def _names(lines: Sequence[str], clients: Sequence[int | None]) -> bool:
+    """Whether one of the clients is named there."""
+    return any(f"client {client}" in line for client in clients for line in lines)
 
 
 def _errors(command: CommandSeen) -> list[str]:
@@ -156,11 +309,12 @@ def _errors(command: CommandSeen) -> list[str]:
 
 def fini(facts: Facts, name: str) -> Failed:
     """FINI on every channel both ways (IMPI 3.8), and from every client to the server (2.3.7)."""
-    failing = facts.case.ends(facts.roster).failing_client
+    ends = facts.ends
+    failing = ends.failing_client
     for item in wire_of(facts, name):
         if isinstance(item, Item):
             yield item
-        elif item.unfinished:
+        elif item.unfinished and not ends.abrupt:
             expected, actual = "FINI on every channel, both ways", f"none from {item.unfinished[0]}"
             yield Item(
                 name=name, ok=False, expected=expected, actual=actual, phase="finalize", blame=item.unfinished[0]
@@ -168,19 +322,67 @@ def fini(facts: Facts, name: str) -> Failed:
         else:
             for client in range(facts.roster.nclients):
                 said = item.reached.get(client) == "fini"
-                if (said and client == failing) or (not said and failing is None):
-                    expected = f"{'no ' if client == failing else ''}FINI of client {client} to the server"
+                must_not = client == failing or ends.abrupt
+                if (said and must_not) or (not said and failing is None):
+                    expected = f"{'no ' if must_not else ''}FINI of client {client} to the server"
                     actual, blame = "it was sent" if said else "none", facts.client(client)
                     yield Item(name=name, ok=False, expected=expected, actual=actual, phase="fini", blame=blame)
+
+
+def refused(facts: Facts, name: str) -> Failed:
+    """The server refuses a client that does not prove that it belongs to the job (IMPI 2.3.3)."""
+    ends = facts.ends
+    if ends.refused is None:
+        return
+    said = facts.seen.server.stderr if facts.seen.server is not None else ""
+    reached = (facts.seen.wire or Wire()).reached.get(ends.refused)
+    if reached in ("done", "fini") or ends.why not in said:
+        actual = f"it came as far as {reached}" if reached in ("done", "fini") else f"it says {said.strip()[:200]!r}"
+        expected = f"the server refuses client {ends.refused}: {ends.why}"
+        yield Item(name=name, ok=False, expected=expected, actual=actual, phase="auth", blame="server")
+    for i, command in enumerate(facts.seen.clients):
+        # The others wait for the right client until the cell is ended (IMPI 2.3.3, 2.3.4).
+        good = (
+            command.code not in (None, 0) and _CUT_OFF in command.stderr if i == ends.refused else command.code is None
+        )
+        if not good:
+            expected = f"client {i} {f'ends with: {_CUT_OFF}' if i == ends.refused else 'waits for the right client'}"
+            actual, blame = ending(command), facts.client(i)
+            yield Item(name=name, ok=False, expected=expected, actual=actual, phase="auth", blame=blame)
 
 
 def leftovers(facts: Facts, name: str) -> Failed:
     """No process, segment or port is left."""
     commands = [c for c in (*facts.seen.clients, facts.seen.server) if c is not None]
-    found = [f"{c.who}: {left}" for c in commands for left in c.leftovers] + list(facts.seen.leftovers)
+    found = [f"{c.who}: {left}" for c in commands for left in c.leftovers]
+    found += [left for left in facts.seen.leftovers if not _is_litter(facts, left)]
     if found:
         blame = found[0].split(":", 1)[0]
         yield Item(name=name, ok=False, expected="nothing left", actual=found[0], phase="down", blame=blame)
+
+
+def _is_litter(facts: Facts, finding: str) -> bool:
+    """Whether a vendor's mpiexec is known to leave this file, and was ended by a signal."""
+    node, _, path = finding.partition(": file ")
+    if not path or facts.ends.well:
+        return False
+    vendors = {planned.vendor for planned in facts.roster.ranks if planned.node == node}
+    return any(fnmatch(path, glob) for vendor in vendors for glob in manifest(vendor).litter)
+
+
+def secret(facts: Facts, name: str) -> Failed:
+    """No command has printed the key of the job (IMPI 2.3.3)."""
+    for who in facts.seen.told_key:
+        kind, _, number = who.partition(" ")
+        blame = facts.client(int(number)) if kind == "client" else who
+        yield Item(
+            name=name,
+            ok=False,
+            expected="no output with the key",
+            actual=f"{who} has printed it",
+            phase="auth",
+            blame=blame,
+        )
 
 
 def capture(facts: Facts, name: str) -> Failed:

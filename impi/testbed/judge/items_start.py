@@ -2,40 +2,77 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from pathlib import PurePosixPath
 
-from impi.testbed.evidence.evidence import Wire
-from impi.testbed.judge.cell_facts import Facts, Failed, Item, ending, last_words, listed, vendor_of, who, wire_of
+from impi.manifests import manifest
+from impi.testbed.evidence.evidence import RankSeen, Wire
+from impi.testbed.judge.cell_facts import (
+    Facts,
+    Failed,
+    Item,
+    ending,
+    last_words,
+    listed,
+    sender,
+    vendor_of,
+    who,
+    wire_of,
+)
 
+_RULES = {"2.3.2": "auth", "2.3.3": "auth", "2.3.7": "fini"}
+"""The phase of a broken rule of start-up by clause, where it is not the exchange of labels."""
+_ANYWHERE = ("", "*", "0.0.0.0", "::")
 _STEPS = ("connect", "auth", "impi", "done", "fini")
 
 
 def server(facts: Facts, name: str) -> Failed:
-    """The server printed where it listens."""
+    """The server printed where it listens: an address, not the wildcard (IMPI 2.2.1)."""
     if not facts.seen.hostport:
         actual = ending(facts.seen.server) if facts.seen.server else "it was not started"
         yield Item(name=name, ok=False, expected="host:port", actual=actual, phase="server", blame="server")
+    elif facts.seen.hostport.rpartition(":")[0].strip("[]") in _ANYWHERE:
+        expected, actual = "an address at which clients reach it", f"it printed {facts.seen.hostport}"
+        yield Item(name=name, ok=False, expected=expected, actual=actual, phase="server", blame="server")
 
 
 def library(facts: Facts, name: str) -> Failed:
-    """Every process has mapped the MPI library of its planned vendor, and no other."""
+    """Every process has mapped the libmpi of its planned vendor, impi's for C, and no other."""
     for rank in facts.seen.ranks:
-        if rank.rank is None:
+        if rank.rank is None or not (actual := _other_library(facts, rank)):
             continue
         vendor, prefix = vendor_of(facts, rank), facts.seen.prefixes.get(rank.node, "")
-        if rank.libraries is None:
-            actual = "nobody looked at the process"
-        elif vendor == "pure":
-            actual = _mapped(rank.libraries)
-        elif not rank.libraries:
-            actual = "no libmpi is mapped"
-        else:
-            wanted, place = facts.seen.libraries.get(rank.node, ()), f"{prefix}/" if prefix else ""
-            own = {path for path, digest in rank.libraries.items() if digest in wanted and path.startswith(place)}
-            actual = _mapped(path for path in rank.libraries if path not in own)
-        if actual:
-            expected = "no libmpi" if vendor == "pure" else f"the libmpi of {prefix or vendor}, and no other"
-            yield Item(name=name, ok=False, expected=expected, actual=actual, phase="init", blame=who(facts, rank))
+        expected = (
+            "no libmpi" if not manifest(vendor).has_library else f"the libmpi of {prefix or vendor}, and no other"
+        )
+        if ours := facts.seen.own_libraries.get(rank.node):
+            expected += f", beside impi's {ours}"
+        yield Item(name=name, ok=False, expected=expected, actual=actual, phase="init", blame=who(facts, rank))
+
+
+def _apart(libraries: Mapping[str, str], ours: str) -> dict[str, str]:
+    """Return libraries without impi's, beside which lie those with its other names."""
+    folder = PurePosixPath(ours).parent if ours else None
+    return {path: sha for path, sha in libraries.items() if PurePosixPath(path).parent != folder}
+
+
+def _other_library(facts: Facts, rank: RankSeen) -> str:
+    """Return what a process has mapped against the plan; empty: all is as planned."""
+    if rank.libraries is None:
+        return "nobody looked at the process"
+    ours = facts.seen.own_libraries.get(rank.node, "")
+    others = _apart(rank.libraries, ours)
+    if ours and ours not in rank.libraries:
+        # The program runs under another libmpi than impi's, be it a job of its own.
+        return f"{ours} is not mapped; {_mapped(others) or 'no libmpi is'}"
+    if not manifest(vendor_of(facts, rank)).has_library:
+        return _mapped(others)
+    if not others:
+        return "no libmpi is mapped"
+    prefix = facts.seen.prefixes.get(rank.node, "")
+    wanted, place = facts.seen.libraries.get(rank.node, ()), f"{prefix}/" if prefix else ""
+    own = {path for path, digest in others.items() if digest in wanted and path.startswith(place)}
+    return _mapped(path for path in others if path not in own)
 
 
 def _mapped(paths: Iterable[str]) -> str:
@@ -47,11 +84,16 @@ def _mapped(paths: Iterable[str]) -> str:
 def source(facts: Facts, name: str) -> Failed:
     """Every process has loaded impi's sources as they are in this checkout."""
     for rank in facts.seen.ranks:
-        if rank.rank is not None and rank.other_sources != ():
+        if rank.rank is not None and rank.other_sources != () and not _is_in_c(facts, rank):
             others = rank.other_sources
             actual = "it names no source" if others is None else f"other text: {listed(others[:3])}"
             expected = "impi as it is in this checkout"
             yield Item(name=name, ok=False, expected=expected, actual=actual, phase="init", blame=who(facts, rank))
+
+
+def _is_in_c(facts: Facts, rank: RankSeen) -> bool:
+    """Whether the program is in C, which can say nothing of impi."""
+    return "abi" in facts.settings or manifest(vendor_of(facts, rank)).kind == "native"
 
 
 def world(facts: Facts, name: str) -> Failed:
@@ -70,9 +112,11 @@ def world(facts: Facts, name: str) -> Failed:
             actual = f"rank {rank.rank} of {rank.size}"
         elif rank.rank in taken:
             actual = f"a second rank {rank.rank}"
+        elif _is_in_c(facts, rank):
+            actual = ""  # its own world is the job's: the wire tells how many procs its client has
         elif not rank.local:
             actual = "it says nothing of its vendor's world"
-        elif (local.get("vendor"), local.get("size")) != (vendor, np):
+        elif local.get("vendor") not in (vendor, manifest(vendor).name) or local.get("size") != np:
             actual = f"{local.get('size')} in the world of {local.get('vendor')}"
         taken.add(rank.rank)
         if actual:
@@ -96,10 +140,18 @@ def placement(facts: Facts, name: str) -> Failed:
             yield Item(name=name, ok=False, expected=expected, actual=actual, phase="init", blame=who(facts, rank))
 
 
+def _progress(facts: Facts, wire: Wire, client: int) -> tuple[int, bool, float]:
+    """Order clients by how far they came, then by their ends: who ended did not wait for others."""
+    reached = wire.reached.get(client)
+    command = facts.seen.clients[client] if client < len(facts.seen.clients) else None
+    ended = command.ended_s if command is not None and command.code is not None else None
+    return _STEPS.index(reached) if reached else -1, ended is None, ended or 0.0
+
+
 def reach(facts: Facts, name: str) -> Failed:
     """Every client completed start-up, and the procs broadcast there are the planned ones."""
     wire = facts.seen.wire or Wire()
-    for client in range(facts.roster.nclients):
+    for client in sorted(range(facts.roster.nclients), key=lambda c: _progress(facts, wire, c)):
         reached = wire.reached.get(client)
         if reached is None or _STEPS.index(reached) < _STEPS.index("done"):
             # Only an IMPI message numbers a client: one without it did not pass authentication.
@@ -115,14 +167,27 @@ def reach(facts: Facts, name: str) -> Failed:
         yield Item(name=name, ok=False, expected=expected, actual=actual, phase="coll", blame="start-up")
 
 
+def protocol(facts: Facts, name: str) -> Failed:
+    """Neither the server nor a client breaks a rule of start-up (IMPI 2.3.2 to 2.3.7)."""
+    for item in wire_of(facts, name):
+        if isinstance(item, Item):
+            yield item
+            return
+        for breach in item.breaches:
+            if breach.startup:
+                expected, blame = f"start-up as IMPI {breach.clause} has it", sender(facts, breach.client, None)
+                phase = _RULES.get(breach.clause, "coll")
+                yield Item(name=name, ok=False, expected=expected, actual=breach.text, phase=phase, blame=blame)
+
+
 def auth(facts: Facts, name: str) -> Failed:
     """Every client authenticated by the method of the variant."""
     wire = facts.seen.wire or Wire()
-    method = 1 if "auth=key" in facts.variant else 0
+    method = 1 if facts.settings.get("auth") in ("key", "both") else 0
     for client in range(facts.roster.nclients):
         if wire.methods.get(client) != method:
             expected, actual = f"authentication method {method}", f"method {wire.methods.get(client)}"
-            blame = facts.client(client)
+            blame = "server" if method in wire.offers.get(client, ()) else facts.client(client)
             yield Item(name=name, ok=False, expected=expected, actual=actual, phase="auth", blame=blame)
 
 
@@ -134,7 +199,8 @@ def mesh(facts: Facts, name: str) -> Failed:
         elif item.no_channel:
             actual = "no channel from " + item.no_channel[0]
             expected = "a channel between every two hosts of different clients"
-            yield Item(name=name, ok=False, expected=expected, actual=actual, phase="mesh", blame=item.no_channel[0])
+            blame = item.no_channel[0].partition(" to ")[0]  # the higher one connects and says its rank
+            yield Item(name=name, ok=False, expected=expected, actual=actual, phase="mesh", blame=blame)
 
 
 def ranks(facts: Facts, name: str) -> Failed:

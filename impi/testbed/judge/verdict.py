@@ -14,9 +14,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from impi.testbed.evidence.demands import UNANSWERED
 from impi.testbed.judge.cell_facts import Facts, Item
 from impi.testbed.judge.hang import explain
-from impi.testbed.judge.items import FROM_WIRE, examine_items
+from impi.testbed.judge.items import FROM_WIRE, OF_THE_LAB, examine_items
 
 OUTCOMES = ("pass", "fail", "unsupported", "error", "timeout", "skipped", "flaky")
 """Outcomes of a cell; ``flaky``: of several attempts some passed."""
@@ -29,6 +30,10 @@ _OF_A_HANG = frozenset(
     ("end.checks", "identity.counter", "traffic.crossing", "end.status", "end.fini", "end.leftovers")
 )
 """Items that a job that hangs cannot fulfil; what fails before them says more than the hang."""
+
+
+_SHARE = 0.1
+"""Of the time of a cell: a rank that could run and had less of a processor is nobody's fault."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +56,7 @@ def judge(facts: Facts) -> Verdict:
     """Judge one cell.
 
     * ``error``: the lab itself failed, or only untrusted captures speak against the cell;
+    * ``error``, too, where the deadline ended it while ranks waited for a processor;
     * ``timeout``: the deadline ended it; ``fail``: any other item is not fulfilled;
     * ``pass``: every item is.
     """
@@ -62,23 +68,47 @@ def judge(facts: Facts) -> Verdict:
         if facts.seen.timed_out:
             return Verdict(outcome="timeout", phase="down", blame="lab", reason=_limit(facts), items=items)
         return Verdict(outcome="pass", items=items, self_reported=not facts.seen.captures)
-    untrusted = any(item.name == "traffic.capture" for item in failed)
+    culprit, speaks_of_job = _culprit(failed)
+    if not speaks_of_job:
+        return _verdict("error", culprit, items)
+    return _timeout(facts, culprit, items) if facts.seen.timed_out else _verdict("fail", culprit, items)
+
+
+def _culprit(failed: list[Item]) -> tuple[Item, bool]:
+    """Return the item that decides, and whether it speaks of the job and not of the lab."""
+    if failed[0].name in OF_THE_LAB:
+        return failed[0], False
+    hole = next((item for item in failed if item.name == "traffic.capture"), None)
     # A capture with holes accuses nobody: only other evidence counts against the cell.
-    solid = [i for i in failed if not (untrusted and i.name in FROM_WIRE)]
-    if not solid:
-        item = next(i for i in failed if i.name == "traffic.capture") if untrusted else failed[0]
-        return _verdict("error", item, items)
-    return _timeout(facts, solid[0], items) if facts.seen.timed_out else _verdict("fail", solid[0], items)
+    solid = [i for i in failed if i.name not in OF_THE_LAB and not (hole and i.name in FROM_WIRE)]
+    return (solid[0], True) if solid else (hole or failed[0], False)
 
 
 def _timeout(facts: Facts, item: Item, items: tuple[Item, ...]) -> Verdict:
     """Return the verdict on a cell that its deadline ended, with the cause of a hang."""
+    hungry = _starved(facts)
+    if hungry:
+        return replace(_verdict("error", item, items), blame="lab", reason=f"{_limit(facts)}; {hungry}")
     verdict = _verdict("timeout", item, items)
-    found = explain(facts) if item.name in _OF_A_HANG else None
+    # A synchronous send waits for its answer: the hang, and no other octets.
+    symptom = item.name in _OF_A_HANG or (item.name == "traffic.payload" and item.actual.startswith(UNANSWERED))
+    found = explain(facts) if symptom else None
     if found is not None:
         blame = " and ".join(map(facts.roster.label, found.ranks))
         verdict = replace(verdict, reason=found.sentence, blame=blame)
     return replace(verdict, reason=f"{_limit(facts)}; {verdict.reason}")
+
+
+def _starved(facts: Facts) -> str:
+    """Return a sentence about a rank that had too little of a processor to be judged, or ""."""
+    look = facts.seen.look
+    for rank in facts.seen.ranks if look is not None else ():
+        had = look.starved.get(rank.node, {}).get(rank.pid) if look is not None else None
+        if had is not None and had < _SHARE * facts.seen.seconds:
+            who = f"pid {rank.pid} on {rank.node}" if rank.rank is None else f"rank {rank.rank}"
+            share = f"{had:.1f} s of a processor in {facts.seen.seconds:.0f} s"
+            return f"{who} could run, but had {share}: the machine is too busy"
+    return ""
 
 
 def _verdict(outcome: str, item: Item, items: tuple[Item, ...]) -> Verdict:

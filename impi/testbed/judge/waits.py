@@ -104,6 +104,8 @@ class Waits:
         if call is not None:
             for part in self._parts(rank, call):
                 found += self._of_call(rank, part)
+            # Of many requests, those whose messages have come are over, whatever keeps the call.
+            found = [wait for wait in found if not wait.here] or found
         elif self.phase(rank) == "finalize":
             found += self._of_finalize(rank)
         if self.inside(rank):
@@ -290,16 +292,20 @@ class Waits:
                 yield Wait(waiter=rank, on=master, thing="", why=name)
 
     def _of_odd_messages(self, rank: int, members: list[int], name: str) -> Iterator[Wait]:
-        """Messages of collectives, which have odd context ids (IMPI 4.3)."""
+        """Messages of collectives, which have odd context ids (IMPI 4.3).
+
+        Who has left the collective owes its answers in any case: that says more than that it left.
+        """
         for message in self._messages:
             if message.cid % 2 == 0:
                 continue
-            if message.src == rank and message.dest in members and message.sync and not message.acknowledged:
-                thing = f"the SYNCACK of message {message.number}"
-                yield Wait(waiter=rank, on=message.dest, thing=thing, claim="does not answer", why=name)
-            elif message.dest == rank and message.src in members and message.acknowledged and not message.complete:
-                thing, claim = f"the rest of message {message.number}", "has its SYNCACK and sends no more"
-                yield Wait(waiter=rank, on=message.src, thing=thing, claim=claim, why=name)
+            if message.src == rank and message.sync and not message.acknowledged:
+                thing, left = f"the SYNCACK of message {message.number}", message.dest not in members
+                yield Wait(waiter=rank, on=message.dest, thing=thing, claim="does not answer", due=left, why=name)
+            elif message.dest == rank and message.acknowledged and not message.complete:
+                thing, left = f"the rest of message {message.number}", message.src not in members
+                claim = "has its SYNCACK and sends no more"
+                yield Wait(waiter=rank, on=message.src, thing=thing, claim=claim, due=left, why=name)
 
     def _next_owed(self, rank: int, members: list[int], tags: tuple[int, ...]) -> Iterator[tuple[int, int]]:
         """Yield (source, tag) of collectives' messages that the plan says come next to this rank.
@@ -327,9 +333,22 @@ class Waits:
         standing = self._wire or Standing()
         if not standing.finis:
             yield from self._inside_collective(rank, others, "MPI_Finalize", "mpi_finalize")
+        owed = [*self._of_skipped_barrier(rank, standing)]
+        if owed:
+            yield from owed
+            return
         for src, dest in standing.no_fini if standing.finis else ():  # the barrier is over
             if dest == rank:
                 yield Wait(waiter=rank, on=src, thing="FINI", claim="has sent none", why="MPI_Finalize")
+
+    def _of_skipped_barrier(self, rank: int, standing: Standing) -> Iterator[Wait]:
+        """A host that has sent its FINI owes no barrier any more in which others wait for it."""
+        silent = {src for src, _ in standing.no_fini}
+        through = [r.rank for r in self._roster.ranks if r.rank != rank and r.rank not in silent]
+        if standing.finis and rank in silent:
+            for src, tag in self._next_owed(rank, through, _TAGS["mpi_finalize"]):
+                claim = "has sent FINI and nothing of the barrier"
+                yield Wait(waiter=rank, on=src, thing=f"DATA (tag {tag})", claim=claim, due=True, why="MPI_Finalize")
 
     # -- counting
 

@@ -15,11 +15,10 @@ from pathlib import Path
 from typing import Final
 
 from impi.errors import UsageError
+from impi.manifests import manifest, names, vendors
 from impi.testbed.lab.interface import Build
-from impi.testbed.lab.parties import VENDORS
 
 _LIBRARY: Final = re.compile(r"libmpi(ch|_abi)?\.so[.0-9]*")
-_NAMES: Final = {"mpich": "libmpi.so.12", "openmpi": "libmpi.so.40"}
 _SHARED: Final = ("/", "/usr", "/usr/local", "/opt", "/home", "/root", "/tmp", "/etc", "/var", "/lib", "/bin")
 _LEFT_OUT: Final = (".a", ".la")
 
@@ -33,8 +32,9 @@ def parse_replacements(texts: Sequence[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for text in texts:
         vendor, equals, what = text.partition("=")
-        if not equals or not what or vendor not in VENDORS or vendor == "pure":
-            raise UsageError(f"--replace {text}: write VENDOR=PREFIX or VENDOR=IMAGE, with the vendor mpich or openmpi")
+        if not equals or not what or vendor not in names() or not manifest(vendor).has_library:
+            having = ", ".join(each.name for each in vendors() if each.has_library)
+            raise UsageError(f"--replace {text}: write VENDOR=PREFIX or VENDOR=IMAGE, with a vendor of {having}")
         if vendor in found:
             raise UsageError(f"--replace {text}: {vendor} is replaced already; name each vendor once")
         folder = Path(what).expanduser()
@@ -59,8 +59,9 @@ def prefix_build(vendor: str, text: str) -> Build:
     if not (prefix / "bin/mpiexec").is_file():
         raise UsageError(f"{where} has no bin/mpiexec; name the folder that {vendor} was installed into")
     files = {str(path): path.read_bytes() for path in _libraries(prefix)}
-    if not any(Path(name).name == _NAMES[vendor] for name in files):
-        raise UsageError(f"{where} has no lib/{_NAMES[vendor]}; is it {vendor}, built with shared libraries?")
+    wanted = manifest(vendor).libraries[0]
+    if not any(Path(name).name == wanted for name in files):
+        raise UsageError(f"{where} has no lib/{wanted}; is it {vendor}, built with shared libraries?")
     return Build(
         vendor=vendor, origin=text, prefix=str(prefix), libraries=digests(files.values()), digest=digest_of(files)
     )
@@ -86,11 +87,12 @@ def is_library(path: str) -> bool:
 
 def library_of(vendor: str, build: Build) -> str:
     """Path of the library itself, on a node."""
+    name = manifest(vendor).libraries[0]
     for folder in ("lib", "lib64"):
-        path = Path(build.prefix, folder, _NAMES[vendor])
+        path = Path(build.prefix, folder, name)
         if path.exists():
             return str(path)
-    return str(Path(build.prefix, "lib", _NAMES[vendor]))
+    return str(Path(build.prefix, "lib", name))
 
 
 def prefix_archive(prefix: Path) -> bytes:

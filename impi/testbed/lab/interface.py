@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+from impi.testbed.lab.lab_links import Network
 from impi.testbed.lab.lab_topology import Topology
 
 
@@ -38,6 +39,8 @@ class Terms:
     """The user's name for it."""
     publish: bool = False
     """Reach SSH by ports on 127.0.0.1, also where the nodes' addresses could be reached."""
+    six: bool = False
+    """Whether nodes know each other by IPv6 addresses only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,6 +206,8 @@ class Lab(Protocol):
     """Whether :meth:`end_capture` brings anything; only then can a cell *pass* with evidence."""
     software: Mapping[str, str]
     """Image ids and package versions, for the records."""
+    network: Network | None
+    """None where the backend cannot change it (:meth:`Backend.no_network` says why)."""
 
     def begin_capture(self) -> None:
         """Mark the beginning of a cell on every node's capture (canary sent and seen)."""
@@ -276,12 +281,24 @@ class Backend(Protocol):
         """Empty when it can run this topology, else the reason why not."""
         ...
 
+    def no_machine(self, machine: str) -> str:
+        """Return why nodes of that machine (Debian's name) cannot be had; empty if they can."""
+        ...
+
+    def no_network(self) -> str:
+        """Empty when it can change the network of a lab, else the reason why not."""
+        ...
+
     def open(self, vendors: Sequence[str], topology: Topology, *, run: str, terms: Terms = ...) -> Lab:
         """Start a lab; ``run`` is the run's name, for labels."""
         ...
 
     def attach(self, access: Access) -> Lab:
         """Open a kept lab with the present impi; LabError: the lab is gone."""
+        ...
+
+    def network(self, access: Access) -> Network:
+        """Return the network of a kept lab; LabError: the lab is gone, or it cannot be changed."""
         ...
 
     def logs(self, access: Access, node: str) -> str:

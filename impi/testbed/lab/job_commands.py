@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Final
 
 from impi.errors import LabError
+from impi.manifests import manifest
 from impi.testbed.lab.interface import Completed, Lab, RunningCommand
+from impi.testbed.lab.parties import node_prefix
 
 CROWDED: Final = {
     "OMPI_MCA_mpi_yield_when_idle": "1",
@@ -17,6 +19,11 @@ CROWDED: Final = {
     "OPENBLAS_NUM_THREADS": "1",  # half of what importing numpy costs
 }
 """Settings for procs that share cores, which no launcher can know of: else spinning slows all."""
+NATIVE_CLIENT: Final = "/opt/impi/vendor/client"
+"""The script of a native vendor that starts one client; images/README.md says how."""
+NATIVE_HOSTS: Final = "client"
+"""Whose hosts there are in a job with a native client: theirs and ours."""
+NATIVE_PROGRAMS: Final = "/opt/impi/vendor/programs"
 _TURN_S: Final = 0.02
 _SERVER_S: Final = 30.0
 _GRACE_S: Final = 8.0
@@ -51,7 +58,9 @@ class JobEnded:
 def server_argv(lab: Lab) -> list[str]:
     """The server of a job of all the lab's clients."""
     # Verbose, because its reports of joins and ends belong in the timeline.
-    return [lab.access.python, "-m", "impi.cli.impirun", "-server", str(len(lab.clients)), "-v"]
+    argv = [lab.access.python, "-m", "impi.cli.impirun", "-server", str(len(lab.clients)), "-v"]
+    # Else it prints a.b.c.d:port, as IMPI 2.2.1 has it.
+    return [*argv, "--interface", lab.server.address] if ":" in lab.server.address else argv
 
 
 def server_environment(lab: Lab) -> dict[str, str]:
@@ -60,13 +69,41 @@ def server_environment(lab: Lab) -> dict[str, str]:
     return {name: environment[name] for name in ("HOME", "PATH", "PYTHONPATH", "LANG") if name in environment}
 
 
+def native_options(vendors: Sequence[str]) -> list[str]:
+    """Options that our clients need beside clients of another implementation of IMPI."""
+    quirks = [word for vendor in vendors for word in manifest(vendor).peer_quirks.split(",") if word]
+    if not any(manifest(vendor).kind == "native" for vendor in vendors):
+        return []
+    # Others know a host by its address: one for each client has one of its own.
+    told = ["--peer-quirks", ",".join(dict.fromkeys(quirks))] if quirks else []
+    return ["--hosts", NATIVE_HOSTS, *told]
+
+
+def twin_path(folder: str, abi: str, program: str) -> str:
+    """Where a node has a case's program in C, compiled for an ABI."""
+    return f"{folder}/{abi}/{program.removesuffix('.py')}"
+
+
+def program_argv(lab: Lab, client: int, folder: str, program: str, abi: str = "") -> list[str]:
+    """What a client's procs run for a case: its program in Python; in C for an ABI or a native."""
+    if abi:
+        return [twin_path(folder, abi, program)]
+    if manifest(lab.access.vendors[client]).kind == "native":
+        return [f"{NATIVE_PROGRAMS}/{program.removesuffix('.py')}"]
+    return [lab.access.python, f"{folder}/{program}"]
+
+
 def client_argv(lab: Lab, client: int, hostport: str) -> list[str]:
     """impirun of one client, to be started on its first node; what the procs run comes after it."""
     shape, nodes = lab.topology.clients[client], lab.clients[client]
+    vendor = lab.access.vendors[client]
+    places = ",".join(f"{node.name}:{shape.procs_per_node}" for node in nodes)
+    if manifest(vendor).kind == "native":
+        return ["/bin/sh", NATIVE_CLIENT, node_prefix(vendor), str(client), hostport, nodes[0].address, places]
     argv = [lab.access.python, "-m", "impi.cli.impirun", "-client", str(client), hostport]
-    argv += ["-np", str(shape.np), "--vendor", lab.access.vendors[client]]
+    argv += ["-np", str(shape.np), "--vendor", vendor, *native_options(lab.access.vendors)]
     if shape.nodes > 1:
-        return [*argv, "--nodes", ",".join(f"{node.name}:{shape.procs_per_node}" for node in nodes)]
+        return [*argv, "--nodes", places]
     return [*argv, "--interface", nodes[0].address]
 
 

@@ -1,19 +1,48 @@
-"""Parties: which vendor each client of a lab runs, in client order (``mpich+openmpi``)."""
+"""Parties: which vendor each client of a lab runs, in client order (``mpich+openmpi@4.1``)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
+from typing import Final
 
 from impi.errors import UsageError
+from impi.manifests import manifest, vendors
 
-VENDORS = ("pure", "mpich", "openmpi")
-"""The vendors of the matrix; every one of them supports every case."""
+KNOWN_DEVIATIONS: Final[Mapping[str, str]] = {
+    "owed-protoack": "packets stay unacknowledged at the end (IMPI 3.6)",
+    "no-count": "pk_count is 0 in every packet (IMPI 3.5)",
+    "world-lsrank": "pk_lsrank is the rank in MPI_COMM_WORLD (IMPI 3.5)",
+    "native-data": "user data is in the sender's own form, not external32 (IMPI 1.2.2)",
+    "reduce-on-p2p": "messages of Reduce have the point-to-point context (IMPI 4.3)",
+}
+"""What a vendor may be known to do against IMPI 0.0, without a verdict against every cell of it."""
 
 
-def parse_parties(text: str, *, known: Sequence[str] = VENDORS) -> tuple[str, ...]:
-    """``mpich+openmpi`` as a tuple; UsageError for a vendor that does not exist."""
-    vendors = tuple(text.split("+"))
-    for vendor in vendors:
-        if vendor not in known:
-            raise UsageError(f"{text!r}: there is no vendor {vendor!r}; there are {', '.join(known)}")
-    return vendors
+def deviations(vendor: str) -> frozenset[str]:
+    """Return the known deviations of ``NAME`` or ``NAME@VERSION``, as its manifest says."""
+    return frozenset(manifest(vendor).deviations)
+
+
+def parse_parties(text: str) -> tuple[str, ...]:
+    """Return ``mpich+openmpi@4.1`` as a tuple.
+
+    Raises:
+        UsageError: a vendor or its version does not exist.
+    """
+    parties = tuple(text.split("+"))
+    for vendor in parties:
+        try:
+            manifest(vendor)
+        except UsageError as error:
+            raise UsageError(f"parties {text!r}: {error.message}") from None
+    return parties
+
+
+def core_vendors() -> tuple[str, ...]:
+    """Return the names of the vendors of the default tier."""
+    return tuple(each.name for each in vendors("core"))
+
+
+def node_prefix(vendor: str) -> str:
+    """Return the folder of a vendor's library on a node of its usual image."""
+    return f"/opt/mpi/{manifest(vendor).name}"

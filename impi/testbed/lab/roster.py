@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from impi.manifests import manifest
 from impi.testbed.lab.lab_topology import Topology
 
 
@@ -52,9 +53,26 @@ class Roster:
         """The ranks of one client, ascending."""
         return [r.rank for r in self.ranks if r.client == client]
 
+    def vendor(self, client: int) -> str:
+        """The vendor of a client."""
+        return self.ranks[self.of_client(client)[0]].vendor
+
     def on_node(self, node: str) -> list[int]:
         """The ranks on one node, ascending."""
         return [r.rank for r in self.ranks if r.node == node]
+
+    def hosts(self, of: str) -> list[int]:
+        """The host of each rank, if each ``proc``, ``node`` or ``client`` has one of its own.
+
+        An MPI that speaks IMPI itself has one for each client.
+        """
+        owners = []
+        for planned in self.ranks:
+            each = of if manifest(planned.vendor).kind == "backed" else "client"
+            owner = {"proc": f"rank {planned.rank}", "node": planned.node, "client": f"client {planned.client}"}
+            owners.append(owner[each])
+        order = list(dict.fromkeys(owners))
+        return [order.index(owner) for owner in owners]
 
     def masters(self) -> list[int]:
         """The lowest rank of each client (IMPI 4.2)."""

@@ -118,6 +118,14 @@ def find_lab(name: str | None) -> SavedLab:
     return found
 
 
+def standing_lab(name: str | None) -> SavedLab:
+    """The lab that is meant; UsageError: its time is over, or somebody has removed it."""
+    saved = find_lab(name)
+    if saved.access.expires < time.time():
+        raise UsageError(f"the time of lab {saved.name} is over, and it is gone; 'impilab up' makes another one")
+    return saved
+
+
 def forget_lab(saved: SavedLab) -> None:
     """Remove its folder."""
     shutil.rmtree(saved.folder, ignore_errors=True)

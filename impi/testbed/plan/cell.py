@@ -13,6 +13,7 @@ from impi.testbed.cases import CASES, TAGS, Case
 from impi.testbed.lab.lab_topology import Topology, parse_topology
 from impi.testbed.lab.parties import parse_parties
 from impi.testbed.lab.roster import Roster
+from impi.testbed.plan.variant import options_of, parse_variant
 
 _HASH = re.compile(r"/?([0-9a-f]{7})")
 
@@ -44,7 +45,22 @@ class Cell:
     @property
     def lab(self) -> tuple[tuple[str, ...], str]:
         """Cells of equal ``lab`` can use the same running nodes."""
-        return self.vendors, str(self.topology)
+        return self.vendors, f"{self.topology}{' by IPv6' * self.six}"
+
+    @property
+    def six(self) -> bool:
+        """Whether its nodes know each other by IPv6 addresses only."""
+        return self.settings.get("ip") == "6"
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """The settings of its variant, by name."""
+        return parse_variant(self.variant)
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """Options of every ``impirun -client``."""
+        return options_of(self.settings, self.case.options)
 
     @property
     def roster(self) -> Roster:
@@ -62,7 +78,8 @@ def parse_cell(text: str) -> Cell:
     if name not in CASES:
         raise UsageError(f"cell {text!r}: there is no case {name!r}; 'impilab ls cases' shows them")
     cell = Cell(CASES[name], parse_parties(parties), parse_topology(topology), variant)
-    if cell.id != text or variant not in cell.case.variants:
+    settings = set(cell.settings.items())
+    if cell.id != text or not any(parse_variant(own).items() <= settings for own in cell.case.variants):
         raise UsageError(f"cell {text!r}: write CASE/PARTIES/TOPOLOGY, and the variant of a case that has one")
     if len(cell.vendors) != len(cell.topology.clients):
         raise UsageError(f"cell {text!r}: {cell.parties} are not as many as the clients of {topology}")
@@ -77,7 +94,7 @@ def select(cells: Iterable[Cell], include: Sequence[str], exclude: Sequence[str]
     """
     for selector in (*include, *exclude):
         check_selector(selector)
-    found = [c for c in cells if not include or any(matches(c, s) for s in include)]
+    found = [c for c in cells if not include or any(picks(c, s) for s in include)]
     return [c for c in found if not any(matches(c, s) for s in exclude)]
 
 
@@ -92,7 +109,17 @@ def check_selector(selector: str) -> None:
 
 def is_literal(selector: str) -> bool:
     """Whether it names cells one by one: a hash, or case, parties and topology without globs."""
-    return bool(_HASH.fullmatch(selector)) or (selector.count("/") >= 2 and not set("*?[@") & set(selector))
+    spelled_out = selector.count("/") >= 2 and not selector.startswith("@") and not set("*?[") & set(selector)
+    return spelled_out or bool(_HASH.fullmatch(selector))
+
+
+def picks(cell: Cell, selector: str) -> bool:
+    """Whether a run with this selector has the cell: without a variant, as its case is by default.
+
+    To leave out or to expect ``p2p.ring`` means all its variants; to ask for it, only its own.
+    """
+    named = selector.strip("/").count("/") > 2 or _HASH.fullmatch(selector) is not None
+    return matches(cell, selector) and (named or cell.variant in cell.case.variants)
 
 
 def matches(cell: Cell, selector: str) -> bool:

@@ -4,23 +4,37 @@
 
     description = "two clients of two nodes"
     parties = ["mpich", "openmpi"]          # optional
+    net = "wan"                             # optional; or ip = 6, hosts = "client", reach = "heads"
 
     [[client]]
     nodes = 2
     procs_per_node = 2
+
+    [[link]]                                # in place of net
+    between = ["c0", "c1"]
+    delay = "20ms"
+    loss = "1%"
+
+    [[event]]
+    at = "case"
+    do = "partition"
+
+The latter become settings of the variant of each cell (:mod:`.cluster_networks`).
 """
 
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from impi.errors import UsageError
 from impi.testbed.lab.lab_topology import ClientShape, Topology, parse_topology
 from impi.testbed.lab.parties import parse_parties
+from impi.testbed.plan.cluster_networks import NETWORK_KEYS, network_settings
 
-_KEYS = {"description", "parties", "client"}
+_KEYS = {"description", "parties", "client"} | NETWORK_KEYS
 _CLIENT_KEYS = {"nodes", "procs_per_node"}
 
 
@@ -33,6 +47,8 @@ class Cluster:
     parties: tuple[str, ...] = ()
     """The vendors that the file names, or none."""
     description: str = ""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Settings of the variant of its cells."""
 
 
 def find_cluster(text: str, folder: Path) -> Cluster:
@@ -72,6 +88,7 @@ def _read(path: Path) -> Cluster:
     if not isinstance(clients, list) or not clients:
         raise UsageError(f"topology file {path} has no [[client]]; write one for each client, in their order")
     topology = Topology(tuple(_shape(path, i, c) for i, c in enumerate(clients)))
+    settings = network_settings(f"topology file {path}", value, len(clients))
     parties = value.get("parties", [])
     if not isinstance(parties, list) or not all(isinstance(p, str) for p in parties):
         raise UsageError(f"topology file {path}: parties is not a list of vendors")
@@ -83,6 +100,7 @@ def _read(path: Path) -> Cluster:
             topology=parse_topology(str(topology)),  # its limits are the token's
             parties=parse_parties("+".join(parties)) if parties else (),
             description=str(value.get("description", "")),
+            settings=settings,
         )
     except UsageError as error:
         raise UsageError(f"topology file {path}: {error.message}") from None

@@ -11,9 +11,16 @@ report = Report(MPI)
 comm = MPI.COMM_WORLD
 rank, size = report.rank, report.size
 
-color = comm.Get_attr(getattr(MPI, "IMPI_CLIENT_COLOR"))  # noqa: B009  (mpi4py's own has no such name)
-home = comm.Split(int(color or 0), rank)
+
+def attributes(of: MPI.Comm) -> tuple[object, ...]:
+    """Return how many clients a communicator spans, and which of them is this rank's (IMPI 2.5)."""
+    return tuple(of.Get_attr(getattr(MPI, f"IMPI_CLIENT_{name}")) for name in ("SIZE", "COLOR"))
+
+
+_, color = attributes(comm)
+home = comm.Split(int(str(color)), rank)
 report.check("one client", home.allgather(rank), report.clients[report.client])
+report.check("clients in it", attributes(home), (1, 0))
 firsts = comm.Split(0 if home.Get_rank() == 0 else MPI.UNDEFINED, rank)
 every = {r: report.numbers(f"clients/{r}", 4) for r in range(size)}
 inside = array("i", bytes(16))
@@ -21,6 +28,7 @@ home.Reduce(array("i", every[rank]), inside, MPI.SUM, 0)
 total = array("i", bytes(16))
 if firsts != MPI.COMM_NULL:
     n, me = firsts.Get_size(), firsts.Get_rank()
+    report.check("clients among the firsts", attributes(firsts), (n, me))
     right, left = (me + 1) % n, (me - 1) % n
     theirs = array("i", bytes(16))
     firsts.Sendrecv(inside, right, 7, theirs, left, 7)

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))  # isolated, Python leaves its folder out
+
+from kernel_tables import endpoint  # type: ignore[import-not-found]
 
 _STATES = {"01": "ESTABLISHED", "02": "SYN_SENT", "06": "TIME_WAIT", "08": "CLOSE_WAIT", "0A": "LISTEN"}
 
@@ -77,12 +80,8 @@ def _sockets(pids: list[int]) -> list[dict[str, Any]]:
 
 
 def _endpoint(text: str) -> str:
-    """``0100007F:1F90`` is ``127.0.0.1:8080``: words in the machine's own order."""
-    address, _, port = text.partition(":")
-    words = [int(address[at : at + 8], 16).to_bytes(4, sys.byteorder) for at in range(0, len(address), 8)]
-    family = socket.AF_INET if len(words) == 1 else socket.AF_INET6
-    shown = socket.inet_ntop(family, b"".join(words)).removeprefix("::ffff:")
-    return f"[{shown}]:{int(port, 16)}" if ":" in shown else f"{shown}:{int(port, 16)}"
+    address, port = endpoint(text)
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
 
 if __name__ == "__main__":

@@ -32,4 +32,16 @@ for sends in (rank < size // 2, rank >= size // 2):
         comm.Recv(again, source, 51)
 report.check("octets of Ssend", again.tobytes(), report.octets(f"ssend/{source}", 64))
 
+# Inside a client the library carries it, and it waits there, too.
+mine = report.clients[report.client]
+at = mine.index(rank)
+right, left = mine[(at + 1) % len(mine)], mine[at - 1]
+request = comm.Issend(out, right, 52)
+comm.Barrier()
+report.check("complete inside the client although nobody receives", request.Test(), False)
+comm.Barrier()
+comm.Recv(into, left, 52)
+request.Wait()
+report.check("octets inside the client", into.tobytes(), report.octets(f"ssend/{left}", 64))
+
 report.done()

@@ -38,6 +38,27 @@ def external(code: str, values: list[int]) -> bytes:
     return struct.pack(f">{len(values)}{letter or {'f4': 'f', 'f8': 'd'}[code]}", *values)
 
 
+def parts(letters: str, values: list[int], order: str = ">") -> bytes:
+    """Return values of several parts, each part by its letter of struct, or ``g`` for a binary128.
+
+    The second part of a value is one more than the first, as in complex numbers and pairs.
+    """
+    out = []
+    for value in values:
+        for more, letter in enumerate(letters):
+            one = value + more
+            out.append(binary128(one) if letter == "g" else struct.pack(order + letter, one))
+    return b"".join(out)
+
+
+def binary128(value: int) -> bytes:
+    """A small natural number as external32 stores a long double: IEEE binary128, big-endian."""
+    if value == 0:
+        return bytes(16)
+    high = value.bit_length() - 1
+    return ((16383 + high) << 112 | (value - (1 << high)) << (112 - high)).to_bytes(16, "big")
+
+
 def external_ints(values: list[int]) -> bytes:
     """The integers as external32 stores MPI_INT: 4 octets, big-endian (IMPI 1.2.2)."""
     return struct.pack(f">{len(values)}i", *values)

@@ -17,10 +17,16 @@ import re
 import signal
 import sys
 import time
+from collections.abc import Container
 from pathlib import Path
 from typing import Any
 
-_LIBRARY = re.compile(r"libmpi(ch|_abi)?\.so[.0-9]*$")
+sys.path.insert(0, str(Path(__file__).parent))  # isolated, Python leaves its folder out
+
+from kernel_tables import endpoint  # type: ignore[import-not-found]
+
+_LIBRARY = re.compile(r"lib(mpi(ch|_abi)?\.so[.0-9]*|impi_front\.so)$")
+_LISTEN = "0A"
 _TURN_S = 0.02  # a node's disk may be slow to ask
 _STACK_S = 0.5
 _MOST_CALLS = 1 << 19
@@ -54,7 +60,22 @@ def _mapped(pid: int) -> dict[str, Any]:
     except OSError as error:
         return {"pid": pid, "error": f"/proc/{pid}/maps: {error}", "libraries": {}}
     paths = {line.split(maxsplit=5)[5] for line in maps.splitlines() if line.count("/")}
-    return {"pid": pid, "libraries": {p: _sha256(p) for p in sorted(paths) if _LIBRARY.fullmatch(Path(p).name)}}
+    return {
+        "pid": pid,
+        "shared": _shared(maps),
+        "libraries": {p: _sha256(p) for p in sorted(paths) if _LIBRARY.fullmatch(Path(p).name)},
+    }
+
+
+def _shared(maps: str) -> list[str]:
+    """Segments that a process may share with others to move messages, with their inodes."""
+    found = set()
+    for line in maps.splitlines():
+        fields = line.split(maxsplit=5)
+        # Open MPI's launcher shares the job's description by files named pmix: no message is there.
+        if len(fields) == 6 and fields[1].startswith("rw") and fields[1].endswith("s") and "pmix" not in fields[5]:
+            found.add(f"{fields[3]}/{fields[4]} {fields[5]}")
+    return sorted(found)
 
 
 def _files(folder: Path, kind: str = "*") -> dict[str, Any]:
@@ -84,14 +105,60 @@ def _identify(folder: Path) -> None:
     for name, value in _files(folder).items():
         if name.startswith("init-"):
             sources = {module: _sha256(path) for module, path in value.get("sources", {}).items()}
-            found.append({**_mapped(int(name.split("-")[1])), "sources": sources})
+            pid = int(name.split("-")[1])
+            found.append({**_mapped(pid), "sources": sources, "ancestors": _ancestors(pid), "listens": _listening(pid)})
     _say("identity", found)
+
+
+def _ancestors(pid: int) -> list[str]:
+    """The programs above a process, as far as this user may see them."""
+    found: list[str] = []
+    try:
+        while (pid := int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])) > 1:
+            found.append(os.readlink(f"/proc/{pid}/exe"))  # noqa: PTH115
+    except (OSError, ValueError, IndexError):
+        pass
+    return found
+
+
+def _listening(pid: int) -> list[str]:
+    """Where a process listens, as ``address:port``."""
+    inodes: set[str] = set()
+    try:
+        for name in os.listdir(f"/proc/{pid}/fd"):  # noqa: PTH208
+            target = os.readlink(f"/proc/{pid}/fd/{name}")  # noqa: PTH115
+            if target.startswith("socket:["):
+                inodes.add(target[8:-1])
+    except OSError:
+        pass
+    return _listeners(pid, inodes)
+
+
+def _listeners(pid: int | str, inodes: Container[str] | None = None) -> list[str]:
+    """All that listens in the network of a process, or only these sockets."""
+    found = []
+    for table in ("tcp", "tcp6"):
+        try:
+            lines = Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]
+        except OSError:
+            continue
+        rows = (line.split() for line in lines)
+        found += [_endpoint(row[1]) for row in rows if row[3] == _LISTEN and (inodes is None or row[9] in inodes)]
+    return found
+
+
+def _endpoint(text: str) -> str:
+    address, port = endpoint(text)
+    return f"{address}:{port}"
 
 
 def _watch(folder: Path, count: int, timeout: float) -> None:
     deadline = time.monotonic() + timeout
+    listeners = set(_listeners("self"))
     while _count(folder, "init") < count and not _told_to_end and time.monotonic() < deadline:
         time.sleep(_TURN_S)
+        listeners.update(_listeners("self"))
+    _say("listeners", sorted(listeners))
     _identify(folder)
     (folder / "gate").write_text("open")
     while _ended(folder) < count and not _told_to_end and time.monotonic() < deadline:

@@ -15,7 +15,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from impi.testbed.lab.parties import VENDORS
+from impi.manifests import in_order
 from impi.testbed.plan.cell import Cell
 from impi.testbed.report.results import sign
 from impi.testbed.run.execute import Seen
@@ -99,21 +99,38 @@ def failure_lines(result: Done, folder: Path) -> list[str]:
         lines += [f"     expected  {item.expected}  ({item.name})", f"     actual    {item.actual}"]
     else:
         lines += _paragraph("reason", textwrap.wrap(verdict.reason, _WIDTH - 15, max_lines=_REASON_LINES) or [""])
-    lines += _evidence_lines(result.seen, f"{folder}/cells/{result.cell.hash}/")
-    lines.append(f"     again     impilab repro {result.cell.id} --run {shlex.quote(str(folder))}")
+    about = item.about if item is not None else ()
+    lines += _last_words(result.seen)
+    lines += _evidence_lines(result.seen, f"{folder}/cells/{result.cell.hash}/", about)
+    if result.cell.case.known:
+        lines.append(f"     again     impilab repro {result.cell.id} --run {shlex.quote(str(folder))}")
     lines = ["".join(c if c.isprintable() else " " for c in line) for line in lines]
     # The last one is a command, and no part of it may be missing.
     return [line if len(line) <= _WIDTH else line[: _WIDTH - 3] + "..." for line in lines[:-1]] + lines[-1:]
 
 
-def _evidence_lines(seen: Seen | None, where: str) -> list[str]:
-    """The end of the wire, and the files of the evidence."""
+def _last_words(seen: Seen | None) -> list[str]:
+    """Return the first and the last line of the command that failed first: the cause is on top."""
+    if seen is None:
+        return []
+    ends = [c for c in (*seen.evidence.clients, seen.evidence.server) if c is not None and c.code and c.stderr.strip()]
+    if not ends:
+        return []
+    first = min(ends, key=lambda c: c.ended_s if c.ended_s is not None else float("inf"))
+    said = [line.strip() for line in first.stderr.splitlines() if line.strip()]
+    shown = said if len(said) < 3 else [said[0], said[-1]]
+    return _paragraph("stderr", [f"{first.who}: {line}" for line in shown])
+
+
+def _evidence_lines(seen: Seen | None, where: str, about: Sequence[str]) -> list[str]:
+    """What the wire shows of it, or its end, and the files of the evidence."""
     if seen is None:
         return [f"     files     {where}"]
     wire, lines = seen.evidence.wire, []
     # A hang is explained by what did not come, not by what came last.
     if wire is not None and wire.standing is None:
-        lines = _paragraph("wire", [line.strip() for line in wire.timeline[-_WIRE_LINES:]])
+        telling = [line for line in wire.timeline if about and all(word in f"{line} " for word in about)]
+        lines = _paragraph("wire", [line.strip() for line in (telling or wire.timeline)[-_WIRE_LINES:]])
     lines.append(f"     files     {where} (timeline.html)")
     return lines if seen.evidence.look is None else [*lines, f"     hang      {where}hang.txt"]
 
@@ -137,7 +154,7 @@ def matrix(results: Sequence[Done], console: Console) -> None:
 
 
 def _pairs(topology: str, results: Sequence[Done], console: Console) -> None:
-    rows, columns = ([v for v in VENDORS if any(r.cell.vendors[i] == v for r in results)] for i in (0, 1))
+    rows, columns = (sorted({r.cell.vendors[i] for r in results}, key=in_order) for i in (0, 1))
     console.print(f"{topology}: client 0 down, client 1 across", highlight=False)
     table = Table()
     table.add_column("")

@@ -123,7 +123,10 @@ start() { # NAME NODE COMMAND...: in the background; its output goes to $W/NAME.
     name=$1; shift
     : > "$W/$name.stdout"
     on "$@" < /dev/null > "$W/$name.stdout" 2> "$W/$name.stderr" &
-    names="$names $name"; pids="$pids $!"
+    case $name in
+        server) names="$names $name"; pids="$pids $!";;
+        *) names=" $name$names"; pids="$! $pids";;  # the server waits for all clients: theirs are shown first
+    esac
 }
 wait_for_server() {
     for _ in $(seq 200); do
@@ -193,7 +196,7 @@ options="  User {user}
   ConnectionAttempts 30"
 printf 'Host *\\n  Port {port}\\n%s\\n' "$options" > "$W/tree/home/{user}/.ssh/config"
 chmod -R go= "$W/tree/home/{user}/.ssh"
-tar -C "$IMPI" --exclude __pycache__ -cf - impi | tar -C "$W/tree{sources}" -xf -
+(cd "$IMPI" && tar --exclude __pycache__ -cf - impi images/*/*.toml) | tar -C "$W/tree{sources}" -xf -
 """
 
 _NODE: Final = """\

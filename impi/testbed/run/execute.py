@@ -28,18 +28,35 @@ from typing import Final
 
 from impi.dissect import Event
 from impi.errors import ImpiError, LabError
-from impi.testbed.evidence.evidence import CommandSeen, Evidence, Look, RankSeen, Wire
+from impi.manifests import machine_of, manifest
+from impi.remote.patience import MOST_STRETCH, Patience
+from impi.testbed.evidence.demands import Demands
+from impi.testbed.evidence.evidence import CommandSeen, Evidence, FaultSeen, Look, RankSeen, Wire
 from impi.testbed.evidence.process_snapshot import take_look
 from impi.testbed.evidence.traffic import examine
 from impi.testbed.evidence.witness_reports import read_ranks
 from impi.testbed.judge.cell_facts import Facts
 from impi.testbed.lab.interface import Capture, Completed, Lab, Line, Node, RunningCommand, run_on
-from impi.testbed.lab.job_commands import CROWDED, client_argv, server_argv, server_environment
+from impi.testbed.lab.job_commands import (
+    CROWDED,
+    NATIVE_HOSTS,
+    client_argv,
+    program_argv,
+    server_argv,
+    server_environment,
+)
+from impi.testbed.lab.lab_links import NetworkSeen, closed, parse_links
+from impi.testbed.lab.parties import node_prefix
 from impi.testbed.plan.cell import Cell
+from impi.testbed.plan.variant import parse_variant
 from impi.testbed.run.byhand import Started, script
+from impi.testbed.run.compiled_twins import Twins
+from impi.testbed.run.interference import Interference, knock
 
 _PROGRAMS: Final = Path(__file__).parents[1] / "programs"
 _TURN_S: Final = 0.02
+_EMULATED: Final = 6.0
+"""How much longer programs of another machine take."""
 _LAST_WORDS_S: Final = 2.0
 _AUTH_KEY: Final = "IMPI_AUTH_KEY"
 _IDENTITY: Final = b'"kind": "identity"'
@@ -82,6 +99,8 @@ class Prepared:
     """By node: hashes of the MPI libraries of the vendor that it should run."""
     prefixes: dict[str, str]
     """By node: where they must be, if they replace the usual ones."""
+    twins: Twins
+    """The programs in C that its cells need."""
 
 
 @dataclass(slots=True)
@@ -115,7 +134,8 @@ def prepare(lab: Lab, run: str) -> Prepared:
     Raises:
         LabError: a node does not answer, or has no library of its vendor.
     """
-    prepared = Prepared(lab, {}, {}, {}, {})
+    roots: dict[str, str] = {}
+    prepared = Prepared(lab, roots, {}, {}, {}, Twins(lab, roots))
     for client, nodes in enumerate(lab.clients):
         # A client's nodes get equal arguments, so one path; clients on one machine differ in HOME.
         root = f"{lab.access.environment[nodes[0].name].get('HOME', '/tmp')}/impilab-{run}"
@@ -156,8 +176,9 @@ def _unpack(lab: Lab, client: int, node: Node, root: str) -> tuple[str, ...]:
     """Unpack the bundle; the hashes of the MPI libraries in the prefix of the node's vendor."""
     vendor, environment = lab.access.vendors[client], lab.access.environment[node.name]
     checkout = Path(__file__).absolute().parents[3]
-    named = environment.get(f"IMPI_PREFIX_{vendor.upper()}")
-    prefixes = [named] if named else [f"/opt/mpi/{vendor}", f"{checkout}/.mpi/{vendor}"]
+    known = manifest(vendor)
+    named = environment.get(known.prefix_variable)
+    prefixes = [named] if named else [node_prefix(vendor), f"{checkout}/.mpi/{vendor}"]
     argv = [lab.access.python, "-I", "-S", "-c", _UNPACK, root, *prefixes]
     done = run_on(node, argv, env=environment, timeout_s=30.0)
     try:
@@ -165,9 +186,9 @@ def _unpack(lab: Lab, client: int, node: Node, root: str) -> tuple[str, ...]:
     except (ValueError, KeyError) as error:
         raise LabError(f"node {node.name} cannot unpack the programs: {_tail(done.stderr)}") from error
     digests = {digest for files in found.values() for digest in files.values()}
-    if not digests and vendor != "pure":
+    if not digests and known.has_library:
         raise LabError(f"node {node.name} has no libmpi of {vendor} in {' or '.join(prefixes)}")
-    return tuple(sorted(digests)) if vendor != "pure" else ()
+    return tuple(sorted(digests)) if known.has_library else ()
 
 
 def run_cell(
@@ -183,6 +204,8 @@ def run_cell(
     ``stop`` ends it early, with a look at its state. With ``hurry`` nothing more is looked at or
     ended, because its setter closes the lab.
     """
+    if any(machine_of(vendor) for vendor in cell.vendors):
+        limits = limits.scaled(_EMULATED)
     attempt = _Attempt(prepared, cell, limits, stop, mutation, hurry or threading.Event())
     try:
         attempt.run()
@@ -223,6 +246,9 @@ class _Attempt:
         self.trouble = ""
         self.capturing = False
         self.captures: list[Capture] = []
+        self.network: NetworkSeen | None = None
+        self.interference: Interference | None = None
+        self.fault: FaultSeen | None = None
         self.leftovers: list[str] = []
         self.command_lines: list[str] = []
         self.commands: list[Started] = []
@@ -232,7 +258,10 @@ class _Attempt:
     def run(self) -> None:
         """Start everything and wait for the end."""
         plan = json.dumps(self._plan()).encode()
+        if (abi := self.cell.settings.get("abi")) is not None:
+            self.prepared.twins.make(abi, self.cell.case.program)
         # Captures begin before the server does, so that nothing can cross unseen.
+        self._make_worse()
         self.lab.begin_capture()
         self.capturing = True
         self._start_server()
@@ -240,18 +269,57 @@ class _Attempt:
             node.write(f"{self.prepared.roots[node.name]}/{self.folder}/cell.json", plan)
             self._start(f"witness {node.name}", node, self._witness_argv(node), {})
         if self._server_is_up():
+            self._prepare_fault()
             for client in range(len(self.lab.clients)):
                 self._start_client(client)
             self._wait()
 
+    def _make_worse(self) -> None:
+        """Make the links between parties what the variant says; LabError: they cannot be."""
+        settings = self.cell.settings
+        if settings.keys().isdisjoint(("reach", "net")):
+            return
+        if self.lab.network is None:
+            raise LabError("the network of this lab cannot be changed")
+        self.network = NetworkSeen()
+        nodes = [self.lab.server, *self._nodes()]
+        names = [node.name for node in nodes]
+        if "reach" in settings:
+            directions, how = closed(settings["reach"], names)
+            self.lab.network.cut(directions, how)
+            knock(nodes, directions, self.lab.access.python)
+        if "net" in settings:
+            self.lab.network.set_links(parse_links(settings["net"], names))
+
+    def _make_good(self) -> None:
+        """Count what happened on the links, and make them as they were."""
+        if self.interference is not None:
+            self.interference.undo()
+            self.fault = self.interference.seen()
+            self.interference.stop()
+        if self.lab.network is None:
+            return
+        if self.network is not None:
+            self.network = self.lab.network.seen()
+        if self.network is not None or self.fault is not None:
+            self.lab.network.clear()
+
+    def _prepare_fault(self) -> None:
+        value = self.cell.settings.get("fault")
+        if value is not None:
+            folders = {node.name: f"{self.prepared.roots[node.name]}/{self.folder}" for node in self._nodes()}
+            limit_s = MOST_STRETCH * (self.limits.start + self.limits.cell)
+            self.interference = Interference(value, self.lab, self.cell.roster, folders, limit_s)
+            self.interference.begin()
+
     def _start_server(self) -> None:
         lab = self.lab
-        self._start("server", lab.server, server_argv(lab), {**server_environment(lab), **self._auth()})
+        self._start("server", lab.server, server_argv(lab), {**server_environment(lab), **self._auth(None)})
 
     def _server_is_up(self) -> bool:
         """Wait for the server's line."""
-        deadline = time.monotonic() + self.limits.server
-        while time.monotonic() < deadline and not self.stop_asked.is_set():
+        patience = Patience(self.limits.server, self.cell.roster.size)
+        while not patience.ended() and not self.stop_asked.is_set():
             line, newline, _ = self.remotes["server"].stdout().partition(b"\n")
             if newline:
                 text = line.decode("utf-8", "replace").strip()
@@ -269,29 +337,35 @@ class _Attempt:
         node = lab.clients[client][0]
         root = self.prepared.roots[node.name]
         argv = client_argv(lab, client, self.hostport)
-        argv += self.cell.case.options
+        if manifest(lab.access.vendors[client]).kind != "native":
+            argv += (*self.cell.options, *self.cell.case.offers(client))
         argv += [lab.access.python, f"{root}/programs/rankwrap.py", f"{root}/{self.folder}"]
-        argv += [lab.access.python, f"{root}/programs/{self.cell.case.program}"]
-        env = {**CROWDED, **lab.access.environment[node.name], **self._auth()}
+        abi = self.cell.settings.get("abi", "")
+        argv += program_argv(lab, client, f"{root}/programs", self.cell.case.program, abi)
+        env = {**CROWDED, **lab.access.environment[node.name], **self._auth(client)}
         if self.mutation is not None:
             argv, env = self.mutation(client, argv, env)
         self._start(f"client {client}", node, argv, env)
 
     def _wait(self) -> None:
-        """Wait until all commands end, or the deadline, the grace after a failure, or Ctrl-C."""
-        deadline = time.monotonic() + self.limits.start
+        """Wait until all commands end, or the limit, the grace after a failure, or Ctrl-C."""
+        patience = Patience(self.limits.start, self.cell.roster.size)
         jobs = ["server", *(f"client {i}" for i in range(len(self.lab.clients)))]
         hurried = False
         while not self.stop_asked.is_set():
+            if self.interference is not None:
+                self.interference.turn()
             over = [name for name in jobs if self._poll(name)]
-            if len(over) == len(jobs):
+            if len(over) == len(jobs) or self._refused in over:
                 return
             if not self.started and self._all_initialised():
                 self.started = True
-                deadline = deadline if hurried else time.monotonic() + self.limits.cell
+                if not hurried:
+                    patience.renew(self.limits.cell)
             if over and not hurried and self._lost(over):
-                deadline, hurried = min(deadline, time.monotonic() + self.limits.grace), True
-            if time.monotonic() > deadline:
+                patience.hurry(self.limits.grace)
+                hurried = True
+            if patience.ended():
                 # After a failure the others were only not taken down: that is no timeout.
                 self.timed_out = not hurried
                 return
@@ -308,6 +382,12 @@ class _Attempt:
         # A client that ends well leaves the others at most the time to say FINI.
         return any(name != "server" for name in over)
 
+    @property
+    def _refused(self) -> str:
+        """The client that must be refused; all others wait for it, so its end is the cell's."""
+        refused = self.cell.case.ends(self.cell.roster).refused
+        return "" if refused is None else f"client {refused}"
+
     # -- its end
 
     def end(self) -> None:
@@ -315,6 +395,7 @@ class _Attempt:
         if self.hurry.is_set():
             self.trouble = self.trouble or "the run was ended at once"
             return
+        self._guard(self._make_good)  # first of all: a frozen node obeys nobody
         over = self._all_over()
         hangs = not over and (self.timed_out or self.stop_asked.is_set())
         if hangs and self.hostport:
@@ -367,13 +448,18 @@ class _Attempt:
             ranks=tuple(self._ranks()),
             wire=self._wire(),
             libraries=dict(self.prepared.libraries),
+            own_libraries=self.prepared.twins.libraries.get(self.cell.settings.get("abi", ""), {}),
             prefixes=dict(self.prepared.prefixes),
+            addresses={node.name: node.address for node in self._nodes()},
+            told_key=tuple(who for who, (done, _) in self.ended.items() if self._tells_key(done)),
             node_nonces=dict(self.prepared.node_nonces),
             leftovers=tuple(self.leftovers),
             timed_out=self.timed_out,
             limit_s=self._limit(),
             seconds=round(time.monotonic() - self.began, 3),
             look=self.look,
+            network=self.network,
+            fault=self.fault,
             trouble=self.trouble,
         )
         return Seen(
@@ -411,6 +497,10 @@ class _Attempt:
             ended_s=round(at - self.began, 3),
         )
 
+    def _tells_key(self, done: Completed) -> bool:
+        key = str(self.key).encode()
+        return any(key in text for text in (done.stdout, done.stderr))
+
     def _redacted(self, octets: bytes) -> str:
         return octets[-20000:].decode("utf-8", "replace").replace(str(self.key), "(key)")
 
@@ -430,9 +520,10 @@ class _Attempt:
         if not self.captures or port is None:
             return None
         roster = self.cell.roster
-        demands = self.cell.case.demands(roster, self.nonce)
+        native = self.cell.settings.get("form") == "native"
+        demands = Demands(self.cell.case, roster, self.nonce, native=native)
         looked_at = self.look.at if self.look is not None else None
-        wire, self.happened = examine(self.captures, roster, demands, port, looked_at)
+        wire, self.happened = examine(self.captures, demands, port, looked_at)
         return wire
 
     # -- details
@@ -450,8 +541,20 @@ class _Attempt:
             return self.limits.server
         return self.limits.cell if self.started else self.limits.start
 
-    def _auth(self) -> dict[str, str]:
-        return {_AUTH_KEY: str(self.key)} if self.cell.variant == "auth=key" else {"IMPI_AUTH_NONE": "1"}
+    def _auth(self, client: int | None) -> dict[str, str]:
+        """The variables of the server (None) or a client, by the variant."""
+        none, key = {"IMPI_AUTH_NONE": "1"}, {_AUTH_KEY: str(self.key)}
+        last = client == len(self.lab.clients) - 1
+        match parse_variant(self.cell.variant).get("auth"):
+            case "key":
+                return key
+            case "both":
+                return none | key
+            case "wrong":
+                return {_AUTH_KEY: str(self.key ^ 1)} if last else key
+            case "apart":
+                return none if last else key
+        return none
 
     def _plan(self) -> Mapping[str, object]:
         roster = self.cell.roster
@@ -460,14 +563,21 @@ class _Attempt:
             "nonce": self.nonce,
             "clients": [roster.of_client(c) for c in range(roster.nclients)],
             "order": [[r.rank, r.client] for r in roster.ranks],
+            "hosts": roster.hosts(self._host_of()),
             "params": dict(self.cell.case.params),
+            "phase": self.cell.settings.get("fault", "").partition("@")[2],
         }
+
+    def _host_of(self) -> str:
+        """What has a host of its own: a proc, a node or a client."""
+        native = any(manifest(vendor).kind == "native" for vendor in self.cell.vendors)
+        return NATIVE_HOSTS if native else self.cell.settings.get("hosts", "proc")
 
     def _witness_argv(self, node: Node) -> list[str]:
         root, count = self.prepared.roots[node.name], len(self.cell.roster.on_node(node.name))
         argv = [self.lab.access.python, "-I", "-S", f"{root}/programs/witness.py"]
         # Its own deadline is a fallback; ours must come first, as only ours reports a hang.
-        limit = self.limits.server + self.limits.start + 2 * self.limits.cell
+        limit = MOST_STRETCH * (self.limits.server + self.limits.start + 2 * self.limits.cell)
         return [*argv, f"{root}/{self.folder}", str(count), str(limit)]
 
     def _start(self, name: str, node: Node, argv: list[str], env: dict[str, str]) -> None:

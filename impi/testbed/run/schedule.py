@@ -165,7 +165,7 @@ class _Bench:
         if self.lab is not None and time.monotonic() > self._until:
             self.discard()  # before its nodes end by themselves
         if self._prepared is None:
-            terms = self._care.terms
+            terms = replace(self._care.terms, six=cell.six)
             self._until = time.monotonic() + terms.ttl_s / 2
             there = self._care.open(cell) if self._care.open is not None else None
             self.lab = there or self._backend.open(cell.vendors, cell.topology, run=self._run, terms=terms)
@@ -373,4 +373,4 @@ class Scheduler:
 def _given_up(cell: Cell, last: Verdict) -> Done:
     """The verdict on a cell of a lab in which nothing ends."""
     reason = f"pair broken: {_MOST_TIMEOUTS} cells of {cell.parties} on {cell.topology} timed out, so it was not tried"
-    return Done(cell=cell, verdict=Verdict(outcome="fail", phase=last.phase, blame=last.blame, reason=reason))
+    return Done(cell=cell, verdict=Verdict(outcome="skipped", phase=last.phase, reason=reason))

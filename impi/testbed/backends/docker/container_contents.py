@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+from impi.manifests import vendors
 from impi.remote.ssh import Key
 from impi.testbed.lab.container_node import HOME, SOURCES, SSH_PORT, UID, USER
 
@@ -32,6 +33,8 @@ def sources() -> dict[str, bytes]:
     for path in sorted(_PACKAGE.rglob("*")):
         if path.is_file() and path.suffix != ".pyc":
             files[f"{SOURCES}/impi/{path.relative_to(_PACKAGE)}"] = path.read_bytes()
+    for each in vendors():  # impirun reads the manifests on its node
+        files[f"{SOURCES}/images/{each.name}/{each.name}.toml"] = (each.folder / f"{each.name}.toml").read_bytes()
     return files
 
 

@@ -18,7 +18,6 @@ from __future__ import annotations
 import contextlib
 import secrets
 import threading
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import IPv4Network
@@ -26,10 +25,12 @@ from typing import Final
 
 import docker
 from docker.models.containers import Container
-from docker.models.networks import Network
+from docker.models.networks import Network as DockerNetwork
 from docker.types import LogConfig
 
 from impi.errors import LabError, LaunchError
+from impi.manifests import manifest
+from impi.remote.patience import Patience
 from impi.remote.ssh import Connection, Key, new_key
 from impi.testbed.backends.docker.container_contents import contents, sources
 from impi.testbed.backends.docker.docker_engine import engine_fault
@@ -37,7 +38,8 @@ from impi.testbed.backends.docker.docker_inventory import LABEL, remove_containe
 from impi.testbed.backends.docker.images.image_copies import mounts, quicken
 from impi.testbed.backends.docker.images.node_images import SPY
 from impi.testbed.backends.docker.installed_software import software
-from impi.testbed.backends.docker.lab_network import gateway, make_network
+from impi.testbed.backends.docker.lab_network import gateway, make_network, six_of
+from impi.testbed.backends.docker.link_sidecar import LinkSidecars
 from impi.testbed.backends.docker.sidecar_capture import (
     CAPTURE_FOLDER,
     CAPTURE_RIGHTS,
@@ -55,12 +57,14 @@ from impi.testbed.backends.lifecycle.residue import RESIDUE_S, findings, residue
 from impi.testbed.backends.nodes import SshNode, in_parallel, lab_fault
 from impi.testbed.lab.container_node import HOME, SOURCES, SSH_PORT, UID, USER
 from impi.testbed.lab.interface import Access, Build, Capture, Node, NodeAccess, Stacks, Terms
+from impi.testbed.lab.lab_links import Network
 from impi.testbed.lab.lab_topology import Topology, parse_topology
+from impi.testbed.lab.parties import node_prefix
 
 __all__ = ["LABEL", "DockerLab", "Plan"]
 
 _READY_S: Final = 60.0
-_CALM_S: Final = 1.0  # Leftovers that end by themselves get this long after a cell.
+_CALM_S: Final = 1.0  # Leftovers that end by themselves get this long after a cell, more under load.
 _PYTHON: Final = "/opt/impi/venv/bin/python"
 _PATH: Final = f"/opt/impi/venv/bin:{SOURCES}/bin:/usr/local/bin:/usr/bin:/bin"
 _SHM: Final = "256m"
@@ -107,6 +111,7 @@ class DockerLab:
     access: Access
     server: Node
     clients: Sequence[Sequence[Node]]
+    network: Network | None
 
     def __init__(self, client: docker.DockerClient, plan: Plan) -> None:
         self.topology = plan.topology
@@ -118,11 +123,12 @@ class DockerLab:
         self._labels = {f"{LABEL}{name}": text for name, text in labels.items()}
         self._expires = float(labels["expires"])
         self._held = False
-        self._network: Network | None = None
+        self._reached: dict[str, NodeAccess] = {}
+        self._network: DockerNetwork | None = None
+        self.network = self._links = LinkSidecars(client, self._reached, self._expires)
         self._volume = ""
         self._containers: list[Container] = []
         self._nodes: dict[str, SshNode] = {}
-        self._reached: dict[str, NodeAccess] = {}
         self._taps: list[Tap] = []
         self._tellers: list[Teller] = []
         self._keys: tuple[Key, Key] | None = None
@@ -154,6 +160,7 @@ class DockerLab:
         lab = cls(client, plan)
         lab.name, lab._expires, lab._held = access.lab, access.expires, True
         lab._labels = {**lab._labels, f"{LABEL}lab": access.lab}
+        lab.network = lab._links = LinkSidecars(client, lab._reached, lab._expires)
         lab._keys = (Key(access.private_key, ""), Key("", access.host_key))
         try:
             lab._take_up(access)
@@ -186,11 +193,11 @@ class DockerLab:
         return Stacks(frames=frames, notes=tuple(note for each in found for note in each.notes))
 
     def residue(self) -> list[str]:
-        """Return leftovers that do not go away by themselves within a second."""
-        deadline = time.monotonic() + _CALM_S
+        """Return leftovers that do not go away by themselves within a second of an idle machine."""
+        calm = Patience(_CALM_S, 1)
         while True:
             found = [line for lines in in_parallel(self._residue_of, list(self._nodes.values())) for line in lines]
-            if not found or time.monotonic() > deadline:
+            if not found or calm.ended():
                 return found
 
     def hold(self) -> None:
@@ -208,6 +215,9 @@ class DockerLab:
                 with contextlib.suppress(Exception):  # whatever the fault, the rest of the lab must go
                     close()
             containers, self._containers = self._containers, []
+            if not self._held:
+                with contextlib.suppress(LabError):
+                    containers += self._links.take_away()
             network, self._network = self._network, None
             volume, self._volume = self._volume, ""
             if self._held:
@@ -231,21 +241,25 @@ class DockerLab:
         nodes = self._plan.nodes()
         if self._plan.pool is None:
             raise LabError(f"lab {self.name} has no pool of networks")
-        self._network, subnet = make_network(self._client, self.name, self._labels, self._plan.pool, len(nodes))
+        six = self._plan.terms.six
+        self._network, subnet = make_network(
+            self._client, self.name, self._labels, self._plan.pool, len(nodes), six=six
+        )
         # .1 is the engine's own end, the gateway.
         addresses = {name: str(subnet[i + 2]) for i, (name, _) in enumerate(nodes)}
+        # By what name and address nodes know each other.
+        known = {name: str(six_of(subnet)[i + 2]) for i, name in enumerate(addresses)} if six else addresses
         self._keys = keys = (new_key(), new_key())
-        tar = contents(*keys, addresses)
+        tar = contents(*keys, known)
         with engine_fault(f"lab {self.name} cannot be started"):
             self._volume = f"impilab-{self.name}"
             self._client.volumes.create(self._volume, labels=self._labels)
-        made = in_parallel(lambda node: self._start_node(*node, addresses, tar), nodes)
+        made = in_parallel(lambda node: self._start_node(*node, addresses[node[0]], known, tar), nodes)
         self._ready(made)
 
     def _take_up(self, access: Access) -> None:
         """Connect to the nodes of a running lab, update them, and restart its captures."""
         self._volume = f"impilab-{self.name}"
-        addresses = {name: node.address for name, node in access.nodes.items()}
         with engine_fault(f"lab {self.name} is not there any more"):
             self._network = self._client.networks.get(f"impilab-{self.name}")
             mine: dict[str, str | list[str] | bool] = {"label": f"{LABEL}lab={self.name}"}
@@ -263,7 +277,7 @@ class DockerLab:
             with engine_fault(f"the capture of {name} cannot be begun anew"):
                 if old is not None:
                     remove_container(old)
-                return self._start_capture(connected, there[node.container], addresses)
+                return self._start_capture(connected, there[node.container], len(access.nodes))
 
         self._ready(in_parallel(take_up, list(access.nodes)))
 
@@ -301,13 +315,15 @@ class DockerLab:
             builds=dict(plan.builds),
         )
 
-    def _start_node(self, name: str, image: str, addresses: Mapping[str, str], tar: bytes) -> Tap:
+    def _start_node(self, name: str, image: str, four: str, addresses: Mapping[str, str], tar: bytes) -> Tap:
         if self._network is None:
             raise LabError(f"lab {self.name} has no network")
         network = str(self._network.name)
         copies = self._plan.copies.get(image, {})
         with engine_fault(f"node {name} of lab {self.name} cannot be started"):
-            endpoint = self._client.api.create_endpoint_config(ipv4_address=addresses[name], aliases=[name])
+            endpoint = self._client.api.create_endpoint_config(
+                ipv4_address=four, ipv6_address=addresses[name] if ":" in addresses[name] else None, aliases=[name]
+            )
             container = self._client.containers.create(
                 image,
                 # It ends by itself, and is removed at its end, even if this process is gone.
@@ -333,15 +349,15 @@ class DockerLab:
             container.start()
             if copies:
                 quicken(container)
-            where = self._where(container, name, addresses[name])
+            where = self._where(container, name, four, addresses[name])
         node = self._connect(container, name, where)
         with engine_fault(f"the capture of {name} of lab {self.name} cannot be started"):
-            return self._start_capture(node, container, addresses)
+            return self._start_capture(node, container, len(addresses))
 
-    def _start_capture(self, node: SshNode, container: Container, addresses: Mapping[str, str]) -> Tap:
+    def _start_capture(self, node: SshNode, container: Container, nodes: int) -> Tap:
         sidecar = self._client.containers.create(
             self._plan.images["base"],
-            capturing(node.name, len(addresses), self._plan.terms.ttl_s),
+            capturing(node.name, nodes, self._plan.terms.ttl_s),
             stdin_open=True,
             auto_remove=True,
             name=f"{container.name}-capture",
@@ -360,11 +376,11 @@ class DockerLab:
         teller = Teller(sidecar)
         self._tellers.append(teller)
         sidecar.start()
-        return Tap(node, sidecar, teller, gateway(addresses))
+        return Tap(node, sidecar, teller, gateway(self._network))
 
-    def _where(self, container: Container, name: str, address: str) -> NodeAccess:
+    def _where(self, container: Container, name: str, four: str, address: str) -> NodeAccess:
         if not self._plan.publish:
-            return NodeAccess(address=address, host=address, port=SSH_PORT, container=str(container.name), home=HOME)
+            return NodeAccess(address=address, host=four, port=SSH_PORT, container=str(container.name), home=HOME)
         container.reload()
         published = container.ports.get(f"{SSH_PORT}/tcp")
         if not published:
@@ -405,6 +421,7 @@ class DockerLab:
             "ports": [SSH_PORT],
             "prefix": "",
             "known": [],
+            "folders": ["/tmp"],
         }
         with lab_fault(node.name):
             done = node.connection.run(residue_argv(_PYTHON, spec), timeout_s=RESIDUE_S)
@@ -413,6 +430,8 @@ class DockerLab:
 
 def _environment(vendor: str, builds: Mapping[str, Build]) -> dict[str, str]:
     """Variables for impirun on the nodes of a client."""
-    folder = builds[vendor].prefix if vendor in builds else f"/opt/mpi/{vendor}"
-    prefix = {} if vendor == "pure" else {f"IMPI_PREFIX_{vendor.upper()}": folder}
-    return {"HOME": HOME, "USER": USER, "PATH": _PATH, "PYTHONPATH": SOURCES, "LANG": "C.UTF-8", **prefix}
+    known = manifest(vendor)
+    folder = builds[vendor].prefix if vendor in builds else node_prefix(vendor)
+    prefix = {known.prefix_variable: folder} if known.has_library else {}
+    places = {"PYTHONPATH": SOURCES, "IMPI_VENDORS": f"{SOURCES}/images"}
+    return {"HOME": HOME, "USER": USER, "PATH": _PATH, "LANG": "C.UTF-8", **places, **prefix}

@@ -14,14 +14,17 @@ from impi.testbed.backends.docker.container_lab import DockerLab, Plan
 from impi.testbed.backends.docker.docker_engine import connect, engine_fault
 from impi.testbed.backends.docker.docker_inventory import DockerInventory
 from impi.testbed.backends.docker.doctor import examine
+from impi.testbed.backends.docker.foreign_machines import why_no_machine
 from impi.testbed.backends.docker.images.image_copies import Copies
-from impi.testbed.backends.docker.images.node_images import SPY, Images
+from impi.testbed.backends.docker.images.node_images import LINKS, SPY, Images
 from impi.testbed.backends.docker.images.replaced_images import image_of_build
 from impi.testbed.backends.docker.lab_network import neighbours_short
+from impi.testbed.backends.docker.link_sidecar import LinkSidecars, why_not
 from impi.testbed.backends.docker.subnet_pool import pool_from_environment
 from impi.testbed.backends.lifecycle.cleanup import remove_expired
 from impi.testbed.lab.builds import prefix_build
 from impi.testbed.lab.interface import Access, Build, Finding, Inventory, Lab, Terms
+from impi.testbed.lab.lab_links import Network
 from impi.testbed.lab.lab_topology import Topology
 
 _MOST_NODES: Final = 200
@@ -49,6 +52,7 @@ class DockerBackend:
         self._tidied = False
         self._wanted: dict[str, str] = {}
         self.builds: Mapping[str, Build] = {}
+        self._no_network: str | None = None
         atexit.register(self._close_all)
 
     def doctor(self) -> list[Finding]:
@@ -107,6 +111,20 @@ class DockerBackend:
         lab = DockerLab.attach(self._client, access)
         self._open.add(lab)
         return lab
+
+    def no_machine(self, machine: str) -> str:
+        """Return why programs of that machine cannot run here; empty: an interpreter runs them."""
+        return why_no_machine(machine)
+
+    def no_network(self) -> str:
+        """Tried once, in a container of its own."""
+        if self._no_network is None:
+            self._no_network = why_not(self._client, self._images.tool(LINKS))
+        return self._no_network
+
+    def network(self, access: Access) -> Network:
+        """The network of a lab that stays."""
+        return LinkSidecars(self._client, access.nodes, access.expires)
 
     def logs(self, access: Access, node: str) -> str:
         """Return the log of the node's sshd."""

@@ -12,12 +12,13 @@ import docker
 from impi.errors import ImpiError
 from impi.testbed.backends.docker.docker_engine import engine_fault
 from impi.testbed.backends.docker.docker_inventory import LABEL, DockerInventory
-from impi.testbed.backends.docker.images.node_images import SPY, VENDORS, Images
+from impi.testbed.backends.docker.images.node_images import SPY, Images
 from impi.testbed.backends.docker.lab_network import network_subnets
 from impi.testbed.backends.docker.sidecar_capture import CAPTURE_RIGHTS
 from impi.testbed.backends.docker.subnet_pool import free_subnets, host_routes, pool_from_environment
 from impi.testbed.backends.lifecycle import ownership
 from impi.testbed.lab.interface import Finding
+from impi.testbed.lab.parties import core_vendors
 
 _OLDEST_API: Final = (1, 40)
 _MEMORY_GIB: Final = 2.0
@@ -97,8 +98,9 @@ def _leftovers(client: docker.DockerClient) -> list[Finding]:
 
 
 def _images_and_capture(client: docker.DockerClient, images: Images) -> list[Finding]:
-    present = images.present()
-    missing = [name for name in ("base", SPY, *VENDORS) if name not in present]
+    wanted = (SPY, *core_vendors())
+    present = images.present(wanted)
+    missing = [name for name in ("base", *wanted) if name not in present]
     found = [
         Finding(
             subject="images",

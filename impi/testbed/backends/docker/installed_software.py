@@ -23,6 +23,8 @@ def software(
     found.update({f"build.{name}": f"{b.origin} {b.digest}" for name, b in builds.items()})
     first = {vendor: nodes[0] for vendor, nodes in zip(reversed(vendors), reversed(clients), strict=True)}
     for party, node in {"server": server, **first}.items():
+        if version := (node.read("/opt/impi/version.txt") or b"").decode().strip():
+            found[f"{party}.library"] = version
         for line in (node.read("/opt/impi/pip.txt") or b"").decode().splitlines():
             package, _, version = line.partition("==")
             if package not in _INSTALLERS:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from ipaddress import IPv4Network
+from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 from typing import Final
 
@@ -20,15 +20,31 @@ _NEIGHBOURS: Final = Path("/proc/sys/net/ipv4/neigh/default/gc_thresh3")
 
 
 def make_network(
-    client: docker.DockerClient, lab: str, labels: Mapping[str, str], pool: IPv4Network, nodes: int
+    client: docker.DockerClient,
+    lab: str,
+    labels: Mapping[str, str],
+    pool: IPv4Network,
+    nodes: int,
+    *,
+    six: bool = False,
 ) -> tuple[Network, IPv4Network]:
-    """A new network for so many nodes, and its subnet; LabError: none is free."""
+    """A new network for so many nodes, and its subnet; LabError: none is free.
+
+    With ``six`` it has the subnet :func:`six_of`, too.
+    """
     with engine_fault("the engine's networks cannot be listed"):
         taken = [*host_routes(), *network_subnets(client)]
     for subnet in free_subnets(pool, nodes, taken):
-        ipam = IPAMConfig(pool_configs=[IPAMPool(subnet=str(subnet), gateway=str(subnet[1]))])
+        pools = [IPAMPool(subnet=str(subnet), gateway=str(subnet[1]))]
+        pools += [IPAMPool(subnet=str(six_of(subnet)))] if six else []
         try:
-            network = client.networks.create(f"impilab-{lab}", driver="bridge", ipam=ipam, labels=dict(labels))
+            network = client.networks.create(
+                f"impilab-{lab}",
+                driver="bridge",
+                ipam=IPAMConfig(pool_configs=pools),
+                labels=dict(labels),
+                enable_ipv6=six,
+            )
         except APIError as error:
             # Another lab was faster: take the next one.
             if "overlap" in str(error).lower():
@@ -36,6 +52,12 @@ def make_network(
             raise LabError(f"lab {lab}: no network {subnet}: {error}") from error
         return network, subnet
     raise LabError(f"no free subnet is left in the pool {pool}: impilab clean, or set IMPILAB_POOL")
+
+
+def six_of(subnet: IPv4Network) -> IPv6Network:
+    """The private IPv6 subnet that goes with it, and with no other."""
+    number = int(subnet.network_address)
+    return IPv6Network(f"fd69:6d70:{number >> 16:x}:{number & 0xFFFF:x}::/64")
 
 
 def neighbours_short(nodes: int, limit: Path = _NEIGHBOURS) -> str:
@@ -64,7 +86,9 @@ def network_subnets(client: docker.DockerClient) -> list[IPv4Network]:
     return found
 
 
-def gateway(addresses: Mapping[str, str]) -> str:
-    """The engine's end of the network: one below the first node."""
-    first = min(addresses.values(), key=lambda text: tuple(map(int, text.split("."))))
-    return f"{first.rpartition('.')[0]}.{int(first.rpartition('.')[2]) - 1}"
+def gateway(network: Network | None) -> str:
+    """The engine's end of the network, by IPv4; LabError: there is none."""
+    for config in network.attrs["IPAM"]["Config"] if network is not None else []:
+        if "." in config.get("Gateway", ""):
+            return str(config["Gateway"])
+    raise LabError("the lab's network has no gateway")

@@ -8,6 +8,7 @@ The one argument is a JSON object:
 * ``ports``: listening TCP ports that are the lab's own.
 * ``prefix``: only listeners on addresses that begin so count; empty: all but loopback's resolvers.
 * ``known``: names in /dev/shm that were there before.
+* ``folders``: where no file of the job may stay, such as /tmp of a container.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ import contextlib
 import json
 import os
 import socket
-import struct
 import sys
 from collections.abc import Iterator
 from typing import TypedDict
@@ -35,6 +35,7 @@ class Spec(TypedDict):
     ports: list[int]
     prefix: str
     known: list[str]
+    folders: list[str]
 
 
 def _read(path: str) -> bytes:
@@ -55,6 +56,22 @@ def _family() -> set[int]:
     return found
 
 
+def _of_a_visitor(pid: int) -> bool:
+    """Whether somebody entered the container to start it (docker exec): no parent of it is inside.
+
+    What a job leaves behind becomes a child of the container's first process.
+    """
+    while pid > 1:
+        fields = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+        if len(fields) < 2:
+            return False
+        parent = int(fields[1])
+        if parent == 0:
+            return True
+        pid = parent
+    return False
+
+
 def _processes(spec: Spec) -> Iterator[tuple[int, str]]:
     own = _family()
     for name in os.listdir("/proc"):  # noqa: PTH208
@@ -67,23 +84,39 @@ def _processes(spec: Spec) -> Iterator[tuple[int, str]]:
         line = _read(f"/proc/{name}/cmdline").rstrip(b"\0").replace(b"\0", b" ").decode("utf-8", "replace")
         if not state or state[0] in (b"Z", b"X") or not line or line.startswith(tuple(spec["spare"])):
             continue
+        if not spec["mark"] and _of_a_visitor(int(name)):
+            continue
         if spec["mark"] and spec["mark"].encode() not in _read(f"/proc/{name}/environ").split(b"\0"):
             continue
         yield int(name), line
 
 
-def _address(text: str) -> str:
+def _kernel_order() -> str:
+    """Return the byte order of the kernel's tables, which a node of another machine does not share.
+
+    An emulated program has its own machine's order; a socket of ours shows the kernel's.
+    """
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = f":{probe.getsockname()[1]:04X}"
+        mine = [line.split()[1] for line in _read("/proc/net/udp").decode("ascii").splitlines()[1:]]
+        return "big" if f"7F000001{port}" in mine else "little" if f"0100007F{port}" in mine else sys.byteorder
+
+
+def _address(text: str, order: str) -> str:
     """The kernel's hexadecimal words as a numeric address."""
-    words = [struct.pack("=L", int(text[i : i + 8], 16)) for i in range(0, len(text), 8)]
+    big = order == "big"
+    words = [int(text[i : i + 8], 16).to_bytes(4, "big" if big else "little") for i in range(0, len(text), 8)]
     return socket.inet_ntop(socket.AF_INET if len(words) == 1 else socket.AF_INET6, b"".join(words))
 
 
 def _listeners(spec: Spec) -> Iterator[str]:
+    order = _kernel_order()
     for table in ("tcp", "tcp6"):
         for line in _read(f"/proc/net/{table}").decode("ascii").splitlines()[1:]:
             fields = line.split()
             host, _, port = fields[1].partition(":")
-            address = _address(host)
+            address = _address(host, order)
             if fields[3] != _LISTEN or int(port, 16) in spec["ports"] or address == _RESOLVER:
                 continue
             if address.startswith(spec["prefix"]):
@@ -100,6 +133,15 @@ def _mapped(names: list[str], pids: list[int]) -> set[str]:
     return found
 
 
+def _files(spec: Spec) -> Iterator[str]:
+    for folder in spec["folders"]:
+        for name in sorted(os.listdir(folder)):  # noqa: PTH208
+            with contextlib.suppress(OSError):
+                mine = os.lstat(f"{folder}/{name}").st_uid == spec["uid"]
+                if mine and not name.startswith("impilab"):
+                    yield f"file {folder}/{name}"
+
+
 def sweep(spec: Spec) -> list[str]:
     """All of it."""
     processes = list(_processes(spec))
@@ -113,7 +155,7 @@ def sweep(spec: Spec) -> list[str]:
         used = _mapped(segments, [pid for pid, _ in processes])
         segments = [name for name in segments if name not in used]
     found = [f"process {pid} {line}" for pid, line in processes]
-    return found + [f"segment {_SHM}/{name}" for name in segments] + list(_listeners(spec))
+    return [*found, *(f"segment {_SHM}/{name}" for name in segments), *_listeners(spec), *_files(spec)]
 
 
 if __name__ == "__main__":

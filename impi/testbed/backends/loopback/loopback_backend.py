@@ -18,7 +18,9 @@ from pathlib import Path
 from typing import Final
 
 from impi.errors import LabError, UsageError
+from impi.manifests import Manifest, installed_version, manifest
 from impi.remote.commands import this_machine
+from impi.remote.patience import Patience
 from impi.testbed.backends.lifecycle.cleanup import new_labels, remove_expired
 from impi.testbed.backends.lifecycle.held_labs import is_held, let_go
 from impi.testbed.backends.lifecycle.reaper import reaper_of
@@ -41,11 +43,12 @@ from impi.testbed.lab.interface import (
     Terms,
     run_on,
 )
+from impi.testbed.lab.lab_links import Network
 from impi.testbed.lab.lab_topology import Topology, parse_topology
+from impi.testbed.lab.parties import core_vendors
 
 _CHECKOUT: Final = Path(__file__).resolve().parents[4]
 _OCTETS: Final = range(77, 120)  # the second one of 127.x; a lab each
-_VENDORS: Final = ("mpich", "openmpi")
 _INSTALL_S: Final = 900
 _SHM: Final = Path("/dev/shm")
 _STACKS: Final = _CHECKOUT / "impi/testbed/programs/stacks.py"
@@ -59,6 +62,7 @@ class LoopbackLab:
     """A :class:`impi.testbed.lab.interface.Lab` on loopback."""
 
     captures = False
+    network: Network | None = None
 
     def __init__(
         self, vendors: Sequence[str], topology: Topology, run: str, terms: Terms, builds: Mapping[str, Build]
@@ -152,12 +156,12 @@ class LoopbackLab:
     def residue(self) -> list[str]:
         """Return processes with this lab's mark, unused segments, listeners on its addresses.
 
-        Leftovers that vanish within a second do not count. Segments get longer: another job's
-        segment is also unused for a moment, and a busy machine makes moments long.
+        Leftovers that vanish within a second of an idle machine do not count. Segments get longer:
+        another job's segment is also unused for a moment.
         """
-        began = time.monotonic()
+        calm, long_calm = Patience(_CALM_S, 1), Patience(_LONG_CALM_S, 1)
         found = self._look()
-        while found and time.monotonic() - began < (_LONG_CALM_S if all(map(_is_segment, found)) else _CALM_S):
+        while found and not (long_calm if all(map(_is_segment, found)) else calm).ended():
             time.sleep(_TURN_S)
             now = self._look()
             found = [line for line in found if line in now]
@@ -171,6 +175,7 @@ class LoopbackLab:
             "ports": [],
             "prefix": self._prefix,
             "known": self._known,
+            "folders": [],
         }
         done = run_on(self._server, residue_argv(sys.executable, spec), timeout_s=RESIDUE_S)
         return findings("this machine", done.code, done.stdout)
@@ -233,7 +238,7 @@ class LoopbackBackend:
                 cure="" if linux else "use the docker backend: loopback addresses and /proc are Linux's here",
             )
         ]
-        for vendor in _VENDORS:
+        for vendor in (name for name in core_vendors() if manifest(name).has_library):
             there = (_prefix(vendor) / "bin/mpiexec").exists()
             found.append(
                 Finding(
@@ -257,21 +262,12 @@ class LoopbackBackend:
                     f"--replace {vendor}={what}: there is no such folder, and an image needs --backend docker"
                 )
             self.builds = {**self.builds, vendor: prefix_build(vendor, what)}
-        for vendor in vendors:
-            if vendor not in ("pure", *_VENDORS):
-                raise UsageError(f"there is no vendor {vendor!r}; there are pure, {', '.join(_VENDORS)}")
-        wanted = set(vendors) - {"pure", *self.builds}
-        missing = [v for v in sorted(wanted) if not (_prefix(v) / "bin/mpiexec").exists()]
-        if not missing:
-            return
-        script = _CHECKOUT / "ci/vendors.sh"
-        print(f"impilab: installing {', '.join(missing)}", file=sys.stderr, flush=True)
-        try:
-            done = subprocess.run([str(script)], stdin=subprocess.DEVNULL, timeout=_INSTALL_S, check=False)
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise LabError(f"{script} could not install {', '.join(missing)}: {error}") from error
-        if done.returncode != 0:
-            raise LabError(f"{script} could not install {', '.join(missing)}: it ended with {done.returncode}")
+        for vendor in sorted({*vendors} - {*self.builds}):
+            known = manifest(vendor)
+            if known.kind != "backed":
+                raise UsageError(f"vendor {vendor} needs a node of its own image: use --backend docker")
+            if known.has_library and not (_prefix(vendor) / "bin/mpiexec").exists():
+                _install(vendor, known)
 
     def supports(self, topology: Topology) -> str:
         """Clients of one node only: all nodes here are one machine."""
@@ -302,6 +298,18 @@ class LoopbackBackend:
         self._open.add(lab)
         return lab
 
+    def no_machine(self, machine: str) -> str:
+        """Loopback nodes are this machine."""
+        return f"the local backend has one machine, and it is no {machine}"
+
+    def no_network(self) -> str:
+        """One machine and its loopback interface: there is nothing between nodes."""
+        return "the local backend has one machine and no network between its nodes; use --backend docker"
+
+    def network(self, access: Access) -> Network:
+        """LabError: see :meth:`no_network`."""
+        raise LabError(self.no_network())
+
     def logs(self, access: Access, node: str) -> str:
         """Nothing: a node on loopback has no server of its own."""
         return ""
@@ -327,16 +335,30 @@ def _take_octet() -> tuple[socket.socket, int]:
     raise LabError(f"{len(_OCTETS)} labs run on loopback already: wait for one to end")
 
 
+def _install(vendor: str, known: Manifest) -> None:
+    """Run the vendor's script ``install`` for a prefix of its own."""
+    version, script = installed_version(vendor), known.folder / "install"
+    print(f"impilab: installing {known.title} {version}", file=sys.stderr, flush=True)
+    argv = ["/bin/sh", str(script), str(_prefix(vendor)), version, sys.executable]
+    try:
+        done = subprocess.run(argv, stdin=subprocess.DEVNULL, timeout=_INSTALL_S, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise LabError(f"{script} could not install {vendor}: {error}") from error
+    if done.returncode != 0:
+        raise LabError(f"{script} could not install {vendor}: it ended with {done.returncode}")
+
+
 def _client_environment(vendor: str, builds: Mapping[str, Build]) -> dict[str, str]:
     """Variables for impirun, beside those of its node."""
-    if vendor == "pure":
-        return {"PYTHONPATH": str(_CHECKOUT)}
-    folder = builds[vendor].prefix if vendor in builds else str(_prefix(vendor))
-    return {"PYTHONPATH": str(_CHECKOUT), f"IMPI_PREFIX_{vendor.upper()}": folder}
+    known = manifest(vendor)
+    places = {"PYTHONPATH": str(_CHECKOUT), "IMPI_VENDORS": str(known.folder.parent)}
+    if not known.has_library:
+        return places
+    return {**places, known.prefix_variable: builds[vendor].prefix if vendor in builds else str(_prefix(vendor))}
 
 
 def _prefix(vendor: str) -> Path:
-    named = os.environ.get(f"IMPI_PREFIX_{vendor.upper()}")
+    named = os.environ.get(manifest(vendor).prefix_variable) if "@" not in vendor else None
     return Path(named) if named else _CHECKOUT / ".mpi" / vendor
 
 
@@ -345,7 +367,7 @@ def _software(vendors: Sequence[str]) -> dict[str, str]:
     for package in ("numpy", "mpi4py"):
         with contextlib.suppress(metadata.PackageNotFoundError):
             found[package] = metadata.version(package)
-    for vendor in sorted(set(vendors) - {"pure"}):
+    for vendor in sorted(v for v in set(vendors) if manifest(v).has_library):
         installed = metadata.distributions(path=[str(p) for p in _prefix(vendor).glob("lib/python3*/site-packages")])
-        found.update({d.name: d.version for d in installed if d.name == vendor})
+        found.update((vendor, distribution.version) for distribution in installed)
     return found

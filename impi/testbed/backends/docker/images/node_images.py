@@ -5,8 +5,12 @@ A tag ends in a hash of its files and of the tag below, so an image is built onc
     debian:bookworm-slim, or impilab/os:bookworm (ci/standin.sh)
       impilab/machine    this machine's certificates and pip settings, if any
         impilab/base     images/base
-          impilab/pure, impilab/mpich, impilab/openmpi
+          impilab/VENDOR, impilab/VENDOR-VERSION  images/VENDOR
           impilab/spy  what looks at ranks that hang
+    impilab/os-MACHINE:bookworm (ci/standin.sh)
+      impilab/foreign-MACHINE  images/foreign, whose programs run by qemu-user
+          impilab/VENDOR-VERSION
+          impilab/net  what changes the network of nodes; built when first needed
 """
 
 from __future__ import annotations
@@ -29,15 +33,18 @@ from typing import Final
 import docker
 from docker.errors import APIError, DockerException, ImageNotFound
 
-from impi.errors import LabError, UsageError
+from impi.errors import LabError
+from impi.manifests import installed_version, machine_of, manifest
 from impi.testbed.backends.docker.images.pip_settings import machine_files
 from impi.testbed.backends.nodes import in_parallel
 
 IMAGE_LABEL: Final = "org.impilab.image"
-VENDORS: Final = ("pure", "mpich", "openmpi")
 SPY: Final = "spy"
 """The image of the containers that may trace a node's processes."""
+LINKS: Final = "net"
+"""The image of the containers that may change a node's network."""
 _CHECKOUT: Final = Path(__file__).resolve().parents[5]
+_C_PROGRAMS: Final = _CHECKOUT / "impi/testbed/programs/c"
 _DEBIAN: Final = "debian:bookworm-slim"
 _STANDIN: Final = "impilab/os:bookworm"
 _STANDIN_S: Final = 900
@@ -75,18 +82,17 @@ class Images:
         """
         wanted = sorted(set(vendors))
         for vendor in wanted:
-            if vendor not in VENDORS:
-                raise UsageError(f"there is no image for the vendor {vendor!r}; there are {', '.join(VENDORS)}")
+            manifest(vendor)  # tells of one that does not exist before anything is built
         wanted.append(SPY)
         if not {"base", *wanted} <= (found := self.present(wanted)).keys():
             # One build at a time on a machine: the second finds what the first has made.
             with only_one_builds():
                 base = self._make("base", _context("base"), self._machine())
-                in_parallel(lambda v: self._make(v, _context(v), base), wanted)
+                in_parallel(lambda v: self._make(v, _context(v), self._below(v, base), _version(v)), wanted)
                 found = self.present(wanted)
         return found
 
-    def present(self, vendors: Sequence[str] = (*VENDORS, SPY)) -> dict[str, str]:
+    def present(self, vendors: Sequence[str]) -> dict[str, str]:
         """Return ids of existing images by name; builds nothing."""
         found = {}
         origin = next((i for i in (self._id(_DEBIAN), self._id(_STANDIN)) if i), "")
@@ -94,9 +100,15 @@ class Images:
             files = machine_files()
             machine = _tag("machine", _machine_context(files), origin) if files else origin
             base = _tag("base", _context("base"), machine)
-            tags = {"base": base, **{v: _tag(v, _context(v), base) for v in vendors}}
+            tags = {"base": base, **{v: _tag(v, _context(v), _below(v, base), _version(v)) for v in vendors}}
             found = {name: i for name, tag in tags.items() if (i := self._id(tag))}
         return found
+
+    def tool(self, name: str) -> str:
+        """Id of an image that only some labs need, on top of ``base``; built unless it is there."""
+        base = self.ensure([])["base"]
+        with only_one_builds():
+            return self.make(name, _context(name), base)
 
     def make(self, name: str, context: Files, base: str) -> str:
         """Id of an image of these files on top of that one; built unless it is there."""
@@ -120,10 +132,21 @@ class Images:
             raise LabError(f"there is neither {_DEBIAN} nor {_STANDIN}: load one of them into the engine")
         return found
 
-    def _make_standin(self) -> None:
+    def _below(self, vendor: str, base: str) -> str:
+        """The tag that a vendor's image is built on, which is there afterwards."""
+        machine = _machine_of(vendor)
+        if not machine:
+            return base
+        origin = _origin_of(machine)
+        if not self._id(origin):
+            self._make_standin(origin, machine)
+        return self._make(f"foreign-{machine}", _foreign_context(), origin)
+
+    def _make_standin(self, tag: str = _STANDIN, *machine: str) -> None:
+        _say(f"making {tag}")
         try:
             done = subprocess.run(
-                [str(_CHECKOUT / "ci/standin.sh"), _STANDIN],
+                [str(_CHECKOUT / "ci/standin.sh"), tag, *machine],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
@@ -131,19 +154,19 @@ class Images:
                 check=False,
             )
         except (OSError, subprocess.TimeoutExpired) as error:
-            raise LabError(f"ci/standin.sh could not make the image {_STANDIN}: {error}") from error
+            raise LabError(f"ci/standin.sh could not make the image {tag}: {error}") from error
         if done.returncode != 0:
             last = done.stderr.decode("utf-8", "replace").splitlines()[-_SHOWN_LINES:]
-            raise LabError("ci/standin.sh could not make the image " + _STANDIN + ":\n" + "\n".join(last))
+            raise LabError(f"ci/standin.sh could not make the image {tag}:\n" + "\n".join(last))
 
     def _machine(self) -> str:
         origin = self._origin()
         files = machine_files()
         return self._make("machine", _machine_context(files), origin) if files else origin
 
-    def _make(self, name: str, context: Files, base: str) -> str:
+    def _make(self, name: str, context: Files, base: str, version: str = "") -> str:
         """The tag of that image, which is there afterwards."""
-        tag = _tag(name, context, base)
+        tag = _tag(name, context, base, version)
         if self._id(tag):
             return tag
         _say(f"building {tag}")
@@ -154,7 +177,11 @@ class Images:
                 fileobj=io.BytesIO(archive(context)),
                 custom_context=True,
                 tag=tag,
-                buildargs={"BASE": base, **{p: os.environ[p] for p in _PROXIES if p in os.environ}},
+                buildargs={
+                    "BASE": base,
+                    **({"VERSION": version} if version else {}),
+                    **{p: os.environ[p] for p in _PROXIES if p in os.environ},
+                },
                 labels={IMAGE_LABEL: name},
                 rm=True,
                 forcerm=True,
@@ -203,11 +230,37 @@ def only_one_builds() -> Iterator[None]:
         yield
 
 
+def _machine_of(name: str) -> str:
+    return "" if name == SPY else machine_of(name)
+
+
+def _origin_of(machine: str) -> str:
+    return f"impilab/os-{machine}:bookworm"
+
+
+def _foreign_context() -> dict[str, bytes]:
+    return {**_context("foreign"), "sshd_config": _context("base")["sshd_config"]}
+
+
+def _below(name: str, base: str) -> str:
+    """The tag of what an image is built on, whether it is there or not."""
+    machine = _machine_of(name)
+    return _tag(f"foreign-{machine}", _foreign_context(), _origin_of(machine)) if machine else base
+
+
+def _version(name: str) -> str:
+    return "" if name == SPY else installed_version(name)
+
+
 def _context(name: str) -> dict[str, bytes]:
-    folder = _CHECKOUT / "images" / name
+    folder = _CHECKOUT / "images" / name.partition("@")[0]
     files = {path.name: path.read_bytes() for path in sorted(folder.glob("*")) if path.is_file()}
     if "Dockerfile" not in files:
         raise LabError(f"{folder} has no Dockerfile: run impilab from a checkout of the project")
+    # An image does not depend on its manifest, whose edits would build it anew.
+    if files.pop(f"{folder.name}.toml", b"") and manifest(name).kind == "native":
+        # Its ranks run programs in C, compiled where the MPI is.
+        files.update({path.name: path.read_bytes() for path in sorted(_C_PROGRAMS.glob("*.[ch]"))})
     return files
 
 
@@ -221,9 +274,9 @@ def _target(name: str) -> str:
     return "/" + name.replace("!", "/")
 
 
-def _tag(name: str, context: Files, base: str) -> str:
-    digest = hashlib.sha256(archive(context) + base.encode()).hexdigest()
-    return f"impilab/{name}:{digest[:12]}"
+def _tag(name: str, context: Files, base: str, version: str = "") -> str:
+    digest = hashlib.sha256(archive(context) + base.encode() + version.encode()).hexdigest()
+    return f"impilab/{name.replace('@', '-')}:{digest[:12]}"
 
 
 def _first_line(error: BaseException) -> str:

@@ -1,6 +1,7 @@
 """This machine's certificates and pip settings, which reach packages in builds only.
 
 They belong to the machine and not to the project, so they become a layer under the base image.
+Everybody who has an image can read that layer, so no user name and no password gets into it.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import configparser
 import io
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -27,6 +29,8 @@ _SETTINGS: Final = (
     "retries",
     "no-index",
 )
+_ADDRESSES: Final = ("index-url", "extra-index-url", "proxy")
+_AT: Final = re.compile(r"^((?:[a-z+]+://)?)[^/\s]*@", re.IGNORECASE)
 _WHEELS: Final = "/etc/impilab/wheels"
 
 
@@ -49,7 +53,7 @@ def machine_files(
         wheels = sorted(Path(link).glob("*.whl")) if Path(link).is_dir() else []
         files.update({f"{_WHEELS}/{wheel.name}": wheel.read_bytes() for wheel in wheels})
         if wheels or "://" in link:
-            links.append(_WHEELS if wheels else link)
+            links.append(_WHEELS if wheels else _without_secrets(link))
     if links:
         settings["find-links"] = "\n".join(dict.fromkeys(links))
     if settings:
@@ -59,6 +63,11 @@ def machine_files(
         config.write(text)
         files["/etc/pip.conf"] = text.getvalue().encode()
     return {name.lstrip("/").replace("/", "!"): data for name, data in files.items()}
+
+
+def _without_secrets(value: str) -> str:
+    """Return addresses, parted by white space, without ``user:password@``."""
+    return "\n".join(_AT.sub(r"\1", word) for word in value.split())
 
 
 def _settings(environ: Mapping[str, str], system: Path) -> dict[str, str]:
@@ -82,6 +91,9 @@ def _settings(environ: Mapping[str, str], system: Path) -> dict[str, str]:
         value = environ.get("PIP_" + name.replace("-", "_").upper())
         if value:
             found[name] = value
+    for name in _ADDRESSES:
+        if name in found:
+            found[name] = _without_secrets(found[name])
     return found
 
 

@@ -18,6 +18,7 @@ from impi.testbed.backends.docker.images.node_images import Images
 from impi.testbed.backends.lifecycle import ownership
 from impi.testbed.lab.builds import digest_of, digests, is_library, library_of, prefix_archive, prefix_build
 from impi.testbed.lab.interface import Build
+from impi.testbed.lab.parties import node_prefix
 
 _PYTHON: Final = "/opt/impi/venv/bin/python"
 _NEEDED: Final = ("/usr/sbin/sshd", _PYTHON, "/opt/impi/sshd_config", "/usr/bin/timeout")
@@ -50,7 +51,7 @@ def _of_prefix(images: Images, vendor: str, what: str, base: str) -> tuple[str, 
 
 
 def _of_image(client: docker.DockerClient, vendor: str, what: str) -> tuple[str, Build]:
-    where, prefix = f"--replace {vendor}={what}", f"/opt/mpi/{vendor}"
+    where, prefix = f"--replace {vendor}={what}", node_prefix(vendor)
     try:
         image = str(client.images.get(what).id)
     except (ImageNotFound, APIError) as error:

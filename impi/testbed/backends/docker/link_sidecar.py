@@ -1,0 +1,234 @@
+"""The network of a lab, changed by sidecars: containers that share a node's network.
+
+Only they may alter it. Each runs ``programs/link_queue.py``: rules of iptables, and a queue of
+packets in user space, which works on kernels without netem, too. It is started beside a node when
+that is first asked for. Captures see packets before the queue does. The engine freezes nodes.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final, cast
+
+import docker
+from docker.errors import APIError, NotFound
+from docker.models.containers import Container
+
+from impi.errors import LabError
+from impi.testbed.backends.docker.docker_engine import engine_fault
+from impi.testbed.backends.docker.docker_inventory import LABEL, remove_container
+from impi.testbed.backends.docker.images.node_images import LINKS, Images
+from impi.testbed.backends.lifecycle import ownership
+from impi.testbed.backends.nodes import in_parallel
+from impi.testbed.lab.interface import NodeAccess
+from impi.testbed.lab.lab_links import CutSeen, Direction, LinkSeen, LinkSettings, NetworkSeen
+
+_RIGHTS: Final = ("NET_ADMIN",)
+_PROGRAM: Final = (Path(__file__).parents[2] / "programs/link_queue.py").read_text("utf-8")
+_PYTHON: Final = ("/usr/bin/python3", "-I", "-S", "-c", _PROGRAM)
+_SOCKET: Final = "/run/link_queue"
+_SHARES: Final = 16384  # of the processor, where a node has 1024: a delay must not become longer by load
+_CONFLICT: Final = 409
+_TARGETS: Final = {"DROP": "drop", "REJECT": "reset"}
+
+
+class LinkSidecars:
+    """A :class:`~impi.testbed.lab.lab_links.Network`."""
+
+    def __init__(
+        self,
+        client: docker.DockerClient,
+        nodes: Mapping[str, NodeAccess],
+        expires: float,
+    ) -> None:
+        self._client = client
+        self._nodes = nodes
+        self._expires = expires
+        self._image = ""
+        self._there: dict[str, Container] = {}
+        self._frozen: set[str] = set()
+        self._starting = threading.Lock()
+
+    def set_links(self, links: Mapping[Direction, LinkSettings]) -> None:
+        """One request to each node that receives."""
+        self._ready(sorted({target for _, target in links}))
+
+        def one(target: str) -> None:
+            mine = {
+                self._address(a): {**asdict(link), "seed": f"{a} {b}"} for (a, b), link in links.items() if b == target
+            }
+            self._ask(target, {"do": "set", "links": mine})
+
+        in_parallel(one, sorted({target for _, target in links}))
+
+    def cut(self, directions: Sequence[Direction], how: str) -> None:
+        """Rules at the nodes that receive."""
+        self._refuse("cut", directions, how)
+
+    def heal(self, directions: Sequence[Direction], how: str) -> None:
+        """The rules go."""
+        self._refuse("heal", directions, how)
+
+    def _refuse(self, what: str, directions: Sequence[Direction], how: str) -> None:
+        targets = sorted({target for _, target in directions})
+        self._ready(targets)
+
+        def one(target: str) -> None:
+            peers = [self._address(a) for a, b in directions if b == target]
+            self._ask(target, {"do": what, "peers": peers, "how": how})
+
+        in_parallel(one, targets)
+
+    def seen(self) -> NetworkSeen:
+        """The counters of the kernel and of the queues."""
+        self._find()
+        links: list[LinkSeen] = []
+        cuts: list[CutSeen] = []
+        overrun = 0
+        names = {self._address(name): name for name in self._nodes}
+        for target, told in zip(
+            sorted(self._there), in_parallel(lambda n: self._ask(n, {"do": "show"}), sorted(self._there)), strict=True
+        ):
+            overrun += told["dropped"]
+            matched = {rule["peer"]: rule["packets"] for rule in told["rules"] if rule["rule"] == "NFQUEUE"}
+            for peer, numbers in told["links"].items():
+                asked = LinkSettings(**numbers.pop("asked"))
+                source = names.get(peer, peer)
+                links.append(
+                    LinkSeen(source=source, target=target, asked=asked, matched=matched.get(peer, 0), **numbers)
+                )
+            cuts += [
+                CutSeen(
+                    source=names.get(rule["peer"], rule["peer"]),
+                    target=target,
+                    how=_TARGETS[rule["rule"]],
+                    refused=rule["packets"],
+                )
+                for rule in (*told["healed"], *told["rules"])
+                if rule["rule"] in _TARGETS
+            ]
+        return NetworkSeen(links=tuple(links), cuts=tuple(cuts), overrun=overrun)
+
+    def clear(self) -> None:
+        """All queues and rules go; the sidecars stay for the next time."""
+        self._find()
+        in_parallel(lambda name: self._ask(name, {"do": "clear"}), sorted(self._there))
+
+    def freeze(self, node: str) -> None:
+        """By the engine, which freezes all processes of the container."""
+        with engine_fault(f"node {node} cannot be frozen"):
+            container = self._client.containers.get(self._nodes[node].container)
+            container.pause()
+        self._frozen.add(node)
+
+    def thaw(self, node: str) -> bool:
+        """Whether the engine had it frozen."""
+        with engine_fault(f"node {node} cannot be thawed"):
+            container = self._client.containers.get(self._nodes[node].container)
+            frozen = bool(container.attrs["State"]["Paused"])
+            if frozen:
+                container.unpause()
+        self._frozen.discard(node)
+        return frozen
+
+    def take_away(self) -> list[Container]:
+        """Thaw all, and return what has to be removed with the lab."""
+        for node in list(self._frozen):
+            self.thaw(node)
+        there, self._there = list(self._there.values()), {}
+        return there
+
+    # -- sidecars
+
+    def _address(self, node: str) -> str:
+        return self._nodes[node].address
+
+    def _ready(self, nodes: Sequence[str]) -> None:
+        """Start what does not run yet beside these nodes."""
+        with self._starting:
+            self._find()
+            missing = [name for name in nodes if name not in self._there]
+            if missing and not self._image:
+                self._image = Images(self._client).tool(LINKS)
+            self._there.update(zip(missing, in_parallel(self._start, missing), strict=True))
+
+    def _find(self) -> None:
+        """Those that another process has started."""
+        for name, node in self._nodes.items():
+            if name not in self._there:
+                try:
+                    self._there[name] = self._client.containers.get(f"{node.container}-links")
+                except NotFound:
+                    continue
+
+    def _start(self, name: str) -> Container:
+        beside = self._nodes[name].container
+        seconds = max(1.0, self._expires - time.time())
+        with engine_fault(f"nothing can be put beside {name} that changes its network"):
+            node = self._client.containers.get(beside)
+            labels = {key: text for key, text in node.labels.items() if key.startswith(LABEL)}
+            try:
+                sidecar = self._client.containers.create(
+                    self._image,
+                    [*_PYTHON, _SOCKET, str(int(seconds))],
+                    name=f"{beside}-links",
+                    auto_remove=True,
+                    user="0",
+                    network_mode=f"container:{beside}",
+                    cap_drop=["ALL"],
+                    cap_add=list(_RIGHTS),
+                    cpu_shares=_SHARES,
+                    security_opt=["no-new-privileges"],
+                    labels=labels,
+                )
+            except APIError as error:
+                if error.status_code != _CONFLICT:
+                    raise
+                return self._client.containers.get(f"{beside}-links")  # another process was faster
+            sidecar.start()
+        return sidecar
+
+    def _ask(self, name: str, request: Mapping[str, object]) -> dict[str, Any]:
+        sidecar = self._there[name]
+        with engine_fault(f"the network of {name} cannot be changed"):
+            done = sidecar.exec_run([*_PYTHON, _SOCKET, "--ask", json.dumps(request)], user="0")
+        text = bytes(cast("bytes", done.output)).decode("utf-8", "replace").strip()
+        try:
+            answer: dict[str, Any] = json.loads(text)
+        except ValueError:
+            answer = {"error": text.splitlines()[-1] if text else "it says nothing"}
+        if "error" in answer:
+            raise LabError(f"the network of {name} cannot be changed: {answer['error']}")
+        value: dict[str, Any] = answer["value"]
+        return value
+
+
+def why_not(client: docker.DockerClient, image: str) -> str:
+    """Try it in a container of its own; return why this engine's kernel cannot, or nothing."""
+    probe: Container | None = None
+    with engine_fault("it cannot be tried whether the network of a lab can be changed"):
+        try:
+            probe = client.containers.create(
+                image,
+                [*_PYTHON, "--probe", "1"],
+                user="0",
+                network_mode="none",
+                cap_drop=["ALL"],
+                cap_add=list(_RIGHTS),
+                security_opt=["no-new-privileges"],
+                # So that it is found if this process is killed.
+                labels={f"{LABEL}lab": f"probe-{secrets.token_hex(3)}", f"{LABEL}owner": ownership.myself()},
+            )
+            probe.start()
+            code = probe.wait()["StatusCode"]
+            said = probe.logs().decode("utf-8", "replace").strip().splitlines()
+        finally:
+            if probe is not None:
+                remove_container(probe)
+    return f"the kernel of the engine has no queue of packets: {said[-1] if said else code}" if code else ""

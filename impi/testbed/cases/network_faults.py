@@ -1,0 +1,81 @@
+"""Faults that the lab causes at a named phase of a job, and how the job must end then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from impi.testbed.cases.case import Case, Crossing, Ends, around, messages
+from impi.testbed.lab.lab_links import PROFILES
+from impi.testbed.lab.roster import Roster
+from impi.testbed.programs.payload import octets
+
+PHASES: Final = ("init", "case", "finalize")
+"""Before a rank initialises MPI; between its messages; after its last one, before MPI_Finalize."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """One kind of fault. The victim is the last client, or its last node or rank."""
+
+    about: str
+    phases: tuple[str, ...] = PHASES
+    lasts_s: float = 0.0
+    """Then it is over, at the earliest; 0: it stays."""
+    ends: Callable[[Roster], Ends] | None = None
+    """How the job must end; None: it goes on and ends well."""
+
+
+def _victim_fails(roster: Roster) -> Ends:
+    return Ends(failing_client=roster.nclients - 1)
+
+
+def _all_fail(_roster: Roster) -> Ends:
+    return Ends(everyone=True)
+
+
+def _all_fail_without_server(_roster: Roster) -> Ends:
+    return Ends(everyone=True, server=-9)
+
+
+FAULTS: Final[Mapping[str, Fault]] = {
+    "partition": Fault(about="no packet passes between clients for 2 s, and until one was refused", lasts_s=2.0),
+    "pause": Fault(about="the last node is frozen for 2 s", lasts_s=2.0),
+    "reset": Fault(about="the channels between clients are reset", phases=("case", "finalize"), ends=_all_fail),
+    "kill-rank": Fault(about="a rank is killed", ends=_victim_fails),
+    "kill-client": Fault(about="impirun of the last client is killed", ends=_victim_fails),
+    "kill-server": Fault(about="the server is killed", ends=_all_fail_without_server),
+}
+"""All faults; each is ``fault=NAME@PHASE`` in a cell's name."""
+_ROUNDS: Final = 50
+FAULT_VALUES: Final = tuple(f"{name}@{phase}" for name, fault in FAULTS.items() for phase in fault.phases)
+
+
+def _steady(roster: Roster, nonce: str) -> Iterator[Crossing]:
+    for each in messages(around(roster), 7, lambda r: octets(nonce, f"steady/{r}", 256)):
+        yield replace(each, count=_ROUNDS)
+
+
+OFTEN: Final = ("", "net=wan", "fault=partition@case", "fault=kill-rank@case", "fault=kill-client@finalize")
+"""Variants that stand for all of them where time is short."""
+ONLY_WIDE: Final = ("hosts=client,reach=heads",)
+"""Variants for clients of several nodes."""
+NETWORK_CASES: Final = (
+    Case(
+        "network.steady",
+        ("2.3.7", "3.8"),
+        ("network", "failure"),
+        1,
+        _steady,
+        params={"rounds": _ROUNDS},
+        variants=(
+            "",
+            *ONLY_WIDE,
+            "ip=6",
+            "reach=outward",
+            *(f"net={name}" for name in PROFILES),
+            *(f"fault={value}" for value in FAULT_VALUES),
+        ),
+    ),
+)

@@ -1,0 +1,86 @@
+"""Evidence from outside of what moves the octets of a client, and of the addresses in use."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import PurePosixPath
+
+from impi.manifests import manifest
+from impi.testbed.evidence.evidence import Wire
+from impi.testbed.judge.cell_facts import Facts, Failed, Item, listed, vendor_of, who
+
+_SHELLS = ("python", "bash", "sh", "dash", "sshd", "env")
+
+
+def launcher(facts: Facts, name: str) -> Failed:
+    """A launcher of the vendor, from the prefix of the mapped library, is above every rank."""
+    for rank in facts.seen.ranks:
+        if rank.rank is None or not _is_backed(vendor_of(facts, rank)) or not rank.libraries:
+            continue
+        prefixes = {_prefix(PurePosixPath(library)) for library in rank.libraries}
+        above = [exe for exe in rank.ancestors if not PurePosixPath(exe).name.startswith(_SHELLS)]
+        if not any(exe.startswith(f"{prefix}/") for exe in above for prefix in prefixes):
+            expected = f"a launcher of {vendor_of(facts, rank)} above it"
+            actual = f"above it: {listed(rank.ancestors) or 'nobody looked'}"
+            yield Item(name=name, ok=False, expected=expected, actual=actual, phase="init", blame=who(facts, rank))
+
+
+def _prefix(library: PurePosixPath) -> PurePosixPath:
+    """The prefix of ``PREFIX/lib/libmpi.so``, or of Debian's ``PREFIX/lib/MACHINE/...``."""
+    up = library.parent.parent
+    return up.parent if up.name.startswith("lib") else up
+
+
+def transport(facts: Facts, name: str) -> Failed:
+    """The ranks of a client on one node share segments of memory, as its library does it.
+
+    A TCP connection between them proves nothing: some libraries connect to learn of each other.
+    """
+    for node in dict.fromkeys(planned.node for planned in facts.roster.ranks):
+        ranks = [seen for seen in facts.seen.ranks if seen.node == node and seen.rank is not None]
+        if len(ranks) < 2 or not _is_backed(vendor_of(facts, ranks[0])):
+            continue
+        mapped = Counter(segment for seen in ranks for segment in seen.shared)
+        if not any(count > 1 for count in mapped.values()):
+            expected = f"a segment of {vendor_of(facts, ranks[0])} that the ranks on {node} share"
+            actual = "none is mapped by two of them"
+            yield Item(name=name, ok=False, expected=expected, actual=actual, phase="init", blame=who(facts, ranks[0]))
+
+
+def _is_backed(vendor: str) -> bool:
+    """Whether a library of the vendor's moves octets between procs of ours."""
+    known = manifest(vendor)
+    return known.kind == "backed" and bool(known.libraries)
+
+
+def address(facts: Facts, name: str) -> Failed:
+    """Hosts have their nodes' addresses, and listen and connect there (IMPI 2.3.5, 2.3.8)."""
+    for host in (facts.seen.wire or Wire()).hosts:
+        nodes = {facts.roster.ranks[r].node for r in host.ranks if r < facts.roster.size}
+        # One host for several nodes is on one of them.
+        there = [facts.seen.addresses[node] for node in sorted(nodes) if node in facts.seen.addresses]
+        blame = facts.client(host.client) if host.client < facts.roster.nclients else "start-up"
+        found = ""
+        if there and host.address not in there:
+            found = f"H_IPV6 is {host.address}"
+        elif any(came != host.address for came in host.came_from):
+            found = f"it connects from {listed(host.came_from)}, while its H_IPV6 is {host.address}"
+        else:
+            found = _elsewhere(facts, host.ranks, host.address, host.port)
+        if found:
+            expected = f"the host of ranks {listed(host.ranks)} at {listed(there)}"
+            yield Item(name=name, ok=False, expected=expected, actual=found, phase="mesh", blame=blame)
+
+
+def _elsewhere(facts: Facts, ranks: tuple[int, ...], at: str, port: int) -> str:
+    """Where a rank listens on its host's port, if that is at another address."""
+    for rank in ranks:
+        seen = facts.rank(rank)
+        for listens in seen.listens if seen is not None else ():
+            if listens.endswith(f":{port}") and listens != f"{at}:{port}":
+                return f"rank {rank} listens on {listens}"
+        # The listener closes with the mesh. A port of all addresses is no port of one of them.
+        there = [each for each in seen.node_listens if each.endswith(f":{port}")] if seen is not None else []
+        if there and f"{at}:{port}" not in there:
+            return f"the host of rank {rank} listened on {there[0]}"
+    return ""

@@ -1,0 +1,79 @@
+"""Evidence that links were as bad, and faults happened, as the variant says."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from impi.testbed.evidence.evidence import FaultSeen
+from impi.testbed.judge.cell_facts import Facts, Failed, Item
+from impi.testbed.lab.lab_links import LinkSeen, show_link
+
+_NEAR: Final = 0.9
+"""A packet that waited for so much of the least delay was delayed: one clock is read twice."""
+
+_KILLED: Final = -9
+
+
+def fault(facts: Facts, name: str) -> Failed:
+    """The fault of the variant happened, by what the lab's kernel and the wrappers of ranks saw."""
+    if facts.fault is None:
+        return
+    seen = facts.seen.fault
+    value = facts.settings["fault"]
+    if seen is None or not seen.began:
+        actual = "not all ranks came to that phase"
+    elif seen.kind in ("partition", "reset"):
+        actual = "" if seen.refused else "no packet was refused"
+    elif seen.kind == "pause":
+        actual = "" if seen.frozen and seen.lasted_s >= facts.fault.lasts_s else "the node was not frozen for so long"
+    else:
+        actual = "" if _was_killed(facts, seen) else f"process {seen.victim} did not end by SIGKILL"
+    if actual:
+        yield Item(name=name, ok=False, expected=f"{value}", actual=actual, phase="case", blame="lab")
+
+
+def _was_killed(facts: Facts, seen: FaultSeen) -> bool:
+    if seen.kind == "kill-rank":
+        return any(rank.pid == seen.victim and rank.status == _KILLED for rank in facts.seen.ranks)
+    command = facts.seen.server if seen.kind == "kill-server" else facts.seen.clients[-1]
+    return command is not None and command.code == _KILLED
+
+
+def links(facts: Facts, name: str) -> Failed:
+    """Each link carried packets, and delay, loss and reordering happened, by two counts."""
+    seen = facts.seen.network
+    if seen is None:
+        return
+    actual = ""
+    if "net" in facts.settings:
+        carried = any(link.arrived for link in seen.links)
+        actual = "" if carried else "nothing came over them" if seen.links else "no link was changed"
+        actual = actual or next(filter(None, map(_untouched, seen.links)), "") or _nothing_lost(seen.links)
+    if "reach" in facts.settings and not actual:
+        opened = next((cut for cut in seen.cuts if not cut.refused), None)
+        actual = f"{opened.source} reached {opened.target}" if opened else "" if seen.cuts else "no way was closed"
+    if actual:
+        yield Item(name=name, ok=False, expected="links as asked for", actual=actual, phase="down", blame="lab")
+
+
+def _untouched(link: LinkSeen) -> str:
+    """What speaks against a link's delay; empty: nothing."""
+    where = f"{link.source} -> {link.target} ({show_link(link.asked)})"
+    if link.matched > link.arrived + link.overflowed and link.matched - link.arrived > link.matched // 10:
+        return f"{where}: of {link.matched} packets {link.arrived} came to the queue"
+    least = _NEAR * (link.asked.delay - link.asked.jitter)
+    if link.passed > link.overtook and not link.asked.reorder and link.shortest < least:
+        return f"{where}: a packet was held for {link.shortest * 1e3:.2f} ms only"
+    if link.passed and link.mean < _NEAR * link.asked.delay * (1 - 2 * link.asked.reorder) - link.asked.jitter:
+        return f"{where}: packets were held for {link.mean * 1e3:.2f} ms only"
+    return ""
+
+
+def _nothing_lost(seen: tuple[LinkSeen, ...]) -> str:
+    """What speaks against loss and reordering on all links together; empty: nothing."""
+    arrived = sum(link.arrived for link in seen)
+    if any(link.asked.loss for link in seen) and not any(link.lost for link in seen):
+        return f"none of {arrived} packets was lost"
+    if any(link.asked.reorder for link in seen) and not any(link.overtook for link in seen):
+        return f"none of {arrived} packets overtook another"
+    return ""

@@ -1,0 +1,110 @@
+"""The variant of a cell: what it does otherwise than by default, such as ``auth=key,form=native``.
+
+The variant is the last part of a cell's id: settings in the order of :data:`SETTINGS`, parted by
+commas. A new setting is one row of that table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from impi.errors import UsageError
+from impi.testbed.cases.network_faults import FAULT_VALUES, FAULTS
+from impi.testbed.lab.lab_links import FORM, PROFILES, REACHES, parse_links
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """One setting of a variant."""
+
+    about: str
+    values: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """By value: options that every ``impirun -client`` gets."""
+    check: Callable[[str], object] | None = None
+    """Where values cannot be listed: raises UsageError for a wrong one."""
+    without: tuple[str, ...] = ()
+    """Options of the case that the setting takes away."""
+
+
+ABIS: Final = ("standard", "mpich", "openmpi")
+"""The ABIs of MPI that compiled programs have (impi.cabi)."""
+SETTINGS: Final[Mapping[str, Setting]] = {
+    "auth": Setting(
+        about="how clients prove that they belong to the job (IMPI 2.3.3): by a key; by a key or not at all; "
+        "the last one by another key, or by nothing that the server takes",
+        values={"key": (), "both": (), "wrong": (), "apart": ()},
+    ),
+    "form": Setting(
+        about="the form of values between clients: by agreement as in memory, which is impirun's default",
+        values={"native": ()},
+        without=("--external32",),
+    ),
+    "abi": Setting(
+        about="the program is the case's twin in C, compiled for an ABI of MPI: the standard one, or that of a vendor "
+        "of the cell; our library is its libmpi",
+        values=dict.fromkeys(ABIS, ()),
+    ),
+    "hosts": Setting(
+        about="the owner of channels: a router for each node, or one for each client (IMPI 1.2.1)",
+        values={"node": ("--hosts", "node"), "client": ("--hosts", "client")},
+    ),
+    "ip": Setting(about="how nodes know each other: by IPv6 addresses only", values={"6": ()}),
+    "reach": Setting(
+        about="; ".join(f"{name}: {text}" for name, text in REACHES.items()), values=dict.fromkeys(REACHES, ())
+    ),
+    "net": Setting(
+        about=f"the links between clients, and to the server: {', '.join(PROFILES)}, or settings such as {FORM}",
+        check=parse_links,
+    ),
+    "fault": Setting(
+        about=f"what happens at a phase: {', '.join(f'{n} ({f.about})' for n, f in FAULTS.items())}",
+        values=dict.fromkeys(FAULT_VALUES, ()),
+    ),
+}
+"""Every setting, in the order in which a variant names them."""
+
+
+def parse_variant(text: str) -> dict[str, str]:
+    """Return the settings of a variant by name; ``""`` has none.
+
+    Raises:
+        UsageError: a setting or its value does not exist, or the order is another one.
+    """
+    found: dict[str, str] = {}
+    for part in filter(None, text.split(",")):
+        name, _, value = part.partition("=")
+        if name not in SETTINGS:
+            raise UsageError(f"variant {text!r}: there is no setting {name!r}; there are {', '.join(SETTINGS)}")
+        _check(text, name, value)
+        found[name] = value
+    ordered = ",".join(f"{name}={found[name]}" for name in SETTINGS if name in found)
+    if ordered != text:
+        raise UsageError(f"variant {text!r}: write {ordered!r}")
+    return found
+
+
+def join(variant: str, more: Mapping[str, str]) -> str:
+    """Return the variant with further settings, which take the place of its own."""
+    found = {**parse_variant(variant), **more}
+    return ",".join(f"{name}={found[name]}" for name in SETTINGS if name in found)
+
+
+def _check(text: str, name: str, value: str) -> None:
+    """UsageError: the setting has no such value."""
+    setting = SETTINGS[name]
+    if setting.check is None and value not in setting.values:
+        raise UsageError(f"variant {text!r}: {name} has no value {value!r}; it has {', '.join(setting.values)}")
+    if setting.check is not None:
+        try:
+            setting.check(value)
+        except UsageError as error:
+            raise UsageError(f"variant {text!r}: {error.message}") from None
+
+
+def options_of(settings: Mapping[str, str], options: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the options of ``impirun -client``: those of the case, changed by the settings."""
+    dropped = {option for name in settings for option in SETTINGS[name].without}
+    added = (option for name, value in settings.items() for option in SETTINGS[name].values.get(value, ()))
+    return (*(option for option in options if option not in dropped), *added)

@@ -1,0 +1,22 @@
+"""Allreduce of ints and doubles (IMPI 4.21)."""
+
+from __future__ import annotations
+
+from array import array
+
+from mpi4py import MPI
+from report import Report  # type: ignore[import-not-found]
+
+report = Report(MPI)
+comm = MPI.COMM_WORLD
+rank, size = report.rank, report.size
+
+every = [report.numbers(f"allreduce/{r}", 8) for r in range(size)]
+total = array("i", bytes(32))
+comm.Allreduce(array("i", every[rank]), total, MPI.SUM)
+report.check("sum", total.tolist(), [sum(column) for column in zip(*every, strict=True)])
+largest = array("d", bytes(64))
+comm.Allreduce(array("d", every[rank]), largest, MPI.MAX)
+report.check("maximum", largest.tolist(), [float(max(column)) for column in zip(*every, strict=True)])
+
+report.done()
