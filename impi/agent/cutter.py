@@ -39,6 +39,11 @@ class Cutter:
             return self._packet[: self._filled].tobytes()
         return self._ahead[self._start : self._end].tobytes()
 
+    @property
+    def inside(self) -> bool:
+        """Whether a packet has begun and is not complete."""
+        return self._packet is not None or self._start < self._end
+
     def buffer(self) -> memoryview:
         """Return where the next octets are to be read to; never empty."""
         if self._packet is not None:

@@ -22,7 +22,7 @@ from typing import Final
 
 from impi.agent.cutter import Cutter
 from impi.errors import JobError, LocalProtocolError, PeerError
-from impi.job import Job
+from impi.job import STRICT_VERSION, Job
 from impi.transfer.channel import host_name
 from impi.wire.packets import HEADER_SIZE, Header, PacketType, pack_header
 
@@ -192,6 +192,11 @@ class Router:
     def finished(self) -> bool:
         """Whether all links have both FINIs and all procs have closed."""
         return all(link.closed for link in self.hosts.values()) and all(link.ended for link in self.procs.values())
+
+    @property
+    def foreign(self) -> bool:
+        """Whether a client may be another implementation: ours agree on a later version."""
+        return self._job.version == STRICT_VERSION
 
     def received(self, link: Link, nbytes: int) -> set[Link]:
         """Handle ``nbytes`` >= 1 octets that were read from ``link``.

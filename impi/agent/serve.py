@@ -14,6 +14,7 @@ from impi.agent.router import Link, Router
 from impi.engine.mesh import connect_hosts, listen, own_address
 from impi.errors import JobError
 from impi.job import Job
+from impi.vendors.dial import quick_ack
 from impi.vendors.meeting import AGENT, Door, ask, open_control
 from impi.wire import addresses
 
@@ -85,6 +86,7 @@ class _Loop:
         self._epoll = epoll
         self._links = {sock.fileno(): link for link, sock in socks.items()}
         self._blocked: set[Link] = set()
+        self._foreign = router.foreign
         for fd in self._links:
             epoll.register(fd, select.EPOLLIN)
 
@@ -114,6 +116,8 @@ class _Loop:
                 self._ended(link)
                 break
             touched |= self._router.received(link, nbytes)
+            if self._foreign and link.cutter.inside:
+                quick_ack(sock)  # the rest may wait for it
             if nbytes < len(room):
                 break
         for other in touched:

@@ -16,6 +16,7 @@ from impi.api.handles.info import INFO_NULL, Info
 from impi.api.handles.integers import fitting, row
 from impi.api.runtime import finalized
 from impi.api.types.datatypes import AINT, COUNT, OFFSET
+from impi.semantics.balance import balanced
 from impi.semantics.errors import error
 
 if TYPE_CHECKING:
@@ -173,7 +174,7 @@ def Pcontrol(level: int) -> None:
 
 @guarded_function
 def Compute_dims(nnodes: int, dims: int | Sequence[int]) -> list[int]:
-    """Spread ``nnodes`` evenly over a grid; dimensions that are not 0 stay (MPI 8.5.2).
+    """Return the most balanced grid of ``nnodes``; dimensions that are not 0 stay (MPI 4.1, 8.5.2).
 
     Raises:
         Exception: ERR_DIMS: the fixed dimensions do not divide ``nnodes``.
@@ -190,23 +191,9 @@ def Compute_dims(nnodes: int, dims: int | Sequence[int]) -> list[int]:
     free = [i for i, size in enumerate(sizes) if size == 0]
     if nnodes < 1 or nnodes % fixed or (not free and fixed != nnodes):
         raise error("ERR_DIMS", f"{nnodes} processes do not fill a grid of {sizes}")
-    for index, size in zip(free, _balanced(nnodes // fixed, len(free)), strict=True):
+    for index, size in zip(free, balanced(nnodes // fixed, len(free)), strict=True):
         sizes[index] = size
     return sizes
-
-
-def _balanced(n: int, ndims: int) -> list[int]:
-    """Return ``ndims`` factors of ``n`` in descending order, each as small as possible."""
-    if ndims == 0:
-        return []
-    if ndims == 1:
-        return [n]
-    for largest in range(1, n + 1):
-        if n % largest == 0 and largest**ndims >= n:
-            rest = _balanced(n // largest, ndims - 1)
-            if rest[0] <= largest:
-                return [largest, *rest]
-    return [n] + [1] * (ndims - 1)
 
 
 def _set_abort_status(status: int) -> None:

@@ -29,7 +29,11 @@ class State:
     def __init__(self) -> None:
         self.engine: Engine | None = None
         self.set_up: Callable[[Engine], None] | None = None
+        self.before_finalize: Callable[[], None] | None = None
         self.final_barrier: Callable[[], None] | None = None
+        self.flush: Callable[[], None] | None = None
+        self.lacking = ""
+        self.end: tuple[Callable[[], bool], Callable[[], None]] | None = None
         self.thread_level = 0
         self.thread_ident = 0
         self.contexts = ContextIds()
@@ -145,10 +149,15 @@ def description() -> dict[str, str]:
 
 
 def finalize() -> None:
-    """Finalize (IMPI 2.4, 4.24): barrier on MPI_COMM_WORLD, FINI on every channel, vendor."""
+    """Finalize (IMPI 2.4, 4.24): barrier on MPI_COMM_WORLD, FINI on every channel, vendor.
+
+    Before that come the functions that the program has left for it (MPI 4.1, 11.2.4).
+    """
     if _state.finalized or _state.engine is None:
         return
     running = _state.engine
+    if _state.before_finalize is not None:
+        _state.before_finalize()
     try:
         _barrier()
         running.shutdown()
@@ -158,9 +167,29 @@ def finalize() -> None:
     running.vendor.finalize()
 
 
+def set_before_finalize(call: Callable[[], None]) -> None:
+    """Let :func:`finalize` begin with ``call``, while all of MPI can be used."""
+    _state.before_finalize = call
+
+
 def set_final_barrier(barrier: Callable[[], None]) -> None:
-    """Let :func:`finalize` begin with ``barrier`` (of :mod:`impi.api.comms.world`)."""
+    """Let :func:`finalize` run ``barrier`` (of :mod:`impi.api.comms.world`)."""
     _state.final_barrier = barrier
+
+
+def set_flush(flush: Callable[[], None]) -> None:
+    """Let :func:`abort` write first what a program in C has printed (:mod:`impi.cabi`)."""
+    _state.flush = flush
+
+
+def set_end(chosen: Callable[[], bool], ending: Callable[[], None]) -> None:
+    """Let :func:`leave` finalize by ``ending`` if ``chosen`` returns true (:mod:`impi.cabi`)."""
+    _state.end = chosen, ending
+
+
+def set_lacking(sentence: str) -> None:
+    """Store what impi lacks: mpi4py's own NotImplementedError does not say (:mod:`impi.cabi`)."""
+    _state.lacking = sentence
 
 
 def _barrier() -> None:
@@ -185,25 +214,32 @@ def set_abort_status(status: int) -> None:
     _state.exit_code = status
 
 
-def leave() -> None:
+def leave(before: Callable[[], None] | None = None) -> None:
     """Finalize at the end of the program; if it failed, abort: the others must not wait.
 
     An exit function, called once: by the hook, after all of the program, or else by ``atexit``.
+    ``before`` is called if MPI is finalized here.
     """
     if _state.engine is None or _state.finalized:
         return
     if _state.exit_code:
         abort(_state.exit_code)
-    if not CHOICES.finalize:
+    chosen, ending = _state.end or (lambda: CHOICES.finalize, finalize)
+    if not chosen():
         _say(f"impi: rank {_rank()} ended without MPI.Finalize(), which the options in mpi4py.rc leave to the program")
         abort(1)
-    finalize()
+    if before is not None:
+        before()
+    if not _state.finalized:
+        ending()
 
 
 def abort(code: int) -> NoReturn:
     """End every proc of this client (MPI_Abort); impirun and the server end the others."""
     sys.stdout.flush()
     sys.stderr.flush()
+    if _state.flush is not None:
+        _state.flush()
     if _state.engine is not None:
         _state.engine.vendor.abort(code)
     os._exit(code)
@@ -258,7 +294,10 @@ def _abort_on_exception(kind: type[BaseException], value: BaseException, trace: 
 
 def _thread_ended(otherwise: Callable[[threading.ExceptHookArgs], object], ended: threading.ExceptHookArgs) -> None:
     """End the job if a thread ends by a call that impi does not have; else as the program does."""
-    if isinstance(ended.exc_value, LackingError):
-        _abort_on_exception(ended.exc_type, ended.exc_value, ended.exc_traceback)
+    value = ended.exc_value
+    if type(value) is NotImplementedError and _state.lacking:
+        value = LackingError(_state.lacking)
+    if isinstance(value, LackingError):
+        _abort_on_exception(ended.exc_type, value, ended.exc_traceback)
     else:
         otherwise(ended)

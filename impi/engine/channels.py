@@ -28,6 +28,7 @@ from impi.engine.waiting import Patience
 from impi.errors import JobError
 from impi.transfer import Arrived, Cancelled, Deliver, Incoming, ShortSender, Transfer
 from impi.transfer.inbound import Acknowledge
+from impi.vendors.dial import quick_ack
 
 _NOW: Final = socket.MSG_DONTWAIT
 _READS: Final = 16
@@ -50,6 +51,8 @@ class Channels:
         deliver: see :meth:`impi.transfer.Transfer.short_reader`; None: every message is an event.
         arrived: called for every message that ``deliver`` has not taken.
         cancelled: called for every message whose sender cancelled it.
+        foreign: whether a peer may be another implementation. It may write header and data apart;
+            TCP then holds the data back until we acknowledge the header, which we do at once.
     """
 
     def __init__(
@@ -61,6 +64,7 @@ class Channels:
         deliver: Deliver | None,
         arrived: Callable[[Incoming], None],
         cancelled: Callable[[Incoming], None],
+        foreign: bool = False,
     ) -> None:
         self._transfer = transfer
         self._sockets = sockets
@@ -71,6 +75,9 @@ class Channels:
             else transfer.short_reader(host, deliver, self._acknowledger(host))
             for host in sockets
         }
+        self._foreign = foreign
+        if foreign:
+            self._readers = {host: partial(self._read_and_hurry, host, read) for host, read in self._readers.items()}
         self._rooms = {host: transfer.buffers_of(host) for host in sockets}
         self._receive: dict[int, Callable[[Any, int, int], int]] = {
             host: sock.recv_into for host, sock in sockets.items()
@@ -268,6 +275,17 @@ class Channels:
             if not isinstance(room, list) and n < len(room):
                 return
 
+    def _read_and_hurry(self, host: int, read: Callable[[int], bool], n: int) -> bool:
+        done = read(n)
+        if done:
+            self._hurry(host)
+        return done
+
+    def _hurry(self, host: int) -> None:
+        """Acknowledge what was read if the rest of a packet may wait for that."""
+        if self._transfer.inside(host):
+            quick_ack(self._sockets[host])
+
     def _consume(self, host: int, n: int) -> None:
         """Handle what the reader has left of ``n`` octets; 0 is the end of the stream."""
         transfer = self._transfer
@@ -285,6 +303,8 @@ class Channels:
                     self._cancelled(incoming)
         if host in transfer.busy:
             self.flush(host)
+        if self._foreign:
+            self._hurry(host)
 
     def _want_write(self, host: int, wanted: bool) -> None:
         if wanted == (host in self._writing):

@@ -156,7 +156,7 @@ class CollectiveOperation(Compound):
         self._alone = alone
         if not alone:
             context.collectives.append(self)
-            context.waiting += 1  # a local message may report a fault
+            context.count_waiting(1)  # a local message may report a fault
             context.faults.begin()
         self.advance()
         if not self.done:
@@ -241,7 +241,7 @@ class CollectiveOperation(Compound):
         self.done = True
         if not self._alone:
             self.context.collectives.remove(self)
-            self.context.waiting -= 1
+            self.context.count_waiting(-1)
 
     def _abandon(self) -> None:
         """Withdraw posted receives after a fault; what was sent is never received."""
@@ -255,3 +255,35 @@ class CollectiveOperation(Compound):
             else:
                 self._engine.withdraw(target[0])
         self._algorithm.close()
+
+
+class Closing(Compound):
+    """A communicator being freed: its barrier goes on while the program does.
+
+    A receive under way keeps the context open for good, as it may still get its message.
+    """
+
+    def __init__(self, engine: Engine, context: Context, barrier: CollectiveOperation) -> None:
+        self._engine = engine
+        self._context = context
+        self._barrier = barrier
+        self.done = False
+        self.cancelled = False
+        if not self.advance():
+            engine.track(self)
+
+    @property
+    def awaited(self) -> Operation | None:
+        """See :class:`Compound`."""
+        return self._barrier.awaited
+
+    def advance(self) -> bool:
+        """Close the context once the barrier is over."""
+        if not self.done and self._barrier.done:
+            self.done = True
+            if self._barrier.failure is not None:
+                self._context.shadow = None  # the vendor would wait for procs that may not come
+            posted, _ = self._context.matchers[0].lines()
+            if not posted:
+                self._engine.close(self._context)
+        return self.done

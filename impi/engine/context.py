@@ -58,12 +58,27 @@ class Context:
         """Collectives under way; the first one runs."""
         self.waiting = 0
         """Receives, probes and collectives that need local messages; > 0: drain the shadow."""
+        self.waiters: dict[int, Context] = {}
+        """The engine's contexts that wait, by id: few of the open ones; a closed one is alone."""
         self.short_senders: tuple[dict[int, ShortSend], dict[int, ShortSend]] = ({}, {})
         """Point-to-point and collective, by rank in :attr:`peers` (:meth:`Engine.short_sender`)."""
         self.owner: object = None
         """The communicator of the api, whose error handler is called."""
         self.when_closed: Callable[[], None] | None = None
         """Called once, when the communicator is freed or MPI is finalized."""
+
+    def count_waiting(self, more: int) -> None:
+        """Count ``more`` (1 or -1) operations in :attr:`waiting`."""
+        self.waiting += more
+        if self.waiting:
+            self.waiters[self.cid] = self
+        else:
+            self.waiters.pop(self.cid, None)
+
+    def leave(self) -> None:
+        """Wait no more for the engine: the communicator is freed."""
+        self.waiters.pop(self.cid, None)
+        self.waiters = {}
 
     faults: Faults
     """Faults of this communicator's collectives."""

@@ -35,7 +35,7 @@ from impi.engine.payload import Source, Target
 from impi.engine.threads import Threads
 from impi.engine.waiting import ASKS, LONGEST_S, Patience
 from impi.errors import JobError
-from impi.job import Job
+from impi.job import STRICT_VERSION, Job
 from impi.quirks import Quirks
 from impi.semantics.blocks import SHORTEST
 from impi.semantics.constants import ANY_SOURCE
@@ -110,10 +110,10 @@ class Engine:
             self.transfer,
             sockets,
             self._patience,
-            # With that quirk the tag marks collectives, and speed does not matter.
-            deliver=None if quirks.reduce_on_p2p else self._deliver,
+            deliver=None if quirks.reduce_on_p2p else self._deliver,  # with it the tag marks collectives
             arrived=self._remote_arrived,
             cancelled=self._remote_cancelled,
+            foreign=job.version == STRICT_VERSION,
         )
         self._flush = self._channels.flush
         self._vendor_fd = vendor.fileno()
@@ -123,6 +123,7 @@ class Engine:
         """Whether another proc can send to us through the vendor."""
         self._channels.add_poller(self._vendor_fd, vendor.progress, others=self._others)
         self._contexts: dict[int, Context] = {}
+        self._waiters: dict[int, Context] = {}
         self._inboxes: dict[int, Inbox] = {}
         """Context id to the matcher of its messages."""
         self._orphans: dict[int, list[Incoming]] = {}
@@ -132,16 +133,15 @@ class Engine:
         """How often a caller polls a library request before a turn of the engine."""
         self._standing = _NOTHING_STANDS
         """Sender (world rank), context id and tag that :meth:`next_receiver` waits for."""
-        self._place = memoryview(b"")
-        """Destination of that message."""
-        self._came = -1
-        """Octets of that message, once it is here."""
+        self._place, self._came = memoryview(b""), -1
+        """Destination of that message, and its octets once it is here."""
 
     # ---- communicators -----------------------------------------------------------------
 
     def open(self, context: Context) -> None:
         """Register a communicator and match the messages that came before it."""
         self._contexts[context.cid] = context
+        context.waiters = self._waiters
         context.faults = Faults(self, context)
         for collective in (0, 1):
             self._inboxes[context.cid + collective] = (context.matchers[collective].meet, context.rank_of, context)
@@ -154,6 +154,7 @@ class Engine:
         self._contexts.pop(context.cid, None)
         self._inboxes.pop(context.cid, None)
         self._inboxes.pop(context.cid + 1, None)
+        context.leave()
         _ended(context)
         if context.shadow is not None:
             context.shadow.free()
@@ -279,7 +280,7 @@ class Engine:
             spin_s = patience.spin_s
             self._standing, self._place, self._came = (world, cid, tag), place, -1
             try:
-                while not (posted or unexpected or self._active or (self._others and self._awaits_local())):
+                while not (posted or unexpected or self._active or (self._others and self._waiters)):
                     moved = wait_on(host, spin_s, self._longest_s)
                     if self._came >= 0:
                         return self._came
@@ -307,7 +308,7 @@ class Engine:
         message = context.matchers[collective].post(source, tag, operation)
         if message is None:
             if operation.maybe_local:
-                context.waiting += 1
+                context.count_waiting(1)
         else:
             self._matched(operation, message)
         return operation
@@ -327,7 +328,7 @@ class Engine:
         if operation.message is not None or not operation.context.matchers[operation.collective].withdraw(operation):
             return False
         if operation.maybe_local:
-            operation.context.waiting -= 1
+            operation.context.count_waiting(-1)
         operation.done = operation.cancelled = True
         return True
 
@@ -401,9 +402,8 @@ class Engine:
             self.threads.enter()
         self.vendor.progress()
         moved = False
-        for context in tuple(self._contexts.values()):
-            if context.waiting:
-                moved |= self._drain(context)
+        for context in tuple(self._waiters.values()):
+            moved |= self._drain(context)
         moved |= self._advance()
         moved |= self._channels.poll(0.0 if moved else timeout)
         return self._advance() or moved
@@ -456,12 +456,9 @@ class Engine:
 
     def _local_interest(self) -> bool:
         """Whether any operation under way depends on the vendor."""
-        if self._others and self._awaits_local():
+        if self._others and self._waiters:
             return True
         return not all(map(_is_remote, self._active))
-
-    def _awaits_local(self) -> bool:
-        return any(context.waiting for context in self._contexts.values())
 
     def _only_host(self, operation: Operation) -> int | None:
         """Return the host whose packets alone can complete the operation, or None."""
@@ -538,7 +535,7 @@ class Engine:
         operation = context.matchers[collective].arrive(message.source, message.tag, message)
         if operation is not None:
             if operation.maybe_local:
-                context.waiting -= 1
+                context.count_waiting(-1)
             self._matched(operation, message)
         elif message.remote is not None:
             self._unmatched[message.remote] = message
@@ -575,7 +572,7 @@ class Engine:
         if operation is None:
             return False
         if operation.maybe_local:
-            context.waiting -= 1
+            context.count_waiting(-1)
         operation.deliver(source, tag, count, octets, external=self.external)
         return True
 

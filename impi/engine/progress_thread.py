@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Callable
 from threading import get_ident
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
     from impi.engine.context import Context
@@ -29,6 +29,20 @@ _NAP_S: Final = 20e-6
 """First sleep between two turns; the next ones are longer, up to :data:`_LOOK_S`."""
 _PATIENCE: Final = 50
 """Checks without a new call after which the helper sleeps until the next call."""
+_LOOK_EACH_S: Final = 10e-3
+"""Time between two checks after that, if calls come from C: these cannot wake the helper."""
+
+
+class Calls(Protocol):
+    """Calls of the library that do not come through Python; their thread waits while we serve."""
+
+    def now(self) -> tuple[int, bool]:
+        """Return how many calls there have been, and whether one is under way."""
+        ...
+
+    def serve(self, serving: bool, /) -> None:
+        """From now on the engine is the helper's, or is not."""
+        ...
 
 
 class ProgressThread:
@@ -50,6 +64,7 @@ class ProgressThread:
         "_thread",
         "_turn",
         "_wake",
+        "_watched",
     )
 
     def __init__(self, engine: Engine, failed: Callable[[Exception], None]) -> None:
@@ -57,12 +72,19 @@ class ProgressThread:
         self._failed = failed
         self._inside = False
         self._serving = False
+        self._watched: Calls | None = None
         self._context: Context | None = None
         self._calls = 0
         self._asleep = True
         self._wake = threading.Semaphore(0)
         self._turn = threading.Lock()
         self._thread: threading.Thread | None = None
+
+    def watch(self, context: Context, calls: Calls) -> None:
+        """Watch calls of the program in C, too, from now on; the helper never sleeps for good."""
+        self._context, self._watched = context, calls
+        if self._asleep:
+            self._rouse()
 
     def around(self, context: Context, function: Callable[..., object]) -> Callable[..., None]:
         """Return ``function``, a blocking library call on ``context``, watched by the helper."""
@@ -106,37 +128,51 @@ class ProgressThread:
         seen, idle = 0, 0
         while True:
             time.sleep(_LOOK_S)
-            calls = self._calls
+            calls, inside = self._now()
             if calls != seen:
                 seen, idle = calls, 0
-            elif self._inside:
+            elif inside:
                 self._serve(calls)
-            elif (idle := idle + 1) >= _PATIENCE:
+            elif (idle := idle + 1) >= _PATIENCE and self._watched is not None:
+                time.sleep(_LOOK_EACH_S)
+            elif idle >= _PATIENCE:
                 self._asleep, idle = True, 0
                 if self._calls == seen:  # else a call came before the flag was set
                     self._wake.acquire()
                 self._asleep = False
 
+    def _now(self) -> tuple[int, bool]:
+        """Return how many calls there have been, and whether one is under way."""
+        if self._watched is None:
+            return self._calls, self._inside
+        calls, inside = self._watched.now()
+        return self._calls + calls, self._inside or inside
+
     def _serve(self, call: int) -> None:
         """Take turns of the engine until the call returns."""
         nap = _NAP_S
-        while self._inside and self._calls == call:
+        while self._now() == (call, True):
             with self._turn:
-                self._serving = True
+                self._set_serving(True)
                 try:
-                    moved = self._inside and self._take_turn()
+                    moved = self._now()[1] and self._take_turn()
                 finally:
-                    self._serving = False
+                    self._set_serving(False)
             nap = _NAP_S if moved else min(nap * 1.25, _LOOK_S)
             self._engine.doze(nap)
+
+    def _set_serving(self, serving: bool) -> None:
+        self._serving = serving
+        if self._watched is not None:
+            self._watched.serve(serving)
 
     def _take_turn(self) -> bool:
         context = self._context
         assert context is not None  # a call is under way
-        context.waiting += 1  # a local message may report a fault
+        context.count_waiting(1)  # a local message may report a fault
         try:
             moved = self._engine.progress()
             context.faults.check()  # the library's call cannot be left
         finally:
-            context.waiting -= 1
+            context.count_waiting(-1)
         return moved

@@ -14,6 +14,7 @@ earlier has the frame of that check on its stack; a later one finds that it is n
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
 import time
@@ -81,7 +82,15 @@ def _is_inside(ident: int) -> bool:
 
 def _stack(ident: int) -> Iterator[FrameType]:
     """Yield the frames of a thread, innermost first; none if there is no such thread."""
-    frame = sys._current_frames().get(ident)
+    # Python before 3.12 makes this table under a lock of the interpreter. A collection there runs
+    # code that may hand the GIL to a thread that wants that lock: then all threads wait for ever.
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        frame = sys._current_frames().get(ident)
+    finally:
+        if collects:
+            gc.enable()
     while frame is not None:
         yield frame
         frame = frame.f_back

@@ -100,11 +100,12 @@ class TypeMap:
 
     def _work_out_forms(self) -> None:
         """Compute what holds of the elements in each form."""
-        self._landable = tuple(self._dense and all(swappable(r.basic, f) for r in self.runs) for f in range(3))
-        self._alike = tuple(all(f == NATIVE or r.basic.sizes[f] == 1 for r in self.runs) for f in range(3))
+        basics = {id(run.basic): run.basic for run in self.runs}.values()
+        self._landable = tuple(self._dense and all(swappable(basic, f) for basic in basics) for f in range(3))
+        self._alike = tuple(all(f == NATIVE or basic.sizes[f] == 1 for basic in basics) for f in range(3))
         """By form: whether each value has the octets that it has in memory."""
         self._verbatim = tuple(self._dense and alike for alike in self._alike)
-        turns = {r.basic.turn for r in self.runs}
+        turns = {basic.turn for basic in basics}
         width = turns.pop() if len(turns) == 1 else 0
         self._turn = tuple(width if self._landable[f] and f != NATIVE else 0 for f in range(3))
         """Octets of the numbers, where reversing each number is the whole conversion; else 0."""
@@ -273,7 +274,7 @@ class TypeMap:
             return 0 if nbytes == 0 else UNDEFINED
         whole, rest = divmod(nbytes, self.sizes[form])
         elements = whole * self.basics
-        for _, basic, _ in self._walk(form) if rest else ():
+        for _, basic, _ in self._walk(form, rest):
             if rest < basic.sizes[form]:
                 break
             rest -= basic.sizes[form]
@@ -285,7 +286,7 @@ class TypeMap:
         if self.basics == 0:
             return 0
         whole, rest = divmod(elements, self.basics)
-        return whole * self.size + sum(basic.sizes[NATIVE] for _, basic, _ in self._walk(NATIVE)[:rest])
+        return whole * self.size + sum(basic.sizes[NATIVE] for _, basic, _ in self._walk(NATIVE, self.size)[:rest])
 
     def native_size(self, nbytes: int, *, external: bool, long_size: int = 4) -> int:
         """Return the native octets of ``nbytes`` packed ones of this type, as in a status."""
@@ -294,7 +295,7 @@ class TypeMap:
             return nbytes
         whole, rest = divmod(nbytes, self.sizes[form])
         native = whole * self.size
-        for _, basic, _ in self._walk(form) if rest else ():
+        for _, basic, _ in self._walk(form, rest):
             if rest < basic.sizes[form]:
                 break
             rest -= basic.sizes[form]
@@ -322,10 +323,15 @@ class TypeMap:
         shape, strides = (count, *run.shape), (self.sizes[form], *(s[form] for s in run.packed_strides))
         return np.ndarray(shape, run.basic.wires[form], octets, offset + run.packed[form], strides)
 
-    def _walk(self, form: int) -> list[tuple[int, Basic, int]]:
-        """Return the basic elements in packed order: packed offset, type, offset in memory."""
+    def _walk(self, form: int, nbytes: int) -> list[tuple[int, Basic, int]]:
+        """Return basic elements in packed order, as packed offset, type and offset in memory.
+
+        All that begin in the first ``nbytes`` packed octets of an element are among them.
+        """
         items: list[tuple[int, Basic, int]] = []
         for run in self.runs:
+            if run.packed[form] >= nbytes:
+                continue
             for index in np.ndindex(*run.shape):
                 packed = run.packed[form] + sum(i * s[form] for i, s in zip(index, run.packed_strides, strict=True))
                 place = run.displacement + sum(i * s for i, s in zip(index, run.strides, strict=True))
@@ -333,7 +339,7 @@ class TypeMap:
         return sorted(items, key=lambda item: item[0])
 
     def _unpack_rest(self, wire: Array, view: memoryview, origin: int, form: int, *, inplace: bool) -> None:
-        for packed, basic, place in self._walk(form):
+        for packed, basic, place in self._walk(form, len(wire)):
             if packed + basic.sizes[form] > len(wire):
                 break
             value: Array = np.ndarray((1,), basic.carrier, view, origin + place)
@@ -352,10 +358,14 @@ def _length(run: Run) -> int:
 
 
 def _bounds(run: Run) -> tuple[int, int]:
-    steps = [(n - 1) * stride for n, stride in zip(run.shape, run.strides, strict=True)]
-    low = run.displacement + sum(step for step in steps if step < 0)
-    high = run.displacement + sum(step for step in steps if step > 0) + run.basic.sizes[NATIVE]
-    return low, high
+    low = high = run.displacement
+    for n, stride in zip(run.shape, run.strides, strict=True):
+        step = (n - 1) * stride
+        if step < 0:
+            low += step
+        else:
+            high += step
+    return low, high + run.basic.sizes[NATIVE]
 
 
 def _in_order(run: Run, origin: int) -> bool:

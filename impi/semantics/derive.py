@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from impi.records import record
 from impi.semantics.basic import NATIVE
 from impi.semantics.datatype import Forms, Run, TypeMap
 from impi.semantics.errors import error
@@ -105,15 +106,16 @@ def _join(
     runs: list[Run] = []
     sizes = _NOTHING
     bounds: list[tuple[int, int, bool]] = []
+    made: dict[tuple[int, int], _Block] = {}  # thousands of blocks have few lengths
     for blocklength, displacement, old in zip(blocklengths, displacements, olds, strict=True):
         if blocklength == 0:
             continue
-        block = _replicate(old.runs, old.sizes, blocklength, old.extent)
-        runs.extend(_moved(block, displacement, sizes))
-        sizes = _sum(sizes, _scaled(old.sizes, blocklength))
-        shift = (blocklength - 1) * old.extent
-        low, high = displacement + min(0, shift) + old.lb, displacement + max(0, shift) + old.ub
-        bounds.append((low, high, old.marked))
+        block = made.get((id(old), blocklength))
+        if block is None:
+            block = made[id(old), blocklength] = _block(old, blocklength)
+        runs.extend(_moved(block.runs, displacement, sizes))
+        sizes = _sum(sizes, block.sizes)
+        bounds.append((displacement + block.low, displacement + block.high, old.marked))
     if not bounds:
         return _empty()
     # Bounds that were set win over those that were found (MPI 4.1, 5.1.7).
@@ -125,6 +127,22 @@ def _join(
         align = max((run.basic.align for run in runs), default=1)
         new.extent += -new.extent % align
     return new
+
+
+@record
+class _Block:
+    """Elements in a row, with the bounds of all."""
+
+    runs: tuple[Run, ...]
+    sizes: Forms
+    low: int
+    high: int
+
+
+def _block(old: TypeMap, length: int) -> _Block:
+    runs = _replicate(old.runs, old.sizes, length, old.extent)
+    shift = (length - 1) * old.extent
+    return _Block(runs, _scaled(old.sizes, length), min(0, shift) + old.lb, max(0, shift) + old.ub)
 
 
 def _empty() -> TypeMap:
@@ -150,8 +168,10 @@ def _sum(a: Forms, b: Forms) -> Forms:
 
 def _moved(runs: Iterable[Run], displacement: int, packed: Forms) -> tuple[Run, ...]:
     return tuple(
-        Run(r.basic, r.displacement + displacement, r.shape, r.strides, _sum(r.packed, packed), r.packed_strides)
-        for r in runs
+        [
+            Run(r.basic, r.displacement + displacement, r.shape, r.strides, _sum(r.packed, packed), r.packed_strides)
+            for r in runs
+        ]
     )
 
 
@@ -177,15 +197,20 @@ def _replicate(runs: tuple[Run, ...], sizes: Forms, count: int, stride: int) -> 
 def _merged(runs: list[Run]) -> list[Run]:
     """Neighbours that continue each other, in memory and packed, made one."""
     out: list[Run] = []
+    end: int | None = None  # of the last one in memory, if it is a line
     for run in runs:
-        last = out[-1] if out else None
-        if last is not None and last.basic is run.basic and _is_line(last) and _is_line(run):
-            sizes, length = run.basic.sizes, _line_length(last)
-            if run.displacement == last.displacement + length * sizes[NATIVE]:
-                shape = (length + _line_length(run),)
-                out[-1] = Run(run.basic, last.displacement, shape, (sizes[NATIVE],), last.packed, (sizes,))
-                continue
-        out.append(run)
+        if not _is_line(run):
+            out.append(run)
+            end = None
+            continue
+        size, length = run.basic.sizes[NATIVE], _line_length(run)
+        if run.displacement == end and run.basic is out[-1].basic:
+            last = out.pop()
+            length += _line_length(last)
+            out.append(Run(run.basic, last.displacement, (length,), (size,), last.packed, (run.basic.sizes,)))
+        else:
+            out.append(run)
+        end = out[-1].displacement + length * size
     return out
 
 

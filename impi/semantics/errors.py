@@ -33,6 +33,9 @@ class ErrorTable:
             self._text[number] = f"MPI_{name}: {text}"
         self._next = LAST_PREDEFINED + 1
 
+    def __contains__(self, code: int) -> bool:
+        return code in self._class_of
+
     @property
     def last_used(self) -> int:
         """The attribute MPI_LASTUSEDCODE: the largest class or code in use."""

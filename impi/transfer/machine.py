@@ -322,6 +322,10 @@ class Transfer:
         self._refresh(channel)
         return events
 
+    def inside(self, host: int) -> bool:
+        """Whether what was read of ``host`` ends inside a packet."""
+        return self._channel(host).reader.inside
+
     def eof(self, host: int) -> None:
         """The connection with ``host`` has ended, by its hand or by an error of the network.
 

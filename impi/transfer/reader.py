@@ -48,6 +48,11 @@ class Reader:
         """The octets of the incomplete packet's header so far; empty where the stream may end."""
         return self.raw if self.body is not None else self.ahead[self.start : self.end].tobytes()
 
+    @property
+    def inside(self) -> bool:
+        """Whether a packet has begun and is not complete."""
+        return self.body is not None or self.start < self.end
+
     def buffer(self, several: bool = False) -> memoryview | list[memoryview]:
         """Return the memory for the next octets; never empty.
 

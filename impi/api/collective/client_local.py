@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from impi.api.collective.blocking import BY_MESSAGES, Strategy
@@ -47,6 +48,28 @@ _Translate = Callable[..., tuple[object, ...] | None]
 """Translates the program's arguments to the library's; None: no such reduction there."""
 
 
+_TRANSLATIONS: Final = {
+    "Barrier": "_barrier",
+    "Bcast": "_bcast",
+    "Gather": "_gather",
+    "Gatherv": "_gatherv",
+    "Scatter": "_scatter",
+    "Scatterv": "_scatterv",
+    "Allgather": "_allgather",
+    "Allgatherv": "_allgatherv",
+    "Alltoall": "_alltoall",
+    "Alltoallv": "_alltoallv",
+    "Alltoallw": "_alltoallw",
+    "Reduce": "_reduce",
+    "Allreduce": "_reduce_all",
+    "Reduce_scatter_block": "_reduce_blocks",
+    "Reduce_scatter": "_reduce_scatter",
+    "Scan": "_reduce_all",
+    "Exscan": "_reduce_all",
+}
+"""Method that translates the arguments of each collective."""
+
+
 class ClientLocal(Strategy):
     """The blocking collectives of one communicator.
 
@@ -63,27 +86,21 @@ class ClientLocal(Strategy):
         self._faults = context.faults
         self._native = native
         self._rank, self._size = context.rank, len(context.members)
-        self._specs = NativeSpecs(native, self._size)
         self._thread = thread
         self._reductions: dict[tuple[object, object], tuple[Any, Any]] = {}
         self._reduces = REPRODUCIBLE not in engine.job.collectives
-        self.Barrier = self._bound("Barrier", lambda: ())
-        self.Bcast = self._bound("Bcast", self._bcast)
-        self.Gather = self._bound("Gather", self._gather)
-        self.Gatherv = self._bound("Gatherv", self._gatherv)
-        self.Scatter = self._bound("Scatter", self._scatter)
-        self.Scatterv = self._bound("Scatterv", self._scatterv)
-        self.Allgather = self._bound("Allgather", self._allgather)
-        self.Allgatherv = self._bound("Allgatherv", self._allgatherv)
-        self.Alltoall = self._bound("Alltoall", self._alltoall)
-        self.Alltoallv = self._bound("Alltoallv", self._alltoallv)
-        self.Alltoallw = self._bound("Alltoallw", self._alltoallw)
-        self.Reduce = self._bound("Reduce", self._reduce)
-        self.Allreduce = self._bound("Allreduce", self._reduce_all)
-        self.Reduce_scatter_block = self._bound("Reduce_scatter_block", self._reduce_blocks)
-        self.Reduce_scatter = self._bound("Reduce_scatter", self._reduce_scatter)
-        self.Scan = self._bound("Scan", self._reduce_all)
-        self.Exscan = self._bound("Exscan", self._reduce_all)
+
+    def __getattr__(self, name: str) -> Any:
+        """Make a collective at its first call: most communicators have few of them called."""
+        if name not in _TRANSLATIONS:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        call = self._bound(name, getattr(self, _TRANSLATIONS[name]))
+        setattr(self, name, call)
+        return call
+
+    @cached_property
+    def _specs(self) -> NativeSpecs:
+        return NativeSpecs(self._native, self._size)
 
     def _bound(self, name: str, translate: _Translate) -> Callable[..., None]:
         """Return the collective ``name``; it raises errors of the library and of buffers."""
@@ -116,11 +133,11 @@ class ClientLocal(Strategy):
     def _settle(self) -> None:
         """Wait for earlier non-blocking collectives: all procs make calls in one order."""
         context, faults = self._context, self._faults
-        context.waiting += 1  # a local message may report a refusal
+        context.count_waiting(1)  # a local message may report a refusal
         try:
             self._engine.wait(lambda: faults.broken or (faults.settled and not context.collectives))
         finally:
-            context.waiting -= 1
+            context.count_waiting(-1)
 
     def _refuse(self, name: str, failure: Exception, owner: Owner | None) -> None:
         """Tell the others of this proc's failure, unless the job ends here or they know."""
@@ -159,6 +176,9 @@ class ClientLocal(Strategy):
         if not 0 <= root < self._size:
             fitting(root)
             raise error("ERR_ROOT", f"root {root} is not in 0..{self._size - 1}")
+
+    def _barrier(self) -> tuple[object, ...]:
+        return ()
 
     def _bcast(self, buf: BufferSpec, root: int) -> tuple[object, ...]:
         self._check_root(root)

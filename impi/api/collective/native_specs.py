@@ -73,6 +73,8 @@ class NativeSpecs:
 
     def each(self, spec: Any, receiving: bool) -> Spec:
         """Translate one block for each proc, of one length; a count in ``spec`` is per block."""
+        if type(spec) is UserBuffer:
+            return self._octets_of(spec, self._size, receiving)
         if type(spec) in (list, tuple) and (type(spec[-1]) is not Datatype or spec[-1]._state not in self._types):
             buffer = read_buffer(spec, readonly=not receiving, blocks=self._size)
             return self._octets_of(buffer, self._size, receiving)

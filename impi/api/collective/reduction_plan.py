@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from impi.api.types import marshalling
 from impi.api.types.buffers import UserBuffer
-from impi.api.types.ops import Op
+from impi.api.types.ops import Op, array_of
 from impi.api.types.typestate import TypeState
 from impi.collectives import Elements, Reduction
 from impi.engine.collective import ArrayCodec, NumbersCodec
@@ -57,10 +57,9 @@ def plan(message: UserBuffer, op: Op) -> Plan:
         combine, copy, join = wordops.combine(name, code), wordops.copied, wordops.join
         codec = NumbersCodec(typemap, code, long_size)
     else:
-        dtype = typemap.dtype or np.dtype((np.void, typemap.extent))
-        value = np.ndarray((message.count,), dtype, message.view, message.offset)
+        value = array_of(message)
         combine, copy, join = _on_arrays(message, op, name, typemap), np.copy, np.concatenate
-        codec = ArrayCodec(typemap, dtype, long_size)
+        codec = ArrayCodec(typemap, value.dtype, long_size)
     # External32 has one size at all clients, independent of the native size.
     octets = typemap.packed_size(1, external=True, long_size=long_size)
     elements: Elements[Any] = Elements(octets, len, lambda value, start, end: value[start:end], join)

@@ -14,6 +14,7 @@ from impi.api.comms import communicator
 from impi.api.comms.attributes import Attributes
 from impi.api.comms.communicator import Communicator
 from impi.api.comms.groups import Group
+from impi.api.comms.psets import process_set
 from impi.api.constants import (
     CART,
     COMM_TYPE_HW_GUIDED,
@@ -37,6 +38,7 @@ from impi.api.p2p import bsend
 from impi.api.p2p.point_to_point import PointToPoint
 from impi.api.p2p.psend import Partitioned
 from impi.api.p2p.request import Request
+from impi.engine.collective import Closing
 from impi.engine.context import Context
 from impi.semantics.errors import error
 from impi.semantics.topology import Cart, DistGraph, Graph
@@ -47,7 +49,15 @@ if TYPE_CHECKING:
 
 _TOPOLOGIES: Final[dict[type, int]] = {Cart: CART, Graph: GRAPH, DistGraph: DIST_GRAPH, type(None): UNDEFINED}
 _RESOURCE: Final = "mpi_hw_resource_type"
+_PROCESS_SET: Final = "mpi_pset_name"
 _SHARED_MEMORY: Final = "mpi_shared_memory"
+_SPLIT_TYPES: Final = (
+    COMM_TYPE_SHARED,
+    COMM_TYPE_HW_UNGUIDED,
+    COMM_TYPE_HW_GUIDED,
+    COMM_TYPE_RESOURCE_GUIDED,
+    UNDEFINED,
+)
 _NO_RECOVERY: Final = "a job of IMPI 0.0 ends when a process is lost"
 
 
@@ -220,19 +230,17 @@ class Comm(
     def Split_type(self, split_type: int, key: int = 0, info: Info = INFO_NULL) -> Comm:
         """Split by COMM_TYPE_SHARED: procs of one client on one node; COMM_NULL for UNDEFINED.
 
-        These are the procs for which Win.Allocate_shared works.
-        The only known hardware resource is "mpi_shared_memory": COMM_TYPE_HW_GUIDED and
+        These are the procs for which Win.Allocate_shared works, and the only known hardware
+        resource: "mpi_shared_memory" (MPI 4.1, 7.4.2). COMM_TYPE_HW_GUIDED and
         COMM_TYPE_RESOURCE_GUIDED read it from ``info``, COMM_TYPE_HW_UNGUIDED writes it there.
+        COMM_TYPE_RESOURCE_GUIDED reads a process set, too. COMM_NULL: none of them is there, or
+        COMM_TYPE_HW_UNGUIDED would make no smaller communicator.
         """
-        guided = split_type in (COMM_TYPE_HW_GUIDED, COMM_TYPE_RESOURCE_GUIDED)
-        if not guided and split_type not in (COMM_TYPE_SHARED, COMM_TYPE_HW_UNGUIDED, UNDEFINED):
+        if split_type not in _SPLIT_TYPES:
             raise error("ERR_ARG", f"split type {split_type} is unknown")
-        if guided and (not info or info.Get(_RESOURCE) != _SHARED_MEMORY):
-            split_type = UNDEFINED
-        color = UNDEFINED if split_type == UNDEFINED else min(runtime.engine().neighbours)
-        part = self.Split(color, key)
+        part = self.Split(_color(split_type, info), key)
         if split_type == COMM_TYPE_HW_UNGUIDED and part:
-            if part.Get_size() == self.Get_size():  # HW_UNGUIDED demands a proper part
+            if part.Get_size() == self.Get_size():
                 part.Free()
                 return Comm(COMM_NULL)
             if info:
@@ -240,7 +248,15 @@ class Comm(
         return part
 
     def Free(self) -> None:
-        """Free the communicator; collective (IMPI 4.5)."""
+        """Free the communicator; collective (IMPI 4.5), but no proc waits for the others."""
+        self._freed()
+
+    def Disconnect(self) -> None:
+        """Free the communicator once all its procs do; collective."""
+        closing = self._freed()
+        runtime.engine().wait(lambda: closing.done)
+
+    def _freed(self) -> Closing:
         self._live()
         state = self._alive()
         if state.constant is not None:
@@ -248,12 +264,8 @@ class Comm(
         state.attributes.clear(self)
         for companion in state.companions:
             communicator.free(companion)
-        communicator.free(state)
         self._state = None
-
-    def Disconnect(self) -> None:
-        """Free the communicator after all its messages; collective."""
-        self.Free()
+        return communicator.free(state)
 
     @classmethod
     def Get_parent(cls) -> Intercomm:
@@ -339,6 +351,20 @@ class Comm(
         context = self._live()
         with self._alive().lock(lock) if lock else nullcontext():
             return communicator.run(context, algorithm)
+
+
+def _color(split_type: int, info: Info) -> int:
+    """Return the world rank that stands for the caller's part in a split, or UNDEFINED."""
+    engine = runtime.engine()
+    hints = dict(info.items()) if info else {}
+    if split_type in (COMM_TYPE_HW_GUIDED, COMM_TYPE_RESOURCE_GUIDED) and hints.get(_RESOURCE) == _SHARED_MEMORY:
+        split_type = COMM_TYPE_SHARED
+    if split_type in (COMM_TYPE_SHARED, COMM_TYPE_HW_UNGUIDED):
+        return min(engine.neighbours)
+    if split_type == COMM_TYPE_RESOURCE_GUIDED:
+        members = process_set(hints.get(_PROCESS_SET, ""))
+        return min(members) if engine.rank in members else UNDEFINED
+    return UNDEFINED
 
 
 Communicator._handles = Comm

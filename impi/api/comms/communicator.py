@@ -35,7 +35,7 @@ from impi.api.p2p.routes import Route
 from impi.collectives import Algorithm, Fixed, Layout, inter
 from impi.collectives.steps import among
 from impi.collectives.tags import BCAST_TAG, GATHER_TAG, GROUP_TAG
-from impi.engine.collective import CollectiveOperation, OctetCodec
+from impi.engine.collective import Closing, CollectiveOperation, OctetCodec
 from impi.engine.context import Context
 from impi.engine.engine import Engine
 from impi.engine.payload import OctetSource, OctetTarget
@@ -43,7 +43,7 @@ from impi.job import REPRODUCIBLE
 from impi.records import record
 from impi.semantics.constants import UNDEFINED
 from impi.semantics.contexts import copy_cid
-from impi.semantics.errors import MPIException, error
+from impi.semantics.errors import error
 from impi.semantics.topology import Topology
 
 _UINT8 = struct.Struct(">Q")
@@ -184,17 +184,17 @@ def duplicate(state: Communicator) -> Communicator:
     return make(_agree_all(state), context.members, peers, state.topology, parent=context)
 
 
-def free(state: Communicator) -> None:
-    """Free a communicator (IMPI 4.5)."""
-    context = state.live()
-    try:
-        run(context, state.algorithms.free())
-    except MPIException as failure:
-        if not failure.told:
-            raise
-        context.shadow = None  # the vendor would wait for procs that may not come
-    runtime.engine().close(context)
+def free(state: Communicator) -> Closing:
+    """Start to free a communicator (IMPI 4.5); the result is done when all procs free it.
+
+    The program goes on meanwhile. With MPICH and Open MPI no proc waits, so programs free
+    communicators in different orders, and with messages under way.
+    """
+    engine, context = runtime.engine(), state.live()
+    barrier = CollectiveOperation(engine, context, state.algorithms.free(), OctetCodec())
+    state.close()
     state.context = None
+    return Closing(engine, context, barrier)
 
 
 def start_duplicate(state: Communicator) -> tuple[Communicator, Request]:

@@ -5,10 +5,12 @@ Its process sets are those that MPI demands; communicators are created from thei
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Self
+from collections.abc import Sequence
+from typing import Final, Self
 
 from impi.api import runtime
 from impi.api.comms.groups import Group
+from impi.api.comms.psets import NAMES, process_set
 from impi.api.handles.errhandler import Errhandler, HasErrhandler, initial
 from impi.api.handles.failing import guarded
 from impi.api.handles.handle import Handle, State
@@ -16,13 +18,7 @@ from impi.api.handles.info import INFO_NULL, Info
 from impi.api.p2p.bsend import Attached, BufferedSends
 from impi.semantics.errors import error
 
-if TYPE_CHECKING:
-    pass
-
 __all__ = ["SESSION_NULL", "Session"]
-
-_WORLD: Final = "mpi://WORLD"
-_SELF: Final = "mpi://SELF"
 
 
 class _SessionState(State):
@@ -53,14 +49,15 @@ class Session(Handle, HasErrhandler, BufferedSends):
 
     def Get_num_psets(self, info: Info = INFO_NULL) -> int:
         """Return the number of process sets."""
-        return len(self._psets())
+        self._live()
+        return len(NAMES)
 
     def Get_nth_pset(self, n: int, info: Info = INFO_NULL) -> str:
         """Return the name of a process set."""
-        names = list(self._psets())
-        if not 0 <= n < len(names):
-            raise error("ERR_ARG", f"process set {n} is not in 0..{len(names) - 1}")
-        return names[n]
+        self._live()
+        if not 0 <= n < len(NAMES):
+            raise error("ERR_ARG", f"process set {n} is not in 0..{len(NAMES) - 1}")
+        return NAMES[n]
 
     def Get_info(self) -> Info:
         """Return a copy of the hints."""
@@ -89,17 +86,12 @@ class Session(Handle, HasErrhandler, BufferedSends):
     def _attached(self) -> Attached:
         return self._live().attached
 
-    def _psets(self) -> dict[str, list[int]]:
+    def _procs(self, name: str) -> Sequence[int]:
         self._live()
-        engine = runtime.engine()
-        return {_WORLD: list(range(len(engine.job.procs))), _SELF: [engine.rank]}
-
-    def _procs(self, name: str) -> list[int]:
-        # The names that MPI defines are case-insensitive.
-        for known, procs in self._psets().items():
-            if known.lower() == name.lower():
-                return procs
-        raise error("ERR_ARG", f"there is no process set {name!r}; there are {', '.join(self._psets())}")
+        members = process_set(name)
+        if not members:
+            raise error("ERR_ARG", f"there is no process set {name!r}; there are {', '.join(NAMES)}")
+        return members
 
 
 _SessionState._handles = Session

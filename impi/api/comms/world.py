@@ -5,6 +5,8 @@ With ``mpi4py.rc.initialize = False`` the handles exist before MPI does, and Ini
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from impi.api import runtime
 from impi.api.comms import communicator
 from impi.api.comms.communicator import Communicator
@@ -12,6 +14,7 @@ from impi.api.comms.intracomm import COMM_SELF, COMM_WORLD, Intracomm
 from impi.api.handles import failing
 from impi.engine.engine import Engine
 from impi.semantics.contexts import COMM_SELF_CID, COMM_WORLD_CID
+from impi.semantics.errors import MPIException
 
 __all__ = ["COMM_SELF", "COMM_WORLD"]
 
@@ -31,6 +34,18 @@ _self = _announced(COMM_SELF, "COMM_SELF")
 failing.set_default_owner(_self)
 
 
+def _delete_attributes() -> None:
+    """Delete the attributes of COMM_SELF, last set first, whether or not a delete function fails.
+
+    Those of COMM_WORLD stay: MPI 4.1, 11.2.4 is about COMM_SELF alone.
+    """
+    deleted = False
+    while not deleted:
+        with suppress(MPIException):  # the failed function was told, and its attribute is deleted
+            _self.attributes.clear(COMM_SELF)
+            deleted = True
+
+
 def _set_up(engine: Engine) -> None:
     """Complete both communicators of a job."""
     communicator.make(COMM_WORLD_CID, range(len(engine.job.procs)), made=_world)
@@ -39,6 +54,7 @@ def _set_up(engine: Engine) -> None:
         from impi.api.comms import verifier
 
         verifier.install(engine.job.verify)
+    runtime.set_before_finalize(_delete_attributes)
     # Last, because the verification wraps the method.
     runtime.set_final_barrier(COMM_WORLD._leave)
 

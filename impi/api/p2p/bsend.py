@@ -11,7 +11,7 @@ from impi.api.p2p.request import Request
 from impi.api.types.buffers import read_buffer
 from impi.api.types.datatypes import BYTE
 from impi.engine.context import Context
-from impi.engine.operations import SendOperation
+from impi.engine.operations import SENT, SendOperation
 from impi.engine.payload import OctetSource, Source
 from impi.semantics.errors import error
 
@@ -134,7 +134,7 @@ def start(context: Context, own: Attached, dest: int, tag: int, source: Source) 
     operation = engine.send(context, dest, tag, copy)
     if not operation.done:
         attached.sending.append((operation, nbytes))
-    return Request._of(_Copied())
+    return Request._of(SENT)  # complete once it is copied
 
 
 class _Flush:
@@ -150,14 +150,3 @@ class _Flush:
         """Check the messages."""
         self.done = self.done or (self._attached.used() == 0 and not self._attached.sending)
         return self.done
-
-
-class _Copied:
-    """A buffered send: complete once it is copied."""
-
-    done = True
-    cancelled = False
-
-    def advance(self) -> bool:
-        """Return True."""
-        return True

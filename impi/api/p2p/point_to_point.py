@@ -330,9 +330,10 @@ class PointToPoint:
         if dest == PROC_NULL:
             return null_send
         message = read_buffer(buf, readonly=True)
+        source = marshalling.source(message)  # a persistent request outlives the handle of its datatype
 
         def start() -> Request:
-            operation = runtime.engine().send(context, dest, tag, marshalling.source(message), synchronous=synchronous)
+            operation = runtime.engine().send(context, dest, tag, source, synchronous=synchronous)
             return Request._of(operation, None, message)
 
         return start
@@ -341,8 +342,8 @@ class PointToPoint:
         context = self._checked(dest, tag)
         if dest == PROC_NULL:
             return null_send
-        message = read_buffer(buf, readonly=True)
-        return lambda: bsend.start(context, self._attached, dest, tag, marshalling.source(message))
+        source = marshalling.source(read_buffer(buf, readonly=True))
+        return lambda: bsend.start(context, self._attached, dest, tag, source)
 
     def _object_sender(self, obj: object, dest: int, tag: int, *, synchronous: bool = False) -> Callable[[], Request]:
         context = self._checked(dest, tag)
@@ -356,9 +357,10 @@ class PointToPoint:
         if source == PROC_NULL:
             return null_receive
         message = read_buffer(buf, readonly=False)
+        target = marshalling.targets(message)
 
         def start() -> Request:
-            operation = runtime.engine().receive(context, source, tag, marshalling.target(message))
+            operation = runtime.engine().receive(context, source, tag, target())
             return Request._of(operation, None, message)
 
         return start

@@ -58,10 +58,12 @@ class Status:
     @property
     def nbytes(self) -> int:
         """Octets of the message, in the form of its arrival."""
-        return (self._row[_HIGH] << 31) | self._row[_LOW]
+        return ((self._row[_HIGH] & 0xFFFFFFFF) << 31) | self._row[_LOW]
 
     def _set_nbytes(self, nbytes: int) -> None:
-        self._row[_HIGH], self._row[_LOW] = nbytes >> 31, nbytes & 0x7FFFFFFF
+        high = nbytes >> 31
+        self._row[_HIGH] = high if high < 1 << 31 else high - (1 << 32)  # a C int has all 32 bits of it
+        self._row[_LOW] = nbytes & 0x7FFFFFFF
 
     def __eq__(self, other: object, /) -> bool:
         if not isinstance(other, Status):

@@ -120,24 +120,17 @@ def read_buffer(spec: Any, *, readonly: bool, blocks: int = 1, check: bool = Tru
         blocks: number of blocks if the count is inferred; the count is per block.
         check: whether the size of the buffer is checked.
     """
+    if type(spec) is UserBuffer:  # of a program in C (impi.cabi)
+        return spec
     buf, counts, displ, datatype = _split(spec, (list, tuple))
     count = _index(counts) if counts is not None else None
-    if count is not None and count < 0:
-        raise ValueError(f"message: negative count {count}")
     start = _index(displ) if displ is not None else 0
-    if start < 0:
-        raise ValueError(f"message: negative displacement {start}")
-    if buf is None and count:
-        raise ValueError(f"message: buffer is None but count is {count}")
+    if (count is not None and count < 0) or start < 0 or (buf is None and count):
+        raise ValueError(_refusal(count, start))
     view, typ, discovered = _memory(buf, datatype, readonly=readonly)
     offset = 0
     if start:
-        extent = _extent(typ, "handle displacement")
-        offset = start * extent
-        if offset > view.nbytes:
-            fitting(start, LONG_MAX)
-            entries = view.nbytes // extent
-            raise ValueError(f"message: displacement {start} out of bounds, the buffer has {entries} entries")
+        offset = _offset(typ, view, start)
     if count is None:
         count = _inferred(view.nbytes - offset, typ, blocks)
     elif buf is BOTTOM and count:
@@ -146,6 +139,23 @@ def read_buffer(spec: Any, *, readonly: bool, blocks: int = 1, check: bool = Tru
     if check and buf is not BOTTOM:
         _check_inside(typ, view, offset, count, max(blocks, 1))
     return UserBuffer(view, offset, count, typ, discovered)
+
+
+def _offset(datatype: Datatype, view: memoryview, start: int) -> int:
+    """Return where element ``start`` of a buffer begins."""
+    extent = _extent(datatype, "handle displacement")
+    if start * extent > view.nbytes:
+        fitting(start, LONG_MAX)
+        entries = view.nbytes // extent
+        raise ValueError(f"message: displacement {start} out of bounds, the buffer has {entries} entries")
+    return start * extent
+
+
+def _refusal(count: int | None, start: int) -> str:
+    """Return what is wrong with a count and a displacement."""
+    if count is not None and count < 0:
+        return f"message: negative count {count}"
+    return f"message: negative displacement {start}" if start < 0 else f"message: buffer is None but count is {count}"
 
 
 def _check_inside(datatype: Datatype, view: memoryview, offset: int, count: int, blocks: int) -> None:
@@ -169,6 +179,8 @@ def read_blocks(spec: Any, *, readonly: bool, blocks: int, typed: bool = False) 
         typed: for Alltoallw: ``[buf, types]``, ``[buf, (counts, displs), types]`` or
             ``[buf, counts, displs, types]``, with displacements in octets.
     """
+    if type(spec) is UserBlocks:
+        return spec
     return (_typed_blocks if typed else _blocks)(spec, readonly, blocks)
 
 

@@ -134,17 +134,17 @@ class Datatype(TypeConstructors, Handle):
 
     def Pack_external(self, datarep: str, inbuf: BufferSpec, outbuf: BufferSpec, position: int) -> int:
         """Pack like :meth:`Pack`, into the standard's external32."""
-        _check_datarep(datarep)
+        check_datarep(datarep)
         return self._pack(inbuf, outbuf, position, external=True, long_size=4)
 
     def Unpack_external(self, datarep: str, inbuf: BufferSpec, position: int, outbuf: BufferSpec) -> int:
         """Unpack like :meth:`Unpack`, from the standard's external32."""
-        _check_datarep(datarep)
+        check_datarep(datarep)
         return self._unpack(inbuf, position, outbuf, external=True, long_size=4)
 
     def Pack_external_size(self, datarep: str, count: int) -> int:
         """Return the octets of ``count`` elements in external32."""
-        _check_datarep(datarep)
+        check_datarep(datarep)
         return self._packed_size(count, external=True, long_size=4)
 
     def _packed_size(self, count: int, *, external: bool, long_size: int) -> int:
@@ -255,7 +255,7 @@ class Datatype(TypeConstructors, Handle):
         return typecode.char_of(self._live().basic_name) or "V"
 
 
-def _check_datarep(datarep: str) -> None:
+def check_datarep(datarep: str) -> None:
     if datarep != "external32":
         raise error("ERR_ARG", f"data representation {datarep!r} is not known: only 'external32' is")
 

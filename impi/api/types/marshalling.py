@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from impi.api import runtime
@@ -29,6 +30,12 @@ def source(message: UserBuffer) -> BufferSource:
 def target(message: UserBuffer) -> BufferTarget:
     """Return the buffer as a target."""
     return BufferTarget(wire_type(message), message.view, message.offset, message.count, long_size())
+
+
+def targets(message: UserBuffer) -> Callable[[], BufferTarget]:
+    """Return what makes targets of the buffer, even once its datatype is freed."""
+    arguments = (wire_type(message), message.view, message.offset, message.count, long_size())
+    return lambda: BufferTarget(*arguments)
 
 
 # ``external``: whether octets are external32; None: the form between clients.

@@ -146,15 +146,28 @@ class Op(Handle):
             self._call(_elements(first), _elements(second), first.datatype)
             return
         predefined.check_reduction(name, first.datatype.typemap)
-        predefined.apply(name, _array(first), _array(second), first.datatype.typemap)
+        result, into = array_of(second), _elements(second)
+        predefined.apply(name, array_of(first), result, first.datatype.typemap)
+        if into.nbytes < result.nbytes:
+            into[:] = result.view(np.uint8).data[: into.nbytes]
 
 
 def _elements(message: UserBuffer) -> memoryview:
     return message.view[message.offset : message.offset + message.count * message.datatype.extent]
 
 
-def _array(message: UserBuffer) -> Any:
-    return np.frombuffer(_elements(message), message.datatype.typemap.dtype)
+def array_of(message: UserBuffer) -> Any:
+    """Return the elements as an array whose items have their extent.
+
+    Memory may end before the gap behind the last element, which is not the caller's to read: the
+    array is a copy then.
+    """
+    typemap = message.datatype.typemap
+    dtype = typemap.dtype or np.dtype((np.void, typemap.extent))
+    view, end = message.view, message.offset + message.count * typemap.extent
+    if view.nbytes < end:
+        view = memoryview(bytearray(view) + bytes(end - view.nbytes))
+    return np.ndarray((message.count,), dtype, view, message.offset)
 
 
 def _max(x: Any, y: Any) -> Any:

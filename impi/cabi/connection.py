@@ -1,0 +1,64 @@
+"""Connect the C side of a library with the Python side: called when Python starts behind it."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import sys
+from typing import Final
+
+from impi.cabi import abi_tables, emit, front_side, link, vendor_library
+from impi.cabi.link import Object, Pointer
+from impi.variables import STANDS_IN
+from impi.vendors import _native
+
+_RC: Final = "mpi4py.rc"
+
+
+def connect(ffi: Pointer, lib: Pointer, name: str, side: str, *, front: bool = False) -> None:
+    """Lend C the functions of the Python side.
+
+    Args:
+        ffi, lib: of the module that cffi has embedded.
+        name: the ABI.
+        side: path of the module that :mod:`impi.cabi.marshal` has written.
+        front: whether the library stands before the vendor's.
+    """
+    link.ffi, link.lib, link.abi, link.front = ffi, lib, abi_tables.abi(name), front
+    link.symbols.update({symbol: lib.impi_symbol(i) for i, symbol in enumerate(emit.symbols(link.abi))})
+    if front:
+        _native.importer = front_side.extension
+    elif STANDS_IN in os.environ:
+        _native.importer = vendor_library.extension
+    link.MPI = _import_mpi()
+    spec = importlib.util.spec_from_file_location(f"impi_side_{name}", side)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    from impi.cabi import fortran_calls, program_life
+
+    lent = {**module.FUNCTIONS, **fortran_calls.LENT, **(front_side.LENT if front else {})}
+    for function, implementation in lent.items():
+        ffi.def_extern(name=function, onerror=_ended)(implementation)
+    ffi.def_extern(name="impi_py_left", onerror=_ended)(program_life.left)
+    ffi.def_extern(name="impi_py_hello")(lambda: 1)
+
+
+def _import_mpi() -> Object:
+    """Import impi.MPI with C's defaults: MPI_Init initialises it, and errors are fatal.
+
+    The options of a program in Python are for mpi4py's extension over this library.
+    """
+    if "impi.MPI" in sys.modules:
+        return sys.modules["impi.MPI"]
+    with _native.other_options(initialize=False, finalize=False, errors="default"):
+        return importlib.import_module("impi.MPI")
+
+
+def _ended(kind: type[BaseException], failure: BaseException, trace: Pointer) -> int:
+    """End the job after an error in the library itself: C cannot be told."""
+    from impi.api import runtime
+
+    runtime._abort_on_exception(kind, failure, trace)
+    runtime.abort(1)

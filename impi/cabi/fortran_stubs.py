@@ -1,0 +1,57 @@
+"""What Fortran libraries of MPICH's family call besides MPI: they are other libraries than ours.
+
+Attributes are integers in Fortran, and functions of keyvals and of generalized requests have other
+parameters than in C. The Fortran library tells so by functions of its own, ``MPII_Name``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from impi.cabi.abi_tables import Abi
+
+OWNERS: Final = {"Comm": "MPI_Comm", "Type": "MPI_Datatype", "Win": "MPI_Win"}
+"""Objects with attributes by their names in functions, and their C types."""
+DECLARED: Final = """
+extern "Python" int impi_py_fortran_put(int owner, intptr_t object, int key, intptr_t value, int type);
+extern "Python" int impi_py_fortran_get(int owner, intptr_t object, int key, intptr_t place, int *flag, int type);
+extern "Python" int impi_py_fortran_functions(int key, intptr_t copy, intptr_t delete_fn);
+extern "Python" int impi_py_fortran_request(intptr_t request);
+"""
+"""What Python lends; ``owner`` is an index into :data:`OWNERS`."""
+
+
+def stubs(abi: Abi, *, front: bool) -> Iterator[str]:
+    """Yield the C functions; Open MPI's Fortran library reads Open MPI's structures instead.
+
+    In front mode, datatypes are those of the library behind, and so are their keyvals.
+    """
+    if abi.name == "openmpi":
+        return
+    yield DECLARED.replace('extern "Python"', "static")
+    behind = _BEHIND if front else ""
+    for number, (name, kind) in enumerate(OWNERS.items()):
+        if front and name == "Type":
+            continue
+        given = f"{number}, (intptr_t)object, key"
+        head, call = f"{kind} object, int key, void *value", "(object, key, value"
+        yield f"int MPII_{name}_set_attr({head}, int type) {{"
+        yield behind.format(name=f"MPII_{name}_set_attr", types=f"{kind}, int, void *, int", call=f"{call}, type)")
+        yield f"impi_start(); return impi_py_fortran_put({given}, (intptr_t)value, type); }}"
+        yield f"int MPII_{name}_get_attr({head}, int *flag, int type) {{"
+        types = f"{kind}, int, void *, int *, int"
+        yield behind.format(name=f"MPII_{name}_get_attr", types=types, call=f"{call}, flag, type)")
+        yield f"impi_start(); return impi_py_fortran_get({given}, (intptr_t)value, flag, type); }}"
+    yield "void MPII_Keyval_set_proxy(int key, void *copy, void *delete_fn) {"
+    yield "impi_start(); if (impi_py_fortran_functions(key, (intptr_t)copy, (intptr_t)delete_fn)) return;"
+    yield 'void (*behind)(int, void *, void *) = dlsym(RTLD_NEXT, "MPII_Keyval_set_proxy");'
+    yield "if (behind) behind(key, copy, delete_fn); }"
+    yield "void MPII_Grequest_set_lang_f77(MPI_Request request)"
+    yield "{ impi_start(); impi_py_fortran_request((intptr_t)request); }"
+
+
+_BEHIND: Final = (
+    'if (IMPI_FROM_LIBRARY) {{ int (*behind)({types}) = dlsym(RTLD_NEXT, "{name}"); return behind{call}; }}'
+)
+"""The library behind calls these functions itself; it means its own."""

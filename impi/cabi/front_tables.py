@@ -1,0 +1,179 @@
+"""Front mode's tables: objects that the library behind has as well, under its own handles.
+
+* A communicator inside the client has a twin of the library, whose handle the program gets. So its
+  messages and collectives never come to Python.
+* Datatypes are the library's. One that Python meets is made again, from its own description.
+* A request of the library that a call mixes with ours becomes an operation that asks the library.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from impi.api import runtime
+from impi.api.p2p.generalized import GeneralOperation
+from impi.api.p2p.status import Status
+from impi.cabi import handle_table, link
+from impi.cabi.abi_constants import RANKS, TAGS
+from impi.cabi.link import MPI, Object
+from impi.vendors._native import real_mpi
+
+_library: Final[Object] = real_mpi()
+"""mpi4py's module over the library."""
+
+
+def _number(theirs: Object) -> int:
+    """Return the handle of an object of the library, as C has it."""
+    return int(link.ffi.cast("MPI_Comm", theirs.handle))
+
+
+def _theirs(kind: Object, number: int) -> Object:
+    """Return the object of the library with a handle."""
+    return kind.fromhandle(int(link.ffi.cast("uintptr_t", number)))
+
+
+class Comms(handle_table.Comms):
+    """Communicators; those inside the client have twins."""
+
+    def __init__(self, name: str, predefined: dict[str, Object]) -> None:
+        super().__init__(name, predefined)
+        self._twins: dict[int, Object] = {}
+
+    def numbered(self, item: Object) -> int:
+        """Return the handle of a twin, or a number of ours."""
+        twin = _twin(item)
+        if twin is None:
+            return super().numbered(item)
+        number = _number(twin)
+        self._twins[number] = twin
+        handler = _errhandlers[0].number_of(item.Get_errhandler())
+        twin.Set_errhandler(_theirs(_library.Errhandler, handler))
+        return number
+
+    def reuse(self, number: int) -> None:
+        """Free the twin with its communicator."""
+        twin = self._twins.pop(number, None)
+        if twin is None:
+            super().reuse(number)
+        else:
+            twin.Free()
+
+
+def _twin(item: Object) -> Object | None:
+    """Return a new communicator of the library with the same ranks; None: not inside the client."""
+    context = item._state.context
+    if context is None or item.Is_inter() or context.shadow is None:
+        return None
+    native = context.shadow.native
+    if native is None or len(context.shadow_of) != len(context.members):
+        return None
+    made = []
+    split = lambda: made.append(native.comm.Split(0, context.rank))  # noqa: E731
+    runtime.progress_thread().around(context, split)()
+    return made[0]
+
+
+class Errhandlers(handle_table.Errhandlers):
+    """Error handlers, which the library knows by the same numbers."""
+
+    def __init__(self, name: str, predefined: dict[str, Object]) -> None:
+        super().__init__(name, predefined)
+        _errhandlers.append(self)
+
+    def put(self, item: Object) -> int:
+        """Return the number that the library knows, too, of a handler that a program reads."""
+        number = self.known(item)
+        return super().put(item) if number is None else number
+
+
+_errhandlers: Final[list[Errhandlers]] = []
+
+
+class Datatypes(handle_table.Datatypes):
+    """Datatypes of the library, made again where Python meets them."""
+
+    def __missing__(self, number: int) -> Object:
+        theirs = _theirs(_library.Datatype, number)
+        if number == self.null or theirs == _library.DATATYPE_NULL or theirs.is_named:
+            return super().__missing__(number)
+        made = self._remade(theirs).Commit()
+        self[number] = made
+        self.know(number, made)
+        return made
+
+    def _remade(self, theirs: Object) -> Object:
+        """Return a datatype of ours with the constructor and the arguments of the library's."""
+        if theirs.is_named:
+            return self[_number(theirs)]
+        base, combiner, arguments = theirs.decode()
+        combiner = combiner.lower()
+        if "datatypes" in arguments:
+            return MPI.Datatype.Create_struct(**{**arguments, "datatypes": self._inner(*arguments["datatypes"])})
+        if combiner == "value_index":
+            return MPI.Datatype.Get_value_index(*self._inner(*arguments.values()))
+        if combiner.startswith("f90_"):
+            return getattr(MPI.Datatype, f"Create_{combiner}")(**arguments)
+        if "order" in arguments:
+            order = "ORDER_C" if arguments["order"] == _library.ORDER_C else "ORDER_FORTRAN"
+            arguments = {**arguments, "order": getattr(MPI, order)}
+        (inner,) = self._inner(base)
+        return inner.Dup() if combiner == "dup" else getattr(inner, f"Create_{combiner}")(**arguments)
+
+    def _inner(self, *rows: Object) -> list[Object]:
+        made = [self._remade(each) for each in rows]
+        for each in rows:
+            if not each.is_predefined:
+                each.Free()  # decode gives a handle of its own
+        return made
+
+
+class _LibraryOperation(GeneralOperation):
+    """A request of the library among ours; it is complete when the library says so."""
+
+    def __init__(self, request: Object) -> None:
+        super().__init__(None, None, None, None, None)
+        self.request = request
+
+    @property
+    def done(self) -> bool:
+        """Whether the library says so."""
+        return bool(self.request.Get_status())
+
+    @done.setter
+    def done(self, value: bool) -> None:
+        pass  # the library knows
+
+    def cancel(self) -> None:
+        """Ask the library for cancellation."""
+        self.request.Cancel()
+
+    def query(self, status: Status | None) -> None:
+        """Fill the status from the library's."""
+        if status is None:
+            return
+        theirs = _library.Status()
+        self.request.Get_status(theirs)
+        source, tag = RANKS.get(theirs.source, theirs.source), TAGS.get(theirs.tag, theirs.tag)
+        nbytes = theirs.Get_elements(_library.BYTE)
+        status.fill(source=source, tag=tag, nbytes=nbytes, cancelled=theirs.Is_cancelled())
+
+    def free(self) -> None:
+        """Let the library free its request."""
+        self.request.Wait()
+
+
+class Requests(handle_table.Requests):
+    """Requests, among them the library's, for the time of one call."""
+
+    def __missing__(self, number: int) -> Object:
+        if link.lib.impi_is_ours(number):
+            return super().__missing__(number)
+        request = MPI.Request._of(_LibraryOperation(_theirs(_library.Request, number)))
+        request._theirs = request._operation.request
+        return request
+
+    def ended(self, number: int, item: Object) -> int:
+        """Return the library's handle as it is after the end."""
+        if number in self:
+            return super().ended(number, item)
+        return _number(item._theirs)  # a persistent one has it still

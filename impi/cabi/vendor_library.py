@@ -1,0 +1,96 @@
+"""A vendor's own library beside ours in one process, where ours is the program's libmpi.
+
+Our functions have the names of the vendor's and stand first in the process. So the vendor's library
+and mpi4py's extension for it must not find them:
+
+* both are loaded with RTLD_DEEPBIND: their own libraries come before the program's;
+* the extension is a copy that needs another name than ``libmpi.so.12``, because a library of that
+  name, ours, is loaded already;
+* that name is a *guard*'s: a library without code whose only need is the vendor's library by its
+  path. Functions that the extension may use if they exist (weak symbols), and that the vendor
+  lacks, have address 0 in it: without them the extension would find ours.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import importlib.util
+import os
+import sys
+import tempfile
+from importlib.machinery import ExtensionFileLoader
+from pathlib import Path
+from types import ModuleType
+from typing import Final
+
+from impi.cabi import build
+from impi.errors import LaunchError
+
+_FLAGS: Final = os.RTLD_NOW | os.RTLD_LOCAL | os.RTLD_DEEPBIND
+_FAMILIES: Final = {"libmpi.so.12": "mpich", "libmpi.so.40": "openmpi"}
+"""Names of libraries, and of mpi4py's extensions for them."""
+
+
+def extension() -> ModuleType:
+    """Return mpi4py's module over the library that MPI4PY_LIBMPI names, not initialised.
+
+    Raises:
+        LaunchError: no such library, or what it takes to load it is missing.
+    """
+    named = os.environ.get("MPI4PY_LIBMPI", "")
+    real = Path(named).absolute()
+    if not named or not real.exists():
+        raise LaunchError(f"MPI4PY_LIBMPI is {named!r}: no such MPI library")
+    real = real.resolve()
+    soname = next((name for name in _FAMILIES if real.name.startswith(name)), "")
+    if not soname:
+        raise LaunchError(f"{real} is neither {' nor '.join(_FAMILIES)}, the libraries that mpi4py can use")
+    found = importlib.util.find_spec("mpi4py")
+    folders = [] if found is None else list(found.submodule_search_locations or ())
+    copies = [path for folder in folders for path in Path(folder).glob(f"MPI.{_FAMILIES[soname]}.*.so")]
+    if not copies:
+        raise LaunchError(f"{sys.executable} has no mpi4py with an extension for {_FAMILIES[soname]}")
+    guard, extension = _prepared(copies[0], real, soname)
+    before = sys.getdlopenflags()
+    sys.setdlopenflags(_FLAGS)
+    try:
+        ctypes.CDLL(str(guard), mode=_FLAGS)
+        loader = ExtensionFileLoader("mpi4py.MPI", str(extension))
+        spec = importlib.util.spec_from_file_location("mpi4py.MPI", str(extension), loader=loader)
+        assert spec is not None
+        module = importlib.util.module_from_spec(spec)
+        loader.exec_module(module)
+    finally:
+        sys.setdlopenflags(before)
+    return module
+
+
+def _prepared(extension: Path, real: Path, soname: str) -> tuple[Path, Path]:
+    """Return guard and copy of the extension for a library, made once."""
+    told = f"{extension}:{extension.stat().st_mtime_ns}:{real}:{real.stat().st_mtime_ns}"
+    digest = hashlib.sha256(told.encode()).hexdigest()
+    name = f"impi{digest}"[: len(soname)]
+    folder = build.cache(os.environ) / f"over-{digest[:12]}"
+    guard, copy = folder / name, folder / extension.name
+    with build.locked(folder):
+        if not folder.exists():
+            with tempfile.TemporaryDirectory(dir=folder.parent) as work:
+                made = Path(work, "made")
+                made.mkdir()
+                _make_guard(made / name, extension, real, name, Path(work, "named.so"))
+                octets = extension.read_bytes()
+                needed = b"\0" + soname.encode() + b"\0"
+                if octets.count(needed) != 1:
+                    raise LaunchError(f"{extension} does not need {soname} as mpi4py's extensions do")
+                (made / copy.name).write_bytes(octets.replace(needed, b"\0" + name.encode() + b"\0"))
+                made.rename(folder)
+    return guard, copy
+
+
+def _make_guard(out: Path, extension: Path, real: Path, name: str, stand_in: Path) -> None:
+    absent = sorted(build.symbols(extension, "w") - build.symbols(real, "TDBRWV"))
+    # The linker writes down the name that a library gives itself: here the path of the real one.
+    build.link_shared(stand_in, str(real), build.NO_CODE)
+    missing = [f"-Wl,--defsym={symbol}=0" for symbol in absent]
+    build.link_shared(out, name, [*build.NO_CODE, *missing, "-Wl,--no-as-needed", str(stand_in)])
