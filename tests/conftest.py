@@ -6,12 +6,16 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+from impi import manifests
+from impi.testbed.judge import expectations
+from impi.testbed.plan import matrix
 
 # A clock is no judge on a shared machine: tests bound time by turns of their own.
 settings.register_profile("impi", deadline=None)
@@ -48,6 +52,18 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
     if report.skipped and os.environ.get("IMPI_TESTS_NEED_ALL") and "is not installed" in str(report.longrepr):
         report.outcome = "failed"
     return report
+
+
+@pytest.fixture
+def three_vendors(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Only the vendors of the default tier, for numbers that must not grow with a new vendor."""
+    few = {each.name: each for each in manifests.vendors("core")}
+    monkeypatch.setattr(manifests, "_all", lambda: few)
+    for cached in (matrix._parts, expectations._named):
+        cached.cache_clear()
+    yield
+    for cached in (matrix._parts, expectations._named):
+        cached.cache_clear()
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,8 @@ from sources import ROOT, modules, name_of
 HELD = {
     "impi.agent.__main__": ("agent/test_agent_process.py", "impi.agent"),
     "impi.agent.cutter": ("agent/test_router.py", ""),
+    "impi.cabi.*": ("cabi/test_compiled.py", "impi.cabi"),
+    "impi.testbed.run.compiled_twins": ("testbed/run/test_run_compiled.py", "abi="),
     "impi.api.collective.algorithms": ("jobs/test_tables_in_jobs.py", "tuned.py"),
     "impi.api.collective.blocking": ("api/collective/test_client_local.py", ""),
     "impi.api.collective.derived": ("api/test_signatures.py", ""),
@@ -76,7 +78,6 @@ HELD = {
     "impi.testbed.programs.*": ("cli/lab/test_impilab_real.py", "local"),
     "impi.testbed.pytest_plugin": ("testbed/test_pytest_plugin.py", "impi.testbed.pytest_plugin"),
     "impi.testbed.report.hang_report": ("testbed/report/test_cell_timeline.py", ""),
-    "impi.testbed.report.show": ("cli/lab/test_lab_interrupts.py", ""),
     "impi.testbed.run.byhand": ("testbed/run/test_byhand.py", "by_hand"),
     "impi.transfer.*": ("transfer/test_transfer.py", ""),
     "impi.tune.measure": ("tune/test_tune_command.py", "measure"),

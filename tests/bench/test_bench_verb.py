@@ -106,7 +106,8 @@ def test_compare_says_by_its_code_whether_anything_is_worse(tmp_path: Path, caps
     ("argv", "words"),
     [
         (["nonsense"], "there is no measure 'nonsense'"),
-        (["--vendors", "lam"], "there is no vendor 'lam'"),
+        (["--vendors", "lamb"], "there is no vendor 'lamb'"),
+        (["--vendors", "lam"], "vendor lam has an impirun of its own: LAM/MPI speaks IMPI itself"),
         (["--vendors", ","], "--vendors needs a name"),
         (["--runs", "0"], "'0' is not a number from 1"),
         (["--nonsense"], "unrecognized arguments"),

@@ -14,13 +14,16 @@ import handwritten
 import pytest
 
 from impi.engine.mesh import connect_hosts, listen
-from impi.job import Host, Job, Proc
+from impi.errors import StartupError
+from impi.job import ALTERNATIVES, Host, Job, Proc
+from impi.options import Offer
+from impi.records import replaced
 from impi.startup.auth import Credentials, Method
 from impi.startup.client import STRICT_VERSIONS, ClientMachine, Joined, Negotiated
 from impi.startup.facts import ClientFacts, HostFacts, ProcFacts
 from impi.startup.server import ServerMachine
 from impi.transfer import Arrived, Incoming, Transfer
-from impi.wire import addresses
+from impi.wire import Label, addresses
 
 VECTORS = handwritten.FOLDER.parent
 CASES = sorted(path.parent.name for path in VECTORS.glob("*/decoded.txt"))
@@ -296,8 +299,8 @@ def commands(stream: bytes, skip: int = 0) -> Iterator[tuple[bytes, bytes]]:
         at += 8 + size
 
 
-def facts() -> ClientFacts:
-    here = addresses.from_text("10.0.0.1")
+def facts(client: int = 0) -> ClientFacts:
+    here = addresses.from_text(f"10.0.0.{client + 1}")
     return ClientFacts(hosts=(HostFacts(here, 1, (ProcFacts(here, 1),)),))
 
 
@@ -345,6 +348,48 @@ def test_the_number_of_clients_may_come_at_once() -> None:
     """In one piece with the choice of the method, even before our own IMPI can have been read."""
     heard = (VECTORS / "auth_none" / "server_to_client0.bin").read_bytes()[:20]
     assert ClientMachine(0, NONE).receive_data(heard) == [Joined(2)]
+
+
+def two_clients_of(swallowing: bool, offer: Offer) -> list[object]:
+    """Start-up of two clients of ours on a server that relays only the labels of IMPI, or all."""
+    server = ServerMachine(2, NONE)
+    clients = [ClientMachine(rank, NONE) for rank in range(2)]
+    for rank in range(2):
+        server.connected(rank, "a")
+    events: list[object] = []
+    for _ in range(100):
+        for rank, client in enumerate(clients):
+            data = client.data_to_send()
+            # AUTH is followed by IMPI in the next turn, so a turn has whole commands only.
+            for name, payload in commands(data):
+                label = struct.unpack(">i", payload[:4])[0] if name == b"COLL" else 0
+                if label <= max(Label) or not swallowing:
+                    server.receive_data(rank, name + struct.pack(">i", len(payload)) + payload)
+            for event in client.receive_data(server.data_to_send(rank)):
+                events.append(event)
+                if isinstance(event, Joined):
+                    mine = facts(rank)
+                    made = replaced(mine, representation=b"\1\0\0\0", software=b"abcd", offer=offer)
+                    client.submit(made)
+    return events[2:]
+
+
+@pytest.mark.clause("2.3.5")
+@pytest.mark.parametrize("swallowing", [True, False])
+def test_a_server_that_swallows_our_labels(swallowing: bool) -> None:
+    """The Notre Dame server is one: our clients wait for none of their own labels' broadcasts."""
+    events = two_clients_of(swallowing, Offer())
+    assert [type(event) for event in events] == [Negotiated] * 2
+    assert [event.job.native for event in events if isinstance(event, Negotiated)] == [not swallowing] * 2
+
+
+@pytest.mark.clause("2.3.5")
+@pytest.mark.parametrize(
+    ("offer", "named"), [(Offer(verify=1), "IMPI_VERIFY"), (Offer(collectives=ALTERNATIVES[:1]), "--collectives")]
+)
+def test_a_server_that_swallows_what_the_user_has_chosen(offer: Offer, named: str) -> None:
+    with pytest.raises(StartupError, match=f"does not relay {named}.* use the impirun -server that comes"):
+        two_clients_of(True, offer)
 
 
 @pytest.mark.clause("2.3.5")

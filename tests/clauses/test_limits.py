@@ -291,7 +291,7 @@ def test_a_syncack_too_many() -> None:
 
 @pytest.mark.clause("2.3.6")
 def test_done_twice_at_the_server() -> None:
-    lost(server(), command(b"DONE") * 2, "sent DONE before the start-up of all clients was complete")
+    lost(server(), command(b"DONE") * 2, "sent DONE twice")
 
 
 # FINI twice, and data after it

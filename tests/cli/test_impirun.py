@@ -183,7 +183,7 @@ def test_all_that_follows_the_program_is_the_programs(rest: str, argv: tuple[str
         ("-server 2 --start-timeout 3", "--start-timeout belongs to -client, not to -server"),
         ("-client 0 h:1 -np 0 p", "-np is 0, but must be 1 to 2147483647"),
         ("-client 0 h:1 -np x p", "-np: 'x' is not a number"),
-        ("-client 0 h:1 --vendor lam p", "choose from"),
+        ("-client 0 h:1 --vendor lamb p", "there is no vendor 'lamb'; the vendors are"),
         ("-client 0 h:1 --impi-version 1.0 p", "choose from"),
         ("-client 0 h:1 --start-timeout 0 p", "'0' is not a number of seconds"),
         ("-client 0 h:1 --start-timeout nan p", "'nan' is not a number of seconds"),

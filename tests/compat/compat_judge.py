@@ -81,6 +81,29 @@ def faults(ours: Sequence[Ran], own: Sequence[Ran], gaps: Sequence[Gap]) -> list
     return found
 
 
+def behind(plain: Sequence[Ran], handled: Sequence[Ran], gaps: Sequence[Gap]) -> list[str]:
+    """One sentence for each test that impi.MPI passes, and mpi4py itself over our library does not.
+
+    ``gaps`` are tests that are not run with handles: they would hang.
+    """
+    passing = {(run.layout.name, test) for run in plain for test, out in run.outcomes.items() if out == "passed"}
+    ours = {
+        (run.layout.name.rpartition("/")[2], test): (run, out) for run in handled for test, out in run.outcomes.items()
+    }
+    ill = {(run.layout.name, run.module) for run in plain if run.trouble}
+    found = [
+        f"{run.module} on {run.layout.name}: {run.trouble}"
+        for run in handled
+        if run.trouble and (run.layout.name.rpartition("/")[2], run.module) not in ill
+    ]
+    for layout, test in sorted(passing):
+        run, out = ours.get((layout, test), (None, "did not run"))
+        if out != "passed" and not any(gap.covers(test) for gap in gaps):
+            note = f" ({run.notes[test]})" if run else ""
+            found.append(f"{test} on {layout}: {out} with handles, though impi.MPI passes it{note}")
+    return found
+
+
 def read_list(path: Path) -> frozenset[str]:
     """The tests of a file, one a line; ``#`` begins a comment."""
     lines = (line.partition("#")[0].strip() for line in path.read_text(encoding="utf-8").splitlines())

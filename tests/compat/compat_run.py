@@ -21,7 +21,10 @@ WORST = ("passed", "skipped", "unfinished", "failed")
 
 @dataclass(frozen=True)
 class Layout:
-    """``mpich:2,pure:1`` is one job of two clients; ``own:mpich:3`` MPICH alone, without impi."""
+    """``mpich:2,pure:1`` is one job of two clients; ``own:mpich:3`` MPICH alone, without impi.
+
+    ``standard/mpich:2,pure:1`` is that job with mpi4py itself, over our library of an ABI.
+    """
 
     name: str
 
@@ -31,8 +34,12 @@ class Layout:
 
     @property
     def clients(self) -> list[tuple[str, int]]:
-        pairs = [client.split(":") for client in self.name.removeprefix("own:").split(",")]
+        pairs = [client.split(":") for client in self.name.removeprefix("own:").rpartition("/")[2].split(",")]
         return [(vendor, int(n)) for vendor, n in pairs]
+
+    @property
+    def handles(self) -> str:
+        return self.name.rpartition("/")[0]
 
     @property
     def procs(self) -> int:
@@ -73,8 +80,9 @@ def run_module(suite: Path, module: str, layout: Layout, limit_s: float, without
                 processes.append(server)
                 assert server.stdout is not None
                 where = server.stdout.readline().strip()
+                more = ["--handles", layout.handles] if layout.handles else []
                 commands = [
-                    ([*_impirun(), "-client", str(i), where, "-np", str(n), "--vendor", vendor, *argv], {})
+                    ([*_impirun(), "-client", str(i), where, "-np", str(n), "--vendor", vendor, *more, *argv], {})
                     for i, (vendor, n) in enumerate(layout.clients)
                 ]
             processes += [_start(command, environ) for command, environ in commands]

@@ -11,6 +11,7 @@ from compat_judge import (
     LISTS,
     MOST_LOST,
     Gap,
+    behind,
     faults,
     read_gaps,
     read_list,
@@ -31,6 +32,9 @@ def ran(layout: Layout, outcome: str | None, *, trouble: str = "") -> Ran:
 
 
 def test_layouts() -> None:
+    handled = Layout("standard/mpich:1,pure:2")
+    assert (handled.clients, handled.procs, handled.own, handled.handles) == (MIXED.clients, 3, False, "standard")
+    assert MIXED.handles == ""
     assert (MIXED.clients, MIXED.procs, MIXED.own) == ([("mpich", 1), ("pure", 2)], 3, False)
     assert (OWN.clients, OWN.procs, OWN.own) == ([("mpich", 3)], 3, True)
 
@@ -69,6 +73,30 @@ def test_no_measure_is_a_fault() -> None:
     [found] = faults([ran(MIXED, "failed")], [ran(OWN, None, trouble="0 of 3 ranks reported")], [])
     assert found == "test_a on own:mpich:3: 0 of 3 ranks reported"
     assert faults([ran(MIXED, "failed")], [ran(OWN, None, trouble="x")], [Gap("test_a.*", "C")]) == []
+
+
+@pytest.mark.parametrize(
+    ("plain", "handled", "gaps", "expected"),
+    [
+        ("passed", "passed", [], ""),
+        ("failed", "failed", [], ""),
+        ("skipped", "failed", [], ""),
+        ("passed", "failed", [], "failed with handles, though impi.MPI passes it (rank 1: why)"),
+        ("passed", "skipped", [], "skipped with handles"),
+        ("passed", None, [], "did not run with handles"),
+        ("passed", None, [Gap(TEST, "C")], ""),
+    ],
+)
+def test_what_is_behind(plain: str, handled: str | None, gaps: list[Gap], expected: str) -> None:
+    found = behind([ran(MIXED, plain)], [ran(Layout(f"standard/{MIXED.name}"), handled)], gaps)
+    assert len(found) == bool(expected)
+    assert expected in "".join(found)
+
+
+def test_trouble_with_handles() -> None:
+    handled = [ran(Layout(f"standard/{MIXED.name}"), "passed", trouble="x")]
+    assert behind([ran(MIXED, "passed")], handled, []) == [f"test_a on standard/{MIXED.name}: x"]
+    assert behind([ran(MIXED, "passed", trouble="y")], handled, []) == []
 
 
 def test_table() -> None:
@@ -163,7 +191,8 @@ def test_the_job_is_what_was_asked(clients: int, ranks: int, expected: str, tmp_
 
 
 def test_every_gap_has_a_reason(tmp_path: Path) -> None:
-    assert all(gap.reason for gap in read_gaps(Path(__file__).parent / "gaps.toml"))
+    for name in ("gaps.toml", "handles.toml"):
+        assert all(gap.reason for gap in read_gaps(Path(__file__).parent / name))
     bad = tmp_path / "gaps.toml"
     bad.write_text('[[gap]]\ntests = ["test_a.*"]\nreason = " "\n')
     with pytest.raises(ValueError, match="has no reason"):
@@ -186,6 +215,19 @@ def test_a_module_for_real(tmp_path: Path) -> None:
     assert found.trouble == ""
     assert found.outcomes == {TEST: "passed", "test_a.TestA.testTwo": "failed", "test_a.TestA.testThree": "skipped"}
     assert found.notes["test_a.TestA.testTwo"].startswith("rank 2: AssertionError")
+
+
+def test_a_module_with_handles(tmp_path: Path) -> None:
+    (tmp_path / "test_a.py").write_text(
+        "import unittest\n"
+        "from mpi4py import MPI\n"
+        "class TestA(unittest.TestCase):\n"
+        "    def testOne(self):\n"
+        "        self.assertEqual(MPI.COMM_WORLD.allreduce(1), 2)\n"
+        "        self.assertTrue(MPI.COMM_WORLD.handle)\n"
+    )
+    found = run_module(tmp_path, "test_a", Layout("mpich/pure:1,pure:1"), 60.0)
+    assert (found.trouble, found.outcomes) == ("", {TEST: "passed"})
 
 
 def test_a_module_but_for_some(tmp_path: Path) -> None:

@@ -53,6 +53,22 @@ class PcapMaker:
         )
         self.ip(src[0], dst[0], 6, head + payload, cut=cut)
 
+    def dialogue(self, opener, accepter, said: list[tuple[bool, Octets]], *, mss=1448) -> None:
+        """A whole connection, in this order: (whether the opener says it, octets)."""
+        ends, sent = (opener, accepter), [8, 100]
+        self.tcp(opener, accepter, 7, 0, SYN)
+        self.tcp(accepter, opener, 99, 8, SYN | ACK)
+        for forth, data in said:
+            me = 0 if forth else 1
+            for at in range(0, len(data), mss):
+                piece = data[at : at + mss]
+                self.tcp(ends[me], ends[1 - me], sent[me], sent[1 - me], ACK, piece)
+                sent[me] += len(piece)
+        for me in (0, 1):
+            self.tcp(ends[me], ends[1 - me], sent[me], sent[1 - me], FIN | ACK)
+            sent[me] += 1
+        self.tcp(opener, accepter, sent[0], sent[1], ACK)
+
     def connection(self, opener, accepter, forth: Octets, back: Octets, *, mss=1448, isn=(7, 99), close=True) -> None:
         """A whole connection; segments of both directions alternate."""
         a, b = isn

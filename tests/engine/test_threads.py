@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import random
 import threading
 import time
@@ -143,3 +144,17 @@ def test_the_helper_takes_turns_while_the_owner_is_inside(
     assert entry(threads, lambda: "turn") == "turn"
     assert threads.owner == owner.ident
     leave.set()
+
+
+def test_nothing_is_collected_while_the_stacks_of_threads_are_listed(monkeypatch):
+    """In Python 3.11 a collection there may wait for ever, with all other threads."""
+    seen: list[bool] = []
+
+    def listed() -> dict[int, Any]:
+        seen.append(gc.isenabled())
+        return {}
+
+    monkeypatch.setattr("impi.engine.threads.sys._current_frames", listed)
+    assert gc.isenabled()
+    assert list(module._stack(1)) == []
+    assert (seen, gc.isenabled()) == ([False], True)

@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -33,9 +33,12 @@ def run(tmp_path: Path) -> Run:
     (checkout / "impi" / "MPI.py").write_text(FAKE_MPI)
     hook = checkout / "impi" / "launch" / "hook"
 
-    def start(code: str, *, join: bool = True, mpi4py: bool = True, path: str = "") -> subprocess.CompletedProcess[str]:
+    def start(
+        code: str, *, join: bool = True, mpi4py: bool = True, path: str = "", more: Mapping[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
         env = {name: value for name, value in os.environ.items() if not name.startswith("IMPI")}
         env["PYTHONPATH"] = os.pathsep.join([str(hook), *([path] if path else [])])
+        env.update(more or {})
         if join:
             env["IMPI_JOIN"] = json.dumps({"vendor": "pure"})
         if not mpi4py:
@@ -157,6 +160,27 @@ def test_an_older_python_is_named(name: str, run: Run) -> None:
     assert result.returncode == 1
     assert result.stderr.startswith(f"impi: {sys.executable} is Python ")
     assert result.stderr.endswith("but impi needs 3.11 or later: name another Python before the program\n")
+
+
+@pytest.mark.parametrize(
+    ("found", "told"),
+    [
+        ("2.7:/x.so:/y.so", "is Python 3.{}, but --handles has made a library for Python 2.7: start impirun with"),
+        ("3.{}:/x.so:/y.so", "--handles cannot load its library in"),
+    ],
+)
+def test_a_library_that_cannot_be_had_is_told_at_the_import_alone(found: str, told: str, run: Run) -> None:
+    pytest.importorskip("_cffi_backend")
+    minor = sys.version_info.minor
+    result = run("print('no MPI')", more={"IMPI_HANDLES_FROM": found.format(minor)})
+    assert (result.returncode, result.stdout, result.stderr) == (0, "no MPI\n", "")
+    result = run(
+        "try:\n from mpi4py import MPI\nexcept Exception: 1 / 0", more={"IMPI_HANDLES_FROM": found.format(minor)}
+    )
+    assert result.returncode == 1
+    assert result.stderr.startswith("impi: ")
+    assert told.format(minor) in result.stderr
+    assert len(result.stderr.splitlines()) == 1
 
 
 def test_the_stand_in(run: Run) -> None:

@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
-from impi.launch import mpich
-from impi.launch.mpich import MpichLauncher
+from impi.launch import library_settings
+from impi.launch.hydra import HydraLauncher
 from impi.launch.nodes import parse
-from impi.launch.openmpi import OpenmpiLauncher
 from impi.launch.prefix import Installation
 from impi.launch.program import Command, Program, base_environment
+from impi.launch.prte import PrteLauncher
 from impi.launch.pure import PureLauncher
+from impi.manifests import manifest
 
 MPICH = Installation(mpiexec="/m/bin/mpiexec", prefix=Path("/m"), library="/m/lib/libmpi.so.12")
 OPENMPI = Installation(mpiexec="/o/bin/mpiexec", prefix=Path("/o"), library="/o/lib/libmpi.so.40")
@@ -40,13 +41,13 @@ def only(commands: list[Command]) -> tuple[list[str], dict[str, Any]]:
 
 
 def test_mpich_on_one_node() -> None:
-    argv, env = only(MpichLauncher(MPICH).commands(program()))
+    argv, env = only(HydraLauncher(manifest("mpich"), MPICH).commands(program()))
     assert argv[:3] == ["/m/bin/mpiexec", "-n", "2"]
     assert argv[-3:] == ["/bin/prog", "--nodes", "x y"]
     assert "-hosts" not in argv
     assert "MPIR_CVAR_CH4_NETMOD" not in env
     assert env["MPI4PY_LIBMPI"] == MPICH.library
-    assert json.loads(env["IMPI_JOIN"]) == {**JOIN, "size": 2}
+    assert json.loads(env["IMPI_JOIN"]) == {**JOIN, "size": 2, "library": "MPICH"}
     assert {"IMPI_JOIN", "MPI4PY_LIBMPI", "PYTHONPATH"} <= set(argv[argv.index("-genvlist") + 1].split(","))
 
 
@@ -54,14 +55,14 @@ def test_mpich_on_one_node() -> None:
 def test_mpich_reads_the_others_memory_only_where_the_kernel_lets_it(
     may: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mpich, "siblings_read", lambda: may)
+    monkeypatch.setattr(library_settings, "siblings_read", lambda: may)
     for nodes, asks in (("localhost:2", True), ("localhost:1", False), ("far1:2,far2:1", False)):
-        _, env = only(MpichLauncher(MPICH).commands(program(nodes)))
+        _, env = only(HydraLauncher(manifest("mpich"), MPICH).commands(program(nodes)))
         assert env.get("MPIR_CVAR_CH4_CMA_ENABLE") == (None if may and asks else "0")
 
 
 def test_mpich_on_several_nodes() -> None:
-    argv, env = only(MpichLauncher(MPICH).commands(program("far1:2,far2:1", interface="lo")))
+    argv, env = only(HydraLauncher(manifest("mpich"), MPICH).commands(program("far1:2,far2:1", interface="lo")))
     assert argv[1:3] == ["-n", "3"]
     assert argv[argv.index("-hosts") + 1] == "far1:2,far2:1"
     assert argv[argv.index("-launcher") + 1] == "ssh"
@@ -72,13 +73,13 @@ def test_mpich_on_several_nodes() -> None:
 
 def test_the_last_variable_of_mpich_is_one_that_may_be_lost() -> None:
     """Hydra does not forward the last variable of its environment."""
-    _, env = only(MpichLauncher(MPICH).commands(program(_="x", zzz="y")))
+    _, env = only(HydraLauncher(manifest("mpich"), MPICH).commands(program(_="x", zzz="y")))
     assert list(env)[-1] == "_"
 
 
 def test_open_mpi_on_one_node(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    argv, env = only(OpenmpiLauncher(OPENMPI).commands(program()))
+    argv, env = only(PrteLauncher(manifest("openmpi"), OPENMPI).commands(program()))
     assert argv[:5] == ["/o/bin/mpiexec", "-n", "2", "--bind-to", "none"]
     assert argv[-3:] == ["/bin/prog", "--nodes", "x y"]
     assert "--host" not in argv
@@ -87,20 +88,22 @@ def test_open_mpi_on_one_node(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "OMPI_ALLOW_RUN_AS_ROOT" not in env
     assert {argv[i + 1] for i, word in enumerate(argv) if word == "-x"} >= {"IMPI_JOIN", "MPI4PY_LIBMPI", "PYTHONPATH"}
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    _, env = only(OpenmpiLauncher(OPENMPI).commands(program()))
+    _, env = only(PrteLauncher(manifest("openmpi"), OPENMPI).commands(program()))
     assert env["OMPI_ALLOW_RUN_AS_ROOT"] == env["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] == "1"
 
 
 def test_open_mpi_on_several_nodes() -> None:
-    argv, env = only(OpenmpiLauncher(OPENMPI).commands(program("far1:2,far2:1", interface="lo")))
+    argv, env = only(PrteLauncher(manifest("openmpi"), OPENMPI).commands(program("far1:2,far2:1", interface="lo")))
     assert argv[argv.index("--host") + 1] == "far1:2,far2:1"
     assert argv[argv.index("--prefix") + 1] == "/o"
     assert env["OMPI_MCA_btl_tcp_if_include"] == "lo"
     assert "BatchMode=yes" in env["PRTE_MCA_plm_ssh_args"]
 
 
-@pytest.mark.parametrize("launcher", [MpichLauncher(MPICH), OpenmpiLauncher(OPENMPI)])
-def test_the_users_settings_win(launcher: MpichLauncher | OpenmpiLauncher) -> None:
+@pytest.mark.parametrize(
+    "launcher", [HydraLauncher(manifest("mpich"), MPICH), PrteLauncher(manifest("openmpi"), OPENMPI)]
+)
+def test_the_users_settings_win(launcher: HydraLauncher | PrteLauncher) -> None:
     mine = {"MPIR_CVAR_CH4_CMA_ENABLE": "1", "OMPI_MCA_btl": "tcp,self", "FI_PROVIDER": "sockets"}
     _, env = only(launcher.commands(program("far1:2,far2:1", **mine)))
     assert {name: env[name] for name in mine} == mine
@@ -109,9 +112,9 @@ def test_the_users_settings_win(launcher: MpichLauncher | OpenmpiLauncher) -> No
 @pytest.mark.parametrize("crowd", [False, True])
 def test_waiting_gives_way_only_where_cores_are_shared(crowd: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: set(range(1 if crowd else 2)))
-    _, env = only(OpenmpiLauncher(OPENMPI).commands(program()))
+    _, env = only(PrteLauncher(manifest("openmpi"), OPENMPI).commands(program()))
     assert ("OMPI_MCA_mpi_yield_when_idle" in env) is crowd
-    _, env = only(MpichLauncher(MPICH).commands(program()))
+    _, env = only(HydraLauncher(manifest("mpich"), MPICH).commands(program()))
     assert ("MPIR_CVAR_POLLS_BEFORE_YIELD" in env) is crowd
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
-import tarfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -30,8 +30,7 @@ def demo() -> None:
     _say(f"fetching the source distribution of {MPI4PY}")
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", "mpi4py"]
     subprocess.run([*command, MPI4PY, "-d", str(BUILD)], check=True)
-    with tarfile.open(BUILD / f"{DEMO.parent.name}.tar.gz") as archive:
-        archive.extractall(BUILD, filter="data")
+    shutil.unpack_archive(BUILD / f"{DEMO.parent.name}.tar.gz", BUILD)
 
 
 def packages() -> Path:

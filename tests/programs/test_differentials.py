@@ -1,4 +1,4 @@
-"""Types x operations and conversions of arguments, beside mpi4py over MPICH alone.
+"""Types x operations, conversions of arguments and grids, beside mpi4py over MPICH alone.
 
 Each program prints ``key: outcome`` lines. Every difference is in differences.toml with its reason,
 and every entry there is needed.
@@ -96,7 +96,7 @@ def test_outcomes() -> None:
 
 
 @pytest.mark.parametrize("clients", [["pure:1", "pure:1"], ["mpich:2"]], ids="+".join)
-@pytest.mark.parametrize("program", ["differential_types", "differential_arguments"])
+@pytest.mark.parametrize("program", ["differential_types", "differential_arguments", "differential_grids"])
 def test_nothing_differs_that_is_not_listed(program: str, clients: list[str], run_job: Callable[..., object]) -> None:
     path = str(HERE / f"{program}.py")
     argv, environ = own_command(REFERENCE, [path])

@@ -7,7 +7,7 @@ import pytest
 
 from impi.semantics.constants import ERROR_CLASSES, UNDEFINED
 from impi.semantics.datatype import NAMED, TypeMap
-from impi.semantics.derive import contiguous, resized, vector
+from impi.semantics.derive import contiguous, indexed, resized, vector
 from impi.semantics.derive import struct as make_struct
 from impi.semantics.errors import MPIException
 
@@ -213,3 +213,13 @@ def test_types_are_named_only_if_predefined() -> None:
     assert NAMED["C_BOOL"].dtype == np.dtype(bool)
     assert contiguous(2, INT).dtype is None
     assert "INT" in repr(INT)
+
+
+def test_the_rest_of_a_message_is_looked_for_in_its_own_runs() -> None:
+    typemap = indexed([2] * 1000, range(0, 4000, 4), NAMED["INT"])
+    assert [place for _, _, place in typemap._walk(0, 20)] == [0, 4, 16, 20, 32, 36]
+    assert typemap.elements_of(20) == 5
+    into = bytearray(16000)
+    assert typemap.unpack(bytes(range(20)), memoryview(into), 0, 1, external=False) == 0
+    assert into[:8] + into[16:24] + into[32:36] == bytes(range(20))
+    assert not any(into[36:])

@@ -3,6 +3,7 @@ from __future__ import annotations
 import random
 import struct as bits
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
@@ -216,3 +217,18 @@ def test_a_negative_count(call: object) -> None:
     with pytest.raises(MPIException, match="negative count -1") as caught:
         call()  # type: ignore[operator]
     assert caught.value == ERROR_CLASSES["ERR_COUNT"][0]
+
+
+def test_blocks_of_one_length_are_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[int] = []
+    block = derive._block
+
+    def counting(old: TypeMap, length: int) -> Any:
+        made.append(length)
+        return block(old, length)
+
+    monkeypatch.setattr(derive, "_block", counting)
+    lengths = [i % 3 + 1 for i in range(1000)]
+    typemap = derive.indexed(lengths, range(0, 4000, 4), NAMED["INT"])
+    assert sorted(made) == [1, 2, 3]
+    assert (typemap.size, len(typemap.runs)) == (4 * sum(lengths), 1000)

@@ -13,7 +13,7 @@ from impi.startup.auth import Credentials, Method
 from impi.startup.client import ALL_VERSIONS, STRICT_VERSIONS, ClientEvent, ClientMachine, Joined, Negotiated, Unused
 from impi.startup.facts import ClientFacts, HostFacts, ProcFacts, encode_facts, encode_versions
 from impi.startup.server import ServerMachine
-from impi.wire import Command, Label, OwnLabel, encode_command
+from impi.wire import Command, CommandReader, Label, OwnLabel, encode_command
 
 NONE = Credentials((Method.NONE,))
 KEY = Credentials((Method.KEY,), 5678)
@@ -441,3 +441,45 @@ def test_any_octets_are_understood_or_refused(data: bytes) -> None:
     except (PeerError, StartupError):
         return
     assert machine.eof() is not None
+
+
+@pytest.mark.clause("2.3.5")
+@pytest.mark.parametrize(
+    ("offer", "name"), [({"verify": 1}, "IMPI_VERIFY"), ({"collectives": ALTERNATIVES[:1]}, "--collectives")]
+)
+def test_a_server_that_keeps_back_a_label_that_a_choice_needs(
+    facts_of: Maker, offer: dict[str, object], name: str
+) -> None:
+    """Another implementation's server may drop labels that it does not know; ours never does."""
+    with pytest.raises(StartupError, match=f"this server does not relay .*{name}"):
+        _behind_a_server_that_drops(facts_of(0, **offer))
+
+
+@pytest.mark.clause("2.3.5")
+def test_a_server_that_keeps_back_what_nobody_needs(facts_of: Maker) -> None:
+    assert _behind_a_server_that_drops(facts_of(0, software=bytes([3, 11, 1, 26]))).job.software == ((),)
+
+
+def _behind_a_server_that_drops(facts: ClientFacts) -> Negotiated:
+    """The end of the start-up of one client, whose own labels come to nothing."""
+    server, machine = ServerMachine(1, NONE), ClientMachine(0, NONE)
+    server.connected(0, "peer")
+    submitted = False
+    while True:
+        up = machine.data_to_send()
+        server.receive_data(0, _without_own_labels(up) if submitted else up)
+        for event in machine.receive_data(server.data_to_send(0)):
+            if isinstance(event, Negotiated):
+                return event
+            machine.submit(facts)
+            submitted = True
+
+
+def _without_own_labels(octets: bytes) -> bytes:
+    reader, kept = CommandReader(), b""
+    reader.receive_data(octets)
+    while (command := reader.next_command()) is not None:
+        name, payload = command
+        if not (name == Command.COLL and int.from_bytes(payload[:4], "big") in set(OwnLabel)):
+            kept += encode_command(Command(name), payload)
+    return kept

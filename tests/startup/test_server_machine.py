@@ -275,8 +275,8 @@ def test_unknown_commands_are_skipped_in_every_phase() -> None:
 CLIENT_FAULTS = [
     (coll(2) + coll(2), "ascend", "2.3.5"),
     (coll(2) + coll(1), "ascend", "2.3.5"),
-    (DONE + coll(3), "sent COLL before the start-up of all", "2.3"),
-    (DONE + DONE, "sent DONE before the start-up of all", "2.3"),
+    (DONE + coll(3), "submitted label 0x0003 after DONE", "2.3.6"),
+    (DONE + DONE, "sent DONE twice", "2.3.6"),
     (FINI, "sent FINI before its start-up", "2.3"),
     (DONE + FINI, "sent FINI before the start-up of all", "2.3"),
     (impi(1), "sent IMPI before its start-up", "2.3"),

@@ -140,3 +140,14 @@ def test_a_message_that_nobody_wants(chunk, after, lent):
     proc.accept()
     assert proc.received[0][1] == b"next"
     assert "SYNCACK" in kinds(drain(proc.machine, 1))
+
+
+def test_it_is_known_where_a_stream_ends_inside_a_packet():
+    machine = Proc(JOB, 0).machine
+    whole = data(b"octets")
+    assert not machine.inside(1)
+    for cut in (1, 127, 130):
+        feed(machine, 1, whole[:cut])
+        assert machine.inside(1)
+        feed(machine, 1, whole[cut:])
+        assert not machine.inside(1)

@@ -67,7 +67,8 @@ def test_a_job_that_fails_says_why(monkeypatch: pytest.MonkeyPatch, capfd: pytes
     [
         (["--layout", ""], "--layout names no client; write such as pure:1,mpich:1"),
         (["--layout", "pure:1"], "--layout pure:1 has 1 client, but there is something to tune from 2 on"),
-        (["--layout", "pure:1,lam:1"], "there is no vendor 'lam'; the vendors are pure, mpich, openmpi"),
+        (["--layout", "pure:1,lamb:1"], "there is no vendor 'lamb'; the vendors are pure, mpich, openmpi"),
+        (["--layout", "pure:1,lam:1"], "vendor lam has an impirun of its own: LAM/MPI speaks IMPI itself"),
         (["--layout", "pure:x,pure:1"], "'x' is no number of procs; write such as pure:1"),
         (["--layout", "pure:0,pure:1"], "'0' is no number of procs"),
         (["--from", "/nowhere/x"], "/nowhere/x cannot be read: No such file"),

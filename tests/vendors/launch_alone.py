@@ -11,20 +11,26 @@ from collections.abc import Callable
 
 from impi.launch.children import Children, exit_code
 from impi.launch.control import Control
-from impi.launch.mpich import MpichLauncher
+from impi.launch.hydra import HydraLauncher
 from impi.launch.nodes import Node
-from impi.launch.openmpi import OpenmpiLauncher
-from impi.launch.prefix import Installation, find
+from impi.launch.prefix import find
 from impi.launch.program import Launcher, Program, base_environment
+from impi.launch.prte import PrteLauncher
 from impi.launch.pure import PureLauncher
+from impi.manifests import manifest
 
 DEADLINE_S = 100.0
 
 
 def main() -> int:
     vendor, size, *argv = sys.argv[1:]
-    launchers: dict[str, Callable[[Installation], Launcher]] = {"mpich": MpichLauncher, "openmpi": OpenmpiLauncher}
-    launcher = PureLauncher() if vendor == "pure" else launchers[vendor](find(vendor, "", os.environ))
+    known = manifest(vendor)
+    launchers: dict[str, Callable[[], Launcher]] = {
+        "none": PureLauncher,
+        "hydra": lambda: HydraLauncher(known, find(vendor, "", os.environ)),
+        "prte": lambda: PrteLauncher(known, find(vendor, "", os.environ)),
+    }
+    launcher = launchers[known.launcher]()
     selector = selectors.DefaultSelector()
     control = Control("127.0.0.1", int(size), selector, lambda text: print(text, file=sys.stderr))
     join = {

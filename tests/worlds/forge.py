@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from impi.errors import LabError, UsageError
 from impi.testbed.cases import CASES, Crossing
@@ -30,6 +31,7 @@ from impi.testbed.lab.interface import (
     Stacks,
     Terms,
 )
+from impi.testbed.lab.lab_links import CutSeen, Direction, LinkSeen, LinkSettings, Network, NetworkSeen
 from impi.testbed.lab.lab_topology import Topology, parse_topology
 from impi.testbed.lab.roster import Roster
 
@@ -39,7 +41,7 @@ from pcapmaker import PcapMaker
 DATALEN = 262144
 SERVER = ("10.9.0.250", 4000)
 HEADER = struct.Struct(">II16sq16sqQQQiiQQqQQ")
-LIBRARY = {"mpich": "aa" * 32, "openmpi": "bb" * 32}
+LIBRARY = {"mpich": "aa" * 32, "openmpi": "bb" * 32, "lam": "cc" * 32}
 
 
 @dataclass
@@ -54,23 +56,30 @@ class Job:
     init: dict[int, dict] = field(default_factory=dict)
     done: dict[int, dict] = field(default_factory=dict)
     identity: dict[int, dict] = field(default_factory=dict)
+    listeners: list[str] = field(default_factory=list)
     wraps: dict[int, dict] = field(default_factory=dict)
     clients: list[Completed] = field(default_factory=list)
     server: Completed | None = None
     messages: list[Crossing] = field(default_factory=list)
     startup_said: dict[int, list[str]] = field(default_factory=dict)
     no_fini: set[tuple[int, int]] = field(default_factory=set)
+    unanswered: set[tuple[int, int]] = field(default_factory=set)
     no_channel: set[tuple[int, int]] = field(default_factory=set)
     extra: dict[tuple[int, int], bytes] = field(default_factory=dict)
     methods: dict[int, int] = field(default_factory=dict)
     pids: dict[int, int] = field(default_factory=dict)
     leftovers: list[str] = field(default_factory=list)
     dropped: dict[str, int] = field(default_factory=dict)
+    link: dict[str, float] = field(default_factory=dict)
+    """What links counted otherwise than asked for."""
     lost_frames: dict[str, int] = field(default_factory=dict)
     no_canary: set[str] = field(default_factory=set)
     hangs: set[str] = field(default_factory=set)
     stacks: dict[int, list[str]] = field(default_factory=dict)
     calls: dict[int, list[dict]] = field(default_factory=dict)
+    ackmark: int = 1000  # beyond what any case sends: nobody owes a PROTOACK
+    hiwater: int = 2000
+    processor_s: dict[int, float] = field(default_factory=dict)  # of ranks that could run, at the look
     slow_start: int = 0  # how often the lab looks before the ranks have initialised MPI
 
     @classmethod
@@ -78,7 +87,8 @@ class Job:
         name, parties, topology, *variant = identifier.split("/")
         roster = Roster.of(parse_topology(topology), parties.split("+"))
         case = CASES[name]
-        job = cls(name, roster, nonce, variant == ["auth=key"], node_nonces)
+        keyed = bool({"auth=key", "auth=both"} & set(variant))
+        job = cls(name, roster, nonce, keyed, node_nonces)
         ends = case.ends(roster)
         for p in roster.ranks:
             pid = job.pids[p.rank] = 100 + p.rank
@@ -87,20 +97,41 @@ class Job:
             common = {"pid": pid, "rank": p.rank, "size": roster.size, "nonce": nonce, "local": local}
             job.init[p.rank] = {**common, "node_nonce": node_nonces[p.node]}
             job.done[p.rank] = {**job.init[p.rank], "performed": case.checks_of(roster, p.rank), "failures": []}
-            libraries = {} if p.vendor == "pure" else {f"/opt/{p.vendor}/libmpi.so": LIBRARY[p.vendor]}
+            libraries = {} if p.vendor == "pure" else {f"/opt/{p.vendor}/lib/libmpi.so": LIBRARY[p.vendor]}
             sources = {"impi.MPI": planned_sources()["impi.MPI"]}
-            job.identity[p.rank] = {"pid": pid, "libraries": libraries, "sources": sources}
+            job.identity[p.rank] = {
+                "pid": pid,
+                "libraries": libraries,
+                "sources": sources,
+                "shared": [f"00:1/{p.client} /dev/shm/{p.vendor}_{p.node}"],
+                "ancestors": ["/usr/bin/python3", f"/opt/{p.vendor}/bin/mpiexec"],
+                "listens": [f"{job.address(p.rank)}:{5000 + p.rank}"],
+            }
             job.wraps[p.rank] = {"pid": pid, "status": ends.statuses.get(p.rank, 0), "ended": 50.0 + p.rank}
         for client in range(roster.nclients):
             bad = client == ends.failing_client
-            job.clients.append(Completed(argv=(), code=3 if bad else 0, stdout=b"", stderr=b""))
-            job.startup_said[client] = ["DONE"] if bad else ["DONE", "FINI"]
+            code = (ends.codes or (3,))[0] if bad else int(ends.abrupt)
+            job.clients.append(Completed(argv=(), code=code, stdout=b"", stderr=b""))
+            job.startup_said[client] = ["DONE"] if bad or ends.abrupt else ["DONE", "FINI"]
             job.methods[client] = int(job.key)
         text = b"" if ends.failing_client is None else f"Error: client {ends.failing_client} was lost\n".encode()
         job.server = Completed(argv=(), code=1 if text else 0, stdout=b"", stderr=text)
         for crossing in case.demands(roster, nonce):
-            job.messages += [replace(crossing, cid=6 if crossing.cid < 0 else crossing.cid)] * crossing.count
+            native = "form=native" in identifier or "lam" in parties  # LAM sends native data, and ours beside it
+            sent = replace(crossing, payload=crossing.form) if native else crossing
+            job.messages += [sent] * crossing.count
+        if ends.refused is not None:
+            job.refuse(ends.refused, ends.why)
         return job
+
+    def refuse(self, refused: int, why: str) -> None:
+        """Nothing begins: one client is cut off, and all others wait for it."""
+        said = b"impirun: Server disconnected (wrong authentication key?)\n"
+        self.clients[refused] = Completed(argv=(), code=1, stdout=b"", stderr=said)
+        self.hangs |= {f"client {c}" for c in range(self.roster.nclients) if c != refused}
+        self.startup_said = {c: [] for c in range(self.roster.nclients)}
+        self.messages = []
+        self.server = Completed(argv=(), code=0, stdout=b"", stderr=f"impirun: closed a connection: {why}\n".encode())
 
     # -- what the witnesses print
 
@@ -114,6 +145,7 @@ class Job:
                     files[f"{kind}-{pid}"] = table[rank]
         identity = [self.identity[r] for r in ranks if r in self.identity]
         lines = [{"kind": "identity", "value": identity}, {"kind": "files", "value": files}]
+        lines.append({"kind": "listeners", "value": self.listeners})
         calls = {str(self.pids_of[r]): "\n".join(map(json.dumps, self.calls.get(r, ()))) for r in ranks}
         lines.append({"kind": "calls", "value": calls})
         stacks = {f"stack-{self.pids_of[r]}": frames for r, frames in self.stacks.items() if r in ranks}
@@ -123,6 +155,9 @@ class Job:
     def look(self, node: str) -> bytes:
         there = [r for r in self.roster.on_node(node) if self.wraps.get(r, {}).get("status") is None]
         states = {str(self.pids_of[r]): {"state": "S (sleeping)", "initialised": True} for r in there}
+        for rank, seconds in self.processor_s.items():
+            if rank in there:
+                states[str(self.pids_of[rank])] = {"state": "R (running)", "initialised": True, "cpu_s": seconds}
         return json.dumps({"at": 2e9, "ranks": states, "sockets": []}).encode()
 
     @property
@@ -132,7 +167,8 @@ class Job:
     # -- what the captures hold
 
     def address(self, rank: int) -> str:
-        return f"10.9.{self.roster.client(rank)}.{10 + rank}"
+        client, _, node = self.roster.ranks[rank].node.removeprefix("c").partition("n")
+        return f"10.9.{int(client) + 1}.{int(node) + 1}"
 
     def ipv6(self, rank: int) -> bytes:
         return bytes(12) + ipaddress.ip_address(self.address(rank)).packed
@@ -152,10 +188,10 @@ class Job:
         for low in range(self.roster.size):
             for high in range(low + 1, self.roster.size):
                 if self.roster.remote(low, high) and (low, high) not in self.no_channel:
-                    forth, back = self._channel(high, low), self._channel(low, high)
-                    ends = (self.address(high), 7000 + low), (self.address(low), 5000 + low)
+                    said = self._channel(high, low)
+                    ends = (self.address(high), 7000 + 100 * high + low), (self.address(low), 5000 + low)
                     for node in {self.roster.ranks[r].node for r in (low, high)}:
-                        makers[node].connection(*ends, struct.pack(">i", high) + forth, back, mss=60000)
+                        makers[node].dialogue(*ends, said, mss=60000)
         found = []
         for node, maker in makers.items():
             if node in self.lost_frames:
@@ -195,36 +231,59 @@ class Job:
             0x1100: [number(len(rs)) for rs in ranks],
             0x1200: [number(len(rs)) for rs in ranks],
             0x1300: per_client(number(DATALEN)),
+            0x1400: per_client(number(2**31 - 1)),
+            0x1500: per_client(number(-1)),
+            0x1600: per_client(number(-1)),
             0x2000: per_rank(self.ipv6),
             0x2100: per_rank(lambda r: number(5000 + r)),
             0x2200: per_rank(lambda _r: number(1)),
+            0x2300: per_rank(lambda _r: number(self.ackmark)),
+            0x2400: per_rank(lambda _r: number(self.hiwater)),
             0x3000: per_rank(self.ipv6),
             0x3100: per_rank(lambda r: struct.pack(">q", self.pids[r])),
         }
 
-    def _channel(self, src: int, dest: int) -> bytes:
-        out = b""
+    def _channel(self, high: int, low: int) -> list[tuple[bool, bytes]]:
+        """What the two say, and whether the higher one says it."""
+        said = [(True, struct.pack(">i", high))]
         for i, m in enumerate(self.messages):
-            if (m.src, m.dest) == (src, dest):
-                out += self._message(m, i)
-            elif (m.dest, m.src) == (src, dest) and m.sync:
-                out += self._packet(3, 0, src, dest, i, 0, 0, 0, 0)
-        out += self.extra.get((src, dest), b"")
-        return out if (src, dest) in self.no_fini else out + self._packet(7, 0, src, dest, 0, 0, 0, 0, 0)
+            if (m.src, m.dest) in ((high, low), (low, high)):
+                forth = m.src == high
+                first, *rest = self._message(m, i + 1)
+                said.append((forth, first))
+                if m.cancelled:
+                    said.append((forth, self._packet(4, 0, m.src, m.dest, i + 1, 0, 0, 0, 0)))
+                    said.append((not forth, self._packet(5, 0, m.dest, m.src, i + 1, 0, 0, 0, 0)))
+                    continue
+                if m.sync and (m.src, m.dest) not in self.unanswered:
+                    said.append((not forth, self._packet(3, 0, m.dest, m.src, i + 1, 0, 0, 0, 0, drqid=i + 1)))
+                said += [(forth, piece) for piece in rest]
+        for src, dest in ((high, low), (low, high)):
+            said.append((src == high, self.extra.get((src, dest), b"")))
+        for src, dest in ((high, low), (low, high)):
+            if (src, dest) not in self.no_fini:
+                said.append((src == high, self._packet(7, 0, src, dest, 0, 0, 0, 0, 0)))
+        return said
 
-    def _message(self, m: Crossing, srqid: int) -> bytes:
+    def _message(self, m: Crossing, srqid: int) -> list[bytes]:
         data = m.payload if m.payload is not None else (m.contains or bytes(m.nbytes or 0))
-        first = data[:DATALEN]
-        kind = 1 if m.sync else 0
-        out = self._packet(kind, len(first), m.src, m.dest, srqid, len(data), m.tag, m.cid, m.src) + first
-        for at in range(DATALEN, len(data), DATALEN):
+        ends, size = (m.src, m.dest, srqid), len(data)
+        first, kind = data[:DATALEN], 1 if m.sync or size > DATALEN else 0
+        lsrank = m.src if m.lsrank is None else m.lsrank
+        told = {"lsrank": lsrank, "count": m.elements or 0}
+        out = [self._packet(kind, len(first), *ends, size, m.tag, m.cid, **told) + first]
+        for at in range(DATALEN, size, DATALEN):
             piece = data[at : at + DATALEN]
-            out += self._packet(0, len(piece), m.src, m.dest, srqid, len(data), m.tag, m.cid, m.src) + piece
+            out.append(self._packet(0, len(piece), *ends, size, m.tag, m.cid, **told, drqid=srqid) + piece)
         return out
 
-    def _packet(self, kind, length, src, dest, srqid, msglen, tag, cid, lsrank) -> bytes:
+    def packet(self, kind: int, src: int, dest: int, *, srqid: int = 0) -> bytes:
+        """A packet of its own, for ``extra``."""
+        return self._packet(kind, 0, src, dest, srqid, 0, 0, 0, 0)
+
+    def _packet(self, kind, length, src, dest, srqid, msglen, tag, cid, lsrank, drqid=0, count=0) -> bytes:
         a, b = (self.ipv6(src), self.pids[src]), (self.ipv6(dest), self.pids[dest])
-        return HEADER.pack(kind, length, *a, *b, srqid, 0, msglen, lsrank, tag, cid, 0, 0, 0, 0)
+        return HEADER.pack(kind, length, *a, *b, srqid, drqid, msglen, lsrank, tag, cid, 0, count, 0, 0)
 
 
 Tweak = Callable[[Job], None]
@@ -334,6 +393,55 @@ class FakeNode:
         return str(Path(self.lab.access.nodes[self.name].home, path))
 
 
+class FakeNetwork:
+    """Implements :class:`impi.testbed.lab.lab_links.Network`: what is asked for happens."""
+
+    def __init__(self, lab: FakeLab) -> None:
+        self._lab = lab
+        self._links: dict[Direction, LinkSettings] = {}
+        self._cuts: list[CutSeen] = []
+        self._frozen: set[str] = set()
+
+    def set_links(self, links) -> None:
+        self._lab.backend.log.append("links")
+        self._links.update(links)
+
+    def cut(self, directions, how: str) -> None:
+        self._lab.backend.log.append(how)
+        refused = self._lab.backend.refused
+        self._cuts += [CutSeen(source=a, target=b, how=how, refused=refused) for a, b in directions]
+
+    def heal(self, directions, how: str) -> None:
+        self._lab.backend.log.append("heal")
+
+    def seen(self) -> NetworkSeen:
+        changed: dict[str, Any] = dict(self._lab.job.link) if self._lab.job else {}
+        counts: dict[str, Any] = {"matched": 100, "arrived": 100, "passed": 98, "lost": 2, "overtook": 1}
+        links = [
+            LinkSeen(
+                source=a,
+                target=b,
+                asked=asked,
+                **{**counts, "mean": asked.delay, "shortest": asked.delay - asked.jitter, **changed},
+            )
+            for (a, b), asked in self._links.items()
+        ]
+        return NetworkSeen(links=tuple(links), cuts=tuple(self._cuts))
+
+    def clear(self) -> None:
+        self._lab.backend.log.append("clear")
+        self._links.clear()
+        self._cuts.clear()
+
+    def freeze(self, node: str) -> None:
+        self._frozen.add(node)
+
+    def thaw(self, node: str) -> bool:
+        frozen = node in self._frozen
+        self._frozen.discard(node)
+        return frozen
+
+
 class FakeLab:
     """Implements :class:`impi.testbed.lab.interface.Lab` by made-up jobs."""
 
@@ -341,6 +449,7 @@ class FakeLab:
         self.backend, self.topology = backend, topology
         self.captures = backend.captures
         self.software: Mapping[str, str] = {"fake": "1"}
+        self.network: Network | None = FakeNetwork(self) if backend.captures else None
         self.server: Node = FakeNode(self, "server", "10.9.0.1")
         self.clients: Sequence[Sequence[Node]] = [
             [FakeNode(self, f"c{i}n{j}", f"10.9.{i + 1}.{j + 1}") for j in range(shape.nodes)]
@@ -384,6 +493,8 @@ class FakeLab:
             files = {} if vendor == "pure" else {"/opt": {"/opt/libmpi.so": LIBRARY[vendor]}}
             text = json.dumps({"kind": "libraries", "value": files}).encode()
             return FakeCommand(Completed(argv=tuple(argv), code=0, stdout=text, stderr=b""))
+        if any("connect_ex" in word for word in argv):  # somebody knocks
+            return FakeCommand(Completed(argv=tuple(argv), code=0, stdout=b"", stderr=b""))
         if "-server" in argv:
             self.job = None
             return FakeServer(self)
@@ -394,7 +505,10 @@ class FakeLab:
             return FakeWitness(job, Completed(argv=(), code=0, stdout=out, stderr=b""))
         if any("look.py" in a for a in argv):
             return FakeCommand(Completed(argv=(), code=0, stdout=job.look(node.name), stderr=b""))
-        client = int(argv[argv.index("-client") + 1])
+        if "wait" in argv:  # for a phase of a fault, to which no rank comes
+            return FakeCommand(Completed(argv=(), code=0, stdout=b"[]", stderr=b""))
+        # A native client's script has the number behind its prefix.
+        client = int(argv[argv.index("-client") + 1 if "-client" in argv else 3])
         return FakeClient(job, job.clients[client], hangs=f"client {client}" in job.hangs)
 
     def begin_capture(self) -> None:
@@ -458,6 +572,7 @@ class FakeBackend:
         self.broken_open = ""
         self.broken_capture = False
         self.unsupported: dict[str, str] = {}
+        self.refused = 7  # packets of each direction that is cut
         self.findings = [Finding(subject="engine", ok=True, detail="fine")]
         self.prepared: list[str] = []
         self.replaced: dict[str, str] = {}
@@ -478,6 +593,18 @@ class FakeBackend:
 
     def supports(self, topology: Topology) -> str:
         return self.unsupported.get(str(topology), "")
+
+    def no_machine(self, machine: str) -> str:
+        return "" if self.captures else "this backend is made up"
+
+    def no_network(self) -> str:
+        return "" if self.captures else "this backend is made up"
+
+    def network(self, access) -> Network:
+        network = self.held[access.lab].network
+        if network is None:
+            raise LabError(self.no_network())
+        return network
 
     def open(self, vendors, topology, *, run: str, terms: Terms = Terms()) -> FakeLab:
         if self.broken_open:

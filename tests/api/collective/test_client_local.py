@@ -177,3 +177,16 @@ class _Ends:
             self.done = True
             self._end()
         return self.done
+
+
+def test_a_collective_is_made_at_its_first_call(own_engines: threading.local) -> None:
+    def program(engine: Engine, world: Context, strategy: Any) -> set[str]:
+        made = [set(vars(strategy))]
+        for _ in range(2):
+            strategy.Barrier(COMM)
+            made.append(set(vars(strategy)))
+        assert made[1] == made[2]
+        assert not hasattr(strategy, "Bakrier")
+        return made[1] - made[0]
+
+    assert run(own_engines, program, [2]) == [{"Barrier", "_specs"}] * 2

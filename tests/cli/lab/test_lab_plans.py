@@ -16,7 +16,9 @@ from forge import FakeBackend, FakeLab, Job
 
 from impi.cli.impilab import main
 
-P2P = "p2p.*/mpich+openmpi/1x2+1x2"
+P2P = "p2p.[ras]*/mpich+openmpi/1x2+1x2"
+pytestmark = pytest.mark.usefixtures("three_vendors")
+
 RING = "p2p.ring/mpich+openmpi/1x2+1x2"
 ANY = "p2p.any/mpich+openmpi/1x2+1x2"
 
@@ -82,7 +84,7 @@ def test_a_plan_shows_what_is_left_out_and_why(backend, capsys):
     assert "p2p.ring/mpich+openmpi/2x2+2x2  unsupported: there is one machine" in text
     assert "p2p.ring/mpich+mpich/2x2+2x2  excluded: not in tier core" in text
     assert lines[-1].startswith(
-        "6 cells, 6 labs, 2 unsupported, 8 left out (-x */pure+*), 8 left out (not in tier core)"
+        "6 cells, 6 labs, 2 unsupported, 9 left out (-x */pure+*), 8 left out (not in tier core)"
     )
 
 

@@ -79,7 +79,7 @@ def test_a_second_lab_gets_another_name(backend, capsys):
     [
         (["up", "2y2"], 4, "2y2"),
         (["up", "1x1", "--parties", "pure+pure"], 4, "has 1 clients"),
-        (["up", "1x1", "--parties", "lam"], 4, "no vendor 'lam'"),
+        (["up", "1x1", "--parties", "lamb"], 4, "no vendor 'lamb'"),
         (["up", "1x1", "--name", "A b"], 4, "--name 'A b'"),
         (["up", "1x1", "--ttl", "soon"], 4, "--ttl soon"),
         (["up", "1x1", "--replace", "mpich"], 4, "--replace mpich"),

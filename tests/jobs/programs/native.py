@@ -50,7 +50,9 @@ def around(code: str, datatype: MPI.Datatype) -> None:
     world.Recv([got, datatype], left, 5)
     MPI.Detach_buffer()
     assert got.tolist() == [left + 1, 2, 3]
-    sending, receiving = world.Send_init([mine, datatype], right, 6), world.Recv_init([got, datatype], left, 6)
+    pair = datatype.Create_contiguous(1).Commit()  # a persistent request goes on without the handle
+    sending, receiving = world.Send_init([mine, 3, pair], right, 6), world.Recv_init([got, 3, pair], left, 6)
+    pair.Free()
     for i in range(2):
         mine[1] = i
         MPI.Prequest.Startall([receiving, sending])

@@ -16,18 +16,19 @@ other = 1 - world.rank
 wrong = []
 
 
-def blocking(tag: int) -> None:
-    """Play ping-pong; each receive waits for a message of the other proc's same thread."""
-    for turn in range(100):
-        if world.rank == 0:
-            world.send((tag, turn), other, tag)
-        if world.recv(source=other, tag=tag) != (tag, turn):
-            wrong.append(tag)
-        if world.rank == 1:
-            world.send((tag, turn), other, tag)
+def blocking() -> list[threading.Thread]:
+    """Let a thread of each proc wait for a message that the other thread of its peer sends."""
+    receiving = threading.Thread(target=lambda: world.recv(source=other, tag=1))
+
+    def send() -> None:
+        while not threads._is_inside(receiving.ident or 0):
+            time.sleep(1e-3)
+        world.send(None, other, 1)
+
+    return [receiving, threading.Thread(target=send)]
 
 
-def polling(tag: int) -> None:
+def exchange(tag: int) -> None:
     """Exchange messages; no call waits for another thread."""
     for turn in range(100):
         sending = world.isend((tag, turn), other, tag)
@@ -39,7 +40,12 @@ def polling(tag: int) -> None:
             time.sleep(0)
 
 
-running = [threading.Thread(target=globals()[sys.argv[1]], args=(tag,)) for tag in (1, 2, 3)]
+def polling() -> list[threading.Thread]:
+    """Let three threads of each proc exchange messages."""
+    return [threading.Thread(target=exchange, args=(tag,)) for tag in (1, 2, 3)]
+
+
+running = blocking() if sys.argv[1] == "blocking" else polling()
 for thread in running:
     thread.start()
 for thread in running:

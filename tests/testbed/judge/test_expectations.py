@@ -9,6 +9,8 @@ from impi.testbed.judge.expectations import load
 from impi.testbed.judge.verdict import Verdict
 from impi.testbed.plan.cell import parse_cell
 
+pytestmark = pytest.mark.usefixtures("three_vendors")
+
 RING = "p2p.ring/mpich+openmpi/1x2+1x2"
 GOOD = {
     "cells": f'"{RING}"',
@@ -65,7 +67,7 @@ def test_an_empty_file_has_no_rows(read):
         ({"cells": '"coll.*/*+*/**"'}, "leaves every vendor open"),
         ({"cells": '"coll.*/m*+o*/**"'}, "leaves every vendor open"),
         ({"cells": f'["{RING}", "coll.*/**"]'}, "leaves every vendor open"),
-        ({"result": '"error"'}, "result = 'error' is unknown; write one of fail, timeout, flaky"),
+        ({"result": '"error"'}, "result = 'error' is unknown; write one of fail, timeout, red, flaky"),
         ({"result": '"pass"'}, "is unknown"),
         ({"phase": '"sleep"'}, "phase = 'sleep' is unknown"),
         ({"reason": '"("'}, "no regular expression"),

@@ -326,6 +326,19 @@ def test_a_synchronous_message_of_a_collective():
     assert "the SYNCACK of message 1 from client 1 rank 2" in sentence
 
 
+def test_an_unanswered_message_says_more_than_who_has_left():
+    hang = Hang()
+    for rank in (0, 1, 2):
+        hang.did(rank, "Bcast", nth=1)
+        hang.is_in(rank, "Barrier", nth=2)
+    hang.is_in(3, "Bcast", nth=1)
+    hang.crossed(3, 0, tag=123, cid=1, sync=True)
+    ranks, sentence = hang.blames()
+    assert ranks == (0,)
+    assert "for the SYNCACK of message 1 from client 0 rank 0" in sentence
+    assert "does not answer" in sentence
+
+
 def test_a_master_that_has_left():
     hang = Hang()
     for rank in (0, 1, 3):
@@ -352,6 +365,35 @@ def test_no_fini():
     ranks, sentence = hang.blames()
     assert ranks == (3,)
     assert "for FINI from client 1 rank 3, which has sent none" in sentence
+
+
+def test_finalize_without_its_barrier():
+    """Who is through with FINI has skipped what others still wait for."""
+    hang = Hang()
+    hang.no_fini += [(0, 2), (0, 3), (1, 2), (1, 3)]
+    hang.finis = 4
+    hang.owed.append(Owed(src=2, dest=0, cid=1, tag=110, wanted=2, seen=1))
+    hang.owed.append(Owed(src=0, dest=2, cid=1, tag=110, wanted=2, seen=1))
+    ranks, sentence = hang.blames()
+    assert ranks == (2,)
+    assert sentence.endswith("which has sent FINI and nothing of the barrier")
+
+
+def test_of_many_requests_the_one_that_lacks_something_counts():
+    hang = Hang()
+    hang.crossed(2, 0, tag=20)
+    for rank, other in ((0, 2), (2, 0)):
+        hang.did(rank, "Irecv", source=other, tag=20)
+        hang.did(rank, "Irecv", source=other, tag=21)
+        hang.did(rank, "Isend", dest=other, sendtag=20)
+        hang.did(rank, "Isend", dest=other, sendtag=21)
+        hang.is_in(rank, "Waitall", comm="", parts=(1, 2, 3, 4))
+    hang.crossed(0, 2, tag=20)
+    hang.crossed(2, 0, tag=21, nbytes=900, got=900, sync=True, acknowledged=True)
+    hang.crossed(0, 2, tag=21, nbytes=900, got=300, sync=True)
+    ranks, sentence = hang.blames()
+    assert ranks == (2,)
+    assert "SYNCACK" in sentence
 
 
 def test_who_has_not_started():

@@ -10,10 +10,11 @@ import pytest
 from forge import FakeBackend, Job
 
 from impi.testbed.cases import CASES
-from impi.testbed.judge.items import FROM_WIRE, ITEMS
+from impi.testbed.judge.items import FROM_WIRE, ITEMS, OF_A_REFUSAL
 from impi.testbed.judge.verdict import PHASES
 from impi.testbed.lab.interface import Completed
 from impi.testbed.lab.lab_topology import parse_topology
+from impi.testbed.lab.roster import Roster
 from impi.testbed.plan.cell import Cell
 from impi.testbed.run.execute import Limits, prepare, run_cell
 from impi.testbed.run.schedule import judge_cell
@@ -41,15 +42,19 @@ def test_a_good_job_passes(case, topology):
     vendors = ("pure", "mpich", "openmpi", "mpich", "pure")[: topology.count("+") + 1]
     verdict = run(cell=(case, vendors, topology), variant=CASES[case].variants[0])
     assert (verdict.outcome, verdict.reason) == ("pass", "")
-    assert {item.name for item in verdict.items} == set(ITEMS)
+    assert {item.name for item in verdict.items} == (OF_A_REFUSAL if refused(case) else set(ITEMS) - {"start.refused"})
     assert not verdict.self_reported
+
+
+def refused(case):
+    return CASES[case].ends(Roster.of(parse_topology("1x2+1x2"), PAIR[1])).refused is not None
 
 
 def test_without_captures_a_pass_is_self_reported():
     verdict = run(captures=False)
     assert verdict.outcome == "pass"
     assert verdict.self_reported
-    assert {item.name for item in verdict.items} == set(ITEMS) - FROM_WIRE
+    assert {item.name for item in verdict.items} == set(ITEMS) - FROM_WIRE - {"start.refused"}
 
 
 def one_of_one(job: Job) -> None:
@@ -155,8 +160,68 @@ def swapped(job: Job) -> None:
     job.messages = [replace(m, payload=little(m.payload or b"")) if m.tag == 8 else m for m in job.messages]
 
 
+def one_message_twice(job: Job) -> None:
+    job.messages.append(next(m for m in job.messages if m.tag == 8 and m.src == 3))
+
+
+def unknown_tag(job: Job) -> None:
+    job.messages.append(replace(job.messages[0], tag=99))
+
+
+def tag_of_16_bits(job: Job) -> None:
+    job.messages = [replace(m, tag=m.tag & 7) if m.tag == 8 else m for m in job.messages]
+
+
+def unknown_context(job: Job) -> None:
+    job.messages.append(replace(next(m for m in job.messages if m.tag == 110), cid=2003))
+
+
+def wrong_lsrank(job: Job) -> None:
+    job.messages = [replace(m, lsrank=0) for m in job.messages]
+
+
+def wrong_count(job: Job) -> None:
+    job.messages = [replace(m, elements=0) for m in job.messages]
+
+
+def no_barrier_at_the_end(job: Job) -> None:
+    job.messages.remove(next(m for m in reversed(job.messages) if m.tag == 110))
+
+
+def wrong_here_and_there(job: Job) -> None:
+    swapped(job)
+    wrong_check(job)
+
+
 def no_such_packet(job: Job) -> None:
     job.extra[1, 2] = struct.pack(">I", 9) + bytes(124)
+
+
+def stray_syncack(job: Job) -> None:
+    job.extra[2, 1] = job.packet(3, 2, 1, srqid=99)
+
+
+def early_protoack(job: Job) -> None:
+    job.extra[2, 1] = job.packet(2, 2, 1)
+
+
+def no_credit(job: Job) -> None:
+    job.ackmark = job.hiwater = 2  # ranks 1 and 3 send three messages; 3's channel is opened first
+    for src, dest in ((2, 1), (0, 3), (2, 0), (0, 2)):
+        job.extra[src, dest] = job.packet(2, src, dest)
+
+
+def no_protoack(job: Job) -> None:
+    job.ackmark = 3
+
+
+def label_twice(job: Job) -> None:
+    job.startup_said[1] = ["COLL", *job.startup_said[1]]
+
+
+def after_fini(job: Job) -> None:
+    job.extra[2, 1] = job.packet(7, 2, 1) + job.packet(4, 2, 1)
+    job.no_fini.add((2, 1))
 
 
 def no_channel(job: Job) -> None:
@@ -218,10 +283,24 @@ FAULTS = [
     (wrong_check, "case", "end.checks", "rank 3"),
     (fewer_checks, "case", "end.checks", "rank 3"),
     (early_exit, "case", "end.checks", "rank 2"),
-    (sends_nothing, "case", "traffic.crossing", "wire"),
-    (one_message_less, "case", "traffic.crossing", "wire"),
-    (swapped, "case", "traffic.payload", "wire"),
-    (no_such_packet, "case", "traffic.protocol", "wire"),
+    (sends_nothing, "case", "traffic.crossing", "client 0 (mpich) rank 1"),
+    (one_message_less, "case", "traffic.crossing", "client 0 (mpich) rank 1"),
+    (swapped, "case", "traffic.payload", "client 1 (openmpi) rank 3"),
+    (wrong_here_and_there, "case", "traffic.payload", "client 1 (openmpi) rank 3"),
+    (one_message_twice, "case", "traffic.extra", "client 1 (openmpi) rank 3"),
+    (unknown_tag, "case", "traffic.extra", "client 0 (mpich) rank 1"),
+    (tag_of_16_bits, "case", "traffic.extra", "client 1 (openmpi) rank 3"),
+    (unknown_context, "case", "traffic.extra", "client 1 (openmpi) rank 2"),
+    (wrong_lsrank, "case", "traffic.header", "rank"),
+    (wrong_count, "case", "traffic.header", "rank"),
+    (no_barrier_at_the_end, "finalize", "traffic.crossing", "client 0 (mpich) rank 0"),
+    (no_such_packet, "case", "traffic.protocol", "client 0 (mpich) rank 1"),
+    (stray_syncack, "case", "traffic.protocol", "client 1 (openmpi) rank 2"),
+    (early_protoack, "case", "traffic.protocol", "client 1 (openmpi) rank 2"),
+    (no_credit, "case", "traffic.protocol", "client 1 (openmpi) rank 3"),
+    (no_protoack, "case", "traffic.protocol", "client 0 (mpich) rank 0"),
+    (label_twice, "coll", "start.protocol", "client 1"),
+    (after_fini, "case", "traffic.protocol", "client 1 (openmpi) rank 2"),
     (no_channel, "mesh", "start.mesh", "host 3"),
     (bad_status, "finalize", "end.status", "rank 1"),
     (no_status, "finalize", "end.status", "rank 1"),
@@ -249,7 +328,8 @@ def test_a_fault_is_caught_by_its_item(fault, phase, item, blame):
 ALONE = [
     *(wrong_library, no_library, nobody_looked, small_vendor_world, no_local_messages, another_disk, wrong_check),
     *(fewer_checks, one_message_less, swapped, bad_status, bad_impirun, no_host_fini, no_client_fini),
-    *(leaves_a_process, leaves_a_child),
+    *(leaves_a_process, leaves_a_child, stray_syncack, early_protoack, no_credit, no_protoack, after_fini),
+    *(one_message_twice, unknown_tag, unknown_context, wrong_lsrank, wrong_count, no_barrier_at_the_end),
 ]
 
 
@@ -263,6 +343,10 @@ def test_every_item_catches_something():
     caught |= failed(run(lambda job: job.dropped.update(c0n0=3)))
     caught |= failed(run(cell=("startup.key", *PAIR[1:]), variant=""))  # keys were asked for by nobody
     caught |= failed(run(lambda job: job.methods.update({1: 1})))
+    caught |= {"identity.launcher", "identity.transport", "start.address", "end.secret"}  # test_items_identity.py
+    caught |= failed(run(lambda job: job.link.update(arrived=0), variant="net=wan"))
+    caught |= failed(run(silent_server, cell=WRONG_KEY, variant="auth=wrong"))
+    caught |= failed(run(variant="fault=partition@case"))  # its program has no such phase
     assert caught == set(ITEMS)
 
 
@@ -312,6 +396,25 @@ def test_a_hang_is_a_timeout_with_a_culprit():
     assert "rank 3" in verdict.blame
     assert "it stands in File" in verdict.culprit.actual
     assert verdict.reason.startswith("not over after 0.3 s; ")
+
+
+def test_a_rank_without_a_processor_is_the_labs_own_trouble():
+    def hang(job: Job) -> None:
+        job.hangs |= {"server", "client 0", "client 1"}
+        for rank in range(4):
+            del job.done[rank]
+            job.wraps[rank]["status"] = None
+        job.processor_s = {3: 0.01}
+
+    verdict = run(hang)
+    assert (verdict.outcome, verdict.blame) == ("error", "lab")
+    assert "rank 3 could run, but had 0.0 s of a processor" in verdict.reason
+
+    def spins(job: Job) -> None:
+        hang(job)
+        job.processor_s = {3: 100.0}
+
+    assert run(spins).outcome == "timeout"
 
 
 def test_who_ends_first_does_not_make_a_timeout_of_the_others():
@@ -375,3 +478,231 @@ def test_a_broken_lab_is_nobodys_failure():
     lab = backend.open(PAIR[1], it.topology, run="r")
     verdict = judge_cell(it, run_cell(prepare(lab, "r"), it, LIMITS, threading.Event()))
     assert (verdict.outcome, verdict.reason) == ("error", "tcpdump did not start")
+
+
+WIDE = "net=delay:20ms+jitter:5ms+loss:1%+reorder:1%"
+
+
+@pytest.mark.parametrize(
+    ("link", "variant", "reason"),
+    [
+        ({"arrived": 0}, "net=wan", "nothing came over them"),
+        ({"shortest": 0.001}, "net=wan", "a packet was held for 1.00 ms only"),
+        ({"mean": 0.001}, WIDE, "packets were held for 1.00 ms only"),
+        ({"matched": 500}, WIDE, "of 500 packets 100 came to the queue"),
+        ({"lost": 0}, WIDE, "none of 600 packets was lost"),
+        ({"overtook": 0}, WIDE, "none of 600 packets overtook another"),
+    ],
+)
+def test_links_that_were_not_as_asked_are_an_error_of_the_lab(link, variant, reason):
+    verdict = run(lambda job: job.link.update(link), variant=variant)
+    assert (verdict.outcome, verdict.blame) == ("error", "lab")
+    assert reason in verdict.reason
+    assert run(variant=variant).outcome == "pass"
+
+
+def test_a_fault_of_the_job_counts_more_than_a_link():
+    def spoiled(job: Job) -> None:
+        job.link.update(lost=0)
+        job.dropped.update(c0n0=3)
+        job.leftovers.append("c0n0: process 7 sleep")
+
+    assert (run(spoiled, variant=WIDE).outcome, run(spoiled, variant=WIDE).phase) == ("fail", "down")
+
+
+def test_without_a_network_to_change_there_is_no_pass():
+    verdict = run(captures=False, variant="net=wan")
+    assert (verdict.outcome, verdict.reason) == ("error", "the network of this lab cannot be changed")
+
+
+WRONG_KEY = ("startup.wrong-key", ("mpich", "openmpi"), "1x2+1x2")
+
+
+def accepted(job: Job) -> None:
+    job.startup_said = {0: ["DONE"], 1: ["DONE"]}
+
+
+def silent_server(job: Job) -> None:
+    job.server = Completed(argv=(), code=0, stdout=b"", stderr=b"")
+
+
+def refused_without_a_word(job: Job) -> None:
+    job.clients[1] = Completed(argv=(), code=1, stdout=b"", stderr=b"")
+
+
+def refused_with_0(job: Job) -> None:
+    job.clients[1] = replace(job.clients[1], code=0)
+
+
+def others_do_not_wait(job: Job) -> None:
+    job.hangs = set()
+
+
+@pytest.mark.parametrize(
+    ("tweak", "blame"),
+    [
+        (accepted, "server"),
+        (silent_server, "server"),
+        (refused_without_a_word, "client 1 (openmpi)"),
+        (refused_with_0, "client 1 (openmpi)"),
+        (others_do_not_wait, "client 0 (mpich)"),
+    ],
+)
+def test_a_client_that_must_be_refused(tweak, blame):
+    verdict = run(tweak, cell=WRONG_KEY, variant="auth=wrong")
+    assert (verdict.outcome, verdict.phase, verdict.blame) == ("fail", "auth", blame)
+    assert failed(verdict) == {"start.refused"}
+
+
+KILLED = ("failure.kill-rank", ("mpich", "openmpi"), "1x2+1x2")
+
+
+def a_survivor_ends_well(job: Job) -> None:
+    job.clients[0] = replace(job.clients[0], code=0)
+
+
+def another_code(job: Job) -> None:
+    job.clients[1] = replace(job.clients[1], code=1)
+
+
+def the_wrong_one_is_named(job: Job) -> None:
+    job.server = Completed(argv=(), code=1, stdout=b"", stderr=b"Error: client 0 was lost\n")
+
+
+def fini_after_all(job: Job) -> None:
+    job.startup_said[0] = ["DONE", "FINI"]
+
+
+@pytest.mark.parametrize(
+    ("tweak", "item", "blame"),
+    [
+        (a_survivor_ends_well, "end.status", "client 0 (mpich)"),
+        (the_wrong_one_is_named, "end.status", "server"),
+        (fini_after_all, "end.fini", "client 0 (mpich)"),
+    ],
+)
+def test_a_job_that_is_cut_off(tweak, item, blame):
+    verdict = run(tweak, cell=KILLED)
+    assert (verdict.outcome, verdict.blame) == ("fail", blame)
+    assert verdict.culprit is not None
+    assert verdict.culprit.name == item
+
+
+def test_the_code_of_an_abort():
+    verdict = run(another_code, cell=("shutdown.abort", *PAIR[1:]))
+    assert (verdict.outcome, verdict.phase, verdict.blame) == ("fail", "fini", "client 1 (openmpi)")
+
+
+def test_ways_that_were_not_closed_are_an_error_of_the_lab():
+    backend = FakeBackend()
+    backend.refused = 0
+    it = Cell(CASES["p2p.ring"], ("mpich", "openmpi"), parse_topology("1x2+1x2"), "reach=outward")
+    for refused, outcome in ((0, "error"), (1, "pass")):
+        backend.refused = refused
+        lab = backend.open(it.vendors, it.topology, run="r")
+        verdict = judge_cell(it, run_cell(prepare(lab, "r"), it, LIMITS, threading.Event()))
+        assert verdict.outcome == outcome
+        assert refused or "c0n0 reached c1n0" in verdict.reason or "server reached c1n0" in verdict.reason
+
+
+@pytest.mark.parametrize(
+    ("case", "left", "outcome"),
+    [
+        ("shutdown.abort", "c1n0: file /tmp/hydra_hwloc_xmlfile_IiB5Oe", "pass"),
+        ("shutdown.abort", "c0n0: file /tmp/hydra_hwloc_xmlfile_IiB5Oe", "fail"),
+        ("shutdown.abort", "c1n0: file /tmp/another", "fail"),
+        ("p2p.ring", "c1n0: file /tmp/hydra_hwloc_xmlfile_IiB5Oe", "fail"),
+    ],
+)
+def test_what_a_vendors_mpiexec_leaves_after_a_signal_is_nobodys_fault(case, left, outcome):
+    verdict = run(lambda job: job.leftovers.append(left), cell=(case, ("pure", "mpich"), "1x2+1x2"))
+    assert (verdict.outcome, "end.leftovers" in [item.name for item in verdict.items if not item.ok]) == (
+        outcome,
+        outcome == "fail",
+    )
+
+
+def prints_the_wildcard(job: Job) -> None:
+    assert job.server is not None
+    job.server = replace(job.server, stdout=b"0.0.0.0:4000\n")
+
+
+def test_the_wildcard_is_no_address_of_a_server():
+    verdict = run(prints_the_wildcard)
+    assert (verdict.outcome, verdict.phase, verdict.blame) == ("fail", "server", "server")
+
+
+def test_a_failing_client_that_says_fini_misleads_the_server():
+    def fini(job: Job) -> None:
+        assert job.server is not None
+        job.startup_said[1] = ["DONE", "FINI"]
+        job.server = replace(job.server, code=0, stderr=b"")
+
+    verdict = run(fini, cell=("shutdown.exit-code", *PAIR[1:]))
+    assert (verdict.outcome, verdict.phase, verdict.blame) == ("fail", "fini", "client 1 (openmpi)")
+
+
+def test_who_leaves_its_channels_first_stopped_first():
+    def taken_down(job: Job) -> None:
+        job.done.clear()
+        job.no_fini |= {(3, 0), (3, 1)}
+        for wrap in job.wraps.values():
+            wrap["status"] = -15
+
+    verdict = run(taken_down)
+    assert verdict.culprit is not None
+    assert (verdict.culprit.name, verdict.blame) == ("end.checks", "client 1 (openmpi) rank 3 on c1n0")
+
+
+def test_who_ends_well_and_closes_before_the_fini_of_the_other():
+    def mute(job: Job) -> None:
+        job.no_fini |= {(0, 2), (0, 3)}  # the higher host is the first to close
+
+    verdict = run(mute)
+    assert verdict.culprit is not None
+    assert (verdict.culprit.name, verdict.phase) == ("end.silence", "finalize")
+    assert verdict.blame == "client 1 (openmpi)"
+
+
+def log(number: int, name: str, began: float, ended: float, **more: object) -> list[dict]:
+    common = {"n": number, "do": name, "t": began, "comm": "MPI_COMM_WORLD"}
+    return [{**common, **more}, {"n": number, "t": ended}]
+
+
+@pytest.mark.parametrize(("began", "outcome"), [(10.0, "pass"), (5000.0, "fail")])
+def test_a_syncack_before_any_receive(began, outcome):
+    """Captures are of the second 1000."""
+
+    def answers(job: Job) -> None:
+        job.calls[2] = log(1, "Recv", began, began + 1, source=0, tag=50)
+
+    verdict = run(answers, cell=("p2p.ssend", *PAIR[1:]))
+    assert verdict.outcome == outcome
+    if outcome == "fail":
+        assert verdict.culprit is not None
+        assert (verdict.culprit.name, verdict.blame) == ("traffic.protocol", "client 1 (openmpi) rank 2 on c1n0")
+
+
+@pytest.mark.parametrize(("ended", "outcome"), [(8.0, "pass"), (6.0, "fail")])
+def test_a_barrier_that_is_left_before_all_are_in(ended, outcome):
+    def leaves(job: Job) -> None:
+        for rank in range(4):
+            job.calls[rank] = log(1, "Barrier", 4.0 + rank, 8.0, nth=1)
+        job.calls[1] = log(1, "Barrier", 5.0, ended, nth=1)
+
+    verdict = run(leaves)
+    assert verdict.outcome == outcome
+    if outcome == "fail":
+        assert verdict.culprit is not None
+        assert (verdict.culprit.name, verdict.blame) == ("end.checks", "client 0 (mpich) rank 1 on c0n0")
+
+
+def test_a_message_too_many_after_all_checks_is_of_finalize():
+    def twice(job: Job) -> None:
+        job.messages.append(job.messages[-1])
+        for done in job.done.values():
+            done["at"] = 999.0
+
+    verdict = run(twice)
+    assert verdict.culprit is not None
+    assert (verdict.culprit.name, verdict.phase) == ("traffic.extra", "finalize")

@@ -72,8 +72,8 @@ def test_folders_and_images_are_told_apart(tmp_path, monkeypatch):
     [
         (["mpich"], "VENDOR=PREFIX"),
         (["mpich="], "VENDOR=PREFIX"),
-        (["pure=/opt"], "mpich or openmpi"),
-        (["lam=/opt"], "mpich or openmpi"),
+        (["pure=/opt"], "with a vendor of mpich, openmpi"),
+        (["lamb=/opt"], "with a vendor of mpich, openmpi"),
         (["mpich=./nowhere"], "no folder ./nowhere"),
         (["mpich=a", "mpich=b"], "replaced already"),
     ],

@@ -1,21 +1,26 @@
 from __future__ import annotations
 
 import itertools
-import runpy
 from pathlib import Path
 
 import pytest
 from forge import FakeBackend
 
+from impi import manifests
 from impi.errors import UsageError
+from impi.manifests import Unsupported, manifest, names
+from impi.records import replaced
 from impi.testbed import programs
 from impi.testbed.cases import CASES, TAGS
+from impi.testbed.judge.expectations import declared_rows
+from impi.testbed.judge.verdict import Verdict
 from impi.testbed.lab.lab_topology import parse_topology
 from impi.testbed.lab.parties import parse_parties
 from impi.testbed.lab.roster import Roster
 from impi.testbed.plan import matrix
 from impi.testbed.plan.cell import Cell, parse_cell, select
 from impi.testbed.plan.matrix import TIERS, NothingSelected, cells_of, choose, make_plan
+from impi.testbed.plan.native_cells import beyond_natives
 
 ALL = cells_of("core")
 
@@ -58,11 +63,14 @@ def test_every_case_demands_that_something_crosses_and_is_checked():
             assert (Path(programs.__file__).parent / case.program).is_file()
 
 
+@pytest.mark.usefixtures("three_vendors")
 def test_a_trio_has_three_vendors_however_many_there_are(monkeypatch):
-    monkeypatch.setattr("impi.testbed.lab.parties.VENDORS", ("pure", "mpich", "openmpi", "fourth"))
-    of_four = runpy.run_path(matrix.__file__)["cells_of"]
+    three = {name: manifest(name) for name in names()}
+    four = {**three, "fourth": replaced(manifest("mpich"), name="fourth")}
+    monkeypatch.setattr(manifests, "_all", lambda: four)
+    matrix._parts.cache_clear()
     for tier, trios in (("core", 4), ("pairs", 4), ("full", 24)):
-        cells = of_four(tier)
+        cells = cells_of(tier)
         assert all(len(cell.vendors) == len(cell.topology.clients) for cell in cells)
         assert len({cell.vendors for cell in cells if len(cell.vendors) == 3}) == trios
 
@@ -102,8 +110,22 @@ def test_a_hash_selects_its_cell():
 
 def test_exclusion_comes_after():
     assert select(ALL, ["p2p.ring"], ["*/*pure*"]) == [
-        c for c in ALL if c.case.name == "p2p.ring" and "pure" not in c.vendors
+        c for c in ALL if c.case.name == "p2p.ring" and "pure" not in c.vendors and not c.variant
     ]
+
+
+def test_what_a_tier_varies_is_picked_by_its_variant():
+    varied = {c for c in ALL if c.case.name == "p2p.ring" and c.variant}
+    assert {c.variant for c in varied} == {"form=native", "hosts=node", "hosts=client"}
+    assert set(select(ALL, ["p2p.ring/*/*/*=*"])) == varied
+    assert not set(select(ALL, ["p2p.ring"])) & varied
+    assert not {c for c in select(ALL, [], ["p2p.ring"]) if c.case.name == "p2p.ring"}  # to leave out means all
+
+
+def test_tier_pairs_has_a_line_of_six_clients():
+    line = [c for c in cells_of("pairs") if len(c.vendors) == 6]
+    assert {"coll.rooted", "coll.all", "coll.vectors", "reduce.ordered"} <= {c.case.name for c in line}
+    assert {c.roster.nclients for c in line} == {6}
 
 
 @pytest.mark.parametrize("bad", ["", "/", "a/b/c/d/e"])
@@ -158,7 +180,7 @@ def test_every_case_has_a_tag():
 
 def test_tags_select():
     found = select(ALL, ["@collective"])
-    assert {c.case.name for c in found} == {"coll.all", "coll.rooted", "objects.all"}
+    assert {c.case.name for c in found} == {"coll.all", "coll.rooted", "coll.sizes", "objects.all"}
     assert set(select(ALL, ["@collective/*/2x2+2x2"])) < set(found)
     assert select(ALL, ["@coll*"]) == found
     assert {c.case.name for c in select(ALL, ["@smoke"])} == {c.name for c in CASES.values() if c.smoke}
@@ -175,10 +197,12 @@ def test_an_id_names_its_cell(cell):
     ("text", "words"),
     [
         ("p2p.rong/pure+pure/1x1+1x1", "no case 'p2p.rong'"),
-        ("p2p.ring/pure+lam/1x1+1x1", "no vendor 'lam'"),
+        ("p2p.ring/pure+lamb/1x1+1x1", "no vendor 'lamb'"),
         ("p2p.ring/pure+pure", "topology"),
         ("p2p.ring/pure+pure/1x1", "not as many"),
-        ("p2p.ring/pure+pure/1x1+1x1/auth=key", "variant"),
+        ("p2p.ring/pure+pure/1x1+1x1/auth=none", "auth has no value 'none'; it has key"),
+        ("p2p.ring/pure+pure/1x1+1x1/colour=red", "there is no setting 'colour'"),
+        ("p2p.ring/pure+pure/1x1+1x1/form=native,auth=key", "write 'auth=key,form=native'"),
         ("startup.key/pure+pure/1x1+1x1", "variant"),
         ("p2p.ring/pure+pure/1x1+1x1//x", "write CASE"),
     ],
@@ -189,8 +213,62 @@ def test_no_id(text, words):
 
 
 def test_every_tier_is_part_of_the_full_one():
-    for tier in TIERS:
+    for tier in set(TIERS) - {"versions", "natives", "abi"}:
         assert set(cells_of(tier)) <= set(cells_of("full"))
+
+
+def test_a_native_vendor_has_a_tier_of_its_own_and_runs_cases_with_a_program_in_c():
+    tier, core = cells_of("natives"), ("pure", "mpich", "openmpi")
+    assert all("lam" in cell.vendors for cell in tier)
+    assert not any("lam" in cell.vendors for other in ("smoke", "core", "pairs", "full") for cell in cells_of(other))
+    pairs = {cell.vendors for cell in tier if len(cell.vendors) == 2}
+    assert pairs == {("lam", "lam"), *(("lam", other) for other in core), *((other, "lam") for other in core)}
+    backend = FakeBackend()
+    backend.name = "docker"
+    plan = make_plan(tier, backend)
+    assert {cell.case.name for cell in plan.cells} == {case.name for case in CASES.values() if case.twin}
+    reasons = {excluded.cell.case.name: excluded.reason for excluded in plan.excluded}
+    assert set(reasons) == {case.name for case in CASES.values() if not case.twin}
+    assert "MPI_ERR_COMM" in reasons["comm.split"] and "MPI_Mprobe" in reasons["p2p.probe"]
+    assert reasons["p2p.pack"] == "p2p.pack has no program in C, and lam runs no other"
+    backend.name = "local"
+    assert {e.reason for e in make_plan(tier, backend).excluded} == {
+        "lam is built in its image only: it needs --backend docker"
+    }
+
+
+def test_the_tier_abi_is_every_program_in_c_for_each_abi():
+    tier = cells_of("abi")
+    assert {cell.case.name for cell in tier} == {case.name for case in CASES.values() if case.twin}
+    assert all(cell.settings["abi"] in ("standard", *cell.vendors) for cell in tier)
+    assert make_plan(tier, FakeBackend()).excluded == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("p2p.types/pure+pure/1x2+1x2/abi=standard", "p2p.types has no program in C"),
+        ("p2p.ring/pure+mpich/1x2+1x2/abi=openmpi", "abi=openmpi takes the mpi.h of a vendor of the cell, and none"),
+        ("p2p.ring/lam+pure/1x2+1x2/abi=standard", "lam does not know abi=standard"),
+    ],
+)
+def test_what_cannot_be_compiled_is_told(text, reason):
+    backend = FakeBackend()
+    backend.name = "docker"
+    (excluded,) = make_plan([parse_cell(text)], backend).excluded
+    assert reason in excluded.reason
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("p2p.ring/lam+pure/1x2+1x2/form=native", "lam does not know form=native"),
+        ("startup.key/lam+pure/1x2+1x2/auth=key", ""),
+        ("p2p.ring/mpich+pure/1x2+1x2/form=native", ""),
+    ],
+)
+def test_what_a_variant_asks_of_a_native_vendor(text, reason):
+    assert beyond_natives(parse_cell(text), "docker") == reason
 
 
 def test_a_plan_says_why_each_cell_is_left_out():
@@ -201,7 +279,7 @@ def test_a_plan_says_why_each_cell_is_left_out():
     assert reasons["p2p.ring/pure+mpich/1x2+1x2"] == ("-x", "-x */pure+*")
     assert reasons["p2p.ring/mpich+openmpi/2x2+2x2"] == ("unsupported", "one machine")
     assert reasons["p2p.ring/mpich+mpich/2x2+2x2"] == ("tier", "not in tier core")
-    everything = {c for c in cells_of("full") if c.case.name == "p2p.ring"}
+    everything = {c for c in cells_of("full") if c.case.name == "p2p.ring" and not c.variant}
     assert {*plan.cells, *(e.cell for e in plan.excluded)} == everything
     assert len(plan.cells) + len(plan.excluded) == len(everything)
 
@@ -242,3 +320,39 @@ def test_a_selector_must_pick_something(selectors, words):
     with pytest.raises(NothingSelected) as caught:
         plan_of(*selectors)
     assert words in str(caught.value)
+
+
+def test_settings_of_a_variant_change_the_options():
+    plain = parse_cell("p2p.ring/pure+pure/1x2+1x2")
+    changed = parse_cell("p2p.ring/pure+pure/1x2+1x2/auth=key,form=native,hosts=node")
+    assert plain.options == ("--external32",)
+    assert changed.options == ("--hosts", "node")
+    assert changed.settings == {"auth": "key", "form": "native", "hosts": "node"}
+
+
+def test_a_guest_joins_the_vendors_of_a_tier():
+    cells = cells_of("core", guest="mpich@4.3")
+    assert all("mpich@4.3" in cell.vendors for cell in cells)
+    assert {cell.vendors for cell in cells} >= {("mpich@4.3", name) for name in ("pure", "mpich", "openmpi")}
+    assert {c.case.name for c in cells} == {c.case.name for c in cells_of("core")}
+
+
+def test_what_a_vendor_declares_is_unsupported_unless_it_is_to_be_proved(monkeypatch):
+    row = Unsupported(cells="p2p.ring", reason="it has no rings")
+    few = {name: manifest(name) for name in ("pure", "mpich", "openmpi")}
+    monkeypatch.setattr(manifests, "_all", lambda: {**few, "mpich": replaced(few["mpich"], unsupported=(row,))})
+    cells = [parse_cell(f"{case}/pure+mpich/1x2+1x2") for case in ("p2p.ring", "p2p.any")]
+    plan = make_plan(cells, FakeBackend())
+    assert [cell.case.name for cell in plan.cells] == ["p2p.any"]
+    assert [each.reason for each in plan.unsupported] == ["mpich declares: it has no rings"]
+    assert [cell.case.name for cell in make_plan(cells, FakeBackend(), prove=True).cells] == ["p2p.ring"]
+    [declaration] = declared_rows().rows
+    assert declaration.names(cells[0])
+    assert not declaration.names(parse_cell("p2p.ring/pure+openmpi/1x2+1x2"))
+    assert declaration.explains(Verdict(outcome="timeout"))
+    assert not declaration.explains(Verdict(outcome="pass"))
+
+
+def test_a_fault_in_an_id_is_no_tag():
+    cell = "network.steady/mpich+pure/1x2+1x2/fault=pause@case"
+    assert [c.id for c in plan_of(cell).cells] == [cell]

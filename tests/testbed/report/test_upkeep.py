@@ -11,6 +11,8 @@ from impi.testbed.plan.cell import parse_cell
 from impi.testbed.report.upkeep import check_rows, check_run, update
 from impi.testbed.run.schedule import Attempt, Done
 
+pytestmark = pytest.mark.usefixtures("three_vendors")
+
 RING = "p2p.ring/mpich+openmpi/1x2+1x2"
 ANY = "p2p.any/mpich+openmpi/1x2+1x2"
 SIZES = "p2p.sizes/mpich+openmpi/1x2+1x2"

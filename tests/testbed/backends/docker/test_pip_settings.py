@@ -57,3 +57,20 @@ def test_wheels_of_a_folder_come_along(nothing: dict[str, Path], tmp_path: Path)
     files = machine_files(environ, **nothing)
     assert files["etc!impilab!wheels!a-1-py3-none-any.whl"] == b"wheel"
     assert settings(files) == {"find-links": "/etc/impilab/wheels"}
+
+
+def test_no_user_and_no_password_gets_into_an_image(nothing: dict[str, Path], tmp_path: Path) -> None:
+    nothing["system"].write_text(
+        "[global]\nindex-url = https://me:secret@files.example/simple/@scope\n"
+        "extra-index-url = https://token@one.example/simple\n    https://two.example/simple\n"
+        "proxy = me:secret@proxy.example:3128\n"
+    )
+    environ = {"PIP_FIND_LINKS": "https://me:p%40ss@wheels.example/", "HOME": "/nowhere"}
+    files = machine_files(environ, **nothing)
+    assert settings(files) == {
+        "index-url": "https://files.example/simple/@scope",
+        "extra-index-url": "https://one.example/simple\nhttps://two.example/simple",
+        "proxy": "proxy.example:3128",
+        "find-links": "https://wheels.example/",
+    }
+    assert not any(word in files["etc!pip.conf"] for word in (b"secret", b"token", b"p%40ss"))

@@ -39,7 +39,7 @@ def mark() -> str:
 @pytest.fixture
 def spec(mark: str) -> Spec:
     known = [path.name for path in Path("/dev/shm").iterdir()]
-    return Spec(uid=os.getuid(), spare=[], mark=mark, ports=[], prefix="127.126.", known=known)
+    return Spec(uid=os.getuid(), spare=[], mark=mark, ports=[], prefix="127.126.", known=known, folders=[])
 
 
 @pytest.fixture
@@ -106,3 +106,22 @@ def test_it_runs_as_a_text_on_a_node(spec: Spec, marked: subprocess.Popen[bytes]
 def test_a_sweep_that_fails_is_an_error() -> None:
     with pytest.raises(LabError, match="c1n0: the sweep"):
         findings("c1n0", 1, b"")
+
+
+def test_files_of_the_job_are_found_in_its_folders(spec, tmp_path):
+    for name in ("left", "impilab-run"):
+        (tmp_path / name).touch()
+    spec["folders"] = [str(tmp_path)]
+    assert sweep(spec) == [f"file {tmp_path}/left"]
+    spec["uid"] += 1
+    assert sweep(spec) == []
+
+
+def test_what_somebody_starts_from_outside_is_no_leftover(monkeypatch):
+    parents = {1: 0, 20: 1, 21: 20, 30: 0, 31: 30}
+    monkeypatch.setattr(
+        residue_program,
+        "_read",
+        lambda path: b"%s (x y) S %d" % (path.split("/")[2].encode(), parents[int(path.split("/")[2])]),
+    )
+    assert [pid for pid in parents if residue_program._of_a_visitor(pid)] == [30, 31]

@@ -1,0 +1,23 @@
+/* Ends of a program: argv[1] says how. */
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+int main(int argc, char **argv)
+{
+    const char *how = argc > 1 ? argv[1] : "well";
+    int rank;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    printf("printed by rank %d", rank); /* no newline: it stays in C's buffer */
+    if (rank == 0 && !strcmp(how, "abort")) MPI_Abort(MPI_COMM_WORLD, 7);
+    if (rank == 0 && !strcmp(how, "exit")) exit(3);
+    if (rank == 0 && !strcmp(how, "return")) return 0;
+    if (rank == 0 && !strcmp(how, "fatal")) MPI_Send(NULL, 1, MPI_INT, 0, -5, MPI_COMM_WORLD);
+    if (rank == 0 && !strcmp(how, "fatal-self")) MPI_Send(NULL, 1, MPI_INT, 0, -5, MPI_COMM_SELF);
+    if (rank == 0 && !strcmp(how, "lacking")) { MPI_File file; MPI_File_open(MPI_COMM_SELF, "x", MPI_MODE_RDONLY, MPI_INFO_NULL, &file); }
+    MPI_Finalize();
+    return !strcmp(how, "after") ? 4 : 0;
+}

@@ -1,0 +1,178 @@
+"""Programs in C as jobs of several clients: every impi.cabi module has its part in them."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+
+import pytest
+from cabi_programs import HEADERS, PROGRAMS, ROOT
+
+from impi.cli import impicc
+
+HELLO = ROOT / "examples" / "hello"
+VENDORS = (("pure", "pure"), ("mpich", "openmpi"), ("pure", "mpich"), ("openmpi", "pure"))
+
+
+@pytest.mark.slow
+@pytest.mark.vendor("mpich")
+@pytest.mark.vendor("openmpi")
+@pytest.mark.parametrize(
+    ("abi", "vendors", "mode"),
+    [
+        (abi, vendors, mode)
+        for abi in sorted(HEADERS)
+        for vendors in VENDORS
+        for mode in ("", "--stand-in")[: 1 + (abi in vendors)]  # else there is no front mode to avoid
+    ],
+    ids=lambda value: "+".join(value) if isinstance(value, tuple) else value,
+)
+def test_ring(compiled, run_job, abi, vendors, mode):
+    program = compiled("ring", abi)
+    done = run_job([program], [f"{vendor}:2" for vendor in vendors], options={0: mode.split(), 1: mode.split()})
+    assert done.codes == [0, 0, 0], done
+    lines = sorted(done.out.splitlines())
+    assert lines == [f"rank {rank} of 4: right, sum 10" for rank in range(4)]
+
+
+@pytest.mark.slow
+@pytest.mark.vendor("mpich")
+@pytest.mark.vendor("openmpi")
+@pytest.mark.parametrize("second", ["mpich", "openmpi"])
+@pytest.mark.parametrize("mode", ["--explain", "--stand-in"])
+def test_both_libraries_in_one_program(compiled, run_job, second, mode):
+    """Each client runs the program that was compiled for its own library."""
+    argv_of = {client: [compiled("front", vendor)] for client, vendor in enumerate(("mpich", second))}
+    done = run_job([], ["mpich:2", f"{second}:2"], argv_of=argv_of, options={0: [mode], 1: [mode]})
+    assert done.codes == [0, 0, 0], done
+    lines = sorted(done.out.splitlines())
+    assert [line.partition(",")[0] for line in lines] == [f"rank {rank}: right" for rank in range(4)]
+    assert any(line.endswith("operation called") for line in lines)
+    assert ("front mode: impi's library stands before" in done.clients[0].err) == (mode == "--explain")
+
+
+@pytest.mark.slow
+@pytest.mark.vendor("mpich")
+@pytest.mark.parametrize("abi", sorted(HEADERS))
+def test_corners(compiled, run_job, abi):
+    done = run_job([compiled("corners", abi)], ["mpich:1", "pure:2"])
+    assert done.codes == [0, 0, 0], done
+    assert sorted(done.out.splitlines()) == [f"rank {rank} of 3: right" for rank in range(3)]
+
+
+@pytest.mark.slow
+def test_second_name(run_job, tmp_path):
+    """Debian's MPICH has another name; there is no library of that name here but ours."""
+    header = ROOT / ".mpi" / HEADERS["mpich"]
+    if not header.exists():
+        pytest.skip(f"{header} is missing: 'make test' installs it")
+    source, stand_in, program = PROGRAMS / "corners.c", tmp_path / "stand_in.so", tmp_path / "corners"
+    names = set(re.findall(r"\b(MPI_\w+)\(", source.read_text()))
+    (tmp_path / "empty.c").write_text("".join(f"void {name}(void) {{}}\n" for name in names))
+    argv = ["cc", "-shared", "-Wl,-soname,libmpich.so.12", "-o", str(stand_in), str(tmp_path / "empty.c")]
+    subprocess.run(argv, check=True)
+    subprocess.run(["cc", f"-I{header.parent}", "-o", str(program), str(source), str(stand_in)], check=True)
+    done = run_job([str(program)], ["pure:1", "pure:1"])
+    assert done.codes == [0, 0, 0], done
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("how", "code", "told"),
+    [
+        ("abort", 7, "MPI_Abort of rank 0"),
+        ("exit", 3, "rank 0 ended with 3 without MPI_Finalize"),
+        ("return", 1, "rank 0 ended with 0 without MPI_Finalize"),
+        ("fatal", None, "rank 0 ends the job: Send failed: MPI_ERR_"),
+        ("lacking", None, "impi has no MPI_File_open yet"),
+        ("after", 4, ""),
+        ("well", 0, ""),
+    ],
+)
+def test_ends(compiled, run_job, how, code, told):
+    program = compiled("ends", "impicc")
+    done = run_job([program], ["pure:1", "pure:1"], argv_of={0: [program, how]})
+    failing = done.clients[0]
+    assert (failing.code == code) if code is not None else failing.code, done
+    assert told in failing.err
+    assert "Traceback" not in failing.err
+    assert "printed by rank 0" in failing.out
+
+
+@pytest.mark.slow
+@pytest.mark.vendor("mpich")
+def test_errors_of_the_library_behind_are_fatal(compiled, run_job):
+    program = compiled("ends", "mpich")
+    done = run_job([program], ["mpich:1", "pure:1"], argv_of={0: [program, "fatal-self"]})
+    assert done.clients[0].code
+    assert "printed by rank 0" in done.clients[0].out
+    assert "Fatal error in internal_Send" in done.clients[0].err
+
+
+def test_impicc_shows_its_command(capsys):
+    assert impicc.main(["-show", "-c", "x.c"]) == 0
+    words = capsys.readouterr().out.split()
+    assert words[-2:] == ["-c", "x.c"]
+    assert any(word.startswith("-I") for word in words)
+    assert impicc.main([]) == 4
+    assert "usage: impicc" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+@pytest.mark.vendor("mpich")
+@pytest.mark.vendor("openmpi")
+@pytest.mark.parametrize(
+    ("abi", "vendors"),
+    [("openmpi", VENDORS[0]), ("mpich", VENDORS[1]), ("standard", VENDORS[0]), ("standard", VENDORS[1])],
+)
+def test_edges(compiled, run_job, abi, vendors):
+    done = run_job([compiled("edges", abi)], [f"{vendor}:2" for vendor in vendors])
+    assert done.codes == [0, 0, 0], done
+    assert sorted(done.out.splitlines()) == [f"rank {rank}: 0 errors" for rank in range(4)]
+
+
+@pytest.mark.slow
+@pytest.mark.vendor("mpich")
+@pytest.mark.vendor("openmpi")
+@pytest.mark.parametrize(("abi", "vendors"), [("impicc", VENDORS[1]), ("mpich", VENDORS[0]), ("openmpi", VENDORS[2])])
+def test_what_others_found(compiled, run_job, abi, vendors):
+    done = run_job([compiled("found", abi)], [f"{vendor}:1" for vendor in vendors])
+    assert done.codes == [0, 0, 0], done
+    assert sorted(done.out.splitlines()) == [f"rank {rank}: 0 errors" for rank in range(2)]
+
+
+@pytest.mark.slow
+@pytest.mark.vendor("mpich")
+@pytest.mark.vendor("openmpi")
+@pytest.mark.parametrize("vendors", VENDORS[:2], ids="+".join)
+def test_sessions_without_init(compiled, run_job, vendors):
+    program = compiled("sessions", "standard")
+    done = run_job([program], [f"{vendors[0]}:2", f"{vendors[1]}:1"])
+    assert done.codes == [0, 0, 0], done
+    assert sorted(done.out.splitlines()) == [f"rank {rank} of 3: sum 6" for rank in range(3)]
+    failing = run_job([program, "open"], ["pure:1"]).clients[0]
+    assert failing.code == 1
+    assert "rank 0 ended with 0 without MPI_Finalize" in failing.err
+
+
+@pytest.mark.slow
+@pytest.mark.vendor("mpich")
+@pytest.mark.vendor("openmpi")
+def test_programs_in_c_and_in_python_are_one_world(run_job, tmp_path):
+    program = str(tmp_path / "hello")
+    subprocess.run(impicc.command_of(["-o", program, str(HELLO / "hello.c")], os.environ), check=True)
+    done = run_job([program], ["mpich:2", "openmpi:2"])
+    assert done.codes == [0, 0, 0], done
+    assert "rank 0: impi" in done.out and "rank 3: impi" in done.out
+    assert "the ranks of all libraries add up to 6" in done.out
+    script = tmp_path / "sum.py"
+    script.write_text(
+        "from array import array\nfrom mpi4py import MPI\nworld = MPI.COMM_WORLD\n"
+        "mine, total = array('i', [world.rank]), array('i', [0])\n"
+        "world.Allreduce([mine, MPI.INT], [total, MPI.INT])\nprint('python', world.rank, total[0])\n"
+    )
+    mixed = run_job([program], ["mpich:2", "pure:2"], argv_of={1: [str(script)]})
+    assert mixed.codes == [0, 0, 0], mixed
+    assert "add up to 6" in mixed.clients[0].out
+    assert sorted(mixed.clients[1].out.splitlines()) == ["python 2 6", "python 3 6"]

@@ -1,0 +1,117 @@
+"""Launchers, shared segments, addresses and the key: what a client cannot say of itself."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+
+import pytest
+from forge import FakeBackend, Job
+
+from impi.testbed.cases import CASES
+from impi.testbed.judge import items_identity
+from impi.testbed.judge.verdict import Verdict
+from impi.testbed.lab.lab_topology import parse_topology
+from impi.testbed.plan.cell import Cell
+from impi.testbed.run.execute import Limits, prepare, run_cell
+from impi.testbed.run.schedule import judge_cell
+
+LIMITS = Limits(server=0.3, start=0.3, cell=0.3, grace=0.1)
+
+
+def run(tweak=lambda job: None, *, case="p2p.ring", topology="1x2+1x2", variant="") -> Verdict:
+    backend = FakeBackend(tweak=tweak)
+    vendors = ("mpich", "openmpi")
+    cell = Cell(CASES[case], vendors, parse_topology(topology), variant)
+    lab = backend.open(vendors, cell.topology, run="r")
+    return judge_cell(cell, run_cell(prepare(lab, "r"), cell, LIMITS, threading.Event()))
+
+
+def no_launcher(job: Job) -> None:
+    job.identity[2]["ancestors"] = ["/usr/bin/python3", "/usr/bin/bash"]
+
+
+def another_vendors_launcher(job: Job) -> None:
+    job.identity[2]["ancestors"] = ["/opt/mpich/bin/mpiexec"]
+
+
+def python_of_the_prefix(job: Job) -> None:
+    job.identity[2]["ancestors"] = ["/opt/openmpi/bin/python3"]
+
+
+def shares_nothing(job: Job) -> None:
+    for rank in (2, 3):
+        job.identity[rank]["shared"] = []
+
+
+def each_its_own_segment(job: Job) -> None:
+    for rank in (2, 3):
+        job.identity[rank]["shared"] = [f"00:1/{rank} /dev/shm/x{rank}"]
+
+
+def another_h_ipv6(job: Job) -> None:
+    was = job.address
+    job.address = lambda rank: "10.9.7.7" if rank == 3 else was(rank)  # type: ignore[method-assign]
+
+
+def listens_everywhere(job: Job) -> None:
+    job.identity[1]["listens"] = ["0.0.0.0:5001"]
+
+
+def listened_everywhere(job: Job) -> None:
+    job.listeners = ["0.0.0.0:2222", "0.0.0.0:5001"]
+
+
+def test_a_listener_at_the_right_address_is_no_fault():
+    def listened(job: Job) -> None:
+        job.listeners = ["0.0.0.0:2222", f"{job.address(1)}:5001", "127.0.0.1:5001"]
+
+    assert run(listened).outcome == "pass"
+
+
+@pytest.mark.parametrize(
+    ("fault", "item", "blame"),
+    [
+        (no_launcher, "identity.launcher", "client 1 (openmpi) rank 2"),
+        (another_vendors_launcher, "identity.launcher", "client 1 (openmpi) rank 2"),
+        (python_of_the_prefix, "identity.launcher", "client 1 (openmpi) rank 2"),
+        (shares_nothing, "identity.transport", "client 1 (openmpi) rank 2"),
+        (each_its_own_segment, "identity.transport", "client 1 (openmpi) rank 2"),
+        (another_h_ipv6, "start.address", "client 1 (openmpi)"),
+        (listens_everywhere, "start.address", "client 0 (mpich)"),
+        (listened_everywhere, "start.address", "client 0 (mpich)"),
+    ],
+)
+def test_a_fault_is_caught_by_its_item(fault, item, blame):
+    assert run().outcome == "pass"
+    verdict = run(fault)
+    assert verdict.outcome == "fail"
+    assert verdict.culprit is not None
+    assert verdict.culprit.name == item
+    assert verdict.blame.startswith(blame)
+
+
+def test_one_rank_on_a_node_shares_with_nobody():
+    def nothing(job: Job) -> None:
+        for rank in job.identity:
+            job.identity[rank]["shared"] = []
+
+    assert run(nothing, topology="2x1+1x1").outcome == "pass"
+
+
+def test_pure_has_neither_launcher_nor_segment():
+    assert not items_identity._is_backed("pure")
+    assert items_identity._is_backed("mpich")
+
+
+def test_who_prints_the_key_is_to_blame(monkeypatch):
+    monkeypatch.setattr("impi.testbed.run.execute.secrets.randbits", lambda _bits: 7654321)
+
+    def tells(job: Job) -> None:
+        job.clients[1] = replace(job.clients[1], stderr=b"impirun: the key is 7654321\n")
+
+    key = {"case": "startup.key", "variant": "auth=key"}
+    assert run(**key).outcome == "pass"
+    verdict = run(tells, **key)
+    assert (verdict.outcome, verdict.phase, verdict.blame) == ("fail", "auth", "client 1 (openmpi)")
+    assert "7654321" not in verdict.reason

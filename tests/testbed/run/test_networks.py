@@ -1,0 +1,141 @@
+"""Cells on slow and bad networks: real containers, with the wire as the witness."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pytest
+from forge import FakeBackend
+
+from impi.dissect import Segment, read_pcap
+from impi.testbed.backends import engine_installed
+from impi.testbed.backends.docker.docker_backend import DockerBackend
+from impi.testbed.backends.loopback.loopback_backend import LoopbackBackend
+from impi.testbed.cases.network_faults import FAULT_VALUES, ONLY_WIDE
+from impi.testbed.lab.interface import Capture
+from impi.testbed.lab.lab_links import LinkSeen
+from impi.testbed.plan.cell import parse_cell
+from impi.testbed.plan.matrix import make_plan
+from impi.testbed.run.execute import Seen
+from impi.testbed.run.schedule import Done, Scheduler
+
+SLOW = "p2p.ring/pure+pure/1x1+1x1/net=delay:20ms"
+BAD = "p2p.flood/pure+pure/1x1+1x1/net=delay:1ms+loss:1%+reorder:1%"
+
+
+@pytest.fixture(scope="module")
+def backend() -> Iterator[DockerBackend]:
+    if not engine_installed():
+        pytest.skip("no container engine is installed: these tests need one that answers")
+    backend = DockerBackend()
+    if backend.no_network():
+        pytest.skip(backend.no_network())
+    yield backend
+
+
+def run(backend: DockerBackend, *cells: str) -> list[Done]:
+    done: list[Done] = []
+    Scheduler(backend, "test").run([parse_cell(cell) for cell in cells], lambda _cell: None, done.append)
+    return done
+
+
+def seen_in(done: Done) -> Seen:
+    assert done.seen is not None
+    return done.seen
+
+
+def links_of(done: Done) -> Sequence[LinkSeen]:
+    network = seen_in(done).evidence.network
+    assert network is not None
+    return network.links
+
+
+def handshakes(captures: Sequence[Capture], node: str) -> list[float]:
+    """Seconds from each SYN that a node sent to the answer, by its own capture."""
+    pcap = next(c.pcap for c in captures if c.node == node)
+    asked: dict[object, float] = {}
+    found = []
+    for item in read_pcap(pcap):
+        if isinstance(item, Segment) and item.syn:
+            there, back = (item.src, item.dst), (item.dst, item.src)
+            if back in asked:
+                found.append(item.time - asked.pop(back))
+            else:
+                asked[there] = item.time
+    return found
+
+
+def test_the_local_backend_says_why_it_has_no_such_network():
+    plan = make_plan([parse_cell(SLOW), parse_cell("p2p.ring/pure+pure/1x1+1x1")], LoopbackBackend())
+    assert [cell.variant for cell in plan.cells] == [""]
+    assert "no network between its nodes" in plan.unsupported[0].reason
+
+
+@pytest.mark.docker
+@pytest.mark.proof
+def test_a_delay_is_seen_on_the_wire_and_gone_afterwards(backend):
+    slow, quick = run(backend, SLOW, "p2p.ring/pure+pure/1x1+1x1")
+    assert (slow.verdict.outcome, slow.verdict.reason) == ("pass", "")
+    # A capture comes before the queue: an answer to a SYN waits at the other end only.
+    waits = handshakes(seen_in(slow).captures, "c0n0") + handshakes(seen_in(slow).captures, "c1n0")
+    assert len(waits) >= 3  # both clients to the server, and one channel
+    assert min(waits) >= 0.02
+    assert min(waits) < 0.03
+    assert (quick.verdict.outcome, seen_in(quick).evidence.network) == ("pass", None)
+    assert min(handshakes(seen_in(quick).captures, "c1n0")) < 0.01
+
+
+@pytest.mark.docker
+@pytest.mark.proof
+def test_losses_and_overtaking_happen_and_the_job_is_right(backend):
+    (done,) = run(backend, BAD)
+    assert f"{done.verdict.outcome} {done.verdict.reason}" == "pass "
+    links = links_of(done)
+    arrived, lost = sum(link.arrived for link in links), sum(link.lost for link in links)
+    assert abs(lost - arrived / 100) <= 2 * len(links)
+    assert lost >= 1
+    assert sum(link.overtook for link in links) >= 1
+    assert all(link.matched == link.arrived for link in links)
+
+
+def test_an_inner_node_cannot_have_a_channel_of_its_own():
+    cells = [parse_cell(f"network.steady/pure+pure/2x2+2x2/{variant}") for variant in ("reach=heads", *ONLY_WIDE)]
+    plan = make_plan(cells, FakeBackend())
+    assert [cell.variant for cell in plan.cells] == list(ONLY_WIDE)
+    assert "IMPI wants a channel between every two hosts (2.3.8)" in plan.unsupported[0].reason
+
+
+@pytest.mark.docker
+@pytest.mark.proof
+def test_a_lab_of_ipv6_has_nothing_else_on_the_wire(backend):
+    (done,) = run(backend, "p2p.ring/pure+pure/1x2+1x2/ip=6,net=delay:5ms")
+    assert f"{done.verdict.outcome} {done.verdict.reason}" == "pass "
+    for capture in seen_in(done).captures:
+        segments = [item for item in read_pcap(capture.pcap) if isinstance(item, Segment)]
+        assert segments
+        assert {len(item.src[0]) for item in segments} == {16}
+    assert all(link.arrived for link in links_of(done))
+
+
+@pytest.mark.docker
+@pytest.mark.proof
+@pytest.mark.parametrize("cell", ["1x2+1x2/reach=outward", *(f"2x2+2x2/{variant}" for variant in ONLY_WIDE)])
+def test_jobs_pass_where_few_nodes_reach_others(backend, cell):
+    (done,) = run(backend, f"network.steady/pure+pure/{cell}")
+    assert f"{done.verdict.outcome} {done.verdict.reason}" == "pass "
+
+
+@pytest.mark.docker
+@pytest.mark.proof
+@pytest.mark.parametrize("value", FAULT_VALUES)
+def test_jobs_end_as_the_fault_says(backend, value):
+    (done,) = run(backend, f"network.steady/pure+pure/1x2+1x2/fault={value}")
+    assert f"{done.verdict.outcome} {done.verdict.reason}" == "pass "
+
+
+@pytest.mark.docker
+@pytest.mark.proof
+def test_a_program_without_phases_has_no_fault(backend):
+    (done,) = run(backend, "p2p.ring/pure+pure/1x1+1x1/fault=kill-rank@case")
+    assert (done.verdict.outcome, done.verdict.blame) == ("error", "lab")
+    assert "not all ranks came to that phase" in done.verdict.reason

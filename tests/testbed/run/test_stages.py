@@ -1,0 +1,99 @@
+"""Phases of ranks, and the end of processes, as the lab's program on a node does them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from forge import FakeBackend
+
+from impi.testbed.lab.interface import Completed
+from impi.testbed.lab.lab_topology import parse_topology
+from impi.testbed.lab.roster import Roster
+from impi.testbed.programs import stage
+from impi.testbed.run import interference
+from impi.testbed.run.interference import Interference
+
+PROGRAM = str(Path(stage.__file__))
+
+
+def run(*words: str) -> list[int]:
+    done = subprocess.run([sys.executable, "-I", "-S", PROGRAM, *words], capture_output=True, check=True, timeout=60)
+    return json.loads(done.stdout)
+
+
+@pytest.fixture
+def cell(tmp_path, monkeypatch):
+    monkeypatch.setenv("IMPILAB_CELL", str(tmp_path))
+    (tmp_path / "cell.json").write_text(json.dumps({"phase": "case"}))
+    return tmp_path
+
+
+def test_a_fault_waits_for_all_ranks_and_happens_once(cell):
+    backend = FakeBackend()
+    lab = backend.open(["pure", "pure"], parse_topology("1x1+1x1"), run="r")
+    folders = {"c0n0": "cell", "c1n0": "cell"}
+    fault = Interference("partition@case", lab, Roster.of(lab.topology, ["pure", "pure"]), folders, 5.0)
+    backend.commands["python3"] = Completed(argv=(), code=0, stdout=b"[]", stderr=b"")
+    fault.begin()
+    fault.turn()
+    assert not fault.seen().began
+    backend.commands["python3"] = Completed(argv=(), code=0, stdout=b"[7]", stderr=b"")
+    fault.begin()
+    for _ in range(3):
+        fault.turn()
+    fault.undo()
+    fault.undo()
+    seen = fault.seen()
+    assert (seen.began, seen.refused, backend.log) == (True, 14, ["open", "drop", "heal"])
+    assert lab.clients[0][0].read("cell/open-case") == b""
+
+
+def test_a_partition_lasts_until_a_packet_was_refused(cell, monkeypatch):
+    backend = FakeBackend()
+    backend.refused = 0
+    lab = backend.open(["pure", "pure"], parse_topology("1x1+1x1"), run="r")
+    folders = {"c0n0": "cell", "c1n0": "cell"}
+    backend.commands["python3"] = Completed(argv=(), code=0, stdout=b"[7]", stderr=b"")
+    now = 100.0
+    monkeypatch.setattr(interference, "time", SimpleNamespace(monotonic=lambda: now))
+    fault = Interference("partition@init", lab, Roster.of(lab.topology, ["pure", "pure"]), folders, 5.0)
+    fault.begin()
+    for now in (100.0, 101.0, 103.0, 110.0):
+        fault.turn()
+    assert backend.log == ["open", "drop"]
+    backend.refused = 1
+    assert lab.network is not None
+    lab.network.cut([("c0n0", "c1n0")], "drop")
+    now = 111.0
+    fault.turn()
+    assert backend.log[-1] == "heal"
+
+
+def test_only_the_phase_of_the_fault_is_shut(cell):
+    stage.stage("init")
+    assert not stage.is_open("case")
+    stage.reach("case")
+    (cell / "open-case").touch()
+    stage.stage("case")
+    assert run("wait", str(cell), "case", "1", "5") == [os.getpid()]
+
+
+def test_ranks_that_do_not_come_are_waited_for_no_longer_than_asked(cell):
+    assert run("wait", str(cell), "case", "2", "0.05") == []
+
+
+def test_a_process_is_killed_by_its_pid_or_by_words_of_its_command():
+    argv = [sys.executable, "-c", "import time; time.sleep(60)", "-impilab", "test", str(os.getpid())]
+    for words in (lambda pid: [str(pid)], lambda _pid: argv[-3:]):
+        with subprocess.Popen(argv) as victim:
+            while Path(f"/proc/{victim.pid}/cmdline").read_bytes().count(b"\0") < len(argv):
+                pass
+            assert run("kill", *words(victim.pid)) == [victim.pid]
+            assert victim.wait(timeout=30) == -9
+    assert run("kill", *argv[-3:]) == []
