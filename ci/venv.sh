@@ -28,7 +28,7 @@ if ! has lab; then
     "$python" -m venv .venv
     ci/vendors.sh &
     vendors=$!
-    install '.[lab,vendors]'
+    install '.[lab,vendors,compiled]'
     wait "$vendors"
     compile -c 'import docker, mpi4py, numpy, paramiko'
     compile -m impi.cli.impilab --help
@@ -36,12 +36,12 @@ if ! has lab; then
 fi
 if [ "$1" != lab ] && ! has dev; then
     echo "impilab: installing what tests and linters need into .venv" >&2
-    install '.[lab,vendors,test,lint,plots]'
+    install '.[lab,vendors,compiled,test,lint,plots]'
     compile -c 'import hypothesis, pytest, xdist'
     printf '%s' "$want" > .venv/.has-dev
 fi
 if [ "$1" = fuzz ]; then
-    install '.[lab,vendors,test,lint,plots,fuzz]'
+    install '.[lab,vendors,compiled,test,lint,plots,fuzz]'
     printf '%s' "$want" > .venv/.has-fuzz
 fi
 compile -m compileall -q impi
