@@ -34,6 +34,7 @@ _HEADER = 40  # octets of each packet that are looked at: an IPv6 header
 _BACKLOG_S = 0.5  # what a slow link queues; more is dropped, as a router does
 _EARLY = 10  # packets among which is the first that is lost
 _ASK_S = 20.0
+_MOST_COUNTS = 20  # looks for a moment at which kernel and queue have counted the same packets
 
 _REQUEST, _ACK = 1, 4
 _PACKET, _VERDICT, _CONFIG = 0x300, 0x301, 0x302
@@ -285,9 +286,9 @@ def _run(*argv: str, quiet: bool = False) -> str:
 class Server:
     """All of it: requests, packets, and those under way."""
 
-    def __init__(self, path: str) -> None:
-        self._queue = Queue()
-        self._rules = Rules()
+    def __init__(self, path: str, queue: Queue, rules: Rules) -> None:
+        self._queue = queue
+        self._rules = rules
         self._links: dict[str, Link] = {}
         self._healed: list[dict[str, Any]] = []
         self._under_way: list[tuple[float, int, int, float, Link]] = []
@@ -346,7 +347,7 @@ class Server:
                 pass  # it is gone
 
     def _do(self, request: dict[str, Any]) -> Any:
-        """``set`` links by peer; ``cut`` and ``heal`` peers; ``clear`` all; or only tell."""
+        """``set`` links by peer; ``cut`` and ``heal`` peers; ``clear`` all; ``show`` what happened."""
         if request["do"] == "clear":
             self._clear()
         for peer, settings in request.get("links", {}).items():
@@ -359,12 +360,28 @@ class Server:
         for peer in peers:
             act = self._rules.heal if request["do"] == "heal" else self._rules.cut
             act(peer, request["how"])
+        if request["do"] != "show":
+            return {}
+        rules = self._counters()
         return {
             "links": {peer: link.told() for peer, link in self._links.items()},
-            "rules": self._rules.counters(),
+            "rules": rules,
             "healed": self._healed,
             "dropped": self._queue.dropped(),
         }
+
+    def _counters(self) -> list[dict[str, Any]]:
+        """The kernel's counts of a moment at which the queue has given all that they count.
+
+        A busy link may have no such moment: its last counts are told.
+        """
+        now = self._rules.counters()
+        for _ in range(_MOST_COUNTS):
+            self._take()
+            before, now = now, self._rules.counters()
+            if now == before:
+                break
+        return now
 
     def _clear(self) -> None:
         self._rules.flush()
@@ -398,4 +415,4 @@ if __name__ == "__main__":
     elif sys.argv[2] == "--ask":
         print(ask(sys.argv[1], sys.argv[3]), end="")
     else:
-        Server(sys.argv[1]).run(float(sys.argv[2]))
+        Server(sys.argv[1], Queue(), Rules()).run(float(sys.argv[2]))

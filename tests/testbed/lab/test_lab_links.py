@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
+import socket
+import threading
 
 import pytest
 from hypothesis import given
@@ -19,7 +22,7 @@ from impi.testbed.lab.lab_links import (
     parse_links,
     show_link,
 )
-from impi.testbed.programs.link_queue import Link, Spread, origin_and_size
+from impi.testbed.programs.link_queue import Link, Server, Spread, ask, origin_and_size
 
 SHARES = st.floats(min_value=0.001, max_value=1.0)
 GAPS = st.lists(st.tuples(st.floats(0, 0.05), st.integers(40, 65535)), min_size=1, max_size=200)
@@ -179,3 +182,49 @@ def test_packets_are_told_apart_by_their_origin():
     six = bytes([0x60, 0, 0, 0, 0, 100, 6, 64]) + bytes([0xFD, *bytes(14), 3]) + bytes(16)
     assert origin_and_size(four) == ("10.0.0.7", 300)
     assert origin_and_size(six) == ("fd00::3", 140)
+
+
+class LateKernel:
+    """A kernel's rules and queue in one; packets come while the first counts are read."""
+
+    HEADER = bytes([0x45, 0, 0, 40, *bytes(8), 10, 0, 0, 7, *bytes(4)])
+
+    def __init__(self, *, late: int) -> None:
+        self.late = late
+        self.counted = 0
+        self.waiting: list[tuple[int, bytes]] = []
+        self._never_readable = socket.socketpair()
+
+    def fileno(self):
+        return self._never_readable[0].fileno()
+
+    def queue(self, peer):
+        pass
+
+    def counters(self):
+        rules = [{"packets": self.counted, "peer": "10.0.0.7", "rule": "NFQUEUE"}]
+        if self.late:
+            self.late -= 1
+            self.counted += 1
+            self.waiting.append((self.counted, self.HEADER))
+        return rules
+
+    def packets(self):
+        taken, self.waiting = self.waiting, []
+        yield from taken
+
+    def verdict(self, number, verdict):
+        pass
+
+    def dropped(self):
+        return 0
+
+
+@pytest.mark.parametrize("late", [0, 1, 5])
+def test_counts_are_of_one_moment(tmp_path, late):
+    kernel = LateKernel(late=late)
+    path = str(tmp_path / "queue")
+    threading.Thread(target=Server(path, kernel, kernel).run, args=(60.0,), daemon=True).start()
+    ask(path, json.dumps({"do": "set", "links": {"10.0.0.7": {"delay": 0.0}}}))
+    told = json.loads(ask(path, json.dumps({"do": "show"})))["value"]
+    assert told["rules"][0]["packets"] == told["links"]["10.0.0.7"]["arrived"] == late
