@@ -360,8 +360,10 @@ class Server:
         for peer in peers:
             act = self._rules.heal if request["do"] == "heal" else self._rules.cut
             act(peer, request["how"])
-        if request["do"] != "show":
-            return {}
+        return self._show() if request["do"] == "show" else {}
+
+    def _show(self) -> dict[str, Any]:
+        """Settings and counts of all links, and counts of all rules."""
         rules = self._counters()
         return {
             "links": {peer: link.told() for peer, link in self._links.items()},
