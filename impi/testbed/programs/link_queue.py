@@ -347,7 +347,7 @@ class Server:
                 pass  # it is gone
 
     def _do(self, request: dict[str, Any]) -> Any:
-        """``set`` links by peer; ``cut`` and ``heal`` peers; ``clear`` all; ``show`` what happened."""
+        """``set`` links by peer; ``cut`` or ``heal`` peers, ``clear`` all, ``show`` all."""
         if request["do"] == "clear":
             self._clear()
         for peer, settings in request.get("links", {}).items():

@@ -6,6 +6,7 @@ import json
 import math
 import socket
 import threading
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -222,7 +223,7 @@ class LateKernel:
 
 @pytest.mark.parametrize("late", [0, 1, 5])
 def test_counts_are_of_one_moment(tmp_path, late):
-    kernel = LateKernel(late=late)
+    kernel: Any = LateKernel(late=late)
     path = str(tmp_path / "queue")
     threading.Thread(target=Server(path, kernel, kernel).run, args=(60.0,), daemon=True).start()
     ask(path, json.dumps({"do": "set", "links": {"10.0.0.7": {"delay": 0.0}}}))
