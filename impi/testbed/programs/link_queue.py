@@ -297,6 +297,10 @@ class Server:
         self._requests.bind(path)
         self._requests.listen()
 
+    def close(self) -> None:
+        """Take no more requests."""
+        self._requests.close()
+
     def run(self, seconds: float) -> None:
         """Serve so long."""
         end = time.monotonic() + seconds
@@ -338,7 +342,7 @@ class Server:
             asker.settimeout(_ASK_S)
             try:
                 request = json.loads(asker.makefile().readline())
-                answer: dict[str, Any] = {"value": self._do(request)}
+                answer: dict[str, Any] = {"value": self.do(request)}
             except (OSError, ValueError, KeyError, TypeError) as error:
                 answer = {"error": str(error)}
             try:
@@ -346,7 +350,7 @@ class Server:
             except OSError:
                 pass  # it is gone
 
-    def _do(self, request: dict[str, Any]) -> Any:
+    def do(self, request: dict[str, Any]) -> Any:
         """``set`` links by peer; ``cut`` or ``heal`` peers, ``clear`` all, ``show`` all."""
         if request["do"] == "clear":
             self._clear()
@@ -362,7 +366,7 @@ class Server:
             act(peer, request["how"])
         return self._show() if request["do"] == "show" else {}
 
-    def _show(self) -> dict[str, Any]:
+    def _show(self) -> dict[str, object]:
         """Settings and counts of all links, and counts of all rules."""
         rules = self._counters()
         return {
@@ -372,7 +376,7 @@ class Server:
             "dropped": self._queue.dropped(),
         }
 
-    def _counters(self) -> list[dict[str, Any]]:
+    def _counters(self) -> list[dict[str, object]]:
         """The kernel's counts of a moment at which the queue has given all that they count.
 
         A busy link may have no such moment: its last counts are told.

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import math
-import socket
-import threading
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -23,7 +21,7 @@ from impi.testbed.lab.lab_links import (
     parse_links,
     show_link,
 )
-from impi.testbed.programs.link_queue import Link, Server, Spread, ask, origin_and_size
+from impi.testbed.programs.link_queue import Link, Server, Spread, origin_and_size
 
 SHARES = st.floats(min_value=0.001, max_value=1.0)
 GAPS = st.lists(st.tuples(st.floats(0, 0.05), st.integers(40, 65535)), min_size=1, max_size=200)
@@ -194,10 +192,6 @@ class LateKernel:
         self.late = late
         self.counted = 0
         self.waiting: list[tuple[int, bytes]] = []
-        self._never_readable = socket.socketpair()
-
-    def fileno(self):
-        return self._never_readable[0].fileno()
 
     def queue(self, peer):
         pass
@@ -224,8 +218,7 @@ class LateKernel:
 @pytest.mark.parametrize("late", [0, 1, 5])
 def test_counts_are_of_one_moment(tmp_path, late):
     kernel: Any = LateKernel(late=late)
-    path = str(tmp_path / "queue")
-    threading.Thread(target=Server(path, kernel, kernel).run, args=(60.0,), daemon=True).start()
-    ask(path, json.dumps({"do": "set", "links": {"10.0.0.7": {"delay": 0.0}}}))
-    told = json.loads(ask(path, json.dumps({"do": "show"})))["value"]
+    with closing(Server(str(tmp_path / "queue"), kernel, kernel)) as server:
+        server.do({"do": "set", "links": {"10.0.0.7": {"delay": 0.0}}})
+        told = server.do({"do": "show"})
     assert told["rules"][0]["packets"] == told["links"]["10.0.0.7"]["arrived"] == late
