@@ -139,7 +139,7 @@ def _compile(made: Making, folder: Path, place: Path) -> None:
     link_shared(out, made.file, argv)
     for other in () if made.behind else abi.sonames[1:]:
         # The loader takes a library for one that is there only by the name that it gives itself.
-        link_shared(folder / other, other, [*NO_CODE, str(out), f"-Wl,--no-as-needed,-rpath,{place}"])
+        link_shared(folder / other, other, [*NO_CODE, f"-Wl,--no-as-needed,-rpath,{place}", str(out)])
 
 
 NO_CODE: Final = ("-nostdlib", "-x", "c", "/dev/null", "-x", "none")

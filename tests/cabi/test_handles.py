@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 import subprocess
@@ -144,6 +145,13 @@ def test_what_is_missing_is_one_sentence(tmp_path, monkeypatch):
     monkeypatch.delenv("CC", raising=False)
     with pytest.raises(LaunchError, match="need a C compiler once on this machine"):
         mpi4py_extension.extension("standard", {**environ, "IMPI_CACHE": str(tmp_path / "other")}, print)
+
+
+@pytest.mark.slow
+def test_every_name_of_a_library_has_its_functions():
+    """numba-mpi looks for a file of such a name among those that are mapped, and asks it alone."""
+    for path in build.preloaded("mpich", os.environ):
+        assert ctypes.CDLL(str(path)).MPI_Send
 
 
 def test_no_mpi4py_is_one_sentence(monkeypatch):

@@ -20,6 +20,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "compat"))
 
 from compat_run import Layout
+from programs_build import build
 from programs_catalogue import DIFFERENTIALS, HERE, Program, chosen, named, read_catalogue
 from programs_install import demo, missing, packages
 from programs_judge import (
@@ -52,6 +53,10 @@ def judge_all(programs: list[Program], python: Path, reasons: dict[str, Reason],
 
     absent = [not_installed(p, names, reasons.get(p.name)) for p in programs if (names := missing(python, p.needs))]
     without = {judged.program.name for judged in absent}
+    for program in programs:
+        if program.name not in without and (why := build(program, python)):
+            absent.append(Judged(program, "", "fault", why))
+            without.add(program.name)
     cells = [(p, layout) for p in programs if p.name not in without for layout in p.layouts]
     with ThreadPoolExecutor(jobs) as pool:
         try:

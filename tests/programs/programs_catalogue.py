@@ -53,6 +53,12 @@ class Program:
     limit_s: float = DEFAULT_LIMIT_S
     starts: bool = False
     """Whether it starts jobs itself, by the mpiexec that it finds on PATH."""
+    handles: str = ""
+    """The ABI of ``impirun --handles``, for what takes handles of C from mpi4py's objects."""
+    source: str = ""
+    """The folder that ``build`` works in a copy of, which is ``{built}``."""
+    build: tuple[str, ...] = ()
+    """Commands, without a shell; ``programs_build`` has their placeholders."""
     smoke: bool = False
     """Whether it belongs to what CI runs; it needs no package but mpi4py and numpy."""
 
@@ -104,8 +110,10 @@ def _program(entry: dict[str, Any], masks: Mapping[str, str]) -> Program:
             raise ValueError(f"{name}: there is no mask {mask}")
     for pattern in (*masks.values(), *entry.get("drop", ()), *entry.get("lines", ())):
         re.compile(pattern)
-    lists: dict[str, Any] = {key: tuple(entry[key]) for key in ("argv", "needs", "drop", "lines") if key in entry}
-    plain = ("cwd", "stdin", "errors", "quiet", "code", "limit_s", "starts", "smoke")
+    lists: dict[str, Any] = {
+        key: tuple(entry[key]) for key in ("argv", "needs", "drop", "lines", "build") if key in entry
+    }
+    plain = ("cwd", "stdin", "errors", "quiet", "code", "limit_s", "starts", "handles", "source", "smoke")
     return Program(
         name=name,
         layouts=tuple(Layout(layout) for layout in entry.get("layouts", DEFAULT_LAYOUTS)),

@@ -21,6 +21,8 @@ from compat_run import ROOT, Layout, own_command
 from programs_catalogue import HERE, Program
 
 DEMO: Final = ROOT / "build" / "programs" / "mpi4py-4.1.2" / "demo"
+BUILT: Final = DEMO.parent / "built"
+"""Programs that are built, each in a folder of its name."""
 _MARK: Final = "PROGRAMS_JOB"
 """A variable whose value names one job: launchers give ranks sessions of their own."""
 _RUN: Final = uuid.uuid4().hex
@@ -161,7 +163,7 @@ def _text(files: Sequence[IO[bytes]]) -> str:
 def run(program: Program, python: Path, layout: Layout) -> Ran:
     """Run it on a layout, in a folder of its own; every process has ended on return."""
     started = time.monotonic()
-    folders = {"demo": DEMO, "drivers": HERE / "drivers", "here": HERE}
+    folders = {"demo": DEMO, "drivers": HERE / "drivers", "here": HERE, "built": BUILT / program.name}
     command = [str(python), *(_filled(argument, folders) for argument in program.argv)]
     with (
         tempfile.TemporaryDirectory(prefix="program-") as name,
@@ -181,7 +183,7 @@ def run(program: Program, python: Path, layout: Layout) -> Ran:
             environ["PATH"] = f"{folder}{os.pathsep}{os.environ['PATH']}"
             processes.start(command, environ, reads=True)
         else:
-            _start_clients(processes, layout, command)
+            _start_clients(processes, layout, command, ["--handles", program.handles] if program.handles else [])
         codes = processes.wait()
         out, err = (text.replace(name, "<folder>") for text in processes.read())
     # Client 0 is what a script looks at, and stands first; but none may fail unseen.
@@ -199,12 +201,12 @@ def _mixed_mpiexec(layout: Layout, folder: Path) -> Path:
     return folder
 
 
-def _start_clients(processes: _Processes, layout: Layout, command: Sequence[str]) -> None:
+def _start_clients(processes: _Processes, layout: Layout, command: Sequence[str], options: Sequence[str]) -> None:
     impirun = [sys.executable, "-m", "impi.cli.impirun"]
     where = processes.serve([*impirun, "-server", str(len(layout.clients)), "--interface", "127.0.0.1"])
     for number, (vendor, procs) in enumerate(layout.clients):
         client = [*impirun, "-client", str(number), where, "-np", str(procs), "--vendor", vendor]
-        processes.start([*client, *command], reads=number == 0)
+        processes.start([*client, *options, *command], reads=number == 0)
 
 
 def _filled(argument: str, folders: Mapping[str, Path]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import sysconfig
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -12,6 +13,7 @@ from threading import Event
 
 import pytest
 from compat_run import Layout
+from programs_build import build
 from programs_catalogue import REQUIREMENTS, Program, chosen, read_catalogue
 from programs_judge import Judged, Reason, counts, judge, not_installed, read_not_run, read_reasons, seen, unknown
 from programs_run import Ran, end_all, run
@@ -134,6 +136,32 @@ def test_the_catalogue() -> None:
     assert chosen(programs, [], smoke=True) == [found for found in programs if found.smoke]
     with pytest.raises(ValueError, match="there is no program nothing"):
         chosen(programs, ["nothing"])
+
+
+def test_a_program_is_built_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("programs_build.BUILT", tmp_path / "built")
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "given.txt").write_text("1")
+    python = Path(sys.executable)
+    adds = "open('made{suffix}','a').write(open('given.txt').read())"
+    one = program(source=str(source), build=(f"{{python}} -c {adds}",))
+    made = tmp_path / "built" / one.name / f"made{sysconfig.get_config_var('EXT_SUFFIX')}"
+    assert [build(one, python), build(one, python)] == ["", ""]
+    assert made.read_text() == "1"
+    assert "cannot be built: nosuch: No such file" in build(program(source=str(source), build=("nosuch",)), python)
+    failing = program(source=str(source), build=("{python} -c raise(SystemExit('why'))",))
+    assert build(failing, python) == "cannot be built: why"
+    assert build(program(), python) == ""
+
+
+@pytest.mark.vendor("mpich")
+def test_a_program_with_handles(tmp_path: Path) -> None:
+    path = tmp_path / "one.py"
+    path.write_text("from mpi4py import MPI\nprint(MPI.COMM_WORLD.size, hex(MPI.COMM_WORLD.handle))\n")
+    one = program(argv=(str(path),), handles="mpich")
+    ours = run(one, Path(sys.executable), LAYOUT)
+    assert seen(one, ours) == 2 * ["2 0x44000000"], ours
 
 
 @pytest.mark.vendor("mpich")
