@@ -41,6 +41,9 @@ from impi.remote import processes
 _CHUNK = 1 << 16
 _MOST_REAPED = 1000  # at a time: processes may end as fast as their statuses are taken
 _DRAIN_S = 5.0
+_SHM = "/dev/shm"
+_TICK_S = 0.02
+"""How much later than a file's time its maker's clock may be: the kernel counts in ticks."""
 
 
 class Spec(TypedDict):
@@ -86,6 +89,7 @@ class _Starter:
         self._spec: Spec | None = None
         self._processes: list[_Process] = []
         self._segments: set[str] = set()
+        self._began = time.time()
         self._feed = -1
         self._unfed = b""
         self._asker_gone = False
@@ -306,13 +310,13 @@ class _Starter:
             except OSError:
                 continue
             for line in lines:
-                _, slash, path = line.partition("/dev/shm/")
+                _, slash, path = line.partition(f"{_SHM}/")
                 if slash and path.startswith(("sm_segment.", "mpich_shm_")):
-                    self._segments.add("/dev/shm/" + path.removesuffix(" (deleted)"))
+                    self._segments.add(f"{_SHM}/{path.removesuffix(' (deleted)')}")
 
     def _sweep(self) -> None:
         """Remove shared memory and sockets of killed processes."""
-        for path in self._segments:
+        for path in self._segments | _nobodys(self._began - _TICK_S):
             with contextlib.suppress(OSError):
                 os.unlink(path)
         for process in self._processes:
@@ -322,6 +326,30 @@ class _Starter:
                 import shutil
 
                 shutil.rmtree(folder, ignore_errors=True)
+
+
+def _nobodys(since: float) -> set[str]:
+    """Return segments that no process has, made here since then: their makers died in MPI_Init.
+
+    Such a process is killed before anybody can note what it has. A segment of another job is always
+    open or mapped; first open, so in that order both are looked at.
+    """
+    found: set[str] = set()
+    # Open MPI names the machine: another container's processes cannot be seen.
+    names = (f"sm_segment.{os.uname().nodename}.", "mpich_shm_")
+    for name in os.listdir(_SHM) if os.path.isdir(_SHM) else ():
+        with contextlib.suppress(OSError):
+            status = os.stat(f"{_SHM}/{name}")
+            if name.startswith(names) and status.st_uid == os.getuid() and status.st_ctime >= since:
+                found.add(f"{_SHM}/{name}")
+    for pid in os.listdir("/proc") if found else ():
+        with contextlib.suppress(OSError):
+            for number in os.listdir(f"/proc/{pid}/fd") if pid.isdigit() else ():
+                with contextlib.suppress(OSError):
+                    found.discard(os.readlink(f"/proc/{pid}/fd/{number}"))
+            with open(f"/proc/{pid}/maps", encoding="utf-8", errors="replace") as file:
+                found.difference_update(line[line.find("/") :].rstrip("\n") for line in file)
+    return found
 
 
 def _command_line(pid: int) -> str:

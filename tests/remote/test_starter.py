@@ -357,6 +357,40 @@ time.sleep(100)
         other.unlink()
 
 
+_DIES_IN_INIT = """
+import os, signal, sys, time
+def make(*_):
+    # What MPI_Init does: it makes the segment, and removes its name once all have it.
+    os.open(sys.argv[1], os.O_CREAT | os.O_RDWR)
+    os.kill(os.getpid(), signal.SIGKILL)
+signal.signal(signal.SIGTERM, make)
+print("ready", flush=True)
+if sys.argv[2] == "by itself":
+    make()
+time.sleep(100)
+"""
+
+
+@pytest.mark.parametrize("end", ["by itself", "stopped"])
+def test_shared_memory_that_is_made_while_processes_end_is_removed(start: Start, end: str) -> None:
+    mine, older, held = (Path(f"/dev/shm/mpich_shm_{kind}{os.getpid()}") for kind in ("mine", "older", "held"))
+    older.write_bytes(bytes(10))
+    os.utime(older)
+    try:
+        raw = start([sys.executable, "-c", _DIES_IN_INIT, str(mine), end], settle_s=None)
+        assert raw.printed().startswith("ready")
+        with held.open("wb"):  # another job's, which is in its MPI_Init just now
+            if end == "stopped":
+                raw.say({"do": "stop"})
+            raw.ended()
+            assert not mine.exists()
+            assert held.exists()
+        assert older.exists()
+    finally:
+        for path in (mine, older, held):
+            path.unlink(missing_ok=True)
+
+
 def test_one_process_is_fed_as_fast_as_it_reads(start: Start) -> None:
     starter = start(["sh", "-c", 'wc -c; echo "end of $RANK"'], numbers=(0, 1), fed=1)
     octets = base64.b64encode(bytes(30_000)).decode()
