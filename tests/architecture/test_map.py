@@ -74,7 +74,6 @@ HELD = {
     "impi.testbed.evidence.traffic": ("testbed/judge/test_verdict.py", ""),
     "impi.testbed.judge.items_*": ("testbed/judge/test_verdict.py", ""),
     "impi.testbed.judge.waits": ("testbed/judge/test_hang.py", ""),
-    "impi.testbed.lab.job_commands": ("testbed/lab/test_builds.py", ""),
     "impi.testbed.programs.*": ("cli/lab/test_impilab_real.py", "local"),
     "impi.testbed.pytest_plugin": ("testbed/test_pytest_plugin.py", "impi.testbed.pytest_plugin"),
     "impi.testbed.report.hang_report": ("testbed/report/test_cell_timeline.py", ""),

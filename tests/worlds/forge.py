@@ -9,7 +9,7 @@ import ipaddress
 import json
 import struct
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -470,6 +470,7 @@ class FakeLab:
         )
         self.nonces: dict[str, str] = {}
         self.job: Job | None = None
+        self._left: dict[str, None] = {}
         self.closed = False
 
     def written(self, node: FakeNode, path: str, data: bytes) -> None:
@@ -525,8 +526,10 @@ class FakeLab:
     def stacks(self, pids) -> Stacks:
         return Stacks(notes=("this lab is made up",))
 
-    def residue(self) -> list[str]:
-        return self.job.leftovers if self.job else []
+    def residue(self, known: Collection[str] = ()) -> list[str]:
+        """A job's leftovers stay for all cells that follow in this lab."""
+        self._left |= dict.fromkeys(self.job.leftovers if self.job else [])
+        return [left for left in self._left if left not in known]
 
     def hold(self) -> None:
         self.backend.log.append("hold")
@@ -587,7 +590,7 @@ class FakeBackend:
     def doctor(self) -> list[Finding]:
         return self.findings
 
-    def prepare(self, vendors, builds=None) -> None:
+    def prepare(self, vendors, builds=None, *, compiled=False) -> None:
         self.prepared = list(vendors)
         self.replaced = dict(builds or {})
 

@@ -106,7 +106,8 @@ def _run(options: argparse.Namespace) -> int:
     earlier: EarlierRun | None = getattr(options, "earlier", None)
     plan = some(earlier.plan if earlier is not None else planned(options, backend))
     check_health(backend)
-    backend.prepare(sorted({vendor for cell in plan.cells for vendor in cell.vendors}), own)
+    needed = sorted({vendor for cell in plan.cells for vendor in cell.vendors})
+    backend.prepare(needed, own, compiled=any(cell.compiled for cell in plan.cells))
     builds = {vendor: build.digest for vendor, build in backend.builds.items()}
     if earlier is not None:
         if builds != earlier.head["builds"]:

@@ -362,9 +362,12 @@ def leftovers(facts: Facts, name: str) -> Failed:
 
 
 def _is_litter(facts: Facts, finding: str) -> bool:
-    """Whether a vendor's mpiexec is known to leave this file, and was ended by a signal."""
+    """Whether a vendor's mpiexec is known to leave this file, and was ended by a signal.
+
+    A client that is refused ends its mpiexec, and the lab ends those that wait for another one.
+    """
     node, _, path = finding.partition(": file ")
-    if not path or facts.ends.well:
+    if not path or (facts.ends.well and facts.ends.refused is None):
         return False
     vendors = {planned.vendor for planned in facts.roster.ranks if planned.node == node}
     return any(fnmatch(path, glob) for vendor in vendors for glob in manifest(vendor).litter)

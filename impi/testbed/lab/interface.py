@@ -6,7 +6,7 @@ Every function below raises :class:`impi.errors.LabError` when the lab itself fa
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -41,6 +41,8 @@ class Terms:
     """Reach SSH by ports on 127.0.0.1, also where the nodes' addresses could be reached."""
     six: bool = False
     """Whether nodes know each other by IPv6 addresses only."""
+    compiled: bool = False
+    """Whether nodes have the cases' programs in C, where the backend has images of such."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,8 +223,11 @@ class Lab(Protocol):
         """Return these processes' stacks by node, seen from outside. Never raises."""
         ...
 
-    def residue(self) -> list[str]:
-        """Return leftovers between two cells: processes, /dev/shm segments, listening ports."""
+    def residue(self, known: Collection[str] = ...) -> list[str]:
+        """Return leftovers between two cells: processes, segments, listening ports, files.
+
+        ``known``: what earlier cells have left.
+        """
         ...
 
     def hold(self) -> None:
@@ -269,11 +274,11 @@ class Backend(Protocol):
         """Examine everything a run needs; changes nothing."""
         ...
 
-    def prepare(self, vendors: Sequence[str], builds: Mapping[str, str] = ...) -> None:
+    def prepare(self, vendors: Sequence[str], builds: Mapping[str, str] = ..., *, compiled: bool = ...) -> None:
         """Build missing images and prefixes, with messages on stderr.
 
         ``builds``: by vendor, a local folder or an image to use from now on; UsageError: one is
-        none.
+        none. ``compiled``: whether some labs need the cases' programs in C.
         """
         ...
 

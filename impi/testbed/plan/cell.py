@@ -45,7 +45,12 @@ class Cell:
     @property
     def lab(self) -> tuple[tuple[str, ...], str]:
         """Cells of equal ``lab`` can use the same running nodes."""
-        return self.vendors, f"{self.topology}{' by IPv6' * self.six}"
+        return self.vendors, f"{self.topology}{' by IPv6' * self.six}{' of C' * self.compiled}"
+
+    @property
+    def compiled(self) -> bool:
+        """Whether its nodes need the cases' programs in C."""
+        return "abi" in self.settings
 
     @property
     def six(self) -> bool:

@@ -13,12 +13,13 @@ from impi.errors import UsageError
 from impi.manifests import machine_of, manifest, vendors
 from impi.testbed.cases import CASES, Case
 from impi.testbed.cases.network_faults import OFTEN, ONLY_WIDE
+from impi.testbed.lab.compiled_programs import ABIS
 from impi.testbed.lab.interface import Backend
 from impi.testbed.lab.lab_topology import Topology, parse_topology
 from impi.testbed.lab.parties import core_vendors
 from impi.testbed.plan.cell import Cell, check_selector, is_literal, matches, parse_cell, picks
 from impi.testbed.plan.native_cells import beyond_natives
-from impi.testbed.plan.variant import ABIS, join
+from impi.testbed.plan.variant import join
 
 TIERS: Final = ("smoke", "core", "pairs", "versions", "natives", "net", "abi", "full")
 """``smoke``: two mixed pairs, few cases; ``core``: the default, in a few minutes; ``pairs``: all

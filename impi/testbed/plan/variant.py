@@ -12,6 +12,7 @@ from typing import Final
 
 from impi.errors import UsageError
 from impi.testbed.cases.network_faults import FAULT_VALUES, FAULTS
+from impi.testbed.lab.compiled_programs import ABIS
 from impi.testbed.lab.lab_links import FORM, PROFILES, REACHES, parse_links
 
 
@@ -28,8 +29,6 @@ class Setting:
     """Options of the case that the setting takes away."""
 
 
-ABIS: Final = ("standard", "mpich", "openmpi")
-"""The ABIs of MPI that compiled programs have (impi.cabi)."""
 SETTINGS: Final[Mapping[str, Setting]] = {
     "auth": Setting(
         about="how clients prove that they belong to the job (IMPI 2.3.3): by a key; by a key or not at all; "

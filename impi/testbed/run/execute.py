@@ -1,6 +1,6 @@
 """Runs one cell in a lab and gathers the evidence. Nothing here judges.
 
-:func:`prepare` puts programs and a nonce on every node of a new lab, once. :func:`run_cell` then
+:func:`~.prepared_lab.prepare` puts programs on every node of a new lab, once. :func:`run_cell` then
 makes one attempt: captures begin, a fresh server starts, then a witness on every node and one
 impirun for each client on its first node. It polls until all commands end, a deadline passes, a
 grace period after a failure is over, or ``stop`` is set. In a hang it first takes a look at the
@@ -15,12 +15,10 @@ Invariants: captures begin before the server, so no packet goes unseen. No comma
 
 from __future__ import annotations
 
-import io
 import json
 import secrets
 import threading
 import time
-import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -36,7 +34,7 @@ from impi.testbed.evidence.process_snapshot import take_look
 from impi.testbed.evidence.traffic import examine
 from impi.testbed.evidence.witness_reports import read_ranks
 from impi.testbed.judge.cell_facts import Facts
-from impi.testbed.lab.interface import Capture, Completed, Lab, Line, Node, RunningCommand, run_on
+from impi.testbed.lab.interface import Capture, Completed, Line, Node, RunningCommand
 from impi.testbed.lab.job_commands import (
     CROWDED,
     NATIVE_HOSTS,
@@ -46,12 +44,11 @@ from impi.testbed.lab.job_commands import (
     server_environment,
 )
 from impi.testbed.lab.lab_links import NetworkSeen, closed, parse_links
-from impi.testbed.lab.parties import node_prefix
 from impi.testbed.plan.cell import Cell
 from impi.testbed.plan.variant import parse_variant
 from impi.testbed.run.byhand import Started, script
-from impi.testbed.run.compiled_twins import Twins
 from impi.testbed.run.interference import Interference, knock
+from impi.testbed.run.prepared_lab import Prepared
 
 _PROGRAMS: Final = Path(__file__).parents[1] / "programs"
 _TURN_S: Final = 0.02
@@ -88,22 +85,6 @@ class Limits:
 
 
 @dataclass(slots=True)
-class Prepared:
-    """A lab whose nodes have the programs, a nonce on every disk, and known MPI libraries."""
-
-    lab: Lab
-    roots: dict[str, str]
-    """By node: the folder of ours on it."""
-    node_nonces: dict[str, str]
-    libraries: dict[str, tuple[str, ...]]
-    """By node: hashes of the MPI libraries of the vendor that it should run."""
-    prefixes: dict[str, str]
-    """By node: where they must be, if they replace the usual ones."""
-    twins: Twins
-    """The programs in C that its cells need."""
-
-
-@dataclass(slots=True)
 class Seen:
     """The evidence of a cell, and the files that belong to it."""
 
@@ -126,69 +107,6 @@ class Seen:
         """Return the facts for a verdict on the cell."""
         evidence = self.evidence
         return Facts(case=cell.case, roster=cell.roster, nonce=self.nonce, variant=cell.variant, seen=evidence)
-
-
-def prepare(lab: Lab, run: str) -> Prepared:
-    """Put programs and nonces on the nodes, and hash their MPI libraries.
-
-    Raises:
-        LabError: a node does not answer, or has no library of its vendor.
-    """
-    roots: dict[str, str] = {}
-    prepared = Prepared(lab, roots, {}, {}, {}, Twins(lab, roots))
-    for client, nodes in enumerate(lab.clients):
-        # A client's nodes get equal arguments, so one path; clients on one machine differ in HOME.
-        root = f"{lab.access.environment[nodes[0].name].get('HOME', '/tmp')}/impilab-{run}"
-        for node in nodes:
-            prepared.roots[node.name] = root
-            prepared.node_nonces[node.name] = secrets.token_hex(16)
-            node.write(f"{root}/bundle.zip", _bundle(prepared.node_nonces[node.name]))
-            there = _unpack(lab, client, node, root)
-            build = lab.access.builds.get(lab.access.vendors[client])
-            if build is not None:
-                if set(there) != set(build.libraries):
-                    raise LabError(f"node {node.name} has other libraries in {build.prefix} than {build.origin} has")
-                prepared.prefixes[node.name] = build.prefix
-            prepared.libraries[node.name] = there
-    return prepared
-
-
-def _bundle(nonce: str) -> bytes:
-    """Return all files of a node as one archive: each request over a connection costs time."""
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:
-        for path in sorted(_PROGRAMS.glob("*.py")):
-            archive.writestr(f"programs/{path.name}", path.read_bytes())
-        archive.writestr("node.json", json.dumps({"nonce": nonce}))
-    return buffer.getvalue()
-
-
-_UNPACK: Final = """\
-import runpy, sys, zipfile
-_, root, *prefixes = sys.argv
-zipfile.ZipFile(root + "/bundle.zip").extractall(root)
-sys.argv = ["witness", "--libraries", *prefixes]
-runpy.run_path(root + "/programs/witness.py", run_name="__main__")
-"""
-
-
-def _unpack(lab: Lab, client: int, node: Node, root: str) -> tuple[str, ...]:
-    """Unpack the bundle; the hashes of the MPI libraries in the prefix of the node's vendor."""
-    vendor, environment = lab.access.vendors[client], lab.access.environment[node.name]
-    checkout = Path(__file__).absolute().parents[3]
-    known = manifest(vendor)
-    named = environment.get(known.prefix_variable)
-    prefixes = [named] if named else [node_prefix(vendor), f"{checkout}/.mpi/{vendor}"]
-    argv = [lab.access.python, "-I", "-S", "-c", _UNPACK, root, *prefixes]
-    done = run_on(node, argv, env=environment, timeout_s=30.0)
-    try:
-        found: dict[str, dict[str, str]] = json.loads(done.stdout)["value"]
-    except (ValueError, KeyError) as error:
-        raise LabError(f"node {node.name} cannot unpack the programs: {_tail(done.stderr)}") from error
-    digests = {digest for files in found.values() for digest in files.values()}
-    if not digests and known.has_library:
-        raise LabError(f"node {node.name} has no libmpi of {vendor} in {' or '.join(prefixes)}")
-    return tuple(sorted(digests)) if known.has_library else ()
 
 
 def run_cell(
@@ -408,7 +326,12 @@ class _Attempt:
             self._guard(lambda name=name: self._stop(name))  # type: ignore[misc]
         if self.capturing:
             self._guard(lambda: self.captures.extend(self.lab.end_capture()))
-        self._guard(lambda: self.leftovers.extend(self.lab.residue()))
+        self._guard(self._look_for_leftovers)
+
+    def _look_for_leftovers(self) -> None:
+        files = self.prepared.files
+        self.leftovers += self.lab.residue(files)
+        files.update(left for left in self.leftovers if ": file " in left)
 
     def _take_look(self) -> None:
         folders = {node.name: f"{self.prepared.roots[node.name]}/{self.folder}" for node in self._nodes()}
@@ -593,7 +516,3 @@ class _Attempt:
                 return False
             self.ended[name] = (done, time.monotonic())
         return True
-
-
-def _tail(octets: bytes) -> str:
-    return octets[-200:].decode("utf-8", "replace").strip() or "it said nothing"

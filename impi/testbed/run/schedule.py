@@ -26,7 +26,8 @@ from impi.testbed.judge.expectations import Row
 from impi.testbed.judge.verdict import Verdict, judge
 from impi.testbed.lab.interface import Backend, Lab, Terms
 from impi.testbed.plan.cell import Cell
-from impi.testbed.run.execute import Limits, Mutation, Prepared, Seen, prepare, run_cell
+from impi.testbed.run.execute import Limits, Mutation, Seen, run_cell
+from impi.testbed.run.prepared_lab import Prepared, prepare
 
 _PROCS_PER_CORE: Final = 6
 _MOST_TIMEOUTS: Final = 3
@@ -165,7 +166,7 @@ class _Bench:
         if self.lab is not None and time.monotonic() > self._until:
             self.discard()  # before its nodes end by themselves
         if self._prepared is None:
-            terms = replace(self._care.terms, six=cell.six)
+            terms = replace(self._care.terms, six=cell.six, compiled=cell.compiled)
             self._until = time.monotonic() + terms.ttl_s / 2
             there = self._care.open(cell) if self._care.open is not None else None
             self.lab = there or self._backend.open(cell.vendors, cell.topology, run=self._run, terms=terms)

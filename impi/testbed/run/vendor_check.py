@@ -19,7 +19,8 @@ from impi.testbed.lab.lab_topology import parse_topology
 from impi.testbed.lab.parties import node_prefix
 from impi.testbed.plan.cell import Cell, parse_cell
 from impi.testbed.plan.matrix import cells_of, declared
-from impi.testbed.run.execute import Limits, prepare, run_cell
+from impi.testbed.run.execute import Limits, run_cell
+from impi.testbed.run.prepared_lab import prepare
 from impi.testbed.run.schedule import judge_cell
 
 _FIRST: Final = ("ARG BASE=", "FROM ${BASE}")

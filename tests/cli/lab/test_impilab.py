@@ -173,7 +173,7 @@ def test_a_lab_that_does_not_open_is_an_error(backend):
 
 
 def test_images_that_cannot_be_built(backend, capsys, monkeypatch):
-    def broken(vendors, builds) -> None:
+    def broken(vendors, builds, **_more) -> None:
         raise LabError("the image mpich cannot be built")
 
     monkeypatch.setattr(backend, "prepare", broken)

@@ -13,7 +13,8 @@ from impi.testbed.judge import items_identity
 from impi.testbed.judge.verdict import Verdict
 from impi.testbed.lab.lab_topology import parse_topology
 from impi.testbed.plan.cell import Cell
-from impi.testbed.run.execute import Limits, prepare, run_cell
+from impi.testbed.run.execute import Limits, run_cell
+from impi.testbed.run.prepared_lab import prepare
 from impi.testbed.run.schedule import judge_cell
 
 LIMITS = Limits(server=0.3, start=0.3, cell=0.3, grace=0.1)

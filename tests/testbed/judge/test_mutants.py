@@ -17,7 +17,8 @@ from impi.testbed.judge.verdict import Verdict
 from impi.testbed.lab.interface import Backend
 from impi.testbed.lab.lab_topology import parse_topology
 from impi.testbed.plan.cell import Cell
-from impi.testbed.run.execute import Limits, Mutation, Seen, prepare, run_cell
+from impi.testbed.run.execute import Limits, Mutation, Seen, run_cell
+from impi.testbed.run.prepared_lab import prepare
 from impi.testbed.run.schedule import judge_cell
 
 LIMITS = Limits(server=20, start=60, cell=60, grace=2)

@@ -10,7 +10,8 @@ from forge import LIBRARY, FakeBackend, Job
 
 from impi.testbed.judge.verdict import Verdict
 from impi.testbed.plan.cell import parse_cell
-from impi.testbed.run.execute import Limits, prepare, run_cell
+from impi.testbed.run.execute import Limits, run_cell
+from impi.testbed.run.prepared_lab import prepare
 from impi.testbed.run.schedule import judge_cell
 
 LIMITS = Limits(server=0.3, start=0.3, cell=0.3, grace=0.1)

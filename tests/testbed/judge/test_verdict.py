@@ -16,7 +16,8 @@ from impi.testbed.lab.interface import Completed
 from impi.testbed.lab.lab_topology import parse_topology
 from impi.testbed.lab.roster import Roster
 from impi.testbed.plan.cell import Cell
-from impi.testbed.run.execute import Limits, prepare, run_cell
+from impi.testbed.run.execute import Limits, run_cell
+from impi.testbed.run.prepared_lab import prepare
 from impi.testbed.run.schedule import judge_cell
 
 PAIR = ("p2p.ring", ("mpich", "openmpi"), "1x2+1x2")

@@ -14,7 +14,8 @@ from impi.testbed.evidence.evidence import FaultSeen
 from impi.testbed.judge.cell_facts import Facts
 from impi.testbed.judge.verdict import judge
 from impi.testbed.plan.cell import parse_cell
-from impi.testbed.run.execute import Limits, prepare, run_cell
+from impi.testbed.run.execute import Limits, run_cell
+from impi.testbed.run.prepared_lab import prepare
 
 LIMITS = Limits(server=0.3, start=0.3, cell=0.3, grace=0.1)
 

@@ -21,7 +21,8 @@ from impi.testbed.lab.builds import parse_replacements, prefix_archive, prefix_b
 from impi.testbed.lab.interface import Backend, Lab
 from impi.testbed.lab.lab_topology import parse_topology
 from impi.testbed.plan.cell import Cell
-from impi.testbed.run.execute import Limits, Mutation, prepare, run_cell
+from impi.testbed.run.execute import Limits, Mutation, run_cell
+from impi.testbed.run.prepared_lab import prepare
 from impi.testbed.run.schedule import judge_cell
 
 ROOT = Path(__file__).parents[3]

@@ -23,7 +23,8 @@ from impi.testbed.judge.verdict import Verdict
 from impi.testbed.lab.container_node import SOURCES
 from impi.testbed.lab.interface import Backend, Lab, Node
 from impi.testbed.plan.cell import Cell
-from impi.testbed.run.execute import Limits, Prepared, Seen, prepare, run_cell
+from impi.testbed.run.execute import Limits, Seen, run_cell
+from impi.testbed.run.prepared_lab import Prepared, prepare
 from impi.testbed.run.schedule import judge_cell
 
 _LIMITS: Final = Limits(server=8.0, start=10.0, cell=6.0, grace=3.0)

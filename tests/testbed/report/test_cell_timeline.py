@@ -16,7 +16,8 @@ from impi.testbed.plan.cell import Cell, parse_cell
 from impi.testbed.report.cell_timeline import Entry, as_lines, merge
 from impi.testbed.report.evidence_files import CAPTURE_CHOICES, write_seen
 from impi.testbed.report.timeline_html import Head, as_html
-from impi.testbed.run.execute import Limits, Seen, prepare, run_cell
+from impi.testbed.run.execute import Limits, Seen, run_cell
+from impi.testbed.run.prepared_lab import prepare
 from impi.testbed.run.schedule import judge_cell
 
 CELL = parse_cell("p2p.ring/mpich+openmpi/1x2+1x2")

@@ -12,7 +12,8 @@ from impi.testbed.cases import CASES
 from impi.testbed.lab.lab_topology import parse_topology
 from impi.testbed.plan.cell import Cell
 from impi.testbed.report.show import failure_lines
-from impi.testbed.run.execute import Limits, prepare, run_cell
+from impi.testbed.run.execute import Limits, run_cell
+from impi.testbed.run.prepared_lab import prepare
 from impi.testbed.run.schedule import Attempt, Done, judge_cell
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 
 import pytest
@@ -11,14 +12,15 @@ from impi.testbed.cases import CASES
 from impi.testbed.judge.verdict import Verdict
 from impi.testbed.lab.lab_topology import parse_topology
 from impi.testbed.plan.cell import Cell
-from impi.testbed.run.execute import Limits
+from impi.testbed.run.execute import Limits, run_cell
+from impi.testbed.run.prepared_lab import prepare
 from impi.testbed.run.schedule import Attempt, Done, Persistence, Scheduler, combine
 
 LIMITS = Limits(server=0.3, start=0.3, cell=0.1, grace=0.1)
 
 
 def cells(*names: str, vendors=("mpich", "openmpi"), topology="1x2+1x2"):
-    return [Cell(CASES[n], vendors, parse_topology(topology)) for n in names]
+    return [Cell(CASES[n], vendors, parse_topology(topology), CASES[n].variants[0]) for n in names]
 
 
 def run(backend, what, expected=lambda _cell, _verdict: False, **persistence) -> list[Done]:
@@ -170,3 +172,40 @@ def test_a_large_cell_gets_more_time():
     results: list[Done] = []
     Scheduler(backend, "r", limits=LIMITS, slots=2).run(cells("p2p.ring"), lambda cell: None, results.append)
     assert results[0].verdict.reason.startswith("not over after 0.2 s")
+
+
+def leaves(left: str, name: str):
+    """A case after which something stays on a node."""
+
+    def tweak(job: Job) -> None:
+        if job.name == name:
+            job.leftovers.append(left)
+
+    return tweak
+
+
+@pytest.mark.parametrize("case", ["shutdown.abort", "startup.no-common-auth"])
+def test_litter_that_one_cell_is_forgiven_is_not_held_against_the_next(case):
+    backend = FakeBackend(tweak=leaves("c0n0: file /tmp/hydra_hwloc_xmlfile_IiB5Oe", case))
+    results = run(backend, cells(case, "p2p.ring"))
+    assert [done.verdict.outcome for done in results] == ["pass", "pass"]
+    assert backend.log.count("open") == 1
+
+
+@pytest.mark.parametrize("left", ["process 7 sleep 600", "segment /dev/shm/mpich_shm_1", "file /tmp/another"])
+def test_what_a_cell_really_leaves_is_red_and_its_lab_is_not_used_again(left):
+    backend = FakeBackend(tweak=leaves(f"c0n0: {left}", "shutdown.abort"))
+    results = run(backend, cells("shutdown.abort", "p2p.ring"))
+    assert [done.verdict.outcome for done in results] == ["fail", "pass"]
+    assert backend.log.count("open") == 2
+
+
+def test_only_files_are_forgotten():
+    """A process that stays is told of in every cell."""
+    lab = FakeBackend(tweak=leaves("c0n0: process 7 sleep 600", "shutdown.abort")).open(
+        ("mpich", "openmpi"), parse_topology("1x2+1x2"), run="r"
+    )
+    prepared = prepare(lab, "r")
+    for cell in cells("shutdown.abort", "p2p.ring"):
+        seen = run_cell(prepared, cell, LIMITS, threading.Event())
+        assert seen.evidence.leftovers == ("c0n0: process 7 sleep 600",)

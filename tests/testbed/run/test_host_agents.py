@@ -12,7 +12,8 @@ from impi.testbed.cases import CASES
 from impi.testbed.lab.interface import Backend
 from impi.testbed.lab.lab_topology import parse_topology
 from impi.testbed.plan.cell import Cell
-from impi.testbed.run.execute import Limits, prepare, run_cell
+from impi.testbed.run.execute import Limits, run_cell
+from impi.testbed.run.prepared_lab import prepare
 from impi.testbed.run.schedule import judge_cell
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow]

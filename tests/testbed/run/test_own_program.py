@@ -12,7 +12,8 @@ from impi.testbed.backends import choose_backend
 from impi.testbed.cases.own_program import own_case
 from impi.testbed.judge.verdict import Verdict
 from impi.testbed.plan.matrix import cells_of_case
-from impi.testbed.run.execute import Limits, prepare, run_cell
+from impi.testbed.run.execute import Limits, run_cell
+from impi.testbed.run.prepared_lab import prepare
 from impi.testbed.run.schedule import judge_cell
 
 GOOD = """\

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import threading
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from impi.testbed.backends import choose_backend
 from impi.testbed.judge.verdict import judge
+from impi.testbed.lab.compiled_programs import folder
+from impi.testbed.lab.job_commands import twin_path
+from impi.testbed.lab.lab_topology import parse_topology
 from impi.testbed.plan.cell import parse_cell
-from impi.testbed.run.execute import Limits, Seen, prepare, run_cell
+from impi.testbed.run.execute import Limits, Seen, run_cell
+from impi.testbed.run.prepared_lab import prepare
 from impi.testbed.run.schedule import judge_cell
 
 LIMITS = Limits(server=30, start=90, cell=60, grace=5)
@@ -47,3 +54,32 @@ def test_a_program_in_c_passes_only_with_our_library(abi):
     assert without.outcome == "fail"
     assert without.culprit is not None and without.culprit.name == "identity.library"
     assert "is not mapped" in without.culprit.actual
+
+
+@pytest.mark.slow
+@pytest.mark.vendor("mpich")
+def test_programs_that_an_image_has_are_not_compiled_again():
+    """A node whose home has compiled programs, as one of an image of compiled programs has."""
+    backend = choose_backend("local")
+    backend.prepare(["pure", "mpich"])
+    lab = backend.open(["pure", "mpich"], parse_topology("1x1+1x1"), run="compiled")
+    try:
+        twins = prepare(lab, "compiled").twins
+        twins.make("mpich", "p2p_ring.py")
+        assert twins.compiled == [("mpich", "p2p_ring")]
+        home = lab.access.environment["c1n0"]["HOME"]
+        shutil.copytree(f"{home}/impilab-compiled/programs/mpich", f"{home}/{folder()}/mpich")
+
+        again = prepare(lab, "again").twins
+        again.make("mpich", "p2p_ring.py")
+        assert again.compiled == []
+        programs = [
+            Path(lab.access.environment[node]["HOME"], twin_path("impilab-again/programs", "mpich", "p2p_ring"))
+            for node in ("c0n0", "c1n0")
+        ]
+        assert programs[0].read_bytes() == programs[1].read_bytes()
+        assert all(os.access(program, os.X_OK) for program in programs)
+        again.make("mpich", "coll_bcast.py")
+        assert again.compiled == [("mpich", "coll_bcast")]
+    finally:
+        lab.close()

@@ -10,7 +10,8 @@ from impi.testbed.backends.loopback.loopback_backend import LoopbackBackend
 from impi.testbed.cases import CASES
 from impi.testbed.lab.lab_topology import parse_topology
 from impi.testbed.plan.cell import Cell
-from impi.testbed.run.execute import Limits, prepare, run_cell
+from impi.testbed.run.execute import Limits, run_cell
+from impi.testbed.run.prepared_lab import prepare
 from impi.testbed.run.schedule import judge_cell
 
 CLIENTS = 32

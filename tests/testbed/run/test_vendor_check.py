@@ -27,7 +27,7 @@ def acme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 class Unbuildable(FakeBackend):
     """An engine whose build fails."""
 
-    def prepare(self, vendors, builds=None) -> None:
+    def prepare(self, vendors, builds=None, *, compiled=False) -> None:
         if "acme" in vendors:
             raise LabError("the image acme cannot be built:\nno such package")
 

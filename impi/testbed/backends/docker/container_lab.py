@@ -16,9 +16,10 @@ repeatedly.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import secrets
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import IPv4Network
 from typing import Final
@@ -192,11 +193,12 @@ class DockerLab:
         frames = {name: stacks for each in found for name, stacks in each.frames.items()}
         return Stacks(frames=frames, notes=tuple(note for each in found for note in each.notes))
 
-    def residue(self) -> list[str]:
+    def residue(self, known: Collection[str] = ()) -> list[str]:
         """Return leftovers that do not go away by themselves within a second of an idle machine."""
         calm = Patience(_CALM_S, 1)
         while True:
-            found = [line for lines in in_parallel(self._residue_of, list(self._nodes.values())) for line in lines]
+            lines = itertools.chain(*in_parallel(self._residue_of, list(self._nodes.values())))
+            found = [line for line in lines if line not in known]
             if not found or calm.ended():
                 return found
 

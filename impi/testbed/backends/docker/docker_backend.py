@@ -23,6 +23,7 @@ from impi.testbed.backends.docker.link_sidecar import LinkSidecars, why_not
 from impi.testbed.backends.docker.subnet_pool import pool_from_environment
 from impi.testbed.backends.lifecycle.cleanup import remove_expired
 from impi.testbed.lab.builds import prefix_build
+from impi.testbed.lab.compiled_programs import has_image
 from impi.testbed.lab.interface import Access, Build, Finding, Inventory, Lab, Terms
 from impi.testbed.lab.lab_links import Network
 from impi.testbed.lab.lab_topology import Topology
@@ -43,6 +44,7 @@ class DockerBackend:
         self._images = Images(self._client)
         self._copies = Copies(self._client)
         self._built: dict[str, str] = {}
+        self._compiled: dict[str, str] = {}
         self._open: weakref.WeakSet[DockerLab] = weakref.WeakSet()
         if publish is None:
             # An engine inside a virtual machine: its containers' addresses lead nowhere from here.
@@ -59,7 +61,9 @@ class DockerBackend:
         """Examine the engine and what lies on it; builds and removes nothing."""
         return examine(self._client, self._images)
 
-    def prepare(self, vendors: Sequence[str], builds: Mapping[str, str] | None = None) -> None:
+    def prepare(
+        self, vendors: Sequence[str], builds: Mapping[str, str] | None = None, *, compiled: bool = False
+    ) -> None:
         """Build the images that are missing."""
         for vendor, what in (builds or {}).items():
             if what.startswith("/"):
@@ -71,6 +75,9 @@ class DockerBackend:
             found[vendor], build = image_of_build(self._client, self._images, vendor, what, found[vendor])
             self.builds = {**self.builds, vendor: build}
         self._built.update(found)
+        if compiled:
+            own = [vendor for vendor in sorted(set(vendors)) if has_image(vendor) and vendor not in self.builds]
+            self._compiled.update(self._images.with_programs(own))
 
     def supports(self, topology: Topology) -> str:
         """Every topology that one machine can carry."""
@@ -87,24 +94,37 @@ class DockerBackend:
             # Unlike containers, networks and volumes do not go by themselves.
             self._tidied = True
             remove_expired(self.inventory)
-        needed = {*vendors, "pure", "base", SPY}
-        if not needed <= self._built.keys():
-            self.prepare(vendors)
+        terms = terms or Terms()
+        images, copies = self._images_of(vendors, terms)
         plan = Plan(
             run=run,
             vendors=tuple(vendors),
             topology=topology,
-            images={name: self._built[name] for name in sorted(needed)},
+            images=images,
             pool=pool_from_environment(),
-            publish=self._publish or (terms is not None and terms.publish),
-            terms=terms or Terms(),
-            copies=self._copies.ensure(self._built[name] for name in {*vendors, "pure"} - self.builds.keys()),
+            publish=self._publish or terms.publish,
+            terms=terms,
+            copies=copies,
             builds={vendor: build for vendor, build in self.builds.items() if vendor in vendors},
         )
         lab = DockerLab(self._client, plan)
         self._open.add(lab)
         lab.start()
         return lab
+
+    def _images_of(
+        self, vendors: Sequence[str], terms: Terms
+    ) -> tuple[Mapping[str, str], Mapping[str, Mapping[str, str]]]:
+        """Return image ids by name, and copies of their folders; builds what is missing."""
+        needed = {*vendors, "pure", "base", SPY}
+        with_programs = {v for v in vendors if has_image(v) and v not in self.builds} if terms.compiled else set()
+        if not needed <= self._built.keys() or not with_programs <= self._compiled.keys():
+            self.prepare(vendors, compiled=terms.compiled)
+        images = {name: self._built[name] for name in sorted(needed)}
+        copies = self._copies.ensure(self._built[name] for name in {*vendors, "pure"} - self.builds.keys())
+        # What is copied of an image is the same in the one with programs.
+        same = {self._compiled[v]: copies[images[v]] for v in with_programs if images[v] in copies}
+        return {**images, **{v: self._compiled[v] for v in with_programs}}, {**copies, **same}
 
     def attach(self, access: Access) -> Lab:
         """A lab that is kept, as if it had been opened here."""

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Final
@@ -153,14 +153,14 @@ class LoopbackLab:
         frames = {name: stacks for each in found for name, stacks in each.frames.items()}
         return Stacks(frames=frames, notes=tuple(note for each in found for note in each.notes))
 
-    def residue(self) -> list[str]:
+    def residue(self, known: Collection[str] = ()) -> list[str]:
         """Return processes with this lab's mark, unused segments, listeners on its addresses.
 
         Leftovers that vanish within a second of an idle machine do not count. Segments get longer:
         another job's segment is also unused for a moment.
         """
         calm, long_calm = Patience(_CALM_S, 1), Patience(_LONG_CALM_S, 1)
-        found = self._look()
+        found = [line for line in self._look() if line not in known]
         while found and not (long_calm if all(map(_is_segment, found)) else calm).ended():
             time.sleep(_TURN_S)
             now = self._look()
@@ -254,7 +254,9 @@ class LoopbackBackend:
         detail = ", ".join(dead) or "none"
         return [*found, Finding(subject="leftovers", ok=not dead, detail=detail, cure=cure, fatal=False)]
 
-    def prepare(self, vendors: Sequence[str], builds: Mapping[str, str] | None = None) -> None:
+    def prepare(
+        self, vendors: Sequence[str], builds: Mapping[str, str] | None = None, *, compiled: bool = False
+    ) -> None:
         """Install the MPI libraries that are missing, each into a prefix of its own."""
         for vendor, what in (builds or {}).items():
             if not what.startswith("/"):

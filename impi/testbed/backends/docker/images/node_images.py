@@ -6,6 +6,7 @@ A tag ends in a hash of its files and of the tag below, so an image is built onc
       impilab/machine    this machine's certificates and pip settings, if any
         impilab/base     images/base
           impilab/VENDOR, impilab/VENDOR-VERSION  images/VENDOR
+              impilab/VENDOR-compiled  images/compiled: programs in C; built when first needed
           impilab/spy  what looks at ranks that hang
     impilab/os-MACHINE:bookworm (ci/standin.sh)
       impilab/foreign-MACHINE  images/foreign, whose programs run by qemu-user
@@ -37,6 +38,8 @@ from impi.errors import LabError
 from impi.manifests import installed_version, machine_of, manifest
 from impi.testbed.backends.docker.images.pip_settings import machine_files
 from impi.testbed.backends.nodes import in_parallel
+from impi.testbed.lab.compiled_programs import C_PROGRAMS, image_files
+from impi.testbed.lab.parties import node_prefix
 
 IMAGE_LABEL: Final = "org.impilab.image"
 SPY: Final = "spy"
@@ -44,7 +47,6 @@ SPY: Final = "spy"
 LINKS: Final = "net"
 """The image of the containers that may change a node's network."""
 _CHECKOUT: Final = Path(__file__).resolve().parents[5]
-_C_PROGRAMS: Final = _CHECKOUT / "impi/testbed/programs/c"
 _DEBIAN: Final = "debian:bookworm-slim"
 _STANDIN: Final = "impilab/os:bookworm"
 _STANDIN_S: Final = 900
@@ -109,6 +111,19 @@ class Images:
         base = self.ensure([])["base"]
         with only_one_builds():
             return self.make(name, _context(name), base)
+
+    def with_programs(self, vendors: Sequence[str]) -> dict[str, str]:
+        """Return ids of images on top of those vendors', with programs in C; build missing ones."""
+        self.ensure(vendors)
+        contexts = {v: {**_context("compiled"), **image_files(v, node_prefix(v))} for v in vendors}
+        with only_one_builds():
+            base = self._make("base", _context("base"), self._machine())
+
+            def of(vendor: str) -> tuple[str, str]:
+                below = _tag(vendor, _context(vendor), base, _version(vendor))
+                return vendor, self.make(f"{vendor}-compiled", contexts[vendor], below)
+
+            return dict(in_parallel(of, vendors))
 
     def make(self, name: str, context: Files, base: str) -> str:
         """Id of an image of these files on top of that one; built unless it is there."""
@@ -260,7 +275,7 @@ def _context(name: str) -> dict[str, bytes]:
     # An image does not depend on its manifest, whose edits would build it anew.
     if files.pop(f"{folder.name}.toml", b"") and manifest(name).kind == "native":
         # Its ranks run programs in C, compiled where the MPI is.
-        files.update({path.name: path.read_bytes() for path in sorted(_C_PROGRAMS.glob("*.[ch]"))})
+        files.update({path.name: path.read_bytes() for path in sorted(C_PROGRAMS.glob("*.[ch]"))})
     return files
 
 

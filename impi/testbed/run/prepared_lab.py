@@ -1,0 +1,107 @@
+"""A new lab made ready for cells: programs and nonces on its nodes, their MPI libraries known."""
+
+from __future__ import annotations
+
+import io
+import json
+import secrets
+import zipfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from impi.errors import LabError
+from impi.manifests import manifest
+from impi.testbed.lab.interface import Lab, Node, run_on
+from impi.testbed.lab.parties import node_prefix
+from impi.testbed.run.compiled_twins import Twins
+
+_PROGRAMS: Final = Path(__file__).parents[1] / "programs"
+
+
+@dataclass(slots=True)
+class Prepared:
+    """A lab whose nodes have the programs, a nonce on every disk, and known MPI libraries."""
+
+    lab: Lab
+    roots: dict[str, str]
+    """By node: the folder of ours on it."""
+    node_nonces: dict[str, str]
+    libraries: dict[str, tuple[str, ...]]
+    """By node: hashes of the MPI libraries of the vendor that it should run."""
+    prefixes: dict[str, str]
+    """By node: where they must be, if they replace the usual ones."""
+    twins: Twins
+    """The programs in C that its cells need."""
+    files: set[str] = field(default_factory=set)
+    """Files that earlier cells have left on its nodes, as findings: they are not of the next cell.
+
+    Either a cell was forgiven for them, or it was red, and the lab is not used again.
+    """
+
+
+def prepare(lab: Lab, run: str) -> Prepared:
+    """Put programs and nonces on the nodes, and hash their MPI libraries.
+
+    Raises:
+        LabError: a node does not answer, or has no library of its vendor.
+    """
+    roots: dict[str, str] = {}
+    prepared = Prepared(lab, roots, {}, {}, {}, Twins(lab, roots))
+    for client, nodes in enumerate(lab.clients):
+        # A client's nodes get equal arguments, so one path; clients on one machine differ in HOME.
+        root = f"{lab.access.environment[nodes[0].name].get('HOME', '/tmp')}/impilab-{run}"
+        for node in nodes:
+            prepared.roots[node.name] = root
+            prepared.node_nonces[node.name] = secrets.token_hex(16)
+            node.write(f"{root}/bundle.zip", _bundle(prepared.node_nonces[node.name]))
+            there = _unpack(lab, client, node, root)
+            build = lab.access.builds.get(lab.access.vendors[client])
+            if build is not None:
+                if set(there) != set(build.libraries):
+                    raise LabError(f"node {node.name} has other libraries in {build.prefix} than {build.origin} has")
+                prepared.prefixes[node.name] = build.prefix
+            prepared.libraries[node.name] = there
+    return prepared
+
+
+def _bundle(nonce: str) -> bytes:
+    """Return all files of a node as one archive: each request over a connection costs time."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for path in sorted(_PROGRAMS.glob("*.py")):
+            archive.writestr(f"programs/{path.name}", path.read_bytes())
+        archive.writestr("node.json", json.dumps({"nonce": nonce}))
+    return buffer.getvalue()
+
+
+_UNPACK: Final = """\
+import runpy, sys, zipfile
+_, root, *prefixes = sys.argv
+zipfile.ZipFile(root + "/bundle.zip").extractall(root)
+sys.argv = ["witness", "--libraries", *prefixes]
+runpy.run_path(root + "/programs/witness.py", run_name="__main__")
+"""
+
+
+def _unpack(lab: Lab, client: int, node: Node, root: str) -> tuple[str, ...]:
+    """Unpack the bundle; the hashes of the MPI libraries in the prefix of the node's vendor."""
+    vendor, environment = lab.access.vendors[client], lab.access.environment[node.name]
+    checkout = Path(__file__).absolute().parents[3]
+    known = manifest(vendor)
+    named = environment.get(known.prefix_variable)
+    prefixes = [named] if named else [node_prefix(vendor), f"{checkout}/.mpi/{vendor}"]
+    argv = [lab.access.python, "-I", "-S", "-c", _UNPACK, root, *prefixes]
+    done = run_on(node, argv, env=environment, timeout_s=30.0)
+    try:
+        found: dict[str, dict[str, str]] = json.loads(done.stdout)["value"]
+    except (ValueError, KeyError) as error:
+        raise LabError(f"node {node.name} cannot unpack the programs: {_tail(done.stderr)}") from error
+    digests = {digest for files in found.values() for digest in files.values()}
+    if not digests and known.has_library:
+        raise LabError(f"node {node.name} has no libmpi of {vendor} in {' or '.join(prefixes)}")
+    return tuple(sorted(digests)) if known.has_library else ()
+
+
+def _tail(octets: bytes) -> str:
+    return octets[-200:].decode("utf-8", "replace").strip() or "it said nothing"
