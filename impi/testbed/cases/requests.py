@@ -137,6 +137,10 @@ def _probed(roster: Roster, nonce: str) -> Iterator[Crossing]:
         yield from _halfway(roster, 95 + i, lambda r, n=n: octets(nonce, f"probe/{r}/{n}", n))  # type: ignore[misc]
 
 
+def _probed_long(roster: Roster, nonce: str) -> Iterator[Crossing]:
+    yield from _halfway(roster, 98, lambda r: octets(nonce, f"probe/long/{r}", _LONG))
+
+
 def _cancelled(roster: Roster, nonce: str) -> Iterator[Crossing]:
     for tag, size in ((56, 64), (57, 400_000)):
         for sent in _halfway(roster, tag, lambda r, t=tag, n=size: octets(nonce, f"cancel/{r}/{t}", n), sync=True):  # type: ignore[misc]
@@ -227,6 +231,7 @@ REQUEST_CASES: Final = (
         core=True,
         params={"sizes": list(_PROBED)},
     ),
+    Case("p2p.probe-long", ("3.7.2",), ("p2p", "probe", "long"), 2, _probed_long, params={"size": _LONG}),
     Case(
         "p2p.cancel", ("3.7.4",), ("p2p", "cancel"), lambda roster, rank: 3 + 2 * _is_across(roster, rank), _cancelled
     ),

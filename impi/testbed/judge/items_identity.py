@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 from impi.manifests import manifest
 from impi.testbed.evidence.evidence import Wire
 from impi.testbed.judge.cell_facts import Facts, Failed, Item, listed, vendor_of, who
+from impi.testbed.lab.parties import deviations
 
 _SHELLS = ("python", "bash", "sh", "dash", "sshd", "env")
 
@@ -81,6 +82,7 @@ def _elsewhere(facts: Facts, ranks: tuple[int, ...], at: str, port: int) -> str:
                 return f"rank {rank} listens on {listens}"
         # The listener closes with the mesh. A port of all addresses is no port of one of them.
         there = [each for each in seen.node_listens if each.endswith(f":{port}")] if seen is not None else []
-        if there and f"{at}:{port}" not in there:
+        known = seen is not None and "any-address" in deviations(vendor_of(facts, seen))
+        if there and f"{at}:{port}" not in there and not (known and f"0.0.0.0:{port}" in there):
             return f"the host of rank {rank} listened on {there[0]}"
     return ""

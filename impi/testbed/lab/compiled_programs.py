@@ -31,8 +31,12 @@ def has_image(vendor: str) -> bool:
     return manifest(vendor).kind == "backed" and not machine_of(vendor)
 
 
+@functools.cache
 def folder() -> str:
-    """Return the folder of the programs of an image, in the home of a node's user."""
+    """Return the folder of the programs of an image, in the home of a node's user.
+
+    Asked once: a run whose sources are edited meanwhile stays with what it began with.
+    """
     digest = hashlib.sha256()
     for path in (COMPILE, *sorted(C_PROGRAMS.glob("*.[ch]"))):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())

@@ -12,6 +12,7 @@ KNOWN_DEVIATIONS: Final[Mapping[str, str]] = {
     "owed-protoack": "packets stay unacknowledged at the end (IMPI 3.6)",
     "no-count": "pk_count is 0 in every packet (IMPI 3.5)",
     "world-lsrank": "pk_lsrank is the rank in MPI_COMM_WORLD (IMPI 3.5)",
+    "any-address": "its host listens on all addresses of its node, not on the one it names (IMPI 2.3.5)",
     "native-data": "user data is in the sender's own form, not external32 (IMPI 1.2.2)",
     "reduce-on-p2p": "messages of Reduce have the point-to-point context (IMPI 4.3)",
 }

@@ -35,6 +35,7 @@ _PAIR: Final = parse_topology("1x2+1x2")
 _WIDE: Final = parse_topology("2x2+2x2")
 _TRIO: Final = parse_topology("1x2+1x2+1x2")
 _LINE: Final = parse_topology("1x1+1x1+1x1+1x1+1x1+1x1")
+_FIVE: Final = parse_topology("1x2+1x2+1x2+1x2+1x2")
 _Part = tuple[Callable[[Case], bool], Sequence[tuple[str, ...]], Topology]
 
 
@@ -95,10 +96,14 @@ def _natives(core: Sequence[str]) -> Sequence[_Part]:
     natives = [each.name for each in vendors() if each.kind == "native"]
     with_one = [pair for native in natives for other in core for pair in ((native, other), (other, native))]
     with_two: list[tuple[str, ...]] = [(native, *core[:2]) for native in natives]
+    last: list[tuple[str, ...]] = [(*core[:2], native) for native in natives]
     return (
         (lambda _case: True, (*with_one, *itertools.product(natives, repeat=2)), _PAIR),
         (lambda case: case.wide, tuple((native, core[0]) for native in natives), _WIDE),
         (lambda case: case.wide or "reduction" in case.tags, with_two, _TRIO),
+        # What is right for few clients need not be for a root in last place, or in trees.
+        (lambda case: "reduction" in case.tags, last, _TRIO),
+        (lambda case: case.name == "coll.barrier", tuple((native, *(core[0],) * 4) for native in natives), _FIVE),
     )
 
 

@@ -60,6 +60,20 @@ def test_reduce_on_the_point_to_point_context_is_known_of_the_whole_job():
     assert run(moved, "coll.reduce/mpich+lam/1x2+1x2").outcome == "pass"
 
 
+@pytest.mark.parametrize(("cell", "outcome"), [("lam+mpich", "pass"), ("mpich+lam", "fail")])
+def test_a_host_that_listens_everywhere_is_known_of_a_vendor(cell, outcome):
+    """The witness sees it or not, by the time that start-up takes."""
+
+    def everywhere(job: Job) -> None:
+        job.listeners = ["0.0.0.0:2222", "0.0.0.0:5000"]
+
+    verdict = run(everywhere, f"p2p.ring/{cell}/1x2+1x2")
+    assert (verdict.outcome, verdict.culprit.name if verdict.culprit else "") == (
+        outcome,
+        "" if outcome == "pass" else "start.address",
+    )
+
+
 def another_library(job: Job) -> None:
     job.identity[0]["libraries"] = {"/opt/lam/lib/libmpi.so": LIBRARY["mpich"]}
 

@@ -42,4 +42,5 @@ def test_other_sources_have_another_folder(tmp_path, monkeypatch):
     before = folder()
     Path(tmp_path, "p2p_ring.c").write_text("int main(void) { return 0; }\n")
     monkeypatch.setattr(compiled_programs, "C_PROGRAMS", tmp_path)
-    assert folder() != before
+    assert folder() == before  # a run stays with what it began with
+    assert folder.__wrapped__() != before

@@ -44,7 +44,7 @@ def _run(case: Case, folder: Path, source: Path | None = None) -> list[dict[str,
     (folder / "node.json").write_text(json.dumps({"nonce": "node"}))
     (cell / "gate").touch()
     argv = [str(MPICH / "mpiexec"), "-n", "4", "-genv", "IMPILAB_CELL", str(cell), str(folder / "program")]
-    subprocess.run(argv, stdin=subprocess.DEVNULL, timeout=60, check=not case.ends(ROSTER).statuses)
+    subprocess.run(argv, stdin=subprocess.DEVNULL, timeout=60, check=case.ends(ROSTER).well)
     for path in cell.glob("init-*.json"):
         first = json.loads(path.read_text())
         assert first["nonce"] == NONCE and first["node_nonce"] == "node" and "MPICH" in first["library"]

@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from impi.testbed.backends import choose_backend
+from impi.testbed.backends import choose_backend, engine_installed
+from impi.testbed.cases import CASES
 from impi.testbed.judge.verdict import judge
 from impi.testbed.lab.compiled_programs import folder
+from impi.testbed.lab.interface import Terms, run_on
 from impi.testbed.lab.job_commands import twin_path
 from impi.testbed.lab.lab_topology import parse_topology
 from impi.testbed.plan.cell import parse_cell
@@ -81,5 +83,31 @@ def test_programs_that_an_image_has_are_not_compiled_again():
         assert all(os.access(program, os.X_OK) for program in programs)
         again.make("mpich", "coll_bcast.py")
         assert again.compiled == [("mpich", "coll_bcast")]
+    finally:
+        lab.close()
+
+
+@pytest.mark.proof
+@pytest.mark.docker
+def test_a_node_of_an_image_compiles_nothing():
+    if not engine_installed():
+        pytest.skip("no container engine is installed: this test needs one that answers")
+    backend = choose_backend("docker")
+    lab = backend.open(["pure", "mpich"], parse_topology("1x1+1x1"), run="compiled", terms=Terms(compiled=True))
+    nodes = [node for client in lab.clients for node in client]
+
+    def libraries() -> list[bytes]:
+        return [run_on(node, ["sh", "-c", "cd .cache/impi && ls -d *-* | grep -v lock"]).stdout for node in nodes]
+
+    try:
+        before = libraries()
+        twins = prepare(lab, "compiled").twins
+        for abi in ("standard", "mpich"):
+            for case in CASES.values():
+                if case.twin:
+                    twins.make(abi, case.program)
+        assert twins.compiled == []
+        assert libraries() == before
+        assert b"mpich-front-" in before[1] and b"standard-" in before[0]
     finally:
         lab.close()
