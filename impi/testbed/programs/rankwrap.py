@@ -22,6 +22,14 @@ def _record(folder: str, *, pid: int, status: int | None, more: str = "") -> Non
     os.replace(path + ".part", path)  # noqa: PTH105
 
 
+def _pass_on(pid: int, number: int) -> None:
+    """Send the signal to the rank; its end may be what the launcher ends all others for."""
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        pass  # over and taken, but not recorded yet
+
+
 def _main(folder: str, argv: list[str]) -> str:
     """In the rank only, return its Python file, with the state of a fresh interpreter."""
     pid = os.fork()
@@ -39,7 +47,7 @@ def _main(folder: str, argv: list[str]) -> str:
             os._exit(127)
     # The launcher ends its direct child: pass the signal on, and stay to record the end.
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, lambda n, _frame: os.kill(pid, n))
+        signal.signal(number, lambda n, _frame: _pass_on(pid, n))
     began = f', "began": {time.time()}'
     _record(folder, pid=pid, status=None, more=began)
     status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
