@@ -80,6 +80,7 @@ class Job:
     ackmark: int = 1000  # beyond what any case sends: nobody owes a PROTOACK
     hiwater: int = 2000
     processor_s: dict[int, float] = field(default_factory=dict)  # of ranks that could run, at the look
+    waited_s: dict[int, float] = field(default_factory=dict)
     slow_start: int = 0  # how often the lab looks before the ranks have initialised MPI
 
     @classmethod
@@ -158,6 +159,8 @@ class Job:
         for rank, seconds in self.processor_s.items():
             if rank in there:
                 states[str(self.pids_of[rank])] = {"state": "R (running)", "initialised": True, "cpu_s": seconds}
+            if rank in there and rank in self.waited_s:
+                states[str(self.pids_of[rank])]["waited_s"] = self.waited_s[rank]
         return json.dumps({"at": 2e9, "ranks": states, "sockets": []}).encode()
 
     @property

@@ -181,6 +181,15 @@ class Wire:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """What a rank had of a processor."""
+
+    had_s: float
+    waited_s: float | None
+    """How long it could run and had none; None where the kernel does not count that."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
     """Observations of a cell that did not end, just before it was ended."""
 
@@ -190,8 +199,8 @@ class Look:
     """``the time limit`` or ``an interrupt``."""
     processes: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
     """By node and pid: what the kernel says of a rank that is there."""
-    starved: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
-    """By node and pid: seconds of a processor that a rank has had which wants one, and has none."""
+    starved: Mapping[str, Mapping[int, Share]] = field(default_factory=dict)
+    """By node and pid: what a rank has had of a processor which wants one, and has none."""
     sockets: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """By node: the TCP sockets of its ranks, with the octets that wait in them."""
     stacks: Mapping[str, Mapping[int, tuple[str, ...]]] = field(default_factory=dict)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from impi.errors import ImpiError
-from impi.testbed.evidence.evidence import Look
+from impi.testbed.evidence.evidence import Look, Share
 from impi.testbed.lab.interface import Lab, Node, Stacks
 
 _LOOK_S: Final = 10.0
@@ -81,10 +81,18 @@ def _process(value: Mapping[str, Any]) -> str:
     return f"{value.get('state', '?')}{cpu}{threads}" + ("" if value.get("initialised") else "; MPI not initialised")
 
 
-def _runnable(ranks: Mapping[str, Mapping[str, object]]) -> dict[int, float]:
-    """Return the processor time of ranks that could run at once."""
-    running = {int(pid): value.get("cpu_s") for pid, value in ranks.items() if str(value.get("state"))[:1] == "R"}
-    return {pid: float(cpu_s) for pid, cpu_s in running.items() if isinstance(cpu_s, int | float)}
+def _runnable(ranks: Mapping[str, Mapping[str, object]]) -> dict[int, Share]:
+    """Return what ranks that could run at once had of a processor."""
+    running = {int(pid): value for pid, value in ranks.items() if str(value.get("state"))[:1] == "R"}
+    return {
+        pid: Share(had_s=had, waited_s=_number(value.get("waited_s")))
+        for pid, value in running.items()
+        if (had := _number(value.get("cpu_s"))) is not None
+    }
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) else None
 
 
 def _socket(value: Mapping[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatch
 from typing import Final
@@ -16,6 +17,8 @@ from impi.testbed.judge.cell_facts import Facts, Failed, Item, ending, listed, p
 
 _CLOCK_S: Final = 0.001
 """Log and capture have the clock of one kernel; each takes its stamp a little late."""
+_TAKEN_DOWN: Final = (-signal.SIGHUP, -signal.SIGINT, -signal.SIGKILL, -signal.SIGTERM)
+"""How ranks end that a launcher ends; by others, such as SIGSEGV, they end by themselves."""
 _CUT_OFF: Final = "Server disconnected"
 """What a client says that the server has cut off (IMPI 2.3.3)."""
 
@@ -81,16 +84,16 @@ def _how_far(facts: Facts, rank: int, unfinished: list[int]) -> str:
 def _first_to_stop(facts: Facts, unfinished: list[int]) -> int:
     """Return the rank to blame for a case that did not end.
 
-    That is the first rank to close a channel without FINI, or else to end, by a signal only if all
-    have; in a hang, a rank outside impi's calls while others wait inside; else the rank that was
-    silent for longest.
+    That is the first rank to close a channel without FINI, or else to end, by a launcher's signal
+    only if all have; in a hang, a rank outside impi's calls while others wait inside; else the rank
+    that was silent for longest.
     """
     seen = {r: facts.rank(r) for r in unfinished}
     wire = facts.seen.wire or Wire()
     left = set(wire.left_first) & set(unfinished)
     if left and not facts.seen.timed_out:
         return min(left)
-    ended = [(s.status < 0, s.ended, r) for r, s in seen.items() if s and s.ended and s.status is not None]
+    ended = [(s.status in _TAKEN_DOWN, s.ended, r) for r, s in seen.items() if s and s.ended and s.status is not None]
     if ended:
         return min(ended)[2]
     outside = [r for r, s in seen.items() if s and s.stack and not any(map(in_impi, s.stack))]

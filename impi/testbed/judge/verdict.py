@@ -33,7 +33,9 @@ _OF_A_HANG = frozenset(
 
 
 _SHARE = 0.1
-"""Of the time of a cell: a rank that could run and had less of a processor is nobody's fault."""
+"""Of the time of a cell: a rank that could run and had less of a processor is nobody's fault ..."""
+_WAITED = 0.5
+"""... if it waited so much of the time: one that looks for messages now and then sleeps between."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,11 +105,13 @@ def _starved(facts: Facts) -> str:
     """Return a sentence about a rank that had too little of a processor to be judged, or ""."""
     look = facts.seen.look
     for rank in facts.seen.ranks if look is not None else ():
-        had = look.starved.get(rank.node, {}).get(rank.pid) if look is not None else None
-        if had is not None and had < _SHARE * facts.seen.seconds:
+        share = look.starved.get(rank.node, {}).get(rank.pid) if look is not None else None
+        if share is None or share.had_s >= _SHARE * facts.seen.seconds:
+            continue
+        if share.waited_s is None or share.waited_s >= _WAITED * facts.seen.seconds:
             who = f"pid {rank.pid} on {rank.node}" if rank.rank is None else f"rank {rank.rank}"
-            share = f"{had:.1f} s of a processor in {facts.seen.seconds:.0f} s"
-            return f"{who} could run, but had {share}: the machine is too busy"
+            had = f"{share.had_s:.1f} s of a processor in {facts.seen.seconds:.0f} s"
+            return f"{who} could run, but had {had}: the machine is too busy"
     return ""
 
 

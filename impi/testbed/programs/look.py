@@ -49,6 +49,11 @@ def _state(pid: int, initialised: bool) -> dict[str, Any]:
         found["cpu_s"] = (int(ticks[11]) + int(ticks[12])) / os.sysconf("SC_CLK_TCK")
     except (OSError, ValueError, IndexError):
         pass
+    try:
+        # Only kernels with statistics of the scheduler tell how long it waited for a processor.
+        found["waited_s"] = int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]) / 1e9
+    except (OSError, ValueError, IndexError):
+        pass
     return {**found, "state": table.get("State", "?"), "threads": int(table.get("Threads", "0"))}
 
 

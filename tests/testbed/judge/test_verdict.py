@@ -417,6 +417,19 @@ def test_a_rank_without_a_processor_is_the_labs_own_trouble():
 
     assert run(spins).outcome == "timeout"
 
+    def sleeps(job: Job) -> None:
+        """It looks for messages now and then, and is seen while it does."""
+        hang(job)
+        job.waited_s = {3: 0.02}
+
+    assert run(sleeps).outcome == "timeout"
+
+    def waits(job: Job) -> None:
+        hang(job)
+        job.waited_s = {3: 100.0}
+
+    assert run(waits).outcome == "error"
+
 
 def test_who_ends_first_does_not_make_a_timeout_of_the_others():
     def lost(job: Job) -> None:
@@ -696,6 +709,18 @@ def test_a_barrier_that_is_left_before_all_are_in(ended, outcome):
     if outcome == "fail":
         assert verdict.culprit is not None
         assert (verdict.culprit.name, verdict.blame) == ("end.checks", "client 0 (mpich) rank 1 on c0n0")
+
+
+def test_a_rank_that_crashed_stopped_before_those_that_it_took_along():
+    def crashes(job: Job) -> None:
+        job.done.clear()
+        for rank, status, ended in ((0, -15, 3.0), (1, -15, 3.0), (2, 1, 2.0), (3, -11, 1.0)):
+            job.wraps[rank].update(status=status, ended=ended)
+
+    verdict = run(crashes)
+    assert verdict.culprit is not None
+    assert (verdict.culprit.name, verdict.blame) == ("end.checks", "client 1 (openmpi) rank 3 on c1n0")
+    assert verdict.culprit.actual == "it ended with -11 before its last check"
 
 
 def test_a_message_too_many_after_all_checks_is_of_finalize():
