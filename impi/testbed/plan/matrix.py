@@ -103,8 +103,13 @@ def _natives(core: Sequence[str]) -> Sequence[_Part]:
         (lambda case: case.wide or "reduction" in case.tags, with_two, _TRIO),
         # What is right for few clients need not be for a root in last place, or in trees.
         (lambda case: "reduction" in case.tags, last, _TRIO),
-        (lambda case: case.name == "coll.barrier", tuple((native, *(core[0],) * 4) for native in natives), _FIVE),
+        (lambda case: case.name == "coll.barrier", [_at(n, i, core[0]) for n in natives for i in (0, 1)], _FIVE),
     )
+
+
+def _at(native: str, place: int, other: str) -> tuple[str, ...]:
+    """Five clients; a native one in the first place is the root of trees, in the second a node."""
+    return tuple(native if client == place else other for client in range(5))
 
 
 def _versions(beside: Sequence[str]) -> tuple[tuple[str, ...], ...]:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from impi.errors import UsageError
-from impi.testbed.judge.expectations import RESULTS, Expectations, Row
+from impi.testbed.judge.expectations import MAY_PASS, RESULTS, Expectations, Row
 from impi.testbed.run.schedule import Done
 
 _HEADER = re.compile(r"^[ \t]*\[\[[ \t]*expect[ \t]*\]\]", re.MULTILINE)
@@ -44,7 +44,7 @@ def check_run(expectations: Expectations, dones: Sequence[Done]) -> list[str]:
     found = []
     for row in expectations.rows:
         ran = list(_about(row, expectations, dones))
-        if row.result != "flaky" and ran and not any(row.explains(done.verdict) for done in ran):
+        if row.result not in MAY_PASS and ran and not any(row.explains(done.verdict) for done in ran):
             passed = sum(done.verdict.outcome == "pass" for done in ran)
             other = "" if passed == len(ran) else f", {len(ran) - passed} ended otherwise"
             found.append(f"{row} is stale: of {len(ran)} cells {passed} passed{other}; see 'impilab expect update'")
@@ -126,7 +126,7 @@ def _remaining(row: Row, expectations: Expectations, dones: Sequence[Done]) -> t
     """Ids of the cells of which the row may still be true; None if that is all of them."""
     named = dict.fromkeys([*row.named(), *(done.cell for done in dones if row.names(done.cell))])
     wrong = {done.cell for done in _about(row, expectations, dones) if not row.explains(done.verdict)}
-    if named and (row.result == "flaky" or not wrong):
+    if named and (row.result in MAY_PASS or not wrong):
         return None
     return tuple(cell.id for cell in named if cell not in wrong)
 

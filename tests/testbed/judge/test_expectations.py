@@ -67,7 +67,7 @@ def test_an_empty_file_has_no_rows(read):
         ({"cells": '"coll.*/*+*/**"'}, "leaves every vendor open"),
         ({"cells": '"coll.*/m*+o*/**"'}, "leaves every vendor open"),
         ({"cells": f'["{RING}", "coll.*/**"]'}, "leaves every vendor open"),
-        ({"result": '"error"'}, "result = 'error' is unknown; write one of fail, timeout, red, flaky"),
+        ({"result": '"error"'}, "result = 'error' is unknown; write one of fail, timeout, red, flaky, sometimes"),
         ({"result": '"pass"'}, "is unknown"),
         ({"phase": '"sleep"'}, "phase = 'sleep' is unknown"),
         ({"reason": '"("'}, "no regular expression"),
@@ -109,6 +109,17 @@ def test_one_vendor_is_enough(read, cells):
 def test_a_row_explains_one_outcome_only(read, result, outcome):
     found = read(row(result=f'"{result}"')).find(parse_cell(RING), verdict(outcome))
     assert (found is not None) == (result == outcome)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "explained"), [("fail", True), ("timeout", True), ("flaky", True), ("error", False), ("pass", False)]
+)
+def test_what_fails_by_chance_has_a_known_cause_and_may_pass(read, outcome, explained):
+    with pytest.raises(UsageError, match="sometimes needs a reason"):
+        read(row(result='"sometimes"'))
+    rows = read(row(result='"sometimes"', reason='"rank 3"'))
+    assert (rows.find(parse_cell(RING), verdict(outcome)) is not None) == explained
+    assert read(row(result='"sometimes"', reason='"rank 4"')).find(parse_cell(RING), verdict(outcome)) is None
 
 
 @pytest.mark.parametrize(

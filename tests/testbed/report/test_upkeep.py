@@ -81,6 +81,7 @@ def test_a_cell_of_the_run_is_a_cell(read):
         (row(RING), [done(RING, "fail", tried=False)], False),
         (row("p2p.*/mpich+openmpi"), [done(RING, "fail"), done(ANY, "pass")], False),
         (row(RING, "flaky"), [done(RING, "pass")], False),
+        (row(RING, "sometimes") + 'reason = "."\n', [done(RING, "pass")], False),
         (row(RING) + row(RING, "timeout"), [done(RING, "fail")], False),  # it ends in one way or the other
     ],
 )
