@@ -115,6 +115,14 @@ def sonames(name: str) -> tuple[str, ...]:
     return _ABIS[name][2]
 
 
+def fortran(name: str) -> str:
+    """Return the name of the library for Fortran that is made with an ABI's; empty: none is.
+
+    MPICH's family has one that calls MPI's C functions, and so can call ours.
+    """
+    return "libmpi_mpifh.so.40" if name == "openmpi" else ""
+
+
 def abi(name: str) -> Abi:
     """Return an ABI with its constants; KeyError: unknown."""
     title, handle, sonames = _ABIS[name]

@@ -138,7 +138,8 @@ def get_number(owner: Object, key: int, place: int, flag: Pointer) -> None:
     In MPICH's family, Fortran's key of a predefined attribute is C's and 1.
     """
     predefined = _predefined(owner)
-    ours = predefined.get(key) if key in IMPI_KEYS.values() else predefined.get(key - 1)
+    same = key in IMPI_KEYS.values() or link.abi.name == "openmpi"
+    ours = predefined.get(key if same else key - 1)
     value = owner.Get_attr(key if ours is None else ours)
     flag[0] = value is not None
     if value is None:

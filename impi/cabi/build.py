@@ -21,7 +21,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from impi.cabi import abi_tables, emit, marshal
+from impi.cabi import abi_tables, emit, fortran_library, marshal
 from impi.cabi.abi_tables import FOLDER
 from impi.errors import LaunchError
 from impi.records import record
@@ -65,9 +65,12 @@ def library(name: str, environ: Mapping[str, str], behind: str = "") -> Path:
 
 
 def preloaded(name: str, environ: Mapping[str, str]) -> tuple[Path, ...]:
-    """Return the library of an ABI under each name that programs need; as :func:`library`."""
+    """Return the library of an ABI under each name that programs need; as :func:`library`.
+
+    The library for Fortran is the last one, where the ABI's is made with it.
+    """
     first = library(name, environ)
-    return tuple(first.with_name(each) for each in abi_tables.sonames(name))
+    return tuple(first.with_name(each) for each in (*abi_tables.sonames(name), abi_tables.fortran(name)) if each)
 
 
 @record
@@ -140,6 +143,11 @@ def _compile(made: Making, folder: Path, place: Path) -> None:
     for other in () if made.behind else abi.sonames[1:]:
         # The loader takes a library for one that is there only by the name that it gives itself.
         link_shared(folder / other, other, [*NO_CODE, f"-Wl,--no-as-needed,-rpath,{place}", str(out)])
+    if (name := abi_tables.fortran(abi.name)) and not made.behind:
+        text = folder / "fortran_library.c"
+        text.write_text(fortran_library.source(abi, functions, emit.types(abi)))
+        argv = ["-O1", "-fPIC", "-w", str(text), "-Wl,--no-as-needed", str(out), f"-Wl,-rpath,{place}"]
+        link_shared(folder / name, name, argv)
 
 
 NO_CODE: Final = ("-nostdlib", "-x", "c", "/dev/null", "-x", "none")

@@ -12,19 +12,30 @@ from impi.semantics.errors import error
 
 def operation(function: int, commute: bool, large: bool) -> Object:
     """Return an operation that calls a C function with two addresses, a count and a datatype."""
-    count = "int64_t" if large else "int"
-    call = ffi.cast(f"void (*)(intptr_t, intptr_t, {count} *, MPI_Datatype *)", function)
-    number, datatype_at = ffi.new(f"{count} *"), ffi.new("MPI_Datatype *")
+    return handle_tables.new_op(_Operation(function, "int64_t" if large else "int"), commute=commute)
 
-    def combine(invec: Pointer, inoutvec: Pointer, datatype: Object) -> None:
+
+class _Operation:
+    """The function of an operation; in Fortran it gets the datatype's number there."""
+
+    def __init__(self, function: int, count: str) -> None:
+        self._call = ffi.cast(f"void (*)(intptr_t, intptr_t, {count} *, intptr_t)", function)
+        self._number = ffi.new(f"{count} *")
+        self._datatype, self._fortran_datatype = ffi.new("MPI_Datatype *"), ffi.new("int *")
+        self._at, self._fortran_at = (int(ffi.cast("intptr_t", p)) for p in (self._datatype, self._fortran_datatype))
+        self.fortran = False
+
+    def __call__(self, invec: Pointer, inoutvec: Pointer, datatype: Object) -> None:
         typemap = datatype.typemap
         first = typemap.true_lb if typemap.true_lb < 0 else 0
         # The last element may lack the gap behind it.
-        number[0] = -(-memoryview(inoutvec).nbytes // typemap.extent) if typemap.extent else 0
-        datatype_at[0] = datatypes.number_of(datatype)
-        call(invec.address - first, inoutvec.address - first, number, datatype_at)
-
-    return handle_tables.new_op(combine, commute=commute)
+        self._number[0] = -(-memoryview(inoutvec).nbytes // typemap.extent) if typemap.extent else 0
+        number, at = datatypes.number_of(datatype), self._at
+        if self.fortran:
+            self._fortran_datatype[0], at = link.lib.impi_fortran_number(1, number), self._fortran_at
+        else:
+            self._datatype[0] = number
+        self._call(invec.address - first, inoutvec.address - first, self._number, at)
 
 
 class _Functions:

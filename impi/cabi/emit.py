@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Final
 
-from impi.cabi import fortran_stubs, front_stubs
+from impi.cabi import cxx_stubs, fortran_stubs, front_stubs
 from impi.cabi.abi_tables import FOLDER, HANDLES, Abi, Function, Parameter, wire_type
 from impi.cabi.stubs import Stub, answer, conversion, is_tool, needs_python, stubs
 
@@ -50,6 +50,7 @@ int impi_status_source(intptr_t at);
 int impi_status_tag(intptr_t at);
 int impi_status_error(intptr_t at);
 intptr_t impi_symbol(int number);
+int impi_fortran_number(int owner, intptr_t object);
 #define IMPI_STATUS_SIZE ...
 """
 """What Python may call and read."""
@@ -66,7 +67,7 @@ def source(abi: Abi, functions: Iterable[Function], python: str, soname: str, be
         before: in front mode, the functions of the library behind; other ones are not exported.
     """
     every = [each for each in stubs(functions) if before is None or each.name in before]
-    lines = [*_types(abi), f'#define IMPI_PYTHON "{python}"', f'#define IMPI_SONAME "{soname}"']
+    lines = [*types(abi), f'#define IMPI_PYTHON "{python}"', f'#define IMPI_SONAME "{soname}"']
     lines.append(f"#define IMPI_GONE {abi.constants['ERR_OTHER']}")
     lines.append(f"#define IMPI_TOOLS {abi.constants['T_ERR_NOT_INITIALIZED']}")
     lines += [(FOLDER / "start.c").read_text(), *_symbols(abi, defined=before is None)]
@@ -84,6 +85,7 @@ def source(abi: Abi, functions: Iterable[Function], python: str, soname: str, be
     for stub in every:
         lines += _stub(stub, numbered) if before is None else _front(stub, abi)
     lines += fortran_stubs.stubs(abi, front=before is not None)
+    lines += [fortran_stubs.NUMBERS, *cxx_stubs.stubs(abi, front=before is not None)]
     return "\n".join(lines) + "\n"
 
 
@@ -102,7 +104,8 @@ def declarations(abi: Abi, functions: Iterable[Function], *, front: bool = False
     return "\n".join([*lines, "}"])
 
 
-def _types(abi: Abi) -> list[str]:
+def types(abi: Abi) -> list[str]:
+    """Return the declarations of an ABI's types."""
     lines = ["#include <stdint.h>", "typedef intptr_t MPI_Aint;", "typedef int64_t MPI_Count, MPI_Offset;"]
     lines += ["typedef int MPI_Fint;", "typedef struct { int all[8]; } MPI_F08_status;"]
     lines += [f"typedef {abi.handle} MPI_{name};" for name in HANDLES.values()]

@@ -13,6 +13,7 @@ from impi.api import runtime
 from impi.api.handles.errhandler import _Handler
 from impi.api.handles.failing import handle
 from impi.cabi import handle_tables, link
+from impi.cabi.fortran_stubs import OWNERS
 from impi.cabi.link import MPI, Object, ffi
 from impi.errors import ImpiError
 from impi.semantics.constants import ERROR_CLASSES
@@ -89,11 +90,21 @@ def handler(kind: str, function: int) -> Object:
 
     mpi4py's limit on the number of handlers is not C's.
     """
-    table, type_name = _TABLES[kind]
-    call = ffi.cast(f"void (*)({type_name} *, int *, ...)", function)
+    return MPI.Errhandler._wrap(_Handler(_Function(kind, function)))
 
-    def run(subject: Object, code: int) -> None:
-        number = getattr(handle_tables, table).number_of(subject)
-        call(ffi.new(f"{type_name} *", number), ffi.new("int *", outgoing(code)))
 
-    return MPI.Errhandler._wrap(_Handler(run))
+class _Function:
+    """The function of an error handler; in Fortran it gets the object's number there."""
+
+    def __init__(self, kind: str, function: int) -> None:
+        self._table, self._type = _TABLES[kind]
+        self._owner = list(OWNERS).index(kind) if kind in OWNERS else -1
+        self._call = ffi.cast("void (*)(void *, int *, ...)", function)
+        self.fortran = False
+
+    def __call__(self, subject: Object, code: int) -> None:
+        number = getattr(handle_tables, self._table).number_of(subject)
+        kind = self._type
+        if self.fortran and self._owner >= 0:
+            kind, number = "int", link.lib.impi_fortran_number(self._owner, number)
+        self._call(ffi.new(f"{kind} *", number), ffi.new("int *", outgoing(code)))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from impi.cabi import attribute_calls, callbacks
+from impi.cabi import attribute_calls, callbacks, link
 from impi.cabi.attribute_calls import Typed
 from impi.cabi.failures import failed
 from impi.cabi.fortran_stubs import OWNERS
-from impi.cabi.handle_tables import requests
+from impi.cabi.handle_tables import errhandlers, ops, requests
 from impi.cabi.link import Object, Pointer, ffi
 
 _NAMES: Final = tuple(OWNERS)
@@ -46,8 +46,8 @@ def functions(key: int, copy: int, delete: int) -> int:
     if key not in attribute_calls.keys:
         return 0
     attribute_calls.callers[key] = (
-        ffi.cast("int (*)(intptr_t, int, int, intptr_t, int, intptr_t, intptr_t *, int *)", copy),
-        ffi.cast("int (*)(intptr_t, int, int, int, intptr_t, intptr_t)", delete),
+        ffi.cast(f"int (*)(intptr_t, {link.abi.handle}, int, intptr_t, int, intptr_t, intptr_t *, int *)", copy),
+        ffi.cast(f"int (*)(intptr_t, {link.abi.handle}, int, int, intptr_t, intptr_t)", delete),
     )
     return 1
 
@@ -58,10 +58,24 @@ def request(number: int) -> int:
     return 0
 
 
+def operation(number: int) -> int:
+    """Note that an operation's function is Fortran's."""
+    ops[number]._state.function.fortran = True
+    return 0
+
+
+def errhandler(number: int) -> int:
+    """Note that an error handler's function is Fortran's."""
+    errhandlers[number]._state.function.fortran = True
+    return 0
+
+
 LENT: Final = {
     "impi_py_fortran_put": put,
     "impi_py_fortran_get": get,
     "impi_py_fortran_functions": functions,
     "impi_py_fortran_request": request,
+    "impi_py_fortran_op": operation,
+    "impi_py_fortran_errhandler": errhandler,
 }
 """Functions of Python by their names in C."""

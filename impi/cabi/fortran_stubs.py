@@ -18,16 +18,19 @@ extern "Python" int impi_py_fortran_put(int owner, intptr_t object, int key, int
 extern "Python" int impi_py_fortran_get(int owner, intptr_t object, int key, intptr_t place, int *flag, int type);
 extern "Python" int impi_py_fortran_functions(int key, intptr_t copy, intptr_t delete_fn);
 extern "Python" int impi_py_fortran_request(intptr_t request);
+extern "Python" int impi_py_fortran_op(intptr_t op);
+extern "Python" int impi_py_fortran_errhandler(intptr_t errhandler);
 """
 """What Python lends; ``owner`` is an index into :data:`OWNERS`."""
 
 
 def stubs(abi: Abi, *, front: bool) -> Iterator[str]:
-    """Yield the C functions; Open MPI's Fortran library reads Open MPI's structures instead.
+    """Yield the C functions; for Open MPI's ABI, :mod:`.fortran_library` calls them.
 
-    In front mode, datatypes are those of the library behind, and so are their keyvals.
+    In front mode, datatypes are those of the library behind, and so are their keyvals. Programs in
+    Fortran have no front mode.
     """
-    if abi.name == "openmpi":
+    if abi.name == "openmpi" and front:
         return
     yield DECLARED.replace('extern "Python"', "static")
     behind = _BEHIND if front else ""
@@ -49,6 +52,19 @@ def stubs(abi: Abi, *, front: bool) -> Iterator[str]:
     yield "if (behind) behind(key, copy, delete_fn); }"
     yield "void MPII_Grequest_set_lang_f77(MPI_Request request)"
     yield "{ impi_start(); impi_py_fortran_request((intptr_t)request); }"
+    yield "void MPII_Op_set_fc(MPI_Op op) { impi_start(); impi_py_fortran_op((intptr_t)op); }"
+    yield "void MPII_Errhandler_set_fc(MPI_Errhandler errhandler)"
+    yield "{ impi_start(); impi_py_fortran_errhandler((intptr_t)errhandler); }"
+
+
+NUMBERS: Final = """
+static int impi_fortran_number(int owner, intptr_t object)
+{
+    if (owner == 0) return PMPI_Comm_c2f((MPI_Comm)object);
+    return owner == 1 ? PMPI_Type_c2f((MPI_Datatype)object) : PMPI_Win_c2f((MPI_Win)object);
+}
+"""
+"""The number of an object in Fortran; ``owner`` is an index into :data:`OWNERS`."""
 
 
 _BEHIND: Final = (

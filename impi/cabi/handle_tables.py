@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import Final
 
 from impi.api.types import ops as _operations
+from impi.api.types.typestate import named
 from impi.cabi import link
 from impi.cabi.handle_table import Table
 from impi.cabi.link import MPI, Object, Pointer
@@ -19,15 +20,16 @@ _SAME: Final = {
     "CXX_COMPLEX": "CXX_FLOAT_COMPLEX",
 }
 """Names of datatypes that an ABI has and mpi4py has not, and impi's for them."""
-_PAIRS: Final = {"2INTEGER": "INTEGER", "2REAL": "REAL", "2DOUBLE_PRECISION": "DOUBLE_PRECISION"}
+_PAIRS: Final = ("2INTEGER", "2REAL", "2DOUBLE_PRECISION")
+"""Datatypes of Fortran that mpi4py has not."""
 
 
 def _datatypes() -> dict[str, Object]:
     found = {name: item for name, item in vars(MPI).items() if isinstance(item, MPI.Datatype)}
     for name, same in _SAME.items():
         found.setdefault(name, found[same])
-    for name, base in _PAIRS.items():
-        found.setdefault(name, found[base].Create_contiguous(2).Commit())
+    for name in _PAIRS:
+        found.setdefault(name, MPI.Datatype._wrap(named(name)))
     return found
 
 

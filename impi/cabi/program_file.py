@@ -15,7 +15,8 @@ from impi.errors import UsageError
 from impi.records import record
 
 _SONAMES: Final = {soname: name for name in abi_tables.NAMES for soname in abi_tables.sonames(name)}
-"""ABIs by the names of the libraries that programs need."""
+_SONAMES.update({abi_tables.fortran(name): name for name in abi_tables.NAMES if abi_tables.fortran(name)})
+"""ABIs by the names of the libraries that programs need; one in Fortran may name no other."""
 _FORTRAN: Final = re.compile(r"libmpi(ch)?(fort|f90|_mpifh|_usempi\w*)\.so\.\d+")
 _MACHINES: Final = {"x86_64": 62, "aarch64": 183, "s390x": 22, "ppc64le": 21, "riscv64": 243}
 _DEADLINE_S: Final = 20.0

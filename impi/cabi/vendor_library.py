@@ -3,7 +3,8 @@
 Our functions have the names of the vendor's and stand first in the process. So the vendor's library
 and mpi4py's extension for it must not find them:
 
-* both are loaded with RTLD_DEEPBIND: their own libraries come before the program's;
+* both are loaded with RTLD_DEEPBIND: their own libraries come before the program's, which the C
+  library must be ready for (:func:`_share_environ`);
 * the extension is a copy that needs another name than ``libmpi.so.12``, because a library of that
   name, ours, is loaded already;
 * that name is a *guard*'s: a library without code whose only need is the vendor's library by its
@@ -16,6 +17,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import importlib.util
+import itertools
 import os
 import sys
 import tempfile
@@ -30,6 +32,10 @@ from impi.errors import LaunchError
 _FLAGS: Final = os.RTLD_NOW | os.RTLD_LOCAL | os.RTLD_DEEPBIND
 _FAMILIES: Final = {"libmpi.so.12": "mpich", "libmpi.so.40": "openmpi"}
 """Names of libraries, and of mpi4py's extensions for them."""
+
+
+_kept: Final[list[object]] = []
+"""Memory that the C library reads until the end."""
 
 
 def extension() -> ModuleType:
@@ -52,6 +58,7 @@ def extension() -> ModuleType:
     if not copies:
         raise LaunchError(f"{sys.executable} has no mpi4py with an extension for {_FAMILIES[soname]}")
     guard, extension = _prepared(copies[0], real, soname)
+    _share_environ()
     before = sys.getdlopenflags()
     sys.setdlopenflags(_FLAGS)
     try:
@@ -64,6 +71,23 @@ def extension() -> ModuleType:
     finally:
         sys.setdlopenflags(before)
     return module
+
+
+def _share_environ() -> None:
+    """Give the C library's own ``environ`` what the program's has now.
+
+    A program that is not position-independent has a copy of it, and only the copy is set. Libraries
+    with RTLD_DEEPBIND find the C library's: UCX reads it when MPICH starts. The row is one of its
+    own, because setenv() frees the program's; it never frees a variable.
+    """
+    kind = ctypes.POINTER(ctypes.c_void_p)
+    own, shown = (kind.in_dll(ctypes.CDLL(name), "environ") for name in ("libc.so.6", None))
+    if own or not shown:
+        return
+    many = next(number for number in itertools.count() if shown[number] is None)
+    row = (ctypes.c_void_p * (many + 1))(*shown[:many])
+    _kept.append(row)
+    own.contents = row._type_.from_buffer(row)
 
 
 def _prepared(extension: Path, real: Path, soname: str) -> tuple[Path, Path]:

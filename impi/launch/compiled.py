@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from impi.cabi.abi_tables import fortran
 from impi.cabi.program_file import ProgramFile, is_elf, program_file
 from impi.errors import UsageError
 from impi.launch.without_mpi import is_python
@@ -37,7 +38,8 @@ def served(argv: tuple[str, ...], environ: Mapping[str, str], library: str) -> t
         names = [str(compiled(found.abi, environ, behind)), behind]
         told = f"front mode: impi's library stands before {behind}, which the program was compiled for"
     else:
-        names = [str(path) for path in preloaded(found.abi, environ)]
+        spared = "" if found.is_fortran else fortran(found.abi)
+        names = [str(path) for path in preloaded(found.abi, environ) if path.name != spared]
         needed = ", ".join(name for name in found.needs if name.startswith("libmpi"))
         told = f"stand-in mode: impi's library is the program's {needed}"
     preload = " ".join(filter(None, (*names, environ.get("LD_PRELOAD"))))

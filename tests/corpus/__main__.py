@@ -24,11 +24,12 @@ import corpus_hpcc
 import corpus_imb
 import corpus_mpich
 import corpus_netpipe
+import corpus_petsc
 import corpus_scalapack
 
 MODULES: tuple[ModuleType, ...] = (
     *(corpus_mpich, corpus_imb, corpus_netpipe, corpus_hpcc),
-    *(corpus_scalapack, corpus_fortran),
+    *(corpus_scalapack, corpus_fortran, corpus_petsc),
 )
 
 

@@ -57,6 +57,9 @@ class Binary:
     """Texts that it reads, by name."""
     long: bool = False
     """Whether it takes so long that only ``--whole`` runs it."""
+    environ: Mapping[str, str] = field(default_factory=lambda: {"LD_LIBRARY_PATH": str(LIBRARIES)})
+    handles: str = ""
+    """The ABI of ``impirun --handles``."""
     out: str = ""
     """The file that it writes its results into; empty: standard output."""
 
@@ -98,7 +101,8 @@ def run_binary(binary: Binary, layout: str, limit_s: float) -> tuple[str, float]
             argv=binary.argv,
             layouts=(parsed,),
             own="mpich",
-            environ={"LD_LIBRARY_PATH": str(LIBRARIES)},
+            environ=binary.environ,
+            handles=binary.handles,
             limit_s=limit_s,
             cwd=folder,
         )

@@ -97,6 +97,14 @@ program calls
   call check(all(results == [1d0, 2d0, 3d0] * (procs - 1)), 'operation')
   call MPI_Op_free(op, error)
 
+  ! Pairs of Fortran
+  row(:2) = [mod(rank + 1, procs), rank]
+  call MPI_Allreduce(row, got, 1, MPI_2INTEGER, MPI_MINLOC, MPI_COMM_WORLD, error)
+  call check(got(1) == 0 .and. got(2) == procs - 1, 'pair of integers')
+  numbers(:2) = [dble(rank), dble(rank)]
+  call MPI_Allreduce(numbers, results, 1, MPI_2DOUBLE_PRECISION, MPI_MAXLOC, MPI_COMM_WORLD, error)
+  call check(all(results(:2) == dble(procs - 1)), 'pair of reals')
+
   ! Attributes: integers of the size of an address, with functions and without
   extra = 100
   call MPI_Comm_create_keyval(copied, deleted, key, extra, error)

@@ -1,4 +1,4 @@
-"""A program in Fortran over Debian's Fortran library of MPICH, which calls our C library."""
+"""Programs in Fortran over our library: Debian's MPICH by its own Fortran library, and Open MPI."""
 
 from __future__ import annotations
 
@@ -13,9 +13,14 @@ from typing import Final
 from corpus_binaries import BUILD, TREE, UNPACKED, Binary, packages, run_all
 
 NAME: Final = "fortran"
-TITLE: Final = "Fortran over libmpichfort of Debian's MPICH"
+TITLE: Final = "Fortran, compiled for Debian's MPICH and Open MPI"
 SOURCE: Final = Path(__file__).with_suffix(".f90")
+MODERN: Final = SOURCE.with_stem("corpus_fortran_08")
 _LAYOUTS: Final = ("pure:1,pure:1", "mpich:2,openmpi:1", "openmpi:1,pure:2", "mpich:1,openmpi:1,pure:1")
+_PACKAGES: Final = (*("libmpich-dev", "libmpich12", "libopenmpi-dev", "libopenmpi3", "libgfortran5", "libquadmath0"),)
+_LIBRARIES: Final = ("libmpichfort.so.12", "libmpi_usempi_ignore_tkr.so.40", "libmpi_usempif08.so.40")
+"""Libraries that the programs need besides ours."""
+_MODULES: Final = {"mpich": TREE / "fortran/gfortran-mod-15/mpich", "openmpi": TREE / "fortran/gfortran-mod-15/openmpi"}
 
 
 def judge(text: str, procs: int) -> str:
@@ -26,14 +31,12 @@ def judge(text: str, procs: int) -> str:
     return "" if said == {str(rank) for rank in range(procs)} else f"ranks {sorted(said)} of {procs} are right"
 
 
-def compiled(compiler: str) -> Path:
-    """Return the program, compiled with MPICH's modules and linked with its Fortran library."""
-    packages(("libmpich-dev", "libmpich12", "libgfortran5", "libquadmath0"), ("libmpichfort.so.12",))
-    modules, libraries = UNPACKED / "usr/include" / TREE.name / "mpich", UNPACKED / TREE
-    out = BUILD / "fortran"
-    argv = [compiler, "-w", "-fallow-argument-mismatch", f"-I{modules}", f"-J{BUILD}", "-o", str(out), str(SOURCE)]
-    argv += [f"-L{libraries}", "-lmpichfort", "-lmpich", "-Wl,--allow-shlib-undefined"]
-    subprocess.run(argv, check=True)
+def compiled(compiler: str, source: Path, build: str, libraries: tuple[str, ...]) -> Path:
+    """Return a program, compiled with the modules of a build and linked with its libraries."""
+    out = BUILD / f"{source.stem}-{build}"
+    argv = [compiler, "-w", "-fallow-argument-mismatch", f"-I{UNPACKED / _MODULES[build]}", f"-J{BUILD}"]
+    argv += ["-o", str(out), str(source), f"-L{UNPACKED / TREE}", *(f"-l:{name}" for name in libraries)]
+    subprocess.run([*argv, "-Wl,--allow-shlib-undefined"], check=True)
     return out
 
 
@@ -43,5 +46,15 @@ def run(options: Namespace) -> int:
     if compiler is None:
         print("fortran: left out, because gfortran is missing: install it by the package gfortran", file=sys.stderr)
         return 0
-    binary = Binary(name="calls", path=compiled(compiler), judge=judge, layouts=_LAYOUTS)
-    return run_all(NAME, [binary], options)
+    packages(_PACKAGES, _LIBRARIES)
+    openmpi = ("libmpi_mpifh.so.40", "libmpi.so.40")
+    rows = (
+        ("calls mpich", SOURCE, "mpich", ("libmpichfort.so.12", "libmpich.so.12")),
+        ("calls openmpi", SOURCE, "openmpi", ("libmpi_usempi_ignore_tkr.so.40", *openmpi)),
+        ("modern openmpi", MODERN, "openmpi", ("libmpi_usempif08.so.40", *openmpi)),
+    )
+    binaries = [
+        Binary(name=name, path=compiled(compiler, source, build, libraries), judge=judge, layouts=_LAYOUTS)
+        for name, source, build, libraries in rows
+    ]
+    return run_all(NAME, binaries, options)

@@ -139,7 +139,9 @@ def _load_library() -> str:
     try:
         importlib.import_module("_cffi_backend")
         for library in _handles[2:]:
-            _ctypes.dlopen(library, os.RTLD_NOW | os.RTLD_LOCAL)
+            # Fortran's constants are known by their addresses: all libraries must have these.
+            shared = os.RTLD_GLOBAL if "fh.so" in library else os.RTLD_LOCAL
+            _ctypes.dlopen(library, os.RTLD_NOW | shared)
     except ImportError:
         return f"impi: --handles needs cffi, which {sys.executable} does not have: {sys.executable} -m pip install cffi"
     except OSError as error:
