@@ -28,6 +28,11 @@ def impicc() -> int:
     return _run("impicc", ExitCode.SIGINT)
 
 
+def impifort() -> int:
+    """``impifort``; the exit code."""
+    return _run("impifort", ExitCode.SIGINT)
+
+
 def _run(name: str, interrupted: int) -> int:
     try:
         code: int = importlib.import_module(f"impi.cli.{name}").main()

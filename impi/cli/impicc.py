@@ -3,41 +3,24 @@
 from __future__ import annotations
 
 import os
-import shlex
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from impi.cabi import build, header
-from impi.errors import ImpiError
-from impi.exit_codes import ExitCode
+from impi.cli import compiling
 
 _ABI: Final = "standard"
-_HELP: Final = """usage: impicc [-show] ARGUMENTS OF THE C COMPILER
+_USAGE: Final = """usage: impicc [-show] ARGUMENTS OF THE C COMPILER
 
 Compiles programs for the standard ABI of MPI 5: they run under 'impirun ... ./a.out', and under
 every MPI library that has libmpi_abi.so. -show prints the command and runs nothing. CC names
 another compiler than cc."""
-_NO_LINK: Final = frozenset(("-c", "-S", "-E", "-M", "-MM", "-fsyntax-only"))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the compiler; the exit code is its own, or 1 where it or the library is missing."""
-    arguments = list(sys.argv[1:] if argv is None else argv)
-    if not arguments or arguments[0] in ("-h", "--help"):
-        print(_HELP)
-        return ExitCode.OK if arguments else ExitCode.USAGE
-    try:
-        command = command_of([word for word in arguments if word != "-show"], os.environ)
-    except ImpiError as error:
-        print(f"impicc: {error}", file=sys.stderr)
-        return ExitCode.FAILED
-    if "-show" in arguments:
-        print(shlex.join(command))
-        return ExitCode.OK
-    return subprocess.run(command, check=False).returncode
+    return compiling.run("impicc", _USAGE, command_of, argv)
 
 
 def command_of(arguments: Sequence[str], environ: Mapping[str, str]) -> list[str]:
@@ -49,7 +32,7 @@ def command_of(arguments: Sequence[str], environ: Mapping[str, str]) -> list[str
     library = build.library(_ABI, environ)
     include = _include(library)
     command = [build.compiler(), f"-I{include}", *arguments]
-    if not _NO_LINK.intersection(arguments):
+    if compiling.links(arguments):
         command += [str(library), f"-Wl,-rpath,{library.parent}"]
     return command
 
