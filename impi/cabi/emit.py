@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Final
 
-from impi.cabi import cxx_stubs, fortran_stubs, front_stubs
+from impi.cabi import cxx_stubs, fortran_stubs, front_stubs, intel_stubs
 from impi.cabi.abi_tables import FOLDER, HANDLES, Abi, Function, Parameter, wire_type
 from impi.cabi.stubs import Stub, answer, conversion, is_tool, needs_python, stubs
 
@@ -86,6 +86,7 @@ def source(abi: Abi, functions: Iterable[Function], python: str, soname: str, be
         lines += _stub(stub, numbered) if before is None else _front(stub, abi)
     lines += fortran_stubs.stubs(abi, front=before is not None)
     lines += [fortran_stubs.NUMBERS, *cxx_stubs.stubs(abi, front=before is not None)]
+    lines += intel_stubs.stubs(abi, front=before is not None)
     return "\n".join(lines) + "\n"
 
 

@@ -40,6 +40,7 @@ HELD = {
     "impi.bench.terminal_table": ("bench/test_bench_verb.py", ""),
     "impi.bench.*": ("bench/test_experiment.py", ""),
     "impi.cli.bench.*": ("bench/test_bench_verb.py", ""),
+    "impi.cli.compiling": ("cabi/test_fortran.py", "impifort"),
     "impi.cli.lab.keep": ("cli/lab/test_lab_interrupts.py", ""),
     "impi.cli.lab.enter": ("cli/lab/test_lab_repro.py", "impi.cli.lab.repro.enter"),
     "impi.cli.lab.*": ("cli/lab/test_impilab.py", ""),

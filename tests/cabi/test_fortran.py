@@ -68,7 +68,8 @@ FIXED = """
       integer error, rank, total
       call MPI_INIT(error)
       call MPI_COMM_RANK(MPI_COMM_WORLD, rank, error)
-      call MPI_ALLREDUCE(rank, total, 1, MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD, error)
+      call MPI_ALLREDUCE(rank, total, 1, MPI_INTEGER, MPI_SUM,
+     &  MPI_COMM_WORLD, error)
       print '(a,i0,a,i0)', 'rank ', rank, ': ', total
       call MPI_FINALIZE(error)
       end

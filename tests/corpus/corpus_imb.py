@@ -10,6 +10,7 @@ import subprocess
 import sys
 import zipfile
 from argparse import Namespace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -38,17 +39,25 @@ def judge(benchmarks: int, text: str, procs: int) -> str:
 
 def fetch() -> Path:
     """Return the folder of the programs; pip downloads their package once."""
-    folder = BUILD / "imb"
-    if not all((folder / name).exists() for name in BENCHMARKS):
-        print(f"corpus: fetching impi-rt {VERSION}", file=sys.stderr, flush=True)
-        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", f"impi-rt=={VERSION}"]
+    return unpacked("impi-rt", [f"bin/{name}" for name in BENCHMARKS], BUILD / "imb")
+
+
+def unpacked(package: str, files: Sequence[str], folder: Path) -> Path:
+    """Return a folder with files of a package of Intel's, which pip downloads once."""
+    if all((folder / Path(file).name).exists() for file in files):
+        return folder
+    stem = package.replace("-", "_")
+    if not (wheels := [*BUILD.glob(f"{stem}-*.whl")]):
+        print(f"corpus: fetching {package} {VERSION}", file=sys.stderr, flush=True)
+        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", f"{package}=={VERSION}"]
         subprocess.run([*command, "-d", str(BUILD)], check=True)
-        folder.mkdir(parents=True, exist_ok=True)
-        with zipfile.ZipFile(next(BUILD.glob("impi_rt-*.whl"))) as wheel:
-            for name in BENCHMARKS:
-                path = folder / name
-                path.write_bytes(wheel.read(f"impi_rt-{VERSION}.data/data/bin/{name}"))
-                path.chmod(0o755)
+        wheels = [*BUILD.glob(f"{stem}-*.whl")]
+    folder.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(wheels[0]) as wheel:
+        for file in files:
+            path = folder / Path(file).name
+            path.write_bytes(wheel.read(f"{stem}-{VERSION}.data/data/{file}"))
+            path.chmod(0o755)
     return folder
 
 
