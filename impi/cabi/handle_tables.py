@@ -6,10 +6,11 @@ from importlib import import_module
 from typing import Final
 
 from impi.api.types import ops as _operations
-from impi.api.types.typestate import named
+from impi.api.types.typestate import Recipe, TypeState
 from impi.cabi import link
 from impi.cabi.handle_table import Table
 from impi.cabi.link import MPI, Object, Pointer
+from impi.semantics.datatype import FORTRAN_PAIRS
 from impi.semantics.errors import error
 
 _kinds: Final[Object] = import_module("impi.cabi.front_tables" if link.front else "impi.cabi.handle_table")
@@ -20,16 +21,14 @@ _SAME: Final = {
     "CXX_COMPLEX": "CXX_FLOAT_COMPLEX",
 }
 """Names of datatypes that an ABI has and mpi4py has not, and impi's for them."""
-_PAIRS: Final = ("2INTEGER", "2REAL", "2DOUBLE_PRECISION")
-"""Datatypes of Fortran that mpi4py has not."""
 
 
 def _datatypes() -> dict[str, Object]:
     found = {name: item for name, item in vars(MPI).items() if isinstance(item, MPI.Datatype)}
     for name, same in _SAME.items():
         found.setdefault(name, found[same])
-    for name in _PAIRS:
-        found.setdefault(name, MPI.Datatype._wrap(named(name)))
+    for name, typemap in FORTRAN_PAIRS.items():
+        found[name] = MPI.Datatype._wrap(TypeState(typemap, Recipe(), f"MPI_{name}"))
     return found
 
 

@@ -271,8 +271,5 @@ PAIRS: Final[dict[str, tuple[str, str]]] = {
     "INT_INT": ("INT", "INT"),
     "SHORT_INT": ("SHORT", "INT"),
     "LONG_DOUBLE_INT": ("LONG_DOUBLE", "INT"),
-    "2INTEGER": ("INTEGER", "INTEGER"),
-    "2REAL": ("REAL", "REAL"),
-    "2DOUBLE_PRECISION": ("DOUBLE_PRECISION", "DOUBLE_PRECISION"),
 }
-"""The value-and-index types of MAXLOC and MINLOC: C structures, and pairs in Fortran."""
+"""The value-and-index types of MAXLOC and MINLOC: C structures of two basic types."""

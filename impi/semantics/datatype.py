@@ -405,3 +405,8 @@ NAMED: Final[dict[str, TypeMap]] = {
     **{name: _pair(name, BASICS[value], BASICS[index]) for name, (value, index) in PAIRS.items()},
 }
 """The predefined datatypes by name."""
+
+FORTRAN_PAIRS: Final[dict[str, TypeMap]] = {
+    f"2{name}": _pair(f"2{name}", BASICS[name], BASICS[name]) for name in ("INTEGER", "REAL", "DOUBLE_PRECISION")
+}
+"""Fortran's types of MAXLOC and MINLOC, which mpi4py has no names for."""

@@ -55,10 +55,7 @@ def test_native_ones_are_the_compilers(name: str) -> None:
 
 
 def test_pairs_are_of_known_types() -> None:
-    assert all(
-        value in BASICS and index == (value if name.startswith("2") else "INT")
-        for name, (value, index) in PAIRS.items()
-    )
+    assert all(value in BASICS and index == "INT" for value, index in PAIRS.values())
 
 
 def test_forms() -> None:

@@ -9,7 +9,7 @@ from impi.api.collective.on_buffers import BufferOperations, Start, place, snaps
 from impi.api.handles.failing import guarded_collective
 from impi.api.p2p.request import Request
 from impi.api.types import marshalling
-from impi.api.types.buffers import read_blocks, read_buffer
+from impi.api.types.buffers import kept_blocks, kept_buffer
 from impi.api.types.pickling import pickle
 from impi.collectives import neighbors
 
@@ -82,28 +82,28 @@ class Neighborhood(BufferOperations):
     # ---- inside ----------------------------------------------------------------------------------
 
     def _neighbor_allgather(self, sendbuf: BufferSpec, recvbuf: BufferSpec) -> Start:
-        message = read_buffer(sendbuf, readonly=True)
-        into = read_buffer(recvbuf, readonly=False, blocks=len(self._edges.sources))
+        message = kept_buffer(sendbuf, readonly=True)
+        into = kept_buffer(recvbuf, readonly=False, blocks=len(self._edges.sources))
         return self._neighbor_start(lambda n: [marshalling.packed(message)] * n, into)
 
     def _neighbor_allgatherv(self, sendbuf: BufferSpec, recvbuf: BufferSpec) -> Start:
-        message = read_buffer(sendbuf, readonly=True)
-        into = read_blocks(recvbuf, readonly=False, blocks=len(self._edges.sources))
+        message = kept_buffer(sendbuf, readonly=True)
+        into = kept_blocks(recvbuf, readonly=False, blocks=len(self._edges.sources))
         return self._neighbor_start(lambda n: [marshalling.packed(message)] * n, into)
 
     def _neighbor_alltoall(self, sendbuf: BufferSpec, recvbuf: BufferSpec) -> Start:
-        message = read_buffer(sendbuf, readonly=True, blocks=len(self._edges.destinations))
-        into = read_buffer(recvbuf, readonly=False, blocks=len(self._edges.sources))
+        message = kept_buffer(sendbuf, readonly=True, blocks=len(self._edges.destinations))
+        into = kept_buffer(recvbuf, readonly=False, blocks=len(self._edges.sources))
         return self._neighbor_start(lambda n: snapshots(message, into, n), into)
 
     def _neighbor_alltoallv(self, sendbuf: BufferSpec, recvbuf: BufferSpec) -> Start:
-        message = read_blocks(sendbuf, readonly=True, blocks=len(self._edges.destinations))
-        into = read_blocks(recvbuf, readonly=False, blocks=len(self._edges.sources))
+        message = kept_blocks(sendbuf, readonly=True, blocks=len(self._edges.destinations))
+        into = kept_blocks(recvbuf, readonly=False, blocks=len(self._edges.sources))
         return self._neighbor_start(lambda n: snapshots(message, into, n), into)
 
     def _neighbor_alltoallw(self, sendbuf: BufferSpec, recvbuf: BufferSpec) -> Start:
-        message = read_blocks(sendbuf, readonly=True, blocks=len(self._edges.destinations), typed=True)
-        into = read_blocks(recvbuf, readonly=False, blocks=len(self._edges.sources), typed=True)
+        message = kept_blocks(sendbuf, readonly=True, blocks=len(self._edges.destinations), typed=True)
+        into = kept_blocks(recvbuf, readonly=False, blocks=len(self._edges.sources), typed=True)
         return self._neighbor_start(lambda n: snapshots(message, into, n), into)
 
     def _neighbor_start(self, pieces: Any, into: Any) -> Start:

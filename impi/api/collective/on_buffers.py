@@ -19,7 +19,7 @@ from impi.api.constants import IN_PLACE
 from impi.api.handles.integers import row
 from impi.api.p2p.request import Request
 from impi.api.types import marshalling
-from impi.api.types.buffers import UserBlocks, UserBuffer, read_blocks, read_buffer
+from impi.api.types.buffers import UserBlocks, UserBuffer, kept_blocks, kept_buffer
 from impi.api.types.ops import Op
 from impi.collectives import Fixed, Octets, Sized
 from impi.engine.collective import Codec, CollectiveOperation, OctetCodec
@@ -53,7 +53,7 @@ class BufferOperations:
 
     def _bcast(self, buf: BufferSpec, root: int) -> Start:
         do, role = self._algorithms, self._algorithms.role(root)
-        message = read_buffer(buf, readonly=role.is_root) if role.is_root or role.is_leaf else None
+        message = kept_buffer(buf, readonly=role.is_root) if role.is_root or role.is_leaf else None
         finish = None if role.is_root or message is None else _unpacker(message, do.external)
 
         def start() -> Request:
@@ -66,7 +66,7 @@ class BufferOperations:
 
     def _gather(self, sendbuf: BufferSpec, recvbuf: BufferSpec, root: int) -> Start:
         do, role = self._algorithms, self._algorithms.role(root)
-        into = read_buffer(recvbuf, readonly=False, blocks=do.peers) if role.is_root else None
+        into = kept_buffer(recvbuf, readonly=False, blocks=do.peers) if role.is_root else None
         mine = self._contribution(sendbuf, lambda: None if into is None else into.block(do.rank), role.is_leaf)
         finish = _placer(into, do.external, skip=self._own(sendbuf))
 
@@ -78,14 +78,14 @@ class BufferOperations:
 
     def _gatherv(self, sendbuf: BufferSpec, recvbuf: BufferSpec, root: int) -> Start:
         do, role = self._algorithms, self._algorithms.role(root)
-        into = read_blocks(recvbuf, readonly=False, blocks=do.peers) if role.is_root else None
+        into = kept_blocks(recvbuf, readonly=False, blocks=do.peers) if role.is_root else None
         mine = self._contribution(sendbuf, lambda: None if into is None else into.block(do.rank), role.is_leaf)
         finish = _placer(into, do.external, skip=self._own(sendbuf))
         return lambda: self._begin(do.gatherv(root, _octets(mine, do.external)), finish)
 
     def _scatter(self, sendbuf: BufferSpec, recvbuf: BufferSpec, root: int) -> Start:
         do, role = self._algorithms, self._algorithms.role(root)
-        message = read_buffer(sendbuf, readonly=True, blocks=do.peers) if role.is_root else None
+        message = kept_buffer(sendbuf, readonly=True, blocks=do.peers) if role.is_root else None
         into = self._piece_room(recvbuf, role.is_leaf)
         finish = None if into is None else _unpacker(into, do.external)
         one = into if message is None else message
@@ -94,14 +94,14 @@ class BufferOperations:
 
     def _scatterv(self, sendbuf: BufferSpec, recvbuf: BufferSpec, root: int) -> Start:
         do, role = self._algorithms, self._algorithms.role(root)
-        message = read_blocks(sendbuf, readonly=True, blocks=do.peers) if role.is_root else None
+        message = kept_blocks(sendbuf, readonly=True, blocks=do.peers) if role.is_root else None
         into = self._piece_room(recvbuf, role.is_leaf)
         finish = None if into is None else _unpacker(into, do.external)
         return lambda: self._begin(do.scatterv(root, _blocks(message, do.peers, do.external)), finish)
 
     def _allgather(self, sendbuf: BufferSpec, recvbuf: BufferSpec) -> Start:
         do = self._algorithms
-        into = read_buffer(recvbuf, readonly=False, blocks=do.peers)
+        into = kept_buffer(recvbuf, readonly=False, blocks=do.peers)
         mine = self._contribution(sendbuf, lambda: into.block(do.rank))
         finish = _placer(into, do.external, skip=self._own(sendbuf))
 
@@ -113,7 +113,7 @@ class BufferOperations:
 
     def _allgatherv(self, sendbuf: BufferSpec, recvbuf: BufferSpec) -> Start:
         do = self._algorithms
-        into = read_blocks(recvbuf, readonly=False, blocks=do.peers)
+        into = kept_blocks(recvbuf, readonly=False, blocks=do.peers)
         mine = self._contribution(sendbuf, lambda: into.block(do.rank))
         sizes = Sized([marshalling.packed_size(into.block(r), do.external) for r in range(do.peers)])
         finish = _placer(into, do.external, skip=self._own(sendbuf))
@@ -121,8 +121,8 @@ class BufferOperations:
 
     def _alltoall(self, sendbuf: BufferSpec, recvbuf: BufferSpec) -> Start:
         do = self._algorithms
-        into = read_buffer(recvbuf, readonly=False, blocks=do.peers)
-        message = into if self._in_place(sendbuf) else read_buffer(sendbuf, readonly=True, blocks=do.peers)
+        into = kept_buffer(recvbuf, readonly=False, blocks=do.peers)
+        message = into if self._in_place(sendbuf) else kept_buffer(sendbuf, readonly=True, blocks=do.peers)
         packing = Fixed(marshalling.packed_size(message, do.external))
         return lambda: self._begin(
             do.alltoall(snapshots(message, into, do.peers, do.external), packing), _placer(into, do.external)
@@ -130,16 +130,16 @@ class BufferOperations:
 
     def _alltoallv(self, sendbuf: BufferSpec, recvbuf: BufferSpec) -> Start:
         do = self._algorithms
-        into = read_blocks(recvbuf, readonly=False, blocks=do.peers)
-        message = into if self._in_place(sendbuf) else read_blocks(sendbuf, readonly=True, blocks=do.peers)
+        into = kept_blocks(recvbuf, readonly=False, blocks=do.peers)
+        message = into if self._in_place(sendbuf) else kept_blocks(sendbuf, readonly=True, blocks=do.peers)
         return lambda: self._begin(
             do.alltoallv(snapshots(message, into, do.peers, do.external)), _placer(into, do.external)
         )
 
     def _alltoallw(self, sendbuf: BufferSpec, recvbuf: BufferSpec) -> Start:
         do = self._algorithms
-        into = read_blocks(recvbuf, readonly=False, blocks=do.peers, typed=True)
-        message = into if self._in_place(sendbuf) else read_blocks(sendbuf, readonly=True, blocks=do.peers, typed=True)
+        into = kept_blocks(recvbuf, readonly=False, blocks=do.peers, typed=True)
+        message = into if self._in_place(sendbuf) else kept_blocks(sendbuf, readonly=True, blocks=do.peers, typed=True)
         return lambda: self._begin(
             do.alltoallv(snapshots(message, into, do.peers, do.external)), _placer(into, do.external)
         )
@@ -148,7 +148,7 @@ class BufferOperations:
 
     def _reduce(self, sendbuf: BufferSpec, recvbuf: BufferSpec, op: Op, root: int) -> Start:
         do, role = self._algorithms, self._algorithms.role(root)
-        into = read_buffer(recvbuf, readonly=False) if role.is_root else None
+        into = kept_buffer(recvbuf, readonly=False) if role.is_root else None
         message = self._operand(sendbuf, into) if role.is_leaf else into
         if message is None:  # not the root, beside it: no data
             return lambda: self._begin(do.bcast(root, None))
@@ -156,17 +156,17 @@ class BufferOperations:
 
     def _allreduce(self, sendbuf: BufferSpec, recvbuf: BufferSpec, op: Op) -> Start:
         do = self._algorithms
-        into = read_buffer(recvbuf, readonly=False)
+        into = kept_buffer(recvbuf, readonly=False)
         message = self._operand(sendbuf, into)
         return self._reducer(message, op, lambda plan: do.allreduce(plan.value, plan.reduction), into)
 
     def _reduce_scatter_block(self, sendbuf: BufferSpec, recvbuf: BufferSpec, op: Op) -> Start:
         size = self._algorithms.size
         if self._in_place(sendbuf):
-            into = message = read_buffer(recvbuf, readonly=False, blocks=size)
+            into = message = kept_buffer(recvbuf, readonly=False, blocks=size)
         else:
-            into = read_buffer(recvbuf, readonly=False)
-            message = read_buffer(sendbuf, readonly=True, blocks=size)
+            into = kept_buffer(recvbuf, readonly=False)
+            message = kept_buffer(sendbuf, readonly=True, blocks=size)
             _check_alike(message, into, message.count, into.count)
         whole = marshalling.resized(message, message.count * size)
         return self._scattered(whole, marshalling.resized(into, message.count), [message.count] * size, op)
@@ -174,7 +174,7 @@ class BufferOperations:
     def _reduce_scatter(
         self, sendbuf: BufferSpec, recvbuf: BufferSpec, recvcounts: Sequence[int] | None, op: Op
     ) -> Start:
-        into = read_buffer(recvbuf, readonly=False)
+        into = kept_buffer(recvbuf, readonly=False)
         if recvcounts is not None:
             return self._scattered_by(row(recvcounts), sendbuf, into, op)
         if self._in_place(sendbuf) or self._live().is_inter:
@@ -195,7 +195,7 @@ class BufferOperations:
         if self._in_place(sendbuf):
             message = into
         else:
-            message = read_buffer(sendbuf, readonly=True)
+            message = kept_buffer(sendbuf, readonly=True)
             _check_alike(message, into, counts[do.rank], into.count)
         if message.count != total:
             raise ValueError(f"message: {message.count} elements, but the sum of recvcounts is {total}")
@@ -205,13 +205,13 @@ class BufferOperations:
 
     def _scan(self, sendbuf: BufferSpec, recvbuf: BufferSpec, op: Op) -> Start:
         do = self._algorithms
-        into = read_buffer(recvbuf, readonly=False)
+        into = kept_buffer(recvbuf, readonly=False)
         message = self._operand(sendbuf, into)
         return self._reducer(message, op, lambda plan: do.scan(plan.value, plan.reduction), into)
 
     def _exscan(self, sendbuf: BufferSpec, recvbuf: BufferSpec, op: Op) -> Start:
         do = self._algorithms
-        into = read_buffer(recvbuf, readonly=False)
+        into = kept_buffer(recvbuf, readonly=False)
         message = self._operand(sendbuf, into)
         return self._reducer(message, op, lambda plan: do.exscan(plan.value, plan.reduction), into)
 
@@ -235,6 +235,8 @@ class BufferOperations:
         algorithm: Callable[[reduction_plan.Plan], Any],
         into: UserBuffer | None,
     ) -> Start:
+        if isinstance(op, Op) and not op._is_constant:
+            op = Op._wrap(op._state)  # a handle of our own: the program may free its own before the end
         plan = reduction_plan.plan(message, op)
         return lambda: self._begin(algorithm(plan), lambda result: reduction_plan.store(into, result), plan.codec)
 
@@ -265,7 +267,7 @@ class BufferOperations:
         if not is_leaf:
             return None
         if not self._in_place(sendbuf):
-            return read_buffer(sendbuf, readonly=True)
+            return kept_buffer(sendbuf, readonly=True)
         message = in_place()
         if message is None:
             raise error("ERR_BUFFER", "IN_PLACE is allowed at the root only")
@@ -279,7 +281,7 @@ class BufferOperations:
         return message
 
     def _piece_room(self, recvbuf: BufferSpec, is_leaf: bool) -> UserBuffer | None:
-        return None if not is_leaf or self._in_place(recvbuf) else read_buffer(recvbuf, readonly=False)
+        return None if not is_leaf or self._in_place(recvbuf) else kept_buffer(recvbuf, readonly=False)
 
 
 def _check_alike(message: UserBuffer, into: UserBuffer, sent: int, received: int) -> None:

@@ -26,6 +26,8 @@ __all__ = [
     "UserBlocks",
     "UserBuffer",
     "read",
+    "kept_blocks",
+    "kept_buffer",
     "read_blocks",
     "read_buffer",
 ]
@@ -108,6 +110,26 @@ def read(spec: Any, *, readonly: bool) -> memoryview | UserBuffer:
         if 0 <= count < len(view):
             return view[:count]
     return read_buffer(spec, readonly=readonly)
+
+
+def kept_buffer(spec: object, *, readonly: bool, blocks: int = 1) -> UserBuffer:
+    """:func:`read_buffer` for an operation that outlasts its call, and perhaps its datatype."""
+    read = read_buffer(spec, readonly=readonly, blocks=blocks)
+    if read.datatype._is_constant:
+        return read
+    return UserBuffer(read.view, read.offset, read.count, _kept(read.datatype), read.discovered)
+
+
+def kept_blocks(spec: object, *, readonly: bool, blocks: int, typed: bool = False) -> UserBlocks:
+    """:func:`read_blocks` for an operation that outlasts its call."""
+    read = read_blocks(spec, readonly=readonly, blocks=blocks, typed=typed)
+    datatypes = [_kept(each) for each in read.datatypes]
+    return UserBlocks(read.view, read.offset, read.counts, read.displs, datatypes, read.discovered)
+
+
+def _kept(datatype: Datatype) -> Datatype:
+    """Return a handle of our own: the program's becomes null when it frees the datatype."""
+    return datatype if datatype._is_constant else Datatype._wrap(datatype._state)
 
 
 def read_buffer(spec: Any, *, readonly: bool, blocks: int = 1, check: bool = True) -> UserBuffer:
