@@ -75,3 +75,10 @@ class LaunchError(ImpiError):
 
 class LabError(ImpiError):
     """The testbed itself failed; no verdict on the cell follows from it."""
+
+
+class JobEnded(JobError):
+    """The server has ended the job and said why."""
+
+    code = 1
+    """The exit code for all of the job."""

@@ -21,6 +21,8 @@ OPTIONS: Final[dict[str, Option[object]]] = {}
 """All options by their names, in the order of the help."""
 _DIGITS: Final = 18
 _SHOWN: Final = 80
+_OTHERS: Final = 0o077
+"""Rights of group and others."""
 Side: TypeAlias = Literal["both", "server", "client", "offer", "peers", "procs"]
 
 SIDES: Final[dict[Side, tuple[str, str]]] = {
@@ -118,6 +120,23 @@ def _octets(text: str) -> int:
     return int(text)
 
 
+def _text_or_file(text: str) -> str:
+    """Return the text, or that of the file after @; UsageError: others may read the file."""
+    if not text.startswith("@"):
+        return text.strip()
+    from pathlib import Path  # procs read this module, but no file
+
+    file = Path(text[1:])
+    try:
+        if file.stat().st_mode & _OTHERS:
+            raise UsageError(f"{file} can be read by others: 'chmod 600 {file}'")
+        return file.read_text("utf-8").strip()
+    except OSError as error:
+        raise UsageError(f"{file} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"{file} is no text in UTF-8") from None
+
+
 SPIN: Final = Option(
     "", "procs", "SECONDS", seconds, None,
     "how long a wait looks again and again before it sleeps; 0: it sleeps at once",
@@ -129,6 +148,20 @@ ZERO_COPY: Final = Option(
 )  # fmt: skip
 AUTH_KEY: Final = Option(
     "", "procs", "NUMBER", str, "", "what all clients and the server must know: 0 to 2^64-1", variable="IMPI_AUTH_KEY"
+)
+AUTH_SECRET: Final = Option(
+    "", "procs", "TEXT", _text_or_file, "",
+    "what all clients and the server must know, 16 characters or more, or @FILE with that text; it never travels",
+    variable="IMPI_AUTH_SECRET",
+)  # fmt: skip
+AUTH_WEAK: Final = Option(
+    "",
+    "procs",
+    "1",
+    str,
+    "",
+    "secrets and keys that can be guessed are taken; even if empty",
+    variable="IMPI_AUTH_WEAK",
 )
 AUTH_NONE: Final = Option(
     "", "procs", "1", str, "", "no authentication, for closed networks only; even if empty", variable="IMPI_AUTH_NONE"

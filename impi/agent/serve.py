@@ -14,6 +14,7 @@ from impi.agent.router import Link, Router
 from impi.engine.mesh import connect_hosts, listen, own_address
 from impi.errors import JobError
 from impi.job import Job
+from impi.startup.challenge import Trust
 from impi.vendors.dial import quick_ack
 from impi.vendors.meeting import AGENT, Door, ask, open_control
 from impi.wire import addresses
@@ -36,10 +37,9 @@ def serve(invitation: Mapping[str, Any]) -> None:
     with (
         closing(listen(address)) as listener,
         Door(str(invitation["door"] or address), _BACKLOG) as door,
-        closing(open_control(str(invitation["control"]))) as control,
+        closing(open_control(str(invitation["control"]), str(invitation["token"]))) as control,
     ):
         hello = {
-            "token": invitation["token"],
             "role": "host",
             "number": invitation["number"],
             "node": invitation["node"],
@@ -54,7 +54,7 @@ def serve(invitation: Mapping[str, Any]) -> None:
         me = int(answer["host"])
         procs = door.admit(AGENT, job.hosts[me].procs, str(invitation["token"]))
         door.close()
-        run(Router(job, me), procs, connect_hosts(job, me, listener, address))
+        run(Router(job, me), procs, connect_hosts(job, me, listener, address, Trust.of(answer["trust"])))
 
 
 def run(router: Router, procs: Mapping[int, socket.socket], hosts: Mapping[int, socket.socket]) -> None:

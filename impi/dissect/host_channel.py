@@ -26,6 +26,10 @@ PACKET_TYPES: Final = ("DATA", "DATASYNC", "PROTOACK", "SYNCACK", "CANCEL", "CAN
 _HEADER: Final = struct.Struct(">II16sq16sqQQQiiQQqQQ")
 _CARRIERS: Final = ("DATA", "DATASYNC")
 _SHOWN: Final = 16
+_MARK: Final = b"IMPI"
+"""What a nonce begins with; no packet's type."""
+PROOFS: Final = 64
+"""Octets of a nonce and a proof; impi's decision page "authentication" has the exchange."""
 
 _Key = tuple[int, int, int]
 """Source, destination and source request id of a message."""
@@ -112,8 +116,10 @@ def decode_channel(connection: Connection, accepter: int) -> Channel:
         text = "the connecting host did not send its rank"
         problem = Problem.at(text, "2.3.8", forth=True, offset=0, time=connection.opened, data=data, cut=True)
         channel.problems.append(problem)
-    forth = _packets(connection.forth, True, channel.opener, accepter, channel.problems)
-    back = _packets(connection.back, False, accepter, channel.opener, channel.problems)
+    proofs = PROOFS if proved(connection) else 0
+    # The connecting side's host rank comes first (IMPI 2.3.8).
+    forth = _packets(connection.forth, 4 + proofs, True, channel.opener, accepter, channel.problems)
+    back = _packets(connection.back, proofs, False, accepter, channel.opener, channel.problems)
     every = sorted([*forth, *back], key=lambda p: p.time)
     for packet in every:
         whole = packet.kind not in _CARRIERS or len(packet.payload) == packet.length
@@ -121,10 +127,16 @@ def decode_channel(connection: Connection, accepter: int) -> Channel:
     return channel
 
 
-def _packets(stream: Stream, forth: bool, from_host: int, to_host: int, problems: list[Problem]) -> Iterator[Packet]:
-    """Yield the packets of one stream; the last one may be cut."""
-    data = stream.data
-    at = 4 if forth else 0  # the connecting side's host rank comes first (IMPI 2.3.8)
+def proved(connection: Connection) -> bool:
+    """Whether both sides begin with nonce and proof, as hosts of impi that share a secret do."""
+    return connection.forth.data[4:8] == _MARK
+
+
+def _packets(
+    stream: Stream, begin: int, forth: bool, from_host: int, to_host: int, problems: list[Problem]
+) -> Iterator[Packet]:
+    """Yield the packets of one stream from ``begin`` on; the last one may be cut."""
+    data, at = stream.data, begin
 
     def wrong(text: str, *, cut: bool = False) -> None:
         where, time = f"host {from_host} to host {to_host}: {text}", stream.time_at(at)

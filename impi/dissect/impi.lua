@@ -17,8 +17,8 @@ local TYPES = {
   [0] = "DATA", [1] = "DATASYNC", [2] = "PROTOACK", [3] = "SYNCACK",
   [4] = "CANCEL", [5] = "CANCELYES", [6] = "CANCELNO", [7] = "FINI",
 }
-local METHODS = { [0] = "NONE", [1] = "KEY" }
-local HEADER, KEY, MOST_HOSTS, MOST_LENGTH = 128, 8, 0x100000, 0x7fffffff
+local METHODS = { [0] = "NONE", [1] = "KEY", [31] = "CHALLENGE" }
+local HEADER, KEY, PROOFS, MOST_HOSTS, MOST_LENGTH = 128, 8, 64, 0x100000, 0x7fffffff
 local NOWHERE = string.rep("00", 16)
 
 -- Fields -------------------------------------------------------------------------------------------------------------
@@ -261,7 +261,7 @@ end
 
 -- How long the next part is, how to show it (nil: more octets are needed to say), and the phase of the stream after
 -- it; or no length, and what is wrong. The phases of a client: AUTH, secret, IMPI, commands; of a server: AUTH, commands;
--- of a host that connects: rank, packets.
+-- of a host that connects: rank, proof (of impi's hosts), packets.
 
 local function command_size(tvb, at)
   if tvb:len() - at < 8 then
@@ -317,10 +317,13 @@ end
 
 local function next_packet(tvb, at, state, forth)
   local left = tvb:len() - at
-  if forth and state.forth == "start" then
-    return 4, show_host_rank, "packets"
+  local phase = forth and state.forth or state.back
+  if forth and phase == "start" then
+    return 4, show_host_rank, "proof"
   elseif left < 8 then
     return HEADER, nil
+  elseif phase ~= "packets" and tvb:range(at, 4):string() == "IMPI" then
+    return PROOFS, show_secret, "packets" -- impi's nonce and proof, of hosts that share a secret
   end
   local kind, length = tvb:range(at, 4):uint(), tvb:range(at + 4, 4):uint()
   if kind > 7 then

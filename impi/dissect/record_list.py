@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from impi.dissect.host_channel import Channel, Packet
+from impi.dissect.host_channel import PROOFS, Channel, Packet, proved
 from impi.dissect.job_finder import ObservedJob
 from impi.dissect.ledger import Ledger, in_order
 from impi.dissect.participants import Layout, show_address
@@ -208,6 +208,10 @@ class _Wire(_Teller):
         if len(self.connection.forth.data) >= 4:
             time = self.connection.forth.time_at(3)
             yield self.tell(True, "HOSTRANK", time, size=4, fields={"rank": self.channel.opener})
+        if proved(self.connection):
+            for forth, end in ((True, 4 + PROOFS), (False, PROOFS)):
+                if len(self.stream(forth).data) >= end:
+                    yield self.tell(forth, "PROOF", self.stream(forth).time_at(end - 1), size=PROOFS)
         ledger = Ledger(self.layout)
         for packet in in_order(self.channel.packets, self.layout):
             yield self.packet(packet)

@@ -31,10 +31,10 @@ from impi.job import LONG8_VERSION, Host, Job, Proc
 from impi.quirks import Quirks
 from impi.semantics import representation
 from impi.settings import SPIN, ZERO_COPY
+from impi.startup.challenge import Trust
 from impi.vendors import describe, load
 from impi.vendors.base import Vendor
-from impi.vendors.dial import dial
-from impi.vendors.meeting import AGENT, knock, node, shared_memory
+from impi.vendors.meeting import AGENT, knock, node, open_control, shared_memory
 from impi.wire import addresses
 
 _TAG_UB = 2**31 - 1
@@ -82,7 +82,7 @@ def join_job() -> Engine:
     # The process's own CPU set says nothing if it is bound to one core already.
     patience = Patience(asked_s, crowded=here > int(invitation.get("cores") or os.cpu_count() or 1))
     if listener is not None:
-        sockets = connect_hosts(job, host, listener, address)
+        sockets = connect_hosts(job, host, listener, address, Trust.of(reply["trust"]))
     else:
         sock = knock(rank, AGENT, reply["agents"][str(host)], str(invitation["token"]))
         sock.setblocking(False)
@@ -162,9 +162,9 @@ _control: list[socket.socket] = []
 
 
 def _ask(invitation: dict[str, Any], facts: dict[str, Any]) -> bytes:
-    hello = {"token": invitation["token"], "role": "rank0", **facts}
+    hello = {"role": "rank0", **facts}
+    sock = open_control(str(invitation["control"]), str(invitation["token"]))
     try:
-        sock = dial(str(invitation["control"]), 60)
         sock.sendall(json.dumps(hello).encode() + b"\n")
         # Other clients may be started by hand, minutes later; impirun ends us if the job fails.
         sock.settimeout(None)

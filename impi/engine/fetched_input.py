@@ -11,12 +11,12 @@ import json
 import os
 import sys
 
-from impi.vendors.dial import dial
+from impi.errors import JobError
+from impi.vendors.meeting import open_control
 
 VARIABLE = "IMPI_INPUT"
 """Control socket and token, with a space between; removed, so that no child fetches, too."""
 _NULL = os.makedev(1, 3)
-_CONNECT_S = 60.0
 
 
 def fetch() -> None:
@@ -28,11 +28,11 @@ def fetch() -> None:
     try:
         if os.fstat(0).st_rdev != _NULL:
             return  # a script around this program has redirected it
-        with dial(endpoint, _CONNECT_S) as sock:
+        with open_control(endpoint, token) as sock:
             sock.settimeout(None)
-            sock.sendall(json.dumps({"token": token, "role": "input"}).encode() + b"\n")
+            sock.sendall(json.dumps({"role": "input"}).encode() + b"\n")
             os.dup2(sock.fileno(), 0)
-    except (OSError, ValueError):
+    except (OSError, ValueError, JobError):
         return
     if sys.stdin is None:
         return

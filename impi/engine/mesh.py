@@ -3,24 +3,28 @@
 Called by :mod:`impi.engine.bootstrap` for procs, and by :mod:`impi.agent` for a host of several.
 First :func:`own_address` and :func:`listen`: address and port go to impirun, which makes the job
 of them. Then :func:`connect_hosts` takes the steps of :mod:`impi.startup.dance` for this host:
-connect to lower hosts and send the own host rank, accept higher hosts and read theirs.
+connect to lower hosts and send the own host rank, accept higher hosts and read theirs. Between
+clients that share a secret both ends then prove that they know the job's key.
 
 Invariants: every listener exists before the job is known, so a connect never waits for the peer's
 accept. All connects come before all accepts. A connection that is not an awaited host is reported
-and closed. The whole dance has 60 s.
+and closed (:mod:`impi.doors.reception`). The whole dance has 60 s.
 """
 
 from __future__ import annotations
 
 import contextlib
-import selectors
 import socket
 import sys
 import time
+from functools import partial
 
+from impi.doors.introduce import introduce
+from impi.doors.reception import Claim, receive
 from impi.errors import JobError, PeerError, StartupError
 from impi.job import Job
-from impi.startup.dance import RANK_SIZE, Accept, Connect, check_rank, dance_steps, encode_rank
+from impi.startup.challenge import Trust
+from impi.startup.dance import RANK_SIZE, Connect, check_rank, dance_steps, encode_rank
 from impi.vendors import interfaces
 from impi.wire import addresses
 
@@ -67,8 +71,13 @@ def listen(address: str) -> socket.socket:
     return sock
 
 
-def connect_hosts(job: Job, me: int, listener: socket.socket, address: str) -> dict[int, socket.socket]:
+def connect_hosts(
+    job: Job, me: int, listener: socket.socket, address: str, trust: Trust | None = None
+) -> dict[int, socket.socket]:
     """Connect to every host of another client, and close the listener.
+
+    Hosts of two clients that both are in ``trust`` prove to each other that they belong to the job.
+    Any other host must come from the address that it advertises, which is all that IMPI 0.0 has.
 
     Returns connected, non-blocking sockets by global host index.
 
@@ -77,25 +86,49 @@ def connect_hosts(job: Job, me: int, listener: socket.socket, address: str) -> d
     """
     deadline = time.monotonic() + _DEADLINE_S
     steps = dance_steps(job, me)
-    # No circular wait: lower hosts first, and backlogs take connections before the accept.
+    proofs = _Proofs(job, me, trust)
+    # No circular wait: a host accepts once it is connected to all lower ones.
     sockets = {
-        step.host: _connect(job, me, step.host, address, deadline) for step in steps if isinstance(step, Connect)
+        step.host: _connect(job, me, step.host, address, deadline, proofs)
+        for step in steps
+        if isinstance(step, Connect)
     }
-    expected = sum(isinstance(step, Accept) for step in steps)
     with contextlib.closing(listener):
-        sockets.update(_accept(job, me, listener, expected, deadline))
+        sockets.update(_accept(job, me, listener, deadline, proofs))
     for sock in sockets.values():
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return sockets
 
 
+class _Proofs:
+    """What the hosts of a job prove to this one."""
+
+    def __init__(self, job: Job, me: int, trust: Trust | None) -> None:
+        self._job = job
+        self._me = me
+        self._key = trust.key if trust is not None else b""
+        trusted = trust.clients if trust is not None else ()
+        mine = job.hosts[me].client in trusted
+        self._proving = {host.index for host in job.hosts if mine and host.client in trusted}
+        self._text = job.to_json().encode() if self._proving else b""
+
+    def secret(self, host: int) -> bytes:
+        """Return the secret that host and this one know; empty: none."""
+        return self._key if host in self._proving else b""
+
+    def about(self, knocker: int, keeper: int) -> bytes:
+        """Return what both must agree on: their numbers, and the job that was negotiated."""
+        return encode_rank(knocker) + encode_rank(keeper) + self._text
+
+
 def _family(address: str) -> socket.AddressFamily:
     return socket.AF_INET6 if ":" in address else socket.AF_INET
 
 
-def _connect(job: Job, me: int, host: int, address: str, deadline: float) -> socket.socket:
+def _connect(job: Job, me: int, host: int, address: str, deadline: float, proofs: _Proofs) -> socket.socket:
     where = addresses.to_text(job.hosts[host].ipv6)
+    there = f"host {host} (client {job.hosts[host].client}) at {where}:{job.hosts[host].port}"
     sock = socket.socket(_family(where), socket.SOCK_STREAM)
     sock.settimeout(max(deadline - time.monotonic(), 0.001))
     try:
@@ -103,67 +136,40 @@ def _connect(job: Job, me: int, host: int, address: str, deadline: float) -> soc
             # Peers may identify us by the advertised address.
             sock.bind((address, 0))
         sock.connect((where, job.hosts[host].port))
-        sock.sendall(encode_rank(me))
+        known = introduce(sock, encode_rank(me), proofs.secret(host), proofs.about(me, host))
     except OSError as error:
         sock.close()
-        reason = error.strerror or "no answer"
-        there = f"host {host} (client {job.hosts[host].client}) at {where}:{job.hosts[host].port}"
-        raise JobError(
-            f"host {me} cannot connect to {there}: {reason}",
-            clause="2.3.8",
-        ) from None
+        reason = error.strerror or str(error) or "no answer"
+        raise JobError(f"host {me} cannot connect to {there}: {reason}", clause="2.3.8") from None
+    if not known:
+        sock.close()
+        raise JobError(f"what answers host {me} as {there} does not know this job's secret", clause="2.3.8")
     return sock
 
 
-def _accept(job: Job, me: int, listener: socket.socket, expected: int, deadline: float) -> dict[int, socket.socket]:
+def _accept(job: Job, me: int, listener: socket.socket, deadline: float, proofs: _Proofs) -> dict[int, socket.socket]:
     """Accept until all higher hosts of other clients are here; report and close others."""
-    accepted: dict[int, socket.socket] = {}
-    began: dict[socket.socket, bytes] = {}
-    listener.setblocking(False)
-    with selectors.DefaultSelector() as selector:
-        selector.register(listener, selectors.EVENT_READ)
-        while len(accepted) < expected:
-            ready = selector.select(max(deadline - time.monotonic(), 0))
-            if not ready and time.monotonic() >= deadline:
-                missing = [h.index for h in job.hosts[me + 1 :] if h.client != job.hosts[me].client]
-                names = ", ".join(str(h) for h in missing if h not in accepted)
-                raise JobError(f"host {me} waited {_DEADLINE_S:.0f} s for host {names} to connect", clause="2.3.8")
-            for key, _ in ready:
-                if key.fileobj is listener:
-                    with contextlib.suppress(OSError):
-                        sock, _peer = listener.accept()
-                        sock.setblocking(False)
-                        began[sock] = b""
-                        selector.register(sock, selectors.EVENT_READ)
-                    continue
-                sock = key.fileobj  # type: ignore[assignment]
-                if _introduce(job, me, sock, began, accepted):
-                    selector.unregister(sock)
-    for sock in began:
-        sock.close()
-    return accepted
+    awaited = [host.index for host in job.hosts[me + 1 :] if host.client != job.hosts[me].client]
+
+    def claim(head: bytes, address: str) -> Claim:
+        host = check_rank(job, me, (), head)
+        secret = proofs.secret(host)
+        advertised = addresses.to_text(job.hosts[host].ipv6)
+        if not secret and address != advertised:
+            raise PeerError(
+                f"a connection claims to be host {host}, whose address is {advertised}, not {address}", clause="2.3.8"
+            )
+        return Claim(host, secret, proofs.about(host, me))
+
+    links = receive([listener], awaited, RANK_SIZE, claim, deadline, partial(_say, me))
+    missing = [host for host in awaited if host not in links]
+    if missing:
+        for sock in links.values():
+            sock.close()
+        names = ", ".join(map(str, missing))
+        raise JobError(f"host {me} waited {_DEADLINE_S:.0f} s for host {names} to connect", clause="2.3.8")
+    return links
 
 
-def _introduce(
-    job: Job, me: int, sock: socket.socket, began: dict[socket.socket, bytes], accepted: dict[int, socket.socket]
-) -> bool:
-    """Read the host rank of a new connection; whether the selector is done with it."""
-    try:
-        chunk = sock.recv(RANK_SIZE - len(began[sock]))
-    except BlockingIOError:
-        return False
-    except OSError:
-        chunk = b""
-    began[sock] += chunk
-    if chunk and len(began[sock]) < RANK_SIZE:
-        return False
-    try:
-        host = check_rank(job, me, accepted, began.pop(sock))
-    except PeerError as error:
-        with contextlib.suppress(OSError):
-            error.peer = "{}:{}".format(*sock.getpeername()[:2])
-        print(f"impi: host {me}: connection refused: {error}", file=sys.stderr, flush=True)
-        sock.close()
-    else:
-        accepted[host] = sock
-    return True
+def _say(me: int, sentence: str) -> None:
+    print(f"impi: host {me}: {sentence}", file=sys.stderr, flush=True)

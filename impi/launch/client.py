@@ -25,7 +25,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Final, TextIO
 
-from impi.errors import ImpiError, JobError, LaunchError, StartupError, UsageError
+from impi.errors import ImpiError, JobEnded, LaunchError, StartupError, UsageError
 from impi.exit_codes import ExitCode
 from impi.job import Job
 from impi.launch import handles, hosts
@@ -46,6 +46,7 @@ from impi.launch.without_mpi import title, why_unsure
 from impi.manifests import backed
 from impi.options import ClientOptions
 from impi.records import record, replaced, values_of
+from impi.startup.challenge import Trust
 from impi.startup.client import ALL_VERSIONS, STRICT_VERSIONS, Joined, Negotiated, Unused
 from impi.startup.facts import ClientFacts, HostFacts
 from impi.vendors import interfaces
@@ -74,6 +75,9 @@ def run_client(options: ClientOptions, *, environ: Mapping[str, str], stderr: Te
     except UsageError as error:
         warn(str(error))
         return ExitCode.USAGE
+    except JobEnded as error:
+        warn(str(error))
+        return error.code
     except ImpiError as error:
         warn(str(error))
         return ExitCode.FAILED
@@ -88,10 +92,11 @@ def _begin(options: ClientOptions, environ: Mapping[str, str], warn: Any, stack:
     rendezvous = stack.enter_context(Rendezvous(host, port, options.rank, environ=environ, versions=versions))
     try:
         plan = _plan(options, environ, warn)
-    except UsageError:
+    except UsageError as error:
         # The server would wait for this client: our loss ends the job.
         with suppress(ImpiError):
-            rendezvous.introduce(_INTRODUCED_S)
+            rendezvous.start(_INTRODUCED_S)
+            rendezvous.fail(str(error))
         raise
     if options.explain:
         warn(plan.way)
@@ -208,24 +213,25 @@ class _Session:
     def run(self, commands: Sequence[Command], program: Program) -> int:
         """Start the procs, watch them, end them."""
         children = Children(commands, self._selector)
-        done = False
+        done, reason = False, "impirun ended without a reason"
         try:
             children.start()
             while self._running(children) and not children.failure and self._interrupts.signum is None:
                 self._turn(self._patience())
                 self._check(children, program)
             if children.failure or self._interrupts.signum is not None:
-                self._end(children)  # first, so that our message is the last
+                self._end(children, *self._why(children))  # first, so that our message is the last
             code = self._outcome(children, program)
             done = code == 0
             return code
         except ImpiError as error:
-            self.control.answer({"error": str(error)})
+            reason = str(error)
+            self.control.answer({"error": reason})
             raise
         finally:
             # After success, programs left running on purpose stay.
             if not done:
-                self._end(children)
+                self._end(children, reason)
             children.close()
 
     def _running(self, children: Children) -> bool:
@@ -237,37 +243,41 @@ class _Session:
     def _turn(self, seconds: float) -> None:
         if self._feed is not None:
             seconds = min(seconds, self._feed.turn())
-        for key, _ in self._selector.select(seconds):
+        for key, _ in self._selector.select(min(seconds, self.control.patience)):
             key.data()
+        self.control.close_silent()
 
     def _patience(self) -> float:
         if self._deadline is None:
             return _TURN_S
         return min(_TURN_S, max(0.0, self._deadline - time.monotonic()))
 
-    def _end(self, children: Children) -> None:
-        """End the rest and close the server's connection at once, so other clients end, too."""
-        with suppress(ImpiError):  # the reason is printed already
-            self._introduce()
+    def _end(self, children: Children, reason: str, code: int = 1) -> None:
+        """Tell the server at once why, so that other clients end, too; then end the rest here."""
         # An mpiexec that is killed prints long messages.
         children.quiet = self._interrupts.signum is not None
         for key in list(self._selector.get_map().values()):
             if key.fileobj in (self._rendezvous, self._interrupts):
                 self._selector.unregister(key.fileobj)
-        self._rendezvous.close()
+        self._rendezvous.fail(reason, code)
         children.end(self._turn)
 
-    def _introduce(self) -> None:
-        """Run until the server knows this client: it ignores the loss of an unknown one."""
-        give_up = time.monotonic() + _INTRODUCED_S
-        while not self._rendezvous.introduced and self._interrupts.signum is None and time.monotonic() < give_up:
-            self._turn(give_up - time.monotonic())
+    def _why(self, children: Children) -> tuple[str, int]:
+        """Return what ends the job here, with its phase, and the exit code."""
+        phase = "while the job was running" if self._job is not None else "before start-up was complete"
+        if self._interrupts.signum is not None:
+            return f"impirun was ended by {signal.Signals(self._interrupts.signum).name} {phase}", self._code(children)
+        return f"{children.failure} {phase}", self._code(children)
+
+    def _code(self, children: Children) -> int:
+        if self._interrupts.signum is not None:
+            return 128 + self._interrupts.signum
+        return exit_code(children.failure.status) if children.failure is not None else ExitCode.FAILED
 
     def _from_server(self) -> None:
         if self._job is not None:
-            why = self._rendezvous.lost()
-            if why is not None:
-                raise JobError(why, peer=f"server {self._options.server}")
+            if (why := self._rendezvous.lost()) is not None:
+                raise why
             return
         for event in self._rendezvous.on_readable():
             match event:
@@ -275,25 +285,27 @@ class _Session:
                     self._all_clients = True
                 case Unused():
                     self._unused = True
-                case Negotiated(job=job):
+                case Negotiated(job=job, trust=trust):
                     self._job = job
                     if self._options.offer.decisions is not None and job.decisions is None:
                         self._warn(
                             "the tuning (--tuning or IMPI_TUNING) is not used: at least one client offers no more than "
                             "IMPI 0.0"
                         )
-                    self._answer(job)
+                    self._answer(job, trust)
 
-    def _answer(self, job: Job) -> None:
-        """Send agents and procs the job and their addresses."""
+    def _answer(self, job: Job, trust: Trust | None) -> None:
+        """Send agents and procs the job, their addresses, and what they need for the dance."""
         value = json.loads(job.to_json())
+        told = None if trust is None else {"key": trust.key.hex(), "clients": trust.clients}
         ours = [host.index for host in job.hosts if host.client == self._options.rank]
         host_of = dict(zip(self._agents, ours, strict=False))
         for number in self.control.agents:
-            self.control.answer_agent(number, {"job": value, "host": host_of.get(number)})
+            self.control.answer_agent(number, {"job": value, "host": host_of.get(number), "trust": told})
         doors = {str(host): self.control.agents[number]["door"] for number, host in host_of.items()}
         quirks = values_of(self._options.quirks)
-        self.control.answer({"job": value, "agents": doors, "quirks": quirks, "submitted": self._submitted_at})
+        reply = {"job": value, "agents": doors, "quirks": quirks, "submitted": self._submitted_at, "trust": told}
+        self.control.answer(reply)
 
     def _check(self, children: Children, program: Program) -> None:
         """Take the next step if its input is here; raise what ends the job."""

@@ -1,4 +1,10 @@
-"""impirun's control socket, to which its procs connect (docs/how-it-works/start-up.md)."""
+"""impirun's control socket, to which its procs connect (docs/how-it-works/start-up.md).
+
+A connection begins with :data:`~impi.vendors.meeting.CONTROL_HEAD` and a nonce; then both ends
+prove that they know the token of this impirun (:mod:`impi.proofs`). Until then a connection is a
+stranger, of which fixed numbers of octets are read and nothing is parsed. A proven one sends one
+line of JSON: what it is.
+"""
 
 from __future__ import annotations
 
@@ -7,24 +13,39 @@ import os
 import selectors
 import socket
 from collections.abc import Callable
+from contextlib import suppress
+from enum import Enum, auto
 from typing import Any, Final
 
+from impi.doors.introduce import new_nonce
+from impi.doors.strangers import MOST, Refusals, Strangers
 from impi.launch.net import show_endpoint
+from impi.proofs import NONCE_SIZE, PROOF_SIZE, Keeper
 from impi.records import fresh, record
-from impi.vendors.dial import equal
+from impi.vendors.meeting import CONTROL_HEAD
 
 _CHUNK: Final = 1 << 16
 _MAX_LINE: Final = 1 << 24
 """Longest first line in octets: the list of some 200 000 procs."""
 _SEND_S: Final = 10.0
+_OPENING: Final = len(CONTROL_HEAD) + NONCE_SIZE
+
+
+class _Step(Enum):
+    HEAD = auto()
+    PROOF = auto()
+    LINE = auto()
+    KNOWN = auto()
 
 
 @record(frozen=False)
 class _Connection:
     sock: socket.socket
-    peer: str
+    address: str
+    port: int
     received: bytearray = fresh(default_factory=bytearray)
-    known: bool = False
+    step: _Step = _Step.HEAD
+    keeper: Keeper | None = None
 
 
 class Control:
@@ -67,7 +88,9 @@ class Control:
         self._rank0_connection: _Connection | None = None
         self._agent_connections: dict[int, _Connection] = {}
         self._pure: dict[int, tuple[_Connection, object]] = {}
-        self._connections: list[_Connection] = []
+        self._connections: dict[int, _Connection] = {}
+        self._strangers: Strangers[int] = Strangers(most=MOST + size + agents)
+        self._refusals = Refusals(warn)
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
         self._listener = socket.create_server((address, 0), family=family, backlog=1024)
         self._listener.setblocking(False)
@@ -91,50 +114,93 @@ class Control:
 
     def close(self) -> None:
         """Close all its sockets."""
-        for connection in [*self._connections]:
+        for connection in [*self._connections.values()]:
             self._drop(connection)
         self._selector.unregister(self._listener)
         self._listener.close()
+        self._strangers.close()
+        self._refusals.summary()
+
+    @property
+    def patience(self) -> float:
+        """Seconds until :meth:`close_silent` has something to do; infinite: nothing."""
+        return self._strangers.patience
+
+    def close_silent(self) -> None:
+        """Close connections that have had their time to prove what they are."""
+        for descriptor in self._strangers.overdue():
+            self._refuse(self._connections[descriptor], "has not said in time what it is")
 
     def _accept(self) -> None:
-        try:
-            sock, address = self._listener.accept()
-        except OSError:
-            return
-        sock.setblocking(False)
-        connection = _Connection(sock, show_endpoint(*address[:2]))
-        self._connections.append(connection)
-        self._selector.register(sock, selectors.EVENT_READ, lambda: self._read(connection))
+        accepted = self._strangers.accept(self._listener)
+        if accepted is not None:
+            connection = _Connection(*accepted)
+            descriptor = connection.sock.fileno()
+            self._connections[descriptor] = connection
+            self._strangers.add(descriptor, connection.address)
+            self._selector.register(connection.sock, selectors.EVENT_READ, lambda: self._read(connection))
+        while (surplus := self._strangers.surplus()) is not None:
+            self._refuse(self._connections[surplus], "was closed to make room for others")
 
     def _read(self, connection: _Connection) -> None:
+        if connection.sock.fileno() not in self._connections:
+            return  # closed in this turn, to make room
+        wanted = {_Step.HEAD: _OPENING, _Step.PROOF: PROOF_SIZE}.get(connection.step, _CHUNK + len(connection.received))
         try:
-            data = connection.sock.recv(_CHUNK)
+            data = connection.sock.recv(wanted - len(connection.received))
         except (BlockingIOError, InterruptedError):
             return
         except OSError:
             data = b""
         if not data:
             self._drop(connection)
-        elif not connection.known:
-            connection.received += data
-            line, newline, _ = connection.received.partition(b"\n")
-            if newline:
-                self._introduce(connection, bytes(line))
-                connection.received = bytearray()
-            elif len(connection.received) > _MAX_LINE:
-                self._refuse(connection, "sent no end of line")
+            return
+        if connection.step is _Step.KNOWN:
+            return
+        connection.received += data
+        self._strangers.spoke(connection.sock.fileno())
+        if connection.step is _Step.LINE:
+            self._read_line(connection, data)
+        elif len(connection.received) == wanted:
+            octets, connection.received = bytes(connection.received), bytearray()
+            self._prove(connection, octets)
+
+    def _prove(self, connection: _Connection, octets: bytes) -> None:
+        """Take the next step of a stranger's introduction, with all its octets."""
+        if connection.keeper is not None:
+            if connection.keeper.accepts(octets):
+                connection.step = _Step.LINE
+                self._strangers.discard(connection.sock.fileno())
+            else:
+                self._refuse(connection, "does not know this job's token")
+            return
+        head, nonce = octets[: len(CONTROL_HEAD)], octets[len(CONTROL_HEAD) :]
+        if head != CONTROL_HEAD:
+            self._refuse(connection, "is no process of a job")
+            return
+        connection.keeper = Keeper(bytes.fromhex(self.token), CONTROL_HEAD, nonce, new_nonce())
+        connection.step = _Step.PROOF
+        with suppress(OSError):  # the next read tells
+            connection.sock.send(connection.keeper.answer)
+
+    def _read_line(self, connection: _Connection, data: bytes) -> None:
+        """Look for the end of the line in what is new."""
+        if b"\n" in data:
+            line, _, _ = connection.received.partition(b"\n")
+            connection.received = bytearray()
+            self._introduce(connection, bytes(line))
+        elif len(connection.received) > _MAX_LINE:
+            self._refuse(connection, "sent no end of line")
 
     def _introduce(self, connection: _Connection, line: bytes) -> None:
         try:
             hello = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             hello = None
-        if not isinstance(hello, dict) or not equal(
-            str(hello.get("token")).encode("utf-8", "replace"), self.token.encode()
-        ):
-            self._refuse(connection, "does not know this job's token")
+        if not isinstance(hello, dict):
+            self._refuse(connection, "sent no JSON object")
             return
-        connection.known = True
+        connection.step = _Step.KNOWN
         match hello.get("role"):
             case "joining":
                 self.joined.add((hello.get("node"), hello.get("pid")))
@@ -170,14 +236,21 @@ class Control:
             self._drop(connection)  # that proc has ended, which its launcher tells
 
     def _refuse(self, connection: _Connection, why: str) -> None:
-        self._warn(f"closed a connection to {self.endpoint} from {connection.peer}, which {why}")
+        peer = show_endpoint(connection.address, connection.port)
+        sentence = f"closed a connection to {self.endpoint} from {peer}, which {why}"
+        if connection.step is _Step.KNOWN:
+            self._warn(sentence)
+        else:
+            self._refusals.tell(connection.address, why, sentence)
         self._drop(connection)
 
     def _drop(self, connection: _Connection) -> None:
-        if connection in self._connections:
+        if connection.sock.fileno() in self._connections:
             self._forget(connection)
             connection.sock.close()
 
     def _forget(self, connection: _Connection) -> None:
-        self._connections.remove(connection)
+        descriptor = connection.sock.fileno()
+        del self._connections[descriptor]
+        self._strangers.discard(descriptor)
         self._selector.unregister(connection.sock)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+from collections.abc import Callable
 from typing import Final
 
 from impi.errors import UsageError
@@ -45,11 +46,29 @@ def peer_name(address: str) -> str:
         except OSError:
             pass
 
-    # In a thread: a resolver may take long, and the caller serves others.
+    # In a thread: a resolver may take long.
     thread = threading.Thread(target=look_up, daemon=True)
     thread.start()
     thread.join(_LOOKUP_S)
     return found[0] if found else address
+
+
+class Names:
+    """Looks up names of addresses beside the caller's loop."""
+
+    def __init__(self) -> None:
+        self._lookups: list[threading.Thread] = []
+
+    def find(self, address: str, tell: Callable[[str], None]) -> None:
+        """Call ``tell`` with what :func:`peer_name` returns, from another thread."""
+        thread = threading.Thread(target=lambda: tell(peer_name(address)), daemon=True)
+        self._lookups.append(thread)
+        thread.start()
+
+    def wait(self) -> None:
+        """Wait until all have been told."""
+        for thread in self._lookups:
+            thread.join()
 
 
 def set_options(sock: socket.socket) -> None:

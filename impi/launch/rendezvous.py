@@ -13,15 +13,17 @@ A program without other events uses :meth:`Rendezvous.join` and :meth:`Rendezvou
 
 from __future__ import annotations
 
+import os
 import select
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from impi.errors import ImpiError, JobError, LocalProtocolError, StartupError
 from impi.job import Job
 from impi.launch.net import set_options, show_endpoint
+from impi.proofs import NONCE_SIZE
 from impi.startup.auth import find_credentials, parse_preference
 from impi.startup.client import ALL_VERSIONS, ClientEvent, ClientMachine, Joined, Negotiated
 from impi.startup.facts import ClientFacts
@@ -29,6 +31,11 @@ from impi.vendors.dial import connect, quick_ack
 
 _CHUNK: Final = 1 << 16
 _CONNECT_S: Final = 30.0
+_ANSWER_S: Final = 30.0
+"""The longest wait for the answer to AUTH, which a server sends at once."""
+_AGAIN_S: Final = 10.0
+"""How long a client that was closed out without a word tries again: the server may be crowded."""
+_PAUSE_S: Final = 0.2
 _SEND_S: Final = 60.0
 
 
@@ -61,9 +68,14 @@ class Rendezvous:
         self._host = host
         self._port = port
         credentials = find_credentials(environ, None if auth is None else parse_preference(auth))
-        self._machine = ClientMachine(rank, credentials, versions)
+        self._make: Callable[[], ClientMachine] = lambda: ClientMachine(
+            rank, credentials, versions, os.urandom(NONCE_SIZE)
+        )
+        self._machine = self._make()
         self._sock: socket.socket | None = None
-        self._lost: str | None = None
+        self._lost: ImpiError | None = None
+        self._answered = False
+        """Whether the server has sent anything."""
 
     def __enter__(self) -> Rendezvous:
         return self
@@ -72,11 +84,30 @@ class Rendezvous:
         self.close()
 
     def start(self, timeout_s: float = _CONNECT_S) -> None:
-        """Connect and begin to authenticate; watch :meth:`fileno` from now on.
+        """Connect and authenticate; watch :meth:`fileno` from now on.
+
+        A server that closes the connection without an answer may have more strangers than it can
+        serve, so this client tries again for some seconds.
 
         Raises:
-            StartupError: no server answers.
+            StartupError: no server answers, or it takes none of our methods.
+            PeerError: the server broke the protocol.
         """
+        until = time.monotonic() + min(timeout_s, _AGAIN_S)
+        while True:
+            self._connect(timeout_s)
+            try:
+                self._authenticate(timeout_s)
+            except StartupError:
+                if self._answered or time.monotonic() >= until:
+                    raise
+            else:
+                return
+            self.close()
+            time.sleep(_PAUSE_S)
+            self._machine = self._make()
+
+    def _connect(self, timeout_s: float) -> None:
         try:
             sock = connect(self._host, self._port, timeout_s)
         except OSError as error:
@@ -88,7 +119,16 @@ class Rendezvous:
         self._sock = sock
         sock.setblocking(False)
         set_options(sock)
+
+    def _authenticate(self, timeout_s: float) -> None:
+        """Offer our methods and answer the server's choice."""
         self._flush()
+        deadline = time.monotonic() + min(timeout_s, _ANSWER_S)
+        while not self.introduced:
+            if not select.select([self._socket], [], [], max(0.0, deadline - time.monotonic()))[0]:
+                self._answered = True  # late, which another connection would not change
+                raise StartupError(f"what listens at {self._where} has not answered AUTH within {_ANSWER_S:.0f} s")
+            self.on_readable()
 
     def fileno(self) -> int:
         """Return the descriptor for a selector, for reading."""
@@ -103,18 +143,6 @@ class Rendezvous:
     def introduced(self) -> bool:
         """Whether the server knows which client this is."""
         return self._machine.introduced
-
-    def introduce(self, timeout_s: float) -> None:
-        """Connect and tell the server which client this is, so that its loss ends the job.
-
-        Raises:
-            StartupError: no server answers, or it closed the connection.
-            PeerError: the server broke the protocol.
-        """
-        self.start(timeout_s)
-        deadline = time.monotonic() + timeout_s
-        while not self.introduced and select.select([self._socket], [], [], max(0, deadline - time.monotonic()))[0]:
-            self.on_readable()
 
     def on_readable(self) -> list[ClientEvent]:
         """Read without waiting, and answer.
@@ -132,6 +160,7 @@ class Rendezvous:
         if not data:
             self._end()
             return []
+        self._answered = True
         quick_ack(self._socket)  # some servers write a command in parts
         events = self._machine.receive_data(data)
         self._flush()
@@ -184,13 +213,13 @@ class Rendezvous:
             raise LocalProtocolError(f"expected the job, but got {event}", clause="2.3.6")
         return event.job
 
-    def lost(self) -> str | None:
+    def lost(self) -> ImpiError | None:
         """Return why the job is over, or None while the server is there. Never waits."""
         if self._lost is None and self._sock is not None:
             try:
                 self.on_readable()
             except ImpiError as error:
-                self._lost = str(error)
+                self._lost = error
         return self._lost
 
     def finish(self) -> None:
@@ -200,8 +229,8 @@ class Rendezvous:
             JobError: the server is gone.
         """
         sock = self._socket
-        if self.lost() is not None:
-            raise JobError(f"{self._where}: {self._lost}")
+        if (lost := self.lost()) is not None:
+            raise lost
         self._machine.finish()
         try:
             self._send_all()
@@ -213,6 +242,21 @@ class Rendezvous:
             ) from None
         finally:
             self.close()
+
+    def fail(self, reason: str, code: int = 1) -> None:
+        """Tell the server why this client ends the job, and by it all clients; then close.
+
+        ``code``: the exit code of the job.
+        """
+        if self._sock is None:
+            return
+        self._machine.fail(reason, code)
+        try:
+            self._send_all()
+            self._sock.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass  # it is gone, and ends the job anyway
+        self.close()
 
     def close(self) -> None:
         """Close the connection; without :meth:`finish` this ends the job. Idempotent."""

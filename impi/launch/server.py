@@ -17,18 +17,20 @@ from __future__ import annotations
 import errno
 import os
 import selectors
+import signal
 import socket
 import time
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Final, TextIO
 
+from impi.doors.strangers import Refusals, Strangers
 from impi.errors import LaunchError, UsageError
 from impi.exit_codes import ExitCode
 from impi.launch.appfile import make_commands, read_appfile
 from impi.launch.children import Children, exit_code
 from impi.launch.interrupts import Interrupts
-from impi.launch.net import peer_name, set_options, show_endpoint
+from impi.launch.net import Names, set_options, show_endpoint
 from impi.launch.program import Command
 from impi.launch.standard_input import Source
 from impi.options import ServerOptions
@@ -52,10 +54,15 @@ _CHUNK: Final = 1 << 16
 _ANY: Final = ("0.0.0.0", "::")
 _ANY_IPV6_HOST: Final = "2001:db8::1"
 # An address for documentation: the route to it is the default route.
-_MAX_STRANGERS: Final = 128
-# Limit of connections that have not joined, so that descriptors remain for clients.
+_TURN_S: Final = 10.0
+# Longest time between two looks at what is waited for.
 
-_TURN_S: Final = 3600.0
+_FAREWELL_S: Final = 1.0
+# Time for clients to read why the job fails.
+
+_GUESS_S: Final = 0.2
+_LONGEST_PAUSE_S: Final = 5.0
+# Pause of an address after its first wrong secret; it doubles with each, up to the longest.
 
 _CLIENTS_END_S: Final = 20.0
 # Time for clients of this server to end after the job, before they are ended.
@@ -74,7 +81,7 @@ def run_server(options: ServerOptions, *, environ: Mapping[str, str], stdout: Te
     """
     try:
         preference = None if options.auth is None else parse_preference(options.auth)
-        machine = ServerMachine(options.count, find_credentials(environ, preference))
+        machine = ServerMachine(options.count, find_credentials(environ, preference), os.urandom)
         lines = read_appfile(options.file, options.count) if options.file else ()
         listener = _listen(options)
     except UsageError as error:
@@ -133,11 +140,6 @@ def _reachable(address: str) -> str:
     return outgoing_address()
 
 
-def _plain(address: str) -> str:
-    """Return an address in its own form: IPv4 on an IPv6 socket is ``::ffff:10.0.0.1``."""
-    return address.removeprefix("::ffff:") if "." in address else address
-
-
 def _print_endpoint(endpoint: str, stdout: TextIO, stderr: TextIO) -> None:
     try:
         print(endpoint, file=stdout, flush=True)
@@ -180,6 +182,10 @@ class _Loop:
         self._addresses: dict[int, str] = {}
         self._unsent: dict[int, memoryview] = {}
         self._next = 0
+        self._strangers: Strangers[int] = Strangers()
+        self._refusals = Refusals(self._report)
+        self._names = Names()
+        self._waiting_since = time.monotonic()
         self._children: Children | None = None
         self._input: Source | None = None
         self._exit_code: int | None = None
@@ -191,6 +197,9 @@ class _Loop:
 
     def __exit__(self, *_exc: object) -> None:
         self._close_all()
+        self._strangers.close()
+        self._refusals.summary()
+        self._names.wait()
         if self._children is not None:
             self._children.end(self._turn_children)
             self._children.close()
@@ -212,19 +221,35 @@ class _Loop:
         """Run until there is an exit code and the server's own clients have ended."""
         self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
         while self._exit_code is None:
-            patience = self._input.turn() if self._input is not None else float("inf")
-            for key, events in self._selector.select(min(patience, _TURN_S)):
+            for key, events in self._selector.select(self._patience()):
                 if callable(key.data):
                     key.data()
                 elif key.data in self._sockets and events & selectors.EVENT_READ:
                     self._read(key.data)
+            for conn in self._strangers.overdue():
+                self._drop(conn, "has not said in time which client it is")
             self._write_all()
             if self._exit_code is None:
                 self._check_children()
+                self._tell_who_is_missing()
+        self._refusals.summary()
         return self._see_off(self._exit_code)
+
+    def _patience(self) -> float:
+        fed = self._input.turn() if self._input is not None else float("inf")
+        return min(fed, self._strangers.patience, _TURN_S)
+
+    def _tell_who_is_missing(self) -> None:
+        """Say now and then which clients have not joined."""
+        missing = self._machine.missing()
+        if missing and time.monotonic() - self._waiting_since >= _TURN_S:
+            self._waiting_since = time.monotonic()
+            self._report(f"waiting for client{'s' if len(missing) > 1 else ''} {', '.join(map(str, missing))}")
 
     def _interrupted(self) -> None:
         if self._interrupts.signum is not None and self._exit_code is None:
+            name = signal.Signals(self._interrupts.signum).name
+            self._machine.fail(f"the server was ended by {name}", 128 + self._interrupts.signum)
             self._report("interrupted; closing all connections")
             self._exit_code = 128 + self._interrupts.signum
 
@@ -234,11 +259,14 @@ class _Loop:
         """End the job if an own client failed before it had a connection."""
         why = "" if self._children is None else self._children.error or self._children.failure
         if why:
+            self._machine.fail(str(why))
             _say(self._stderr, f"Error: {why}; closing all connections")
             self._exit_code = ExitCode.FAILED
 
     def _see_off(self, code: int) -> int:
         """Wait for the last output of own clients; return the exit code with theirs."""
+        if code:
+            self._say_farewell()
         self._close_all()
         children = self._children
         if children is None:
@@ -267,6 +295,25 @@ class _Loop:
         status = first if self._failed is None else children.statuses.get(self._failed, 0)
         return exit_code(status or ExitCode.FAILED)
 
+    def _say_farewell(self) -> None:
+        """Write to all clients why the job fails, and read on until they have closed.
+
+        Octets that nobody has read would make the end a reset, which discards those on the way.
+        """
+        for sock in self._sockets.values():
+            sock.settimeout(_FAREWELL_S)
+        until = time.monotonic() + _FAREWELL_S
+        for conn, sock in list(self._sockets.items()):
+            try:
+                sock.sendall(bytes(self._unsent.pop(conn, b"")) + self._machine.data_to_send(conn))
+                sock.shutdown(socket.SHUT_WR)
+                while (left := until - time.monotonic()) > 0:
+                    sock.settimeout(left)
+                    if not sock.recv(_CHUNK):
+                        break
+            except OSError:
+                continue  # it is gone, or does not read
+
     def _turn_children(self, seconds: float) -> None:
         for key, _ in self._selector.select(seconds):
             if callable(key.data):
@@ -277,33 +324,25 @@ class _Loop:
             self._close(conn)
 
     def _accept(self) -> None:
-        strangers = [conn for conn in self._sockets if self._machine.is_stranger(conn)]
-        try:
-            sock, address = self._listener.accept()
-        except (BlockingIOError, InterruptedError, ConnectionAbortedError):
-            return
-        except OSError as error:  # out of descriptors: make room, else this repeats
-            self._report(f"cannot accept a connection: {error.strerror or error}")
-            self._evict(strangers)
-            return
-        if len(strangers) >= _MAX_STRANGERS:
-            self._evict(strangers)
-        sock.setblocking(False)
-        set_options(sock)
-        conn = self._next
-        self._next += 1
-        self._sockets[conn] = sock
-        peer = _plain(address[0])
-        self._addresses[conn] = peer
-        self._selector.register(sock, selectors.EVENT_READ, conn)
-        self._machine.connected(conn, show_endpoint(peer, address[1]))
+        accepted = self._strangers.accept(self._listener)
+        if accepted is not None:
+            sock, peer, port = accepted
+            set_options(sock)
+            conn = self._next
+            self._next += 1
+            self._sockets[conn] = sock
+            self._addresses[conn] = peer
+            self._strangers.add(conn, peer)
+            self._selector.register(sock, selectors.EVENT_READ, conn)
+            self._machine.connected(conn, show_endpoint(peer, port))
+        while (surplus := self._strangers.surplus()) is not None:
+            self._drop(surplus, "was closed to make room for others")
 
-    def _evict(self, strangers: list[int]) -> None:
-        if strangers:
-            oldest = min(strangers)
-            self._machine.eof(oldest)
-            self._report("closed the oldest connection that has not joined, to make room")
-            self._close(oldest)
+    def _drop(self, conn: int, why: str) -> None:
+        """Close the connection of a stranger."""
+        self._machine.eof(conn)
+        self._refusals.tell(self._addresses[conn], why, f"a connection of {self._addresses[conn]} {why}")
+        self._close(conn)
 
     def _read(self, conn: int) -> None:
         try:
@@ -312,6 +351,7 @@ class _Loop:
             return
         except OSError:
             data = b""  # a reset is an end
+        self._strangers.spoke(conn)
         quick_ack(self._sockets[conn])  # some clients write label and value apart
         events = self._machine.receive_data(conn, data) if data else self._machine.eof(conn)
         for event in events:
@@ -323,11 +363,16 @@ class _Loop:
         match event:
             case AuthenticatedByNone(conn):
                 address = self._addresses[conn]
-                _say(self._stderr, none_warning(peer_name(address), address))
-            case ClientJoined(_, client, peer) if self._verbose:
-                self._report(f"client {client} has joined from {peer}")
-            case ConnectionRefused(conn, reason):
-                self._report(f"closed the connection of {reason}")
+                self._names.find(address, lambda name: _say(self._stderr, none_warning(name, address)))
+            case ClientJoined(conn, client, peer):
+                self._strangers.discard(conn)
+                self._waiting_since = time.monotonic()
+                if self._verbose:
+                    self._report(f"client {client} has joined from {peer}")
+            case ConnectionRefused(conn, reason, kind, last):
+                self._refusals.tell(self._addresses[conn], kind, f"closed the connection of {reason}")
+                with suppress(OSError):
+                    self._sockets[conn].send(last)
                 self._close(conn)
             case JobStarted() if self._verbose:
                 self._report("start-up is complete")
@@ -337,10 +382,10 @@ class _Loop:
                 self._close(conn)
             case JobOver():
                 self._exit_code = 0
-            case JobFailed(client, reason):
+            case JobFailed(client, reason, code):
                 _say(self._stderr, f"Error: {reason}; closing all connections")
                 self._failed = client
-                self._exit_code = ExitCode.FAILED
+                self._exit_code = code
 
     def _write_all(self) -> None:
         for conn, sock in self._sockets.items():
@@ -365,6 +410,7 @@ class _Loop:
     def _close(self, conn: int) -> None:
         sock = self._sockets.pop(conn)
         del self._addresses[conn]
+        self._strangers.discard(conn)
         self._unsent.pop(conn, None)
         self._selector.unregister(sock)
         sock.close()

@@ -9,11 +9,13 @@ from typing import Final
 
 from impi.errors import UsageError
 from impi.records import record
-from impi.settings import AUTH_KEY, AUTH_NONE
+from impi.settings import AUTH_KEY, AUTH_NONE, AUTH_SECRET, AUTH_WEAK
 
 _RANGE: Final = re.compile(r"(\d+)(?:-(\d+))?", re.ASCII)
 _KEY: Final = re.compile(r"\d+|0[xX][0-9a-fA-F]+", re.ASCII)
 _MASK_WORD: Final = 4
+_LEAST_SECRET: Final = 16
+_LEAST_KEY: Final = 1 << 32
 
 
 class Method(IntEnum):
@@ -21,6 +23,8 @@ class Method(IntEnum):
 
     NONE = 0
     KEY = 1
+    CHALLENGE = 31
+    """A method of ours, see :mod:`.challenge`; the last of the first word, far from future ones."""
 
 
 @record
@@ -31,21 +35,49 @@ class Credentials:
     """Available methods, the preferred one first; never empty from :func:`find_credentials`."""
     key: int = 0
     """The shared 64-bit key, where KEY is among them."""
+    secret: bytes = b""
+    """The shared secret, where CHALLENGE is among them."""
 
 
 def find_credentials(environ: Mapping[str, str], preference: Sequence[Method] | None = None) -> Credentials:
     """Return the enabled methods in the order of ``preference`` (default: strongest first).
 
+    CHALLENGE takes IMPI_AUTH_SECRET, or else IMPI_AUTH_KEY, which then does not travel.
+
     Raises:
-        UsageError: none is enabled (the words of IMPI 2.3.3), or the key is not a 64-bit number.
+        UsageError: none is enabled (the words of IMPI 2.3.3), the key is not a 64-bit number, or
+            key or secret can be guessed and IMPI_AUTH_WEAK is not set.
     """
-    wanted = (Method.KEY, Method.NONE) if preference is None else preference
+    wanted = (Method.CHALLENGE, Method.KEY, Method.NONE) if preference is None else preference
     # 2.3.3: IMPI_AUTH_NONE counts by its mere *presence*, IMPI_AUTH_KEY only with a *value*.
-    available = {Method.NONE: AUTH_NONE.variable in environ, Method.KEY: bool(AUTH_KEY.of(environ).strip())}
+    has_key, has_secret = (bool(environ.get(o.variable, "").strip()) for o in (AUTH_KEY, AUTH_SECRET))
+    available = {
+        Method.NONE: AUTH_NONE.variable in environ,
+        Method.KEY: has_key,
+        Method.CHALLENGE: has_key or has_secret,
+    }
     methods = tuple(method for method in wanted if available[method])
     if not methods:
         raise UsageError("No authentication methods available for negotiation. Aborting.")
-    return Credentials(methods, parse_key(AUTH_KEY.of(environ)) if Method.KEY in methods else 0)
+    weak = AUTH_WEAK.variable in environ
+    uses_key = Method.KEY in methods or (Method.CHALLENGE in methods and not has_secret)
+    key = parse_key(AUTH_KEY.of(environ)) if uses_key else 0
+    if uses_key and key < _LEAST_KEY and not weak:
+        raise UsageError(
+            f"{AUTH_KEY.variable} is below 2^32, so it can be guessed: take one such as that of "
+            f"'od -An -N8 -tu8 /dev/urandom', or set {AUTH_WEAK.variable}=1",
+            clause="2.3.3",
+        )
+    secret = b""
+    if Method.CHALLENGE in methods:
+        text = AUTH_SECRET.of(environ)
+        secret = text.encode("utf-8", "surrogateescape") if has_secret else key.to_bytes(8, "big")
+        if has_secret and len(secret) < (1 if weak else _LEAST_SECRET):
+            raise UsageError(
+                f"{AUTH_SECRET.variable} has fewer than {_LEAST_SECRET} characters, so it can be guessed: take one"
+                f" such as that of 'openssl rand -hex 16', or set {AUTH_WEAK.variable}=1"
+            )
+    return Credentials(methods, key if Method.KEY in methods else 0, secret)
 
 
 def parse_key(text: str) -> int:

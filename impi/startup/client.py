@@ -1,7 +1,8 @@
 """The client's side of start-up without sockets: from AUTH to the job, and FINI at its end.
 
-The phases are AUTH, IMPI, JOINED, COLL, DONE, RUNNING and FINISHED, one after another. AUTH and
-IMPI introduce the client; :class:`Joined` reports that all clients are there.
+The phases are AUTH, PROOF (by method CHALLENGE only, :mod:`.challenge`), IMPI, JOINED, COLL, DONE,
+SEAL (likewise), RUNNING and FINISHED, one after another. AUTH and IMPI introduce the client;
+:class:`Joined` reports that all clients are there.
 :meth:`ClientMachine.submit` then queues the labels in ascending order. Each label waits for its
 broadcast before the next one goes out, as existing servers expect; those of our own go with DONE.
 C_VERSION comes first because the version decides which labels of ours follow. The broadcasts
@@ -12,8 +13,8 @@ job.
 
 Invariant: a broadcast with a known label must be the label at the head of the queue, and its
 client_mask must name every client; labels of ours may name fewer. Unknown labels are ignored
-(2.3.5). :mod:`impi.launch.rendezvous` drives it with a socket, :mod:`impi.simulate` without
-one.
+(2.3.5). FAIL is the server's word why the job fails, in any phase. :mod:`impi.launch.rendezvous`
+drives it with a socket, :mod:`impi.simulate` without one.
 """
 
 from __future__ import annotations
@@ -24,11 +25,22 @@ from enum import Enum, auto
 from typing import Final, TypeAlias
 
 from impi.decisions import Decisions
-from impi.errors import ImpiError, JobError, LocalProtocolError, PeerError, StartupError, Truncated, UsageError
+from impi.errors import (
+    ImpiError,
+    JobEnded,
+    JobError,
+    LocalProtocolError,
+    PeerError,
+    StartupError,
+    Truncated,
+    UsageError,
+)
 from impi.job import ALTERNATIVES, LONG8_VERSION, STRICT_VERSION, TUNED_VERSION, Job
+from impi.proofs import NONCE_SIZE, PROOF_SIZE
 from impi.records import record, replaced
 from impi.startup.agree import agree_on_job, agree_on_version
 from impi.startup.auth import Credentials, Method, encode_mask
+from impi.startup.challenge import CLIENT, PROOF_PAYLOAD, Conversation, Trust
 from impi.startup.choices import (
     NEEDED,
     agree_on_decisions,
@@ -39,7 +51,17 @@ from impi.startup.choices import (
     encode_decisions,
 )
 from impi.startup.facts import MAX_CLIENTS, ClientFacts, encode_facts, encode_versions
-from impi.wire import MAX_PAYLOAD, Command, CommandReader, Label, OwnLabel, encode_command
+from impi.wire import (
+    MAX_PAYLOAD,
+    Command,
+    CommandReader,
+    Label,
+    OwnCommand,
+    OwnLabel,
+    decode_reason,
+    encode_command,
+    encode_reason,
+)
 
 ALL_VERSIONS: Final = (STRICT_VERSION, LONG8_VERSION, TUNED_VERSION)
 """Versions offered unless the user asked for 0.0."""
@@ -48,7 +70,8 @@ STRICT_VERSIONS: Final = (STRICT_VERSION,)
 _AUTH_LIMIT: Final = 1024
 _KNOWN_LABELS: Final = frozenset(int(label) for label in Label)
 _OWN_LABELS: Final = frozenset(int(label) for label in OwnLabel)
-_OF_TUNED_VERSION: Final = (OwnLabel.C_TUNING, OwnLabel.C_NATIVE, OwnLabel.C_SOFTWARE)
+_OF_TUNED_VERSION: Final = (OwnLabel.C_TUNING, OwnLabel.C_NATIVE, OwnLabel.C_SOFTWARE, OwnLabel.C_PROVES)
+_PROVES: Final = (1).to_bytes(4, "big")
 _WRONG_KEY: Final = "Server disconnected (wrong authentication key?)"  # the words of 2.3.3
 _NO_METHOD: Final = (
     "This client offered {} (by its IMPI_AUTH_ variables and -auth); a server that takes none of it says so there."
@@ -70,6 +93,8 @@ class Negotiated:
     """Start-up is complete."""
 
     job: Job
+    trust: Trust | None = None
+    """What hosts need to prove themselves; None: this client has no secret."""
 
 
 @record
@@ -82,10 +107,12 @@ ClientEvent: TypeAlias = Joined | Negotiated | Unused
 
 class _Phase(Enum):
     AUTH = auto()
+    PROOF = auto()
     IMPI = auto()
     JOINED = auto()
     COLL = auto()
     DONE = auto()
+    SEAL = auto()
     RUNNING = auto()
     FINISHED = auto()
 
@@ -97,21 +124,32 @@ class ClientMachine:
         rank: the number of this client in the job.
         credentials: the methods by which it may authenticate, and its key.
         versions: the versions to offer, ascending, with 0.0 first.
+        nonce: fresh octets for method CHALLENGE.
 
     Raises:
         UsageError: ``rank`` is out of range.
-        LocalProtocolError: ``versions`` is no such list.
+        LocalProtocolError: ``versions`` is no such list, or ``nonce`` is missing.
     """
 
     def __init__(
-        self, rank: int, credentials: Credentials, versions: tuple[tuple[int, int], ...] = ALL_VERSIONS
+        self,
+        rank: int,
+        credentials: Credentials,
+        versions: tuple[tuple[int, int], ...] = ALL_VERSIONS,
+        nonce: bytes = b"",
     ) -> None:
         if not 0 <= rank < MAX_CLIENTS:
             raise UsageError(f"a client is numbered 0 to {MAX_CLIENTS - 1}, not {rank}", clause="2.2.2")
         if versions[:1] != (STRICT_VERSION,) or list(versions) != sorted(set(versions)):
             raise LocalProtocolError(f"versions must ascend from 0.0: {versions}", clause="2.3.5")
+        if Method.CHALLENGE in credentials.methods and len(nonce) != NONCE_SIZE:
+            raise LocalProtocolError(f"a challenge needs a nonce of {NONCE_SIZE} octets")
         self._rank = rank
         self._credentials = credentials
+        self._nonce = nonce
+        self._conversation: Conversation | None = None
+        self._job_number = b""
+        self._proving: tuple[int, ...] = ()
         self._versions = versions
         self._phase = _Phase.AUTH
         self._method: Method | None = None
@@ -124,7 +162,8 @@ class ClientMachine:
         self._decisions: Decisions | None = None
         self._native = False
         self._software: dict[int, bytes] = {}
-        self._out = bytearray(encode_command(Command.AUTH, encode_mask(credentials.methods)))
+        self._auth = encode_command(Command.AUTH, encode_mask(credentials.methods))
+        self._out = bytearray(self._auth)
 
     def submit(self, facts: ClientFacts) -> None:
         """Begin the exchange of labels; :class:`Negotiated` follows.
@@ -163,7 +202,20 @@ class ClientMachine:
         if self._phase is not _Phase.RUNNING:
             raise LocalProtocolError("FINI is sent once, after start-up", clause="2.3.7")
         self._phase = _Phase.FINISHED
-        self._out += encode_command(Command.FINI)
+        self._send(encode_command(Command.FINI))
+
+    def fail(self, reason: str, code: int = 1) -> None:
+        """Tell the server, and by it all clients, why this client ends the job: one sentence.
+
+        ``code``: the exit code of the job.
+        """
+        if self._phase not in (_Phase.AUTH, _Phase.FINISHED):
+            self._send(encode_reason(reason, code))
+
+    def _send(self, octets: bytes) -> None:
+        self._out += octets
+        if self._conversation is not None:
+            self._conversation.sends(octets)
 
     @property
     def introduced(self) -> bool:
@@ -187,6 +239,8 @@ class ClientMachine:
         events: list[ClientEvent] = []
         while (command := self._next_command()) is not None:
             event = self._on_command(*command)
+            if self._conversation is not None:
+                self._conversation.hears(encode_command(*command))
             if event is not None:
                 events.append(event)
         return events
@@ -211,13 +265,13 @@ class ClientMachine:
                 return None
             case _Phase.RUNNING:
                 return JobError(
-                    "the server ended the job, or was lost; if it was a client, the server's own messages say which",
+                    "the server was lost, or ended the job without a word; its own messages may say why",
                     clause="2.3.7",
                 )
             case _Phase.AUTH:
                 offered = " or ".join(method.name for method in self._credentials.methods)
                 return StartupError(f"{_WRONG_KEY}\n{_NO_METHOD.format(offered)}")
-            case _Phase.IMPI if self._method is Method.KEY:
+            case _Phase.PROOF | _Phase.IMPI if self._phase is _Phase.PROOF or self._method is Method.KEY:
                 # A right key has no answer (2.3.3), so this end may follow a right or a wrong one.
                 return StartupError(f"{_WRONG_KEY}\n{_RIGHT_KEY.format(self._rank)}")
             case _Phase.IMPI:
@@ -228,8 +282,15 @@ class ClientMachine:
 
     def _on_command(self, cmd: int, payload: bytes) -> ClientEvent | None:
         if self._phase is _Phase.AUTH:
-            # {which, len} has the shape of a command; its data is for methods that we do not have.
-            self._on_method(cmd)
+            self._on_method(cmd, payload)  # {which, len} has the shape of a command
+            return None
+        if cmd == OwnCommand.FAIL:
+            reason, code = decode_reason(payload)
+            ended = JobEnded(reason)
+            ended.code = code
+            raise ended
+        if self._phase is _Phase.PROOF:
+            self._on_proof(cmd, payload)
             return None
         match cmd:
             case Command.IMPI if self._phase is _Phase.IMPI:
@@ -238,21 +299,51 @@ class ClientMachine:
                 self._on_broadcast(payload)
             case Command.DONE if self._phase is _Phase.DONE:
                 self._check_relayed()
-                self._phase = _Phase.RUNNING
-                return Negotiated(self._agreed()) if self._values else Unused()
+                self._phase = _Phase.RUNNING if self._conversation is None else _Phase.SEAL
+                return self._started() if self._conversation is None else None
+            case OwnCommand.SEAL if self._phase is _Phase.SEAL:
+                return self._on_seal(payload)
             case Command.AUTH | Command.IMPI | Command.COLL | Command.DONE | Command.FINI:
                 raise self._fault(f"sent {Command(cmd).name} in the wrong place", "2.3.2", payload)
         return None  # 2.3.5: commands that are not understood are ignored.
 
-    def _on_method(self, which: int) -> None:
+    def _on_method(self, which: int, data: bytes) -> None:
         if which not in self._credentials.methods:
             raise self._fault(f"chose authentication method {which}, which was not offered", "2.3.3")
         self._method = Method(which)
-        if self._method is Method.KEY:
-            self._out += self._credentials.key.to_bytes(8, "big")
-        self._out += encode_command(Command.IMPI, self._rank.to_bytes(4, "big"))
         self._phase = _Phase.IMPI
+        if self._method is Method.KEY:
+            self._send(self._credentials.key.to_bytes(8, "big"))
+        elif self._method is Method.CHALLENGE:
+            if len(data) != NONCE_SIZE:
+                raise self._fault("sent a challenge that is none", "2.3.3", data)
+            talk = self._conversation = Conversation(self._credentials.secret, CLIENT, data, self._nonce)
+            talk.sends(self._auth)
+            self._send(self._nonce + talk.proof())
+            self._phase = _Phase.PROOF
+        self._send(encode_command(Command.IMPI, self._rank.to_bytes(4, "big")))
         self._reader.limit = MAX_CLIENTS * MAX_PAYLOAD
+
+    def _on_proof(self, cmd: int, payload: bytes) -> None:
+        proof, self._job_number = payload[:PROOF_SIZE], payload[PROOF_SIZE:]
+        right = cmd == OwnCommand.PROV and len(payload) == PROOF_PAYLOAD
+        if not right or self._conversation is None or not self._conversation.is_proved(proof, self._job_number):
+            raise self._fault("has not proved that it knows the secret: it is not the server of this job", "2.3.3")
+        self._phase = _Phase.IMPI
+
+    def _on_seal(self, payload: bytes) -> ClientEvent:
+        if self._conversation is None or not self._conversation.is_sealed(payload):
+            raise self._fault("has sent other octets than have come: somebody between has changed them", "2.3.3")
+        self._phase = _Phase.RUNNING
+        return self._started()
+
+    def _started(self) -> ClientEvent:
+        if not self._values:
+            return Unused()
+        trust = None
+        if self._conversation is not None and self._rank in self._proving:
+            trust = Trust(self._conversation.job_key(self._job_number), self._proving)
+        return Negotiated(self._agreed(), trust)
 
     def _on_size(self, payload: bytes) -> Joined:
         self._nclients = int.from_bytes(payload, "big", signed=True) if len(payload) == 4 else -1
@@ -293,6 +384,8 @@ class ClientMachine:
             self._labels.append((OwnLabel.C_NATIVE, self._facts.representation))
         if self._facts.software:
             self._labels.append((OwnLabel.C_SOFTWARE, self._facts.software))
+        if self._conversation is not None:
+            self._labels.append((OwnLabel.C_PROVES, _PROVES))
 
     def _on_choice(self, label: OwnLabel, mask: int, data: bytes) -> None:
         if label in _OF_TUNED_VERSION and self._version != TUNED_VERSION:
@@ -309,6 +402,8 @@ class ClientMachine:
                 self._native = agree_on_native(list(chosen.values()), self._nclients)
             elif label is OwnLabel.C_SOFTWARE:
                 self._software = chosen
+            elif label is OwnLabel.C_PROVES:
+                self._proving = tuple(clients)
             else:
                 check_choice(label, chosen, self._labels[0][1] if mine else None, self._nclients)
         if mine:
@@ -343,9 +438,11 @@ class ClientMachine:
             ours = list(self._labels)
             self._phase = _Phase.DONE
         for label, data in ours:
-            self._out += encode_command(Command.COLL, struct.pack(">i", label) + data)
+            self._send(encode_command(Command.COLL, struct.pack(">i", label) + data))
         if self._phase is _Phase.DONE:
-            self._out += encode_command(Command.DONE)
+            self._send(encode_command(Command.DONE))
+            if self._conversation is not None:
+                self._send(encode_command(OwnCommand.SEAL, self._conversation.seal()))
 
     def _check_relayed(self) -> None:
         """StartupError: the server has kept back a label that a choice of the user needs."""

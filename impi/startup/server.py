@@ -2,15 +2,17 @@
 
 The server is as ignorant as possible (IMPI 2.3.1): it authenticates clients, counts them in,
 concatenates what they submit, and waits for their ends. A connection is a number chosen by the
-caller, and goes through the phases AUTH, KEY (if chosen), IMPI, COLL, DONE, RUNNING. ``_HANDLERS``
-is the whole protocol: it maps a phase and a command to a method.
+caller, and goes through the phases AUTH, KEY (if chosen), IMPI, COLL, SEAL (after a challenge,
+:mod:`.challenge`), DONE, RUNNING. ``_HANDLERS`` is the whole protocol: it maps a phase and a
+command to a method.
 
 Octets flow from :meth:`ServerMachine.receive_data` through a :class:`~impi.wire.CommandReader` to a
 handler. The handler yields events and appends answers to the ``out`` buffers of connections; a
 :class:`~.collect.Collector` says when a label is complete and may be broadcast to all clients.
 
 Invariant: a connection that has not joined is a *stranger*, and its faults cost it the connection,
-never the job. After its accepted IMPI command it *is* a client, and its loss ends the job.
+never the job. After its accepted IMPI command it *is* a client, and its loss ends the job. All
+clients are told the reason (FAIL) before the connections close.
 :mod:`impi.launch.server` drives the machine with sockets, :mod:`impi.simulate` without.
 """
 
@@ -21,12 +23,22 @@ from collections.abc import Callable, Iterator
 from enum import Enum, auto
 from typing import Final, TypeAlias
 
-from impi.errors import PeerError, UsageError
+from impi.errors import LocalProtocolError, PeerError, UsageError
+from impi.proofs import NONCE_SIZE
 from impi.records import record
 from impi.startup.auth import Credentials, Method, choose_method, decode_mask
+from impi.startup.challenge import GREETING_SIZE, SERVER, Conversation
 from impi.startup.collect import Collector
 from impi.startup.facts import MAX_CLIENTS
-from impi.wire import MAX_PAYLOAD, Command, CommandReader, encode_command
+from impi.wire import (
+    MAX_PAYLOAD,
+    Command,
+    CommandReader,
+    OwnCommand,
+    decode_reason,
+    encode_command,
+    encode_reason,
+)
 
 _STRANGER_LIMIT: Final = 1024
 # Octets of payload before a client has joined: AUTH may grow (2.3.3), here to 8192 methods.
@@ -63,6 +75,10 @@ class ConnectionRefused:
 
     conn: int
     reason: str
+    kind: str
+    """The reason without particulars, the same for all that did the same."""
+    last: bytes = b""
+    """Octets to write first, if the socket takes them."""
 
 
 @record
@@ -90,6 +106,8 @@ class JobFailed:
     client: int
     reason: str
     """One sentence that names the client and the clause."""
+    code: int = 1
+    """The exit code of the job."""
 
 
 ServerEvent: TypeAlias = (
@@ -102,6 +120,7 @@ class _Phase(Enum):
     KEY = auto()
     IMPI = auto()
     COLL = auto()
+    SEAL = auto()
     DONE = auto()
     RUNNING = auto()
 
@@ -109,7 +128,7 @@ class _Phase(Enum):
 class _Connection:
     """The state of one connection."""
 
-    __slots__ = ("client", "number", "out", "peer", "phase", "reader")
+    __slots__ = (*("client", "conversation", "method", "nonce", "number", "opening", "out", "peer", "phase", "reader"),)
 
     def __init__(self, number: int, peer: str) -> None:
         self.number = number
@@ -118,6 +137,16 @@ class _Connection:
         self.client = _NOBODY
         self.reader = CommandReader(_STRANGER_LIMIT)
         self.out = bytearray()
+        self.method = Method.NONE
+        self.nonce = b""
+        self.opening = (b"", b"")
+        # What came and went before the client's proof.
+        self.conversation: Conversation | None = None
+
+    def send(self, octets: bytes) -> None:
+        self.out += octets
+        if self.conversation is not None:
+            self.conversation.sends(octets)
 
     @property
     def name(self) -> str:
@@ -131,15 +160,25 @@ class ServerMachine:
     :meth:`eof`, and handles the returned events *in order*. Then it writes :meth:`data_to_send` of
     *every* connection, because one client's command may cause a broadcast to all.
 
+    Args:
+        nclients: how many clients the job has.
+        credentials: the methods by which they may authenticate, and key and secret.
+        fresh: returns so many octets that nobody can guess; for method CHALLENGE.
+
     Raises:
         UsageError: ``nclients`` is not 1 to 32.
+        LocalProtocolError: ``fresh`` is missing.
     """
 
-    def __init__(self, nclients: int, credentials: Credentials) -> None:
+    def __init__(self, nclients: int, credentials: Credentials, fresh: Callable[[int], bytes] | None = None) -> None:
         if not 1 <= nclients <= MAX_CLIENTS:
             raise UsageError(f"a job has 1 to {MAX_CLIENTS} clients, not {nclients}", clause="2.3.5")
+        if fresh is None and Method.CHALLENGE in credentials.methods:
+            raise LocalProtocolError("a challenge needs octets that nobody can guess")
         self._nclients = nclients
         self._credentials = credentials
+        self._fresh = fresh or bytes
+        self._job_number = self._fresh(NONCE_SIZE)
         self._connections: dict[int, _Connection] = {}
         self._clients: dict[int, _Connection] = {}
         self._unfinished = set(range(nclients))
@@ -164,7 +203,7 @@ class ServerMachine:
                     break
                 events += step
         except PeerError as error:
-            events.append(self._lose(connection, str(error)))
+            events.append(self._lose(connection, str(error), error.message))
         return events
 
     def eof(self, conn: int) -> list[ServerEvent]:
@@ -172,7 +211,13 @@ class ServerMachine:
         connection = self._connections.get(conn)
         if connection is None or self._ended:
             return []
-        return [self._lose(connection, self._describe_eof(connection))]
+        return [self._lose(connection, *self._describe_eof(connection))]
+
+    def fail(self, reason: str, code: int = 1) -> None:
+        """End the job for a reason of the server's own; all clients are told, with an exit code."""
+        if not self._ended:
+            self._ended = True
+            self._broadcast(encode_reason(reason, code))
 
     def data_to_send(self, conn: int) -> bytes:
         """Take out the octets to be written on ``conn``."""
@@ -197,18 +242,23 @@ class ServerMachine:
     def _step(self, connection: _Connection) -> list[ServerEvent] | None:
         """Handle the next item of ``connection``; None if it is not there yet."""
         if connection.phase is _Phase.KEY:
-            key = connection.reader.take(_KEY_SIZE)
-            return None if key is None else list(self._on_key(connection, key))
+            challenged = connection.method is Method.CHALLENGE
+            octets = connection.reader.take(GREETING_SIZE if challenged else _KEY_SIZE)
+            if octets is None:
+                return None
+            return list((self._on_greeting if challenged else self._on_key)(connection, octets))
         command = connection.reader.next_command()
         if command is None:
             return None
         cmd, payload = command
+        if connection.conversation is not None and cmd != OwnCommand.SEAL:
+            connection.conversation.hears(encode_command(cmd, payload))
         handler = _HANDLERS.get((connection.phase, cmd))
         if handler is not None:
             return list(handler(self, connection, payload))
         if connection.phase is _Phase.AUTH:
-            octets = cmd.to_bytes(4, "big", signed=True)
-            raise PeerError("did not begin with AUTH", clause="2.3.3", octets=octets)
+            head = cmd.to_bytes(4, "big", signed=True)
+            raise PeerError("did not begin with AUTH", clause="2.3.3", octets=head)
         if cmd in _KNOWN:
             raise PeerError(f"sent {Command(cmd).name} {_WHEN[connection.phase]}", clause="2.3")
         return []  # 2.3.2: a command that is not understood is discarded.
@@ -224,12 +274,15 @@ class ServerMachine:
             raise PeerError(
                 f"no common authentication method: it offers {theirs}, this server accepts {ours}", clause="2.3.3"
             )
-        connection.out += encode_command(method)
-        if method is Method.KEY:
-            connection.phase = _Phase.KEY
-            return
-        connection.phase = _Phase.IMPI
-        yield AuthenticatedByNone(connection.number, connection.peer)
+        connection.method = method
+        if method is Method.CHALLENGE:
+            connection.nonce = self._fresh(NONCE_SIZE)
+        answer = encode_command(method, connection.nonce)
+        connection.out += answer
+        connection.phase = _Phase.IMPI if method is Method.NONE else _Phase.KEY
+        # Both count for the seals, though neither end has a key yet.
+        connection.opening = (encode_command(Command.AUTH, payload), answer)
+        yield from ()
 
     def _on_key(self, connection: _Connection, key: bytes) -> Iterator[ServerEvent]:
         from hmac import compare_digest  # hmac loads OpenSSL, which jobs without a key never need
@@ -237,6 +290,20 @@ class ServerMachine:
         if not compare_digest(key, self._credentials.key.to_bytes(_KEY_SIZE, "big")):
             raise PeerError("sent a wrong authentication key", clause="2.3.3")
         connection.phase = _Phase.IMPI
+        yield from ()
+
+    def _on_greeting(self, connection: _Connection, greeting: bytes) -> Iterator[ServerEvent]:
+        """Handle the client's nonce and proof; see :mod:`.challenge`."""
+        nonce, proof = greeting[:NONCE_SIZE], greeting[NONCE_SIZE:]
+        talk = Conversation(self._credentials.secret, SERVER, nonce, connection.nonce)
+        if not talk.is_proved(proof):
+            raise PeerError("has not proved that it knows the secret", clause="2.3.3")
+        heard, sent = connection.opening
+        talk.hears(heard + greeting)
+        talk.sends(sent)
+        connection.conversation = talk
+        connection.phase = _Phase.IMPI
+        connection.send(encode_command(OwnCommand.PROV, talk.proof(self._job_number) + self._job_number))
         yield from ()
 
     def _on_impi(self, connection: _Connection, payload: bytes) -> Iterator[ServerEvent]:
@@ -259,6 +326,8 @@ class ServerMachine:
         connection.phase = _Phase.COLL
         connection.reader.limit = MAX_PAYLOAD
         self._clients[client] = connection
+        if connection.method is Method.NONE:
+            yield AuthenticatedByNone(connection.number, connection.peer)
         yield ClientJoined(connection.number, client, connection.peer)
         if not self.missing():
             self._broadcast(encode_command(Command.IMPI, self._nclients.to_bytes(4, "big")))
@@ -272,9 +341,24 @@ class ServerMachine:
         yield from self._relay()
 
     def _on_done(self, connection: _Connection, _payload: bytes) -> Iterator[ServerEvent]:
+        if connection.conversation is not None and connection.phase is _Phase.COLL:
+            connection.phase = _Phase.SEAL
+            return
         self._collector.finish(connection.client)
         connection.phase = _Phase.DONE
         yield from self._relay()
+
+    def _on_seal(self, connection: _Connection, seal: bytes) -> Iterator[ServerEvent]:
+        talk = connection.conversation
+        if talk is None or not talk.is_sealed(seal):
+            raise PeerError("has sent other octets than have come: somebody between has changed them", clause="2.3.3")
+        self._collector.finish(connection.client)
+        connection.phase = _Phase.DONE
+        yield from self._relay()
+
+    def _on_fail(self, connection: _Connection, payload: bytes) -> Iterator[ServerEvent]:
+        reason, code = decode_reason(payload)
+        yield self._lose(connection, reason, code=code)
 
     def _on_fini(self, connection: _Connection, _payload: bytes) -> Iterator[ServerEvent]:
         client = connection.client
@@ -296,22 +380,26 @@ class ServerMachine:
         if self._collector.finished:
             self._broadcast(encode_command(Command.DONE))
             for connection in self._clients.values():
+                if connection.conversation is not None:
+                    connection.send(encode_command(OwnCommand.SEAL, connection.conversation.seal()))
                 connection.phase = _Phase.RUNNING
             yield JobStarted()
 
     def _broadcast(self, octets: bytes) -> None:
         for connection in self._clients.values():
-            connection.out += octets
+            connection.send(octets)
 
-    def _lose(self, connection: _Connection, reason: str) -> ServerEvent:
-        del self._connections[connection.number]
+    def _lose(self, connection: _Connection, reason: str, kind: str = "", code: int = 1) -> ServerEvent:
         text = f"{connection.name}: {reason}"
         if connection.client == _NOBODY:
-            return ConnectionRefused(connection.number, text)
-        self._ended = True
-        return JobFailed(connection.client, text)
+            del self._connections[connection.number]
+            # Only who is authenticated is told why.
+            last = encode_reason(text) if connection.phase is _Phase.IMPI else b""
+            return ConnectionRefused(connection.number, text, kind or reason, bytes(connection.out) + last)
+        self.fail(text, code)
+        return JobFailed(connection.client, text, code)
 
-    def _describe_eof(self, connection: _Connection) -> str:
+    def _describe_eof(self, connection: _Connection) -> tuple[str, str]:
         # A stranger's octets may be part of a key, and are not shown.
         held = b"" if connection.client == _NOBODY else connection.reader.held
         inside = ", in the middle of a command," if len(connection.reader) else ""
@@ -319,7 +407,8 @@ class ServerMachine:
             what, clause = "without FINI: it, or one of its processes, was lost", "2.3.7"
         else:
             what, clause = _WHEN[connection.phase], "2.3"
-        return str(PeerError(f"its connection ended{inside} {what}", clause=clause, octets=held))
+        error = PeerError(f"its connection ended{inside} {what}", clause=clause, octets=held)
+        return str(error), error.message
 
 
 _Handler: TypeAlias = Callable[[ServerMachine, _Connection, bytes], Iterator[ServerEvent]]
@@ -332,6 +421,7 @@ _WHEN: Final = {
     _Phase.KEY: "before it sent its key",
     _Phase.IMPI: "before it said which client it is",
     _Phase.COLL: "before its start-up was complete",
+    _Phase.SEAL: "before it sealed its start-up",
     _Phase.DONE: "before the start-up of all clients was complete",
     _Phase.RUNNING: "while the job was running",
 }
@@ -342,6 +432,11 @@ _HANDLERS: Final[dict[tuple[_Phase, int], _Handler]] = {
     (_Phase.IMPI, Command.IMPI): ServerMachine._on_impi,
     (_Phase.COLL, Command.COLL): ServerMachine._on_coll,
     (_Phase.COLL, Command.DONE): ServerMachine._on_done,
+    (_Phase.SEAL, OwnCommand.SEAL): ServerMachine._on_seal,
+    **{
+        (phase, OwnCommand.FAIL): ServerMachine._on_fail
+        for phase in (_Phase.COLL, _Phase.SEAL, _Phase.DONE, _Phase.RUNNING)
+    },
     # After DONE both are wrong, and the collector says how.
     (_Phase.DONE, Command.COLL): ServerMachine._on_coll,
     (_Phase.DONE, Command.DONE): ServerMachine._on_done,

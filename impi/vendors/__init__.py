@@ -15,13 +15,11 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import Any, cast
 
-from impi.errors import LaunchError
+from impi.errors import JobError, LaunchError
 from impi.vendors.base import Vendor
-from impi.vendors.dial import dial
+from impi.vendors.meeting import open_control
 
 __all__ = ["describe", "load"]
-
-_ANNOUNCE_S = 10.0
 
 
 def load(join: Mapping[str, Any]) -> Vendor:
@@ -54,9 +52,10 @@ def _module(join: Mapping[str, Any]) -> ModuleType:
 
 def _announce(join: Mapping[str, Any]) -> None:
     """Announce the start of the library, which may block: impirun names procs that never begin."""
-    hello = {"token": join["token"], "role": "joining", "pid": os.getpid(), "node": socket.gethostname()}
+    hello = {"role": "joining", "pid": os.getpid(), "node": socket.gethostname()}
+    control = str(join["control"])
     try:
-        with contextlib.closing(dial(str(join["control"]), _ANNOUNCE_S)) as sock:
+        with contextlib.closing(open_control(control, str(join["token"]))) as sock:
             sock.sendall(json.dumps(hello).encode() + b"\n")
-    except OSError as error:
-        raise LaunchError(f"impirun does not answer at {join['control']}: {error}") from None
+    except (OSError, JobError) as error:
+        raise LaunchError(f"impirun does not answer at {control}: {error}") from None

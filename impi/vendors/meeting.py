@@ -5,11 +5,11 @@ proc to its agent); it lies in the layer of the vendors because all three import
 
 1. The listening process opens a :class:`Door`: a Unix socket for its node, TCP for other nodes.
 2. Addresses go through impirun: :func:`exchange` or :func:`ask` on the control connection.
-3. :func:`knock` connects and sends a hello: magic, own number, HMAC of both numbers by the token.
-   :meth:`Door.admit` checks it and answers with its own. In a mesh the higher rank connects.
+3. :func:`knock` connects and sends magic and own number. Both ends then prove that they know the
+   client's token (:mod:`impi.proofs`). In a mesh the higher rank connects.
 
-Invariants: both ends prove that they know the client's token. A connection without that proof is
-closed and ignored, and delays no other. Every step has a deadline, except the answer of impirun.
+Invariants: a connection without that proof is closed, and delays no other
+(:mod:`impi.doors.reception`). Every step has a deadline, except the answer of impirun.
 """
 
 from __future__ import annotations
@@ -17,36 +17,49 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import select
 import socket
 import struct
+import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from impi.errors import JobError, StartupError
-from impi.vendors.dial import connect, dial, equal
+from impi.doors.introduce import introduce
+from impi.doors.reception import Claim, receive
+from impi.errors import JobError, PeerError, StartupError
+from impi.vendors.dial import connect, dial
 
 AGENT: Final = 2**32 - 1
 """The number of an agent, where procs have their ranks."""
 
 _CONNECT_S: Final = 60.0
-_HELLO: Final = struct.Struct(">8sI32s")
+CONTROL_HEAD: Final = b"IMPICTRL"
+"""What a connection to impirun begins with."""
+_HEAD: Final = struct.Struct(">8sI")
 _MAGIC: Final = b"IMPIPURE"
 _PATH_MAX: Final = 100
 """Octets of a Unix socket path that every system takes."""
 
 
-def open_control(control: str) -> socket.socket:
-    """Connect to impirun at ``host:port``.
+def open_control(control: str, token: str) -> socket.socket:
+    """Connect to impirun at ``host:port``; both ends prove that they know the token (hex).
 
     Raises:
-        JobError: impirun does not answer.
+        JobError: impirun does not answer, or it is another impirun.
     """
     try:
-        return dial(control, _CONNECT_S)
+        sock = dial(control, _CONNECT_S)
     except (OSError, ValueError) as error:
         raise JobError(f"impirun does not answer at {control!r}: {error}") from None
+    try:
+        known = introduce(sock, CONTROL_HEAD, bytes.fromhex(token), CONTROL_HEAD)
+    except OSError as error:
+        sock.close()
+        raise JobError(f"impirun at {control} closed the connection: {error}") from None
+    if not known:
+        sock.close()
+        raise JobError(f"what answers at {control} is not the impirun of this process")
+    return sock
 
 
 def exchange(sock: socket.socket, hello: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -198,46 +211,24 @@ class Door:
         Raises:
             StartupError: one of ``others`` is missing in time.
         """
+        expected = list(others)
         secret = bytes.fromhex(token)
+
+        def claim(head: bytes, _address: str) -> Claim:
+            magic, other = _HEAD.unpack(head) if len(head) == _HEAD.size else (b"", 0)
+            if magic != _MAGIC or other not in expected:
+                raise PeerError("it did not begin as a proc of this client", octets=head)
+            return Claim(other, secret, _about(other, me))
+
         deadline = time.monotonic() + timeout_s
-        missing = list(others)
-        links: dict[int, socket.socket] = {}
-        strangers: dict[int, tuple[socket.socket, bytearray]] = {}
-        poll = select.poll()
-        listeners = {sock.fileno(): sock for sock in self._listeners}
-        for fd in listeners:
-            poll.register(fd, select.POLLIN)
-        try:
-            while missing:
-                left = deadline - time.monotonic()
-                if left <= 0:
-                    raise StartupError(f"{_name(me)} waited in vain for {_name(missing[0])} of this client to connect")
-                for fd, _ in poll.poll(left * 1000 + 1):
-                    if fd in listeners:
-                        with contextlib.suppress(OSError):
-                            sock, _address = listeners[fd].accept()
-                            sock.setblocking(False)
-                            strangers[sock.fileno()] = sock, bytearray()
-                            poll.register(sock.fileno(), select.POLLIN)
-                        continue
-                    sock, heard = strangers[fd]
-                    if not _listen_to(sock, heard):
-                        continue
-                    poll.unregister(fd)
-                    del strangers[fd]
-                    other = _who(heard, me, missing, secret)
-                    if other is None or not _answer(sock, _hello(me, other, secret)):
-                        sock.close()
-                    else:
-                        links[other] = sock
-                        missing.remove(other)
-        except BaseException:
+        links = receive(self._listeners, expected, _HEAD.size, claim, deadline, _say)
+        missing = [other for other in expected if other not in links]
+        if missing:
             for sock in links.values():
                 sock.close()
-            raise
-        finally:
-            for sock, _ in strangers.values():
-                sock.close()
+            raise StartupError(f"{_name(me)} waited in vain for {_name(missing[0])} of this client to connect")
+        for sock in links.values():
+            _without_delay(sock)
         return links
 
 
@@ -247,7 +238,6 @@ def knock(me: int, other: int, peer: Mapping[str, Any], token: str, timeout_s: f
     Raises:
         StartupError: no answer in time, or the other side does not know the token.
     """
-    secret = bytes.fromhex(token)
     deadline = time.monotonic() + timeout_s
     try:
         sock = _connect(peer, deadline)
@@ -255,12 +245,11 @@ def knock(me: int, other: int, peer: Mapping[str, Any], token: str, timeout_s: f
         raise StartupError(f"{_name(me)} cannot connect to {_name(other)} of this client ({peer}): {error}") from None
     try:
         sock.settimeout(max(0.01, deadline - time.monotonic()))
-        sock.sendall(_hello(me, other, secret))
-        answer = _receive(sock, _HELLO.size)
+        known = introduce(sock, _HEAD.pack(_MAGIC, me), bytes.fromhex(token), _about(me, other))
     except OSError as error:
         sock.close()
         raise StartupError(f"{_name(other)} of this client did not answer {_name(me)}: {error}") from None
-    if not equal(answer, _hello(other, me, secret)):
+    if not known:
         sock.close()
         raise StartupError(f"what answers at {peer} is not {_name(other)} of this client: it does not know the token")
     return sock
@@ -281,55 +270,18 @@ def _connect(peer: Mapping[str, Any], deadline: float) -> socket.socket:
             sock.close()  # same node name, other file system: use TCP
     host, port = peer["tcp"]
     sock = connect(host, port, max(0.01, deadline - time.monotonic()))
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    _without_delay(sock)
     return sock
 
 
-def _hello(mine: int, theirs: int, secret: bytes) -> bytes:
-    import hmac  # with OpenSSL; the procs of MPI libraries do without
-
-    proof = hmac.digest(secret, _MAGIC + struct.pack(">II", mine, theirs), "sha256")
-    return _HELLO.pack(_MAGIC, mine, proof)
+def _without_delay(sock: socket.socket) -> None:
+    if sock.family != socket.AF_UNIX:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
 
-def _listen_to(sock: socket.socket, heard: bytearray) -> bool:
-    """Read more of a hello; whether it is over, complete or not."""
-    try:
-        piece = sock.recv(_HELLO.size - len(heard))
-    except BlockingIOError:
-        return False
-    except OSError:
-        return True
-    heard += piece
-    return not piece or len(heard) == _HELLO.size
+def _about(knocker: int, keeper: int) -> bytes:
+    return _MAGIC + struct.pack(">II", knocker, keeper)
 
 
-def _who(heard: bytearray, rank: int, missing: Sequence[int], secret: bytes) -> int | None:
-    """Return which missing rank sent the hello, or None."""
-    if len(heard) != _HELLO.size:
-        return None
-    other: int = _HELLO.unpack(heard)[1]
-    known = other in missing and equal(bytes(heard), _hello(other, rank, secret))
-    return other if known else None
-
-
-def _answer(sock: socket.socket, hello: bytes) -> bool:
-    try:
-        # These few octets fit into a new connection.
-        if sock.send(hello) != len(hello):
-            return False
-        if sock.family != socket.AF_UNIX:
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    except OSError:
-        return False
-    return True
-
-
-def _receive(sock: socket.socket, nbytes: int) -> bytes:
-    data = bytearray()
-    while len(data) < nbytes:
-        piece = sock.recv(nbytes - len(data))
-        if not piece:
-            raise ConnectionError("it closed the connection")
-        data += piece
-    return bytes(data)
+def _say(sentence: str) -> None:
+    print(f"impi: {sentence}", file=sys.stderr, flush=True)

@@ -58,8 +58,8 @@ def connect(join: Mapping[str, Any]) -> Vendor:
         return PureVendor(rank, size, {})
     token = str(join["token"])
     # The address that reaches impirun is reachable for the other nodes, too.
-    with open_control(str(join["control"])) as control, Door(str(control.getsockname()[0]), size) as door:
-        hello = {"token": token, "role": "pure", "rank": rank, "address": door.address}
+    with open_control(str(join["control"]), token) as control, Door(str(control.getsockname()[0]), size) as door:
+        hello = {"role": "pure", "rank": rank, "address": door.address}
         links = door.meet(rank, exchange(control, hello), token)
     return PureVendor(rank, size, links)
 

@@ -1,7 +1,17 @@
 """Octets to typed values and back: commands (IMPI 2.3), packets (3.5), host identifiers."""
 
 from impi.wire import addresses
-from impi.wire.commands import MAX_PAYLOAD, Command, CommandReader, Label, OwnLabel, encode_command
+from impi.wire.commands import (
+    MAX_PAYLOAD,
+    Command,
+    CommandReader,
+    Label,
+    OwnCommand,
+    OwnLabel,
+    decode_reason,
+    encode_command,
+    encode_reason,
+)
 from impi.wire.packets import HEADER_SIZE, Header, PacketType, pack_header, unpack_header
 
 __all__ = [
@@ -11,10 +21,13 @@ __all__ = [
     "CommandReader",
     "Header",
     "Label",
+    "OwnCommand",
     "OwnLabel",
     "PacketType",
     "addresses",
+    "decode_reason",
     "encode_command",
+    "encode_reason",
     "pack_header",
     "unpack_header",
 ]

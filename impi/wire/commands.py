@@ -16,6 +16,8 @@ MAX_PAYLOAD: Final = 1 << 22
 """Most octets in a command of a client: P_IPV6 of 262143 procs. Broadcasts reach 32 times that."""
 
 _HEAD: Final = struct.Struct(">ii")
+_CODE: Final = struct.Struct(">i")
+_LONGEST_REASON: Final = 1000
 
 
 class Command(IntEnum):
@@ -26,6 +28,20 @@ class Command(IntEnum):
     COLL = 0x434F4C4C
     DONE = 0x444F4E45
     FINI = 0x46494E49
+
+
+class OwnCommand(IntEnum):
+    """Commands of our own; both sides discard what they do not understand (IMPI 2.3.2)."""
+
+    PROV = 0x50524F56
+    """The server's proof and the number of the job, see :mod:`impi.startup.challenge`."""
+    SEAL = 0x5345414C
+    """A proof over all octets that its sender has sent, after DONE."""
+    FAIL = 0x4641494C
+    """Why the job fails: from a client before it closes, and from the server to all.
+
+    An Int4, the exit code of the job, then one sentence in UTF-8.
+    """
 
 
 class Label(IntEnum):
@@ -69,6 +85,11 @@ class OwnLabel(IntEnum):
 
     See :func:`impi.engine.software.own`; only in jobs of ``job.TUNED_VERSION``.
     """
+    C_PROVES = 0x494C0600
+    """The hosts of the client have the job's key; the value is 1.
+
+    See :mod:`impi.startup.challenge`; only in jobs of ``job.TUNED_VERSION``.
+    """
 
 
 def encode_command(cmd: int, payload: bytes = b"") -> bytes:
@@ -81,6 +102,19 @@ def encode_command(cmd: int, payload: bytes = b"") -> bytes:
         return _HEAD.pack(cmd, len(payload)) + payload
     except struct.error as error:
         raise LocalProtocolError(f"a command does not fit its header ({error})", clause="2.3.2") from error
+
+
+def encode_reason(reason: str, code: int = 1) -> bytes:
+    """The command FAIL with that sentence and exit code."""
+    return encode_command(OwnCommand.FAIL, _CODE.pack(code) + reason.encode("utf-8", "replace")[:_LONGEST_REASON])
+
+
+def decode_reason(payload: bytes) -> tuple[str, int]:
+    """The sentence in a FAIL, in one line and fit for a terminal, and the exit code, 1 to 255."""
+    code = _CODE.unpack_from(payload)[0] if len(payload) >= _CODE.size else 1
+    text = payload[_CODE.size :][:_LONGEST_REASON].decode("utf-8", "replace")
+    shown = "".join(c if c.isprintable() else " " for c in text)
+    return shown or "no reason was given", code if 0 < code < 256 else 1
 
 
 class CommandReader:

@@ -266,8 +266,8 @@ def test_no_server(impirun: type[Impirun]) -> None:
 
 
 def test_wrong_key(impirun: type[Impirun]) -> None:
-    job = Job(impirun, IMPI_AUTH_KEY="1", IMPI_AUTH_NONE="")
-    client = job.client(HOLD, IMPI_AUTH_KEY="2", IMPI_AUTH_NONE="")
+    job = Job(impirun, IMPI_AUTH_KEY="111111111111", IMPI_AUTH_NONE="")
+    client = job.client(HOLD, IMPI_AUTH_KEY="222222222222", IMPI_AUTH_NONE="")
     assert client.end() == 1
     assert "Server disconnected (wrong authentication key?)" in client.err
 

@@ -157,7 +157,7 @@ def test_without_an_interface_it_prints_an_address_at_which_it_answers() -> None
 
 @pytest.mark.clause("2.2.4")
 def test_strangers_are_closed_and_reported_and_the_job_goes_on() -> None:
-    server = ServerThread(2, environ={"IMPI_AUTH_KEY": "5678"})
+    server = ServerThread(2, environ={"IMPI_AUTH_KEY": "567800000000"})
     silent = server.connect()
     with server.connect() as sock:
         sock.sendall(b"GET / HTTP/1.1\r\nHost: here\r\n\r\n")
@@ -166,7 +166,7 @@ def test_strangers_are_closed_and_reported_and_the_job_goes_on() -> None:
         sock.sendall(encode_command(Command.AUTH, b"\0\0\0\1"))
         assert read_all(sock) == b""
     with (
-        server.client(0, environ={"IMPI_AUTH_KEY": "1234"}) as client,
+        server.client(0, environ={"IMPI_AUTH_KEY": "123400000000"}) as client,
         pytest.raises(StartupError, match=re.escape("Server disconnected (wrong authentication key?)")),
     ):
         client.join(DEADLINE_S)
@@ -179,7 +179,7 @@ def test_strangers_are_closed_and_reported_and_the_job_goes_on() -> None:
     assert len(whole_job(server, 2)) == 2
     assert server.join() == 0
     silent.close()
-    for words in ("announces", "no common authentication method", "wrong authentication key"):
+    for words in ("announces", "no common authentication method", "has not proved that it knows the secret"):
         assert words in server.said
     assert "5678" not in server.said
     assert "1234" not in server.said
@@ -189,13 +189,12 @@ def test_a_duplicate_and_one_client_too_many() -> None:
     server = ServerThread(2, verbose=True)
     with server.client(0) as first, server.client(1) as second:
         first.start()
-        assert step(first) == []
         server.stderr.wait_for("client 0 has joined")
-        with server.client(0) as other, pytest.raises(StartupError, match="client 0 exists already"):
+        with server.client(0) as other, pytest.raises(StartupError, match="wants to be client 0, which"):
             other.join(DEADLINE_S)
         assert second.join(DEADLINE_S) == 2
         assert step(first) == [Joined(2)]
-        with server.client(1) as other, pytest.raises(StartupError, match="client 1 exists already"):
+        with server.client(1) as other, pytest.raises(StartupError, match="is one client too many"):
             other.join(DEADLINE_S)
         jobs = negotiate_all([first, second])
         assert jobs[0] == jobs[1]
@@ -234,7 +233,7 @@ def test_a_lost_client_ends_the_job_by_name() -> None:
             server.join()
             reason = client.lost()
             assert reason is not None
-            assert "the server ended the job" in reason
+            assert "client 1 (127.0.0.1" in str(reason)
             return job
 
     run_clients(server, 2, work)
@@ -322,7 +321,7 @@ def test_a_port_can_be_chosen() -> None:
 
 @pytest.mark.clause("2.3.3")
 def test_authentication_in_the_order_of_the_list() -> None:
-    both = {"IMPI_AUTH_NONE": "", "IMPI_AUTH_KEY": "7"}
+    both = {"IMPI_AUTH_NONE": "", "IMPI_AUTH_KEY": "777777777777"}
     for auth, warned in ((None, False), ("0,1", True), ("1-0", False), ("0", True)):
         server = ServerThread(1, environ=both, auth=auth)
         whole_job(server, 1)

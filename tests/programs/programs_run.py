@@ -62,7 +62,7 @@ class _Processes:
         self._folder = folder
         self._environ = {name: value for name, value in os.environ.items() if name not in _UNWANTED}
         self._mark = f"{_RUN}-{uuid.uuid4().hex}"
-        self._environ |= {**_ENVIRON, "IMPI_AUTH_KEY": "42", **environ, _MARK: self._mark}
+        self._environ |= {**_ENVIRON, "IMPI_AUTH_KEY": "4200000000000000", **environ, _MARK: self._mark}
         self._stdin = stdin
         self._end = time.monotonic() + limit_s
         self._stack = ExitStack()

@@ -1,5 +1,8 @@
 """Authentication of IMPI 2.3.3."""
 
+import re
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,7 +20,10 @@ from impi.startup.auth import (
     parse_preference,
 )
 
-NONE, KEY = Method.NONE, Method.KEY
+NONE, KEY, CHALLENGE = Method.NONE, Method.KEY, Method.CHALLENGE
+LARGE = 2**64 - 1
+OCTETS = LARGE.to_bytes(8, "big")
+SECRET = "correct horse battery"
 
 
 @pytest.mark.clause("2.3.3")
@@ -27,9 +33,27 @@ NONE, KEY = Method.NONE, Method.KEY
     [
         ({"IMPI_AUTH_NONE": ""}, None, Credentials((NONE,))),
         ({"IMPI_AUTH_NONE": "0"}, None, Credentials((NONE,))),
-        ({"IMPI_AUTH_KEY": "5678"}, None, Credentials((KEY,), 5678)),
-        ({"IMPI_AUTH_KEY": "0xFfffFFFFffffFFFF", "IMPI_AUTH_NONE": ""}, None, Credentials((KEY, NONE), 2**64 - 1)),
-        ({"IMPI_AUTH_KEY": "1", "IMPI_AUTH_NONE": ""}, (NONE, KEY), Credentials((NONE, KEY), 1)),
+        ({"IMPI_AUTH_KEY": str(LARGE)}, None, Credentials((CHALLENGE, KEY), LARGE, OCTETS)),
+        (
+            {"IMPI_AUTH_KEY": "0xFfffFFFFffffFFFF", "IMPI_AUTH_NONE": ""},
+            None,
+            Credentials((CHALLENGE, KEY, NONE), LARGE, OCTETS),
+        ),
+        ({"IMPI_AUTH_KEY": str(LARGE), "IMPI_AUTH_NONE": ""}, (NONE, KEY), Credentials((NONE, KEY), LARGE)),
+        ({"IMPI_AUTH_KEY": str(LARGE)}, (CHALLENGE,), Credentials((CHALLENGE,), 0, OCTETS)),
+        ({"IMPI_AUTH_SECRET": f" {SECRET} "}, None, Credentials((CHALLENGE,), 0, SECRET.encode())),
+        (
+            {"IMPI_AUTH_SECRET": SECRET, "IMPI_AUTH_KEY": str(LARGE)},
+            None,
+            Credentials((CHALLENGE, KEY), LARGE, SECRET.encode()),
+        ),
+        (
+            {"IMPI_AUTH_SECRET": SECRET, "IMPI_AUTH_KEY": "1"},
+            (CHALLENGE,),
+            Credentials((CHALLENGE,), 0, SECRET.encode()),
+        ),
+        ({"IMPI_AUTH_SECRET": "s", "IMPI_AUTH_WEAK": ""}, None, Credentials((CHALLENGE,), 0, b"s")),
+        ({"IMPI_AUTH_KEY": "5", "IMPI_AUTH_WEAK": ""}, (KEY,), Credentials((KEY,), 5)),
         ({"IMPI_AUTH_KEY": "", "IMPI_AUTH_NONE": ""}, None, Credentials((NONE,))),
         ({"IMPI_AUTH_KEY": "no number", "IMPI_AUTH_NONE": ""}, (NONE,), Credentials((NONE,))),
     ],
@@ -49,6 +73,34 @@ def test_nothing_available(environ: dict[str, str], preference: tuple[Method, ..
     with pytest.raises(UsageError) as caught:
         find_credentials(environ, preference)
     assert str(caught.value) == "No authentication methods available for negotiation. Aborting."
+
+
+@pytest.mark.parametrize(
+    ("environ", "words"),
+    [
+        ({"IMPI_AUTH_KEY": str(2**32 - 1)}, "IMPI_AUTH_KEY is below 2^32, so it can be guessed"),
+        ({"IMPI_AUTH_SECRET": "fifteen letters"}, "IMPI_AUTH_SECRET has fewer than 16 characters"),
+        ({"IMPI_AUTH_SECRET": "@/no/such/file"}, "IMPI_AUTH_SECRET: /no/such/file cannot be read: No such file"),
+    ],
+)
+def test_secrets_refused(environ: dict[str, str], words: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(words)) as caught:
+        find_credentials(environ)
+    assert "letters" not in str(caught.value)
+
+
+def test_a_secret_in_a_file_is_for_its_owner_only(tmp_path: Path) -> None:
+    file = tmp_path / "secret"
+    file.write_text(SECRET + "\n")
+    environ = {"IMPI_AUTH_SECRET": f"@{file}"}
+    file.chmod(0o640)
+    with pytest.raises(UsageError, match=f"can be read by others: 'chmod 600 {re.escape(str(file))}'"):
+        find_credentials(environ)
+    file.chmod(0o600)
+    assert find_credentials(environ).secret == SECRET.encode()
+    file.write_bytes(b"\xff" * 20)
+    with pytest.raises(UsageError, match="is no text in UTF-8"):
+        find_credentials(environ)
 
 
 @pytest.mark.clause("2.3.3")
@@ -76,7 +128,8 @@ def test_keys_refused_without_showing_them(text: str) -> None:
         ("0", (NONE,)),
         ("3,1-0", (KEY, NONE)),
         ("0-3", (NONE, KEY)),
-        ("99999999999-0", (KEY, NONE)),
+        ("99999999999-0", (CHALLENGE, KEY, NONE)),
+        ("31", (CHALLENGE,)),
         ("0,1,0-1", (NONE, KEY)),
         (" 1 , 0 ", (KEY, NONE)),
         ("7", ()),

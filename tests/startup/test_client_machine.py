@@ -410,7 +410,7 @@ def test_the_end_while_the_job_runs(facts_of: Maker) -> None:
     rendezvous([machine], [facts_of(0)], NONE)
     error = machine.eof()
     assert isinstance(error, JobError)
-    assert "the server ended the job, or was lost" in str(error)
+    assert "the server was lost, or ended the job" in str(error)
 
 
 @pytest.mark.clause("2.3.7")

@@ -127,9 +127,12 @@ def test_32_clients_and_one_too_many() -> None:
 )
 def test_negotiation_of_the_method(credentials: Credentials, mask: int, answer: bytes) -> None:
     machine = server(credentials=credentials)
-    events = machine.receive_data(0, auth(mask))
-    assert events == ([AuthenticatedByNone(0, "peer0")] if answer == CHOSE_NONE else [])
+    assert machine.receive_data(0, auth(mask)) == []
     assert machine.data_to_send(0) == answer
+    key = (credentials.key).to_bytes(8, "big")
+    events = machine.receive_data(0, impi(0) if answer == CHOSE_NONE else key + impi(0))
+    warning = [AuthenticatedByNone(0, "peer0")] if answer == CHOSE_NONE else []
+    assert events == [*warning, ClientJoined(0, 0, "peer0")]
 
 
 @pytest.mark.clause("2.3.3")

@@ -15,10 +15,12 @@ from typing import Any, TypeVar
 
 import pytest
 
+from impi.doors.introduce import receive_exactly
 from impi.errors import JobError, LocalProtocolError, StartupError
+from impi.proofs import ANSWER_SIZE, NONCE_SIZE, PROOF_SIZE, Keeper
 from impi.vendors import load
 from impi.vendors.base import Arrival, LocalComm, Pending, Vendor
-from impi.vendors.meeting import AGENT, Door, knock
+from impi.vendors.meeting import AGENT, CONTROL_HEAD, Door, knock
 from impi.vendors.pure import PureVendor, connect
 
 _T = TypeVar("_T")
@@ -338,6 +340,7 @@ class Control:
             for _ in range(self.size):
                 sock = stack.enter_context(self.listener.accept()[0])
                 sock.settimeout(DEADLINE_S)
+                self._prove(sock)
                 with sock.makefile("rb") as lines:
                     hello = json.loads(lines.readline())
                 self.hellos[hello["rank"]] = hello
@@ -346,6 +349,12 @@ class Control:
             reply = {"error": self.error} if self.error else {"peers": peers}
             for sock in socks:
                 sock.sendall(json.dumps(reply).encode() + b"\n")
+
+    def _prove(self, sock: socket.socket) -> None:
+        nonce = receive_exactly(sock, len(CONTROL_HEAD) + NONCE_SIZE)[len(CONTROL_HEAD) :]
+        keeper = Keeper(bytes.fromhex(self.token), CONTROL_HEAD, nonce, os.urandom(NONCE_SIZE))
+        sock.sendall(keeper.answer)
+        assert keeper.accepts(receive_exactly(sock, PROOF_SIZE))
 
 
 def forked(size: int, body: Callable[[dict], None], control: Control) -> list[int]:
@@ -397,7 +406,7 @@ def test_processes_meet_through_the_control_connection(size):
     assert forked(size, ring, control) == [0] * size
     control.thread.join(DEADLINE_S)
     for hello in control.hellos.values():
-        assert hello["role"] == "pure" and hello["token"] == control.token
+        assert hello["role"] == "pure" and control.token not in str(hello)
         assert not Path(hello["address"]["unix"]).exists()
 
 
@@ -438,11 +447,21 @@ def test_control_goes_away():
         join = {"control": f"127.0.0.1:{listener.getsockname()[1]}", "token": "00", "rank": 0, "size": 2}
         proc = pool.submit(connect, join)
         sock = listener.accept()[0]
-        with sock.makefile("rb") as lines:
-            lines.readline()
+        assert receive_exactly(sock, len(CONTROL_HEAD)) == CONTROL_HEAD
         sock.close()
-        with pytest.raises(JobError, match="impirun closed the connection"):
+        with pytest.raises(JobError, match=r"impirun at .* closed the connection"):
             proc.result(DEADLINE_S)
+
+
+def test_control_is_not_ours():
+    with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor(1) as pool:
+        join = {"control": f"127.0.0.1:{listener.getsockname()[1]}", "token": "00", "rank": 0, "size": 2}
+        proc = pool.submit(connect, join)
+        with listener.accept()[0] as sock:
+            receive_exactly(sock, len(CONTROL_HEAD) + NONCE_SIZE)
+            sock.sendall(bytes(ANSWER_SIZE))
+            with pytest.raises(JobError, match="is not the impirun of this process"):
+                proc.result(DEADLINE_S)
 
 
 def meet(door: Door, rank: int, peers: list[dict], token: str = "aa" * 16, timeout_s: float = DEADLINE_S):
@@ -463,6 +482,9 @@ def test_strangers_are_kept_out_and_keep_nobody_out(kind):
         forger = socket.create_connection(low.address["tcp"])
         forger.sendall(b"IMPIPURE" + (1).to_bytes(4, "big") + bytes(32))
         waiting = pool.submit(meet, low, 0, peers)
+        forger.settimeout(DEADLINE_S)
+        assert len(receive_exactly(forger, ANSWER_SIZE)) == ANSWER_SIZE
+        forger.sendall(bytes(PROOF_SIZE))
         for stranger in (rude, forger):
             stranger.settimeout(DEADLINE_S)
             with contextlib.suppress(ConnectionResetError):
@@ -481,7 +503,7 @@ def test_who_does_not_know_the_token_is_not_trusted():
     with Door("127.0.0.1", 4) as low, Door("127.0.0.1", 4) as high, ThreadPoolExecutor(1) as pool:
         peers = [low.address, high.address]
         waiting = pool.submit(meet, low, 0, peers, "bb" * 16, 1.0)
-        with pytest.raises(StartupError, match=r"proc 0 .*did not answer proc 1"):
+        with pytest.raises(StartupError, match=r"is not proc 0 of this client: it does not know the token"):
             meet(high, 1, peers)
         with pytest.raises(StartupError, match=r"proc 0 waited in vain for proc 1"):
             waiting.result(DEADLINE_S)
@@ -514,8 +536,9 @@ def test_an_impostor_behind_the_address_is_found_out():
         proc = pool.submit(meet, door, 1, [address, door.address])
         sock = impostor.accept()[0]
         sock.settimeout(DEADLINE_S)
-        hello = sock.recv(44)
-        sock.sendall(hello)  # what it heard does not prove anything in the other direction
+        hello = receive_exactly(sock, 12 + NONCE_SIZE)
+        # What it heard does not prove anything in the other direction.
+        sock.sendall((hello[12:] * 2)[:ANSWER_SIZE])
         with pytest.raises(StartupError, match="does not know the token"):
             proc.result(DEADLINE_S)
         sock.close()

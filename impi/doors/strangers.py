@@ -1,0 +1,158 @@
+"""Connections that have not proved yet what they are: how many, how long, and what is said of them.
+
+A listener that others can reach is full of strangers on a bad day. :class:`Strangers` keeps the
+account for one listener. It accepts connections, says which one goes first when there are too many,
+and which ones have had their time. A listener's owner keeps sockets and loop. :class:`Refusals`
+prints one line for each address and reason, and the rest as counts.
+
+Who goes first: a connection that has said nothing goes before one that has, then one of the address
+with most connections, then the oldest.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import time
+from collections import Counter
+from collections.abc import Callable, Hashable
+from typing import Any, Final, Generic, TypeVar
+
+K = TypeVar("K", bound=Hashable)
+
+MOST: Final = 128
+"""Strangers at one listener, so that descriptors remain for members."""
+AGE_S: Final = 10.0
+"""Seconds in which a connection must have proved what it is."""
+_MOST_REASONS: Final = 32
+
+
+class _Stranger:
+    __slots__ = ("address", "number", "since", "spoke")
+
+    def __init__(self, address: str, number: int) -> None:
+        self.address = address
+        self.number = number
+        self.since = time.monotonic()
+        self.spoke = False
+
+
+class Strangers(Generic[K]):
+    """The account of one listener's strangers, each under a key of the owner; close it at the end.
+
+    Args:
+        most: how many there may be.
+        age_s: seconds that each has.
+    """
+
+    def __init__(self, *, most: int = MOST, age_s: float = AGE_S) -> None:
+        self._most = most
+        self._age_s = age_s
+        self._there: dict[K, _Stranger] = {}
+        self._number = 0
+        self._crowded = False
+        self._reserve = os.open(os.devnull, os.O_RDONLY)
+        """A descriptor that is given up for a moment where there is no other."""
+
+    def close(self) -> None:
+        """Close the reserve; the sockets are the owner's."""
+        os.close(self._reserve)
+
+    def __len__(self) -> int:
+        return len(self._there)
+
+    def accept(self, listener: socket.socket) -> tuple[socket.socket, str, int] | None:
+        """Return a connection that does not block, its address and port; None: there is none.
+
+        Without a free descriptor the connection is closed at once, because the listener would stay
+        ready for ever, and :meth:`surplus` then names a stranger to make room.
+        """
+        try:
+            sock, peer = listener.accept()
+        except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+            return None
+        except OSError:
+            self._crowded = True
+            os.close(self._reserve)
+            with contextlib.suppress(OSError):
+                listener.accept()[0].close()
+            self._reserve = os.open(os.devnull, os.O_RDONLY)
+            return None
+        sock.setblocking(False)
+        return (sock, *_name(peer))
+
+    def add(self, key: K, address: str) -> None:
+        """A connection has come."""
+        self._there[key] = _Stranger(address, self._number)
+        self._number += 1
+
+    def spoke(self, key: K) -> None:
+        """A connection has said something, right or wrong."""
+        if key in self._there:
+            self._there[key].spoke = True
+
+    def discard(self, key: K) -> None:
+        """A connection is no stranger any more: a member, or closed."""
+        self._there.pop(key, None)
+
+    def surplus(self) -> K | None:
+        """Return a connection to be closed to make room; None: there is room."""
+        if not self._there or not (self._crowded or len(self._there) > self._most):
+            return None
+        self._crowded = False
+        crowd = Counter(stranger.address for stranger in self._there.values())
+
+        def worth(key: K) -> tuple[bool, int, int]:
+            stranger = self._there[key]
+            return stranger.spoke, -crowd[stranger.address], stranger.number
+
+        return min(self._there, key=worth)
+
+    def overdue(self) -> list[K]:
+        """Return the connections that have had their time."""
+        before = time.monotonic() - self._age_s
+        return [key for key, stranger in self._there.items() if stranger.since <= before]
+
+    @property
+    def patience(self) -> float:
+        """Seconds until :meth:`overdue` has one more; infinite: there is none."""
+        oldest = min((stranger.since for stranger in self._there.values()), default=float("inf"))
+        return max(0.0, oldest + self._age_s - time.monotonic())
+
+
+class Refusals:
+    """Says why connections were closed: once for an address and a kind of reason, then counts.
+
+    Args:
+        say: prints one sentence.
+    """
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+        self._more: Counter[tuple[str, str]] = Counter()
+        self._told: set[tuple[str, str]] = set()
+
+    def tell(self, address: str, kind: str, sentence: str) -> None:
+        """A connection of ``address`` was closed; ``kind``: the reason without particulars."""
+        what = (address, kind)
+        if what in self._told or len(self._told) >= _MOST_REASONS:
+            self._more[what if what in self._told else ("other addresses", "for reasons such as these")] += 1
+            return
+        self._told.add(what)
+        self._say(sentence)
+
+    def summary(self) -> None:
+        """Say how many more there were; they count from the beginning again."""
+        for (address, kind), count in self._more.items():
+            self._say(f"closed {count} more connection{'s' if count > 1 else ''} of {address}: {kind}")
+        self._more.clear()
+
+
+def _name(peer: Any) -> tuple[str, int]:
+    """Address and port; a Unix socket has neither."""
+    if not isinstance(peer, tuple):
+        return "this node", 0
+    address = str(peer[0])
+    # IPv4 on an IPv6 socket is ::ffff:10.0.0.1.
+    return address.removeprefix("::ffff:") if "." in address else address, int(peer[1])

@@ -1,0 +1,257 @@
+"""Authentication by challenge: both ends prove a secret, and their conversation is sealed."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Callable
+from itertools import count
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from impi.errors import ImpiError, JobEnded, LocalProtocolError, PeerError
+from impi.startup.auth import Credentials, Method
+from impi.startup.challenge import Trust
+from impi.startup.client import STRICT_VERSIONS, ClientMachine, Joined, Negotiated
+from impi.startup.facts import ClientFacts
+from impi.startup.server import ConnectionRefused, JobFailed, ServerEvent, ServerMachine
+from impi.wire import Command, OwnCommand, decode_reason, encode_command, encode_reason
+
+SECRET = b"correct horse battery"
+PROVING = Credentials((Method.CHALLENGE,), 0, SECRET)
+ALL = Credentials((Method.CHALLENGE, Method.KEY, Method.NONE), 5678, SECRET)
+KEY = Credentials((Method.KEY,), 5678)
+WRONG = Credentials((Method.CHALLENGE,), 0, b"another horse and battery")
+AUTH = encode_command(Command.AUTH, bytes.fromhex("80000000"))
+
+Maker = Callable[..., ClientFacts]
+Change = Callable[[int, bytes], bytes]
+
+
+def nonces() -> Callable[[int], bytes]:
+    numbers = count(1)
+    return lambda size: bytes([next(numbers)]) * size
+
+
+def as_it_is(_conn: int, octets: bytes) -> bytes:
+    return octets
+
+
+class Exchange:
+    """Our server and clients in memory, with somebody between them."""
+
+    def __init__(self, server: Credentials, clients: list[ClientMachine], facts: list[ClientFacts]) -> None:
+        self.server = ServerMachine(len(clients), server, nonces())
+        self.clients = clients
+        self.facts = facts
+        self.events: list[ServerEvent] = []
+        self.jobs: dict[int, Negotiated] = {}
+        self.errors: dict[int, ImpiError] = {}
+        for conn in range(len(clients)):
+            self.server.connected(conn, f"peer{conn}")
+
+    def run(self, to_server: Change = as_it_is, to_client: Change = as_it_is) -> None:
+        for _ in range(60):
+            for conn, client in enumerate(self.clients):
+                self.events += self.server.receive_data(conn, to_server(conn, client.data_to_send()))
+                octets = to_client(conn, self.server.data_to_send(conn))
+                if conn not in self.errors:
+                    self._give(conn, client, octets)
+
+    def _give(self, conn: int, client: ClientMachine, octets: bytes) -> None:
+        try:
+            for event in client.receive_data(octets):
+                if isinstance(event, Joined):
+                    client.submit(self.facts[conn])
+                elif isinstance(event, Negotiated):
+                    self.jobs[conn] = event
+        except ImpiError as error:
+            self.errors[conn] = error
+
+
+def clients(*credentials: Credentials, **options: tuple[tuple[int, int], ...]) -> list[ClientMachine]:
+    return [ClientMachine(i, c, nonce=bytes([200 + i]) * 32, **options) for i, c in enumerate(credentials)]
+
+
+def proof(key: bytes, *parts: bytes) -> bytes:
+    """By the words of impi.proofs, and not by its code."""
+    return hmac.new(key, b"".join(len(p).to_bytes(8, "big") + p for p in parts), hashlib.sha256).digest()
+
+
+@pytest.mark.parametrize("server", [PROVING, ALL])
+def test_all_clients_with_the_secret_have_one_key_of_the_job(facts_of: Maker, server: Credentials) -> None:
+    exchange = Exchange(server, clients(PROVING, ALL, PROVING), [facts_of(c) for c in range(3)])
+    exchange.run()
+    assert exchange.errors == {}
+    assert exchange.jobs[0] == exchange.jobs[1] == exchange.jobs[2]
+    # The first nonce that the server has made is the number of the job.
+    assert exchange.jobs[0].trust == Trust(proof(SECRET, b"job", bytes([1]) * 32), (0, 1, 2))
+
+
+def test_a_client_with_the_old_key_has_no_part_in_it(facts_of: Maker) -> None:
+    exchange = Exchange(ALL, clients(PROVING, KEY, PROVING), [facts_of(c) for c in range(3)])
+    exchange.run()
+    assert exchange.errors == {}
+    assert [getattr(exchange.jobs[c].trust, "clients", None) for c in range(3)] == [(0, 2), None, (0, 2)]
+
+
+def test_a_strict_job_has_no_labels_of_ours(facts_of: Maker) -> None:
+    machines = [*clients(PROVING), ClientMachine(1, PROVING, STRICT_VERSIONS, bytes(32))]
+    exchange = Exchange(PROVING, machines, [facts_of(c) for c in range(2)])
+    exchange.run()
+    assert [exchange.jobs[c].trust for c in range(2)] == [None, None]
+
+
+def test_the_octets_of_the_challenge() -> None:
+    server = ServerMachine(1, PROVING, nonces())
+    server.connected(0, "peer0")
+    assert server.receive_data(0, AUTH) == []
+    theirs, mine = bytes([2]) * 32, b"m" * 32
+    assert server.data_to_send(0) == bytes.fromhex("0000001f 00000020") + theirs
+    session = proof(SECRET, b"session", mine, theirs)
+    assert server.receive_data(0, mine + proof(session, b"client", b"")) == []
+    job = bytes([1]) * 32
+    assert server.data_to_send(0) == encode_command(OwnCommand.PROV, proof(session, b"server", job) + job)
+    heard = hashlib.sha256(AUTH + mine + proof(session, b"client", b""))
+    for command in (encode_command(Command.IMPI, bytes(4)), encode_command(Command.DONE)):
+        server.receive_data(0, command)
+        heard.update(command)
+    assert server.data_to_send(0) == encode_command(Command.IMPI, b"\0\0\0\1")
+    seal = proof(session, b"client seal", heard.digest())
+    server.receive_data(0, encode_command(OwnCommand.SEAL, seal))
+    assert server.data_to_send(0).startswith(encode_command(Command.DONE) + b"SEAL")
+
+
+@pytest.mark.parametrize(("server", "client"), [(PROVING, WRONG), (WRONG, PROVING)])
+def test_a_wrong_secret_costs_the_connection(facts_of: Maker, server: Credentials, client: Credentials) -> None:
+    exchange = Exchange(server, clients(client), [facts_of(0)])
+    exchange.run()
+    [refused] = exchange.events
+    assert isinstance(refused, ConnectionRefused)
+    assert refused.kind == "has not proved that it knows the secret"
+    assert "wrong authentication key?" in str(exchange.clients[0].eof())
+
+
+def test_a_server_without_the_secret_is_left(facts_of: Maker) -> None:
+    machine = clients(PROVING)[0]
+    assert machine.receive_data(encode_command(Method.CHALLENGE, bytes(32))) == []
+    with pytest.raises(PeerError, match="not the server of this job"):
+        machine.receive_data(encode_command(OwnCommand.PROV, bytes(64)))
+
+
+def test_labels_of_a_server_that_proves_nothing_are_not_read() -> None:
+    machine = clients(PROVING)[0]
+    machine.receive_data(encode_command(Method.CHALLENGE, bytes(32)))
+    with pytest.raises(PeerError, match="not the server of this job"):
+        machine.receive_data(encode_command(Command.IMPI, b"\0\0\0\1"))
+
+
+def test_what_was_heard_once_proves_nothing_again(facts_of: Maker) -> None:
+    heard: list[bytes] = []
+
+    def listen(_conn: int, octets: bytes) -> bytes:
+        heard.append(octets)
+        return octets
+
+    Exchange(PROVING, clients(PROVING), [facts_of(0)]).run(listen)
+    server = ServerMachine(1, PROVING, lambda size: b"other nonces"[:1] * size)
+    server.connected(0, "thief")
+    events = server.receive_data(0, b"".join(heard))
+    assert [type(event) for event in events] == [ConnectionRefused]
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.integers(0, 3000), st.integers(0, 7), st.booleans())
+@example(11, 7, True)  # the offer of this method
+def test_no_octet_can_be_changed(facts_of: Maker, place: int, bit: int, up: bool) -> None:
+    """Somebody between one client and the server changes one bit, anywhere."""
+    passed = 0
+
+    def change(conn: int, octets: bytes) -> bytes:
+        nonlocal passed
+        first, passed = passed, passed + (len(octets) if conn == 0 else 0)
+        at = place - first
+        if conn == 0 and 0 <= at < len(octets):
+            return octets[:at] + bytes([octets[at] ^ 1 << bit]) + octets[at + 1 :]
+        return octets
+
+    exchange = Exchange(PROVING, clients(PROVING, PROVING), [facts_of(c) for c in range(2)])
+    exchange.run(*((change, as_it_is) if up else (as_it_is, change)))
+    assert 0 not in exchange.jobs or passed <= place
+
+
+@pytest.mark.parametrize("seal", [b"", bytes(32)])
+def test_a_wrong_seal_ends_the_job(facts_of: Maker, seal: bytes) -> None:
+    def change(_conn: int, octets: bytes) -> bytes:
+        head, found, _ = octets.partition(b"SEAL")
+        return head + encode_command(OwnCommand.SEAL, seal) if found else octets
+
+    exchange = Exchange(PROVING, clients(PROVING), [facts_of(0)])
+    exchange.run(change)
+    assert isinstance(exchange.events[-1], JobFailed)
+    assert "somebody between has changed them" in exchange.events[-1].reason
+    # The client is told why.
+    assert isinstance(exchange.errors[0], JobEnded)
+    assert str(exchange.errors[0]) == exchange.events[-1].reason
+
+
+def test_machines_without_nonces_do_not_begin() -> None:
+    with pytest.raises(LocalProtocolError, match="nonce"):
+        ClientMachine(0, PROVING)
+    with pytest.raises(LocalProtocolError, match="nobody can guess"):
+        ServerMachine(1, PROVING)
+
+
+# Reasons
+
+
+def test_everybody_hears_the_same_reason(facts_of: Maker) -> None:
+    exchange = Exchange(ALL, clients(PROVING, KEY, ALL), [facts_of(c) for c in range(3)])
+    exchange.run()
+    exchange.clients[1].fail("rank 1 was ended by SIGKILL", 137)
+    exchange.run()
+    failed = exchange.events[-1]
+    assert failed == JobFailed(1, "client 1 (peer1): rank 1 was ended by SIGKILL", 137)
+    for conn in (0, 2):
+        error = exchange.errors[conn]
+        assert isinstance(error, JobEnded)
+        assert error.code == 137
+        assert str(exchange.errors[conn]) == "client 1 (peer1): rank 1 was ended by SIGKILL"
+
+
+def test_a_server_that_fails_tells_why(facts_of: Maker) -> None:
+    exchange = Exchange(KEY, clients(KEY), [facts_of(0)])
+    exchange.run()
+    exchange.server.fail("interrupted by SIGINT")
+    exchange.server.fail("a second reason does not count")
+    exchange.run()
+    assert str(exchange.errors[0]) == "interrupted by SIGINT"
+
+
+def test_a_client_fails_in_silence_before_it_is_known_and_after_its_end(facts_of: Maker) -> None:
+    machine = clients(KEY)[0]
+    machine.data_to_send()
+    machine.fail("too early")
+    assert machine.data_to_send() == b""
+    exchange = Exchange(KEY, clients(KEY), [facts_of(0)])
+    exchange.run()
+    exchange.clients[0].finish()
+    exchange.clients[0].fail("too late")
+    assert exchange.clients[0].data_to_send() == encode_command(Command.FINI)
+
+
+@given(st.binary(max_size=3000))
+def test_a_reason_fits_on_a_line(payload: bytes) -> None:
+    text, code = decode_reason(payload)
+    assert text.isprintable()
+    assert 0 < len(text) <= 1000
+    assert 0 < code < 256
+
+
+@given(st.text(st.characters(categories=["L", "N", "P"]), min_size=1, max_size=100), st.integers(1, 255))
+def test_reasons_travel(text: str, code: int) -> None:
+    command = encode_reason(text, code)
+    assert command[:4] == b"FAIL"
+    assert decode_reason(command[8:]) == (text, code)
