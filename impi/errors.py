@@ -78,7 +78,13 @@ class LabError(ImpiError):
 
 
 class JobEnded(JobError):
-    """The server has ended the job and said why."""
+    """The server has ended the job and said why.
 
-    code = 1
-    """The exit code for all of the job."""
+    Args:
+        message: the sentence that all clients get.
+        code: the exit code for all of the job.
+    """
+
+    def __init__(self, message: str, code: int = 1) -> None:
+        super().__init__(message)
+        self.code = code

@@ -10,7 +10,7 @@ import time
 
 from impi.agent import VARIABLE
 from impi.agent.serve import GRACE_S, serve
-from impi.errors import ImpiError
+from impi.errors import ImpiError, JobError
 
 
 def main() -> int:
@@ -20,9 +20,14 @@ def main() -> int:
     invitation = json.loads(os.environ.pop(VARIABLE))
     try:
         serve(invitation)
+    except JobError as error:
+        # What was lost has an impirun that says it better and ends this process. Until then all
+        # connections stay open, which the traceback holds.
+        time.sleep(GRACE_S)
+        print(f"impi: {invitation['title']}: {error}", file=sys.stderr, flush=True)
+        return 1
     except ImpiError as error:
         print(f"impi: {invitation['title']}: {error}", file=sys.stderr, flush=True)
-        time.sleep(GRACE_S)  # connections stay open: the traceback holds them
         return 1
     return 0
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NoReturn
 from impi.api.rc import CHOICES, LEVELS
 from impi.engine.bootstrap import described, join_job
 from impi.engine.engine import Engine
-from impi.errors import ImpiError
+from impi.errors import ImpiError, JobError
 from impi.semantics.contexts import ContextIds
 from impi.semantics.errors import LackingError, MPIException, error
 
@@ -265,10 +265,14 @@ def _say(sentence: str) -> None:
 
 def fail(failure: ImpiError | MPIException) -> NoReturn:
     """Print why the job cannot go on, and end this client."""
-    _say(f"impi: rank {_rank()}: {failure}")
-    # The impirun of a lost proc notices it and tells the server, which ends all clients. If we
-    # ended at once, this client would look like the lost one.
-    time.sleep(_GRACE_S)
+    # The impirun of a lost proc notices it and tells the server, which ends all clients with the
+    # reason. If we ended or spoke at once, this client would look like the lost one.
+    if isinstance(failure, JobError):
+        time.sleep(_GRACE_S)
+        _say(f"impi: rank {_rank()}: {failure}")
+    else:
+        _say(f"impi: rank {_rank()}: {failure}")
+        time.sleep(_GRACE_S)
     abort(1)
 
 

@@ -96,7 +96,7 @@ def _begin(options: ClientOptions, environ: Mapping[str, str], warn: Any, stack:
         # The server would wait for this client: our loss ends the job.
         with suppress(ImpiError):
             rendezvous.start(_INTRODUCED_S)
-            rendezvous.fail(str(error))
+            rendezvous.fail(str(error), ExitCode.USAGE)
         raise
     if options.explain:
         warn(plan.way)
@@ -213,25 +213,26 @@ class _Session:
     def run(self, commands: Sequence[Command], program: Program) -> int:
         """Start the procs, watch them, end them."""
         children = Children(commands, self._selector)
-        done, reason = False, "impirun ended without a reason"
+        done = False
         try:
             children.start()
             while self._running(children) and not children.failure and self._interrupts.signum is None:
                 self._turn(self._patience())
                 self._check(children, program)
-            if children.failure or self._interrupts.signum is not None:
-                self._end(children, *self._why(children))  # first, so that our message is the last
             code = self._outcome(children, program)
             done = code == 0
             return code
         except ImpiError as error:
-            reason = str(error)
-            self.control.answer({"error": reason})
+            self.control.answer({"error": str(error)})
+            code = ExitCode.USAGE if isinstance(error, UsageError) else ExitCode.FAILED
+            told = self._end(children, str(error), code)
+            if told != str(error):
+                raise JobEnded(told, code) from None
             raise
         finally:
             # After success, programs left running on purpose stay.
             if not done:
-                self._end(children, reason)
+                self._end(children, "impirun has failed itself")
             children.close()
 
     def _running(self, children: Children) -> bool:
@@ -252,27 +253,25 @@ class _Session:
             return _TURN_S
         return min(_TURN_S, max(0.0, self._deadline - time.monotonic()))
 
-    def _end(self, children: Children, reason: str, code: int = 1) -> None:
-        """Tell the server at once why, so that other clients end, too; then end the rest here."""
+    def _end(self, children: Children, reason: str, code: int = 1) -> str:
+        """Tell the server at once why, so that other clients end, too; then end the rest here.
+
+        Returns the sentence that all clients get.
+        """
         # An mpiexec that is killed prints long messages.
         children.quiet = self._interrupts.signum is not None
         for key in list(self._selector.get_map().values()):
             if key.fileobj in (self._rendezvous, self._interrupts):
                 self._selector.unregister(key.fileobj)
-        self._rendezvous.fail(reason, code)
+        told = self._rendezvous.fail(reason, code)
         children.end(self._turn)
+        return told
 
-    def _why(self, children: Children) -> tuple[str, int]:
-        """Return what ends the job here, with its phase, and the exit code."""
-        phase = "while the job was running" if self._job is not None else "before start-up was complete"
-        if self._interrupts.signum is not None:
-            return f"impirun was ended by {signal.Signals(self._interrupts.signum).name} {phase}", self._code(children)
-        return f"{children.failure} {phase}", self._code(children)
-
-    def _code(self, children: Children) -> int:
-        if self._interrupts.signum is not None:
-            return 128 + self._interrupts.signum
-        return exit_code(children.failure.status) if children.failure is not None else ExitCode.FAILED
+    def _phase(self) -> str:
+        if self._job is not None:
+            return "while the job was running"
+        initialised = self.control.rank0 is not None
+        return "before start-up was complete" if initialised else "before the program had initialised MPI"
 
     def _from_server(self) -> None:
         if self._job is not None:
@@ -360,14 +359,13 @@ class _Session:
 
     def _outcome(self, children: Children, program: Program) -> int:
         signum = self._interrupts.signum
-        if signum is not None:
-            self._warn(f"ended by {signal.Signals(signum).name}; its procs are ended, too")
-            return 128 + signum
-        initialised = self.control.rank0 is not None
-        if failure := children.failure:
-            self._warn(f"{failure}" + ("" if initialised else ", before the program had initialised MPI"))
-            return exit_code(failure.status)
-        if not initialised:
+        if signum is not None or children.failure:
+            what = children.failure if signum is None else f"impirun was ended by {signal.Signals(signum).name}"
+            code = exit_code(children.failure.status) if signum is None and children.failure else 128 + (signum or 0)
+            # The message comes after all output of what is ended.
+            self._warn(self._end(children, f"{what}, {self._phase()}", code))
+            return code
+        if self.control.rank0 is None:
             self._sit_out(children, program)
         elif self._job is None:
             raise StartupError("the program ended before all clients had joined the job")
@@ -395,7 +393,7 @@ class _Session:
                 self._rendezvous.submit_nothing()
             while not self._unused and self._interrupts.signum is None:
                 self._turn(_TURN_S)
-        except StartupError as error:
+        except (StartupError, JobEnded) as error:
             raise StartupError(f"{ended}, and {error}; {cure}") from None
         if self.control.serves:
             children.end(self._turn)  # the host agents, which no proc will end

@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from impi.errors import ImpiError, JobError, LocalProtocolError, StartupError
+from impi.errors import ImpiError, JobEnded, JobError, LocalProtocolError, StartupError
 from impi.job import Job
 from impi.launch.net import set_options, show_endpoint
 from impi.proofs import NONCE_SIZE
@@ -33,10 +33,12 @@ _CHUNK: Final = 1 << 16
 _CONNECT_S: Final = 30.0
 _ANSWER_S: Final = 30.0
 """The longest wait for the answer to AUTH, which a server sends at once."""
-_AGAIN_S: Final = 10.0
+_AGAIN_S: Final = 3.0
 """How long a client that was closed out without a word tries again: the server may be crowded."""
 _PAUSE_S: Final = 0.2
 _SEND_S: Final = 60.0
+_WORDS_S: Final = 1.0
+"""The longest wait for the server's words on a failure."""
 
 
 class Rendezvous:
@@ -93,14 +95,16 @@ class Rendezvous:
             StartupError: no server answers, or it takes none of our methods.
             PeerError: the server broke the protocol.
         """
-        until = time.monotonic() + min(timeout_s, _AGAIN_S)
+        until = time.monotonic() + _AGAIN_S
+        first: StartupError | None = None
         while True:
-            self._connect(timeout_s)
             try:
-                self._authenticate(timeout_s)
-            except StartupError:
-                if self._answered or time.monotonic() >= until:
-                    raise
+                self._connect(timeout_s)
+                self._authenticate(timeout_s if first is None else until - time.monotonic())
+            except StartupError as error:
+                first = first or error
+                if self._answered or self._sock is None or time.monotonic() >= until:
+                    raise first from None
             else:
                 return
             self.close()
@@ -126,7 +130,7 @@ class Rendezvous:
         deadline = time.monotonic() + min(timeout_s, _ANSWER_S)
         while not self.introduced:
             if not select.select([self._socket], [], [], max(0.0, deadline - time.monotonic()))[0]:
-                self._answered = True  # late, which another connection would not change
+                self.close()
                 raise StartupError(f"what listens at {self._where} has not answered AUTH within {_ANSWER_S:.0f} s")
             self.on_readable()
 
@@ -243,20 +247,29 @@ class Rendezvous:
         finally:
             self.close()
 
-    def fail(self, reason: str, code: int = 1) -> None:
+    def fail(self, reason: str, code: int = 1) -> str:
         """Tell the server why this client ends the job, and by it all clients; then close.
 
         ``code``: the exit code of the job.
+
+        Returns:
+            The sentence that all clients get; ``reason`` if the server does not say it.
         """
-        if self._sock is None:
-            return
-        self._machine.fail(reason, code)
+        if self._sock is None or self._lost is not None:
+            return reason
         try:
+            self._machine.fail(reason, code)
             self._send_all()
             self._sock.shutdown(socket.SHUT_WR)
-        except OSError:
-            pass  # it is gone, and ends the job anyway
+            until = time.monotonic() + _WORDS_S
+            while select.select([self._sock], [], [], max(0.0, until - time.monotonic()))[0]:
+                self.on_readable()
+        except JobEnded as ended:
+            reason = str(ended)
+        except (OSError, ImpiError):
+            pass  # it is gone, or another implementation, and ends the job anyway
         self.close()
+        return reason
 
     def close(self) -> None:
         """Close the connection; without :meth:`finish` this ends the job. Idempotent."""
@@ -298,5 +311,7 @@ class Rendezvous:
     def _end(self) -> None:
         """Raise the error of a closed connection."""
         error = self._machine.eof()
+        if isinstance(error, JobError):
+            error.peer = self._where
         if error is not None:
             raise error

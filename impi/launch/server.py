@@ -161,7 +161,8 @@ def _discard(stream: TextIO) -> None:
 def _say(stderr: TextIO, text: str) -> None:
     """Print to the user; a closed stderr must not end a job."""
     try:
-        print(text, file=stderr, flush=True)
+        stderr.write(f"{text}\n")  # one write: other threads print, too
+        stderr.flush()
     except (OSError, ValueError):
         _discard(stderr)
 
@@ -250,7 +251,7 @@ class _Loop:
         if self._interrupts.signum is not None and self._exit_code is None:
             name = signal.Signals(self._interrupts.signum).name
             self._machine.fail(f"the server was ended by {name}", 128 + self._interrupts.signum)
-            self._report("interrupted; closing all connections")
+            _say(self._stderr, f"Error: the server was ended by {name}")
             self._exit_code = 128 + self._interrupts.signum
 
     # ---- the server's own clients
@@ -260,7 +261,7 @@ class _Loop:
         why = "" if self._children is None else self._children.error or self._children.failure
         if why:
             self._machine.fail(str(why))
-            _say(self._stderr, f"Error: {why}; closing all connections")
+            _say(self._stderr, f"Error: {why}")
             self._exit_code = ExitCode.FAILED
 
     def _see_off(self, code: int) -> int:
@@ -383,7 +384,7 @@ class _Loop:
             case JobOver():
                 self._exit_code = 0
             case JobFailed(client, reason, code):
-                _say(self._stderr, f"Error: {reason}; closing all connections")
+                _say(self._stderr, f"Error: {reason}")
                 self._failed = client
                 self._exit_code = code
 

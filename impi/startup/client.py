@@ -285,10 +285,7 @@ class ClientMachine:
             self._on_method(cmd, payload)  # {which, len} has the shape of a command
             return None
         if cmd == OwnCommand.FAIL:
-            reason, code = decode_reason(payload)
-            ended = JobEnded(reason)
-            ended.code = code
-            raise ended
+            raise JobEnded(*decode_reason(payload))
         if self._phase is _Phase.PROOF:
             self._on_proof(cmd, payload)
             return None

@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from control_proof import prove
 
 ROOT = Path(__file__).parents[2]
 WAIT_S = 30.0
+TOKEN = "ab" * 16
 
 
 class Agent:
@@ -26,7 +28,7 @@ class Agent:
             listener.settimeout(WAIT_S)
             invitation = {
                 "control": f"127.0.0.1:{listener.getsockname()[1]}",
-                "token": "ab" * 16,
+                "token": TOKEN,
                 "server": "127.0.0.1",
                 "interface": "",
                 "door": "",
@@ -43,6 +45,7 @@ class Agent:
             )
             self.control = listener.accept()[0]
         self.control.settimeout(WAIT_S)
+        prove(self.control, TOKEN)
         with self.control.makefile("rb") as lines:
             self.hello: dict[str, Any] = json.loads(lines.readline())
 
@@ -66,7 +69,8 @@ def agent() -> Iterator[Agent]:
 
 def test_it_introduces_itself(agent: Agent) -> None:
     hello = agent.hello
-    assert (hello["token"], hello["role"], hello["number"], hello["node"]) == ("ab" * 16, "host", 3, "here")
+    assert (hello["role"], hello["number"], hello["node"]) == ("host", 3, "here")
+    assert TOKEN not in str(hello)
     assert bytes.fromhex(hello["address"]) == bytes(12) + bytes([127, 0, 0, 1])
     socket.create_connection(("127.0.0.1", hello["port"]), timeout=WAIT_S).close()
     door = Path(hello["door"]["unix"])

@@ -9,6 +9,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+from control_proof import prove
+
+TOKEN = "5e" * 16
 ROOT = Path(__file__).parents[2]
 PROGRAM = """
 import os, sys
@@ -19,7 +22,7 @@ print(repr(sys.stdin.readline()), repr(sys.stdin.read()), sys.stdin is sys.__std
 
 
 def start(endpoint: str, stdin: int = subprocess.DEVNULL) -> subprocess.Popen[str]:
-    env = {**os.environ, "PYTHONPATH": str(ROOT), "IMPI_INPUT": f"{endpoint} secret"}
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "IMPI_INPUT": f"{endpoint} {TOKEN}"}
     return subprocess.Popen(
         [sys.executable, "-c", PROGRAM], env=env, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -36,7 +39,8 @@ def test_input_comes_from_the_control_socket() -> None:
         process = start(f"127.0.0.1:{door.getsockname()[1]}")
         door.settimeout(60)
         with door.accept()[0] as sock, sock.makefile("rb") as hello:
-            assert json.loads(hello.readline()) == {"token": "secret", "role": "input"}
+            prove(sock, TOKEN)
+            assert json.loads(hello.readline()) == {"role": "input"}
             sock.sendall("ü\nrest".encode())
         assert said(process) == "'ü\\n' 'rest' True False\n"
 

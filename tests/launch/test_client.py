@@ -21,7 +21,7 @@ import pytest
 from pairs import pairs
 
 from impi.startup.auth import Method
-from impi.wire import Command, encode_command
+from impi.wire import Command, encode_command, encode_reason
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = Path(__file__).parent / "programs"
@@ -179,15 +179,15 @@ def test_the_programs_exit_code_is_passed_on(vendor: str, impirun: type[Impirun]
     client = job.client("-np", "2", "--vendor", vendor, "sh", "-c", "exit 3")
     assert client.end() == 3
     assert "ended with exit code 3, before the program had initialised MPI" in client.err
-    assert job.server.end() == 1
+    assert job.server.end() == 3
 
 
 def test_the_exit_code_after_mpi(impirun: type[Impirun]) -> None:
     job = Job(impirun)
     client = job.client("-np", "2", HELLO, "fail")
     assert client.end() == 3
-    assert "ended with exit code 3\n" in client.err
-    assert job.server.end() == 1
+    assert "ended with exit code 3, while the job was running\n" in client.err
+    assert job.server.end() == 3
 
 
 def test_one_failure_ends_the_others_at_once(impirun: type[Impirun]) -> None:
@@ -219,8 +219,8 @@ def test_a_program_without_mpi(vendor: str, impirun: type[Impirun]) -> None:
     assert job.server.end() == 0
 
 
-def test_a_server_that_is_slow_learns_who_has_failed(tmp_path: Path, impirun: type[Impirun]) -> None:
-    """Else it would take the client for a stranger, and wait for it."""
+def test_no_program_starts_before_the_server_has_answered(tmp_path: Path, impirun: type[Impirun]) -> None:
+    """Else a slow server would take a client that fails for a stranger, and wait for it."""
     mark = tmp_path / "mark"
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(WAIT_S)
@@ -230,16 +230,14 @@ def test_a_server_that_is_slow_learns_who_has_failed(tmp_path: Path, impirun: ty
     with server:
         server.settimeout(WAIT_S)
         assert server.recv(100)[:4] == Command.AUTH.to_bytes(4, "big")
-        give_up = time.monotonic() + WAIT_S
-        while not mark.exists() or children_of(client.process.pid) != {client.process.pid}:
-            assert time.monotonic() < give_up
-            time.sleep(0.01)
-        assert client.process.poll() is None
+        assert not mark.exists()
         server.sendall(encode_command(Method.NONE))
         octets = b""
-        while piece := server.recv(100):
+        while piece := server.recv(1000):
             octets += piece
-    assert octets == encode_command(Command.IMPI, bytes(4))
+    reason = "rank 0 of this client ended with exit code 3, before the program had initialised MPI"
+    assert octets == encode_command(Command.IMPI, bytes(4)) + encode_reason(reason, 3)
+    assert mark.exists()
     assert client.end() == 3
     assert "ended with exit code 3, before the program had initialised MPI" in client.err
 
@@ -316,9 +314,12 @@ def test_ended_by_the_user(vendor: str, number: signal.Signals, impirun: type[Im
     left = holding(client, 2)
     client.process.send_signal(number)
     assert client.end() == 128 + number
-    assert client.err == f"impirun: client 0: ended by {number.name}; its procs are ended, too\n"
+    told = client.err.removeprefix("impirun: client 0: ")
+    assert told.startswith("client 0 (127.0.0.1:")
+    assert told.endswith(f"): impirun was ended by {number.name}, while the job was running\n")
+    assert f"Error: {told}" in job.server.err
     assert all_gone(*left)
-    assert job.server.end() == 1
+    assert job.server.end() == 128 + number
 
 
 @pytest.mark.parametrize("vendor", VENDORS)
@@ -468,9 +469,11 @@ def test_a_client_without_a_program_ends_the_job_of_the_others(impirun: type[Imp
     client = job.client("no-such-program", rank=1)
     assert client.end() == 4
     assert "there is no program 'no-such-program' on the PATH" in client.err
-    assert job.server.end() == 1
-    assert "Error: client 1 (127.0.0.1" in job.server.err and "before its start-up was complete" in job.server.err
-    assert other.end() == 1
+    assert job.server.end() == 4
+    reason = "there is no program 'no-such-program' on the PATH"
+    assert "Error: client 1 (127.0.0.1" in job.server.err and reason in job.server.err
+    assert other.end() == 4
+    assert reason in other.err
 
 
 def test_a_tag_that_the_vendor_does_not_have(impirun: type[Impirun]) -> None:
@@ -521,11 +524,12 @@ def test_a_host_agent_is_killed(hosts: str, title: str, impirun: type[Impirun]) 
     others = holding(clients[1], 1)
     os.kill(agent_of(left[0]), signal.SIGKILL)
     assert clients[0].end() == 137
-    assert f"{title} was ended by SIGKILL\n" in clients[0].err
-    assert clients[1].end() == 1
+    assert f"{title} was ended by SIGKILL, while the job was running\n" in clients[0].err
+    assert clients[1].end() == 137
+    assert clients[1].err.replace("client 1: ", "client 0: ") == clients[0].err
     assert all_gone(*left)
     assert all_gone(*others)
-    assert job.server.end() == 1
+    assert job.server.end() == 137
     assert "client 0" in job.server.err
 
 
@@ -543,10 +547,11 @@ def test_a_proc_behind_an_agent_is_lost(vendor: str, impirun: type[Impirun]) -> 
     assert clients[0].end() != 0
     if vendor == "pure":  # an mpiexec waits for the child, which has the proc's pipes
         assert "was lost" not in clients[0].err  # its launcher says it better
-    assert clients[1].end() == 1
+    code = clients[0].end()
+    assert clients[1].end() == code
     assert all_gone(*left)
     assert all_gone(*others)
-    assert job.server.end() == 1
+    assert job.server.end() == code
     assert "client 0" in job.server.err
 
 
@@ -569,7 +574,7 @@ def test_a_proc_that_leaves_without_finalize(impirun: type[Impirun]) -> None:
     assert client.end() == 1
     first, second = client.err.splitlines()
     assert first.startswith("impi: the host agent of this client: rank 0 was lost: its connection ended without")
-    assert second == "impirun: client 0: the host agent of this client ended with exit code 1"
+    assert second.endswith("): the host agent of this client ended with exit code 1, while the job was running")
     other.end()
     assert job.server.end() == 1
 
@@ -581,7 +586,10 @@ def test_a_client_with_an_agent_is_ended_by_the_user(number: signal.Signals, imp
     left = holding(client, 2)
     client.process.send_signal(number)
     assert client.end() == 128 + number
-    assert client.err == f"impirun: client 0: ended by {number.name}; its procs are ended, too\n"
+    told = client.err.removeprefix("impirun: client 0: ")
+    assert told.startswith("client 0 (127.0.0.1:")
+    assert told.endswith(f"): impirun was ended by {number.name}, while the job was running\n")
+    assert f"Error: {told}" in job.server.err
     assert all_gone(*left)
 
 

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from server_thread import DEADLINE_S, NO_AUTH, ServerThread, facts_of, negotiate_all, step
 
-from impi.errors import StartupError
+from impi.errors import JobEnded, StartupError
 from impi.job import Job
 from impi.launch.server import run_server
 from impi.options import ServerOptions
@@ -190,11 +190,11 @@ def test_a_duplicate_and_one_client_too_many() -> None:
     with server.client(0) as first, server.client(1) as second:
         first.start()
         server.stderr.wait_for("client 0 has joined")
-        with server.client(0) as other, pytest.raises(StartupError, match="wants to be client 0, which"):
+        with server.client(0) as other, pytest.raises(JobEnded, match="wants to be client 0, which"):
             other.join(DEADLINE_S)
         assert second.join(DEADLINE_S) == 2
         assert step(first) == [Joined(2)]
-        with server.client(1) as other, pytest.raises(StartupError, match="is one client too many"):
+        with server.client(1) as other, pytest.raises(JobEnded, match="is one client too many"):
             other.join(DEADLINE_S)
         jobs = negotiate_all([first, second])
         assert jobs[0] == jobs[1]
@@ -220,16 +220,16 @@ def test_many_silent_connections_do_not_keep_clients_out() -> None:
 
 def test_a_lost_client_ends_the_job_by_name() -> None:
     server = ServerThread(2)
-    lost = threading.Event()
+    there = threading.Event()
 
     def work(rank: int) -> Job:
         with server.client(rank) as client:
             client.join(DEADLINE_S)
             job = client.negotiate(facts_of(rank), DEADLINE_S)
             if rank == 1:
-                lost.set()
+                assert there.wait(DEADLINE_S)
                 return job  # and close without FINI
-            assert lost.wait(DEADLINE_S)
+            there.set()
             server.join()
             reason = client.lost()
             assert reason is not None

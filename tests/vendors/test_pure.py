@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
+from control_proof import prove
 
 from impi.doors.introduce import receive_exactly
 from impi.errors import JobError, LocalProtocolError, StartupError
-from impi.proofs import ANSWER_SIZE, NONCE_SIZE, PROOF_SIZE, Keeper
+from impi.proofs import ANSWER_SIZE, NONCE_SIZE, PROOF_SIZE
 from impi.vendors import load
 from impi.vendors.base import Arrival, LocalComm, Pending, Vendor
 from impi.vendors.meeting import AGENT, CONTROL_HEAD, Door, knock
@@ -340,7 +341,7 @@ class Control:
             for _ in range(self.size):
                 sock = stack.enter_context(self.listener.accept()[0])
                 sock.settimeout(DEADLINE_S)
-                self._prove(sock)
+                prove(sock, self.token)
                 with sock.makefile("rb") as lines:
                     hello = json.loads(lines.readline())
                 self.hellos[hello["rank"]] = hello
@@ -349,12 +350,6 @@ class Control:
             reply = {"error": self.error} if self.error else {"peers": peers}
             for sock in socks:
                 sock.sendall(json.dumps(reply).encode() + b"\n")
-
-    def _prove(self, sock: socket.socket) -> None:
-        nonce = receive_exactly(sock, len(CONTROL_HEAD) + NONCE_SIZE)[len(CONTROL_HEAD) :]
-        keeper = Keeper(bytes.fromhex(self.token), CONTROL_HEAD, nonce, os.urandom(NONCE_SIZE))
-        sock.sendall(keeper.answer)
-        assert keeper.accepts(receive_exactly(sock, PROOF_SIZE))
 
 
 def forked(size: int, body: Callable[[dict], None], control: Control) -> list[int]:
