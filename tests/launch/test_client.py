@@ -465,14 +465,15 @@ def test_usage(arguments: list[str], sentence: str, impirun: type[Impirun]) -> N
 
 def test_a_client_without_a_program_ends_the_job_of_the_others(impirun: type[Impirun]) -> None:
     job = Job(impirun, 2)
-    other = job.client(HELLO)
+    other = job.client("-np", "1", "sh", "-c", "echo up; sleep 600")
+    assert other.line() == "up\n"
     client = job.client("no-such-program", rank=1)
     assert client.end() == 4
     assert "there is no program 'no-such-program' on the PATH" in client.err
     assert job.server.end() == 4
     reason = "there is no program 'no-such-program' on the PATH"
     assert "Error: client 1 (127.0.0.1" in job.server.err and reason in job.server.err
-    assert other.end() == 4
+    assert other.end() == 4, other.err
     assert reason in other.err
 
 
