@@ -62,8 +62,8 @@ def exit_codes_page() -> str:
     lines += ["the bisection.", "", "## A job that fails"]
     lines += ["The `impirun -client` of the process that failed passes on its code, whatever it is: 3 after"]
     lines += ["`sys.exit(3)`, 7 after `Abort(7)`, 128+N after signal N (9 of MPICH's mpiexec after SIGKILL). The"]
-    lines += ["server and the other clients end with 1, because IMPI 0.0 has no message that tells the code. With"]
-    lines += ["`-file` the server knows it from the client that failed first, and ends with it."]
+    lines += ["server and the other clients end with the same code and the same sentence, by a command of our own;"]
+    lines += ["clients of other implementations end as they do when the server is gone."]
     return "\n".join(lines) + "\n"
 
 

@@ -3,7 +3,7 @@
 Each end sends a nonce. Each end then sends HMAC-SHA256 (RFC 2104) over its role, both nonces, and
 what both must agree on. So a proof is useless on another connection, for another pair of ends, and
 in the other direction. Server and clients use it (:mod:`impi.startup.challenge`), the hosts of
-different clients, the procs and agents of one client, and the procs and impirun.
+different clients, the procs of one client, and the procs and impirun.
 """
 
 from __future__ import annotations

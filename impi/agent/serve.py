@@ -52,9 +52,10 @@ def serve(invitation: Mapping[str, Any]) -> None:
             return  # no proc runs here
         job = Job.from_json(json.dumps(answer["job"]))
         me = int(answer["host"])
+        trust = Trust.of(**answer["trust"]) if answer["trust"] else None
         procs = door.admit(AGENT, job.hosts[me].procs, str(invitation["token"]))
         door.close()
-        run(Router(job, me), procs, connect_hosts(job, me, listener, address, Trust.of(answer["trust"])))
+        run(Router(job, me), procs, connect_hosts(job, me, listener, address, trust))
 
 
 def run(router: Router, procs: Mapping[int, socket.socket], hosts: Mapping[int, socket.socket]) -> None:

@@ -24,7 +24,7 @@ impirun -server COUNT [-port PORT] [-auth LIST] [-file APPFILE] [--interface ADD
 
 _EXAMPLES = """\
 examples:
-  export IMPI_AUTH_KEY=12345             # the same on all machines; or IMPI_AUTH_NONE=1 inside a closed network
+  export IMPI_AUTH_SECRET=@$HOME/secret  # the same on all machines; or IMPI_AUTH_NONE=1 inside a closed network
   impirun -server 2                      # prints where it listens, such as 10.0.0.1:40123
   impirun -client 0 10.0.0.1:40123 -np 4 --vendor mpich pi.py
   impirun -client 1 10.0.0.1:40123 --vendor openmpi --nodes a:2,b:2 ./program --steps 100

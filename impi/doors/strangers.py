@@ -17,7 +17,7 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Callable, Hashable
-from typing import Any, Final, Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
 
@@ -149,7 +149,7 @@ class Refusals:
         self._more.clear()
 
 
-def _name(peer: Any) -> tuple[str, int]:
+def _name(peer: object) -> tuple[str, int]:
     """Address and port; a Unix socket has neither."""
     if not isinstance(peer, tuple):
         return "this node", 0

@@ -81,8 +81,9 @@ def join_job() -> Engine:
     here = sum(proc.ipv6 == job.procs[rank].ipv6 for proc in job.procs)
     # The process's own CPU set says nothing if it is bound to one core already.
     patience = Patience(asked_s, crowded=here > int(invitation.get("cores") or os.cpu_count() or 1))
+    trust = Trust.of(**reply["trust"]) if reply["trust"] else None
     if listener is not None:
-        sockets = connect_hosts(job, host, listener, address, Trust.of(reply["trust"]))
+        sockets = connect_hosts(job, host, listener, address, trust)
     else:
         sock = knock(rank, AGENT, reply["agents"][str(host)], str(invitation["token"]))
         sock.setblocking(False)

@@ -296,7 +296,7 @@ class _Session:
     def _answer(self, job: Job, trust: Trust | None) -> None:
         """Send agents and procs the job, their addresses, and what they need for the dance."""
         value = json.loads(job.to_json())
-        told = None if trust is None else {"key": trust.key.hex(), "clients": trust.clients}
+        told = None if trust is None else trust.told()
         ours = [host.index for host in job.hosts if host.client == self._options.rank]
         host_of = dict(zip(self._agents, ours, strict=False))
         for number in self.control.agents:

@@ -34,7 +34,7 @@ from impi.launch.net import Names, set_options, show_endpoint
 from impi.launch.program import Command
 from impi.launch.standard_input import Source
 from impi.options import ServerOptions
-from impi.settings import OPTIONS
+from impi.settings import AUTH_KEY, AUTH_NONE, AUTH_SECRET, OPTIONS
 from impi.startup.auth import find_credentials, none_warning, parse_preference
 from impi.startup.server import (
     AuthenticatedByNone,
@@ -80,6 +80,7 @@ def run_server(options: ServerOptions, *, environ: Mapping[str, str], stdout: Te
             signal.
     """
     try:
+        environ = _with_secret(environ) if options.file else environ
         preference = None if options.auth is None else parse_preference(options.auth)
         machine = ServerMachine(options.count, find_credentials(environ, preference), os.urandom)
         lines = read_appfile(options.file, options.count) if options.file else ()
@@ -104,6 +105,19 @@ def run_server(options: ServerOptions, *, environ: Mapping[str, str], stdout: Te
         except LaunchError as error:
             _say(stderr, f"Error: {error}")
             return 1
+
+
+def _with_secret(environ: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the variables for clients of ``-file``: with a secret of their own if none is set.
+
+    A secret in a file of this machine goes to them as it is.
+
+    Raises:
+        UsageError: that file cannot be read.
+    """
+    if any(option.variable in environ for option in (AUTH_SECRET, AUTH_KEY, AUTH_NONE)):
+        return {**environ, AUTH_SECRET.variable: AUTH_SECRET.of(environ)}
+    return {**environ, AUTH_SECRET.variable: os.urandom(16).hex()}
 
 
 def _listen(options: ServerOptions) -> socket.socket:

@@ -59,25 +59,32 @@ def find_credentials(environ: Mapping[str, str], preference: Sequence[Method] | 
     methods = tuple(method for method in wanted if available[method])
     if not methods:
         raise UsageError("No authentication methods available for negotiation. Aborting.")
-    weak = AUTH_WEAK.variable in environ
+    uses_secret = Method.CHALLENGE in methods and has_secret
     uses_key = Method.KEY in methods or (Method.CHALLENGE in methods and not has_secret)
-    key = parse_key(AUTH_KEY.of(environ)) if uses_key else 0
-    if uses_key and key < _LEAST_KEY and not weak:
+    key = _key(environ) if uses_key else 0
+    secret = _secret(environ) if uses_secret else key.to_bytes(8, "big") if Method.CHALLENGE in methods else b""
+    return Credentials(methods, key if Method.KEY in methods else 0, secret)
+
+
+def _key(environ: Mapping[str, str]) -> int:
+    key = parse_key(AUTH_KEY.of(environ))
+    if key < _LEAST_KEY and AUTH_WEAK.variable not in environ:
         raise UsageError(
             f"{AUTH_KEY.variable} is below 2^32, so it can be guessed: take one such as that of "
             f"'od -An -N8 -tu8 /dev/urandom', or set {AUTH_WEAK.variable}=1",
             clause="2.3.3",
         )
-    secret = b""
-    if Method.CHALLENGE in methods:
-        text = AUTH_SECRET.of(environ)
-        secret = text.encode("utf-8", "surrogateescape") if has_secret else key.to_bytes(8, "big")
-        if has_secret and len(secret) < (1 if weak else _LEAST_SECRET):
-            raise UsageError(
-                f"{AUTH_SECRET.variable} has fewer than {_LEAST_SECRET} characters, so it can be guessed: take one"
-                f" such as that of 'openssl rand -hex 16', or set {AUTH_WEAK.variable}=1"
-            )
-    return Credentials(methods, key if Method.KEY in methods else 0, secret)
+    return key
+
+
+def _secret(environ: Mapping[str, str]) -> bytes:
+    secret = AUTH_SECRET.of(environ).encode("utf-8", "surrogateescape")
+    if len(secret) < (1 if AUTH_WEAK.variable in environ else _LEAST_SECRET):
+        raise UsageError(
+            f"{AUTH_SECRET.variable} has fewer than {_LEAST_SECRET} characters, so it can be guessed: take one"
+            f" such as that of 'openssl rand -hex 16', or set {AUTH_WEAK.variable}=1"
+        )
+    return secret
 
 
 def parse_key(text: str) -> int:

@@ -16,8 +16,8 @@ the job and the secret make the job's key, by which hosts prove themselves in th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
 
 from impi.proofs import NONCE_SIZE, PROOF_SIZE, prove, proves
 from impi.records import record
@@ -42,10 +42,14 @@ class Trust:
     clients: tuple[int, ...]
     """The clients whose hosts have it."""
 
+    def told(self) -> dict[str, object]:
+        """Return what impirun tells its processes: the key in hexadecimal, and the clients."""
+        return {"key": self.key.hex(), "clients": self.clients}
+
     @classmethod
-    def of(cls, told: Mapping[str, Any] | None) -> Trust | None:
-        """Return what impirun has told a process of its own: key in hexadecimal, and clients."""
-        return None if told is None else cls(bytes.fromhex(told["key"]), tuple(told["clients"]))
+    def of(cls, key: str, clients: Sequence[int]) -> Trust:
+        """Return the contrary of :meth:`told`."""
+        return cls(bytes.fromhex(key), tuple(clients))
 
 
 class Conversation:

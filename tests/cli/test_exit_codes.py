@@ -76,7 +76,7 @@ def test_3_the_labs_own_fault(backend, capsys, monkeypatch, what):
     if what == "image":
         from impi.errors import LabError
 
-        def broken(vendors, builds) -> None:
+        def broken(vendors, builds, **_others) -> None:
             raise LabError("the image mpich cannot be built")
 
         monkeypatch.setattr(backend, "prepare", broken)
