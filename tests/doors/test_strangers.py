@@ -46,9 +46,9 @@ def test_the_silent_go_first_then_the_largest_crowd_then_the_oldest() -> None:
         there.add("honest", "10.0.0.2")
         there.spoke("honest")
         gone = []
-        while (key := there.surplus()) is not None:
-            gone.append(key)
-            there.discard(key)
+        while (surplus := there.surplus()) is not None:
+            gone.append(surplus)
+            there.discard(surplus)
         assert gone == ["crowd 1", "crowd 2", "old", "new", "honest"]
 
 
