@@ -344,14 +344,15 @@ class ServerMachine:
         if connection.conversation is not None and connection.phase is _Phase.COLL:
             connection.phase = _Phase.SEAL
             return
-        self._collector.finish(connection.client)
-        connection.phase = _Phase.DONE
-        yield from self._relay()
+        yield from self._finished(connection)
 
     def _on_seal(self, connection: _Connection, seal: bytes) -> Iterator[ServerEvent]:
         talk = connection.conversation
         if talk is None or not talk.is_sealed(seal):
             raise PeerError("has sent other octets than have come: somebody between has changed them", clause="2.3.3")
+        yield from self._finished(connection)
+
+    def _finished(self, connection: _Connection) -> Iterator[ServerEvent]:
         self._collector.finish(connection.client)
         connection.phase = _Phase.DONE
         yield from self._relay()

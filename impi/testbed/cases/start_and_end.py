@@ -76,7 +76,15 @@ JOB_CASES: Final = (
         smoke=True,
         wide=True,
     ),
-    Case("startup.key", ("2.3.3",), ("startup", "auth"), 1, _nothing, core=True, variants=("auth=key", "auth=both")),
+    Case(
+        "startup.key",
+        ("2.3.3",),
+        ("startup", "auth"),
+        1,
+        _nothing,
+        core=True,
+        variants=("auth=key", "auth=both", "auth=challenge"),
+    ),
     Case(
         "startup.wrong-key",
         ("2.3.3",),

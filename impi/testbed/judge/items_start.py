@@ -23,6 +23,7 @@ from impi.testbed.judge.cell_facts import (
 _RULES = {"2.3.2": "auth", "2.3.3": "auth", "2.3.7": "fini"}
 """The phase of a broken rule of start-up by clause, where it is not the exchange of labels."""
 _ANYWHERE = ("", "*", "0.0.0.0", "::")
+_CHALLENGE = 31
 _STEPS = ("connect", "auth", "impi", "done", "fini")
 
 
@@ -183,8 +184,12 @@ def protocol(facts: Facts, name: str) -> Failed:
 def auth(facts: Facts, name: str) -> Failed:
     """Every client authenticated by the method of the variant."""
     wire = facts.seen.wire or Wire()
-    method = 1 if facts.settings.get("auth") in ("key", "both") else 0
+    chosen = facts.settings.get("auth")
     for client in range(facts.roster.nclients):
+        method = 1 if chosen in ("key", "both") else 0
+        vendor = facts.roster.ranks[facts.roster.of_client(client)[0]].vendor
+        if chosen == "challenge" and manifest(vendor).kind == "backed":
+            method = _CHALLENGE
         if wire.methods.get(client) != method:
             expected, actual = f"authentication method {method}", f"method {wire.methods.get(client)}"
             blame = "server" if method in wire.offers.get(client, ()) else facts.client(client)

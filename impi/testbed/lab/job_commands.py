@@ -55,10 +55,11 @@ class JobEnded:
         return "".join(parts)
 
 
-def server_argv(lab: Lab) -> list[str]:
-    """The server of a job of all the lab's clients."""
+def server_argv(lab: Lab, *, auth: str = "") -> list[str]:
+    """The server of a job of all the lab's clients; ``auth``: its methods, best first."""
     # Verbose, because its reports of joins and ends belong in the timeline.
     argv = [lab.access.python, "-m", "impi.cli.impirun", "-server", str(len(lab.clients)), "-v"]
+    argv += ["-auth", auth] if auth else []
     # Else it prints a.b.c.d:port, as IMPI 2.2.1 has it.
     return [*argv, "--interface", lab.server.address] if ":" in lab.server.address else argv
 

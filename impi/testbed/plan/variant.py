@@ -32,8 +32,8 @@ class Setting:
 SETTINGS: Final[Mapping[str, Setting]] = {
     "auth": Setting(
         about="how clients prove that they belong to the job (IMPI 2.3.3): by a key; by a key or not at all; "
-        "the last one by another key, or by nothing that the server takes",
-        values={"key": (), "both": (), "wrong": (), "apart": ()},
+        "the last one by another key, or by nothing that the server takes; by impi's challenge, natives not at all",
+        values={"key": (), "both": (), "wrong": (), "apart": (), "challenge": ()},
     ),
     "form": Setting(
         about="the form of values between clients: by agreement as in memory, which is impirun's default",

@@ -56,6 +56,7 @@ _EMULATED: Final = 6.0
 """How much longer programs of another machine take."""
 _LAST_WORDS_S: Final = 2.0
 _AUTH_KEY: Final = "IMPI_AUTH_KEY"
+_AUTH_SECRET: Final = "IMPI_AUTH_SECRET"
 _IDENTITY: Final = b'"kind": "identity"'
 """The witness's mark that all ranks of its node have initialised MPI."""
 
@@ -232,7 +233,10 @@ class _Attempt:
 
     def _start_server(self) -> None:
         lab = self.lab
-        self._start("server", lab.server, server_argv(lab), {**server_environment(lab), **self._auth(None)})
+        # IMPI's own methods alone, unless the cell is about impi's.
+        methods = "" if self._auth_setting in (None, "challenge") else "1,0"
+        argv = server_argv(lab, auth=methods)
+        self._start("server", lab.server, argv, {**server_environment(lab), **self._auth(None)})
 
     def _server_is_up(self) -> bool:
         """Wait for the server's line."""
@@ -464,11 +468,15 @@ class _Attempt:
             return self.limits.server
         return self.limits.cell if self.started else self.limits.start
 
+    @property
+    def _auth_setting(self) -> str | None:
+        return parse_variant(self.cell.variant).get("auth")
+
     def _auth(self, client: int | None) -> dict[str, str]:
         """The variables of the server (None) or a client, by the variant."""
         none, key = {"IMPI_AUTH_NONE": "1"}, {_AUTH_KEY: str(self.key)}
         last = client == len(self.lab.clients) - 1
-        match parse_variant(self.cell.variant).get("auth"):
+        match self._auth_setting:
             case "key":
                 return key
             case "both":
@@ -477,6 +485,8 @@ class _Attempt:
                 return {_AUTH_KEY: str(self.key ^ 1)} if last else key
             case "apart":
                 return none if last else key
+            case "challenge":
+                return none | {_AUTH_SECRET: str(self.key)}
         return none
 
     def _plan(self) -> Mapping[str, object]:
@@ -504,7 +514,7 @@ class _Attempt:
         return [*argv, f"{root}/{self.folder}", str(count), str(limit)]
 
     def _start(self, name: str, node: Node, argv: list[str], env: dict[str, str]) -> None:
-        shown = {k: "(key)" if k == _AUTH_KEY else v for k, v in env.items()}
+        shown = {k: "(key)" if k in (_AUTH_KEY, _AUTH_SECRET) else v for k, v in env.items()}
         self.command_lines.append(f"{node.name}$ {json.dumps(shown)} {json.dumps(argv)}")
         self.commands.append(Started(who=name, node=node.name, argv=tuple(argv), env=shown))
         self.remotes[name] = node.start(argv, env=env)
