@@ -15,6 +15,8 @@ from impi.dissect.startup import LABELS, Conversation, Note, Value, misordered
 UNNUMBERED: Final = -1
 """In the place of a client's number: it has not said which it is."""
 _LEAST: Final = {"C_NHOSTS": 1, "C_NPROCS": 1, "C_DATALEN": 1, "C_TAGUB": 32767, "H_ACKMARK": 1, "H_HIWATER": 1}
+_OF_IMPI: Final = ("0x50524f56", "0x4641494c")
+"""impi's PROV, which follows its method 31, and FAIL: others discard both (IMPI 2.3.2)."""
 _Told: TypeAlias = tuple[str, str, Note]
 """A sentence, its clause, and the message that it is about."""
 
@@ -136,7 +138,7 @@ def _order(conversation: Conversation, said: Sequence[Note]) -> Iterator[_Told]:
         if note.kind == "METHOD" and words and not any(_bit(words, each) for each in method):
             yield f"chooses method {method[0]}, which was not offered", "2.3.3", note
     for note in said[1:2]:
-        if note.kind != "IMPI":
+        if note.kind != "IMPI" and note.kind not in _OF_IMPI:
             yield f"sends {note.kind} where only IMPI can come", "2.3.3", note
 
 
