@@ -112,7 +112,7 @@ def _head(title: str) -> list[str]:
         f"# {title}: the same by hand. IMPI=CHECKOUT tries another source; KEEP=1 leaves everything for a look.",
         "set -eu",
         f"IMPI=${{IMPI:-{shlex.quote(str(_CHECKOUT))}}}",
-        "KEY=20001122",
+        "KEY=20001122200011222",
         "W=$(mktemp -d)",
         "names=; pids=",
     ]

@@ -1,11 +1,11 @@
 """Rank 1 aborts with 7 while the others would go on for long."""
 
 import json
-import socket
 import time
 
 from impi.engine.join import claim
 from impi.vendors import load
+from impi.vendors.meeting import open_control
 
 join = claim()
 assert join is not None
@@ -13,9 +13,9 @@ vendor = load(join)
 print("began", flush=True)
 if vendor.world.rank == 0:
     # impirun must know that MPI is initialised, to clear up what the library leaves behind.
-    host, _, port = join["control"].rpartition(":")
-    with socket.create_connection((host, int(port))) as control:
-        control.sendall(json.dumps({"token": join["token"], "role": "rank0"}).encode() + b"\n")
+    with open_control(join["control"], join["token"]) as control:
+        control.settimeout(None)
+        control.sendall(json.dumps({"role": "rank0"}).encode() + b"\n")
         control.makefile("rb").readline()
 vendor.allgather(b"")
 if vendor.world.rank == 1:
