@@ -176,3 +176,15 @@ def test_programs_in_c_and_in_python_are_one_world(run_job, tmp_path):
     assert mixed.codes == [0, 0, 0], mixed
     assert "add up to 6" in mixed.clients[0].out
     assert sorted(mixed.clients[1].out.splitlines()) == ["python 2 6", "python 3 6"]
+
+
+@pytest.mark.slow
+@pytest.mark.vendor("mpich")
+@pytest.mark.vendor("openmpi")
+def test_programs_that_are_not_position_independent(compiled, run_job):
+    """UCX reads the environment when MPICH starts, and Open MPI does so at its end."""
+    done = run_job([compiled("environ", "openmpi", "-no-pie")], ["mpich:1", "pure:1"])
+    assert done.codes == [0, 0, 0], done
+    assert sorted(done.out.splitlines()) == [f"rank {rank}: right" for rank in range(2)]
+    done = run_job([compiled("environ", "mpich", "-no-pie")], ["openmpi:1", "pure:1"])
+    assert done.codes == [0, 0, 0], done

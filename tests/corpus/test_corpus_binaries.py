@@ -8,6 +8,7 @@ import corpus_fortran
 import corpus_hpcc
 import corpus_imb
 import corpus_netpipe
+import corpus_petsc
 import corpus_scalapack
 import pytest
 from corpus_binaries import Binary, chosen_layouts, faults, verdict
@@ -17,6 +18,8 @@ _IMB = "# Benchmarking PingPong \n# #processes = 2 \n{waiting}\n# All processes 
 _LU = "TIME     M     N  NB    P    Q  LU Time  CHECK\nWALL     4     4   2    {grid}     0.00 PASSED\n"
 _LU += "Finished 1 tests\n"
 _LU += "    1 tests completed and passed residual checks.\n    0 tests skipped because of illegal input values.\n"
+
+_SOLVED = "cg jacobi petsc right\ngmres bjacobi petsc right\npreonly lu mumps right\ncg hypre petsc right\n"
 
 
 @pytest.mark.parametrize(
@@ -43,6 +46,16 @@ _LU += "    1 tests completed and passed residual checks.\n    0 tests skipped b
             corpus_fortran.judge,
             "".join(f"rank {rank} of 4: right\n" for rank in range(4)),
             "".join(f"rank {rank} of 2: right\n" for rank in range(2)),
+        ),
+        (
+            corpus_petsc.judge,
+            _SOLVED + "".join(f"rank {rank} of 4: 4 impi\n" for rank in range(4)),
+            _SOLVED + "".join(f"rank {rank} of 2: 2 impi\n" for rank in range(2)),
+        ),
+        (
+            corpus_petsc.judge,
+            _SOLVED + "".join(f"rank {rank} of 4: 4 impi\n" for rank in range(4)),
+            _SOLVED.replace("mumps right", "mumps inf") + "".join(f"rank {rank} of 4: 4 impi\n" for rank in range(4)),
         ),
         (
             corpus_netpipe.judge_times,
