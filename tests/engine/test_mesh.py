@@ -1,0 +1,189 @@
+"""The dance over sockets, with strangers that got the address of a host (IMPI 2.3.8)."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from impi.doors.introduce import new_nonce, receive_exactly
+from impi.engine.mesh import connect_hosts, listen
+from impi.errors import JobError
+from impi.job import Host, Job
+from impi.proofs import ANSWER_SIZE, prove
+from impi.startup.challenge import Trust
+from impi.wire import addresses
+
+WAIT_S = 30.0
+KEY = b"the key of this job, as all clients know it"
+
+
+class Dance:
+    """A job of hosts with a listener each, on 127.0.0.1 unless said otherwise."""
+
+    def __init__(self, clients: list[int], where: list[str] | None = None) -> None:
+        self.where = where or ["127.0.0.1"] * len(clients)
+        self.listeners = [listen(address) for address in self.where]
+        ports = [sock.getsockname()[1] for sock in self.listeners]
+        hosts = [
+            Host(index=i, client=client, ipv6=addresses.from_text(address), port=port, procs=())
+            for i, (client, address, port) in enumerate(zip(clients, self.where, ports, strict=True))
+        ]
+        self.job = Job(
+            version=(0, 0),
+            nclients=max(clients) + 1,
+            hosts=tuple(hosts),
+            procs=(),
+            maxdatalen=1,
+            tag_ub=32767,
+            xsize=0,
+            maxlinear=0,
+            ackmark=1,
+            hiwater=1,
+        )
+        self.found: dict[int, dict[int, socket.socket]] = {}
+        self.errors: dict[int, str] = {}
+        self._threads: list[threading.Thread] = []
+
+    def start(self, me: int, trust: Trust | None = None, address: str = "") -> None:
+        def dance() -> None:
+            try:
+                self.found[me] = connect_hosts(self.job, me, self.listeners[me], address or self.where[me], trust)
+            except JobError as error:
+                self.errors[me] = str(error)
+
+        self._threads.append(threading.Thread(target=dance, daemon=True))
+        self._threads[-1].start()
+
+    def join(self) -> None:
+        for thread in self._threads:
+            thread.join(WAIT_S)
+            assert not thread.is_alive()
+
+    def stranger(self, host: int) -> socket.socket:
+        sock = socket.create_connection((self.where[host], self.job.hosts[host].port), WAIT_S)
+        sock.settimeout(WAIT_S)
+        return sock
+
+    def close(self) -> None:
+        for links in self.found.values():
+            for sock in links.values():
+                sock.close()
+        for sock in self.listeners:
+            sock.close()
+
+
+@pytest.fixture
+def stack() -> Iterator[ExitStack]:
+    with ExitStack() as stack:
+        yield stack
+
+
+def trust(*clients: int, key: bytes = KEY) -> Trust:
+    return Trust(key, clients)
+
+
+def ended(sock: socket.socket) -> bool:
+    with sock:
+        try:
+            while sock.recv(1000):
+                pass
+        except ConnectionResetError:
+            pass
+    return True
+
+
+@pytest.mark.clause("2.3.8")
+@pytest.mark.parametrize("trusted", [(), (0, 1, 2), (0, 2)])
+def test_all_hosts_of_different_clients_meet(stack: ExitStack, trusted: tuple[int, ...]) -> None:
+    dance = Dance([0, 1, 1, 2])
+    stack.callback(dance.close)
+    for me, host in enumerate(dance.job.hosts):
+        dance.start(me, trust(*trusted) if host.client in trusted else None)
+    dance.join()
+    assert dance.errors == {}
+    assert {me: sorted(links) for me, links in dance.found.items()} == {
+        0: [1, 2, 3],
+        1: [0, 3],
+        2: [0, 3],
+        3: [0, 1, 2],
+    }
+    for me, links in dance.found.items():
+        for other, sock in links.items():
+            sock.sendall(bytes([me, other]))
+            assert receive_exactly(dance.found[other][me], 2) == bytes([me, other])
+
+
+@pytest.mark.parametrize("first", [b"\0\0\0\1" + bytes(128), b"\0\0\0\1" + b"IMPI" + bytes(28) + bytes(32)])
+def test_a_stranger_is_no_host_and_keeps_none_out(
+    stack: ExitStack, first: bytes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A user of the machine who says the rank of a host had its place, and was unpickled."""
+    dance = Dance([0, 1])
+    stack.callback(dance.close)
+    dance.start(0, trust(0, 1))
+    thief = dance.stranger(0)
+    thief.sendall(first)
+    assert ended(thief)
+    dance.start(1, trust(0, 1))
+    dance.join()
+    assert dance.errors == {}
+    assert [sorted(dance.found[me]) for me in (0, 1)] == [[1], [0]]
+    assert "says it is number 1, and does not know this job's secret" in capsys.readouterr().err
+
+
+def test_a_proof_for_another_job_is_none(stack: ExitStack) -> None:
+    """The proof covers all that was negotiated."""
+    dance, other = Dance([0, 1]), Dance([0, 1])
+    stack.callback(dance.close)
+    stack.callback(other.close)
+    dance.start(0, trust(0, 1))
+    thief, nonce = dance.stranger(0), new_nonce()
+    thief.sendall(b"\0\0\0\1" + nonce)
+    theirs = receive_exactly(thief, ANSWER_SIZE)[:32]
+    about = bytes([0, 0, 0, 1, 0, 0, 0, 0]) + other.job.to_json().encode()
+    thief.sendall(prove(KEY, "knock", about, nonce, theirs))
+    assert ended(thief)
+    dance.start(1, trust(0, 1))
+    dance.join()
+    assert dance.errors == {}
+
+
+def test_a_listener_that_does_not_know_the_key_is_no_host(stack: ExitStack) -> None:
+    dance = Dance([0, 1])
+    stack.callback(dance.close)
+    dance.start(1, trust(0, 1))
+    accepted = dance.listeners[0].accept()[0]
+    with accepted:
+        accepted.sendall(bytes(ANSWER_SIZE))
+        dance.join()
+    assert "does not know this job's secret (IMPI 2.3.8)" in dance.errors[1]
+
+
+@pytest.mark.clause("2.3.8")
+def test_a_host_without_proof_comes_from_its_own_address(stack: ExitStack, capsys: pytest.CaptureFixture[str]) -> None:
+    dance = Dance([0, 1], ["127.0.0.1", "127.0.0.9"])
+    stack.callback(dance.close)
+    dance.start(0)
+    thief = dance.stranger(0)
+    thief.sendall(b"\0\0\0\1")
+    assert ended(thief)
+    dance.start(1)
+    dance.join()
+    assert dance.errors == {}
+    assert "claims to be host 1, whose address is 127.0.0.9, not 127.0.0.1" in capsys.readouterr().err
+
+
+def test_hundreds_of_silent_connections_delay_nobody(stack: ExitStack) -> None:
+    dance = Dance([0, 1])
+    stack.callback(dance.close)
+    silent = [dance.stranger(0) for _ in range(300)]
+    dance.start(0, trust(0, 1))
+    dance.start(1, trust(0, 1))
+    dance.join()
+    assert dance.errors == {}
+    for sock in silent:
+        assert ended(sock)
