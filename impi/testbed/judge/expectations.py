@@ -94,10 +94,16 @@ def _named(selector: str) -> tuple[Cell, ...]:
     if len(parts) > 2 and not _GLOBS & set(parts[2]):
         with contextlib.suppress(UsageError):  # what does not exist has no cells
             topology = parse_topology(parts[2])
-            vendors = [fnmatch.filter(names(), part) for part in parts[1].split("+")]
-            parties = list(itertools.islice(itertools.product(*vendors), _MOST_PARTIES))
-            cells += cells_of("full", [topology], parties if len(vendors) == len(topology.clients) else [])
+            each = [_vendors(part) for part in parts[1].split("+")]
+            parties = list(itertools.islice(itertools.product(*each), _MOST_PARTIES))
+            cells += cells_of("full", [topology], parties if len(each) == len(topology.clients) else [])
     return tuple(select(dict.fromkeys(cells), [selector]))
+
+
+def _vendors(part: str) -> list[str]:
+    """Return the vendors that a part of a selector picks; versions only where it names one."""
+    versions = [f"{each.name}@{version}" for each in vendors() for version in each.versions if "@" in part]
+    return fnmatch.filter([*names(), *versions], part)
 
 
 @dataclass(frozen=True, slots=True)

@@ -157,6 +157,7 @@ def test_the_first_row_that_fits(read):
         (RING, 1),
         ("p2p.ring/*+openmpi/1x2+1x2", 3),
         ("p2p.ring/mpich+openmpi/1x4+1x4", 1),  # in no tier
+        ("p2p.ring/*+mpich@debian/2x2+2x2", 3),
         ("p2p.ring/*+mpich+pure/1x1+1x1+1x1", 3),
         ("p2p.ring/*+mpich/1x1+1x1+1x1", 0),
         ("p2p.ring/mpich+lam/1x4+1x4", 0),
