@@ -25,7 +25,7 @@ LAUNCHERS: Final = ("none", "hydra", "prte")
 """The mpiexec of a backed vendor; ``none``: our own transport, without a library."""
 TIERS: Final = ("core", "pairs", "weekly")
 """The first tier of the matrix that has the vendor."""
-CONDITIONS: Final = ("always", "several", "crowded", "interface", "unreadable", "tcp")
+CONDITIONS: Final = ("always", "one_node", "several", "crowded", "interface", "unreadable", "tcp")
 """When variables of ``[settings]`` are set; images/README.md explains each."""
 _CHECKOUT: Final = Path(__file__).absolute().parents[1]
 _KEYS: Final[Mapping[str, type]] = {

@@ -85,7 +85,12 @@ class ServerOptions:
         "-port --port", "server", "PORT", _number, 0, "TCP port", shown="any free one", range=(0, 65535)
     ).default
     auth: str | None = Option(
-        "-auth --auth", "server", "LIST", str, None, "authentication methods, best first, such as 1,0 or 1-0"
+        "-auth --auth",
+        "server",
+        "LIST",
+        str,
+        None,
+        "authentication methods, best first, such as 31,1: 31 is impi's challenge, 1 a key, 0 none",
     ).default
     file: str = Option(
         "-file --file", "server", "APPFILE", str, "", "start the clients that this file lists, too"

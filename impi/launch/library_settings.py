@@ -25,6 +25,7 @@ def _settings(program: Program, manifest: Manifest, installation: Installation) 
     interface = program.interface_name() if several else ""
     conditions = {
         "always": True,
+        "one_node": program.one_node,
         "several": several,
         "interface": bool(interface),
         "crowded": program.crowded,

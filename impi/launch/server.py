@@ -60,10 +60,6 @@ _TURN_S: Final = 10.0
 _FAREWELL_S: Final = 1.0
 # Time for clients to read why the job fails.
 
-_GUESS_S: Final = 0.2
-_LONGEST_PAUSE_S: Final = 5.0
-# Pause of an address after its first wrong secret; it doubles with each, up to the longest.
-
 _CLIENTS_END_S: Final = 20.0
 # Time for clients of this server to end after the job, before they are ended.
 
@@ -75,8 +71,8 @@ def run_server(options: ServerOptions, *, environ: Mapping[str, str], stdout: Te
     other children: at the end everything below it is ended.
 
     Returns:
-        0: every client has sent FINI; 1: failed job, or with ``file`` the code of the client that
-            failed first; 4: the job could not begin (each with one sentence on stderr); 130 or 143:
+        0: every client has sent FINI; the code of the client that failed first, 1 if it told none;
+            4: the job could not begin (each with one sentence on stderr); 130 or 143:
             signal.
     """
     try:

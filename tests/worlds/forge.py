@@ -39,6 +39,9 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "dissect"))
 from pcapmaker import PcapMaker
 
 DATALEN = 262144
+KEY, CHALLENGE = 1, 31
+PROOFS = {KEY: 8, CHALLENGE: 64}
+"""Octets that a client sends after the server's choice of a method."""
 SERVER = ("10.9.0.250", 4000)
 HEADER = struct.Struct(">II16sq16sqQQQiiQQqQQ")
 LIBRARY = {"mpich": "aa" * 32, "openmpi": "bb" * 32, "lam": "cc" * 32}
@@ -51,7 +54,8 @@ class Job:
     name: str
     roster: Roster
     nonce: str
-    key: bool
+    key: int
+    """The method of authentication."""
     node_nonces: dict[str, str]
     init: dict[int, dict] = field(default_factory=dict)
     done: dict[int, dict] = field(default_factory=dict)
@@ -88,7 +92,7 @@ class Job:
         name, parties, topology, *variant = identifier.split("/")
         roster = Roster.of(parse_topology(topology), parties.split("+"))
         case = CASES[name]
-        keyed = bool({"auth=key", "auth=both"} & set(variant))
+        keyed = KEY if {"auth=key", "auth=both"} & set(variant) else CHALLENGE if "auth=challenge" in variant else 0
         job = cls(name, roster, nonce, keyed, node_nonces)
         ends = case.ends(roster)
         for p in roster.ranks:
@@ -114,7 +118,8 @@ class Job:
             code = (ends.codes or (3,))[0] if bad else int(ends.abrupt)
             job.clients.append(Completed(argv=(), code=code, stdout=b"", stderr=b""))
             job.startup_said[client] = ["DONE"] if bad or ends.abrupt else ["DONE", "FINI"]
-            job.methods[client] = int(job.key)
+            native = roster.ranks[roster.of_client(client)[0]].vendor == "lam"
+            job.methods[client] = 0 if native and job.key == CHALLENGE else job.key
         text = b"" if ends.failing_client is None else f"Error: client {ends.failing_client} was lost\n".encode()
         job.server = Completed(argv=(), code=1 if text else 0, stdout=b"", stderr=text)
         for crossing in case.demands(roster, nonce):
@@ -206,8 +211,11 @@ class Job:
 
     def _startup(self, client: int) -> tuple[bytes, bytes]:
         method = self.methods[client]
-        forth = struct.pack(">4siI", b"AUTH", 4, 1 << method) + (struct.pack(">Q", 77) if method else b"")
-        back = struct.pack(">ii", method, 0) + struct.pack(">4sii", b"IMPI", 4, self.roster.nclients)
+        forth = struct.pack(">4siI", b"AUTH", 4, 1 << method) + bytes(PROOFS.get(method, 0))
+        # impi's challenge has a nonce of 32 octets in the answer, and the server's proof in PROV.
+        nonce, proof = (bytes(32), struct.pack(">4si", b"PROV", 64) + bytes(64)) if method == CHALLENGE else (b"", b"")
+        back = struct.pack(">ii", method, len(nonce)) + nonce + proof
+        back += struct.pack(">4sii", b"IMPI", 4, self.roster.nclients)
         forth += struct.pack(">4sii", b"IMPI", 4, client)
         for label, values in self._labels().items():
             mine, everybody = values[client], b"".join(values)
