@@ -83,7 +83,7 @@ def test_open_mpi_on_one_node(monkeypatch: pytest.MonkeyPatch) -> None:
     assert argv[:5] == ["/o/bin/mpiexec", "-n", "2", "--bind-to", "none"]
     assert argv[-3:] == ["/bin/prog", "--nodes", "x y"]
     assert "--host" not in argv
-    assert env["OMPI_MCA_btl"] == "^ofi"
+    assert env["OMPI_MCA_btl"] == "^ofi,tcp"
     assert env["PRTE_MCA_rmaps_default_mapping_policy"] == ":oversubscribe"
     assert "OMPI_ALLOW_RUN_AS_ROOT" not in env
     assert {argv[i + 1] for i, word in enumerate(argv) if word == "-x"} >= {"IMPI_JOIN", "MPI4PY_LIBMPI", "PYTHONPATH"}
