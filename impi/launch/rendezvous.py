@@ -255,9 +255,11 @@ class Rendezvous:
         Returns:
             The sentence that all clients get; ``reason`` if the server does not say it.
         """
-        if self._sock is None or self._lost is not None:
+        if self._sock is None:
             return reason
         try:
+            if self._lost is not None:
+                raise self._lost
             self._machine.fail(reason, code)
             self._send_all()
             self._sock.shutdown(socket.SHUT_WR)

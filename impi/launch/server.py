@@ -58,7 +58,7 @@ _TURN_S: Final = 10.0
 # Longest time between two looks at what is waited for.
 
 _FAREWELL_S: Final = 1.0
-# Time for clients to read why the job fails.
+# Time for all clients to read why the job fails.
 
 _CLIENTS_END_S: Final = 20.0
 # Time for clients of this server to end after the job, before they are ended.
@@ -311,19 +311,17 @@ class _Loop:
 
         Octets that nobody has read would make the end a reset, which discards those on the way.
         """
-        for sock in self._sockets.values():
-            sock.settimeout(_FAREWELL_S)
+        self._write_all()
         until = time.monotonic() + _FAREWELL_S
-        for conn, sock in list(self._sockets.items()):
-            try:
-                sock.sendall(bytes(self._unsent.pop(conn, b"")) + self._machine.data_to_send(conn))
+        for conn, sock in self._sockets.items():
+            if self._machine.is_stranger(conn):
+                continue
+            with suppress(OSError):  # it is gone, or does not close in time
                 sock.shutdown(socket.SHUT_WR)
                 while (left := until - time.monotonic()) > 0:
                     sock.settimeout(left)
                     if not sock.recv(_CHUNK):
                         break
-            except OSError:
-                continue  # it is gone, or does not read
 
     def _turn_children(self, seconds: float) -> None:
         for key, _ in self._selector.select(seconds):

@@ -2,6 +2,7 @@
 
 import io
 import re
+import select
 import socket
 import threading
 from collections.abc import Callable
@@ -239,6 +240,21 @@ def test_a_lost_client_ends_the_job_by_name() -> None:
     run_clients(server, 2, work)
     assert server.join() == 1
     assert re.search(r"Error: client 1 \(127\.0\.0\.1:\d+\): its connection ended without FINI", server.said)
+
+
+def test_a_client_that_does_not_read_delays_no_reason() -> None:
+    server = ServerThread(3)
+    with socket.socket() as deaf, server.client(1) as failing, server.client(2) as third:
+        deaf.connect((server.host, server.port))
+        deaf.sendall(JOIN_NONE)
+        failing.start()
+        assert third.join(DEADLINE_S) == 3
+        told = failing.fail("its program is wrong", 7)
+        assert re.fullmatch(r"client 1 \(127\.0\.0\.1:\d+\): its program is wrong", told)
+        assert select.select([third], [], [], DEADLINE_S)[0]
+        assert str(third.lost()) == told
+        assert server.join() == 7
+    assert f"Error: {told}\n" in server.said
 
 
 def test_a_client_lost_before_the_others_have_come() -> None:
