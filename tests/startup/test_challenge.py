@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import json
 from collections.abc import Callable
 from itertools import count
 
@@ -139,6 +140,18 @@ def test_a_server_without_the_secret_is_left(facts_of: Maker) -> None:
     assert machine.receive_data(encode_command(Method.CHALLENGE, bytes(32))) == []
     with pytest.raises(PeerError, match="not the server of this job"):
         machine.receive_data(encode_command(OwnCommand.PROV, bytes(64)))
+
+
+@pytest.mark.parametrize("size", [0, 31, 33])
+def test_a_challenge_of_another_length_is_none(size: int) -> None:
+    with pytest.raises(PeerError, match="sent a challenge that is none"):
+        clients(PROVING)[0].receive_data(encode_command(Method.CHALLENGE, bytes(size)))
+
+
+def test_trust_travels_to_the_processes_of_a_client() -> None:
+    trust = Trust(b"\1\2 key", (0, 2))
+    told = json.loads(json.dumps(trust.told()))
+    assert Trust.of(**told) == trust
 
 
 def test_labels_of_a_server_that_proves_nothing_are_not_read() -> None:

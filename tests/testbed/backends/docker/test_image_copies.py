@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import io
+import secrets
 from collections.abc import Iterator
+from contextlib import suppress
 from ipaddress import IPv4Network
 
 import docker
 import pytest
+from docker.errors import NotFound
 
 from impi.testbed.backends import engine_installed
 from impi.testbed.backends.docker.container_lab import DockerLab, Plan
@@ -74,14 +78,27 @@ def test_a_volume_for_each_folder_made_once(
     assert {name: client.volumes.get(name).attrs["CreatedAt"] for name in mine.values()} == made
 
 
-def test_the_copies_of_an_image_that_is_gone_go(client: docker.DockerClient, images: dict[str, str]) -> None:
-    left = client.volumes.create("impilab-copy-abababababab-venv", labels={COPY_LABEL: ANOTHER})
+@pytest.fixture
+def own_image(client: docker.DockerClient, images: dict[str, str]) -> Iterator[str]:
+    """An image that no lab of another test has: its copies may be made anew."""
+    text = f"FROM {images['pure']}\nLABEL org.impilab.probe={secrets.token_hex(8)}\n"
+    image, _ = client.images.build(fileobj=io.BytesIO(text.encode()), rm=True)
+    yield str(image.id)
+    for volume in client.volumes.list(filters={"label": f"{COPY_LABEL}={image.id}"}):
+        with suppress(NotFound):  # another process has seen that its image is going
+            volume.remove()
+    client.images.remove(str(image.id), force=True)
+
+
+def test_the_copies_of_an_image_that_is_gone_go(client: docker.DockerClient, own_image: str) -> None:
     copies = Copies(client, slow=True)
-    mine = copies.ensure([images["pure"]])[images["pure"]]
+    mine = copies.ensure([own_image])[own_image]
+    left = client.volumes.create("impilab-copy-abababababab-venv", labels={COPY_LABEL: ANOTHER})
+    copies.ensure([own_image])
     assert left.name in {v.name for v in client.volumes.list()}  # nothing to be made, nothing to be removed
     name = next(iter(mine.values())).rpartition("-")[0] + "-done"
     client.volumes.get(name).remove()
-    copies.ensure([images["pure"]])
+    copies.ensure([own_image])
     assert left.name not in {v.name for v in client.volumes.list()}
     assert name in {v.name for v in client.volumes.list()}
 
