@@ -18,7 +18,7 @@ from impi.startup.challenge import Trust
 from impi.startup.client import STRICT_VERSIONS, ClientMachine, Joined, Negotiated
 from impi.startup.facts import ClientFacts
 from impi.startup.server import ConnectionRefused, JobFailed, ServerEvent, ServerMachine
-from impi.wire import Command, OwnCommand, decode_reason, encode_command, encode_reason
+from impi.wire import Command, OwnCommand, encode_command
 
 SECRET = b"correct horse battery"
 PROVING = Credentials((Method.CHALLENGE,), 0, SECRET)
@@ -253,18 +253,3 @@ def test_a_client_fails_in_silence_before_it_is_known_and_after_its_end(facts_of
     exchange.clients[0].finish()
     exchange.clients[0].fail("too late")
     assert exchange.clients[0].data_to_send() == encode_command(Command.FINI)
-
-
-@given(st.binary(max_size=3000))
-def test_a_reason_fits_on_a_line(payload: bytes) -> None:
-    text, code = decode_reason(payload)
-    assert text.isprintable()
-    assert 0 < len(text) <= 1000
-    assert 0 < code < 256
-
-
-@given(st.text(st.characters(categories=["L", "N", "P"]), min_size=1, max_size=100), st.integers(1, 255))
-def test_reasons_travel(text: str, code: int) -> None:
-    command = encode_reason(text, code)
-    assert command[:4] == b"FAIL"
-    assert decode_reason(command[8:]) == (text, code)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from impi.errors import LocalProtocolError, PeerError
-from impi.wire import MAX_PAYLOAD, Command, CommandReader, Label, encode_command
+from impi.wire import MAX_PAYLOAD, Command, CommandReader, Label, decode_reason, encode_command, encode_reason
 
 INT4 = st.integers(-(2**31), 2**31 - 1)
 
@@ -86,3 +86,21 @@ def test_what_is_held_is_shown_in_part() -> None:
     assert reader.next_command() == (Command.DONE, b"")
     assert reader.held == b"COLL" + bytes(12)
     assert len(reader) == 94
+
+
+# Reasons
+
+
+@given(st.binary(max_size=3000))
+def test_a_reason_fits_on_a_line(payload: bytes) -> None:
+    text, code = decode_reason(payload)
+    assert text.isprintable()
+    assert 0 < len(text) <= 1000
+    assert 0 < code < 256
+
+
+@given(st.text(st.characters(categories=["L", "N", "P"]), min_size=1, max_size=100), st.integers(1, 255))
+def test_reasons_travel(text: str, code: int) -> None:
+    command = encode_reason(text, code)
+    assert command[:4] == b"FAIL"
+    assert decode_reason(command[8:]) == (text, code)
