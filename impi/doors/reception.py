@@ -43,11 +43,12 @@ _UNKNOWN: Claim = Claim(-1)
 
 
 class _Visitor:
-    __slots__ = ("claim", "heard", "keeper", "name", "sock", "wanted")
+    __slots__ = ("address", "claim", "heard", "keeper", "name", "sock", "wanted")
 
-    def __init__(self, sock: socket.socket, name: str, head: int) -> None:
+    def __init__(self, sock: socket.socket, address: str, port: int, head: int) -> None:
         self.sock = sock
-        self.name = name
+        self.address = address
+        self.name = f"{address}:{port}"
         self.heard = bytearray()
         self.wanted = head
         self.claim = _UNKNOWN
@@ -97,7 +98,6 @@ class _Reception:
         self._strangers: Strangers[int] = Strangers(most=MOST + 1024)
         self._visitors: dict[int, _Visitor] = {}
         self._poll = select.poll()
-        self._from: dict[int, str] = {}
         self.links: dict[int, socket.socket] = {}
         for descriptor, sock in self._listeners.items():
             sock.setblocking(False)
@@ -124,8 +124,7 @@ class _Reception:
         if accepted is not None:
             sock, address, port = accepted
             descriptor = sock.fileno()
-            self._visitors[descriptor] = _Visitor(sock, f"{address}:{port}", self._head)
-            self._from[descriptor] = address
+            self._visitors[descriptor] = _Visitor(sock, address, port, self._head)
             self._strangers.add(descriptor, address)
             self._poll.register(descriptor, select.POLLIN)
         while (surplus := self._strangers.surplus()) is not None:
@@ -145,16 +144,16 @@ class _Reception:
             return
         octets, visitor.heard = bytes(visitor.heard), bytearray()
         try:
-            if self._introduced(visitor, octets, self._from[descriptor]):
+            if self._introduced(visitor, octets):
                 self._admit(descriptor)
         except PeerError as error:
             self._refuse(descriptor, error.message, str(error))
 
-    def _introduced(self, visitor: _Visitor, octets: bytes, address: str) -> bool:
+    def _introduced(self, visitor: _Visitor, octets: bytes) -> bool:
         """Take the next step of an introduction with all its octets; whether it was the last."""
         claim = visitor.claim
         if claim is _UNKNOWN:
-            visitor.claim = self._claim(octets, address)
+            visitor.claim = self._claim(octets, visitor.address)
             visitor.wanted = NONCE_SIZE
             return not visitor.claim.secret
         if len(octets) < visitor.wanted:
@@ -176,13 +175,11 @@ class _Reception:
         self.links[number] = self._forget(descriptor).sock
 
     def _refuse(self, descriptor: int, kind: str, sentence: str = "") -> None:
-        address = self._from[descriptor]
         visitor = self._forget(descriptor)
         visitor.sock.close()
-        self._refusals.tell(address, kind, f"connection of {visitor.name} refused: {sentence or kind}")
+        self._refusals.tell(visitor.address, kind, f"connection of {visitor.name} refused: {sentence or kind}")
 
     def _forget(self, descriptor: int) -> _Visitor:
         self._poll.unregister(descriptor)
         self._strangers.discard(descriptor)
-        del self._from[descriptor]
         return self._visitors.pop(descriptor)

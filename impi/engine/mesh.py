@@ -105,8 +105,6 @@ class _Proofs:
     """What the hosts of a job prove to this one."""
 
     def __init__(self, job: Job, me: int, trust: Trust | None) -> None:
-        self._job = job
-        self._me = me
         self._key = trust.key if trust is not None else b""
         trusted = trust.clients if trust is not None else ()
         mine = job.hosts[me].client in trusted

@@ -128,7 +128,7 @@ class Rendezvous:
         """Offer our methods and answer the server's choice."""
         self._flush()
         deadline = time.monotonic() + min(timeout_s, _ANSWER_S)
-        while not self.introduced:
+        while not self._machine.introduced:
             if not select.select([self._socket], [], [], max(0.0, deadline - time.monotonic()))[0]:
                 self.close()
                 raise StartupError(f"what listens at {self._where} has not answered AUTH within {_ANSWER_S:.0f} s")
@@ -142,11 +142,6 @@ class Rendezvous:
     def local_address(self) -> str:
         """Numeric address of this machine towards the server; probably valid for other clients."""
         return str(self._socket.getsockname()[0])
-
-    @property
-    def introduced(self) -> bool:
-        """Whether the server knows which client this is."""
-        return self._machine.introduced
 
     def on_readable(self) -> list[ClientEvent]:
         """Read without waiting, and answer.

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import socket
-from functools import reduce
-from operator import or_, xor
 
 
 def dial(endpoint: str, timeout_s: float) -> socket.socket:
@@ -28,11 +26,6 @@ def plain(host: str) -> bytes:
         return host.encode("ascii" if host.isascii() else "idna")
     except UnicodeError:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known") from None
-
-
-def equal(one: bytes, other: bytes) -> bool:
-    """Return whether digests are equal, in constant time; hmac's function would load OpenSSL."""
-    return len(one) == len(other) and reduce(or_, map(xor, one, other), 0) == 0
 
 
 def quick_ack(sock: socket.socket) -> None:
