@@ -313,6 +313,8 @@ def quiet_captures(nodes: Iterable[str]) -> list[Capture]:
 
 
 class FakeCommand:
+    pid = 7
+
     def __init__(self, done: Completed, *, hangs: bool = False) -> None:
         self._done, self._hangs = done, hangs
 
@@ -359,6 +361,8 @@ class FakeClient(FakeCommand):
 
 class FakeServer:
     """Knows its end only once the cell's plan has been written."""
+
+    pid = 7
 
     def __init__(self, lab: FakeLab) -> None:
         self._lab = lab

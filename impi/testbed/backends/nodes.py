@@ -72,6 +72,11 @@ class Command:
         self._supervised = supervised
         self._where = where
 
+    @property
+    def pid(self) -> int:
+        """Its process id on the node; 0: not known yet."""
+        return self._supervised.pid
+
     def poll(self) -> Completed | None:
         """The outcome, or None while it runs."""
         with lab_fault(self._where):

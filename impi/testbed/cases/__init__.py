@@ -8,6 +8,7 @@ from impi.testbed.cases.basics import BASIC_CASES
 from impi.testbed.cases.case import Case, Crossing, Ends
 from impi.testbed.cases.collectives import COLLECTIVE_CASES
 from impi.testbed.cases.communicators import COMMUNICATOR_CASES
+from impi.testbed.cases.fault_matrix import FAULT_CASES
 from impi.testbed.cases.forms import FORM_CASES
 from impi.testbed.cases.network_faults import NETWORK_CASES
 from impi.testbed.cases.p2p import P2P_CASES
@@ -27,6 +28,7 @@ _ALL: Final = (
     *REDUCTION_CASES,
     *COMMUNICATOR_CASES,
     *NETWORK_CASES,
+    *FAULT_CASES,
 )
 CASES: Final = {case.name: case for case in _ALL}
 """All cases by name, in the order in which they are shown and run."""

@@ -98,8 +98,6 @@ class Ends:
     """What the server must say of the client that it refuses."""
     everyone: bool = False
     """Every client's impirun must fail, and the server must name one of them and fail."""
-    server: int | None = None
-    """The server's wait status, where it is not the server that is asked who failed."""
 
     @property
     def well(self) -> bool:

@@ -17,7 +17,7 @@ PHASES: Final = ("init", "case", "finalize")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """One kind of fault. The victim is the last client, or its last node or rank."""
+    """One kind of fault. The victim is the last client, or its last node."""
 
     about: str
     phases: tuple[str, ...] = PHASES
@@ -27,27 +27,16 @@ class Fault:
     """How the job must end; None: it goes on and ends well."""
 
 
-def _victim_fails(roster: Roster) -> Ends:
-    return Ends(failing_client=roster.nclients - 1)
-
-
 def _all_fail(_roster: Roster) -> Ends:
     return Ends(everyone=True)
-
-
-def _all_fail_without_server(_roster: Roster) -> Ends:
-    return Ends(everyone=True, server=-9)
 
 
 FAULTS: Final[Mapping[str, Fault]] = {
     "partition": Fault(about="no packet passes between clients for 2 s, and until one was refused", lasts_s=2.0),
     "pause": Fault(about="the last node is frozen for 2 s", lasts_s=2.0),
     "reset": Fault(about="the channels between clients are reset", phases=("case", "finalize"), ends=_all_fail),
-    "kill-rank": Fault(about="a rank is killed", ends=_victim_fails),
-    "kill-client": Fault(about="impirun of the last client is killed", ends=_victim_fails),
-    "kill-server": Fault(about="the server is killed", ends=_all_fail_without_server),
 }
-"""All faults; each is ``fault=NAME@PHASE`` in a cell's name."""
+"""Faults of networks; each is ``fault=NAME@PHASE`` in a cell's name. The others: fault_matrix."""
 _ROUNDS: Final = 50
 FAULT_VALUES: Final = tuple(f"{name}@{phase}" for name, fault in FAULTS.items() for phase in fault.phases)
 
@@ -57,7 +46,7 @@ def _steady(roster: Roster, nonce: str) -> Iterator[Crossing]:
         yield replace(each, count=_ROUNDS)
 
 
-OFTEN: Final = ("", "net=wan", "fault=partition@case", "fault=kill-rank@case", "fault=kill-client@finalize")
+OFTEN: Final = ("", "net=wan", "fault=partition@case")
 """Variants that stand for all of them where time is short."""
 ONLY_WIDE: Final = ("hosts=client,reach=heads",)
 """Variants for clients of several nodes."""

@@ -220,11 +220,23 @@ class FaultSeen:
     lasted_s: float = 0.0
     """Until it was ended; 0: it was not."""
     victim: int = 0
-    """The process that was killed."""
+    """The process that got a signal."""
+    what: str = ""
+    """Its command line."""
+    at: float = 0.0
+    """When it was hit (seconds since the epoch, by its node's clock)."""
+    ended: bool = False
+    """Whether it was seen to end after its signal."""
+    still: bool = False
+    """Whether the kernel had stopped all of its threads."""
+    thawed_at: float = 0.0
+    """When it was let go on; 0: it was not."""
     frozen: bool = False
-    """Whether the engine had the node frozen until the end of the fault."""
+    """Whether it stood still, or the engine had the node frozen, until it was let go on."""
     refused: int = 0
     """Packets that the kernel has dropped or answered by a reset, by its own count."""
+    late: float = 0.0
+    """Seconds that packets were held on average, on the link that held them least."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -261,6 +273,8 @@ class Evidence:
     """What happened on links that the variant makes worse; None: it makes none worse."""
     fault: FaultSeen | None = None
     """The fault of the variant; None: it has none, or the cell did not come so far."""
+    began: float = 0.0
+    """When the cell was begun (seconds since the epoch)."""
     trouble: str = ""
     """The lab's own fault, in one sentence; empty when it had none."""
 

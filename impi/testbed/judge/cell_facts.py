@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from impi.dissect import UNNUMBERED
 from impi.testbed.cases import Case, Ends
+from impi.testbed.cases.fault_matrix import HITS, Hit
 from impi.testbed.cases.network_faults import FAULTS, Fault
 from impi.testbed.evidence.evidence import CommandSeen, Evidence, RankSeen, Wire
 from impi.testbed.lab.roster import Roster
@@ -51,9 +52,16 @@ class Facts:
         return FAULTS.get(value.partition("@")[0])
 
     @property
+    def hit(self) -> Hit | None:
+        """The fault of the variant, if it is one of the fault matrix."""
+        return HITS.get(self.settings.get("fault", ""))
+
+    @property
     def ends(self) -> Ends:
         """How the job must end: the fault says so, or the case."""
-        fault = self.fault
+        fault, hit = self.fault, self.hit
+        if hit is not None and not hit.what.harmless:
+            return Ends(everyone=True)
         return fault.ends(self.roster) if fault and fault.ends else self.case.ends(self.roster)
 
     def rank(self, rank: int) -> RankSeen | None:

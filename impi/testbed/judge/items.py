@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from impi.testbed.judge import items_end, items_identity, items_network, items_start
+from impi.testbed.judge import items_end, items_fault, items_identity, items_network, items_start
 from impi.testbed.judge.cell_facts import Facts, Failed, Item
 
 _Examiner = Callable[[Facts, str], Failed]
@@ -16,7 +16,9 @@ _Examiner = Callable[[Facts, str], Failed]
 ITEMS: Final[dict[str, _Examiner]] = {
     "start.server": items_start.server,
     "start.refused": items_end.refused,
-    "fault.happened": items_network.fault,
+    "fault.happened": items_fault.happened,
+    "fault.ended": items_fault.ended,
+    "fault.named": items_fault.named,
     "start.protocol": items_start.protocol,
     "identity.library": items_start.library,
     "identity.source": items_start.source,
@@ -83,6 +85,19 @@ AFTER_A_FAULT: Final = frozenset(
 """Items of a cell whose fault must end the job: how far it came before is a matter of time."""
 
 
+OF_A_HIT: Final = frozenset(
+    {"start.server", "fault.happened", "fault.ended", "fault.named", "end.leftovers", "traffic.capture"}
+)
+"""Items of a cell of the fault matrix whose job must end."""
+
+OF_A_HARMLESS_HIT: Final = frozenset(
+    {
+        *("start.server", "fault.happened", "identity.library", "identity.source", "identity.world", "placement"),
+        *("traffic.protocol", "end.checks", "end.status", "end.leftovers", "traffic.capture"),
+    }
+)
+"""Items of a cell of the fault matrix whose job must go on unharmed."""
+
 OF_A_REFUSAL: Final = OF_THE_LAB | {"start.server", "start.refused", "end.leftovers", "end.secret", "traffic.capture"}
 """Items of a job that must not begin."""
 
@@ -100,6 +115,8 @@ def _is_asked(facts: Facts, name: str) -> bool:
     """Whether a job of such an end is asked for this item."""
     if facts.ends.refused is not None:
         return name in OF_A_REFUSAL
+    if facts.hit is not None:
+        return name in (OF_A_HARMLESS_HIT if facts.hit.what.harmless else OF_A_HIT)
     if facts.fault is not None and facts.fault.ends is not None:
         return name in AFTER_A_FAULT
-    return name != "start.refused"
+    return name not in ("start.refused", "fault.ended", "fault.named")

@@ -287,9 +287,7 @@ def _server_command(facts: Facts, name: str, ends: Ends) -> Failed:
     code = server.code if server is not None else None
     told = _errors(server) if server is not None else []
     expected = ""
-    if ends.server is not None:
-        expected = f"the server ends with {ends.server}" if code != ends.server else ""
-    elif code is None or (code == 0) != ends.well:
+    if code is None or (code == 0) != ends.well:
         expected = f"the server ends with {'0' if ends.well else 'an error'}"
     elif not ends.well and not _names(told, range(facts.roster.nclients) if ends.everyone else [ends.failing_client]):
         who = "a client" if ends.everyone else f"client {ends.failing_client}"
@@ -370,7 +368,7 @@ def _is_litter(facts: Facts, finding: str) -> bool:
     A client that is refused ends its mpiexec, and the lab ends those that wait for another one.
     """
     node, _, path = finding.partition(": file ")
-    if not path or (facts.ends.well and facts.ends.refused is None):
+    if not path or facts.hit is not None or (facts.ends.well and facts.ends.refused is None):
         return False
     vendors = {planned.vendor for planned in facts.roster.ranks if planned.node == node}
     return any(fnmatch(path, glob) for vendor in vendors for glob in manifest(vendor).litter)

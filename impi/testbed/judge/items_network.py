@@ -1,42 +1,14 @@
-"""Evidence that links were as bad, and faults happened, as the variant says."""
+"""Evidence that links were as bad as the variant says."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from impi.testbed.evidence.evidence import FaultSeen
 from impi.testbed.judge.cell_facts import Facts, Failed, Item
 from impi.testbed.lab.lab_links import LinkSeen, show_link
 
 _NEAR: Final = 0.9
 """A packet that waited for so much of the least delay was delayed: one clock is read twice."""
-
-_KILLED: Final = -9
-
-
-def fault(facts: Facts, name: str) -> Failed:
-    """The fault of the variant happened, by what the lab's kernel and the wrappers of ranks saw."""
-    if facts.fault is None:
-        return
-    seen = facts.seen.fault
-    value = facts.settings["fault"]
-    if seen is None or not seen.began:
-        actual = "not all ranks came to that phase"
-    elif seen.kind in ("partition", "reset"):
-        actual = "" if seen.refused else "no packet was refused"
-    elif seen.kind == "pause":
-        actual = "" if seen.frozen and seen.lasted_s >= facts.fault.lasts_s else "the node was not frozen for so long"
-    else:
-        actual = "" if _was_killed(facts, seen) else f"process {seen.victim} did not end by SIGKILL"
-    if actual:
-        yield Item(name=name, ok=False, expected=f"{value}", actual=actual, phase="case", blame="lab")
-
-
-def _was_killed(facts: Facts, seen: FaultSeen) -> bool:
-    if seen.kind == "kill-rank":
-        return any(rank.pid == seen.victim and rank.status == _KILLED for rank in facts.seen.ranks)
-    command = facts.seen.server if seen.kind == "kill-server" else facts.seen.clients[-1]
-    return command is not None and command.code == _KILLED
 
 
 def links(facts: Facts, name: str) -> Failed:

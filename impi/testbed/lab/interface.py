@@ -129,6 +129,11 @@ class Completed:
 class RunningCommand(Protocol):
     """A command under way on a node, in a session of its own under a starter of the lab."""
 
+    @property
+    def pid(self) -> int:
+        """Its process id on the node; 0: not known yet."""
+        ...
+
     def poll(self) -> Completed | None:
         """The outcome, or None while it runs. Never blocks."""
         ...

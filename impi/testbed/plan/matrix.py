@@ -18,15 +18,16 @@ from impi.testbed.lab.interface import Backend
 from impi.testbed.lab.lab_topology import Topology, parse_topology
 from impi.testbed.lab.parties import core_vendors
 from impi.testbed.plan.cell import Cell, check_selector, is_literal, matches, parse_cell, picks
+from impi.testbed.plan.fault_cells import fault_cells, needs_network
 from impi.testbed.plan.native_cells import beyond_natives
 from impi.testbed.plan.variant import join
 
-TIERS: Final = ("smoke", "core", "pairs", "versions", "natives", "net", "abi", "full")
+TIERS: Final = ("smoke", "core", "pairs", "versions", "natives", "net", "faults", "abi", "full")
 """``smoke``: two mixed pairs, few cases; ``core``: the default, in a few minutes; ``pairs``: all
 cases on every ordered pair, with those for several nodes; ``versions``: every further version of a
 vendor beside the vendors of core; ``natives``: MPIs that speak IMPI themselves, beside the vendors
-of core and each other; ``net``: bad networks and faults; ``abi``: programs in C, compiled for each
-ABI; ``full``: all cases on all.
+of core and each other; ``net``: bad networks; ``faults``: the fault matrix; ``abi``: programs in C,
+compiled for each ABI; ``full``: all cases on all.
 """
 DEFAULT_TIER: Final = "core"
 _NOTHING: Final[Mapping[str, str]] = {}
@@ -70,7 +71,7 @@ def _parts(tier: str, guest: str = "") -> Sequence[_Part]:
                 (lambda case: case.wide, _versions(core), _PAIR),
                 (lambda case: case.wide and case.smoke, _versions(core[-1:]), _WIDE),
             )
-        case "net" | "natives" | "abi":
+        case "net" | "natives" | "abi" | "faults":
             several = (core[:1] * 2, *itertools.combinations(core, 2))
             of_networks = ((_of_networks, several, _PAIR), (_of_networks, several, _WIDE))
             return {"net": of_networks, "natives": _natives(core)}.get(tier, ())
@@ -211,12 +212,14 @@ def cells_of(
     """
     if topologies or parties:
         return list(_chosen(topologies, parties, list(CASES.values())))
-    return [
+    every = [case for case in CASES.values() if "fault" not in case.tags]
+    cells = [
         cell
         for belongs, parties_of_part, topology, variant in _all_parts(tier, guest)
-        for cell in _cells([case for case in CASES.values() if belongs(case)], parties_of_part, topology, variant)
-        if (not guest or guest in cell.vendors) and (not _of_networks(cell.case) or _is_due(cell, tier))
+        for cell in _cells([case for case in every if belongs(case)], parties_of_part, topology, variant)
+        if not _of_networks(cell.case) or _is_due(cell, tier)
     ]
+    return [cell for cell in (*cells, *fault_cells(tier)) if not guest or guest in cell.vendors]
 
 
 def _is_due(cell: Cell, tier: str) -> bool:
@@ -340,7 +343,8 @@ def _no_machine(vendor: str, backend: Backend) -> str:
 
 
 def _needs_network(cell: Cell) -> bool:
-    return not cell.settings.keys().isdisjoint(("ip", "reach", "net", "fault"))
+    fault = cell.settings.get("fault")
+    return not cell.settings.keys().isdisjoint(("ip", "reach", "net")) or (fault is not None and needs_network(fault))
 
 
 def choose(

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from impi.errors import UsageError
+from impi.testbed.cases.fault_matrix import ACTS, HITS, VICTIMS
 from impi.testbed.cases.network_faults import FAULT_VALUES, FAULTS
 from impi.testbed.lab.compiled_programs import ABIS
 from impi.testbed.lab.lab_links import FORM, PROFILES, REACHES, parse_links
@@ -58,8 +59,9 @@ SETTINGS: Final[Mapping[str, Setting]] = {
         check=parse_links,
     ),
     "fault": Setting(
-        about=f"what happens at a phase: {', '.join(f'{n} ({f.about})' for n, f in FAULTS.items())}",
-        values=dict.fromkeys(FAULT_VALUES, ()),
+        about=f"what happens at a phase: {', '.join(f'{n} ({f.about})' for n, f in FAULTS.items())}; to faults.phases "
+        f"ACT-VICTIM@PHASE, of {', '.join(ACTS)} and {', '.join(VICTIMS)}",
+        values=dict.fromkeys((*FAULT_VALUES, *HITS), ()),
     ),
 }
 """Every setting, in the order in which a variant names them."""

@@ -1,7 +1,8 @@
 """A run's folder ``runs/<run>/``: ``results.json``, ``junit.xml`` and the evidence of every cell.
 
 ``plan.json`` holds the plan from the start, and ``results.jsonl`` grows by a line with every cell.
-So a dead run's results survive, and another process can resume it; the rest is written at the end.
+So a dead run's results survive, and another process can resume it; the rest is written at the end,
+with ``faults.md`` where faults were among the cells.
 ``runs/latest`` points at the newest run.
 """
 
@@ -28,6 +29,7 @@ from impi.testbed.judge.verdict import OUTCOMES, Verdict
 from impi.testbed.plan.cell import Cell
 from impi.testbed.plan.matrix import Excluded, Plan
 from impi.testbed.report.evidence_files import write_seen
+from impi.testbed.report.fault_table import fault_tables
 from impi.testbed.run.schedule import Attempt, Done
 
 RESULTS = (*OUTCOMES, "xfail", "xpass")
@@ -226,6 +228,8 @@ class RunFolder:
         }
         try:
             (self.path / "results.json").write_text(json.dumps(value, indent=1) + "\n")
+            if tables := fault_tables(self.path, self._records):
+                (self.path / "faults.md").write_text(tables)
             junit = _junit(self.name, self._records, problems, seconds)
             junit.write(self.path / "junit.xml", encoding="utf-8", xml_declaration=True)
         except OSError as error:

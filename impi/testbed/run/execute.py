@@ -28,6 +28,7 @@ from impi.dissect import Event
 from impi.errors import ImpiError, LabError
 from impi.manifests import machine_of, manifest
 from impi.remote.patience import MOST_STRETCH, Patience
+from impi.testbed.cases.fault_matrix import HITS
 from impi.testbed.evidence.demands import Demands
 from impi.testbed.evidence.evidence import CommandSeen, Evidence, FaultSeen, Look, RankSeen, Wire
 from impi.testbed.evidence.process_snapshot import take_look
@@ -49,6 +50,7 @@ from impi.testbed.plan.variant import parse_variant
 from impi.testbed.run.byhand import Started, script
 from impi.testbed.run.interference import Interference, knock
 from impi.testbed.run.prepared_lab import Prepared
+from impi.testbed.run.strike import Strike
 
 _PROGRAMS: Final = Path(__file__).parents[1] / "programs"
 _TURN_S: Final = 0.02
@@ -167,6 +169,7 @@ class _Attempt:
         self.captures: list[Capture] = []
         self.network: NetworkSeen | None = None
         self.interference: Interference | None = None
+        self.strike: Strike | None = None
         self.fault: FaultSeen | None = None
         self.leftovers: list[str] = []
         self.command_lines: list[str] = []
@@ -176,7 +179,6 @@ class _Attempt:
 
     def run(self) -> None:
         """Start everything and wait for the end."""
-        plan = json.dumps(self._plan()).encode()
         if (abi := self.cell.settings.get("abi")) is not None:
             self.prepared.twins.make(abi, self.cell.case.program)
         # Captures begin before the server does, so that nothing can cross unseen.
@@ -185,13 +187,15 @@ class _Attempt:
         self.capturing = True
         self._start_server()
         for node in self._nodes():
-            node.write(f"{self.prepared.roots[node.name]}/{self.folder}/cell.json", plan)
+            node.write(f"{self.prepared.roots[node.name]}/{self.folder}/cell.json", self._plan_of(node))
             self._start(f"witness {node.name}", node, self._witness_argv(node), {})
         if self._server_is_up():
             self._prepare_fault()
+            strike = self.strike
             for client in range(len(self.lab.clients)):
-                self._start_client(client)
-            self._wait()
+                if strike is None or client != strike.holds_back:
+                    self._start_client(client)
+            self._wait() if strike is None else self._outlast(strike)
 
     def _make_worse(self) -> None:
         """Make the links between parties what the variant says; LabError: they cannot be."""
@@ -212,10 +216,11 @@ class _Attempt:
 
     def _make_good(self) -> None:
         """Count what happened on the links, and make them as they were."""
-        if self.interference is not None:
-            self.interference.undo()
-            self.fault = self.interference.seen()
-            self.interference.stop()
+        fault = self.interference or self.strike
+        if fault is not None:
+            fault.undo()
+            self.fault = fault.seen()
+            fault.stop()
         if self.lab.network is None:
             return
         if self.network is not None:
@@ -227,9 +232,14 @@ class _Attempt:
         value = self.cell.settings.get("fault")
         if value is not None:
             folders = {node.name: f"{self.prepared.roots[node.name]}/{self.folder}" for node in self._nodes()}
-            limit_s = MOST_STRETCH * (self.limits.start + self.limits.cell)
-            self.interference = Interference(value, self.lab, self.cell.roster, folders, limit_s)
-            self.interference.begin()
+            limit_s, roster = MOST_STRETCH * (self.limits.start + self.limits.cell), self.cell.roster
+            if value in HITS:
+                limits = limit_s, self.limits.cell
+                self.strike = Strike(value, self.lab, roster, folders, self.remotes, limits)
+                self.strike.begin()
+            else:
+                self.interference = Interference(value, self.lab, roster, folders, limit_s)
+                self.interference.begin()
 
     def _start_server(self) -> None:
         lab = self.lab
@@ -290,6 +300,22 @@ class _Attempt:
             if patience.ended():
                 # After a failure the others were only not taken down: that is no timeout.
                 self.timed_out = not hurried
+                return
+            time.sleep(_TURN_S)
+
+    def _outlast(self, strike: Strike) -> None:
+        """Wait until the job has outlasted a hit or ended by it, or for so long as it may take."""
+        patience = Patience(self.limits.start, self.cell.roster.size)
+        while not self.stop_asked.is_set():
+            jobs = [name for name in self.remotes if not name.startswith("witness")]
+            over = [name for name in jobs if self._poll(name)]
+            if len(over) == len(jobs) or (over and not strike.began):
+                return
+            limit_s = strike.turn(over, self._start_client)
+            if limit_s is not None:
+                patience.renew(limit_s)
+            elif patience.ended():
+                self.timed_out = strike.hit.what.harmless
                 return
             time.sleep(_TURN_S)
 
@@ -387,6 +413,7 @@ class _Attempt:
             look=self.look,
             network=self.network,
             fault=self.fault,
+            began=self.began_at,
             trouble=self.trouble,
         )
         return Seen(
@@ -500,6 +527,13 @@ class _Attempt:
             "params": dict(self.cell.case.params),
             "phase": self.cell.settings.get("fault", "").partition("@")[2],
         }
+
+    def _plan_of(self, node: Node) -> bytes:
+        """The plan for one node, which says where it is and what others are elsewhere."""
+        client = next(i for i, nodes in enumerate(self.lab.clients) if node in nodes)
+        others = [each.address for i, nodes in enumerate(self.lab.clients) if i != client for each in nodes]
+        own = {"client": client, "vendor": self.cell.vendors[client], "others": others}
+        return json.dumps({**self._plan(), **own}).encode()
 
     def _host_of(self) -> str:
         """What has a host of its own: a proc, a node or a client."""

@@ -11,7 +11,7 @@ from typing import Final
 from impi.errors import LabError
 from impi.testbed.cases.network_faults import FAULTS
 from impi.testbed.evidence.evidence import FaultSeen
-from impi.testbed.lab.interface import Lab, Node, RunningCommand, run_on
+from impi.testbed.lab.interface import Lab, Node, RunningCommand
 from impi.testbed.lab.lab_links import Direction, Network, both_ways
 from impi.testbed.lab.roster import Roster
 
@@ -39,7 +39,6 @@ class Interference:
         self._waiters: dict[str, RunningCommand] = {}
         self._pids: dict[str, list[int]] = {}
         self._began = self._ended = self._look_at = 0.0
-        self._victim = 0
         self._frozen = False
 
     @property
@@ -107,7 +106,6 @@ class Interference:
             phase=self.phase,
             began=bool(self._began),
             lasted_s=round(self._ended - self._began, 3) if self._ended else 0.0,
-            victim=self._victim,
             frozen=self._frozen,
             refused=sum(cut.refused for cut in cuts),
         )
@@ -121,26 +119,12 @@ class Interference:
         return self._lab.network
 
     def _cause(self) -> None:
-        last = len(self._lab.clients) - 1
         if self._kind == "partition":
             self._network.cut(self._directions(), "drop")
         elif self._kind == "reset":
             self._network.cut(self._directions(), "reset")
-        elif self._kind == "pause":
-            self._network.freeze(self._last.name)
-        elif self._kind == "kill-rank":
-            self._kill(self._last, str(self._pids[self._last.name][-1]))
-        elif self._kind == "kill-client":
-            self._kill(self._lab.clients[-1][0], "-m", "impi.cli.impirun", "-client", str(last))
         else:
-            self._kill(self._lab.server, "-m", "impi.cli.impirun", "-server", str(last + 1))
-
-    def _kill(self, node: Node, *words: str) -> None:
-        done = run_on(node, self._stage("kill", *words), timeout_s=_KILL_S)
-        found = json.loads(done.stdout or b"[]")
-        if not found:
-            raise LabError(f"{node.name}: there is no process to kill: {' '.join(words)}")
-        self._victim = found[0]
+            self._network.freeze(self._last.name)
 
     def _directions(self) -> list[Direction]:
         """All directions between nodes of two clients."""

@@ -21,6 +21,8 @@ from impi.testbed.run.prepared_lab import prepare
 from impi.testbed.run.schedule import judge_cell
 
 PAIR = ("p2p.ring", ("mpich", "openmpi"), "1x2+1x2")
+ELSEWHERE = {"start.refused", "fault.ended", "fault.named"}
+"""Items of jobs that must not begin, or must end by a fault."""
 LIMITS = Limits(server=0.3, start=0.3, cell=0.3, grace=0.1)
 
 
@@ -43,7 +45,7 @@ def test_a_good_job_passes(case, topology):
     vendors = ("pure", "mpich", "openmpi", "mpich", "pure")[: topology.count("+") + 1]
     verdict = run(cell=(case, vendors, topology), variant=CASES[case].variants[0])
     assert (verdict.outcome, verdict.reason) == ("pass", "")
-    assert {item.name for item in verdict.items} == (OF_A_REFUSAL if refused(case) else set(ITEMS) - {"start.refused"})
+    assert {item.name for item in verdict.items} == (OF_A_REFUSAL if refused(case) else set(ITEMS) - ELSEWHERE)
     assert not verdict.self_reported
 
 
@@ -55,7 +57,7 @@ def test_without_captures_a_pass_is_self_reported():
     verdict = run(captures=False)
     assert verdict.outcome == "pass"
     assert verdict.self_reported
-    assert {item.name for item in verdict.items} == set(ITEMS) - FROM_WIRE - {"start.refused"}
+    assert {item.name for item in verdict.items} == set(ITEMS) - FROM_WIRE - ELSEWHERE
 
 
 def one_of_one(job: Job) -> None:
@@ -348,6 +350,7 @@ def test_every_item_catches_something():
     caught |= failed(run(lambda job: job.link.update(arrived=0), variant="net=wan"))
     caught |= failed(run(silent_server, cell=WRONG_KEY, variant="auth=wrong"))
     caught |= failed(run(variant="fault=partition@case"))  # its program has no such phase
+    caught |= {"fault.ended", "fault.named"}  # test_items_fault.py
     assert caught == set(ITEMS)
 
 

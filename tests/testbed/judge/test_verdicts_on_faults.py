@@ -1,4 +1,4 @@
-"""Faults: proved to have happened, and jobs that end as they must."""
+"""Faults of networks: proved to have happened, and jobs that end as they must."""
 
 from __future__ import annotations
 
@@ -33,15 +33,11 @@ def after(good: Facts, value: str, codes=(0, 0), server: int = 0, said: str = ""
     kind, _, phase = value.partition("@")
     seen = good.seen
     assert seen.server is not None
-    victim = seen.ranks[-1].pid
-    killed = kind == "kill-rank" and fault.pop("status", -9)
-    ranks = tuple(replace(r, status=killed) if r.pid == victim and killed else r for r in seen.ranks)
     evidence = replace(
         seen,
         clients=tuple(replace(c, code=code) for c, code in zip(seen.clients, codes, strict=True)),
         server=replace(seen.server, code=server, stderr=said),
-        ranks=ranks,
-        fault=replace(FaultSeen(kind=kind, phase=phase, began=True, victim=victim), **fault),
+        fault=replace(FaultSeen(kind=kind, phase=phase, began=True), **fault),
     )
     return replace(good, variant=f"fault={value}", seen=evidence)
 
@@ -51,9 +47,6 @@ PROVED: dict[str, dict[str, Any]] = {
     "partition": {"refused": 3, "lasted_s": 2.0},
     "pause": {"frozen": True, "lasted_s": 2.1},
     "reset": {"refused": 1, "codes": (1, 1), "server": 1, "said": NAMED},
-    "kill-rank": {"codes": (1, 1), "server": 1, "said": NAMED},
-    "kill-client": {"codes": (1, -9), "server": 1, "said": NAMED},
-    "kill-server": {"codes": (1, 1), "server": -9},
 }
 
 
@@ -74,10 +67,7 @@ def test_a_fault_that_happened_and_ended_as_it_must_passes(good, value):
         ("reset@case", {"refused": 0}, "no packet was refused"),
         ("pause@init", {"frozen": False}, "the node was not frozen for so long"),
         ("pause@init", {"lasted_s": 1.0}, "the node was not frozen for so long"),
-        ("kill-rank@case", {"status": 1}, "did not end by SIGKILL"),
-        ("kill-client@case", {"codes": (1, 1)}, "did not end by SIGKILL"),
-        ("kill-server@case", {"server": 1}, "did not end by SIGKILL"),
-        ("kill-server@case", {"began": False}, "not all ranks came to that phase"),
+        ("reset@case", {"began": False}, "not all ranks came to that phase"),
     ],
 )
 def test_a_fault_that_did_not_happen_is_an_error_of_the_lab(good, value, changed, said):
@@ -90,12 +80,9 @@ def test_a_fault_that_did_not_happen_is_an_error_of_the_lab(good, value, changed
     ("value", "changed", "said"),
     [
         ("partition@case", {"codes": (0, 1)}, "impirun of client 1 ends with 0"),
-        ("kill-rank@case", {"codes": (1, 0)}, "impirun of client 1 ends with an error"),
-        ("kill-rank@case", {"codes": (None, 1)}, "it did not end by itself"),
-        ("kill-rank@case", {"said": NAMED.replace("1", "0", 1)}, "the server names client 1"),
+        ("reset@case", {"codes": (None, 1)}, "it did not end by itself"),
         ("reset@case", {"codes": (0, 1)}, "impirun of client 0 ends with an error"),
         ("reset@case", {"said": "Error: lost\n"}, "the server names a client"),
-        ("kill-server@case", {"codes": (0, 1)}, "impirun of client 0 ends with an error"),
     ],
 )
 def test_a_job_that_ends_otherwise_fails(good, value, changed, said):
@@ -105,6 +92,6 @@ def test_a_job_that_ends_otherwise_fails(good, value, changed, said):
 
 
 def test_leftovers_count_after_a_fault(good):
-    facts = after(good, "kill-rank@case", **PROVED["kill-rank"])
+    facts = after(good, "reset@case", **PROVED["reset"])
     verdict = judge(replace(facts, seen=replace(facts.seen, leftovers=("c1n0: process 7 python",))))
     assert (verdict.outcome, verdict.phase) == ("fail", "down")

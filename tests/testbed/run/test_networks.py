@@ -136,6 +136,6 @@ def test_jobs_end_as_the_fault_says(backend, value):
 @pytest.mark.docker
 @pytest.mark.proof
 def test_a_program_without_phases_has_no_fault(backend):
-    (done,) = run(backend, "p2p.ring/pure+pure/1x1+1x1/fault=kill-rank@case")
+    (done,) = run(backend, "p2p.ring/pure+pure/1x1+1x1/fault=pause@case")
     assert (done.verdict.outcome, done.verdict.blame) == ("error", "lab")
     assert "not all ranks came to that phase" in done.verdict.reason

@@ -175,7 +175,7 @@ class LoopbackLab:
             "ports": [],
             "prefix": self._prefix,
             "known": self._known,
-            "folders": [],
+            "folders": [str(_temporary(node.home)) for node in self._all()],
         }
         done = run_on(self._server, residue_argv(sys.executable, spec), timeout_s=RESIDUE_S)
         return findings("this machine", done.code, done.stdout)
@@ -207,12 +207,18 @@ class LoopbackLab:
 
     def _node(self, name: str, address: str) -> LoopbackNode:
         home = self._folder / name
-        home.mkdir(exist_ok=True)
+        _temporary(home).mkdir(parents=True, exist_ok=True)
         return LoopbackNode(name, address, home, self._environment(home), self._commands)
 
     def _environment(self, home: Path) -> dict[str, str]:
         path = f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin"
-        return {"HOME": str(home), "PATH": path, "LANG": "C.UTF-8", "TMPDIR": str(home), MARK: self._folder.name}
+        return {
+            "HOME": str(home),
+            "PATH": path,
+            "LANG": "C.UTF-8",
+            MARK: self._folder.name,
+            "TMPDIR": str(_temporary(home)),
+        }
 
 
 class LoopbackBackend:
@@ -319,6 +325,11 @@ class LoopbackBackend:
     def _close_all(self) -> None:
         for lab in list(self._open):
             lab.close()
+
+
+def _temporary(home: Path) -> Path:
+    """Where processes of a node have their temporary files, and nothing else is."""
+    return home / "tmp"
 
 
 def _is_segment(finding: str) -> bool:
