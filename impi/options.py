@@ -28,6 +28,8 @@ ABIS: Final = ("standard", "mpich", "openmpi")
 MIN_TAG_UB: Final = 32767
 MAX_INT4: Final = 2**31 - 1
 MAX_UINT4: Final = 2**32 - 1
+LEAST_SILENCE_S: Final = 5.0
+"""More than two heartbeats, which come every 2 s."""
 
 
 def _number(text: str) -> int:
@@ -40,6 +42,13 @@ def _number(text: str) -> int:
 def _some_seconds(text: str) -> float:
     if not (value := seconds(text)):
         raise UsageError(f"{text!r} is not a number of seconds above 0")
+    return value
+
+
+def _silence(text: str) -> float:
+    value = seconds(text)
+    if 0.0 < value < LEAST_SILENCE_S:
+        raise UsageError(f"{text!r} is too short: 0 is no limit, or else at least {LEAST_SILENCE_S:g} s")
     return value
 
 
@@ -84,6 +93,11 @@ class ServerOptions:
     port: int = Option(
         "-port --port", "server", "PORT", _number, 0, "TCP port", shown="any free one", range=(0, 65535)
     ).default
+    heartbeat_timeout_s: float = Option(
+        "--heartbeat-timeout", "both", "S", _silence, 10.0,
+        "seconds of silence after which a process of the job that is stopped or cut off is lost; 0: never",
+        field="heartbeat_timeout_s", variable="IMPI_HEARTBEAT_TIMEOUT",
+    ).default  # fmt: skip
     auth: str | None = Option(
         "-auth --auth",
         "server",
@@ -169,6 +183,8 @@ class ClientOptions:
     """The program and its arguments."""
     interface: str = ""
     """Address, interface or network that procs advertise; empty: the one towards the server."""
+    heartbeat_timeout_s: float = 10.0
+    """See :class:`ServerOptions`."""
     procs: int | None = Option(
         "-np -n --np", "client", "N", _number, None, "number of procs", field="procs", shown="all slots, or 1",
         range=(1, MAX_INT4),

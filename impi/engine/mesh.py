@@ -30,6 +30,9 @@ from impi.wire import addresses
 
 _DEADLINE_S = 60.0
 _BACKLOG = 1024
+_PROBE_S = 2
+_PROBES = 127
+"""The most that the kernel takes: impirun, and not the kernel, decides what is too long."""
 
 
 def own_address(interface: str, *towards: str) -> str:
@@ -97,8 +100,17 @@ def connect_hosts(
         sockets.update(_accept(job, me, listener, deadline, proofs))
     for sock in sockets.values():
         sock.setblocking(False)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        _set_options(sock)
     return sockets
+
+
+def _set_options(sock: socket.socket) -> None:
+    """No delay; and keepalive, whose lost probes a starter sees (:mod:`impi.remote.watch`)."""
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _PROBE_S)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _PROBE_S)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, _PROBES)
 
 
 class _Proofs:

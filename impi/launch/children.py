@@ -14,12 +14,15 @@ import selectors
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
 from impi.errors import LaunchError
 from impi.launch.program import Command
+from impi.launch.pulse import is_silent, silence
 from impi.launch.standard_input import Source
+from impi.records import record
 from impi.remote import processes, starter
 
 _CHUNK: Final = 1 << 16
@@ -49,6 +52,17 @@ class Exit:
         return f"{self.title} was ended by signal {-self.status}"
 
 
+@record
+class Stopped:
+    """A process that SIGSTOP or its like has stopped."""
+
+    pid: int
+    title: str
+    """Its name for the user; empty: a starter has not started it itself."""
+    line: str
+    """Its command line."""
+
+
 def exit_code(status: int) -> int:
     """Return the code that a shell shows: the exit status, or 128 + N for signal N."""
     return status if status >= 0 else 128 - status
@@ -61,7 +75,11 @@ class _Starter:
         self.command = command
         self.waiting = set(command.titles)
         """Numbers of processes whose end is not reported yet."""
+        self.pids: dict[int, int] = {}
+        """The numbers of its processes, by process id."""
         self.heard = False
+        self.heard_at = time.monotonic()
+        self._telling = threading.Lock()
         self.status: int | None = None
         self._received = b""
         self._held: dict[tuple[int, str], bytes] = {}
@@ -86,17 +104,18 @@ class _Starter:
             os.close(theirs_out)
 
     def tell(self, line: object) -> None:
-        """Write a line to the starter."""
+        """Write a line to the starter; from any thread."""
         data = memoryview(json.dumps(line).encode() + b"\n")
-        with contextlib.suppress(OSError):  # it has ended, which is seen elsewhere
+        with self._telling, contextlib.suppress(OSError):  # it has ended, which is seen elsewhere
             while data and self._to >= 0:
                 data = data[os.write(self._to, data) :]
 
     def hang_up(self) -> None:
         """Close the pipe to the starter: it ends its processes then, on any node."""
-        if self._to >= 0:
-            os.close(self._to)
-            self._to = -1
+        with self._telling:
+            if self._to >= 0:
+                os.close(self._to)
+                self._to = -1
 
     def read(self) -> list[bytes] | None:
         """Return the lines that are here; None: nothing for now.
@@ -110,6 +129,7 @@ class _Starter:
             return None
         if not data:
             raise EOFError
+        self.heard_at = time.monotonic()
         *lines, self._received = (self._received + data).split(b"\n")
         return lines
 
@@ -130,12 +150,19 @@ class Children:
         commands: one for each starter.
         selector: for the pipes; the data of a key is a callable for the owner's loop.
         source: standard input for the process that is fed; None: no process is.
+        silence_s: seconds after which a silent starter is lost, a stopped process, and a link that
+            is cut; 0: never. Call :meth:`beat` and :meth:`check_silence` every two seconds.
     """
 
     def __init__(
-        self, commands: Sequence[Command], selector: selectors.BaseSelector, source: Source | None = None
+        self,
+        commands: Sequence[Command],
+        selector: selectors.BaseSelector,
+        source: Source | None = None,
+        silence_s: float = 0.0,
     ) -> None:
         self._selector = selector
+        self._silence_s = silence_s
         self._source = source
         self._commands = commands
         self._starters: list[_Starter] = []
@@ -149,6 +176,10 @@ class Children:
         """Whether output is discarded: an mpiexec that is killed prints long messages."""
         self.error = ""
         """The failure of a starter itself."""
+        self.stopped: Stopped | None = None
+        """The first process that has been stopped for too long."""
+        self.cut: tuple[tuple[str, int], tuple[str, int]] | None = None
+        """The first connection that is cut: address and port of its ends, ours first."""
 
     def start(self) -> None:
         """Start all starters, in order.
@@ -174,6 +205,22 @@ class Children:
         """Tell the starters that their procs have initialised MPI."""
         for one in self._starters:
             one.tell({"do": "note"})
+
+    def watch(self, ends: Sequence[tuple[str, int]]) -> None:
+        """Tell the starters where the hosts of the job listen: they watch the connections there."""
+        for one in self._starters:
+            one.tell({"do": "watch", "ends": ends})
+
+    def beat(self) -> None:
+        """Tell the starters that this process runs; from any thread."""
+        for one in self._starters if self._silence_s else ():
+            one.tell({"do": "beat"})
+
+    def check_silence(self) -> None:
+        """Note it as an error if nothing has been heard of a starter for too long."""
+        for one in self._starters:
+            if one.status is None and is_silent(one.output, one.heard_at, self._silence_s):
+                self.error = self.error or f"{one.command.name} {silence(self._silence_s)}"
 
     def end(self, turn: Callable[[float], object]) -> None:
         """End all starters and everything below; ``turn`` runs the owner's loop for a while."""
@@ -202,7 +249,7 @@ class Children:
         ended = os.pidfd_open(one.pid)
         self._selector.register(ended, selectors.EVENT_READ, lambda: self._ended(one, ended))
         self._selector.register(one.output, selectors.EVENT_READ, lambda: self._read(one))
-        one.tell(command.spec)
+        one.tell({**command.spec, "silence_s": self._silence_s or None})
 
     def _feed(self, one: _Starter) -> None:
         """Give the starter the next piece of standard input."""
@@ -230,11 +277,20 @@ class Children:
             _emit(1, line + b"\n")  # output of the other node's login script
             return
         one.heard = True
+        if "pid" in report:
+            one.pids[report["pid"]] = report["number"]
         for name, descriptor in _STREAMS:
             if name in report:
                 self._print(descriptor, one.whole(report["number"], name, binascii.a2b_base64(report[name])))
         if "error" in report:
             self.error = self.error or f"{one.command.name}: {report['error']}"
+        if "stopped" in report:
+            number = one.pids.get(report["stopped"])
+            title = one.command.titles[number] if number is not None else ""
+            self.stopped = self.stopped or Stopped(report["stopped"], title, report["name"])
+        if "cut" in report:
+            own, own_port, other, other_port = report["cut"]
+            self.cut = self.cut or ((own, own_port), (other, other_port))
         if "fed" in report:
             self._feed(one)
         if "exit" in report:

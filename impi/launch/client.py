@@ -25,7 +25,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Final, TextIO
 
-from impi.errors import ImpiError, JobEnded, LaunchError, StartupError, UsageError
+from impi.errors import ImpiError, JobEnded, JobError, LaunchError, StartupError, UsageError
 from impi.exit_codes import ExitCode
 from impi.job import Job
 from impi.launch import handles, hosts
@@ -35,10 +35,11 @@ from impi.launch.compiled import served
 from impi.launch.control import Control
 from impi.launch.hydra import HydraLauncher
 from impi.launch.interrupts import Interrupts
-from impi.launch.net import parse_endpoint
+from impi.launch.net import parse_endpoint, show_endpoint
 from impi.launch.prefix import find
 from impi.launch.program import Command, Launcher, Program, base_environment
 from impi.launch.prte import PrteLauncher
+from impi.launch.pulse import BEAT_S, Pulse
 from impi.launch.pure import PureLauncher
 from impi.launch.rendezvous import Rendezvous
 from impi.launch.standard_input import Feed, Source, has_input
@@ -51,8 +52,11 @@ from impi.startup.client import ALL_VERSIONS, STRICT_VERSIONS, Joined, Negotiate
 from impi.startup.facts import ClientFacts, HostFacts
 from impi.vendors import interfaces
 from impi.vendors.dial import plain
+from impi.wire.addresses import to_text
 
 _TURN_S: Final = 60.0
+_LOST_S: Final = 3.0
+"""The longest wait for what mpiexec says of a lost proc: it may wait for the proc's children."""
 _INTRODUCED_S: Final = 10.0
 """The longest wait for the server's answer, which normally is immediate."""
 
@@ -87,9 +91,8 @@ def run_client(options: ClientOptions, *, environ: Mapping[str, str], stderr: Te
 
 def _begin(options: ClientOptions, environ: Mapping[str, str], warn: Any, stack: ExitStack) -> int:
     """Check all that needs no job, connect to the server, and only then start procs."""
-    host, port = parse_endpoint(options.server)
-    versions = STRICT_VERSIONS if options.impi_version else ALL_VERSIONS
-    rendezvous = stack.enter_context(Rendezvous(host, port, options.rank, environ=environ, versions=versions))
+    host, _ = parse_endpoint(options.server)
+    rendezvous = stack.enter_context(_rendezvous(options, environ))
     try:
         plan = _plan(options, environ, warn)
     except UsageError as error:
@@ -126,6 +129,13 @@ def _begin(options: ClientOptions, environ: Mapping[str, str], warn: Any, stack:
     )
     agents = hosts.commands(options.hosts, program, address, control)
     return session.run([*agents, *plan.launcher.commands(program)], program)
+
+
+def _rendezvous(options: ClientOptions, environ: Mapping[str, str]) -> Rendezvous:
+    host, port = parse_endpoint(options.server)
+    versions = STRICT_VERSIONS if options.impi_version else ALL_VERSIONS
+    silence_s = options.heartbeat_timeout_s
+    return Rendezvous(host, port, options.rank, environ=environ, versions=versions, silence_s=silence_s)
 
 
 @record
@@ -175,6 +185,7 @@ class _Session:
         self, options: ClientOptions, size: int, agents: int, rendezvous: Rendezvous, address: str, warn: Any
     ) -> None:
         self._options = options
+        self._silence_s = options.heartbeat_timeout_s
         self._size = size
         self._rendezvous = rendezvous
         self._warn = warn
@@ -196,6 +207,8 @@ class _Session:
         self._submitted_at = 0.0
         """Time of submission on this machine's clock: the protocol's time begins here."""
         self._deadline: float | None = None
+        self._watched = False
+        """Whether the starters know where the hosts of the job listen."""
 
     def __enter__(self) -> _Session:
         self._interrupts.__enter__()
@@ -212,10 +225,12 @@ class _Session:
 
     def run(self, commands: Sequence[Command], program: Program) -> int:
         """Start the procs, watch them, end them."""
-        children = Children(commands, self._selector)
+        children = Children(commands, self._selector, silence_s=self._silence_s)
+        pulse = Pulse(self._rendezvous.beat, children.beat)
         done = False
         try:
             children.start()
+            pulse.start()
             while self._running(children) and not children.failure and self._interrupts.signum is None:
                 self._turn(self._patience())
                 self._check(children, program)
@@ -233,6 +248,7 @@ class _Session:
             # After success, programs left running on purpose stay.
             if not done:
                 self._end(children, "impirun has failed itself")
+            pulse.stop()
             children.close()
 
     def _running(self, children: Children) -> bool:
@@ -242,6 +258,7 @@ class _Session:
     # ---- one turn
 
     def _turn(self, seconds: float) -> None:
+        seconds = min(seconds, BEAT_S)
         if self._feed is not None:
             seconds = min(seconds, self._feed.turn())
         for key, _ in self._selector.select(min(seconds, self.control.patience)):
@@ -308,10 +325,12 @@ class _Session:
 
     def _check(self, children: Children, program: Program) -> None:
         """Take the next step if its input is here; raise what ends the job."""
-        if children.error:
-            raise LaunchError(children.error)
+        self._check_silence(children)
         if children.failure:
             return
+        if self._job is not None and not self._watched:
+            self._watched = True
+            children.watch([place for place, _ in self._places(self._job)])
         joined = self.control.joined
         if not self.control.complete:
             if joined and self._deadline is None:
@@ -329,6 +348,31 @@ class _Session:
             if self._all_clients:
                 self._submitted = True
                 self._submit()
+
+    def _check_silence(self, children: Children) -> None:
+        """Raise what is known of a process or link that is lost although nothing has ended."""
+        self._rendezvous.check_silence()
+        children.check_silence()
+        if children.error:
+            raise LaunchError(children.error)
+        lost = self.control.first_lost
+        if lost is not None and not children.failure and time.monotonic() - lost.at > _LOST_S:
+            raise JobError(f"{self._lost_proc()}, {self._phase()}")
+        for_long = f"for {self._silence_s:g} s, {self._phase()}"
+        if (stopped := children.stopped) is not None:
+            title = stopped.title or self._rank_of(stopped.pid) or stopped.line
+            raise JobError(f"{title} (process {stopped.pid}) has been stopped {for_long}")
+        if children.cut is not None and self._job is not None:
+            own, (address, port) = children.cut
+            hosts = dict(self._places(self._job))
+            far = hosts.get((address, port)) or next((name for end, name in hosts.items() if end[0] == address), "?")
+            where = show_endpoint(address, port)
+            raise JobError(f"the connection of {show_endpoint(*own)} with {where}, {far}, has been cut {for_long}")
+
+    @staticmethod
+    def _places(job: Job) -> list[tuple[tuple[str, int], str]]:
+        """Return address and port where each host listens, and the name of its client."""
+        return [((to_text(host.ipv6), host.port), f"client {host.client}") for host in job.hosts]
 
     def _submit(self) -> None:
         """Submit this client's facts to the other clients."""
@@ -360,7 +404,7 @@ class _Session:
     def _outcome(self, children: Children, program: Program) -> int:
         signum = self._interrupts.signum
         if signum is not None or children.failure:
-            what = children.failure if signum is None else f"impirun was ended by {signal.Signals(signum).name}"
+            what = f"impirun was ended by {signal.Signals(signum).name}" if signum else self._reason(children)
             code = exit_code(children.failure.status) if signum is None and children.failure else 128 + (signum or 0)
             # The message comes after all output of what is ended.
             self._warn(self._end(children, f"{what}, {self._phase()}", code))
@@ -373,6 +417,26 @@ class _Session:
             return self._outcome(children, program)
         self._rendezvous.finish()
         return 0
+
+    def _reason(self, children: Children) -> str:
+        """Return why the first process failed; of an mpiexec, which proc was the first to end."""
+        self._turn(0)
+        return "; ".join(filter(None, (self._lost_proc(), str(children.failure))))
+
+    def _lost_proc(self) -> str:
+        """Return which proc of an MPI library ended first without MPI_Finalize, and how."""
+        if self.control.first_lost is None:
+            return ""
+        lost = self.control.first_lost
+        title = self._rank_of(lost.pid) or f"a process of this client on {lost.node}"
+        how = f"called {lost.word}" if lost.word else "ended without MPI_Finalize"
+        return f"{title} (process {lost.pid}) {how}"
+
+    def _rank_of(self, pid: object) -> str:
+        """Return the name of the proc with that process id; empty: none or several have it."""
+        procs = (self.control.rank0 or {}).get("procs", [])
+        found = [rank for rank, item in enumerate(procs) if item["pid"] == pid]
+        return f"rank {found[0]} of this client" if len(found) == 1 else ""
 
     def _sit_out(self, children: Children, program: Program) -> None:
         """Wait until the programs of all clients have ended without MPI, as the one here has.
@@ -389,10 +453,12 @@ class _Session:
         try:
             while not self._all_clients and self._interrupts.signum is None:
                 self._turn(_TURN_S)
+                self._rendezvous.check_silence()
             if self._interrupts.signum is None:
                 self._rendezvous.submit_nothing()
             while not self._unused and self._interrupts.signum is None:
                 self._turn(_TURN_S)
+                self._rendezvous.check_silence()
         except (StartupError, JobEnded) as error:
             raise StartupError(f"{ended}, and {error}; {cure}") from None
         if self.control.serves:

@@ -12,6 +12,7 @@ import json
 import os
 import selectors
 import socket
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from enum import Enum, auto
@@ -23,10 +24,13 @@ from impi.launch.net import show_endpoint
 from impi.proofs import NONCE_SIZE, PROOF_SIZE, Keeper
 from impi.records import fresh, record
 from impi.vendors.meeting import CONTROL_HEAD
+from impi.vendors.presence import FINALIZED
 
 _CHUNK: Final = 1 << 16
 _MAX_LINE: Final = 1 << 24
 """Longest first line in octets: the list of some 200 000 procs."""
+_MAX_WORD: Final = 100
+"""Most octets of a proc's last word."""
 _SEND_S: Final = 10.0
 _OPENING: Final = len(CONTROL_HEAD) + NONCE_SIZE
 
@@ -38,6 +42,17 @@ class _Step(Enum):
     KNOWN = auto()
 
 
+@record
+class LostProc:
+    """A proc of an MPI library that has ended without MPI_Finalize."""
+
+    node: object
+    pid: object
+    word: str
+    """Its last word; empty: none."""
+    at: float
+
+
 @record(frozen=False)
 class _Connection:
     sock: socket.socket
@@ -46,6 +61,8 @@ class _Connection:
     received: bytearray = fresh(default_factory=bytearray)
     step: _Step = _Step.HEAD
     keeper: Keeper | None = None
+    proc: tuple[object, object] | None = None
+    """Node and process id of a proc under an MPI library."""
 
 
 class Control:
@@ -85,6 +102,7 @@ class Control:
         """Facts from vendor rank 0; None: not here yet."""
         self.agents: dict[int, dict[str, Any]] = {}
         """Facts from each host agent, by number."""
+        self.first_lost: LostProc | None = None
         self._rank0_connection: _Connection | None = None
         self._agent_connections: dict[int, _Connection] = {}
         self._pure: dict[int, tuple[_Connection, object]] = {}
@@ -153,9 +171,11 @@ class Control:
         except OSError:
             data = b""
         if not data:
+            self._note_end(connection)
             self._drop(connection)
             return
         if connection.step is _Step.KNOWN:
+            connection.received = connection.received[-_MAX_WORD:] + data
             return
         connection.received += data
         self._strangers.spoke(connection.sock.fileno())
@@ -164,6 +184,14 @@ class Control:
         elif len(connection.received) == wanted:
             octets, connection.received = bytes(connection.received), bytearray()
             self._prove(connection, octets)
+
+    def _note_end(self, connection: _Connection) -> None:
+        """Note the first proc of an MPI library that ends in another way than by MPI_Finalize."""
+        if connection.proc is not None and self.first_lost is None and connection.received != FINALIZED:
+            words = connection.received.decode("ascii", "replace")
+            node, pid = connection.proc
+            word = "".join(c for c in words if c.isprintable())
+            self.first_lost = LostProc(node, pid, word, time.monotonic())
 
     def _prove(self, connection: _Connection, octets: bytes) -> None:
         """Take the next step of a stranger's introduction, with all its octets."""
@@ -203,7 +231,8 @@ class Control:
         connection.step = _Step.KNOWN
         match hello.get("role"):
             case "joining":
-                self.joined.add((hello.get("node"), hello.get("pid")))
+                connection.proc = (hello.get("node"), hello.get("pid"))
+                self.joined.add(connection.proc)
             case "rank0" if self.rank0 is None:
                 self.rank0 = hello
                 self._rank0_connection = connection

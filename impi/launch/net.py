@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import errno
+import select
 import socket
 import threading
+import time
 from collections.abc import Callable
 from typing import Final
 
 from impi.errors import UsageError
 
 _LOOKUP_S: Final = 0.5
-_KEEPALIVE_IDLE_S: Final = 60
-_KEEPALIVE_INTERVAL_S: Final = 10
-_KEEPALIVE_COUNT: Final = 6
+_KEEPALIVE: Final = (60, 10, 6)
+"""Seconds of idleness, seconds between probes, and their number."""
+_KEEPALIVE_PARTS: Final = (3, 5)
+"""Of a limit: the parts that are idleness, and the time between two probes."""
 
 
 def show_endpoint(address: str, port: int) -> str:
@@ -71,10 +75,35 @@ class Names:
             thread.join()
 
 
-def set_options(sock: socket.socket) -> None:
-    """Set options for start-up connections: no delay, and keepalive for vanished machines."""
+def set_options(sock: socket.socket, silence_s: float = 0.0) -> None:
+    """Set options for start-up connections: no delay, and keepalive for vanished machines.
+
+    Args:
+        sock: of TCP.
+        silence_s: seconds after which a peer that acknowledges nothing is lost; 0: two minutes.
+    """
+    idle, interval, count = _KEEPALIVE
+    if silence_s:
+        idle, interval = (max(1, int(silence_s / parts)) for parts in _KEEPALIVE_PARTS)
+        # Octets under way hold keepalive off, so they need a limit of their own.
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(1000 * silence_s))
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _KEEPALIVE_IDLE_S)
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _KEEPALIVE_INTERVAL_S)
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, _KEEPALIVE_COUNT)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, idle)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, interval)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, count)
+
+
+def send_whole(sock: socket.socket, data: bytes, timeout_s: float) -> None:
+    """Write all of ``data`` to a socket that does not block, in at most so many seconds.
+
+    Raises:
+        OSError: the connection broke, or the time is over.
+    """
+    view, until = memoryview(data), time.monotonic() + timeout_s
+    while view:
+        try:
+            view = view[sock.send(view) :]
+        except BlockingIOError:
+            if not select.select([], [sock], [], max(0.0, until - time.monotonic()))[1]:
+                raise TimeoutError(errno.ETIMEDOUT, "its peer reads nothing") from None

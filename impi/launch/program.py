@@ -145,6 +145,7 @@ def command_on(
         fed=fed,
         grace_s=_GRACE_S,
         settle_s=None,
+        silence_s=None,
     )
     start = ["env", f"PYTHONPATH={ROOT}", sys.executable, "-S", "-m", "impi.remote.starter"]
     if not here:

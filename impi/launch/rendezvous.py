@@ -6,6 +6,7 @@ For a program with a selector of its own::
     for event in rendezvous.on_readable():   # Joined: submit(facts) when known; Negotiated: the job
         ...
     rendezvous.lost()                        # during the job, when readable: why it ended, or None
+    rendezvous.check_silence()               # now and then; and beat(), best from a thread
     rendezvous.finish()                      # after all processes have exited successfully
 
 A program without other events uses :meth:`Rendezvous.join` and :meth:`Rendezvous.negotiate`.
@@ -16,13 +17,16 @@ from __future__ import annotations
 import os
 import select
 import socket
+import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Final
 
 from impi.errors import ImpiError, JobEnded, JobError, LocalProtocolError, StartupError
 from impi.job import Job
-from impi.launch.net import set_options, show_endpoint
+from impi.launch.net import send_whole, set_options, show_endpoint
+from impi.launch.pulse import is_silent, silence
 from impi.proofs import NONCE_SIZE
 from impi.startup.auth import find_credentials, parse_preference
 from impi.startup.client import ALL_VERSIONS, ClientEvent, ClientMachine, Joined, Negotiated
@@ -51,6 +55,7 @@ class Rendezvous:
         environ: for IMPI_AUTH_NONE and IMPI_AUTH_KEY (IMPI 2.3.3).
         versions: offered by this client.
         auth: methods, as in ``-auth``; None: all that are available.
+        silence_s: seconds of silence after which the server is lost; 0: never.
 
     Raises:
         UsageError: no authentication method is available, or ``rank`` is out of range.
@@ -65,6 +70,7 @@ class Rendezvous:
         environ: Mapping[str, str],
         versions: tuple[tuple[int, int], ...] = ALL_VERSIONS,
         auth: str | None = None,
+        silence_s: float = 0.0,
     ) -> None:
         self._where = show_endpoint(host, port)
         self._host = host
@@ -74,7 +80,12 @@ class Rendezvous:
             rank, credentials, versions, os.urandom(NONCE_SIZE)
         )
         self._machine = self._make()
+        self._silence_s = silence_s
         self._sock: socket.socket | None = None
+        self._writing = threading.Lock()
+        """Held while octets are taken out of the machine and written: beats come from a thread."""
+        self._heard = 0.0
+        """When the last octets came."""
         self._lost: ImpiError | None = None
         self._answered = False
         """Whether the server has sent anything."""
@@ -122,16 +133,17 @@ class Rendezvous:
             ) from None
         self._sock = sock
         sock.setblocking(False)
-        set_options(sock)
+        set_options(sock, self._silence_s)
 
     def _authenticate(self, timeout_s: float) -> None:
         """Offer our methods and answer the server's choice."""
         self._flush()
-        deadline = time.monotonic() + min(timeout_s, _ANSWER_S)
+        deadline = time.monotonic() + min(timeout_s, self._silence_s or _ANSWER_S)
         while not self._machine.introduced:
             if not select.select([self._socket], [], [], max(0.0, deadline - time.monotonic()))[0]:
                 self.close()
-                raise StartupError(f"what listens at {self._where} has not answered AUTH within {_ANSWER_S:.0f} s")
+                seconds = self._silence_s or _ANSWER_S
+                raise StartupError(f"what listens at {self._where} has not answered AUTH within {seconds:g} s")
             self.on_readable()
 
     def fileno(self) -> int:
@@ -160,6 +172,7 @@ class Rendezvous:
             self._end()
             return []
         self._answered = True
+        self._heard = time.monotonic()
         quick_ack(self._socket)  # some servers write a command in parts
         events = self._machine.receive_data(data)
         self._flush()
@@ -211,6 +224,18 @@ class Rendezvous:
         if not isinstance(event, Negotiated):
             raise LocalProtocolError(f"expected the job, but got {event}", clause="2.3.6")
         return event.job
+
+    def beat(self) -> None:
+        """Tell the server, unless it is gone, that this client runs; from any thread."""
+        with suppress(OSError), self._writing:
+            if self._sock is not None:
+                self._machine.beat()
+                send_whole(self._sock, self._machine.data_to_send(), _SEND_S)
+
+    def check_silence(self) -> None:
+        """Raise JobError if nothing has been heard of the server for too long."""
+        if self._machine.beats and is_silent(self.fileno(), self._heard, self._silence_s):
+            raise JobError(f"the server at {self._where} {silence(self._silence_s)}")
 
     def lost(self) -> ImpiError | None:
         """Return why the job is over, or None while the server is there. Never waits."""
@@ -270,9 +295,10 @@ class Rendezvous:
 
     def close(self) -> None:
         """Close the connection; without :meth:`finish` this ends the job. Idempotent."""
-        if self._sock is not None:
-            self._sock.close()
-            self._sock = None
+        with self._writing:
+            if self._sock is not None:
+                self._sock.close()
+                self._sock = None
 
     @property
     def _socket(self) -> socket.socket:
@@ -299,11 +325,8 @@ class Rendezvous:
 
     def _send_all(self) -> None:
         # The server always reads, so this waits for the network only.
-        data = self._machine.data_to_send()
-        if data:
-            self._socket.settimeout(_SEND_S)
-            self._socket.sendall(data)
-            self._socket.setblocking(False)
+        with self._writing:
+            send_whole(self._socket, self._machine.data_to_send(), _SEND_S)
 
     def _end(self) -> None:
         """Raise the error of a closed connection."""

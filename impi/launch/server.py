@@ -19,6 +19,7 @@ import os
 import selectors
 import signal
 import socket
+import threading
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
@@ -32,6 +33,7 @@ from impi.launch.children import Children, exit_code
 from impi.launch.interrupts import Interrupts
 from impi.launch.net import Names, set_options, show_endpoint
 from impi.launch.program import Command
+from impi.launch.pulse import BEAT_S, Pulse, is_silent, silence
 from impi.launch.standard_input import Source
 from impi.options import ServerOptions
 from impi.settings import AUTH_KEY, AUTH_NONE, AUTH_SECRET, OPTIONS
@@ -63,6 +65,9 @@ _FAREWELL_S: Final = 1.0
 _CLIENTS_END_S: Final = 20.0
 # Time for clients of this server to end after the job, before they are ended.
 
+_OTHERS_END_S: Final = 3.0
+# The same if one of them is stopped, which does not end by itself.
+
 
 def run_server(options: ServerOptions, *, environ: Mapping[str, str], stdout: TextIO, stderr: TextIO) -> int:
     """Serve one job to its end.
@@ -87,7 +92,7 @@ def run_server(options: ServerOptions, *, environ: Mapping[str, str], stdout: Te
     with ExitStack() as stack:
         stack.enter_context(listener)
         interrupts = stack.enter_context(Interrupts())
-        loop = stack.enter_context(_Loop(machine, listener, interrupts, stderr, options.verbose))
+        loop = stack.enter_context(_Loop(machine, listener, interrupts, stderr, options))
         address, port = listener.getsockname()[:2]
         shown = _reachable(address) if address in _ANY else address
         _print_endpoint(show_endpoint(shown, port), stdout, stderr)
@@ -181,16 +186,27 @@ class _Loop:
     """Moves octets between sockets and machine until the job is over."""
 
     def __init__(
-        self, machine: ServerMachine, listener: socket.socket, interrupts: Interrupts, stderr: TextIO, verbose: bool
+        self,
+        machine: ServerMachine,
+        listener: socket.socket,
+        interrupts: Interrupts,
+        stderr: TextIO,
+        options: ServerOptions,
     ) -> None:
         self._machine = machine
         self._listener = listener
         self._interrupts = interrupts
         self._stderr = stderr
-        self._verbose = verbose
+        self._verbose = options.verbose
+        self._silence_s = options.heartbeat_timeout_s
         self._selector = selectors.DefaultSelector()
         self._sockets: dict[int, socket.socket] = {}
         self._addresses: dict[int, str] = {}
+        self._heard: dict[int, float] = {}
+        """When the last octets came on each connection."""
+        self._lock = threading.Lock()
+        """Held while the main thread has machine and sockets in hand: the pulse writes, too."""
+        self._pulse = Pulse(self._beat)
         self._unsent: dict[int, memoryview] = {}
         self._next = 0
         self._strangers: Strangers[int] = Strangers()
@@ -200,6 +216,7 @@ class _Loop:
         self._children: Children | None = None
         self._input: Source | None = None
         self._exit_code: int | None = None
+        self._clients_end_s = _CLIENTS_END_S
         self._failed: int | None = None
         """The client whose loss has ended the job."""
 
@@ -207,6 +224,7 @@ class _Loop:
         return self
 
     def __exit__(self, *_exc: object) -> None:
+        self._pulse.stop()
         self._close_all()
         self._strangers.close()
         self._refusals.summary()
@@ -225,21 +243,21 @@ class _Loop:
         self._selector.register(self._interrupts, selectors.EVENT_READ, self._interrupted)
         if commands:
             self._input = Source(self._selector)
-            self._children = Children(commands, self._selector, self._input)
+            self._children = Children(commands, self._selector, self._input, self._silence_s)
             self._children.start()
 
     def run(self) -> int:
         """Run until there is an exit code and the server's own clients have ended."""
         self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
+        self._pulse.start()
         while self._exit_code is None:
             for key, events in self._selector.select(self._patience()):
-                if callable(key.data):
-                    key.data()
-                elif key.data in self._sockets and events & selectors.EVENT_READ:
-                    self._read(key.data)
-            for conn in self._strangers.overdue():
-                self._drop(conn, "has not said in time which client it is")
-            self._write_all()
+                self._serve(key, events)
+            with self._lock:
+                for conn in self._strangers.overdue():
+                    self._drop(conn, "has not said in time which client it is")
+                self._check_silence()
+                self._write_all()
             if self._exit_code is None:
                 self._check_children()
                 self._tell_who_is_missing()
@@ -248,7 +266,38 @@ class _Loop:
 
     def _patience(self) -> float:
         fed = self._input.turn() if self._input is not None else float("inf")
-        return min(fed, self._strangers.patience, _TURN_S)
+        return min(fed, self._strangers.patience, BEAT_S)
+
+    def _serve(self, key: selectors.SelectorKey, events: int) -> None:
+        if isinstance(key.data, int):
+            with self._lock:
+                if key.data in self._sockets and events & selectors.EVENT_READ:
+                    self._read(key.data)
+        elif key.data in (self._accept, self._interrupted):
+            with self._lock:
+                key.data()
+        else:
+            key.data()  # of a starter, whose output may wait for its reader: not under the lock
+
+    def _beat(self) -> None:
+        """Tell clients and starters that this server runs; from the thread of the pulse."""
+        with self._lock:
+            if self._exit_code is None:
+                self._machine.beat()
+                for conn, sock in self._sockets.items():
+                    self._write(conn, sock)
+        if self._children is not None:
+            self._children.beat()
+
+    def _check_silence(self) -> None:
+        """End the job if a client or a starter is silent for too long."""
+        if self._children is not None:
+            self._children.check_silence()
+        for conn, sock in self._sockets.items():
+            if self._machine.beats(conn) and is_silent(sock.fileno(), self._heard[conn], self._silence_s):
+                self._clients_end_s = _OTHERS_END_S
+                for event in self._machine.lose(conn, f"its impirun {silence(self._silence_s)}"):
+                    self._handle(event)
 
     def _tell_who_is_missing(self) -> None:
         """Say now and then which clients have not joined."""
@@ -268,7 +317,10 @@ class _Loop:
 
     def _check_children(self) -> None:
         """End the job if an own client failed before it had a connection."""
-        why = "" if self._children is None else self._children.error or self._children.failure
+        children = self._children
+        why = "" if children is None else children.error or children.failure
+        if not why and children is not None and (stopped := children.stopped) is not None:
+            why = f"{stopped.title or stopped.line} (process {stopped.pid}) has been stopped for {self._silence_s:g} s"
         if why:
             self._machine.fail(str(why))
             _say(self._stderr, f"Error: {why}")
@@ -287,7 +339,7 @@ class _Loop:
         # Close first: a late client would else wait in the queue.
         self._listener.close()
         # After a failed start or a signal, clients learn it from the lost connection.
-        give_up = time.monotonic() + _CLIENTS_END_S
+        give_up = time.monotonic() + self._clients_end_s
         while children.running and time.monotonic() < give_up and self._interrupts.signum is None:
             self._turn_children(0.1)
         late = "a client that it started has not ended after the job" if children.running else ""
@@ -336,11 +388,12 @@ class _Loop:
         accepted = self._strangers.accept(self._listener)
         if accepted is not None:
             sock, peer, port = accepted
-            set_options(sock)
+            set_options(sock, self._silence_s)
             conn = self._next
             self._next += 1
             self._sockets[conn] = sock
             self._addresses[conn] = peer
+            self._heard[conn] = time.monotonic()
             self._strangers.add(conn, peer)
             self._selector.register(sock, selectors.EVENT_READ, conn)
             self._machine.connected(conn, show_endpoint(peer, port))
@@ -361,6 +414,7 @@ class _Loop:
         except OSError:
             data = b""  # a reset is an end
         self._strangers.spoke(conn)
+        self._heard[conn] = time.monotonic()
         quick_ack(self._sockets[conn])  # some clients write label and value apart
         events = self._machine.receive_data(conn, data) if data else self._machine.eof(conn)
         for event in events:
@@ -419,6 +473,7 @@ class _Loop:
     def _close(self, conn: int) -> None:
         sock = self._sockets.pop(conn)
         del self._addresses[conn]
+        del self._heard[conn]
         self._strangers.discard(conn)
         self._unsent.pop(conn, None)
         self._selector.unregister(sock)

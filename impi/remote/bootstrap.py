@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from impi.remote import errands, forkserver, patience, processes, starter
+from impi.remote import errands, forkserver, patience, processes, starter, watch
 
 
 def bootstrap(python: str) -> tuple[list[str], bytes]:
@@ -18,7 +18,7 @@ def bootstrap(python: str) -> tuple[list[str], bytes]:
         The argument vector, and what must be written to its standard input before anything else.
     """
     modules = {"impi": "", "impi.remote": ""}
-    for module in (patience, processes, starter, errands, forkserver):
+    for module in (patience, processes, watch, starter, errands, forkserver):
         modules[module.__name__] = Path(str(module.__file__)).read_text("utf-8")
     text = json.dumps(modules).encode()
     # Read to the octet, unbuffered: the fork server's input follows.

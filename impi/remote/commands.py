@@ -124,6 +124,7 @@ class Commands:
             fed=None,
             grace_s=grace_s,
             settle_s=settle_s,
+            silence_s=None,
         )
         with self._numbering:
             number = b"%d" % next(self._numbers)

@@ -131,10 +131,20 @@ def spawn(
     return process.pid
 
 
-def descendants() -> dict[int, int]:
+class Groups(dict[int, int]):
+    """The process group of each process."""
+
+    def __init__(self, groups: Mapping[int, int], stopped: set[int]) -> None:
+        super().__init__(groups)
+        self.stopped = stopped
+        """Those that a signal has stopped (state T; under a debugger it is t)."""
+
+
+def descendants() -> Groups:
     """Return living processes below this one with their process groups; no zombies."""
     children: dict[int, list[int]] = {}
     groups: dict[int, int] = {}
+    stopped: set[int] = set()
     for name in os.listdir("/proc"):
         if not name.isdigit():
             continue
@@ -147,13 +157,15 @@ def descendants() -> dict[int, int]:
         children.setdefault(int(parent), []).append(int(name))
         if state not in (b"Z", b"X"):
             groups[int(name)] = int(group)
+        if state == b"T":
+            stopped.add(int(name))
     found: list[int] = []
     todo = [os.getpid()]
     while todo:
         below = children.get(todo.pop(), [])
         found += below
         todo += below
-    return {pid: groups[pid] for pid in found if pid in groups}
+    return Groups({pid: groups[pid] for pid in found if pid in groups}, stopped.intersection(found))
 
 
 def send(pids: Iterable[int], number: int) -> None:

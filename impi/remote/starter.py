@@ -8,11 +8,15 @@ It is fed on standard input, one JSON object a line, and answers on standard out
 * first line in: a :class:`Spec`.
 * later lines in: ``{"do": "stop"}``; ``{"do": "note"}``, when MPI is initialised: it notes the
   shared memory of its processes; ``{"do": "feed", "data": base64}``, after ``{"fed": true}`` has
-  come out: more standard input for the process that is fed, empty at its end. The end of standard
-  input, and SIGTERM, mean stop: the asker is gone.
+  come out: more standard input for the process that is fed, empty at its end;
+  ``{"do": "beat"}``, every two seconds where the spec has ``silence_s``; ``{"do": "watch", "ends":
+  [[address, port], ...]}``: where the hosts of the job listen. The end of standard input, SIGTERM,
+  and no beat for ``silence_s`` mean stop: the asker is gone.
 * lines out: ``{"number": 3, "pid": 77}``; ``{"number": 3, "stdout": base64, "at": seconds since
   the epoch}`` or ``stderr``, as it comes; ``{"number": 3, "exit": code}``, ``-N`` for signal N;
-  ``{"error": "sentence"}`` if a process cannot be started, and then none runs. The last line is
+  ``{"error": "sentence"}`` if a process cannot be started, and then none runs; ``{"beat": true}``,
+  the answer to a beat; ``{"stopped": pid, "name": command line}`` and ``{"cut": [address, port,
+  address, port]}``, own end first, as :mod:`impi.remote.watch` finds them. The last line is
   ``{"leftovers": [command lines]}``: what had to be ended after the processes themselves.
 
 One loop serves all descriptors. SIGCHLD writes into a pipe of that loop (``set_wakeup_fd``), so the
@@ -37,6 +41,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
 from impi.remote import processes
+from impi.remote.watch import LOOK_S, Watch
 
 _CHUNK = 1 << 16
 _MOST_REAPED = 1000  # at a time: processes may end as fast as their statuses are taken
@@ -70,6 +75,11 @@ class Spec(TypedDict):
     None: processes left running at the end go on. After a stop or a failure the shared memory and
     sockets of their MPI library are removed.
     """
+    silence_s: float | None
+    """Seconds after which the asker is lost if it is silent, a process if stopped, a link if cut.
+
+    None: nothing is watched.
+    """
 
 
 class _Process:
@@ -93,6 +103,8 @@ class _Starter:
         self._feed = -1
         self._unfed = b""
         self._asker_gone = False
+        self._heard = 0.0
+        self._watch: Watch | None = None
         self._stop = False
         self._wake, self._wake_end = os.pipe()
         os.set_blocking(self._wake, False)
@@ -154,6 +166,14 @@ class _Starter:
         for line in map(json.loads, lines):
             if self._spec is None:
                 self._spec = line
+                self._heard = time.monotonic()
+                if silence_s := self._spec["silence_s"]:
+                    self._watch = Watch(silence_s)
+            elif line["do"] == "beat":
+                self._heard = time.monotonic()
+                self._say(beat=True)
+            elif line["do"] == "watch" and self._watch is not None:
+                self._watch.ends = {(address, port) for address, port in line["ends"]}
             elif line["do"] == "note":
                 self._note()
             elif line["do"] == "stop":
@@ -234,7 +254,10 @@ class _Starter:
 
     def _turn(self, seconds: float) -> None:
         """Wait at most ``seconds`` for events, and handle them."""
-        for key, _ in self._selector.select(seconds):
+        events = self._selector.select(seconds if self._watch is None else min(seconds, LOOK_S))
+        if self._watch is not None:
+            self._look(self._watch, silent=all(key.fd for key, _ in events))
+        for key, _ in events:
             if key.fd == 0:
                 self._obey()
             elif key.fd == self._feed:
@@ -242,6 +265,17 @@ class _Starter:
             elif key.data:
                 self._forward(key)
         self._reap()
+
+    def _look(self, watch: Watch, *, silent: bool) -> None:
+        """Look whether anything is stopped or cut off; ``silent``: nothing of the asker's waits."""
+        if silent and time.monotonic() - self._heard > watch.limit_s:
+            self._stop = True
+        if self._stop or not watch.due():
+            return
+        for pid in watch.stopped(processes.descendants()):
+            self._say(stopped=pid, name=_command_line(pid))
+        for ends in watch.cut(processes.descendants):
+            self._say(cut=ends)
 
     def _forward(self, key: selectors.SelectorKey) -> None:
         """Forward the output of a process."""

@@ -7,7 +7,9 @@ heard of one conversation proves nothing in another. After AUTH, whose mask offe
 * client: its nonce, and its proof (:mod:`impi.proofs`), both of 32 octets; then IMPI as always;
 * server: the command PROV with its proof and a number of the job, 32 octets each;
 * client: after its DONE the command SEAL, a proof over all octets that it has sent;
-* server: after its DONE the command SEAL, likewise.
+* server: after its DONE the command SEAL, likewise;
+* both, from PROV to FINI: now and then the command BEAT. Who sends none for long is stopped or cut
+  off. BEAT is no part of what is sealed, since either end may send it at any time.
 
 The seals bind the whole start-up: an octet changed by anybody between them ends it. The number of
 the job and the secret make the job's key, by which hosts prove themselves in the dance
@@ -17,13 +19,11 @@ the job and the secret make the job's key, by which hosts prove themselves in th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from impi.proofs import NONCE_SIZE, PROOF_SIZE, prove, proves
+from impi.proofs import NONCE_SIZE, PROOF_SIZE, prove, proves, sha256
 from impi.records import record
-
-if TYPE_CHECKING:
-    from hashlib import _Hash
+from impi.wire import OwnCommand, encode_command
 
 CLIENT: Final = "client"
 SERVER: Final = "server"
@@ -31,6 +31,9 @@ GREETING_SIZE: Final = NONCE_SIZE + PROOF_SIZE
 """Octets that the client sends after the challenge."""
 PROOF_PAYLOAD: Final = PROOF_SIZE + NONCE_SIZE
 """Octets of PROV."""
+
+BEAT: Final = encode_command(OwnCommand.BEAT)
+UNSEALED: Final = (OwnCommand.SEAL, OwnCommand.BEAT)
 
 
 @record
@@ -62,15 +65,13 @@ class Conversation:
     """
 
     def __init__(self, secret: bytes, me: str, theirs: bytes, mine: bytes) -> None:
-        from hashlib import sha256
-
         self._secret = secret
         self._me = me
         self._peer = SERVER if me == CLIENT else CLIENT
         nonces = (mine, theirs) if me == CLIENT else (theirs, mine)
         self._session = prove(secret, "session", *nonces)
-        self._sent: _Hash = sha256()
-        self._heard: _Hash = sha256()
+        self._sent = sha256()
+        self._heard = sha256()
 
     def sends(self, octets: bytes) -> None:
         """These octets go out; they count for our seal."""

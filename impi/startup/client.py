@@ -40,7 +40,7 @@ from impi.proofs import NONCE_SIZE, PROOF_SIZE
 from impi.records import record, replaced
 from impi.startup.agree import agree_on_job, agree_on_version
 from impi.startup.auth import Credentials, Method, encode_mask
-from impi.startup.challenge import CLIENT, PROOF_PAYLOAD, Conversation, Trust
+from impi.startup.challenge import BEAT, CLIENT, PROOF_PAYLOAD, UNSEALED, Conversation, Trust
 from impi.startup.choices import (
     NEEDED,
     agree_on_decisions,
@@ -212,6 +212,16 @@ class ClientMachine:
         if self._phase not in (_Phase.AUTH, _Phase.FINISHED):
             self._send(encode_reason(reason, code))
 
+    @property
+    def beats(self) -> bool:
+        """Whether the server sends BEAT, and takes it."""
+        return self._conversation is not None and self._phase not in (_Phase.PROOF, _Phase.FINISHED)
+
+    def beat(self) -> None:
+        """Tell the server that this client runs; without effect unless it :attr:`beats`."""
+        if self.beats:
+            self._out += BEAT
+
     def _send(self, octets: bytes) -> None:
         self._out += octets
         if self._conversation is not None:
@@ -239,7 +249,7 @@ class ClientMachine:
         events: list[ClientEvent] = []
         while (command := self._next_command()) is not None:
             event = self._on_command(*command)
-            if self._conversation is not None:
+            if self._conversation is not None and command[0] not in UNSEALED:
                 self._conversation.hears(encode_command(*command))
             if event is not None:
                 events.append(event)

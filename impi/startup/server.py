@@ -24,10 +24,10 @@ from enum import Enum, auto
 from typing import Final, TypeAlias
 
 from impi.errors import LocalProtocolError, PeerError, UsageError
-from impi.proofs import NONCE_SIZE
+from impi.proofs import NONCE_SIZE, compare_digest
 from impi.records import record
 from impi.startup.auth import Credentials, Method, choose_method, decode_mask
-from impi.startup.challenge import GREETING_SIZE, SERVER, Conversation
+from impi.startup.challenge import BEAT, GREETING_SIZE, SERVER, UNSEALED, Conversation
 from impi.startup.collect import Collector
 from impi.startup.facts import MAX_CLIENTS
 from impi.wire import (
@@ -233,6 +233,24 @@ class ServerMachine:
         connection = self._connections.get(conn)
         return connection is not None and connection.client == _NOBODY
 
+    def beat(self) -> None:
+        """Tell the clients that this server runs: those that tell it the same, :meth:`beats`."""
+        for connection in self._connections.values():
+            if self.beats(connection.number) and not connection.out:
+                connection.out += BEAT
+
+    def beats(self, conn: int) -> bool:
+        """Whether ``conn`` is a client that sends BEAT."""
+        connection = self._connections.get(conn)
+        return connection is not None and connection.client != _NOBODY and connection.conversation is not None
+
+    def lose(self, conn: int, reason: str) -> list[ServerEvent]:
+        """Give up ``conn`` for a reason that its octets do not show: a client, and so the job."""
+        connection = self._connections.get(conn)
+        if connection is None or self._ended:
+            return []
+        return [self._lose(connection, reason)]
+
     def missing(self) -> list[int]:
         """The clients that have not joined yet, ascending."""
         return [client for client in range(self._nclients) if client not in self._clients]
@@ -251,7 +269,7 @@ class ServerMachine:
         if command is None:
             return None
         cmd, payload = command
-        if connection.conversation is not None and cmd != OwnCommand.SEAL:
+        if connection.conversation is not None and cmd not in UNSEALED:
             connection.conversation.hears(encode_command(cmd, payload))
         handler = _HANDLERS.get((connection.phase, cmd))
         if handler is not None:
@@ -285,8 +303,6 @@ class ServerMachine:
         yield from ()
 
     def _on_key(self, connection: _Connection, key: bytes) -> Iterator[ServerEvent]:
-        from hmac import compare_digest  # hmac loads OpenSSL, which jobs without a key never need
-
         if not compare_digest(key, self._credentials.key.to_bytes(_KEY_SIZE, "big")):
             raise PeerError("sent a wrong authentication key", clause="2.3.3")
         connection.phase = _Phase.IMPI

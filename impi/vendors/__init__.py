@@ -6,18 +6,13 @@ No vendor knows an engine, an IMPI communicator or a datatype.
 
 from __future__ import annotations
 
-import contextlib
 import importlib
-import json
-import os
-import socket
 from collections.abc import Mapping
 from types import ModuleType
 from typing import Any, cast
 
-from impi.errors import JobError, LaunchError
 from impi.vendors.base import Vendor
-from impi.vendors.meeting import open_control
+from impi.vendors.presence import announce
 
 __all__ = ["describe", "load"]
 
@@ -33,7 +28,7 @@ def load(join: Mapping[str, Any]) -> Vendor:
     """
     module = _module(join)
     if "library" in join and "control" in join:
-        _announce(join)
+        announce(join)
     return cast(Vendor, module.connect(join))
 
 
@@ -48,14 +43,3 @@ def describe(join: Mapping[str, Any]) -> dict[str, str]:
 
 def _module(join: Mapping[str, Any]) -> ModuleType:
     return importlib.import_module("impi.vendors." + ("backed" if "library" in join else "pure"))
-
-
-def _announce(join: Mapping[str, Any]) -> None:
-    """Announce the start of the library, which may block: impirun names procs that never begin."""
-    hello = {"role": "joining", "pid": os.getpid(), "node": socket.gethostname()}
-    control = str(join["control"])
-    try:
-        with contextlib.closing(open_control(control, str(join["token"]))) as sock:
-            sock.sendall(json.dumps(hello).encode() + b"\n")
-    except (OSError, JobError) as error:
-        raise LaunchError(f"impirun does not answer at {control}: {error}") from None

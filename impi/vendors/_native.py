@@ -24,6 +24,7 @@ from typing import Any, NoReturn
 
 from impi.errors import JobError, LaunchError
 from impi.semantics.errors import MPIException, error
+from impi.vendors.presence import FINALIZED, last_word
 
 _NAME = "mpi4py.MPI"
 _INT_MAX = 2**31 - 1
@@ -441,6 +442,7 @@ class NativeVendor:
         """End every proc of this client at once."""
         sys.stdout.flush()
         sys.stderr.flush()
+        last_word(f"MPI_Abort with exit code {code}".encode())
         self._library.mpi.COMM_WORLD.Abort(code)
         os._exit(code or 1)
 
@@ -452,6 +454,7 @@ class NativeVendor:
             mpi.Finalize()
         except mpi.Exception as error:
             raise JobError(f"{self.name} cannot finalise: {error}") from None
+        last_word(FINALIZED)
 
 
 def describe() -> dict[str, str]:

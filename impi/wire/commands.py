@@ -42,6 +42,8 @@ class OwnCommand(IntEnum):
 
     An Int4, the exit code of the job, then one sentence in UTF-8.
     """
+    BEAT = 0x42454154
+    """Its sender runs. Both ends send it regularly after PROV; no payload; no part of a seal."""
 
 
 class Label(IntEnum):

@@ -28,6 +28,13 @@ PROGRAMS = Path(__file__).parent / "programs"
 HOLD, HELLO, HOSTS, ODD, INPUT = (
     str(PROGRAMS / f"{name}.py") for name in ("hold", "hello", "hosts", "odd_ranks_only", "echo_input")
 )
+PIDS = """
+import os, time
+from mpi4py import MPI
+MPI.COMM_WORLD.Barrier()
+print(MPI.COMM_WORLD.rank, os.getpid(), flush=True)
+time.sleep(600)
+"""
 VENDORS = ["pure", "mpich", "openmpi"]
 WAIT_S = 60.0
 
@@ -348,6 +355,19 @@ def test_mpiexec_is_killed(vendor: str, impirun: type[Impirun]) -> None:
     assert client.end() == 137
     assert "mpiexec was ended by SIGKILL" in client.err
     assert all_gone(*left)
+
+
+@pytest.mark.parametrize("vendor", ["mpich", "openmpi"])
+def test_a_proc_under_mpiexec_is_killed(vendor: str, impirun: type[Impirun]) -> None:
+    need(vendor)
+    job = Job(impirun)
+    client = job.client("-np", "2", "--vendor", vendor, sys.executable, "-c", PIDS)
+    pids = {int(rank): int(pid) for rank, pid in (client.line().split() for _ in range(2))}
+    os.kill(pids[1], signal.SIGKILL)
+    assert client.end() not in (0, None)
+    last = client.err.strip().splitlines()[-1]
+    assert f"rank 1 of this client (process {pids[1]}) ended without MPI_Finalize" in last
+    assert "while the job was running" in last
 
 
 @pytest.mark.parametrize("np", [1, 2])

@@ -183,6 +183,32 @@ def test_a_proc_that_ends_is_no_stranger(world: World) -> None:
     other.close()
 
 
+def test_the_first_proc_without_a_last_word_is_the_lost_one(world: World) -> None:
+    socks = [world.say(role="joining", pid=pid, node="n") for pid in (1, 2, 3)]
+    world.until(lambda: len(world.control.joined) == 3)
+    socks[0].sendall(b"finalized")
+    socks[0].close()
+    socks[1].close()
+    world.until(lambda: world.control.first_lost)
+    socks[2].close()
+    world.until(lambda: not world.control.joined - {("n", 1), ("n", 2), ("n", 3)})
+    lost = world.control.first_lost
+    assert lost is not None
+    assert (lost.node, lost.pid, lost.word) == ("n", 2, "")
+
+
+def test_a_last_word_is_kept_and_bounded(world: World) -> None:
+    sock = world.say(role="joining", pid=1, node="n")
+    world.until(lambda: world.control.joined)
+    sock.sendall(b"x" * 1000 + b"\n MPI_Abort with exit code 9")
+    sock.close()
+    world.until(lambda: world.control.first_lost)
+    lost = world.control.first_lost
+    assert lost is not None
+    assert lost.word.endswith("x MPI_Abort with exit code 9")
+    assert len(lost.word) < 2000
+
+
 def test_ipv6() -> None:
     selector = selectors.DefaultSelector()
     try:

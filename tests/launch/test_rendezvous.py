@@ -3,11 +3,14 @@
 import select
 import socket
 import threading
+import time
 
 import pytest
 from server_thread import DEADLINE_S, NO_AUTH, ServerThread, facts_of, negotiate_all, step
 
-from impi.errors import JobEnded, LocalProtocolError, PeerError, StartupError, UsageError
+from impi.errors import JobEnded, JobError, LocalProtocolError, PeerError, StartupError, UsageError
+from impi.launch import pulse
+from impi.launch import server as launch_server
 from impi.launch.rendezvous import Rendezvous
 from impi.startup.client import STRICT_VERSIONS, Joined, Negotiated
 
@@ -141,3 +144,68 @@ def test_fini_to_a_server_that_is_gone() -> None:
         assert client.lost() == first
         with pytest.raises(JobEnded, match=r"client 1 .* its connection ended without FINI"):
             client.finish()
+
+
+# Heartbeats
+
+SECRET = {"IMPI_AUTH_SECRET": "correct horse battery"}
+
+
+def test_a_client_that_falls_silent_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launch_server, "BEAT_S", 0.02)
+    server = ServerThread(2, environ=SECRET, heartbeat_timeout_s=0.5)
+    with server.client(0) as silent, server.client(1) as other:
+        silent.start()
+        assert other.join(DEADLINE_S) == 2
+        with pytest.raises(JobEnded) as caught:
+            while True:
+                other.beat()
+                if select.select([other], [], [], 0.05)[0]:
+                    other.on_readable()
+    assert server.join() == 1
+    assert "client 0 (127.0.0.1:" in str(caught.value)
+    assert str(caught.value).endswith("): its impirun has not been heard of for 0.5 s: it is stopped, or cut off")
+    assert str(caught.value) in server.said
+
+
+def test_a_server_that_falls_silent_is_lost() -> None:
+    server = ServerThread(1, environ=SECRET)  # whose next beat comes after two seconds
+    with server.client(0, silence_s=0.1) as client:
+        assert client.join(DEADLINE_S) == 1
+        client.check_silence()
+        with pytest.raises(JobError, match=r"the server at 127\.0\.0\.1:\d+ has not been heard of for 0\.1 s"):
+            for _ in range(200):
+                client.check_silence()
+                time.sleep(0.005)
+    assert server.join() == 1
+
+
+def test_a_server_that_beats_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pulse, "BEAT_S", 0.02)
+    server = ServerThread(1, environ=SECRET)
+    with server.client(0, silence_s=0.5) as client:
+        assert client.join(DEADLINE_S) == 1
+        negotiate_all([client])
+        until = time.monotonic() + 1.0
+        while time.monotonic() < until:
+            client.check_silence()
+            assert client.lost() is None
+            time.sleep(0.01)
+        client.finish()
+    assert server.join() == 0
+
+
+def test_a_server_that_cannot_beat_is_not_judged() -> None:
+    server = ServerThread(1)  # AUTH NONE
+    with server.client(0, silence_s=0.01) as client:
+        assert client.join(DEADLINE_S) == 1
+        time.sleep(0.05)
+        client.check_silence()
+        client.beat()
+        assert client.lost() is None
+    assert server.join() == 1
+
+
+def test_a_beat_without_a_connection_is_none() -> None:
+    client = Rendezvous("127.0.0.1", 1, 0, environ=NO_AUTH)
+    client.beat()

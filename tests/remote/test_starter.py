@@ -40,7 +40,8 @@ class Raw:
             env={**os.environ, "PYTHONPATH": str(ROOT), "OUTER": "1"},
         )
         spec = {"argv": argv, "procs": {number: {"RANK": str(number)} for number in numbers}, "env": {}, "only": False}
-        self.say({**spec, "cwd": "", "stdin": None, "fed": None, "grace_s": 0.5, "settle_s": 0.2, **changes})
+        settings = {"cwd": "", "stdin": None, "fed": None, "grace_s": 0.5, "settle_s": 0.2, "silence_s": None}
+        self.say({**spec, **settings, **changes})
 
     def say(self, value: object) -> None:
         assert self.process.stdin is not None
@@ -411,3 +412,45 @@ def test_a_process_that_does_not_read_is_fed_no_more(start: Start) -> None:
     starter.say({"do": "feed", "data": base64.b64encode(b"for nobody").decode()})
     starter.say({"do": "stop"})
     assert [line for line in starter.rest() if "fed" in line] == []
+
+
+# What is silent, stopped or cut off
+
+
+def test_a_beat_is_answered(start: Start) -> None:
+    raw = start(["cat"], fed=0, silence_s=60.0)
+    raw.say({"do": "beat"})
+    assert raw.until("beat") == {"beat": True}
+    raw.hang_up()
+
+
+def test_an_asker_that_falls_silent_is_gone(start: Start) -> None:
+    raw = start(["sleep", "600"], silence_s=0.1)
+    pid = raw.until("pid")["pid"]
+    assert raw.rest()[-1] == {"leftovers": []}
+    assert gone(pid)
+
+
+def test_an_asker_without_beats_may_be_silent(start: Start) -> None:
+    raw = start(["sh", "-c", "read line; exit 7"], fed=0)
+    raw.until("fed")
+    raw.say({"do": "feed", "data": base64.b64encode(b"go\n").decode()})
+    assert raw.ended() == (7, [])
+
+
+IMPATIENT = """
+from impi.remote import starter, watch
+starter.LOOK_S = watch.LOOK_S = 0.05
+watch.Watch._overdue = lambda self, seen, kind: list(seen)
+starter.main()
+"""
+
+
+def test_a_process_that_is_stopped_is_told(start: Start) -> None:
+    raw = start(["sh", "-c", "sleep 600 & echo $!; wait"], silence_s=60.0, starter=("-c", IMPATIENT))
+    pid = raw.until("pid")["pid"]
+    [below] = raw.words(1)
+    os.kill(below, signal.SIGSTOP)
+    assert raw.until("stopped") == {"stopped": below, "name": "sleep 600"}
+    raw.hang_up()
+    assert gone(pid, below)

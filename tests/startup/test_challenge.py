@@ -253,3 +253,72 @@ def test_a_client_fails_in_silence_before_it_is_known_and_after_its_end(facts_of
     exchange.clients[0].finish()
     exchange.clients[0].fail("too late")
     assert exchange.clients[0].data_to_send() == encode_command(Command.FINI)
+
+
+# Heartbeats
+
+
+def test_beats_go_both_ways_and_are_not_sealed(facts_of: Maker) -> None:
+    """A beat between any two octets that the machines give, from the first to the last."""
+    exchange = Exchange(PROVING, clients(PROVING, PROVING), [facts_of(c) for c in range(2)])
+    beats = {"up": 0, "down": 0}
+
+    def up(conn: int, octets: bytes) -> bytes:
+        exchange.server.beat()
+        beats["up"] += octets.count(b"BEAT")
+        return octets
+
+    def down(conn: int, octets: bytes) -> bytes:
+        exchange.clients[conn].beat()
+        beats["down"] += octets.count(b"BEAT")
+        return octets
+
+    exchange.run(up, down)
+    assert exchange.errors == {}
+    assert set(exchange.jobs) == {0, 1}
+    assert beats["up"] > 50
+    assert beats["down"] > 50
+
+
+def test_no_beat_before_the_proof_nor_after_fini(facts_of: Maker) -> None:
+    machine = clients(PROVING)[0]
+    machine.data_to_send()
+    machine.beat()
+    assert machine.data_to_send() == b""
+    exchange = Exchange(PROVING, clients(PROVING), [facts_of(0)])
+    exchange.server.beat()
+    assert exchange.server.data_to_send(0) == b""
+    exchange.run()
+    assert exchange.clients[0].beats
+    exchange.clients[0].finish()
+    exchange.clients[0].beat()
+    assert not exchange.clients[0].beats
+    assert exchange.clients[0].data_to_send() == encode_command(Command.FINI)
+
+
+@pytest.mark.parametrize("other", [KEY, Credentials((Method.NONE,), 0)])
+def test_clients_without_a_challenge_get_no_beat(facts_of: Maker, other: Credentials) -> None:
+    exchange = Exchange(ALL, clients(other), [facts_of(0)])
+    exchange.run()
+    exchange.server.beat()
+    exchange.clients[0].beat()
+    assert exchange.server.data_to_send(0) == exchange.clients[0].data_to_send() == b""
+    assert not exchange.server.beats(0)
+
+
+def test_beats_do_not_pile_up(facts_of: Maker) -> None:
+    exchange = Exchange(PROVING, clients(PROVING), [facts_of(0)])
+    exchange.run()
+    for _ in range(3):
+        exchange.server.beat()
+    assert exchange.server.data_to_send(0) == encode_command(OwnCommand.BEAT)
+
+
+def test_a_client_can_be_given_up(facts_of: Maker) -> None:
+    exchange = Exchange(PROVING, clients(PROVING, PROVING), [facts_of(c) for c in range(2)])
+    exchange.run()
+    assert exchange.server.lose(7, "is unknown") == []
+    assert exchange.server.lose(1, "is silent") == [JobFailed(1, "client 1 (peer1): is silent")]
+    assert exchange.server.lose(0, "is silent, too") == []
+    exchange.run()
+    assert str(exchange.errors[0]) == "client 1 (peer1): is silent"

@@ -1,0 +1,54 @@
+"""The connection by which impirun sees a proc of an MPI library begin and end.
+
+mpiexec tells of a lost proc with an exit code at best. So each proc keeps a connection to impirun
+(:mod:`impi.launch.control`) from before MPI_Init to its end, and says a last word on it: that it
+has finalised, or that it aborts. A proc without a last word was lost, and the first one is the
+reason of all that follows.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any, Final
+
+from impi.errors import JobError, LaunchError
+from impi.vendors.meeting import open_control
+
+FINALIZED: Final = b"finalized"
+
+_open: list[socket.socket] = []
+"""The connection of this process, if it has one."""
+
+
+def announce(join: Mapping[str, Any]) -> None:
+    """Announce the start of the library, which may block: impirun names procs that never begin.
+
+    Raises:
+        LaunchError: impirun does not answer.
+    """
+    hello = {"role": "joining", "pid": os.getpid(), "node": socket.gethostname()}
+    control = str(join["control"])
+    try:
+        sock = open_control(control, str(join["token"]))
+        sock.sendall(json.dumps(hello).encode() + b"\n")
+    except (OSError, JobError) as error:
+        raise LaunchError(f"impirun does not answer at {control}: {error}") from None
+    if not _open:
+        os.register_at_fork(after_in_child=_leave_to_parent)
+    _open.append(sock)
+
+
+def last_word(word: bytes) -> None:
+    """Tell impirun how this proc ends: :data:`FINALIZED`, or what ends the job."""
+    for sock in _open:
+        with suppress(OSError):
+            sock.send(word)
+
+
+def _leave_to_parent() -> None:
+    while _open:
+        _open.pop().close()

@@ -1,0 +1,211 @@
+"""Whole jobs of which one process is stopped: all others end, and name it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from impi.remote import processes
+
+pytestmark = pytest.mark.proof
+
+ROOT = Path(__file__).parents[2]
+LIMIT_S = 5
+"""The shortest --heartbeat-timeout."""
+NOTICED_S = 15.0
+ENDED_S = 60.0
+PROGRAM = """
+import sys
+from mpi4py import MPI
+comm = MPI.COMM_WORLD
+comm.Barrier()
+print("here", comm.rank, flush=True)
+if sys.argv[1] == "computing":
+    while True:
+        pass
+comm.recv(source=(comm.rank + 1) % comm.size)
+"""
+
+
+class Job:
+    """A server, and two clients of one proc and of two."""
+
+    def __init__(self, vendor: str, phase: str) -> None:
+        environ = {**os.environ, "IMPI_AUTH_SECRET": "correct horse battery", "IMPI_HEARTBEAT_TIMEOUT": str(LIMIT_S)}
+        impirun = [sys.executable, "-m", "impi.cli.impirun"]
+        self.parts: dict[str, subprocess.Popen[str]] = {}
+
+        def start(name: str, *arguments: str) -> subprocess.Popen[str]:
+            self.parts[name] = subprocess.Popen(
+                [*impirun, *arguments],
+                env=environ,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                cwd=ROOT,
+            )
+            return self.parts[name]
+
+        server = start("server", "-server", "2", "--interface", "127.0.0.1")
+        assert server.stdout is not None
+        self.where = server.stdout.readline().strip()
+        program = [sys.executable, "-c", PROGRAM, phase]
+        start("client 0", "-client", "0", self.where, "-np", "1", *program)
+        start("client 1", "-client", "1", self.where, "-np", "2", "--vendor", vendor, *program)
+        for name, procs in (("client 0", 1), ("client 1", 2)):
+            stdout = self.parts[name].stdout
+            assert stdout is not None
+            for _ in range(procs):
+                assert stdout.readline().startswith("here")
+
+    def below(self, name: str, words: str) -> list[int]:
+        """The processes below a part whose command line or name has these words, ascending."""
+        found = []
+        todo = [self.parts[name].pid]
+        children: dict[int, list[int]] = {}
+        for stat in Path("/proc").glob("[0-9]*/stat"):
+            try:
+                children.setdefault(int(stat.read_bytes().rpartition(b")")[2].split()[1]), []).append(
+                    int(stat.parent.name)
+                )
+            except OSError:
+                continue
+        while todo:
+            for pid in children.get(todo.pop(), []):
+                todo.append(pid)
+                folder = Path("/proc", str(pid))
+                line = (folder / "cmdline").read_bytes().replace(b"\0", b" ") + (folder / "comm").read_bytes()
+                if words.encode() in line:
+                    found.append(pid)
+        return sorted(found)
+
+    def outcomes(self, but: str) -> dict[str, tuple[int, str]]:
+        """Code and words of all parts but one, in time."""
+        until = time.monotonic() + NOTICED_S
+        found = {}
+        for name, part in self.parts.items():
+            if name != but:
+                _, stderr = part.communicate(timeout=max(0.1, until - time.monotonic()))
+                found[name] = part.returncode, stderr
+        return found
+
+
+@pytest.fixture
+def jobs() -> Iterator[list[Job]]:
+    made: list[Job] = []
+    processes.become_subreaper()
+    before = set(processes.descendants())
+    yield made
+    for job in made:
+        for part in job.parts.values():
+            if part.poll() is None:
+                part.send_signal(signal.SIGCONT)
+                part.terminate()
+            part.communicate(timeout=ENDED_S)
+    until = time.monotonic() + ENDED_S
+    while left := set(processes.descendants()) - before:
+        assert time.monotonic() < until, left
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("phase", ["computing", "receiving"])
+@pytest.mark.parametrize(
+    ("vendor", "words", "culprit"),
+    [
+        ("pure", "-c", "rank 0 of this client (process {})"),
+        ("mpich", "-c", "rank 0 of this client (process {})"),
+        ("openmpi", "-c", "rank 0 of this client (process {})"),
+        ("mpich", "mpiexec", "MPICH's mpiexec (process {})"),
+        ("openmpi", "prte", "Open MPI's mpiexec (process {})"),
+    ],
+)
+def test_a_process_of_a_client_is_stopped(jobs: list[Job], vendor: str, words: str, culprit: str, phase: str) -> None:
+    jobs.append(job := Job(vendor, phase))
+    program = [pid for pid in job.below("client 1", words) if words != "-c" or b"MPI.COMM_WORLD" in line_of(pid)]
+    os.kill(program[0], signal.SIGSTOP)
+    found = job.outcomes("")
+    sentence = culprit.format(program[0]) + f" has been stopped for {LIMIT_S} s, while the job was running"
+    for name, (code, stderr) in found.items():
+        assert code == 1, name
+        last = stderr.strip().splitlines()[-1]
+        assert last.endswith(sentence), (name, stderr)
+        assert "client 1 (127.0.0.1:" in last
+
+
+def line_of(pid: int) -> bytes:
+    return Path(f"/proc/{pid}/cmdline").read_bytes()
+
+
+def test_the_impirun_of_a_client_is_stopped(jobs: list[Job]) -> None:
+    jobs.append(job := Job("pure", "computing"))
+    procs = [pid for pid in job.below("client 1", "-c") if b"MPI.COMM_WORLD" in line_of(pid)]
+    job.parts["client 1"].send_signal(signal.SIGSTOP)
+    found = job.outcomes("client 1")
+    sentence = f"its impirun has not been heard of for {LIMIT_S} s: it is stopped, or cut off"
+    for name, (code, stderr) in found.items():
+        assert code == 1, name
+        assert stderr.strip().splitlines()[-1].endswith(sentence), (name, stderr)
+    until = time.monotonic() + NOTICED_S
+    while any(Path(f"/proc/{pid}").exists() and b") Z " not in Path(f"/proc/{pid}/stat").read_bytes() for pid in procs):
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    job.parts["client 1"].send_signal(signal.SIGCONT)
+    _, stderr = job.parts["client 1"].communicate(timeout=ENDED_S)
+    assert stderr.strip().splitlines()[-1].endswith(sentence)
+
+
+def test_the_server_is_stopped(jobs: list[Job]) -> None:
+    jobs.append(job := Job("pure", "receiving"))
+    job.parts["server"].send_signal(signal.SIGSTOP)
+    found = job.outcomes("server")
+    sentence = f"the server at {job.where} has not been heard of for {LIMIT_S} s: it is stopped, or cut off"
+    for name, (code, stderr) in found.items():
+        assert code == 1, name
+        assert stderr.strip().splitlines()[-1].endswith(sentence), (name, stderr)
+
+
+def test_a_starter_is_stopped(jobs: list[Job]) -> None:
+    jobs.append(job := Job("pure", "receiving"))
+    [starter] = job.below("client 1", "impi-starter")
+    os.kill(starter, signal.SIGSTOP)
+    found = job.outcomes("")
+    for name, (code, stderr) in found.items():
+        assert code == 1, name
+        assert "the starter of node localhost has not been heard of for" in stderr.strip().splitlines()[-1], stderr
+
+
+def test_output_that_nobody_reads_is_no_silence(jobs: list[Job]) -> None:
+    """An impirun that waits for its reader beats all the same."""
+    program = 'import mpi4py.MPI, sys\nsys.stdout.write("x" * (1 << 20))\nsys.stdout.flush()'
+    job = Job.__new__(Job)
+    job.parts = {}
+    jobs.append(job)
+    environ = {**os.environ, "IMPI_AUTH_SECRET": "correct horse battery", "IMPI_HEARTBEAT_TIMEOUT": str(LIMIT_S)}
+    impirun = [sys.executable, "-m", "impi.cli.impirun"]
+    pipes = {
+        "cwd": ROOT,
+        "env": environ,
+        "stdin": subprocess.DEVNULL,
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.PIPE,
+    }
+    server = subprocess.Popen([*impirun, "-server", "1", "--interface", "127.0.0.1"], text=True, **pipes)  # type: ignore[call-overload]
+    job.parts["server"] = server
+    where = server.stdout.readline().strip()
+    argv = [*impirun, "-client", "0", where, sys.executable, "-c", program]
+    client = job.parts["client 0"] = subprocess.Popen(argv, text=True, **pipes)  # type: ignore[call-overload]
+    assert client.stdout is not None
+    with pytest.raises(subprocess.TimeoutExpired):
+        server.wait(2.5 * LIMIT_S)
+    stdout, stderr = client.communicate(timeout=ENDED_S)
+    assert (client.returncode, stderr) == (0, "")
+    assert len(stdout) == 1 << 20
+    assert server.wait(ENDED_S) == 0
