@@ -289,7 +289,7 @@ class Children:
             title = one.command.titles[number] if number is not None else ""
             self.stopped = self.stopped or Stopped(report["stopped"], title, report["name"])
         if "cut" in report:
-            own, own_port, other, other_port = report["cut"]
+            (own, own_port), (other, other_port) = report["cut"]
             self.cut = self.cut or ((own, own_port), (other, other_port))
         if "fed" in report:
             self._feed(one)

@@ -325,23 +325,16 @@ class _Session:
 
     def _check(self, children: Children, program: Program) -> None:
         """Take the next step if its input is here; raise what ends the job."""
-        self._check_silence(children)
+        if children.error:
+            raise LaunchError(children.error)
         if children.failure:
             return
+        self._check_silence(children)
         if self._job is not None and not self._watched:
             self._watched = True
             children.watch([place for place, _ in self._places(self._job)])
-        joined = self.control.joined
         if not self.control.complete:
-            if joined and self._deadline is None:
-                self._deadline = time.monotonic() + self._options.start_timeout_s
-            missing = children.ended_ranks - {rank for rank in joined if isinstance(rank, int)}
-            if self._options.vendor == "pure" and joined and missing:
-                raise StartupError(
-                    f"rank {min(missing)} of this client ended without initialising MPI, while others wait for it"
-                )
-            if self._deadline is not None and time.monotonic() >= self._deadline:
-                raise StartupError(self._too_late(len(joined)))
+            self._await_procs(children)
         elif not self._submitted:
             self._deadline = None
             children.initialised()
@@ -349,14 +342,25 @@ class _Session:
                 self._submitted = True
                 self._submit()
 
+    def _await_procs(self, children: Children) -> None:
+        """Raise StartupError if procs that are missing will not come any more, or come too late."""
+        joined = self.control.joined
+        if joined and self._deadline is None:
+            self._deadline = time.monotonic() + self._options.start_timeout_s
+        missing = children.ended_ranks - {rank for rank in joined if isinstance(rank, int)}
+        if self._options.vendor == "pure" and joined and missing:
+            raise StartupError(
+                f"rank {min(missing)} of this client ended without initialising MPI, while others wait for it"
+            )
+        if self._deadline is not None and time.monotonic() >= self._deadline:
+            raise StartupError(self._too_late(len(joined)))
+
     def _check_silence(self, children: Children) -> None:
         """Raise what is known of a process or link that is lost although nothing has ended."""
         self._rendezvous.check_silence()
         children.check_silence()
-        if children.error:
-            raise LaunchError(children.error)
         lost = self.control.first_lost
-        if lost is not None and not children.failure and time.monotonic() - lost.at > _LOST_S:
+        if lost is not None and time.monotonic() - lost.at > _LOST_S:
             raise JobError(f"{self._lost_proc()}, {self._phase()}")
         for_long = f"for {self._silence_s:g} s, {self._phase()}"
         if (stopped := children.stopped) is not None:

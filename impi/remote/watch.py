@@ -17,7 +17,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from impi.remote.processes import Groups
@@ -31,6 +31,8 @@ _MAPPED = b"\0" * 10 + b"\xff" * 2
 
 End = tuple[str, int]
 """Address and port."""
+Ends = tuple[End, End]
+"""The own end of a connection, and that of the other side."""
 
 
 class Watch:
@@ -61,18 +63,15 @@ class Watch:
         """Return the processes of ``found`` that have been stopped for too long."""
         return [pid for pid in self._overdue(found.stopped, int) if isinstance(pid, int)]
 
-    def cut(self, found: Callable[[], Iterable[int]], tables: Iterable[str] = _TABLES) -> list[list[Any]]:
-        """Return the ends of connections of processes ``found`` that have been cut for too long.
-
-        Own address and port, and those of the other side.
-        """
+    def cut(self, found: Callable[[], Iterable[int]], tables: Iterable[str] = _TABLES) -> list[Ends]:
+        """Return the ends of connections of processes ``found`` that have been cut for too long."""
         if not self.ends:
             return []
         waiting = {inode: ends for inode, ends in _unacknowledged(tables) if not self.ends.isdisjoint(ends)}
         # Sockets of which process: only if there is a reason to ask.
         ours = _sockets(found()) if waiting else set()
         seen = {inode: ends for inode, ends in waiting.items() if inode in ours}
-        return [[*own, *other] for own, other in (seen[str(inode)] for inode in self._overdue(seen, str))]
+        return [seen[str(inode)] for inode in self._overdue(seen, str)]
 
     def _overdue(self, seen: Iterable[object], kind: type) -> list[object]:
         """Keep account of one kind of things; return those for which the time is over."""
@@ -85,7 +84,7 @@ class Watch:
         return over
 
 
-def _unacknowledged(tables: Iterable[str]) -> Iterator[tuple[str, tuple[End, End]]]:
+def _unacknowledged(tables: Iterable[str]) -> Iterator[tuple[str, Ends]]:
     """Yield inode and ends of each connection of this machine whose octets nobody acknowledges."""
     for table in tables:
         with contextlib.suppress(OSError), open(table, encoding="ascii") as file:

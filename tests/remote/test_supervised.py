@@ -212,6 +212,7 @@ def test_a_line_for_a_command_that_is_over_is_no_new_command() -> None:
         "fed": None,
         "grace_s": 1.0,
         "settle_s": 0.0,
+        "silence_s": None,
     }
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
         assert server.stdin is not None

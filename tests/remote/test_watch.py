@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from impi.remote import processes
-from impi.remote.watch import Watch
+from impi.remote.watch import Ends, Watch
 
 HEAD = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
 LISTENER = ("10.0.0.1", 8080)
@@ -49,7 +49,7 @@ MAPPED_HERE = "0000000000000000FFFF00000100000A:1F90"
 MAPPED_THERE = "0000000000000000FFFF00000200000A:C350"
 
 
-def look(watch: Watch, folder: Path, text: str, pid: int) -> list[list[object]]:
+def look(watch: Watch, folder: Path, text: str, pid: int) -> list[Ends]:
     table = folder / "tcp"
     table.write_text(HEAD + text, "ascii")
     return watch.cut(lambda: [pid], [str(table), str(folder / "none")])
@@ -68,7 +68,7 @@ def test_a_connection_that_nobody_acknowledges_for_long_is_cut(
     clock.now += 9.9
     assert look(watch, tmp_path, text, process) == []
     clock.now += 0.1
-    assert look(watch, tmp_path, text, process) == [["10.0.0.1", 8080, "10.0.0.2", 50000]]
+    assert look(watch, tmp_path, text, process) == [(("10.0.0.1", 8080), ("10.0.0.2", 50000))]
     clock.now += 100
     assert look(watch, tmp_path, text, process) == []  # it is told once
 
@@ -82,7 +82,7 @@ def test_an_acknowledgement_begins_the_time_anew(tmp_path: Path, process: int) -
         assert look(watch, tmp_path, text, process) == []
         clock.now += 9.0
     clock.now += 1.0
-    assert look(watch, tmp_path, cut, process) == [["10.0.0.2", 50000, "10.0.0.1", 8080]]
+    assert look(watch, tmp_path, cut, process) == [(("10.0.0.2", 50000), ("10.0.0.1", 8080))]
 
 
 @pytest.mark.parametrize(
