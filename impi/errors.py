@@ -69,6 +69,10 @@ class JobError(ImpiError):
     """A running job cannot go on."""
 
 
+class ServerLost(JobError):
+    """The server ended without a word, or is silent; the caller adds the phase of the job."""
+
+
 class LaunchError(ImpiError):
     """A process could not be started, or ended badly."""
 

@@ -175,7 +175,9 @@ class Children:
         self.quiet = False
         """Whether output is discarded: an mpiexec that is killed prints long messages."""
         self.error = ""
-        """The failure of a starter itself."""
+        """The failure of a start."""
+        self.lost = ""
+        """The loss of a starter, in words without the phase of the job."""
         self.stopped: Stopped | None = None
         """The first process that has been stopped for too long."""
         self.cut: tuple[tuple[str, int], tuple[str, int]] | None = None
@@ -217,10 +219,10 @@ class Children:
             one.tell({"do": "beat"})
 
     def check_silence(self) -> None:
-        """Note it as an error if nothing has been heard of a starter for too long."""
+        """Note a starter as lost if nothing has been heard of it for too long."""
         for one in self._starters:
             if one.status is None and is_silent(one.output, one.heard_at, self._silence_s):
-                self.error = self.error or f"{one.command.name} {silence(self._silence_s)}"
+                self.lost = self.lost or f"{one.command.name} {silence(self._silence_s)}"
 
     def end(self, turn: Callable[[float], object]) -> None:
         """End all starters and everything below; ``turn`` runs the owner's loop for a while."""
@@ -291,6 +293,8 @@ class Children:
         if "cut" in report:
             (own, own_port), (other, other_port) = report["cut"]
             self.cut = self.cut or ((own, own_port), (other, other_port))
+        if "signal" in report:
+            self.lost = self.lost or f"{one.command.name} was ended by {report['signal']}"
         if "fed" in report:
             self._feed(one)
         if "exit" in report:
@@ -314,11 +318,11 @@ class Children:
         self._reap(one.pid)
         self._print_rest(one)
         status = one.status or 0
-        if one.waiting and not self.error and self.failure is None:
+        if one.waiting and not (self.error or self.lost) and self.failure is None:
             if status == _SSH_FAILED and not one.heard:
                 self.error = f"{one.command.name} could not be started by ssh; see its message above"
             else:
-                self.error = f"{Exit(one.command.name, status)}, before its processes"
+                self.lost = self.lost or f"{Exit(one.command.name, status)}, before its processes"
 
     def _print_rest(self, one: _Starter) -> None:
         """Print what a starter that has ended has left, and the lines that never ended."""

@@ -25,7 +25,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Final, TextIO
 
-from impi.errors import ImpiError, JobEnded, JobError, LaunchError, StartupError, UsageError
+from impi.errors import ImpiError, JobEnded, JobError, LaunchError, ServerLost, StartupError, UsageError
 from impi.exit_codes import ExitCode
 from impi.job import Job
 from impi.launch import handles, hosts
@@ -240,7 +240,8 @@ class _Session:
         except ImpiError as error:
             self.control.answer({"error": str(error)})
             code = ExitCode.USAGE if isinstance(error, UsageError) else ExitCode.FAILED
-            told = self._end(children, str(error), code)
+            why = f"{error}, {self._phase()}" if isinstance(error, ServerLost) else str(error)
+            told = self._end(children, why, code)
             if told != str(error):
                 raise JobEnded(told, code) from None
             raise
@@ -327,6 +328,8 @@ class _Session:
         """Take the next step if its input is here; raise what ends the job."""
         if children.error:
             raise LaunchError(children.error)
+        if children.lost:
+            raise LaunchError(f"{children.lost}, {self._phase()}")
         if children.failure:
             return
         self._check_silence(children)
@@ -425,6 +428,8 @@ class _Session:
     def _reason(self, children: Children) -> str:
         """Return why the first process failed; of an mpiexec, which proc was the first to end."""
         self._turn(0)
+        if children.lost:
+            return children.lost
         return "; ".join(filter(None, (self._lost_proc(), str(children.failure))))
 
     def _lost_proc(self) -> str:

@@ -23,7 +23,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Final
 
-from impi.errors import ImpiError, JobEnded, JobError, LocalProtocolError, StartupError
+from impi.errors import ImpiError, JobEnded, JobError, LocalProtocolError, ServerLost, StartupError
 from impi.job import Job
 from impi.launch.net import send_whole, set_options, show_endpoint
 from impi.launch.pulse import is_silent, silence
@@ -233,9 +233,9 @@ class Rendezvous:
                 send_whole(self._sock, self._machine.data_to_send(), _SEND_S)
 
     def check_silence(self) -> None:
-        """Raise JobError if nothing has been heard of the server for too long."""
+        """Raise ServerLost if nothing has been heard of the server for too long."""
         if self._machine.beats and is_silent(self.fileno(), self._heard, self._silence_s):
-            raise JobError(f"the server at {self._where} {silence(self._silence_s)}")
+            raise ServerLost(f"the server at {self._where} {silence(self._silence_s)}")
 
     def lost(self) -> ImpiError | None:
         """Return why the job is over, or None while the server is there. Never waits."""
@@ -331,6 +331,8 @@ class Rendezvous:
     def _end(self) -> None:
         """Raise the error of a closed connection."""
         error = self._machine.eof()
+        if isinstance(error, ServerLost):
+            raise ServerLost(f"the server at {self._where} was lost")
         if isinstance(error, JobError):
             error.peer = self._where
         if error is not None:

@@ -318,7 +318,7 @@ class _Loop:
     def _check_children(self) -> None:
         """End the job if an own client failed before it had a connection."""
         children = self._children
-        why = "" if children is None else children.error or children.failure
+        why = "" if children is None else children.error or children.lost or children.failure
         if not why and children is not None and (stopped := children.stopped) is not None:
             why = f"{stopped.title or stopped.line} (process {stopped.pid}) has been stopped for {self._silence_s:g} s"
         if why:
@@ -343,7 +343,7 @@ class _Loop:
         while children.running and time.monotonic() < give_up and self._interrupts.signum is None:
             self._turn_children(0.1)
         late = "a client that it started has not ended after the job" if children.running else ""
-        why = children.error or children.failure or late
+        why = children.error or children.lost or children.failure or late
         if code == 0 and why:
             _say(self._stderr, f"Error: {why}")
             code = ExitCode.FAILED

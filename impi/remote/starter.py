@@ -11,13 +11,14 @@ It is fed on standard input, one JSON object a line, and answers on standard out
   come out: more standard input for the process that is fed, empty at its end;
   ``{"do": "beat"}``, every two seconds where the spec has ``silence_s``; ``{"do": "watch", "ends":
   [[address, port], ...]}``: where the hosts of the job listen. The end of standard input, SIGTERM,
-  and no beat for ``silence_s`` mean stop: the asker is gone.
+  SIGINT, and no beat for ``silence_s`` mean stop.
 * lines out: ``{"number": 3, "pid": 77}``; ``{"number": 3, "stdout": base64, "at": seconds since
   the epoch}`` or ``stderr``, as it comes; ``{"number": 3, "exit": code}``, ``-N`` for signal N;
   ``{"error": "sentence"}`` if a process cannot be started, and then none runs; ``{"beat": true}``,
-  the answer to a beat; ``{"stopped": pid, "name": command line}`` and ``{"cut": [[address,
-  port], [address, port]]}``, own end first, as :mod:`impi.remote.watch` finds them. The last line
-  is ``{"leftovers": [command lines]}``: what had to be ended after the processes themselves.
+  the answer to a beat; ``{"signal": "SIGTERM"}``, which ends this starter; ``{"stopped": pid,
+  "name": command line}`` and ``{"cut": [[address, port], [address, port]]}``, own end first, as
+  :mod:`impi.remote.watch` finds them. The last line is ``{"leftovers": [command lines]}``: what had
+  to be ended after the processes themselves.
 
 One loop serves all descriptors. SIGCHLD writes into a pipe of that loop (``set_wakeup_fd``), so the
 end of a child is an event like any other. As the subreaper of its descendants it also gets the
@@ -106,15 +107,17 @@ class _Starter:
         self._heard = 0.0
         self._watch: Watch | None = None
         self._stop = False
+        self._signal = ""
         self._wake, self._wake_end = os.pipe()
         os.set_blocking(self._wake, False)
         os.set_blocking(self._wake_end, False)
         self._selector.register(0, selectors.EVENT_READ)
         self._selector.register(self._wake, selectors.EVENT_READ)
         # Handlers, not SIG_IGN: programs inherit ignored signals.
-        for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE, signal.SIGCHLD):
+        for number in (signal.SIGHUP, signal.SIGPIPE, signal.SIGCHLD):
             signal.signal(number, lambda *_: None)
-        signal.signal(signal.SIGTERM, self._on_term)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._on_signal)
         signal.set_wakeup_fd(self._wake_end, warn_on_full_buffer=False)
 
     def run(self) -> None:
@@ -128,6 +131,8 @@ class _Starter:
             self._stop = True
         while self._running() and not self._stop:
             self._turn(60.0)
+        if self._signal:
+            self._say(signal=self._signal)
         keeps = spec["settle_s"] is None
         if self._stop and keeps:
             self._note()
@@ -140,8 +145,9 @@ class _Starter:
     def _running(self) -> list[int]:
         return [process.pid for process in self._processes if process.code is None]
 
-    def _on_term(self, *_: object) -> None:
+    def _on_signal(self, number: int, _: object) -> None:
         self._stop = True
+        self._signal = signal.Signals(number).name
 
     # -- the asker
 

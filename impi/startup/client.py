@@ -31,6 +31,7 @@ from impi.errors import (
     JobError,
     LocalProtocolError,
     PeerError,
+    ServerLost,
     StartupError,
     Truncated,
     UsageError,
@@ -76,6 +77,7 @@ _WRONG_KEY: Final = "Server disconnected (wrong authentication key?)"  # the wor
 _NO_METHOD: Final = (
     "This client offered {} (by its IMPI_AUTH_ variables and -auth); a server that takes none of it says so there."
 )
+_LOST: Final = "the server was lost, or ended the job: {}; its own messages say which"
 _WAIT_FOR_US: Final = "other clients wait for it"
 _NO_MPI: Final = ", which means that the program there has ended without initialising MPI"
 _RIGHT_KEY: Final = "If the key is right, the server's own messages say why: client {} may exist already."
@@ -273,6 +275,8 @@ class ClientMachine:
         match self._phase:
             case _Phase.FINISHED:
                 return None
+            case _ if self.beats:
+                return ServerLost("the server was lost")  # it says why before it closes
             case _Phase.RUNNING:
                 return JobError(
                     "the server was lost, or ended the job without a word; its own messages may say why",
@@ -280,15 +284,15 @@ class ClientMachine:
                 )
             case _Phase.AUTH:
                 offered = " or ".join(method.name for method in self._credentials.methods)
-                return StartupError(f"{_WRONG_KEY}\n{_NO_METHOD.format(offered)}")
+                why = f"{_WRONG_KEY}\n{_NO_METHOD.format(offered)}"
             case _Phase.PROOF | _Phase.IMPI if self._phase is _Phase.PROOF or self._method is Method.KEY:
                 # A right key has no answer (2.3.3), so this end may follow a right or a wrong one.
-                return StartupError(f"{_WRONG_KEY}\n{_RIGHT_KEY.format(self._rank)}")
+                why = f"{_WRONG_KEY}\n{_RIGHT_KEY.format(self._rank)}"
             case _Phase.IMPI:
-                why = f"client {self._rank} exists already or is out of range, or another client was lost"
+                why = _LOST.format(f"client {self._rank} exists already or is out of range, or another client was lost")
             case _:
-                why = "another client was lost"
-        return StartupError(f"the server was lost, or ended the job: {why}; its own messages say which", clause="2.3")
+                why = _LOST.format("another client was lost")
+        return StartupError(why, clause="" if why.startswith(_WRONG_KEY) else "2.3")
 
     def _on_command(self, cmd: int, payload: bytes) -> ClientEvent | None:
         if self._phase is _Phase.AUTH:

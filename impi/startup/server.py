@@ -249,7 +249,7 @@ class ServerMachine:
         connection = self._connections.get(conn)
         if connection is None or self._ended:
             return []
-        return [self._lose(connection, reason)]
+        return [self._lose(connection, f"{reason}, {_WHEN[connection.phase]}")]
 
     def missing(self) -> list[int]:
         """The clients that have not joined yet, ascending."""
@@ -421,7 +421,7 @@ class ServerMachine:
         held = b"" if connection.client == _NOBODY else connection.reader.held
         inside = ", in the middle of a command," if len(connection.reader) else ""
         if connection.phase is _Phase.RUNNING:
-            what, clause = "without FINI: it, or one of its processes, was lost", "2.3.7"
+            what, clause = f"without FINI {_WHEN[connection.phase]}", "2.3.7"
         else:
             what, clause = _WHEN[connection.phase], "2.3"
         error = PeerError(f"its connection ended{inside} {what}", clause=clause, octets=held)

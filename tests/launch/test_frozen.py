@@ -145,7 +145,9 @@ def test_the_impirun_of_a_client_is_stopped(jobs: list[Job]) -> None:
     procs = [job.pids[1], job.pids[2]]
     job.parts["client 1"].send_signal(signal.SIGSTOP)
     found = job.outcomes("client 1")
-    sentence = f"its impirun has not been heard of for {LIMIT_S} s: it is stopped, or cut off"
+    sentence = (
+        f"its impirun has not been heard of for {LIMIT_S} s: it is stopped, or cut off, while the job was running"
+    )
     for name, (code, stderr) in found.items():
         assert code == 1, name
         assert stderr.strip().splitlines()[-1].endswith(sentence), (name, stderr)
@@ -162,7 +164,8 @@ def test_the_server_is_stopped(jobs: list[Job]) -> None:
     jobs.append(job := Job("pure", "receiving"))
     job.parts["server"].send_signal(signal.SIGSTOP)
     found = job.outcomes("server")
-    sentence = f"the server at {job.where} has not been heard of for {LIMIT_S} s: it is stopped, or cut off"
+    silent = f"has not been heard of for {LIMIT_S} s: it is stopped, or cut off"
+    sentence = f"the server at {job.where} {silent}, while the job was running"
     for name, (code, stderr) in found.items():
         assert code == 1, name
         assert stderr.strip().splitlines()[-1].endswith(sentence), (name, stderr)

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from impi.errors import ImpiError, JobEnded, LocalProtocolError, PeerError
+from impi.errors import ImpiError, JobEnded, LocalProtocolError, PeerError, ServerLost
 from impi.startup.auth import Credentials, Method
 from impi.startup.challenge import Trust
 from impi.startup.client import STRICT_VERSIONS, ClientMachine, Joined, Negotiated
@@ -318,7 +318,20 @@ def test_a_client_can_be_given_up(facts_of: Maker) -> None:
     exchange = Exchange(PROVING, clients(PROVING, PROVING), [facts_of(c) for c in range(2)])
     exchange.run()
     assert exchange.server.lose(7, "is unknown") == []
-    assert exchange.server.lose(1, "is silent") == [JobFailed(1, "client 1 (peer1): is silent")]
+    sentence = "client 1 (peer1): is silent, while the job was running"
+    assert exchange.server.lose(1, "is silent") == [JobFailed(1, sentence)]
     assert exchange.server.lose(0, "is silent, too") == []
     exchange.run()
-    assert str(exchange.errors[0]) == "client 1 (peer1): is silent"
+    assert str(exchange.errors[0]) == sentence
+
+
+def test_a_server_that_says_nothing_at_the_end_was_lost(facts_of: Maker) -> None:
+    machine = clients(PROVING)[0]
+    assert not isinstance(machine.eof(), ServerLost)
+    exchange = Exchange(PROVING, clients(PROVING), [facts_of(0)])
+    exchange.run()
+    error = exchange.clients[0].eof()
+    assert isinstance(error, ServerLost)
+    assert str(error) == "the server was lost"
+    exchange.clients[0].finish()
+    assert exchange.clients[0].eof() is None
