@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Any, Final
 
 from impi.errors import LaunchError
 from impi.launch.program import Command
@@ -286,6 +286,14 @@ class Children:
                 self._print(descriptor, one.whole(report["number"], name, binascii.a2b_base64(report[name])))
         if "error" in report:
             self.error = self.error or f"{one.command.name}: {report['error']}"
+        self._note_loss(one, report)
+        if "fed" in report:
+            self._feed(one)
+        if "exit" in report:
+            self._exited(one, report["number"], report["exit"])
+
+    def _note_loss(self, one: _Starter, report: dict[str, Any]) -> None:
+        """Note what has not ended, or not yet, and is lost all the same."""
         if "stopped" in report:
             number = one.pids.get(report["stopped"])
             title = one.command.titles[number] if number is not None else ""
@@ -295,10 +303,6 @@ class Children:
             self.cut = self.cut or ((own, own_port), (other, other_port))
         if "signal" in report:
             self.lost = self.lost or f"{one.command.name} was ended by {report['signal']}"
-        if "fed" in report:
-            self._feed(one)
-        if "exit" in report:
-            self._exited(one, report["number"], report["exit"])
 
     def _print(self, descriptor: int, data: bytes) -> None:
         if not self.quiet:

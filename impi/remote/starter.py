@@ -131,6 +131,10 @@ class _Starter:
             self._stop = True
         while self._running() and not self._stop:
             self._turn(60.0)
+        self._finish(spec)
+
+    def _finish(self, spec: Spec) -> None:
+        """End what lives, and say the last line."""
         if self._signal:
             self._say(signal=self._signal)
         keeps = spec["settle_s"] is None
