@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from impi.errors import LaunchError
 from impi.launch.program import Command
@@ -33,6 +33,8 @@ _LINE: Final = 1 << 14
 _IMPIRUN: Final = (sys.executable, "-m", "impi.cli.impirun")
 """The command of an own client; a fork of the starter runs it, with its modules."""
 _SSH_FAILED: Final = 255
+Report: TypeAlias = "dict[str, Any]"
+"""A line of a starter (:mod:`impi.remote.starter`)."""
 _STREAMS: Final = (("stdout", 1), ("stderr", 2))
 
 
@@ -292,7 +294,7 @@ class Children:
         if "exit" in report:
             self._exited(one, report["number"], report["exit"])
 
-    def _note_loss(self, one: _Starter, report: dict[str, Any]) -> None:
+    def _note_loss(self, one: _Starter, report: Report) -> None:
         """Note what has not ended, or not yet, and is lost all the same."""
         if "stopped" in report:
             number = one.pids.get(report["stopped"])
