@@ -12,8 +12,13 @@ def dial(endpoint: str, timeout_s: float) -> socket.socket:
 
 
 def connect(host: str, port: int, timeout_s: float) -> socket.socket:
-    """Connect like :func:`socket.create_connection`."""
-    return socket.create_connection((plain(host), port), timeout_s)  # type: ignore[arg-type]  # octets work, too
+    """Connect like :func:`socket.create_connection`, without delay of octets.
+
+    With it a second write waits for the acknowledgement of the first, 40 ms (RFC 896, RFC 1122).
+    """
+    sock = socket.create_connection((plain(host), port), timeout_s)  # type: ignore[arg-type]  # octets work, too
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return sock
 
 
 def plain(host: str) -> bytes:
