@@ -131,7 +131,7 @@ def manifest(vendor: str) -> Manifest:
         UsageError: there is no such vendor or version, or a manifest is wrong.
     """
     name, at, version = vendor.partition("@")
-    found = _one(_folder(), name) or _all().get(name)
+    found = _all().get(name)
     if found is None:
         raise UsageError(f"there is no vendor {name!r}; the vendors are {', '.join(names())}")
     if at and version not in found.versions:
@@ -152,7 +152,7 @@ def backed(vendor: str) -> Manifest:
     Raises:
         UsageError: there is no such vendor, or it has an impirun of its own.
     """
-    found = manifest(vendor)
+    found = _one(_folder(), vendor) or manifest(vendor)
     if found.kind != "backed":
         raise UsageError(f"vendor {found.name} has an impirun of its own: {found.title} speaks IMPI itself")
     return found
