@@ -3,7 +3,8 @@
 Used by :mod:`impi.vendors.pure` (full mesh of procs), and by the engine and :mod:`impi.agent` (each
 proc to its agent); it lies in the layer of the vendors because all three import it. Steps:
 
-1. The listening process opens a :class:`Door`: a Unix socket for its node, TCP for other nodes.
+1. The listening process opens a :class:`Door`: a Unix socket for its node, TCP for other nodes. The
+   Unix socket has an abstract name, so that a process that is killed leaves no file.
 2. Addresses go through impirun: :func:`exchange` or :func:`ask` on the control connection.
 3. :func:`knock` connects and sends magic and own number. Both ends then prove that they know the
    client's token (:mod:`impi.proofs`). In a mesh the higher rank connects.
@@ -37,8 +38,6 @@ CONTROL_HEAD: Final = b"IMPICTRL"
 """What a connection to impirun begins with."""
 _HEAD: Final = struct.Struct(">8sI")
 _MAGIC: Final = b"IMPIPURE"
-_PATH_MAX: Final = 100
-"""Octets of a Unix socket path that every system takes."""
 
 
 def open_control(control: str, token: str) -> socket.socket:
@@ -126,16 +125,10 @@ class Door:
 
     def __init__(self, host: str, backlog: int) -> None:
         self._listeners: list[socket.socket] = []
-        import tempfile
-
-        self._folder = tempfile.mkdtemp(prefix="impi-")  # for this user only
-        self._path = path = self._folder + "/door"
-        self.address: dict[str, Any] = {"node": node(), "unix": None, "tcp": None}
+        self.address: dict[str, Any] = {"node": node(), "unix": f"\0impi-{os.urandom(16).hex()}", "tcp": None}
         """The address for other procs; JSON."""
         try:
-            if len(os.fsencode(path)) <= _PATH_MAX:
-                self._listen(socket.AF_UNIX, path, backlog)
-                self.address["unix"] = path
+            self._listen(socket.AF_UNIX, self.address["unix"], backlog)
             self._listen(socket.AF_INET6 if ":" in host else socket.AF_INET, (host, 0), backlog)
         except OSError as error:
             self.close()
@@ -160,9 +153,6 @@ class Door:
         for sock in self._listeners:
             sock.close()
         self._listeners.clear()
-        for remove, path in ((os.unlink, self._path), (os.rmdir, self._folder)):
-            with contextlib.suppress(OSError):
-                remove(path)
 
     def meet(
         self, rank: int, peers: Sequence[Mapping[str, Any]], token: str, timeout_s: float = _CONNECT_S
@@ -260,14 +250,14 @@ def _name(number: int) -> str:
 
 
 def _connect(peer: Mapping[str, Any], deadline: float) -> socket.socket:
-    if peer["unix"] and peer["node"] == node():
+    if peer["node"] == node():
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             sock.settimeout(max(0.01, deadline - time.monotonic()))
             sock.connect(peer["unix"])
             return sock
         except OSError:
-            sock.close()  # same node name, other file system: use TCP
+            sock.close()  # same node name, other network: use TCP
     host, port = peer["tcp"]
     sock = connect(host, port, max(0.01, deadline - time.monotonic()))
     _without_delay(sock)

@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
@@ -402,7 +401,8 @@ def test_processes_meet_through_the_control_connection(size):
     control.thread.join(DEADLINE_S)
     for hello in control.hellos.values():
         assert hello["role"] == "pure" and control.token not in str(hello)
-        assert not Path(hello["address"]["unix"]).exists()
+        with socket.socket(socket.AF_UNIX) as late, pytest.raises(ConnectionRefusedError):
+            late.connect(hello["address"]["unix"])
 
 
 def test_abort_ends_the_others_too():
