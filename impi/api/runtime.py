@@ -70,6 +70,8 @@ def initialize(thread_level: int) -> None:
     try:
         _state.engine = join_job()
     except ImpiError as failure:
+        if isinstance(failure, JobError):
+            time.sleep(_GRACE_S)  # as in fail(): who cannot connect to a lost proc is not the lost one
         _say(f"impi: {failure}")
         os._exit(1)
     _state.thread_level = min(thread_level, LEVELS.index("serialized"))
