@@ -217,6 +217,7 @@ class _Loop:
         self._input: Source | None = None
         self._exit_code: int | None = None
         self._clients_end_s = _CLIENTS_END_S
+        self._started = False
         self._failed: int | None = None
         """The client whose loss has ended the job."""
 
@@ -309,8 +310,9 @@ class _Loop:
     def _interrupted(self) -> None:
         if self._interrupts.signum is not None and self._exit_code is None:
             name = signal.Signals(self._interrupts.signum).name
-            self._machine.fail(f"the server was ended by {name}", 128 + self._interrupts.signum)
-            _say(self._stderr, f"Error: the server was ended by {name}")
+            phase = "while the job was running" if self._started else "before start-up was complete"
+            self._machine.fail(f"the server was ended by {name}, {phase}", 128 + self._interrupts.signum)
+            _say(self._stderr, f"Error: the server was ended by {name}, {phase}")
             self._exit_code = 128 + self._interrupts.signum
 
     # ---- the server's own clients
@@ -437,8 +439,10 @@ class _Loop:
                 with suppress(OSError):
                     self._sockets[conn].send(last)
                 self._close(conn)
-            case JobStarted() if self._verbose:
-                self._report("start-up is complete")
+            case JobStarted():
+                self._started = True
+                if self._verbose:
+                    self._report("start-up is complete")
             case ClientFinished(conn, client):
                 if self._verbose:
                     self._report(f"client {client} has finished")

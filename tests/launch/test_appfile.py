@@ -187,7 +187,7 @@ def test_a_signal_ends_the_clients_too(tmp_path: Path) -> None:
         process.kill()
         raise
     assert process.returncode == 143
-    assert "Error: the server was ended by SIGTERM\n" in err
+    assert "Error: the server was ended by SIGTERM, while the job was running\n" in err
 
 
 def test_an_appfile_that_is_none_is_said_before_anything_is_started(tmp_path: Path) -> None:
