@@ -121,11 +121,14 @@ def holding_client(nclients: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Lab:
-    """Where a hit is tried: parties, topology, and further settings."""
+    """Where a hit is tried: parties, topology, and further settings.
+
+    Without impi's own authentication a peer may be of IMPI 0.0 alone, and gets no heartbeats.
+    """
 
     parties: str
     topology: str = "1x2+1x2+1x2"
-    settings: str = ""
+    settings: str = "auth=challenge"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,9 +170,17 @@ MATRIX: Final = (
         acts=_SIGNALS,
         phases=_WITH_AGENTS,
         labs=tuple(
-            Lab(lab.parties, settings=f"hosts={of}") for lab, of in ((_OF_MPICH, "node"), (_OF_OPENMPI, "client"))
+            Lab(lab.parties, settings=f"{lab.settings},hosts={of}")
+            for lab, of in ((_OF_MPICH, "node"), (_OF_OPENMPI, "client"))
         ),
     ),
+    Row(
+        victims=("rank", "client"),
+        acts=("kill",),
+        phases=("labels", "recv"),
+        labs=(Lab("pure+mpich+openmpi", settings=""),),
+    ),
+    Row(victims=("link",), acts=("cut",), phases=("recv",), labs=(Lab("openmpi+pure", "1x2+1x2", ""),)),
     Row(victims=("server", "client", "starter", "mpiexec", "rank"), acts=("slow",), phases=_SOME, labs=(_OF_MPICH,)),
     Row(victims=("node",), acts=("freeze", "slow"), phases=_SOME, labs=_NODES),
     Row(victims=("link",), acts=("cut", "blink", "slow", "reset"), phases=_SOME, labs=_NODES),
@@ -185,6 +196,8 @@ MATRIX: Final = (
 SMOKE: Final = (
     (Hit("kill", "rank", "recv"), Lab("pure+mpich", "1x2+1x2")),
     (Hit("terminate", "client", "long"), Lab("pure+mpich", "1x2+1x2")),
+    (Hit("freeze", "rank", "collective"), Lab("pure+mpich", "1x2+1x2")),
+    (Hit("cut", "link", "recv"), Lab("pure+mpich", "1x2+1x2")),
     (Hit("interrupt", "mpiexec", "compute"), Lab("mpich+openmpi", "1x2+1x2")),
     (Hit("kill", "mpiexec", "labels"), Lab("mpich+openmpi", "1x2+1x2")),
 )
