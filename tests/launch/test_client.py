@@ -29,10 +29,11 @@ HOLD, HELLO, HOSTS, ODD, INPUT = (
     str(PROGRAMS / f"{name}.py") for name in ("hold", "hello", "hosts", "odd_ranks_only", "echo_input")
 )
 PIDS = """
-import os, time
+import os, sys, time
 from mpi4py import MPI
 MPI.COMM_WORLD.Barrier()
-print(MPI.COMM_WORLD.rank, os.getpid(), flush=True)
+sys.stdout.write(f"{MPI.COMM_WORLD.rank} {os.getpid()}\\n")  # in one write: mpiexec mixes pieces of two procs
+sys.stdout.flush()
 time.sleep(600)
 """
 VENDORS = ["pure", "mpich", "openmpi"]
