@@ -70,6 +70,8 @@ class Victim:
     """Whether only a backend with a network can do it."""
     outlives: bool = False
     """Whether nobody is above it who could end it while it stands still."""
+    moves: bool = False
+    """Whether messages need it: without it ranks cannot go on. Without others they could end."""
 
 
 _CLIENT: Final = r"\bclient {client}\b"
@@ -78,12 +80,14 @@ VICTIMS: Final[Mapping[str, Victim]] = {
     "client": Victim(about="impirun of a client", named=_CLIENT, outlives=True),
     "starter": Victim(about="the starter of its procs", named=_CLIENT + r".*\bstarter\b"),
     "mpiexec": Victim(about="mpiexec of its library", named=_CLIENT + r".*\bmpiexec\b"),
-    "rank": Victim(about="its last rank", named=_CLIENT + r".*\brank 1\b"),
-    "master": Victim(about="its first rank", named=_CLIENT + r".*\brank 0\b"),
-    "agent": Victim(about="its host agent", named=_CLIENT + r".*\bagent\b"),
-    "node": Victim(about="its last node", named=_CLIENT, network=True, outlives=True),
-    "link": Victim(about="all links of its nodes, with the server's", named=_CLIENT, network=True),
-    "channel": Victim(about="the links of its nodes with other clients", named=r"\bclient \d", network=True),
+    "rank": Victim(about="its last rank", named=_CLIENT + r".*\brank 1\b", moves=True),
+    "master": Victim(about="its first rank", named=_CLIENT + r".*\brank 0\b", moves=True),
+    "agent": Victim(about="its host agent", named=_CLIENT + r".*\bagent\b", moves=True),
+    "node": Victim(about="its last node", named=_CLIENT, network=True, outlives=True, moves=True),
+    "link": Victim(about="all links of its nodes, with the server's", named=_CLIENT, network=True, moves=True),
+    "channel": Victim(
+        about="the links of its nodes with other clients", named=r"\bclient \d", network=True, moves=True
+    ),
 }
 
 

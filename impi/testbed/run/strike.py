@@ -121,7 +121,7 @@ class Strike:
         act = self.hit.what
         self._do()
         self._began = time.monotonic()
-        if not act.harmless and self.hit.phase != "compute":
+        if not act.harmless and self.hit.whom.moves and self.hit.phase != "compute":
             self._open()  # those who hold the job run into it, too
         return act.limit_s or self._cell_s + act.lasts_s
 

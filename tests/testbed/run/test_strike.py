@@ -222,3 +222,9 @@ def test_a_frozen_node_is_not_told_to_go_on(monkeypatch):
     assert world.lab.clients[0][0].read("cell/open-recv") == b""
     hit.undo()
     assert hit.seen().frozen
+
+
+def test_ranks_that_do_not_need_the_victim_are_held_on(world):
+    for victim in ("server", "client", "starter", "mpiexec"):
+        world.strike(f"kill-{victim}@recv").turn((), world.started.append)
+    assert world.opened("recv") == []
