@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import threading
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -183,13 +182,15 @@ def test_images_that_cannot_be_built(backend, capsys, monkeypatch):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_ends_the_run_in_order(backend, number, monkeypatch):
-    backend.tweak = lambda job: job.hangs.update({"client 0", "server"}) if job.name == "p2p.any" else None
+    def interrupted(job: Job) -> None:
+        if job.name == "p2p.any":
+            job.hangs.update({"client 0", "server"})
+            os.kill(os.getpid(), number)
+
+    backend.tweak = interrupted
     before = signal.getsignal(number)
-    timer = threading.Timer(0.5, os.kill, (os.getpid(), number))
-    timer.start()
     # Of this seed's order p2p.any is the third.
     assert lab(backend, "run", "p2p.[ras]*/mpich+openmpi/1x2+1x2", "--jobs", "1", "--seed", "5") == 2
-    timer.join()
     value = results()
     assert value["exit"] == 2
     assert value["totals"]["skipped"] >= 1
