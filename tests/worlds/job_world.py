@@ -193,14 +193,19 @@ class World:
         room = machine.get_buffer(a)
         size = min(len(room), len(link.under_way), self.rng.choice((1, 64, 128, 500, 1 << 20)))
         room[:size] = link.take(size)
+        at_once: list[Sent] = []
         for event in machine.received(a, size):
             incoming = event.incoming
             message = self.sent[incoming.count]
             if isinstance(event, Arrived):
                 self.arrive(b, message, incoming)
+                if incoming.cancelled:  # its CANCEL was read with it
+                    at_once.append(message)
             else:
                 assert not message.matched and not message.taken_back
                 message.taken_back = True
+                if message in at_once:
+                    continue
                 assert self.procs[b].matcher.discard(incoming)
                 self.procs[b].unexpected.remove(incoming)
         self.check_credit(b)
@@ -214,6 +219,8 @@ class World:
         self.last_arrived[way] = message.number
         assert (incoming.source, incoming.lsrank, rank) == (message.source, message.source, message.dest)
         assert (incoming.tag, incoming.nbytes) == (message.tag, len(message.data))
+        if incoming.cancelled:
+            return
         if self.procs[rank].matcher.arrive(incoming.lsrank, incoming.tag, incoming) is not None:
             self.match(rank, incoming)
         else:
