@@ -136,10 +136,12 @@ def matches(cell: Cell, selector: str) -> bool:
     match = _HASH.fullmatch(selector)
     if match is not None and match[1] == cell.hash:
         return True
-    patterns = [p for p in selector.split("/") if p not in ("", "**")]
-    if patterns and patterns[0].startswith("@"):
-        if not fnmatch.filter(cell.case.labels, patterns[0][1:]):
+    name, *patterns = [p for p in selector.split("/") if p not in ("", "**")] or ["*"]
+    # By far most cells of a tier are of another case: only for the rest their ids are made.
+    if name.startswith("@"):
+        if not fnmatch.filter(cell.case.labels, name[1:]):
             return False
-        patterns[0] = "*"
-    parts = [cell.case.name, cell.parties, str(cell.topology), cell.variant]
+    elif not fnmatch.fnmatchcase(cell.case.name, name):
+        return False
+    parts = [cell.parties, str(cell.topology), cell.variant]
     return all(fnmatch.fnmatchcase(part, pattern) for part, pattern in zip(parts, patterns, strict=False))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import json
 import secrets
@@ -67,11 +68,19 @@ def prepare(lab: Lab, run: str) -> Prepared:
 
 def _bundle(nonce: str) -> bytes:
     """Return all files of a node as one archive: each request over a connection costs time."""
+    buffer = io.BytesIO(_programs())
+    with zipfile.ZipFile(buffer, "a") as archive:
+        archive.writestr("node.json", json.dumps({"nonce": nonce}))
+    return buffer.getvalue()
+
+
+@functools.cache
+def _programs() -> bytes:
+    """Return an archive of what is the same on all nodes."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         for path in sorted(_PROGRAMS.glob("*.py")):
             archive.writestr(f"programs/{path.name}", path.read_bytes())
-        archive.writestr("node.json", json.dumps({"nonce": nonce}))
     return buffer.getvalue()
 
 
