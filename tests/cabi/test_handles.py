@@ -133,6 +133,8 @@ def test_options_of_mpi4py_are_heeded(run_job, tmp_path):
 
 
 def test_what_is_missing_is_one_sentence(tmp_path, monkeypatch):
+    ready = build.library("standard", os.environ).parent
+    (tmp_path / ready.name).symlink_to(ready)
     environ = {**os.environ, "IMPI_CACHE": str(tmp_path), "PIP_NO_INDEX": "1"}
     monkeypatch.setattr(mpi4py_extension, "_installed", lambda: ("4.1.2", [tmp_path]))
     with pytest.raises(LaunchError, match=r"has no extension for MPICH's ABI: install mpi4py from its wheel with"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import ipaddress
 import struct
 from dataclasses import dataclass, field
@@ -9,6 +10,7 @@ from dataclasses import dataclass, field
 Octets = bytes
 """The type, where a method has its name."""
 SYN, FIN, RST, ACK = 2, 1, 4, 16
+address = functools.cache(ipaddress.ip_address)
 
 
 @dataclass
@@ -28,7 +30,7 @@ class PcapMaker:
         return b"".join(out)
 
     def ip(self, src: str, dst: str, protocol: int, body: Octets, *, cut: int = 0) -> None:
-        a, b = ipaddress.ip_address(src), ipaddress.ip_address(dst)
+        a, b = address(src), address(dst)
         if a.version == 4:
             head = struct.pack(">BBHHHBBH4s4s", 0x45, 0, 20 + len(body), 0, 0x4000, 64, protocol, 0, a.packed, b.packed)
         else:

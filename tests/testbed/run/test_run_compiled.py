@@ -10,13 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from impi.cabi import build
 from impi.testbed.backends import choose_backend, engine_installed
 from impi.testbed.cases import CASES
 from impi.testbed.judge.verdict import judge
 from impi.testbed.lab.compiled_programs import folder
-from impi.testbed.lab.interface import Terms, run_on
+from impi.testbed.lab.interface import Lab, Terms, run_on
 from impi.testbed.lab.job_commands import twin_path
-from impi.testbed.lab.lab_topology import parse_topology
+from impi.testbed.lab.lab_topology import Topology, parse_topology
 from impi.testbed.plan.cell import parse_cell
 from impi.testbed.run.execute import Limits, Seen, run_cell
 from impi.testbed.run.prepared_lab import prepare
@@ -25,11 +26,20 @@ from impi.testbed.run.schedule import judge_cell
 LIMITS = Limits(server=30, start=90, cell=60, grace=5)
 
 
+def opened(vendors: tuple[str, ...], topology: Topology) -> Lab:
+    """A lab whose nodes share our compiled library with all tests of this checkout."""
+    backend = choose_backend("local")
+    backend.prepare(vendors)
+    lab = backend.open(vendors, topology, run="compiled")
+    for environment in lab.access.environment.values():
+        assert isinstance(environment, dict)
+        environment["IMPI_CACHE"] = str(build.cache(os.environ))
+    return lab
+
+
 def run(text: str) -> Seen:
     cell = parse_cell(text)
-    backend = choose_backend("local")
-    backend.prepare(cell.vendors)
-    lab = backend.open(cell.vendors, cell.topology, run="compiled")
+    lab = opened(cell.vendors, cell.topology)
     try:
         return run_cell(prepare(lab, "compiled"), cell, LIMITS, threading.Event())
     finally:
@@ -62,9 +72,7 @@ def test_a_program_in_c_passes_only_with_our_library(abi):
 @pytest.mark.vendor("mpich")
 def test_programs_that_an_image_has_are_not_compiled_again():
     """A node whose home has compiled programs, as one of an image of compiled programs has."""
-    backend = choose_backend("local")
-    backend.prepare(["pure", "mpich"])
-    lab = backend.open(["pure", "mpich"], parse_topology("1x1+1x1"), run="compiled")
+    lab = opened(("pure", "mpich"), parse_topology("1x1+1x1"))
     try:
         twins = prepare(lab, "compiled").twins
         twins.make("mpich", "p2p_ring.py")
