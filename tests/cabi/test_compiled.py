@@ -7,7 +7,9 @@ import re
 import subprocess
 
 import pytest
+from _pytest.mark.structures import ParameterSet
 from cabi_programs import HEADERS, PROGRAMS, ROOT
+from pairs import pairs
 
 from impi.cli import impicc
 
@@ -15,19 +17,26 @@ HELLO = ROOT / "examples" / "hello"
 VENDORS = (("pure", "pure"), ("mpich", "openmpi"), ("pure", "mpich"), ("openmpi", "pure"))
 
 
+def rings() -> list[ParameterSet]:
+    """Each ABI with each pair of vendors: a diagonal is tested, all others are proofs.
+
+    Where a client has front mode, stand-in mode is an option: tested on an ABI's first such pair.
+    """
+    found = pairs(sorted(HEADERS), [pytest.param(vendors, id="+".join(vendors)) for vendors in VENDORS])
+    modes = [pytest.param(*each.values, "", marks=each.marks, id=each.id) for each in found]
+    for abi in ("mpich", "openmpi"):
+        with_front = [vendors for vendors in VENDORS if abi in vendors]
+        for number, vendors in enumerate(with_front):
+            marks = [pytest.mark.proof] if number else []
+            name = f"{abi}-{'+'.join(vendors)}-stand-in"
+            modes.append(pytest.param(abi, vendors, "--stand-in", marks=marks, id=name))
+    return modes
+
+
 @pytest.mark.slow
 @pytest.mark.vendor("mpich")
 @pytest.mark.vendor("openmpi")
-@pytest.mark.parametrize(
-    ("abi", "vendors", "mode"),
-    [
-        (abi, vendors, mode)
-        for abi in sorted(HEADERS)
-        for vendors in VENDORS
-        for mode in ("", "--stand-in")[: 1 + (abi in vendors)]  # else there is no front mode to avoid
-    ],
-    ids=lambda value: "+".join(value) if isinstance(value, tuple) else value,
-)
+@pytest.mark.parametrize(("abi", "vendors", "mode"), rings())
 def test_ring(compiled, run_job, abi, vendors, mode):
     program = compiled("ring", abi)
     done = run_job([program], [f"{vendor}:2" for vendor in vendors], options={0: mode.split(), 1: mode.split()})

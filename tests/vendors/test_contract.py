@@ -100,7 +100,8 @@ def test_procs_that_do_not_see_each_other_are_refused() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("vendor", [pytest.param("mpich", marks=pytest.mark.proof), "openmpi"])
+@pytest.mark.proof
+@pytest.mark.parametrize("vendor", ["mpich", "openmpi"])
 def test_more_octets_than_a_c_int_counts(vendor: str) -> None:
     available = next(line for line in Path("/proc/meminfo").read_text().splitlines() if line.startswith("MemAvailable"))
     if int(available.split()[1]) < 8 * 2**20:
