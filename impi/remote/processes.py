@@ -212,6 +212,7 @@ def end(first: Iterable[int], grace_s: float, turn: Callable[[float], object]) -
         if not asked and (asking.isdisjoint(alive) or time.monotonic() > begin + min(_ALL_AFTER_S, grace_s / 2)):
             asked = True
             send(alive, signal.SIGTERM)
+        send(alive.stopped if asked else alive.stopped & asking, signal.SIGCONT)  # or TERM would wait
         turn(_POLL_S)
         alive = descendants()
     stubborn = list(alive)

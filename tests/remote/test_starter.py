@@ -454,3 +454,11 @@ def test_a_process_that_is_stopped_is_told(start: Start) -> None:
     assert "sleep 600" in told["name"]  # or that of the shell that will be it
     raw.hang_up()
     assert gone(pid, below)
+
+
+def test_a_stopped_process_is_ended_without_the_grace(start: Start) -> None:
+    raw = start(["sh", "-c", "echo $$; exec sleep 600"], grace_s=60.0)
+    [pid] = raw.words(1)
+    os.kill(pid, signal.SIGSTOP)
+    raw.say({"do": "stop"})
+    assert raw.ended() == (-15, [])
