@@ -101,7 +101,7 @@ def _init(cls: type, names: tuple[str, ...], defaults: dict[str, Any], *, kw_onl
     if "__post_init__" in vars(cls):
         lines.append(" self.__post_init__()")
     star = "*, " if kw_only and names else ""
-    exec(f"def __init__(self, {star}{', '.join(parameters)}):\n" + "\n".join(lines or [" pass"]), known)
+    exec(f"def __init__(self, {star}{', '.join(parameters)}):\n" + "\n".join(lines or [" pass"]), known)  # noqa: S102  (our own text)
     init: Callable[..., None] = known["__init__"]
     init.__qualname__ = f"{cls.__qualname__}.__init__"
     return init

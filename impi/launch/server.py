@@ -53,7 +53,7 @@ from impi.vendors.dial import quick_ack
 from impi.vendors.interfaces import outgoing_address
 
 _CHUNK: Final = 1 << 16
-_ANY: Final = ("0.0.0.0", "::")
+_ANY: Final = ("0.0.0.0", "::")  # noqa: S104  (compared, not bound)
 _ANY_IPV6_HOST: Final = "2001:db8::1"
 # An address for documentation: the route to it is the default route.
 _TURN_S: Final = 10.0

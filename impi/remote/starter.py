@@ -423,7 +423,7 @@ def _be_python(argv: list[str], env: Mapping[str, str], cwd: str) -> Any:
     else:
         with open(option) as file:
             text, name, sys.argv = file.read(), option, arguments
-    exec(compile(text, name, "exec"), {"__name__": "__main__", "__file__": name})
+    exec(compile(text, name, "exec"), {"__name__": "__main__", "__file__": name})  # noqa: S102  (the user's program)
     return 0
 
 

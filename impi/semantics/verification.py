@@ -8,10 +8,11 @@ external32, the same under every client.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from impi.records import fresh, record
+from impi.records import fresh, record, values_of
 from impi.semantics.constants import PROC_NULL, ROOT
 
 _ONE_SEQUENCE: Final = "all processes of a communicator call its collective operations in the same sequence"
@@ -86,6 +87,17 @@ class Violation:
 
     def __str__(self) -> str:
         return f"VERIFY {self.function.upper()}({'INTERCOMM' if self.rank is None else self.rank}): {self.text}"
+
+
+def encode(calls: Sequence[Call]) -> bytes:
+    """Return the octets of calls: JSON, which no member can make code of."""
+    # int: integers of numpy, as counts may be.
+    return json.dumps([values_of(call) for call in calls], default=int).encode()
+
+
+def decode(octets: bytes | bytearray | memoryview) -> list[Call]:
+    """Return the calls; tuples have become lists, in those of all procs alike."""
+    return [Call(**fields) for fields in json.loads(bytes(octets))]
 
 
 _Calls: TypeAlias = Sequence[Call]

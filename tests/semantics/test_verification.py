@@ -9,7 +9,7 @@ import pytest
 
 from impi.records import replaced
 from impi.semantics.constants import ERROR_CLASSES, PROC_NULL, ROOT
-from impi.semantics.verification import Call, check, explain
+from impi.semantics.verification import Call, check, decode, encode, explain
 
 
 def calls(function: str, size: int = 3, **same: Any) -> list[Call]:
@@ -414,3 +414,20 @@ def test_the_explanation_names_all_arguments() -> None:
         "rank 0 of group 1: MPI_Cart_create(dims [2])",
         "rank 1 of group 1: MPI_Bcast(root MPI_ROOT)",
     ]
+
+
+def test_calls_travel_as_json() -> None:
+    call = Call(
+        function="MPI_Cart_create", rank=2, group=1, root=-4, send=(8, 16), members=(0, 1), values={"dims": (2, 3)}
+    )
+    [back] = decode(memoryview(encode([call])))
+    assert back == replaced(call, send=[8, 16], recv=[], members=[0, 1], values={"dims": [2, 3]})
+
+
+def test_integers_of_other_types_travel() -> None:
+    class Eight:
+        def __int__(self) -> int:
+            return 8
+
+    [back] = decode(encode([Call(function="MPI_Bcast", rank=0, send=[Eight()])]))  # type: ignore[list-item]
+    assert back.send == [8]

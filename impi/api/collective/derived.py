@@ -41,7 +41,7 @@ def _define(cls: type, name: str, blocking: str, doc: str, body: str, info: tupl
     names = ", ".join(("self", *taken, *("info" for _ in info)))
     start = f"self._{blocking.lower()}({', '.join(taken)})"
     scope: dict[str, Any] = {"make": Prequest._persistent, "__name__": cls.__module__}
-    exec(f"def {name}({names}): {body.format(start)}", scope)
+    exec(f"def {name}({names}): {body.format(start)}", scope)  # noqa: S102  (our own text)
     method = scope[name]
     method.__qualname__, method.__doc__ = f"{cls.__qualname__}.{name}", doc.format(blocking)
     method.__annotations__ = {key: like.__annotations__[key] for key in taken if key in like.__annotations__}

@@ -15,7 +15,6 @@ A proc that cannot make its call takes part in the exchange, so the others do no
 
 from __future__ import annotations
 
-import pickle
 import sys
 from collections.abc import Callable, Sequence
 from functools import wraps
@@ -44,7 +43,7 @@ from impi.engine.faults import Agreed
 from impi.engine.payload import Source
 from impi.records import replaced
 from impi.semantics.errors import MPIException, error
-from impi.semantics.verification import Call, Violation, check, explain
+from impi.semantics.verification import Call, Violation, check, decode, encode, explain
 
 if TYPE_CHECKING:
     from impi.api.types.specs import BufferSpec
@@ -221,12 +220,12 @@ def _checked(
 def _exchange(comm: Comm, call: Call) -> Algorithm[list[Call]]:
     """Return the calls of all procs in rank order; of two groups one after the other."""
     do = comm._algorithms
-    rows = yield from do.allgather(pickle.dumps(call), Prefixed(), 0)
-    calls = [pickle.loads(row) for row in rows]
+    rows = yield from do.allgather(encode([call]), Prefixed(), 0)
+    calls = [each for row in rows for each in decode(row)]
     if not isinstance(do, Within):
         # These rows are the other group's, which has ours.
-        answer = yield from do.allgather(pickle.dumps(calls), Prefixed(), 0)
-        calls += pickle.loads(answer[0])
+        answer = yield from do.allgather(encode(calls), Prefixed(), 0)
+        calls += decode(answer[0])
         calls.sort(key=lambda each: (each.group, each.rank))
     return calls
 

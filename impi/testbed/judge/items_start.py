@@ -22,7 +22,7 @@ from impi.testbed.judge.cell_facts import (
 
 _RULES = {"2.3.2": "auth", "2.3.3": "auth", "2.3.7": "fini"}
 """The phase of a broken rule of start-up by clause, where it is not the exchange of labels."""
-_ANYWHERE = ("", "*", "0.0.0.0", "::")
+_ANYWHERE = ("", "*", "0.0.0.0", "::")  # noqa: S104  (compared, not bound)
 _CHALLENGE = 31
 _STEPS = ("connect", "auth", "impi", "done", "fini")
 

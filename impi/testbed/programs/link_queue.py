@@ -97,7 +97,7 @@ class Link:
         """Times in seconds, shares from 0 to 1, ``rate`` in octets a second (0: no limit)."""
         self.asked = {"delay": delay, "jitter": jitter, "loss": loss, "rate": rate, "reorder": reorder}
         self.delay, self.jitter, self.rate = delay, jitter, rate
-        self._chance = random.Random(seed)
+        self._chance = random.Random(seed)  # noqa: S311  (losses that can be repeated)
         self._loses, self._hurries = Spread(loss, self._chance), Spread(reorder, self._chance)
         self._due = 0  # packets that are to overtake others, as soon as there are any
         self._free = 0.0  # when its last octet will have gone out

@@ -58,7 +58,7 @@ _EMULATED: Final = 6.0
 """How much longer programs of another machine take."""
 _LAST_WORDS_S: Final = 2.0
 _AUTH_KEY: Final = "IMPI_AUTH_KEY"
-_AUTH_SECRET: Final = "IMPI_AUTH_SECRET"
+_AUTH_SECRET: Final = "IMPI_AUTH_SECRET"  # noqa: S105  (a name)
 _IDENTITY: Final = b'"kind": "identity"'
 """The witness's mark that all ranks of its node have initialised MPI."""
 
