@@ -448,6 +448,10 @@ class FakeNetwork:
         self._links.clear()
         self._cuts.clear()
 
+    def kill(self, node: str) -> bool:
+        self._lab.backend.log.append("kill")
+        return True
+
     def freeze(self, node: str) -> None:
         self._frozen.add(node)
 

@@ -48,7 +48,7 @@ class Act:
 
 
 ACTS: Final[Mapping[str, Act]] = {
-    "kill": Act(about="SIGKILL", limit_s=10.0, signal="SIGKILL"),
+    "kill": Act(about="SIGKILL, or its container is killed", limit_s=10.0, signal="SIGKILL"),
     "terminate": Act(about="SIGTERM", limit_s=10.0, signal="SIGTERM"),
     "interrupt": Act(about="SIGINT", limit_s=10.0, signal="SIGINT"),
     "freeze": Act(about="it stands still, by SIGSTOP or by the engine", limit_s=15.0, signal="SIGSTOP", freezes=True),
@@ -187,6 +187,7 @@ MATRIX: Final = (
     Row(victims=("link",), acts=("cut",), phases=("recv",), labs=(Lab("openmpi+pure", "1x2+1x2", ""),)),
     Row(victims=("server", "client", "starter", "mpiexec", "rank"), acts=("slow",), phases=_SOME, labs=(_OF_MPICH,)),
     Row(victims=("node",), acts=("freeze", "slow"), phases=_SOME, labs=_NODES),
+    Row(victims=("node",), acts=("kill",), phases=("labels", "recv", "collective"), labs=_NODES),
     Row(victims=("link",), acts=("cut", "blink", "slow", "reset"), phases=_SOME, labs=_NODES),
     Row(
         victims=("channel",),

@@ -85,9 +85,7 @@ AFTER_A_FAULT: Final = frozenset(
 """Items of a cell whose fault must end the job: how far it came before is a matter of time."""
 
 
-OF_A_HIT: Final = frozenset(
-    {"start.server", "fault.happened", "fault.ended", "fault.named", "end.leftovers", "traffic.capture"}
-)
+OF_A_HIT: Final = frozenset({"start.server", "fault.happened", "fault.ended", "fault.named", "end.leftovers"})
 """Items of a cell of the fault matrix whose job must end."""
 
 OF_A_HARMLESS_HIT: Final = frozenset(

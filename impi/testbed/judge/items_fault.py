@@ -49,7 +49,7 @@ def _not_hit(hit: Hit, seen: FaultSeen) -> str:
     elif hit.victim in ("link", "channel"):
         proved, doubt = seen.late >= _LEAST_LATE_S, f"packets were held for {seen.late * 1e3:.0f} ms only"
     elif hit.victim == "node":
-        proved, doubt = seen.frozen, "the engine had not frozen it to the end"
+        proved, doubt = (seen.ended or seen.frozen), "the engine had not killed it, or frozen it to the end"
     elif hit.what.signal == "SIGSTOP":
         proved, doubt = seen.still, f"process {seen.victim} did not stand still"
     elif hit.what.signal == "SIGKILL":

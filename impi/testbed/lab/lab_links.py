@@ -197,6 +197,10 @@ class Network(Protocol):
         """All is as in the beginning, and the counters are gone."""
         ...
 
+    def kill(self, node: str) -> bool:
+        """End a node and all its processes for good; whether it is gone. The lab lacks it then."""
+        ...
+
     def freeze(self, node: str) -> None:
         """Stop all processes of a node; its kernel goes on, and answers at TCP."""
         ...

@@ -53,6 +53,11 @@ class Cell:
         return "abi" in self.settings
 
     @property
+    def breaks_lab(self) -> bool:
+        """Whether its lab lacks a node after it."""
+        return self.settings.get("fault", "").startswith("kill-node@")
+
+    @property
     def six(self) -> bool:
         """Whether its nodes know each other by IPv6 addresses only."""
         return self.settings.get("ip") == "6"

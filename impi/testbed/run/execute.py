@@ -555,7 +555,8 @@ class _Attempt:
 
     def _poll(self, name: str) -> bool:
         if name not in self.ended:
-            done = self.remotes[name].poll()
+            gone = self.strike is not None and name in self.strike.lost
+            done = Completed(argv=(), code=-9, stdout=b"", stderr=b"") if gone else self.remotes[name].poll()
             if done is None:
                 return False
             self.ended[name] = (done, time.monotonic())

@@ -180,7 +180,7 @@ class _Bench:
         if self._care.keep is not None and self._care.keep(cell, verdict, self.lab):
             self.lab = self._prepared = None
             return True
-        if verdict.outcome != "pass" or self._care.isolated:
+        if verdict.outcome != "pass" or self._care.isolated or cell.breaks_lab:
             self.discard()
         return False
 

@@ -49,7 +49,7 @@ class Strike:
         self._ranks: dict[int, int] = {}
         self._told: dict[str, object] = {}
         self._at = self._began = self._ended = self._thawed_at = 0.0
-        self._frozen = False
+        self._frozen = self._killed = False
 
     # -- who
 
@@ -74,11 +74,18 @@ class Strike:
         return {"server": "server", "client": f"client {self.victim}"}.get(self.hit.victim, "")
 
     @property
+    def lost(self) -> set[str]:
+        """Commands of a node that is gone: of their end nothing will be heard."""
+        if not self._killed:
+            return set()
+        alone = len(self._lab.clients[self.victim]) == 1  # impirun is on the first node of its client
+        return {f"witness {self._node.name}", *([f"client {self.victim}"] if alone else [])}
+
+    @property
     def _beyond(self) -> set[str]:
         """Commands of which nobody expects that they end before the victim is thawed."""
         if not self.hit.what.freezes or not self.hit.whom.outlives:
             return set()
-        # impirun is on the first node of its client.
         alone = self.hit.victim != "node" or len(self._lab.clients[self.victim]) == 1
         return {self.struck or f"client {self.victim}"} if alone else set()
 
@@ -177,7 +184,7 @@ class Strike:
             victim=int(str(told.get("pid", 0))),
             what=str(told.get("what", "")),
             at=self._at,
-            ended=bool(told.get("ended")),
+            ended=bool(told.get("ended")) or self._killed,
             still=bool(told.get("still")),
             thawed_at=self._thawed_at,
             frozen=self._frozen,
@@ -191,7 +198,8 @@ class Strike:
         act, victim = self.hit.act, self.hit.victim
         self._at = time.time()
         if victim == "node":
-            self._network.freeze(self._node.name)
+            do = self._network.kill if act == "kill" else self._network.freeze
+            self._killed = bool(do(self._node.name))
         elif act in ("cut", "blink", "reset"):
             self._network.cut(self._directions(), "reset" if act == "reset" else "drop")
         elif victim in ("link", "channel"):

@@ -228,3 +228,16 @@ def test_ranks_that_do_not_need_the_victim_are_held_on(world):
     for victim in ("server", "client", "starter", "mpiexec"):
         world.strike(f"kill-{victim}@recv").turn((), world.started.append)
     assert world.opened("recv") == []
+
+
+@pytest.mark.parametrize(
+    ("topology", "lost"), [("1x2+1x2", {"witness c0n0", "client 0"}), ("2x2+2x2", {"witness c0n1"})]
+)
+def test_nothing_is_heard_of_a_node_that_is_gone(monkeypatch, topology, lost):
+    world = World(monkeypatch, topology)
+    hit = world.strike("kill-node@recv")
+    assert hit.lost == set()
+    hit.turn((), world.started.append)
+    assert hit.lost == lost
+    assert world.backend.log == ["open", "kill"]
+    assert hit.seen().ended

@@ -177,7 +177,7 @@ class DockerLab:
 
     def end_capture(self) -> list[Capture]:
         """Mark the end and fetch what lies between."""
-        return in_parallel(lambda tap: tap.end(), self._taps)
+        return in_parallel(lambda tap: tap.end(), [tap for tap in self._taps if tap.node not in self._links.killed])
 
     def stacks(self, pids: Mapping[str, Sequence[int]]) -> Stacks:
         """Ask py-spy, in a container beside each node."""
@@ -197,7 +197,8 @@ class DockerLab:
         """Return leftovers that do not go away by themselves within a second of an idle machine."""
         calm = Patience(_CALM_S, 1)
         while True:
-            lines = itertools.chain(*in_parallel(self._residue_of, list(self._nodes.values())))
+            nodes = [node for name, node in self._nodes.items() if name not in self._links.killed]
+            lines = itertools.chain(*in_parallel(self._residue_of, nodes))
             found = [line for line in lines if line not in known]
             if not found or calm.ended():
                 return found

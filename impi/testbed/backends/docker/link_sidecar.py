@@ -53,6 +53,8 @@ class LinkSidecars:
         self._image = ""
         self._there: dict[str, Container] = {}
         self._frozen: set[str] = set()
+        self.killed: set[str] = set()
+        """Nodes that are gone."""
         self._starting = threading.Lock()
 
     def set_links(self, links: Mapping[Direction, LinkSettings]) -> None:
@@ -92,9 +94,8 @@ class LinkSidecars:
         cuts: list[CutSeen] = []
         overrun = 0
         names = {self._address(name): name for name in self._nodes}
-        for target, told in zip(
-            sorted(self._there), in_parallel(lambda n: self._ask(n, {"do": "show"}), sorted(self._there)), strict=True
-        ):
+        there = sorted(self._there.keys() - self.killed)
+        for target, told in zip(there, in_parallel(lambda n: self._ask(n, {"do": "show"}), there), strict=True):
             overrun += told["dropped"]
             matched = {rule["peer"]: rule["packets"] for rule in told["rules"] if rule["rule"] == "NFQUEUE"}
             for peer, numbers in told["links"].items():
@@ -118,7 +119,16 @@ class LinkSidecars:
     def clear(self) -> None:
         """All queues and rules go; the sidecars stay for the next time."""
         self._find()
-        in_parallel(lambda name: self._ask(name, {"do": "clear"}), sorted(self._there))
+        in_parallel(lambda name: self._ask(name, {"do": "clear"}), sorted(self._there.keys() - self.killed))
+
+    def kill(self, node: str) -> bool:
+        """By the engine: the container goes with its processes."""
+        self.killed.add(node)
+        with engine_fault(f"node {node} cannot be killed"):
+            container = self._client.containers.get(self._nodes[node].container)
+            container.kill()
+            container.wait()
+        return True
 
     def freeze(self, node: str) -> None:
         """By the engine, which freezes all processes of the container."""
@@ -161,7 +171,7 @@ class LinkSidecars:
     def _find(self) -> None:
         """Those that another process has started."""
         for name, node in self._nodes.items():
-            if name not in self._there:
+            if name not in self._there and name not in self.killed:
                 try:
                     self._there[name] = self._client.containers.get(f"{node.container}-links")
                 except NotFound:

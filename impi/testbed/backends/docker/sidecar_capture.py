@@ -114,6 +114,11 @@ class Tap:
         self._first = b""
         self._dropped = 0
 
+    @property
+    def node(self) -> str:
+        """The name of the node."""
+        return self._node.name
+
     def wait_ready(self, timeout_s: float) -> None:
         """Until the file has begun, which is when tcpdump listens."""
         deadline = time.monotonic() + timeout_s
