@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import atexit
 import os
+import signal
 import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn
@@ -280,6 +282,9 @@ def fail(failure: ImpiError | MPIException) -> NoReturn:
 
 def _abort_on_exception(kind: type[BaseException], value: BaseException, trace: TracebackType | None) -> None:
     """End the job after an uncaught exception: the others would wait forever."""
+    with suppress(ValueError):  # another thread than the main one
+        # A second Ctrl-C here would end this function, and Finalize would wait for the others.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
     if isinstance(value, ImpiError):
         fail(value)
     import traceback
