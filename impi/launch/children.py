@@ -15,7 +15,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, TypeAlias
 
 from impi.errors import LaunchError
@@ -197,8 +197,8 @@ class Children:
 
     @property
     def running(self) -> bool:
-        """Whether any starter runs."""
-        return any(one.status is None for one in self._starters)
+        """Whether any starter runs whose processes end by themselves."""
+        return any(one.status is None for one in self._starters if not one.command.lasts)
 
     @property
     def procs_running(self) -> bool:
@@ -210,10 +210,25 @@ class Children:
         for one in self._starters:
             one.tell({"do": "note"})
 
-    def watch(self, ends: Sequence[tuple[str, int]]) -> None:
-        """Tell the starters where the hosts of the job listen: they watch the connections there."""
+    def watch(self, ends: Sequence[tuple[str, int]], procs: Iterable[object]) -> None:
+        """Tell the starters what else to watch.
+
+        Args:
+            ends: where the hosts of the job listen: the connections there.
+            procs: node and process id of procs that an mpiexec has started, maybe elsewhere.
+        """
+        placed = [proc for proc in procs if isinstance(proc, tuple)]
         for one in self._starters:
-            one.tell({"do": "watch", "ends": ends})
+            one.tell({"do": "watch", "ends": ends, "procs": placed})
+
+    def dismiss(self, turn: Callable[[float], object]) -> None:
+        """End the starters whose processes last; ``turn`` runs the owner's loop for a while."""
+        lasting = [one for one in self._starters if one.command.lasts]
+        for one in lasting:
+            one.hang_up()
+        give_up = time.monotonic() + _GRACE_S
+        while any(one.status is None for one in lasting) and time.monotonic() < give_up:
+            turn(_GRACE_S)
 
     def beat(self) -> None:
         """Tell the starters that this process runs; from any thread."""

@@ -127,8 +127,10 @@ def _begin(options: ClientOptions, environ: Mapping[str, str], warn: Any, stack:
         interface=interface,
         input=session.input,
     )
-    agents = hosts.commands(options.hosts, program, address, control)
-    return session.run([*agents, *plan.launcher.commands(program)], program)
+    others = hosts.commands(options.hosts, program, address, control)
+    if plan.launcher.library:
+        others += hosts.watches(options.hosts, program)
+    return session.run([*others, *plan.launcher.commands(program)], program)
 
 
 def _rendezvous(options: ClientOptions, environ: Mapping[str, str]) -> Rendezvous:
@@ -335,7 +337,7 @@ class _Session:
         self._check_silence(children)
         if self._job is not None and not self._watched:
             self._watched = True
-            children.watch([place for place, _ in self._places(self._job)])
+            children.watch([place for place, _ in self._places(self._job)], self.control.joined)
         if not self.control.complete:
             self._await_procs(children)
         elif not self._submitted:
@@ -422,6 +424,7 @@ class _Session:
             raise StartupError("the program ended before all clients had joined the job")
         if self._interrupts.signum is not None:
             return self._outcome(children, program)
+        children.dismiss(self._turn)
         self._rendezvous.finish()
         return 0
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from impi.agent import VARIABLE
 from impi.errors import PeerError, StartupError
-from impi.launch.nodes import HERE
+from impi.launch.nodes import HERE, is_here
 from impi.launch.program import ROOT, Command, Program, command_on
 from impi.startup.facts import HostFacts, ProcFacts
 
@@ -40,6 +40,21 @@ def commands(hosts: str, program: Program, address: str, door: str) -> list[Comm
         own = {0: {"PYTHONPATH": ROOT, VARIABLE: invitation}}
         found.append(command_on(name, argv, program.environ, own, {0: title}, serves=True))
     return found
+
+
+def watches(hosts: str, program: Program) -> list[Command]:
+    """Return starters for the nodes where an mpiexec starts procs and nothing of ours runs.
+
+    A starter sees whether procs there are stopped or cut off, and removes what killed ones leave.
+    """
+    if hosts == "node":
+        return []  # the starter of the node's agent sees them
+    argv = (sys.executable, "-I", "-S", "-c", "import signal; signal.pause()")
+    titles = {node.name: f"the watch on node {node.name}" for node in program.nodes if not is_here(node.name)}
+    return [
+        command_on(name, argv, program.environ, {0: {}}, {0: title}, serves=True, lasts=True)
+        for name, title in titles.items()
+    ]
 
 
 def alone(procs: Sequence[Mapping[str, Any]]) -> tuple[HostFacts, ...]:

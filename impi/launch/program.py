@@ -115,6 +115,8 @@ class Command:
     """Whether its processes are procs, numbered by rank."""
     serves: bool = False
     """Whether its processes serve procs of other starters, and end after them."""
+    lasts: bool = False
+    """Whether its process never ends by itself: it keeps a starter where mpiexec starts procs."""
 
 
 def command_on(
@@ -126,6 +128,7 @@ def command_on(
     *,
     ranks: bool = False,
     serves: bool = False,
+    lasts: bool = False,
     fed: int | None = None,
 ) -> Command:
     """Return the command of a starter on ``node``: one process for each number in ``own``.
@@ -151,7 +154,8 @@ def command_on(
     if not here:
         start = ["ssh", *SSH_OPTIONS, node, shlex.join(start)]
     name = f"the starter of node {node}"
-    return Command(argv=tuple(start), here=here, spec=spec, titles=titles, name=name, ranks=ranks, serves=serves)
+    kind = {"ranks": ranks, "serves": serves, "lasts": lasts}
+    return Command(argv=tuple(start), here=here, spec=spec, titles=titles, name=name, **kind)
 
 
 class Launcher(Protocol):

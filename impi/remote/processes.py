@@ -140,8 +140,8 @@ class Groups(dict[int, int]):
         """Those that a signal has stopped (state T; under a debugger it is t)."""
 
 
-def descendants() -> Groups:
-    """Return living processes below this one with their process groups; no zombies."""
+def descendants(more: Iterable[int] = ()) -> Groups:
+    """Return living processes below this one, and ``more``, with their groups; no zombies."""
     children: dict[int, list[int]] = {}
     groups: dict[int, int] = {}
     stopped: set[int] = set()
@@ -159,7 +159,7 @@ def descendants() -> Groups:
             groups[int(name)] = int(group)
         if state == b"T":
             stopped.add(int(name))
-    found: list[int] = []
+    found: list[int] = [*more]
     todo = [os.getpid()]
     while todo:
         below = children.get(todo.pop(), [])

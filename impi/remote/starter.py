@@ -10,8 +10,9 @@ It is fed on standard input, one JSON object a line, and answers on standard out
   shared memory of its processes; ``{"do": "feed", "data": base64}``, after ``{"fed": true}`` has
   come out: more standard input for the process that is fed, empty at its end;
   ``{"do": "beat"}``, every two seconds where the spec has ``silence_s``; ``{"do": "watch", "ends":
-  [[address, port], ...]}``: where the hosts of the job listen. The end of standard input, SIGTERM,
-  SIGINT, and no beat for ``silence_s`` mean stop.
+  [[address, port], ...], "procs": [[node, pid], ...]}``: where the hosts of the job listen, and
+  procs that an mpiexec has started. The end of standard input, SIGTERM, SIGINT, and no beat for
+  ``silence_s`` mean stop.
 * lines out: ``{"number": 3, "pid": 77}``; ``{"number": 3, "stdout": base64, "at": seconds since
   the epoch}`` or ``stderr``, as it comes; ``{"number": 3, "exit": code}``, ``-N`` for signal N;
   ``{"error": "sentence"}`` if a process cannot be started, and then none runs; ``{"beat": true}``,
@@ -106,6 +107,8 @@ class _Starter:
         self._asker_gone = False
         self._heard = 0.0
         self._watch: Watch | None = None
+        self._watched: set[int] = set()
+        """Procs of this node that an mpiexec has started, not this starter."""
         self._stop = False
         self._signal = ""
         self._wake, self._wake_end = os.pipe()
@@ -184,6 +187,8 @@ class _Starter:
                 self._say(beat=True)
             elif line["do"] == "watch" and self._watch is not None:
                 self._watch.ends = {(address, port) for address, port in line["ends"]}
+                here = os.uname().nodename
+                self._watched = {pid for node, pid in line["procs"] if node == here}
             elif line["do"] == "note":
                 self._note()
             elif line["do"] == "stop":
@@ -282,9 +287,9 @@ class _Starter:
             self._stop = True
         if self._stop or not watch.due():
             return
-        for pid in watch.stopped(processes.descendants()):
+        for pid in watch.stopped(processes.descendants(self._watched)):
             self._say(stopped=pid, name=_command_line(pid))
-        for ends in watch.cut(processes.descendants):
+        for ends in watch.cut(lambda: processes.descendants(self._watched)):
             self._say(cut=ends)
 
     def _forward(self, key: selectors.SelectorKey) -> None:

@@ -123,3 +123,43 @@ def test_a_very_long_line_is_not_held_back_for_ever() -> None:
 
 
 LONG = "PATH=/usr/bin:/bin; head -c 100000 /dev/zero | tr '\\0' x; sleep 100"
+
+
+WATCHED = """
+import os, selectors, signal, subprocess, sys
+from impi.launch.children import Children
+from impi.launch.program import command_on
+from impi.remote import starter, watch
+
+starter.LOOK_S = watch.LOOK_S = 0.05
+watch.Watch._overdue = lambda self, seen, kind: list(seen)
+elsewhere = subprocess.Popen(["sleep", "600"])
+selector = selectors.DefaultSelector()
+argv = [sys.executable, "-c", "import signal; signal.pause()"]
+lasting = command_on("localhost", argv, os.environ, {0: {}}, {0: "the watch"}, serves=True, lasts=True)
+children = Children([lasting], selector, silence_s=60)
+def turn(seconds):
+    for key, _ in selector.select(seconds):
+        key.data()
+    children._reap(-1)
+children.start()
+print("runs", children.running, children.procs_running)
+elsewhere.send_signal(signal.SIGSTOP)
+children.watch([], {(os.uname().nodename, elsewhere.pid), ("another node", 1), 3})
+while children.stopped is None:
+    turn(20)
+print(children.stopped.pid == elsewhere.pid, children.stopped.line, children.stopped.title)
+elsewhere.kill()
+children.dismiss(turn)
+print([one.status for one in children._starters], children.error, children.lost, children.failure)
+children.close()
+"""
+
+
+def test_a_watch_sees_procs_that_it_has_not_started_and_ends_when_it_is_dismissed() -> None:
+    driver = [sys.executable, "-c", WATCHED]
+    result = subprocess.run(driver, capture_output=True, text=True, timeout=60, check=True)
+    assert result.stdout.splitlines()[:2] == ["runs False False", "True sleep 600 "]
+    [status, *rest] = result.stdout.splitlines()[2].split(" ")
+    assert status == "[0]"
+    assert rest[:2] == ["", ""]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from impi.errors import PeerError, StartupError
-from impi.launch.hosts import alone, behind, commands
+from impi.launch.hosts import alone, behind, commands, watches
 from impi.launch.nodes import Node
 from impi.launch.program import Program
 
@@ -52,6 +52,15 @@ def test_an_agent_on_every_node() -> None:
     ]
     assert {(item["interface"], item["door"]) for item in both} == {("eth1", "")}
     assert [command.argv[0] for command in commands("node", PROGRAM, "", "")] == ["ssh", "ssh"]
+
+
+def test_a_watch_where_an_mpiexec_starts_procs_alone() -> None:
+    program = Program(argv=("a.out",), nodes=(Node("localhost", 2), Node("b", 1)), environ={}, join=JOIN)
+    for hosts in ("proc", "client"):
+        [watch] = watches(hosts, program)
+        assert (watch.serves, watch.lasts, watch.argv[0]) == (True, True, "ssh")
+        assert dict(watch.titles) == {0: "the watch on node b"}
+    assert watches("node", program) == []
 
 
 def address(number: int) -> str:
