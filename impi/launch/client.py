@@ -430,7 +430,8 @@ class _Session:
 
     def _reason(self, children: Children) -> str:
         """Return why the first process failed; of an mpiexec, which proc was the first to end."""
-        self._turn(0)
+        for _ in range(3):  # a last word and the end of its connection take a turn each
+            self._turn(0)
         if children.lost:
             return children.lost
         return "; ".join(filter(None, (self._lost_proc(), str(children.failure))))

@@ -177,23 +177,28 @@ class _Starter:
             return
         *lines, self._input = (self._input + data).split(b"\n")
         for line in map(json.loads, lines):
+            self._heard = time.monotonic()
             if self._spec is None:
                 self._spec = line
-                self._heard = time.monotonic()
                 if silence_s := self._spec["silence_s"]:
                     self._watch = Watch(silence_s)
-            elif line["do"] == "beat":
-                self._heard = time.monotonic()
+            else:
+                self._do(line)
+
+    def _do(self, line: dict[str, Any]) -> None:
+        """Obey one line."""
+        match line["do"]:
+            case "beat":
                 self._say(beat=True)
-            elif line["do"] == "watch" and self._watch is not None:
+            case "watch" if self._watch is not None:
                 self._watch.ends = {(address, port) for address, port in line["ends"]}
                 here = os.uname().nodename
                 self._watched = {pid for node, pid in line["procs"] if node == here}
-            elif line["do"] == "note":
+            case "note":
                 self._note()
-            elif line["do"] == "stop":
+            case "stop":
                 self._stop = True
-            elif line["do"] == "feed" and self._feed >= 0:
+            case "feed" if self._feed >= 0:
                 self._unfed = binascii.a2b_base64(line["data"])
                 if self._unfed:
                     self._selector.register(self._feed, selectors.EVENT_WRITE)
