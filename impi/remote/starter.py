@@ -52,6 +52,9 @@ _SHM = "/dev/shm"
 _TICK_S = 0.02
 """How much later than a file's time its maker's clock may be: the kernel counts in ticks."""
 
+Line = dict[str, Any]
+"""A line of input after the first."""
+
 
 class Spec(TypedDict):
     """The first line of input."""
@@ -185,7 +188,7 @@ class _Starter:
             else:
                 self._do(line)
 
-    def _do(self, line: dict[str, Any]) -> None:
+    def _do(self, line: Line) -> None:
         """Obey one line."""
         match line["do"]:
             case "beat":
