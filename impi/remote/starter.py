@@ -49,6 +49,8 @@ _CHUNK = 1 << 16
 _MOST_REAPED = 1000  # at a time: processes may end as fast as their statuses are taken
 _DRAIN_S = 5.0
 _SHM = "/dev/shm"
+_TMP = "/tmp"
+_PROXY = "hydra_pmi_proxy"
 _TICK_S = 0.02
 """How much later than a file's time its maker's clock may be: the kernel counts in ticks."""
 
@@ -146,9 +148,10 @@ class _Starter:
         keeps = spec["settle_s"] is None
         if self._stop and keeps:
             self._note()
-        left = self._end(spec) if self._stop or not keeps else []
+        failed = self._stop or any(process.code for process in self._processes)
+        left = self._end(spec) if failed or not keeps else []
         self._drain()
-        if keeps and (self._stop or any(process.code for process in self._processes)):
+        if keeps and failed:
             self._sweep()
         self._say(leftovers=left)
 
@@ -373,7 +376,7 @@ class _Starter:
 
     def _sweep(self) -> None:
         """Remove shared memory and sockets of killed processes."""
-        for path in self._segments | _nobodys(self._began - _TICK_S):
+        for path in self._segments | _nobodys(self._began - _TICK_S) | _topologies(self._began - _TICK_S):
             with contextlib.suppress(OSError):
                 os.unlink(path)
         for process in self._processes:
@@ -406,6 +409,27 @@ def _nobodys(since: float) -> set[str]:
                     found.discard(os.readlink(f"/proc/{pid}/fd/{number}"))
             with open(f"/proc/{pid}/maps", encoding="utf-8", errors="replace") as file:
                 found.difference_update(line[line.find("/") :].rstrip("\n") for line in file)
+    return found
+
+
+def _topologies(since: float) -> set[str]:
+    """Return files of the machine's topology that Hydra's proxies have made since then, and left.
+
+    A proxy that is killed cannot remove its file, and nothing but the proxy knows the name. So
+    there must be no other proxy on this node.
+    """
+    found = set()
+    for name in os.listdir(_TMP):
+        with contextlib.suppress(OSError):
+            status = os.stat(f"{_TMP}/{name}")
+            if name.startswith("hydra_hwloc_xmlfile_") and status.st_uid == os.getuid() and status.st_ctime >= since:
+                found.add(f"{_TMP}/{name}")
+    place = os.readlink("/proc/self/ns/mnt")
+    for pid in os.listdir("/proc") if found else ():
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/comm") as file:
+            # One of another container has another /tmp.
+            if file.read().startswith(_PROXY) and os.readlink(f"/proc/{pid}/ns/mnt") == place:
+                return set()
     return found
 
 

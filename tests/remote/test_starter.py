@@ -390,6 +390,33 @@ def test_shared_memory_that_is_made_while_processes_end_is_removed(start: Start,
     assert older.exists()
 
 
+_LEAVES_A_PROXY = """
+import subprocess, sys
+from pathlib import Path
+proxy = ["/bin/sh", "-c", "printf NAME > /proc/self/comm; echo ready; sleep 600"]
+with subprocess.Popen(proxy, stdout=subprocess.PIPE, start_new_session=True) as process:
+    process.stdout.readline()
+    Path(sys.argv[1]).touch()
+    print("ready", flush=True)
+    import os, signal
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_what_the_proxy_of_a_killed_mpiexec_leaves_is_removed(start: Start, tmp_path: Path) -> None:
+    # Its own words for both: other tests may run Hydra at the same time.
+    name = secrets.token_hex(7)
+    own = f"starter._TMP = {str(tmp_path)!r}; starter._PROXY = {name!r}"
+    elsewhere = f"from impi.remote import starter; {own}; starter.main()"
+    mine, older = (tmp_path / f"hydra_hwloc_xmlfile_{kind}" for kind in ("mine", "older"))
+    older.touch()
+    argv = [sys.executable, "-c", _LEAVES_A_PROXY.replace("NAME", name), str(mine)]
+    raw = start(argv, settle_s=None, starter=("-c", elsewhere))
+    raw.ended()
+    assert not mine.exists()
+    assert older.exists()
+
+
 def test_one_process_is_fed_as_fast_as_it_reads(start: Start) -> None:
     starter = start(["sh", "-c", 'wc -c; echo "end of $RANK"'], numbers=(0, 1), fed=1)
     octets = base64.b64encode(bytes(30_000)).decode()
