@@ -14,6 +14,7 @@ run --tier pairs
 run --tier versions
 run --tier natives
 run --tier net
+run --tier faults
 run '@smoke/*/1x2+1x2' --with pure@s390x
 run '@smoke/*/1x2+1x2' --with pure@arm64
 part .venv/bin/python tests/testbed/mutants

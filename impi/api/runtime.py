@@ -18,6 +18,7 @@ from impi.api.rc import CHOICES, LEVELS
 from impi.engine.bootstrap import described, join_job
 from impi.engine.engine import Engine
 from impi.errors import ImpiError, JobError
+from impi.exit_codes import ExitCode
 from impi.semantics.contexts import ContextIds
 from impi.semantics.errors import LackingError, MPIException, error
 
@@ -232,10 +233,15 @@ def leave(before: Callable[[], None] | None = None) -> None:
     if not chosen():
         _say(f"impi: rank {_rank()} ended without MPI.Finalize(), which the options in mpi4py.rc leave to the program")
         abort(1)
-    if before is not None:
-        before()
-    if not _state.finalized:
-        ending()
+    try:
+        if before is not None:
+            before()
+        if not _state.finalized:
+            ending()
+    except KeyboardInterrupt as interrupt:
+        # Exit functions cannot raise it: the proc would end with 0, and nobody would be told.
+        _abort_on_exception(KeyboardInterrupt, interrupt, interrupt.__traceback__)
+        os._exit(ExitCode.SIGINT)
 
 
 def abort(code: int) -> NoReturn:
@@ -298,7 +304,7 @@ def _abort_on_exception(kind: type[BaseException], value: BaseException, trace: 
         _say(f"impi: rank {_rank()} ends the job: {value}")
         abort(1)
     if issubclass(kind, KeyboardInterrupt):
-        abort(130)
+        abort(ExitCode.SIGINT)
     _say(f"impi: rank {_rank()} ends the job: uncaught {kind.__name__}")
     abort(1)
 
