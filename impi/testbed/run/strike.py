@@ -161,7 +161,7 @@ class Strike:
         if not self._began or self._ended:
             return
         self._ended = time.monotonic()
-        if self.hit.what.freezes or self.hit.act == "slow":
+        if (self.hit.what.freezes or self.hit.act == "slow") and not self._thawed_at:
             self._thaw()
         if self.hit.act == "blink":
             self._network.heal(self._directions(), "drop")

@@ -241,3 +241,11 @@ def test_nothing_is_heard_of_a_node_that_is_gone(monkeypatch, topology, lost):
     assert hit.lost == lost
     assert world.backend.log == ["open", "kill"]
     assert hit.seen().ended
+
+
+def test_a_frozen_node_that_was_thawed_is_proved(world):
+    hit = world.strike("freeze-node@recv")
+    hit.turn((), world.started.append)
+    hit.turn(("server",), world.started.append)
+    hit.undo()
+    assert hit.seen().frozen
