@@ -421,6 +421,9 @@ class FakeNetwork:
         self._lab.backend.log.append("links")
         self._links.update(links)
 
+    def prepare(self, nodes) -> None:
+        self._lab.backend.log.append(f"prepare {len(nodes)}")
+
     def cut(self, directions, how: str) -> None:
         self._lab.backend.log.append(how)
         refused = self._lab.backend.refused

@@ -181,6 +181,10 @@ class Network(Protocol):
         """From now on these directions are so; others stay as they are."""
         ...
 
+    def prepare(self, nodes: Sequence[str]) -> None:
+        """Make ready what takes time, for changes of what these nodes receive."""
+        ...
+
     def cut(self, directions: Sequence[Direction], how: str) -> None:
         """``drop`` packets of these directions, ``reset`` connections, or refuse only ``syn``."""
         ...

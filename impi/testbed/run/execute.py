@@ -313,7 +313,7 @@ class _Attempt:
                 return
             limit_s = strike.turn(over, self._start_client)
             if limit_s is not None:
-                patience.renew(limit_s)
+                patience = Patience(limit_s, self.cell.roster.size)  # from now on: a step takes time itself
             elif patience.ended():
                 self.timed_out = strike.hit.what.harmless
                 return

@@ -1,7 +1,7 @@
 """A hit of the fault matrix: waits for its phase, does it, undoes it, and says what was seen.
 
-:meth:`Strike.turn` is called again and again while the job runs. It never waits: what takes time is
-a command on a node. Each step that it takes gives the job a new limit.
+:meth:`Strike.turn` is called again and again while the job runs. Each step that it takes gives the
+job a new limit.
 """
 
 from __future__ import annotations
@@ -103,7 +103,9 @@ class Strike:
     # -- the run
 
     def begin(self) -> None:
-        """Wait for the phase on every node, without blocking."""
+        """Wait for the phase on every node; make ready what is to be done."""
+        if self.hit.victim in ("link", "channel"):
+            self._network.prepare(sorted({target for _, target in self._directions()}))
         for node in self._started:
             count = len(self._roster.on_node(node.name))
             words = ("ranks", self._folders[node.name], self.hit.phase, str(count), str(self._start_s))
@@ -196,7 +198,6 @@ class Strike:
 
     def _do(self) -> None:
         act, victim = self.hit.act, self.hit.victim
-        self._at = time.time()
         if victim == "node":
             do = self._network.kill if act == "kill" else self._network.freeze
             self._killed = bool(do(self._node.name))
@@ -206,6 +207,8 @@ class Strike:
             self._network.set_links(dict.fromkeys(self._directions(), _LATE))
         else:
             self._send()
+            return
+        self._at = time.time()
 
     def _send(self) -> None:
         """Send a signal to a process."""

@@ -202,7 +202,7 @@ def test_links_are_cut_and_heal(world):
     world.now += 3.5
     hit.turn((), world.started.append)
     hit.undo()
-    assert world.backend.log == ["open", "drop", "heal"]
+    assert world.backend.log == ["open", "prepare 3", "drop", "heal"]
     seen = hit.seen()
     assert (seen.refused, seen.lasted_s) == (7 * 4, 3.5)  # to and from the other client and the server
 
@@ -210,7 +210,7 @@ def test_links_are_cut_and_heal(world):
 def test_slow_links_are_late(world):
     hit = world.strike("slow-channel@recv")
     hit.turn((), world.started.append)
-    assert world.backend.log == ["open", "links"]
+    assert world.backend.log == ["open", "prepare 2", "links"]
     assert hit.seen().late == 0.2
 
 

@@ -69,6 +69,10 @@ class LinkSidecars:
 
         in_parallel(one, sorted({target for _, target in links}))
 
+    def prepare(self, nodes: Sequence[str]) -> None:
+        """Start their sidecars."""
+        self._ready(sorted(nodes))
+
     def cut(self, directions: Sequence[Direction], how: str) -> None:
         """Rules at the nodes that receive."""
         self._refuse("cut", directions, how)
