@@ -169,12 +169,14 @@ class Launcher(Protocol):
         ...
 
 
-def without_input(rank: str, argv: Sequence[str]) -> list[str]:
+def without_input(rank: str, argv: Sequence[str], hidden: str = "") -> list[str]:
     """Return a command with an empty standard input, in place of what mpiexec gives it.
 
     Variable ``rank`` has the rank of the proc; only rank 0 keeps the address of the user's input.
+    ``hidden``: a variable of mpiexec that no proc gets.
     """
-    return ["/bin/sh", "-c", f'[ "${rank}" = 0 ] || unset {INPUT}; exec "$@" </dev/null', "sh", *argv]
+    unset = f"unset {hidden}; " if hidden else ""
+    return ["/bin/sh", "-c", f'{unset}[ "${rank}" = 0 ] || unset {INPUT}; exec "$@" </dev/null', "sh", *argv]
 
 
 def base_environment(environ: Mapping[str, str]) -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,18 @@ def test_mpich_on_one_node() -> None:
     assert env["MPI4PY_LIBMPI"] == MPICH.library
     assert json.loads(env["IMPI_JOIN"]) == {**JOIN, "size": 2, "library": "MPICH"}
     assert {"IMPI_JOIN", "MPI4PY_LIBMPI", "PYTHONPATH"} <= set(argv[argv.index("-genvlist") + 1].split(","))
+
+
+def test_hydra_makes_no_file_that_it_could_leave() -> None:
+    argv, env = only(HydraLauncher(manifest("mpich"), MPICH).commands(program()))
+    script = argv[argv.index("-c") + 1]
+    assert env["HWLOC_XMLFILE"] == os.devnull
+    told = subprocess.run(["/bin/sh", "-c", script, "sh", "env"], env=env, capture_output=True, text=True, check=True)
+    assert "MPI4PY_LIBMPI=" in told.stdout
+    assert "HWLOC_XMLFILE=" not in told.stdout
+    argv, env = only(HydraLauncher(manifest("mpich"), MPICH).commands(program(HWLOC_XMLFILE="mine")))
+    assert env["HWLOC_XMLFILE"] == "mine"
+    assert "HWLOC_XMLFILE" not in argv[argv.index("-c") + 1]
 
 
 @pytest.mark.parametrize("may", [False, True])
