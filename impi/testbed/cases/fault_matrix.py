@@ -66,6 +66,8 @@ class Victim:
     about: str
     named: str
     """A regular expression; ``{client}`` is its client's number."""
+    early: str = ""
+    """What will do, too, before it has begun MPI_Init, and so has told nobody what it is."""
     network: bool = False
     """Whether only a backend with a network can do it."""
     outlives: bool = False
@@ -75,13 +77,14 @@ class Victim:
 
 
 _CLIENT: Final = r"\bclient {client}\b"
+_LAUNCHED: Final = _CLIENT + r".*\bmpiexec\b"
 VICTIMS: Final[Mapping[str, Victim]] = {
     "server": Victim(about="the server", named=r"\bserver\b", outlives=True),
     "client": Victim(about="impirun of a client", named=_CLIENT, outlives=True),
     "starter": Victim(about="the starter of its procs", named=_CLIENT + r".*\bstarter\b"),
     "mpiexec": Victim(about="mpiexec of its library", named=_CLIENT + r".*\bmpiexec\b"),
-    "rank": Victim(about="its last rank", named=_CLIENT + r".*\brank 1\b", moves=True),
-    "master": Victim(about="its first rank", named=_CLIENT + r".*\brank 0\b", moves=True),
+    "rank": Victim(about="its last rank", named=_CLIENT + r".*\brank 1\b", early=_LAUNCHED, moves=True),
+    "master": Victim(about="its first rank", named=_CLIENT + r".*\brank 0\b", early=_LAUNCHED, moves=True),
     "agent": Victim(about="its host agent", named=_CLIENT + r".*\bagent\b", moves=True),
     "node": Victim(about="its last node", named=_CLIENT, network=True, outlives=True, moves=True),
     "link": Victim(about="all links of its nodes, with the server's", named=_CLIENT, network=True, moves=True),

@@ -150,7 +150,8 @@ def _wrong(hit: Hit, client: int, said: list[str], first: str) -> str:
         return f"it says {' | '.join(said)}" if said else "it says nothing"
     (sentence,) = said
     phases = _PHASES.findall(sentence)
-    if not re.search(hit.whom.named.format(client=client), sentence):
+    names = [hit.whom.named, *filter(None, [hit.whom.early if hit.phase == "early" else ""])]
+    if not any(re.search(name.format(client=client), sentence) for name in names):
         return f"it says {sentence!r}"
     if first and sentence != first:
         return f"it says {sentence!r}, and not {first!r}"

@@ -126,6 +126,12 @@ def test_a_job_that_starts_says_so(good, phase):
     assert judge(facts).outcome == "pass"
 
 
+@pytest.mark.parametrize(("phase", "outcome"), [("early", "pass"), ("labels", "fail")])
+def test_a_rank_that_has_told_nobody_what_it_is_cannot_be_named(good, phase, outcome):
+    said = "client 1 (10.9.2.1:1): MPICH's mpiexec ended with 9, before the program had initialised MPI"
+    assert judge(after(good, HITS[f"kill-rank@{phase}"], said)).outcome == outcome
+
+
 def test_a_client_that_was_not_started_owes_nothing(good):
     facts = after(good, HITS["kill-rank@early"])
     assert judge(but(facts, 2, code=None, stderr="", ended_s=None)).outcome == "pass"
