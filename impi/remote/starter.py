@@ -79,8 +79,8 @@ class Spec(TypedDict):
     settle_s: float | None
     """Seconds that descendants have to end after the processes, before they are leftovers.
 
-    None: processes left running at the end go on. After a stop or a failure the shared memory and
-    sockets of their MPI library are removed.
+    None: processes left running at the end go on. Shared memory of their MPI library that nobody
+    has is removed; after a stop or a failure all of it, and its sockets.
     """
     silence_s: float | None
     """Seconds after which the asker is lost if it is silent, a process if stopped, a link if cut.
@@ -151,8 +151,8 @@ class _Starter:
         failed = self._stop or any(process.code for process in self._processes)
         left = self._end(spec) if failed or not keeps else []
         self._drain()
-        if keeps and failed:
-            self._sweep()
+        if keeps:
+            self._sweep(failed=failed)
         self._say(leftovers=left)
 
     def _running(self) -> list[int]:
@@ -374,9 +374,14 @@ class _Starter:
                 if slash and path.startswith(("sm_segment.", "mpich_shm_")):
                     self._segments.add(f"{_SHM}/{path.removesuffix(' (deleted)')}")
 
-    def _sweep(self) -> None:
-        """Remove shared memory and sockets of killed processes."""
-        for path in self._segments | _nobodys(self._began - _TICK_S) | _topologies(self._began - _TICK_S):
+    def _sweep(self, *, failed: bool) -> None:
+        """Remove shared memory and sockets that are left.
+
+        MPICH leaves a segment now and then even if all is well: if a process exits at once after
+        MPI_Finalize. What processes have that go on after success stays.
+        """
+        since = self._began - _TICK_S
+        for path in _nobodys(since) | (self._segments | _topologies(since) if failed else set()):
             with contextlib.suppress(OSError):
                 os.unlink(path)
         for process in self._processes:

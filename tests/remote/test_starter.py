@@ -363,16 +363,18 @@ import os, signal, sys, time
 def make(*_):
     # What MPI_Init does: it makes the segment, and removes its name once all have it.
     os.open(sys.argv[1], os.O_CREAT | os.O_RDWR)
+    if sys.argv[2] == "well":
+        os._exit(0)  # as soon as MPI_Finalize is over
     os.kill(os.getpid(), signal.SIGKILL)
 signal.signal(signal.SIGTERM, make)
 print("ready", flush=True)
-if sys.argv[2] == "by itself":
+if sys.argv[2] != "stopped":
     make()
 time.sleep(100)
 """
 
 
-@pytest.mark.parametrize("end", ["by itself", "stopped"])
+@pytest.mark.parametrize("end", ["by itself", "stopped", "well"])
 def test_shared_memory_that_is_made_while_processes_end_is_removed(start: Start, end: str, tmp_path: Path) -> None:
     # Not in /dev/shm: other starters would remove what nobody has.
     elsewhere = f"from impi.remote import starter; starter._SHM = {str(tmp_path)!r}; starter.main()"
