@@ -255,17 +255,26 @@ class Rendezvous:
         sock = self._socket
         if (lost := self.lost()) is not None:
             raise lost
+        closes = self._machine.beats
         self._machine.finish()
         try:
             self._send_all()
             # lost() empties the receive buffer, so that no reset overtakes the FINI.
             sock.shutdown(socket.SHUT_WR)
+            if closes:
+                self._read_on(sock)
         except OSError as error:
             raise JobError(
                 f"the server at {self._where} was gone before FINI ({error.strerror or error})", clause="2.3.7"
             ) from None
         finally:
             self.close()
+
+    def _read_on(self, sock: socket.socket) -> None:
+        """Wait for the end that the server gives: its beat at a closed socket would be a reset."""
+        until = time.monotonic() + (self._silence_s or _ANSWER_S)
+        while select.select([sock], [], [], max(0.0, until - time.monotonic()))[0] and sock.recv(_CHUNK):
+            pass
 
     def fail(self, reason: str, code: int = 1) -> str:
         """Tell the server why this client ends the job, and by it all clients; then close.

@@ -209,3 +209,35 @@ def test_a_server_that_cannot_beat_is_not_judged() -> None:
 def test_a_beat_without_a_connection_is_none() -> None:
     client = Rendezvous("127.0.0.1", 1, 0, environ=NO_AUTH)
     client.beat()
+
+
+def test_a_beat_on_its_way_resets_no_fini(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client stays until the server has read FINI and closes: a beat may come until then."""
+    stayed: list[bytes] = []
+
+    def read_on(_client: Rendezvous, sock: socket.socket) -> None:
+        assert select.select([sock], [], [], DEADLINE_S)[0]
+        stayed.append(sock.recv(100))
+
+    monkeypatch.setattr(Rendezvous, "_read_on", read_on)
+    server = ServerThread(1, environ=SECRET)
+    with server.client(0) as client:
+        assert client.join(DEADLINE_S) == 1
+        negotiate_all([client])
+        client.finish()
+    assert server.join() == 0
+    assert stayed == [b""]
+
+
+def test_beats_are_read_until_the_server_closes() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs, Rendezvous("127.0.0.1", 1, 0, environ=SECRET, silence_s=DEADLINE_S) as client:
+        ours.setblocking(False)
+        reading = threading.Thread(target=client._read_on, args=(ours,))
+        reading.start()
+        for _ in range(3):
+            theirs.sendall(b"BEAT")
+        assert reading.is_alive()
+        theirs.close()
+        reading.join(DEADLINE_S)
+        assert not reading.is_alive()
