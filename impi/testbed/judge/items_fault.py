@@ -110,7 +110,8 @@ def _blamed(facts: Facts, command: CommandSeen) -> str:
 def sentences(command: CommandSeen) -> list[str]:
     """What the server or an impirun says of failures, without who says it."""
     head = r"Error: " if command.who == "server" else rf"impirun: {command.who}: "
-    found = (re.match(rf"{head}(.*)", line) for line in command.stderr.splitlines())
+    # A library may have begun the line without ending it.
+    found = (re.match(rf"\s*{head}(.*)", line) for line in command.stderr.splitlines())
     return [match[1] for match in found if match]
 
 
@@ -164,7 +165,7 @@ def _others(hit: Hit, client: int, command: CommandSeen) -> str:
     """A line that names somebody who is not at fault; empty: there is none."""
     # The server tells who has joined, too.
     for line in sentences(command) if command.who == "server" else command.stderr.splitlines():
-        text = line.removeprefix(f"impirun: {command.who}: ")
+        text = line.strip().removeprefix(f"impirun: {command.who}: ")
         for match in _PARTY.finditer(text):
             number, server, _host = match.groups()
             right = server if hit.victim == "server" else hit.victim == "channel" or number == str(client)
