@@ -126,7 +126,7 @@ def named(facts: Facts, name: str) -> Failed:
     for command in observers:
         said = sentences(command)
         expected = f"one sentence of {command.who} that names {hit.whom.about}"
-        actual = _wrong(hit, client, said, first)
+        actual = _wrong(hit, client, facts.seen.fault.victim if facts.seen.fault else 0, said, first)
         if not actual and (other := _others(hit, client, command)):
             actual = f"it says {other!r}"
         if actual:
@@ -145,13 +145,18 @@ def _is_deaf(facts: Facts, hit: Hit, command: CommandSeen) -> bool:
     return command.who == client and hit.victim in ("node", "link")
 
 
-def _wrong(hit: Hit, client: int, said: list[str], first: str) -> str:
-    """What is wrong with what one of them said; empty: nothing."""
+def _wrong(hit: Hit, client: int, pid: int, said: list[str], first: str) -> str:
+    """What is wrong with what one of them said; empty: nothing.
+
+    ``pid``: the process that was hit; ``first``: what another one said.
+    """
     if len(said) != 1:
         return f"it says {' | '.join(said)}" if said else "it says nothing"
     (sentence,) = said
     phases = _PHASES.findall(sentence)
-    names = [hit.whom.named, *filter(None, [hit.whom.early if hit.phase == "early" else ""])]
+    names = [hit.whom.named]
+    if hit.phase == "early" and hit.whom.early:
+        names += [hit.whom.early, rf"\bclient {{client}}\b.*\bprocess {pid}\b"]
     if not any(re.search(name.format(client=client), sentence) for name in names):
         return f"it says {sentence!r}"
     if first and sentence != first:
