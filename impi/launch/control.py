@@ -186,8 +186,12 @@ class Control:
             self._prove(connection, octets)
 
     def _note_end(self, connection: _Connection) -> None:
-        """Note the first proc of an MPI library that ends in another way than by MPI_Finalize."""
-        if connection.proc is not None and self.first_lost is None and connection.received != FINALIZED:
+        """Note the first proc of an MPI library that ends in another way than by MPI_Finalize.
+
+        MPI_Abort ends all procs, and others may be gone first: a last word goes before none.
+        """
+        first = self.first_lost is None or (bool(connection.received) and not self.first_lost.word)
+        if connection.proc is not None and first and connection.received != FINALIZED:
             words = connection.received.decode("ascii", "replace")
             node, pid = connection.proc
             word = "".join(c for c in words if c.isprintable())

@@ -19,6 +19,8 @@ from impi.errors import JobError, LaunchError
 from impi.vendors.meeting import open_control
 
 FINALIZED: Final = b"finalized"
+_HIGH: Final = 1024
+"""More descriptors than a process has as a rule."""
 
 _open: list[socket.socket] = []
 """The connection of this process, if it has one."""
@@ -37,9 +39,28 @@ def announce(join: Mapping[str, Any]) -> None:
         sock.sendall(json.dumps(hello).encode() + b"\n")
     except (OSError, JobError) as error:
         raise LaunchError(f"impirun does not answer at {control}: {error}") from None
+    sock = _first_to_close(sock)
     if not _open:
         os.register_at_fork(after_in_child=_leave_to_parent)
     _open.append(sock)
+
+
+def _first_to_close(sock: socket.socket) -> socket.socket:
+    """Return the socket under a high descriptor.
+
+    The kernel closes the descriptors of a killed process from the highest down. mpiexec ends the
+    other procs as soon as it sees its own connection close, and impirun must have seen this one.
+    """
+    import fcntl
+    import resource
+
+    high = min(resource.getrlimit(resource.RLIMIT_NOFILE)[0], _HIGH) - 1
+    try:
+        found = fcntl.fcntl(sock, fcntl.F_DUPFD_CLOEXEC, high)
+    except OSError:
+        return sock  # it is taken, and so are all above
+    sock.close()
+    return socket.socket(fileno=found)
 
 
 def last_word(word: bytes) -> None:

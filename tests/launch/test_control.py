@@ -197,6 +197,16 @@ def test_the_first_proc_without_a_last_word_is_the_lost_one(world: World) -> Non
     assert (lost.node, lost.pid, lost.word) == ("n", 2, "")
 
 
+def test_the_proc_that_aborts_goes_before_those_that_are_ended_by_it(world: World) -> None:
+    socks = [world.say(role="joining", pid=pid, node="n") for pid in (1, 2)]
+    world.until(lambda: len(world.control.joined) == 2)
+    socks[0].close()
+    world.until(lambda: world.control.first_lost)
+    socks[1].sendall(b"MPI_Abort with exit code 9")
+    socks[1].close()
+    world.until(lambda: world.control.first_lost is not None and world.control.first_lost.pid == 2)
+
+
 def test_a_last_word_is_kept_and_bounded(world: World) -> None:
     sock = world.say(role="joining", pid=1, node="n")
     world.until(lambda: world.control.joined)
