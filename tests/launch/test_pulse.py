@@ -32,7 +32,7 @@ def test_all_beat_again_and_again_whatever_the_first_says() -> None:
     beating.start()
     assert all(enough.acquire(timeout=20) for _ in range(3))
     beating.stop()
-    assert threading.active_count() == 1
+    assert not beating._thread.is_alive()
 
 
 def test_a_pulse_that_was_never_started_stops() -> None:
