@@ -64,6 +64,11 @@ class Stopped:
     line: str
     """Its command line."""
 
+    @property
+    def program(self) -> str:
+        """The name of its program."""
+        return self.line.partition(" ")[0].rpartition("/")[2] or "a process of this client"
+
 
 def exit_code(status: int) -> int:
     """Return the code that a shell shows: the exit status, or 128 + N for signal N."""

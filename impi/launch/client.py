@@ -369,7 +369,7 @@ class _Session:
             raise JobError(f"{self._lost_proc()}, {self._phase()}")
         for_long = f"for {self._silence_s:g} s, {self._phase()}"
         if (stopped := children.stopped) is not None:
-            title = stopped.title or self._rank_of(stopped.pid) or stopped.line
+            title = stopped.title or self._rank_of(stopped.pid) or stopped.program
             raise JobError(f"{title} (process {stopped.pid}) has been stopped {for_long}")
         if children.cut is not None and self._job is not None:
             own, (address, port) = children.cut

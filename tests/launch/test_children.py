@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from impi.launch.children import Stopped
+
 DRIVER = """
 import json, os, selectors, sys, threading
 from impi.launch.children import Children
@@ -163,3 +165,8 @@ def test_a_watch_sees_procs_that_it_has_not_started_and_ends_when_it_is_dismisse
     [status, *rest] = result.stdout.splitlines()[2].split(" ")
     assert status == "[0]"
     assert rest[:2] == ["", ""]
+
+
+def test_a_stopped_process_without_a_title_has_the_name_of_its_program() -> None:
+    assert Stopped(7, "", "/usr/bin/python3 -c while").program == "python3"
+    assert Stopped(7, "", "").program == "a process of this client"
