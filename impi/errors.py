@@ -73,6 +73,13 @@ class ServerLost(JobError):
     """The server ended without a word, or is silent; the caller adds the phase of the job."""
 
 
+class HungUp(PeerError, JobError):
+    """A peer has closed a connection before both were ready: it was ended, or breaks 3.8.
+
+    As the end of a job is the usual reason, it is told as late as that of a lost peer.
+    """
+
+
 class LaunchError(ImpiError):
     """A process could not be started, or ended badly."""
 

@@ -21,7 +21,7 @@ from itertools import islice
 from typing import Final
 
 from impi.agent.cutter import Cutter
-from impi.errors import JobError, LocalProtocolError, PeerError
+from impi.errors import HungUp, JobError, LocalProtocolError, PeerError
 from impi.job import STRICT_VERSION, Job
 from impi.transfer.channel import host_name
 from impi.wire.packets import HEADER_SIZE, Header, PacketType, pack_header
@@ -240,7 +240,7 @@ class Router:
                 octets=part,
             )
         if not link.fini_sent:
-            raise PeerError(
+            raise HungUp(
                 "closed the connection without waiting for our finalization packet", clause="3.8", peer=link.name
             )
         link.ended = True

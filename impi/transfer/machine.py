@@ -22,7 +22,7 @@ from functools import partial
 from struct import Struct
 from typing import Final
 
-from impi.errors import JobError, LocalProtocolError, PeerError
+from impi.errors import HungUp, JobError, LocalProtocolError
 from impi.job import Job
 from impi.transfer.channel import Channel, host_name
 from impi.transfer.inbound import Acknowledge, Deliver, Event, Inbound
@@ -344,7 +344,7 @@ class Transfer:
                 octets=part,
             )
         if not channel.fini_sent:
-            raise PeerError(
+            raise HungUp(
                 "closed the connection without waiting for our finalization packet",
                 clause=_FINALIZING,
                 peer=channel.name,
