@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import signal
 import subprocess
 import sys
@@ -11,8 +12,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-from impi.remote import processes
 
 pytestmark = pytest.mark.proof
 
@@ -34,11 +33,28 @@ comm.recv(source=(comm.rank + 1) % comm.size)
 """
 
 
+def environment(mark: str) -> dict[str, str]:
+    """Variables of all processes of a job, by which they can be found: not as descendants.
+
+    A test that made its worker adopt orphans would spoil later tests that wait for some to be gone.
+    """
+    own = {"IMPI_AUTH_SECRET": "correct horse battery", "IMPI_HEARTBEAT_TIMEOUT": str(LIMIT_S), "IMPI_TEST_MARK": mark}
+    return {**os.environ, **own}
+
+
+def has(path: Path, mark: str) -> bool:
+    try:
+        return f"IMPI_TEST_MARK={mark}".encode() in path.read_bytes().split(b"\0")
+    except OSError:
+        return False
+
+
 class Job:
     """A server, and two clients of one proc and of two."""
 
     def __init__(self, vendor: str, phase: str) -> None:
-        environ = {**os.environ, "IMPI_AUTH_SECRET": "correct horse battery", "IMPI_HEARTBEAT_TIMEOUT": str(LIMIT_S)}
+        self.mark = secrets.token_hex(8)
+        environ = environment(self.mark)
         impirun = [sys.executable, "-m", "impi.cli.impirun"]
         self.parts: dict[str, subprocess.Popen[str]] = {}
 
@@ -102,8 +118,6 @@ class Job:
 @pytest.fixture
 def jobs() -> Iterator[list[Job]]:
     made: list[Job] = []
-    processes.become_subreaper()
-    before = set(processes.descendants())
     yield made
     for job in made:
         for part in job.parts.values():
@@ -112,9 +126,9 @@ def jobs() -> Iterator[list[Job]]:
                 part.terminate()
             part.communicate(timeout=ENDED_S)
     until = time.monotonic() + ENDED_S
-    while left := set(processes.descendants()) - before:
+    while left := [path for job in made for path in Path("/proc").glob("[0-9]*/environ") if has(path, job.mark)]:
         assert time.monotonic() < until, left
-        time.sleep(0.01)
+        time.sleep(0.05)
 
 
 @pytest.mark.parametrize(
@@ -185,9 +199,9 @@ def test_output_that_nobody_reads_is_no_silence(jobs: list[Job]) -> None:
     """An impirun that waits for its reader beats all the same."""
     program = 'import mpi4py.MPI, sys\nsys.stdout.write("x" * (1 << 20))\nsys.stdout.flush()'
     job = Job.__new__(Job)
-    job.parts = {}
+    job.parts, job.mark = {}, secrets.token_hex(8)
     jobs.append(job)
-    environ = {**os.environ, "IMPI_AUTH_SECRET": "correct horse battery", "IMPI_HEARTBEAT_TIMEOUT": str(LIMIT_S)}
+    environ = environment(job.mark)
     impirun = [sys.executable, "-m", "impi.cli.impirun"]
     pipes = {
         "cwd": ROOT,
