@@ -16,7 +16,7 @@ from compat_run import Layout
 from programs_build import build
 from programs_catalogue import REQUIREMENTS, Program, chosen, read_catalogue
 from programs_judge import Judged, Reason, counts, judge, not_installed, read_not_run, read_reasons, seen, unknown
-from programs_run import Ran, end_all, run
+from programs_run import Ran, end_all, run, run_once
 
 LAYOUT = Layout("mpich:1,pure:1")
 
@@ -214,7 +214,7 @@ def test_no_process_of_a_hanging_reference_is_left(starter: str, tmp_path: Path)
     else:
         one = program(argv=("-c", STUBBORN, str(tmp_path)), limit_s=4.0)
     layout = Layout("own:mpich:2" if starter == "python" else f"own:{starter}:2")
-    assert run(one, Path(sys.executable), layout).code is None
+    assert run_once(one, Path(sys.executable), layout).code is None
     pids = [int(path.name) for path in tmp_path.iterdir()]
     try:
         assert len(pids) == (1 if starter == "python" else 2)
@@ -238,3 +238,10 @@ def test_the_end_of_a_run_ends_its_jobs(tmp_path: Path, monkeypatch: pytest.Monk
         assert running.result().code == -signal.SIGTERM
     with pytest.raises(RuntimeError, match="at its end"):
         run(one, Path(sys.executable), Layout("own:mpich:2"))
+
+
+def test_a_reference_that_hangs_once_runs_again(tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+    once = f"import os, time; os.path.exists({str(mark)!r}) or (open({str(mark)!r}, 'w'), time.sleep(600)); print('a')"
+    ran = run(program(argv=("-c", once), starts=True, limit_s=2.0), Path(sys.executable), Layout("own:mpich:1"))
+    assert (ran.code, ran.out) == (0, "a\n")
