@@ -1,9 +1,8 @@
 """Phases of a rank at which the lab may interfere, such as ``init``, ``case`` and ``finalize``.
 
 A rank that reaches the phase of the cell's fault says so by a file, and goes on when the lab has
-opened it. In other cells, all phases are open. As a program, ``stage.py wait FOLDER PHASE COUNT
-SECONDS`` prints the pids of so many ranks that have reached the phase, and ``stage.py ranks ...``
-their ranks in the client, too.
+opened it. In other cells, all phases are open. As a program, ``stage.py FOLDER PHASE COUNT
+SECONDS`` prints so many ranks that have reached the phase: their ranks in the client, by process id.
 """
 
 from __future__ import annotations
@@ -41,7 +40,9 @@ def stage(phase: str) -> None:
     """Reach the phase and wait until it is open."""
     reach(phase)
     deadline = time.monotonic() + _OPEN_S
-    while not is_open(phase) and time.monotonic() < deadline:
+    while not is_open(phase):
+        if time.monotonic() > deadline:
+            raise SystemExit(f"the lab has not opened phase {phase} in {_OPEN_S:.0f} s")
         time.sleep(_TURN_S)
 
 
@@ -56,5 +57,4 @@ def wait(folder: str, phase: str, count: str, seconds: str) -> dict[int, int]:
 
 
 if __name__ == "__main__":
-    ranks = wait(*sys.argv[2:])
-    print(json.dumps(ranks if sys.argv[1] == "ranks" else sorted(ranks)), flush=True)
+    print(json.dumps(wait(*sys.argv[1:])), flush=True)

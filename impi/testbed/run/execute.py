@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Final
 
 from impi.dissect import Event
-from impi.errors import ImpiError, LabError
+from impi.errors import ImpiError
 from impi.manifests import machine_of, manifest
 from impi.remote.patience import MOST_STRETCH, Patience
 from impi.testbed.cases.fault_matrix import HITS
@@ -49,6 +49,7 @@ from impi.testbed.plan.cell import Cell
 from impi.testbed.plan.variant import parse_variant
 from impi.testbed.run.byhand import Started, script
 from impi.testbed.run.interference import Interference, knock
+from impi.testbed.run.phase_gate import network_of
 from impi.testbed.run.prepared_lab import Prepared
 from impi.testbed.run.strike import Strike
 
@@ -202,17 +203,16 @@ class _Attempt:
         settings = self.cell.settings
         if settings.keys().isdisjoint(("reach", "net")):
             return
-        if self.lab.network is None:
-            raise LabError("the network of this lab cannot be changed")
+        network = network_of(self.lab)
         self.network = NetworkSeen()
         nodes = [self.lab.server, *self._nodes()]
         names = [node.name for node in nodes]
         if "reach" in settings:
             directions, how = closed(settings["reach"], names)
-            self.lab.network.cut(directions, how)
-            knock(nodes, directions, self.lab.access.python)
+            network.cut(directions, how)
+            knock(self.lab, nodes, directions)
         if "net" in settings:
-            self.lab.network.set_links(parse_links(settings["net"], names))
+            network.set_links(parse_links(settings["net"], names))
 
     def _make_good(self) -> None:
         """Count what happened on the links, and make them as they were."""

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Final
 
-from impi.errors import LabError
 from impi.testbed.cases.network_faults import FAULTS
 from impi.testbed.evidence.evidence import FaultSeen
-from impi.testbed.lab.interface import Lab, Node, RunningCommand
-from impi.testbed.lab.lab_links import Direction, Network, both_ways
+from impi.testbed.lab.interface import Lab, Node
+from impi.testbed.lab.lab_links import Direction, both_ways
 from impi.testbed.lab.roster import Roster
+from impi.testbed.run.phase_gate import PhaseGate, network_of, node_program
 
-_PROGRAM: Final = (Path(__file__).parents[1] / "programs/stage.py").read_text("utf-8")
 _KNOCK: Final = """
 import socket, sys
 for address in sys.argv[1:]:
@@ -32,12 +29,10 @@ class Interference:
 
     def __init__(self, value: str, lab: Lab, roster: Roster, folders: Mapping[str, str], limit_s: float) -> None:
         """``folders``: the cell's folder on each node of a client."""
-        self._kind, _, self.phase = value.partition("@")
+        self._kind, _, phase = value.partition("@")
         self._fault = FAULTS[self._kind]
-        self._lab, self._roster, self._folders = lab, roster, folders
-        self._limit_s = limit_s
-        self._waiters: dict[str, RunningCommand] = {}
-        self._pids: dict[str, list[int]] = {}
+        self._lab, self._limit_s = lab, limit_s
+        self._gate = PhaseGate(phase, lab, roster, folders)
         self._began = self._ended = self._look_at = 0.0
         self._frozen = False
 
@@ -51,28 +46,23 @@ class Interference:
 
     def begin(self) -> None:
         """Wait for the phase on every node, without blocking."""
-        for node in self._nodes:
-            count = len(self._roster.on_node(node.name))
-            argv = self._stage("wait", self._folders[node.name], self.phase, str(count), str(self._limit_s))
-            self._waiters[node.name] = node.start(argv)
+        if self._kind != "pause":
+            # Sidecars start now: at the phase they would take time that ranks do not wait.
+            network_of(self._lab).prepare([node.name for node in self._nodes])
+        self._gate.begin(self._nodes, self._limit_s)
 
     def turn(self) -> None:
         """Cause it if all ranks have reached the phase; end it if it has lasted so long."""
         if not self._began:
-            for node in self._nodes:
-                done = self._waiters[node.name].poll()
-                if done is None:
-                    return
-                self._pids[node.name] = json.loads(done.stdout or b"[]")
-            if not all(len(self._pids[n.name]) == len(self._roster.on_node(n.name)) for n in self._nodes):
-                return  # they never came so far
+            if self._gate.ranks() is None:
+                return
             self._cause()
             self._began = time.monotonic()
             # A frozen node cannot be told.
-            self._open([node for node in self._nodes if not (self._kind == "pause" and node is self._last)])
+            self._gate.open([node for node in self._nodes if not (self._kind == "pause" and node is self._last)])
         elif self._fault.lasts_s and not self._ended and self._is_over():
             self.undo()
-            self._open([self._last])
+            self._gate.open([self._last])
 
     def _is_over(self) -> bool:
         """Whether it has lasted so long; a partition, too, until a packet was refused."""
@@ -80,7 +70,7 @@ class Interference:
         if now < max(self._began + self._fault.lasts_s, self._look_at):
             return False
         self._look_at = now + _LOOK_EACH_S
-        return self._kind != "partition" or any(cut.refused for cut in self._network.seen().cuts)
+        return self._kind != "partition" or any(cut.refused for cut in network_of(self._lab).seen().cuts)
 
     def undo(self) -> None:
         """End it, if it has begun and is not over."""
@@ -88,22 +78,20 @@ class Interference:
             return
         self._ended = time.monotonic()
         if self._kind == "pause":
-            self._frozen = self._network.thaw(self._last.name)
+            self._frozen = network_of(self._lab).thaw(self._last.name)
         elif self._kind == "partition":
-            self._network.heal(self._directions(), "drop")
+            network_of(self._lab).heal(self._directions(), "drop")
 
     def stop(self) -> None:
-        """End what waits."""
-        for waiter in self._waiters.values():
-            if waiter.poll() is None:
-                waiter.stop()
+        """End the programs that wait."""
+        self._gate.stop()
 
     def seen(self) -> FaultSeen:
         """What has happened of it."""
         cuts = self._lab.network.seen().cuts if self._lab.network is not None and self._began else ()
         return FaultSeen(
             kind=self._kind,
-            phase=self.phase,
+            phase=self._gate.phase,
             began=bool(self._began),
             lasted_s=round(self._ended - self._began, 3) if self._ended else 0.0,
             frozen=self._frozen,
@@ -112,40 +100,27 @@ class Interference:
 
     # -- what it does
 
-    @property
-    def _network(self) -> Network:
-        if self._lab.network is None:
-            raise LabError("the network of this lab cannot be changed")
-        return self._lab.network
-
     def _cause(self) -> None:
         if self._kind == "partition":
-            self._network.cut(self._directions(), "drop")
+            network_of(self._lab).cut(self._directions(), "drop")
         elif self._kind == "reset":
-            self._network.cut(self._directions(), "reset")
+            network_of(self._lab).cut(self._directions(), "reset")
         else:
-            self._network.freeze(self._last.name)
+            network_of(self._lab).freeze(self._last.name)
 
     def _directions(self) -> list[Direction]:
         """All directions between nodes of two clients."""
         groups = [[node.name for node in nodes] for nodes in self._lab.clients]
         return [pair for i, one in enumerate(groups) for other in groups[i + 1 :] for pair in both_ways(one, other)]
 
-    def _stage(self, what: str, *words: str) -> list[str]:
-        return [self._lab.access.python, "-I", "-S", "-c", _PROGRAM, what, *words]
 
-    def _open(self, nodes: list[Node]) -> None:
-        for node in nodes:
-            node.write(f"{self._folders[node.name]}/open-{self.phase}", b"")
-
-
-def knock(nodes: Sequence[Node], directions: Sequence[Direction], python: str) -> None:
+def knock(lab: Lab, nodes: Sequence[Node], directions: Sequence[Direction]) -> None:
     """Try to connect in these directions, so that it is counted that nobody can; before the job."""
     addresses = {node.name: node.address for node in nodes}
     knocking = []
     for node in nodes:
         targets = [addresses[b] for a, b in directions if a == node.name]
         if targets:
-            knocking.append(node.start([python, "-I", "-S", "-c", _KNOCK, *targets]))
+            knocking.append(node.start(node_program(lab, _KNOCK, *targets)))
     for command in knocking:
         command.wait(_KILL_S)

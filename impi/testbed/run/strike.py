@@ -18,10 +18,9 @@ from impi.testbed.evidence.evidence import FaultSeen
 from impi.testbed.lab.interface import Lab, Node, RunningCommand, run_on
 from impi.testbed.lab.lab_links import Direction, LinkSettings, Network, both_ways
 from impi.testbed.lab.roster import Roster
+from impi.testbed.run.phase_gate import PhaseGate, network_of, node_program
 
-_PROGRAMS: Final = Path(__file__).parents[1] / "programs"
-_STAGE: Final = (_PROGRAMS / "stage.py").read_text("utf-8")
-_STRIKE: Final = (_PROGRAMS / "strike.py").read_text("utf-8")
+_STRIKE: Final = (Path(__file__).parents[1] / "programs/strike.py").read_text("utf-8")
 _DO_S: Final = 20.0
 _THAWED_S: Final = 10.0
 """What stood still must end in this time once it is thawed."""
@@ -43,9 +42,9 @@ class Strike:
     ) -> None:
         """``folders``: the cell's, by node; ``limits``: to come to the phase, and to end well."""
         self.hit = HITS[value]
-        self._lab, self._roster, self._folders, self._commands = lab, roster, folders, commands
+        self._lab, self._roster, self._commands = lab, roster, commands
         self._start_s, self._cell_s = limits
-        self._waiters: dict[str, RunningCommand] = {}
+        self._gate = PhaseGate(self.hit.phase, lab, roster, folders)
         self._ranks: dict[int, int] = {}
         self._told: dict[str, object] = {}
         self._at = self._began = self._ended = self._thawed_at = 0.0
@@ -106,10 +105,7 @@ class Strike:
         """Wait for the phase on every node; make ready what is to be done."""
         if self.hit.victim in ("link", "channel"):
             self._network.prepare(sorted({target for _, target in self._directions()}))
-        for node in self._started:
-            count = len(self._roster.on_node(node.name))
-            words = ("ranks", self._folders[node.name], self.hit.phase, str(count), str(self._start_s))
-            self._waiters[node.name] = node.start(self._python(_STAGE, *words))
+        self._gate.begin(self._started, self._start_s)
 
     def turn(self, over: Collection[str], start: Callable[[int], None]) -> float | None:
         """Take the next step; return seconds for what follows, or None if none was taken.
@@ -147,16 +143,10 @@ class Strike:
 
     def _has_come(self) -> bool:
         """Whether all ranks that are awaited have come to the phase."""
-        for node in self._started:
-            done = self._waiters[node.name].poll()
-            if done is None:
-                return False
-            ranks = {int(pid): rank for pid, rank in json.loads(done.stdout or b"{}").items()}
-            if len(ranks) < len(self._roster.on_node(node.name)):
-                return False  # they never came so far
-            if node.name == self._node.name:
-                self._ranks = {rank: pid for pid, rank in ranks.items()}
-        return True
+        ranks = self._gate.ranks()
+        if ranks is not None:
+            self._ranks = ranks.get(self._node.name, {})
+        return ranks is not None
 
     def undo(self) -> None:
         """End it, if it has begun and is not over."""
@@ -169,10 +159,8 @@ class Strike:
             self._network.heal(self._directions(), "drop")
 
     def stop(self) -> None:
-        """End what waits."""
-        for waiter in self._waiters.values():
-            if waiter.poll() is None:
-                waiter.stop()
+        """End the programs that wait."""
+        self._gate.stop()
 
     def seen(self) -> FaultSeen:
         """What has happened of it."""
@@ -217,7 +205,7 @@ class Strike:
             pid = self._ranks[max(self._ranks) if who == "rank" else 0]
         role = who if who in ("starter", "mpiexec", "agent") else "self"
         words = (self.hit.what.signal, str(pid), role)
-        done = run_on(self._node, self._python(_STRIKE, *words), timeout_s=_DO_S)
+        done = run_on(self._node, node_program(self._lab, _STRIKE, *words), timeout_s=_DO_S)
         self._told = json.loads(done.stdout or b"{}")
         if not self._told:
             said = done.stderr.decode("utf-8", "replace").strip()
@@ -231,14 +219,12 @@ class Strike:
             self._frozen = self._network.thaw(self._node.name)
         elif self._told:
             words = ("thaw", str(self._told["pid"]))
-            done = run_on(self._node, self._python(_STRIKE, *words), timeout_s=_DO_S)
+            done = run_on(self._node, node_program(self._lab, _STRIKE, *words), timeout_s=_DO_S)
             self._frozen = bool(json.loads(done.stdout or b"{}").get("still"))
 
     @property
     def _network(self) -> Network:
-        if self._lab.network is None:
-            raise LabError("the network of this lab cannot be changed")
-        return self._lab.network
+        return network_of(self._lab)
 
     def _directions(self) -> list[Direction]:
         """All directions between nodes of the victim and those of others."""
@@ -246,11 +232,7 @@ class Strike:
         others = [node.name for i, nodes in enumerate(self._lab.clients) if i != self.victim for node in nodes]
         return both_ways(mine, [*others, "server"] if self.hit.victim == "link" else others)
 
-    def _python(self, program: str, *words: str) -> list[str]:
-        return [self._lab.access.python, "-I", "-S", "-c", program, *words]
-
     def _open(self) -> None:
         """Let the ranks go on that hold the job; a node that stands still cannot be told."""
         still = self._node.name if self.hit.victim == "node" and not self._ended else ""
-        for node in (node for nodes in self._lab.clients for node in nodes if node.name != still):
-            node.write(f"{self._folders[node.name]}/open-{self.hit.phase}", b"")
+        self._gate.open([node for nodes in self._lab.clients for node in nodes if node.name != still])
