@@ -79,6 +79,9 @@ def _decisions(path: str) -> Decisions:
         raise UsageError(f"{path} is no table of decisions: {error.message}") from None
 
 
+_SILENCE_S: Final = 10.0
+
+
 @record(kw_only=True)
 class ServerOptions:
     """The command line of ``impirun -server``."""
@@ -94,7 +97,7 @@ class ServerOptions:
         "-port --port", "server", "PORT", _number, 0, "TCP port", shown="any free one", range=(0, 65535)
     ).default
     heartbeat_timeout_s: float = Option(
-        "--heartbeat-timeout", "both", "S", _silence, 10.0,
+        "--heartbeat-timeout", "both", "S", _silence, _SILENCE_S,
         "seconds of silence after which a process of the job that is stopped or cut off is lost; 0: never",
         field="heartbeat_timeout_s", variable="IMPI_HEARTBEAT_TIMEOUT",
     ).default  # fmt: skip
@@ -183,7 +186,7 @@ class ClientOptions:
     """The program and its arguments."""
     interface: str = ""
     """Address, interface or network that procs advertise; empty: the one towards the server."""
-    heartbeat_timeout_s: float = 10.0
+    heartbeat_timeout_s: float = _SILENCE_S
     """See :class:`ServerOptions`."""
     procs: int | None = Option(
         "-np -n --np", "client", "N", _number, None, "number of procs", field="procs", shown="all slots, or 1",

@@ -26,13 +26,14 @@ from impi.job import Job
 from impi.startup.challenge import Trust
 from impi.startup.dance import RANK_SIZE, Connect, check_rank, dance_steps, encode_rank
 from impi.vendors import interfaces
+from impi.vendors.dial import without_delay
 from impi.wire import addresses
 
 _DEADLINE_S = 60.0
 _BACKLOG = 1024
-_PROBE_S = 2
-_PROBES = 127
-"""The most that the kernel takes: impirun, and not the kernel, decides what is too long."""
+_PROBES = (2, 2, 127)
+"""Of keepalive. A starter sees the lost ones (:mod:`impi.remote.watch`), and impirun decides what
+is too long, not the kernel: so as many as the kernel takes."""
 
 
 def own_address(interface: str, *towards: str) -> str:
@@ -100,17 +101,8 @@ def connect_hosts(
         sockets.update(_accept(job, me, listener, deadline, proofs))
     for sock in sockets.values():
         sock.setblocking(False)
-        _set_options(sock)
+        without_delay(sock, _PROBES)
     return sockets
-
-
-def _set_options(sock: socket.socket) -> None:
-    """No delay; and keepalive, whose lost probes a starter sees (:mod:`impi.remote.watch`)."""
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _PROBE_S)
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _PROBE_S)
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, _PROBES)
 
 
 class _Proofs:

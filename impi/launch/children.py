@@ -64,10 +64,10 @@ class Stopped:
     line: str
     """Its command line."""
 
-    @property
-    def program(self) -> str:
-        """The name of its program."""
-        return self.line.partition(" ")[0].rpartition("/")[2] or "a process of this client"
+    def told(self, seconds: float, rank: str = "") -> str:
+        """Return the words on it; ``rank``: its name if it is a rank."""
+        program = self.line.partition(" ")[0].rpartition("/")[2] or "a process of this client"
+        return f"{self.title or rank or program} (process {self.pid}) has been stopped for {seconds:g} s"
 
 
 def exit_code(status: int) -> int:

@@ -54,7 +54,6 @@ from impi.vendors import interfaces
 from impi.vendors.dial import plain
 from impi.wire.addresses import to_text
 
-_TURN_S: Final = 60.0
 _LOST_S: Final = 3.0
 """The longest wait for what mpiexec says of a lost proc: it may wait for the proc's children."""
 _INTRODUCED_S: Final = 10.0
@@ -91,8 +90,12 @@ def run_client(options: ClientOptions, *, environ: Mapping[str, str], stderr: Te
 
 def _begin(options: ClientOptions, environ: Mapping[str, str], warn: Any, stack: ExitStack) -> int:
     """Check all that needs no job, connect to the server, and only then start procs."""
-    host, _ = parse_endpoint(options.server)
-    rendezvous = stack.enter_context(_rendezvous(options, environ))
+    host, port = parse_endpoint(options.server)
+    versions = STRICT_VERSIONS if options.impi_version else ALL_VERSIONS
+    silence_s = options.heartbeat_timeout_s
+    rendezvous = stack.enter_context(
+        Rendezvous(host, port, options.rank, environ=environ, versions=versions, silence_s=silence_s)
+    )
     try:
         plan = _plan(options, environ, warn)
     except UsageError as error:
@@ -131,13 +134,6 @@ def _begin(options: ClientOptions, environ: Mapping[str, str], warn: Any, stack:
     if plan.launcher.library:
         others += hosts.watches(options.hosts, program)
     return session.run([*others, *plan.launcher.commands(program)], program)
-
-
-def _rendezvous(options: ClientOptions, environ: Mapping[str, str]) -> Rendezvous:
-    host, port = parse_endpoint(options.server)
-    versions = STRICT_VERSIONS if options.impi_version else ALL_VERSIONS
-    silence_s = options.heartbeat_timeout_s
-    return Rendezvous(host, port, options.rank, environ=environ, versions=versions, silence_s=silence_s)
 
 
 @record
@@ -269,9 +265,7 @@ class _Session:
         self.control.close_silent()
 
     def _patience(self) -> float:
-        if self._deadline is None:
-            return _TURN_S
-        return min(_TURN_S, max(0.0, self._deadline - time.monotonic()))
+        return BEAT_S if self._deadline is None else max(0.0, self._deadline - time.monotonic())
 
     def _end(self, children: Children, reason: str, code: int = 1) -> str:
         """Tell the server at once why, so that other clients end, too; then end the rest here.
@@ -367,16 +361,17 @@ class _Session:
         lost = self.control.first_lost
         if lost is not None and time.monotonic() - lost.at > _LOST_S:
             raise JobError(f"{self._lost_proc()}, {self._phase()}")
-        for_long = f"for {self._silence_s:g} s, {self._phase()}"
         if (stopped := children.stopped) is not None:
-            title = stopped.title or self._rank_of(stopped.pid) or stopped.program
-            raise JobError(f"{title} (process {stopped.pid}) has been stopped {for_long}")
+            raise JobError(f"{stopped.told(self._silence_s, self._rank_of(stopped.pid))}, {self._phase()}")
         if children.cut is not None and self._job is not None:
             own, (address, port) = children.cut
             hosts = dict(self._places(self._job))
             far = hosts.get((address, port)) or next((name for end, name in hosts.items() if end[0] == address), "?")
             where = show_endpoint(address, port)
-            raise JobError(f"the connection of {show_endpoint(*own)} with {where}, {far}, has been cut {for_long}")
+            raise JobError(
+                f"the connection of {show_endpoint(*own)} with {where}, {far}, has been cut "
+                f"for {self._silence_s:g} s, {self._phase()}"
+            )
 
     @staticmethod
     def _places(job: Job) -> list[tuple[tuple[str, int], str]]:
@@ -465,12 +460,12 @@ class _Session:
             raise StartupError(f"{ended} on all ranks; {cure}")
         try:
             while not self._all_clients and self._interrupts.signum is None:
-                self._turn(_TURN_S)
+                self._turn(BEAT_S)
                 self._rendezvous.check_silence()
             if self._interrupts.signum is None:
                 self._rendezvous.submit_nothing()
             while not self._unused and self._interrupts.signum is None:
-                self._turn(_TURN_S)
+                self._turn(BEAT_S)
                 self._rendezvous.check_silence()
         except (StartupError, JobEnded) as error:
             raise StartupError(f"{ended}, and {error}; {cure}") from None

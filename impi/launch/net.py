@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Final
 
 from impi.errors import UsageError
+from impi.vendors.dial import without_delay
 
 _LOOKUP_S: Final = 0.5
 _KEEPALIVE: Final = (60, 10, 6)
@@ -87,11 +88,7 @@ def set_options(sock: socket.socket, silence_s: float = 0.0) -> None:
         idle, interval = (max(1, int(silence_s / parts)) for parts in _KEEPALIVE_PARTS)
         # Octets under way hold keepalive off, so they need a limit of their own.
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(1000 * silence_s))
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, idle)
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, interval)
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, count)
+    without_delay(sock, (idle, interval, count))
 
 
 def send_whole(sock: socket.socket, data: bytes, timeout_s: float) -> None:

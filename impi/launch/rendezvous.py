@@ -36,7 +36,7 @@ from impi.vendors.dial import connect, quick_ack
 _CHUNK: Final = 1 << 16
 _CONNECT_S: Final = 30.0
 _ANSWER_S: Final = 30.0
-"""The longest wait for the answer to AUTH, which a server sends at once."""
+"""The longest wait for what a server does at once, if silence has no limit."""
 _AGAIN_S: Final = 3.0
 """How long a client that was closed out without a word tries again: the server may be crowded."""
 _PAUSE_S: Final = 0.2
@@ -81,6 +81,7 @@ class Rendezvous:
         )
         self._machine = self._make()
         self._silence_s = silence_s
+        self._answer_s = silence_s or _ANSWER_S
         self._sock: socket.socket | None = None
         self._writing = threading.Lock()
         """Held while octets are taken out of the machine and written: beats come from a thread."""
@@ -138,12 +139,11 @@ class Rendezvous:
     def _authenticate(self, timeout_s: float) -> None:
         """Offer our methods and answer the server's choice."""
         self._flush()
-        deadline = time.monotonic() + min(timeout_s, self._silence_s or _ANSWER_S)
+        deadline = time.monotonic() + min(timeout_s, self._answer_s)
         while not self._machine.introduced:
             if not select.select([self._socket], [], [], max(0.0, deadline - time.monotonic()))[0]:
                 self.close()
-                seconds = self._silence_s or _ANSWER_S
-                raise StartupError(f"what listens at {self._where} has not answered AUTH within {seconds:g} s")
+                raise StartupError(f"what listens at {self._where} has not answered AUTH within {self._answer_s:g} s")
             self.on_readable()
 
     def fileno(self) -> int:
@@ -272,7 +272,7 @@ class Rendezvous:
 
     def _read_on(self, sock: socket.socket) -> None:
         """Wait for the end that the server gives: its beat at a closed socket would be a reset."""
-        until = time.monotonic() + (self._silence_s or _ANSWER_S)
+        until = time.monotonic() + self._answer_s
         while select.select([sock], [], [], max(0.0, until - time.monotonic()))[0] and sock.recv(_CHUNK):
             pass
 

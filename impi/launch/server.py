@@ -322,8 +322,7 @@ class _Loop:
         children = self._children
         why = "" if children is None else children.error or children.lost or children.failure
         if not why and children is not None and (stopped := children.stopped) is not None:
-            name = stopped.title or stopped.program
-            why = f"{name} (process {stopped.pid}) has been stopped for {self._silence_s:g} s"
+            why = stopped.told(self._silence_s)
         if why:
             self._machine.fail(str(why))
             _say(self._stderr, f"Error: {why}")

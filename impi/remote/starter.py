@@ -298,9 +298,10 @@ class _Starter:
             self._stop = True
         if self._stop or not watch.due():
             return
-        for pid in watch.stopped(processes.descendants(self._watched)):
+        found = processes.descendants(self._watched)
+        for pid in watch.stopped(found):
             self._say(stopped=pid, name=_command_line(pid))
-        for ends in watch.cut(lambda: processes.descendants(self._watched)):
+        for ends in watch.cut(found):
             self._say(cut=ends)
 
     def _forward(self, key: selectors.SelectorKey) -> None:
@@ -393,20 +394,25 @@ class _Starter:
                 shutil.rmtree(folder, ignore_errors=True)
 
 
+def _made_since(since: float, folder: str, *beginnings: str) -> set[str]:
+    """Return this user's files in a folder whose names begin so, and that are no older."""
+    found = set()
+    for name in os.listdir(folder) if os.path.isdir(folder) else ():
+        with contextlib.suppress(OSError):
+            status = os.stat(f"{folder}/{name}")
+            if name.startswith(beginnings) and status.st_uid == os.getuid() and status.st_ctime >= since:
+                found.add(f"{folder}/{name}")
+    return found
+
+
 def _nobodys(since: float) -> set[str]:
     """Return segments that no process has, made here since then: their makers died in MPI_Init.
 
     Such a process is killed before anybody can note what it has. A segment of another job is always
     open or mapped; first open, so in that order both are looked at.
     """
-    found: set[str] = set()
     # Open MPI names the machine: another container's processes cannot be seen.
-    names = (f"sm_segment.{os.uname().nodename}.", "mpich_shm_")
-    for name in os.listdir(_SHM) if os.path.isdir(_SHM) else ():
-        with contextlib.suppress(OSError):
-            status = os.stat(f"{_SHM}/{name}")
-            if name.startswith(names) and status.st_uid == os.getuid() and status.st_ctime >= since:
-                found.add(f"{_SHM}/{name}")
+    found = _made_since(since, _SHM, f"sm_segment.{os.uname().nodename}.", "mpich_shm_")
     for pid in os.listdir("/proc") if found else ():
         with contextlib.suppress(OSError):
             for number in os.listdir(f"/proc/{pid}/fd") if pid.isdigit() else ():
@@ -423,12 +429,7 @@ def _topologies(since: float) -> set[str]:
     A proxy that is killed cannot remove its file, and nothing but the proxy knows the name. So
     there must be no other proxy on this node.
     """
-    found = set()
-    for name in os.listdir(_TMP):
-        with contextlib.suppress(OSError):
-            status = os.stat(f"{_TMP}/{name}")
-            if name.startswith("hydra_hwloc_xmlfile_") and status.st_uid == os.getuid() and status.st_ctime >= since:
-                found.add(f"{_TMP}/{name}")
+    found = _made_since(since, _TMP, "hydra_hwloc_xmlfile_")
     place = os.readlink("/proc/self/ns/mnt")
     for pid in os.listdir("/proc") if found else ():
         with contextlib.suppress(OSError), open(f"/proc/{pid}/comm") as file:

@@ -63,13 +63,13 @@ class Watch:
         """Return the processes of ``found`` that have been stopped for too long."""
         return [pid for pid in self._overdue(found.stopped, int) if isinstance(pid, int)]
 
-    def cut(self, found: Callable[[], Iterable[int]], tables: Iterable[str] = _TABLES) -> list[Ends]:
+    def cut(self, found: Iterable[int], tables: Iterable[str] = _TABLES) -> list[Ends]:
         """Return the ends of connections of processes ``found`` that have been cut for too long."""
         if not self.ends:
             return []
         waiting = {inode: ends for inode, ends in _unacknowledged(tables) if not self.ends.isdisjoint(ends)}
         # Sockets of which process: only if there is a reason to ask.
-        ours = _sockets(found()) if waiting else set()
+        ours = _sockets(found) if waiting else set()
         seen = {inode: ends for inode, ends in waiting.items() if inode in ours}
         return [seen[str(inode)] for inode in self._overdue(seen, str)]
 

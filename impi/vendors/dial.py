@@ -12,13 +12,28 @@ def dial(endpoint: str, timeout_s: float) -> socket.socket:
 
 
 def connect(host: str, port: int, timeout_s: float) -> socket.socket:
-    """Connect like :func:`socket.create_connection`, without delay of octets.
-
-    With it a second write waits for the acknowledgement of the first, 40 ms (RFC 896, RFC 1122).
-    """
+    """Connect like :func:`socket.create_connection`, and :func:`without_delay`."""
     sock = socket.create_connection((plain(host), port), timeout_s)  # type: ignore[arg-type]  # octets work, too
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    without_delay(sock)
     return sock
+
+
+def without_delay(sock: socket.socket, keepalive: tuple[int, int, int] | None = None) -> None:
+    """Send each write at once; else a second one may wait 40 ms for the first (RFC 896, RFC 1122).
+
+    Args:
+        sock: of TCP, or a Unix socket, which has no such delay.
+        keepalive: seconds of idleness, seconds between probes, and their number; None: no probes.
+    """
+    if sock.family == socket.AF_UNIX:
+        return
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if keepalive is not None:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for option, value in zip(
+            (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT), keepalive, strict=True
+        ):
+            sock.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
 def plain(host: str) -> bytes:

@@ -28,7 +28,7 @@ from typing import Any, Final
 from impi.doors.introduce import introduce
 from impi.doors.reception import Claim, receive
 from impi.errors import JobError, PeerError, StartupError
-from impi.vendors.dial import connect, dial
+from impi.vendors.dial import connect, dial, without_delay
 
 AGENT: Final = 2**32 - 1
 """The number of an agent, where procs have their ranks."""
@@ -218,7 +218,7 @@ class Door:
                 sock.close()
             raise StartupError(f"{_name(me)} waited in vain for {_name(missing[0])} of this client to connect")
         for sock in links.values():
-            _without_delay(sock)
+            without_delay(sock)
         return links
 
 
@@ -259,14 +259,7 @@ def _connect(peer: Mapping[str, Any], deadline: float) -> socket.socket:
         except OSError:
             sock.close()  # same node name, other network: use TCP
     host, port = peer["tcp"]
-    sock = connect(host, port, max(0.01, deadline - time.monotonic()))
-    _without_delay(sock)
-    return sock
-
-
-def _without_delay(sock: socket.socket) -> None:
-    if sock.family != socket.AF_UNIX:
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return connect(host, port, max(0.01, deadline - time.monotonic()))
 
 
 def _about(knocker: int, keeper: int) -> bytes:

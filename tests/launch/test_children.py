@@ -168,5 +168,5 @@ def test_a_watch_sees_procs_that_it_has_not_started_and_ends_when_it_is_dismisse
 
 
 def test_a_stopped_process_without_a_title_has_the_name_of_its_program() -> None:
-    assert Stopped(7, "", "/usr/bin/python3 -c while").program == "python3"
-    assert Stopped(7, "", "").program == "a process of this client"
+    assert Stopped(7, "", "/usr/bin/python3 -c while").told(10) == "python3 (process 7) has been stopped for 10 s"
+    assert Stopped(7, "", "").told(10).startswith("a process of this client (process 7)")

@@ -49,33 +49,37 @@ def has(path: Path, mark: str) -> bool:
         return False
 
 
-class Job:
+class Parts:
+    """The impiruns of a job: a server, and the clients that are started."""
+
+    def __init__(self, clients: int) -> None:
+        self.mark = secrets.token_hex(8)
+        self.parts: dict[str, subprocess.Popen[str]] = {}
+        server = self.start("server", "-server", str(clients), "--interface", "127.0.0.1")
+        assert server.stdout is not None
+        self.where = server.stdout.readline().strip()
+
+    def start(self, name: str, *arguments: str) -> subprocess.Popen[str]:
+        self.parts[name] = subprocess.Popen(
+            [sys.executable, "-m", "impi.cli.impirun", *arguments],
+            env=environment(self.mark),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+        )
+        return self.parts[name]
+
+
+class Job(Parts):
     """A server, and two clients of one proc and of two."""
 
     def __init__(self, vendor: str, phase: str) -> None:
-        self.mark = secrets.token_hex(8)
-        environ = environment(self.mark)
-        impirun = [sys.executable, "-m", "impi.cli.impirun"]
-        self.parts: dict[str, subprocess.Popen[str]] = {}
-
-        def start(name: str, *arguments: str) -> subprocess.Popen[str]:
-            self.parts[name] = subprocess.Popen(
-                [*impirun, *arguments],
-                env=environ,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-                cwd=ROOT,
-            )
-            return self.parts[name]
-
-        server = start("server", "-server", "2", "--interface", "127.0.0.1")
-        assert server.stdout is not None
-        self.where = server.stdout.readline().strip()
+        super().__init__(2)
         program = [sys.executable, "-c", PROGRAM, phase]
-        start("client 0", "-client", "0", self.where, "-np", "1", *program)
-        start("client 1", "-client", "1", self.where, "-np", "2", "--vendor", vendor, *program)
+        self.start("client 0", "-client", "0", self.where, "-np", "1", *program)
+        self.start("client 1", "-client", "1", self.where, "-np", "2", "--vendor", vendor, *program)
         self.pids: dict[int, int] = {}
         """By rank in the world; those of client 1 are 1 and 2."""
         for name, procs in (("client 0", 1), ("client 1", 2)):
@@ -116,8 +120,8 @@ class Job:
 
 
 @pytest.fixture
-def jobs() -> Iterator[list[Job]]:
-    made: list[Job] = []
+def jobs() -> Iterator[list[Parts]]:
+    made: list[Parts] = []
     yield made
     for job in made:
         for part in job.parts.values():
@@ -141,7 +145,7 @@ def jobs() -> Iterator[list[Job]]:
         ("openmpi", "prte", "Open MPI's mpiexec (process {})", "receiving"),
     ],
 )
-def test_a_process_of_a_client_is_stopped(jobs: list[Job], vendor: str, words: str, culprit: str, phase: str) -> None:
+def test_a_process_of_a_client_is_stopped(jobs: list[Parts], vendor: str, words: str, culprit: str, phase: str) -> None:
     jobs.append(job := Job(vendor, phase))
     victim = job.below("client 1", words)[0] if words else job.pids[1]
     os.kill(victim, signal.SIGSTOP)
@@ -154,7 +158,7 @@ def test_a_process_of_a_client_is_stopped(jobs: list[Job], vendor: str, words: s
         assert "client 1 (127.0.0.1:" in last
 
 
-def test_the_impirun_of_a_client_is_stopped(jobs: list[Job]) -> None:
+def test_the_impirun_of_a_client_is_stopped(jobs: list[Parts]) -> None:
     jobs.append(job := Job("pure", "computing"))
     procs = [job.pids[1], job.pids[2]]
     job.parts["client 1"].send_signal(signal.SIGSTOP)
@@ -174,7 +178,7 @@ def test_the_impirun_of_a_client_is_stopped(jobs: list[Job]) -> None:
     assert stderr.strip().splitlines()[-1].endswith(sentence)
 
 
-def test_the_server_is_stopped(jobs: list[Job]) -> None:
+def test_the_server_is_stopped(jobs: list[Parts]) -> None:
     jobs.append(job := Job("pure", "receiving"))
     job.parts["server"].send_signal(signal.SIGSTOP)
     found = job.outcomes("server")
@@ -185,7 +189,7 @@ def test_the_server_is_stopped(jobs: list[Job]) -> None:
         assert stderr.strip().splitlines()[-1].endswith(sentence), (name, stderr)
 
 
-def test_a_starter_is_stopped(jobs: list[Job]) -> None:
+def test_a_starter_is_stopped(jobs: list[Parts]) -> None:
     jobs.append(job := Job("pure", "receiving"))
     [starter] = job.below("client 1", "impi-starter")
     os.kill(starter, signal.SIGSTOP)
@@ -195,26 +199,12 @@ def test_a_starter_is_stopped(jobs: list[Job]) -> None:
         assert "the starter of node localhost has not been heard of for" in stderr.strip().splitlines()[-1], stderr
 
 
-def test_output_that_nobody_reads_is_no_silence(jobs: list[Job]) -> None:
+def test_output_that_nobody_reads_is_no_silence(jobs: list[Parts]) -> None:
     """An impirun that waits for its reader beats all the same."""
     program = 'import mpi4py.MPI, sys\nsys.stdout.write("x" * (1 << 20))\nsys.stdout.flush()'
-    job = Job.__new__(Job)
-    job.parts, job.mark = {}, secrets.token_hex(8)
-    jobs.append(job)
-    environ = environment(job.mark)
-    impirun = [sys.executable, "-m", "impi.cli.impirun"]
-    pipes = {
-        "cwd": ROOT,
-        "env": environ,
-        "stdin": subprocess.DEVNULL,
-        "stdout": subprocess.PIPE,
-        "stderr": subprocess.PIPE,
-    }
-    server = subprocess.Popen([*impirun, "-server", "1", "--interface", "127.0.0.1"], text=True, **pipes)  # type: ignore[call-overload]
-    job.parts["server"] = server
-    where = server.stdout.readline().strip()
-    argv = [*impirun, "-client", "0", where, sys.executable, "-c", program]
-    client = job.parts["client 0"] = subprocess.Popen(argv, text=True, **pipes)  # type: ignore[call-overload]
+    jobs.append(job := Parts(1))
+    client = job.start("client 0", "-client", "0", job.where, sys.executable, "-c", program)
+    server = job.parts["server"]
     assert client.stdout is not None
     with pytest.raises(subprocess.TimeoutExpired):
         server.wait(2.5 * LIMIT_S)

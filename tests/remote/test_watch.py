@@ -52,7 +52,7 @@ MAPPED_THERE = "0000000000000000FFFF00000200000A:C350"
 def look(watch: Watch, folder: Path, text: str, pid: int) -> list[Ends]:
     table = folder / "tcp"
     table.write_text(HEAD + text, "ascii")
-    return watch.cut(lambda: [pid], [str(table), str(folder / "none")])
+    return watch.cut([pid], [str(table), str(folder / "none")])
 
 
 @pytest.mark.parametrize("ends", [(HERE, THERE), (MAPPED_HERE, MAPPED_THERE)])
@@ -104,13 +104,13 @@ def test_connections_that_do_not_count(tmp_path: Path, process: int, text: str) 
 
 
 def test_without_listeners_nothing_is_read() -> None:
-    assert Watch(1.0).cut(list, ["/no/such/table"]) == []
+    assert Watch(1.0).cut([], ["/no/such/table"]) == []
 
 
 def test_the_tables_of_this_machine_can_be_read() -> None:
     watch = Watch(10.0)
     watch.ends = {("127.0.0.1", 1)}
-    assert watch.cut(lambda: [os.getpid()]) == []
+    assert watch.cut([os.getpid()]) == []
 
 
 def test_looks_have_their_time() -> None:

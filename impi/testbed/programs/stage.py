@@ -2,7 +2,7 @@
 
 A rank that reaches the phase of the cell's fault says so by a file, and goes on when the lab has
 opened it. In other cells, all phases are open. As a program, ``stage.py FOLDER PHASE COUNT
-SECONDS`` prints so many ranks that have reached the phase: their ranks in the client, by process id.
+SECONDS`` prints so many ranks that have reached the phase: ranks in the client, by process id.
 """
 
 from __future__ import annotations
