@@ -30,6 +30,7 @@ ROUTER_MEANT = {
     "impi/options.py",
     "impi/simulate/fabric.py",
     "impi/simulate/network.py",
+    "impi/testbed/cases/soak.py",
     "impi/simulate/transfer_machines.py",
     "impi/testbed/cases/fault_matrix.py",
     "impi/testbed/programs/strike.py",

@@ -528,8 +528,8 @@ class FakeLab:
             return FakeWitness(job, Completed(argv=(), code=0, stdout=out, stderr=b""))
         if any("look.py" in a for a in argv):
             return FakeCommand(Completed(argv=(), code=0, stdout=job.look(node.name), stderr=b""))
-        if "wait" in argv:  # for a phase of a fault, to which no rank comes
-            return FakeCommand(Completed(argv=(), code=0, stdout=b"[]", stderr=b""))
+        if "-c" in argv:  # waits for a phase of a fault, to which no rank comes
+            return FakeCommand(Completed(argv=(), code=0, stdout=b"{}", stderr=b""))
         # A native client's script has the number behind its prefix.
         client = int(argv[argv.index("-client") + 1 if "-client" in argv else 3])
         return FakeClient(job, job.clients[client], hangs=f"client {client}" in job.hangs)

@@ -14,6 +14,7 @@ from impi.testbed.cases.network_faults import NETWORK_CASES
 from impi.testbed.cases.p2p import P2P_CASES
 from impi.testbed.cases.reductions import REDUCTION_CASES
 from impi.testbed.cases.requests import REQUEST_CASES
+from impi.testbed.cases.soak import SOAK_CASES
 from impi.testbed.cases.start_and_end import JOB_CASES
 
 __all__ = ["CASES", "TAGS", "Case", "Crossing", "Ends"]
@@ -29,6 +30,7 @@ _ALL: Final = (
     *COMMUNICATOR_CASES,
     *NETWORK_CASES,
     *FAULT_CASES,
+    *SOAK_CASES,
 )
 CASES: Final = {case.name: case for case in _ALL}
 """All cases by name, in the order in which they are shown and run."""

@@ -132,6 +132,8 @@ class Case:
     """The program's file, where the name does not tell it."""
     finalizes: bool = True
     """Whether all ranks come to MPI_Finalize; else more may cross than what is demanded."""
+    captured: bool = True
+    """Whether its packets are captured and its calls logged; a soak has too many of them."""
     variants: tuple[str, ...] = ("",)
     offers: Callable[[int], tuple[str, ...]] = lambda _client: ()
     """More options of one client's impirun, given its number."""

@@ -23,6 +23,8 @@ class Fault:
     phases: tuple[str, ...] = PHASES
     lasts_s: float = 0.0
     """Then it is over, at the earliest; 0: it stays."""
+    again_s: float = 0.0
+    """So long after it is over it begins again, until the job has ended; 0: it does not."""
     ends: Callable[[Roster], Ends] | None = None
     """How the job must end; None: it goes on and ends well."""
 
@@ -34,6 +36,12 @@ def _all_fail(_roster: Roster) -> Ends:
 FAULTS: Final[Mapping[str, Fault]] = {
     "partition": Fault(about="no packet passes between clients for 2 s, and until one was refused", lasts_s=2.0),
     "pause": Fault(about="the last node is frozen for 2 s", lasts_s=2.0),
+    "cuts": Fault(
+        about="no packet passes between clients for 2 s, again 8 s later, and so on",
+        phases=("case",),
+        lasts_s=2.0,
+        again_s=8.0,
+    ),
     "reset": Fault(about="the channels between clients are reset", phases=("case", "finalize"), ends=_all_fail),
 }
 """Faults of networks; each is ``fault=NAME@PHASE`` in a cell's name. The others: fault_matrix."""
@@ -64,7 +72,7 @@ NETWORK_CASES: Final = (
             "ip=6",
             "reach=outward",
             *(f"net={name}" for name in PROFILES),
-            *(f"fault={value}" for value in FAULT_VALUES),
+            *(f"fault={value}" for value in FAULT_VALUES if not FAULTS[value.partition("@")[0]].again_s),
         ),
     ),
 )

@@ -59,6 +59,8 @@ class RankSeen:
     """Checks that it performed; None without a last report."""
     failures: tuple[Mapping[str, str], ...] = ()
     """The failed ones: check, expected, actual."""
+    figures: Mapping[str, Any] = field(default_factory=dict)
+    """What its program tells beside them, and nobody judges."""
     status: int | None = None
     """Its wait status, recorded by its wrapper; None while it runs or without record."""
     ended: float | None = None
@@ -235,6 +237,8 @@ class FaultSeen:
     """Whether it stood still, or the engine had the node frozen, until it was let go on."""
     refused: int = 0
     """Packets that the kernel has dropped or answered by a reset, by its own count."""
+    times: int = 1
+    """How often it was caused."""
     late: float = 0.0
     """Seconds that packets were held on average, on the link that held them least."""
 

@@ -60,6 +60,7 @@ def read_ranks(node: str, client: int, printed: bytes) -> list[RankSeen]:
                 other_sources=_others(look.get("sources")) if look is not None else None,
                 performed=done.get("performed"),
                 failures=tuple(done.get("failures", ())),
+                figures=done.get("figures", {}),
                 status=wrap.get("status"),
                 ended=wrap.get("ended"),
                 stack=tuple(said.get("stacks", {}).get(f"stack-{pid}", ())),

@@ -30,7 +30,7 @@ def happened(facts: Facts, name: str) -> Failed:
         actual = "not all ranks came to that phase"
     elif hit is not None:
         actual = _not_hit(hit, seen)
-    elif seen.kind in ("partition", "reset"):
+    elif seen.kind in ("partition", "reset", "cuts"):
         actual = "" if seen.refused else "no packet was refused"
     else:
         lasts_s = facts.fault.lasts_s if facts.fault is not None else 0.0

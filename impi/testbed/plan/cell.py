@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from impi.errors import UsageError
 from impi.testbed.cases import CASES, TAGS, Case
+from impi.testbed.cases.soak import WHOLE, Amount, parse_amount
 from impi.testbed.lab.lab_topology import Topology, parse_topology
 from impi.testbed.lab.parties import parse_parties
 from impi.testbed.lab.roster import Roster
@@ -71,6 +72,14 @@ class Cell:
     def options(self) -> tuple[str, ...]:
         """Options of every ``impirun -client``."""
         return options_of(self.settings, self.case.options)
+
+    @property
+    def amount(self) -> Amount | None:
+        """How much a soak sends; None: it is no soak."""
+        if "soak" not in self.case.tags:
+            return None
+        given = self.settings.get("amount")
+        return WHOLE if given is None else parse_amount(given)
 
     @property
     def roster(self) -> Roster:

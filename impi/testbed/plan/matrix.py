@@ -20,14 +20,15 @@ from impi.testbed.lab.parties import core_vendors
 from impi.testbed.plan.cell import Cell, check_selector, is_literal, matches, parse_cell, picks
 from impi.testbed.plan.fault_cells import fault_cells, needs_network
 from impi.testbed.plan.native_cells import beyond_natives
+from impi.testbed.plan.soak_cells import soak_cells
 from impi.testbed.plan.variant import join
 
-TIERS: Final = ("smoke", "core", "pairs", "versions", "natives", "net", "faults", "abi", "full")
+TIERS: Final = ("smoke", "core", "pairs", "versions", "natives", "net", "faults", "abi", "soak", "full")
 """``smoke``: two mixed pairs, few cases; ``core``: the default, in a few minutes; ``pairs``: all
 cases on every ordered pair, with those for several nodes; ``versions``: every further version of a
 vendor beside the vendors of core; ``natives``: MPIs that speak IMPI themselves, beside the vendors
 of core and each other; ``net``: bad networks; ``faults``: the fault matrix; ``abi``: programs in C,
-compiled for each ABI; ``full``: all cases on all.
+compiled for each ABI; ``soak``: many messages for long; ``full``: all cases on all.
 """
 DEFAULT_TIER: Final = "core"
 _NOTHING: Final[Mapping[str, str]] = {}
@@ -71,7 +72,7 @@ def _parts(tier: str, guest: str = "") -> Sequence[_Part]:
                 (lambda case: case.wide, _versions(core), _PAIR),
                 (lambda case: case.wide and case.smoke, _versions(core[-1:]), _WIDE),
             )
-        case "net" | "natives" | "abi" | "faults":
+        case "net" | "natives" | "abi" | "faults" | "soak":
             several = (core[:1] * 2, *itertools.combinations(core, 2))
             of_networks = ((_of_networks, several, _PAIR), (_of_networks, several, _WIDE))
             return {"net": of_networks, "natives": _natives(core)}.get(tier, ())
@@ -211,15 +212,20 @@ def cells_of(
         UsageError: the number of parties is not the topology's number of clients.
     """
     if topologies or parties:
-        return list(_chosen(topologies, parties, list(CASES.values())))
-    every = [case for case in CASES.values() if "fault" not in case.tags]
+        return list(_chosen(topologies, parties, _cases_without("soak")))
+    every = _cases_without("soak", "fault")
     cells = [
         cell
         for belongs, parties_of_part, topology, variant in _all_parts(tier, guest)
         for cell in _cells([case for case in every if belongs(case)], parties_of_part, topology, variant)
         if not _of_networks(cell.case) or _is_due(cell, tier)
     ]
-    return [cell for cell in (*cells, *fault_cells(tier)) if not guest or guest in cell.vendors]
+    return [cell for cell in (*cells, *fault_cells(tier), *soak_cells(tier)) if not guest or guest in cell.vendors]
+
+
+def _cases_without(*tags: str) -> list[Case]:
+    """The cases that have none of the tags, whose cells are listed one by one."""
+    return [case for case in CASES.values() if not set(tags).intersection(case.tags)]
 
 
 def _is_due(cell: Cell, tier: str) -> bool:

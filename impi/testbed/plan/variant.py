@@ -13,6 +13,7 @@ from typing import Final
 from impi.errors import UsageError
 from impi.testbed.cases.fault_matrix import ACTS, HITS, VICTIMS
 from impi.testbed.cases.network_faults import FAULT_VALUES, FAULTS
+from impi.testbed.cases.soak import parse_amount
 from impi.testbed.lab.compiled_programs import ABIS
 from impi.testbed.lab.lab_links import FORM, PROFILES, REACHES, parse_links
 
@@ -28,8 +29,12 @@ class Setting:
     """Where values cannot be listed: raises UsageError for a wrong one."""
     without: tuple[str, ...] = ()
     """Options of the case that the setting takes away."""
+    variable: str = ""
+    """The variable of every ``impirun -client`` that has the value."""
 
 
+_LITTLE: Final = ("--hiwater", "2")
+_SMALL: Final = ("--datalen", "500")
 SETTINGS: Final[Mapping[str, Setting]] = {
     "auth": Setting(
         about="how clients prove that they belong to the job (IMPI 2.3.3): by a key; by a key or not at all; "
@@ -63,6 +68,15 @@ SETTINGS: Final[Mapping[str, Setting]] = {
         f"ACT-VICTIM@PHASE, of {', '.join(ACTS)} and {', '.join(VICTIMS)}",
         values=dict.fromkeys((*FAULT_VALUES, *HITS), ()),
     ),
+    "version": Setting(
+        about="the version of IMPI: 0.0 alone, without what is impi's own", values={"0.0": ("--impi-version", "0.0")}
+    ),
+    "limits": Setting(
+        about="hiwater: two packets under way; datalen: packets of 500 octets; or both",
+        values={"hiwater": _LITTLE, "datalen": _SMALL, "both": (*_LITTLE, *_SMALL)},
+    ),
+    "spin": Setting(about="how long ranks spin before they block", values={"0": ()}, variable="IMPI_SPIN"),
+    "amount": Setting(about="how much a soak sends: 20000 messages, or for 10s", check=parse_amount),
 }
 """Every setting, in the order in which a variant names them."""
 
@@ -109,3 +123,8 @@ def options_of(settings: Mapping[str, str], options: tuple[str, ...]) -> tuple[s
     dropped = {option for name in settings for option in SETTINGS[name].without}
     added = (option for name, value in settings.items() for option in SETTINGS[name].values.get(value, ()))
     return (*(option for option in options if option not in dropped), *added)
+
+
+def variables_of(settings: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of ``impirun -client`` that the settings ask for."""
+    return {SETTINGS[name].variable: value for name, value in settings.items() if SETTINGS[name].variable}

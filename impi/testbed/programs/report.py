@@ -27,7 +27,8 @@ _NO_GATE = 97  # exit status of a rank that nobody let through
 class Report:
     """One rank's report. ``plan`` is the cell's ``cell.json``; ``MPI`` the initialised module."""
 
-    def __init__(self, MPI: Any) -> None:
+    def __init__(self, MPI: Any, *, logged: bool = True) -> None:
+        """``logged``: whether the MPI calls of the case go to a file."""
         self.folder = Path(os.environ["IMPILAB_CELL"])
         self.plan: dict[str, Any] = json.loads((self.folder / "cell.json").read_text())
         self.clients: list[list[int]] = self.plan["clients"]
@@ -41,7 +42,7 @@ class Report:
         faulthandler.register(signal.SIGUSR1, self._stack, all_threads=False)
         self._write("init", {"library": MPI.Get_library_version(), "sources": _sources()})
         self._wait_at_gate()
-        mute = watch(str(self.folder / f"calls-{os.getpid()}.jsonl"), MPI)
+        mute = watch(str(self.folder / f"calls-{os.getpid()}.jsonl"), MPI) if logged else ""
         if mute:
             print(f"rank {self.rank}: {mute}", file=sys.stderr, flush=True)
 
@@ -68,13 +69,17 @@ class Report:
         if actual != expected:
             self._failures.append({"check": what, "expected": _show(expected), "actual": _show(actual)})
 
-    def done(self) -> None:
+    def done(self, **figures: object) -> None:
         """Report after the last check and before MPI_Finalize; collective.
 
         The barrier makes every client use its vendor's own transport, whatever the case does.
         """
         self._mpi.COMM_WORLD.Barrier()
-        self._write("done", {"performed": self._performed, "failures": self._failures})
+        self.leave(**figures)
+
+    def leave(self, **figures: object) -> None:
+        """Report without the others, who may hang; ``figures`` are told, and not judged."""
+        self._write("done", {"performed": self._performed, "failures": self._failures, "figures": figures})
 
     def _write(self, kind: str, more: dict[str, Any]) -> None:
         local = getattr(self._mpi, "_impi_local", None)

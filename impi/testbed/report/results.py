@@ -2,7 +2,7 @@
 
 ``plan.json`` holds the plan from the start, and ``results.jsonl`` grows by a line with every cell.
 So a dead run's results survive, and another process can resume it; the rest is written at the end,
-with ``faults.md`` where faults were among the cells.
+with ``faults.md`` where faults were among the cells, and ``soak.md`` where a soak was.
 ``runs/latest`` points at the newest run.
 """
 
@@ -30,6 +30,7 @@ from impi.testbed.plan.cell import Cell
 from impi.testbed.plan.matrix import Excluded, Plan
 from impi.testbed.report.evidence_files import write_seen
 from impi.testbed.report.fault_table import fault_tables
+from impi.testbed.report.soak_table import soak_table
 from impi.testbed.run.schedule import Attempt, Done
 
 RESULTS = (*OUTCOMES, "xfail", "xpass")
@@ -230,6 +231,8 @@ class RunFolder:
             (self.path / "results.json").write_text(json.dumps(value, indent=1) + "\n")
             if tables := fault_tables(self.path, self._records):
                 (self.path / "faults.md").write_text(tables)
+            if table := soak_table(self.path, self._records):
+                (self.path / "soak.md").write_text(table)
             junit = _junit(self.name, self._records, problems, seconds)
             junit.write(self.path / "junit.xml", encoding="utf-8", xml_declaration=True)
         except OSError as error:

@@ -46,7 +46,7 @@ from impi.testbed.lab.job_commands import (
 )
 from impi.testbed.lab.lab_links import NetworkSeen, closed, parse_links
 from impi.testbed.plan.cell import Cell
-from impi.testbed.plan.variant import parse_variant
+from impi.testbed.plan.variant import parse_variant, variables_of
 from impi.testbed.run.byhand import Started, script
 from impi.testbed.run.interference import Interference, knock
 from impi.testbed.run.phase_gate import network_of
@@ -128,6 +128,8 @@ def run_cell(
     """
     if any(machine_of(vendor) for vendor in cell.vendors):
         limits = limits.scaled(_EMULATED)
+    if cell.amount is not None:
+        limits = replace(limits, cell=limits.cell + cell.amount.lasts_s)
     attempt = _Attempt(prepared, cell, limits, stop, mutation, hurry or threading.Event())
     try:
         attempt.run()
@@ -184,8 +186,9 @@ class _Attempt:
             self.prepared.twins.make(abi, self.cell.case.program)
         # Captures begin before the server does, so that nothing can cross unseen.
         self._make_worse()
-        self.lab.begin_capture()
-        self.capturing = True
+        self.capturing = self.cell.case.captured
+        if self.capturing:
+            self.lab.begin_capture()
         self._start_server()
         for node in self._nodes():
             node.write(f"{self.prepared.roots[node.name]}/{self.folder}/cell.json", self._plan_of(node))
@@ -275,6 +278,7 @@ class _Attempt:
         abi = self.cell.settings.get("abi", "")
         argv += program_argv(lab, client, f"{root}/programs", self.cell.case.program, abi)
         env = {**CROWDED, **lab.access.environment[node.name], **self._auth(client)}
+        env |= variables_of(self.cell.settings)
         if self.mutation is not None:
             argv, env = self.mutation(client, argv, env)
         self._start(f"client {client}", node, argv, env)
@@ -394,7 +398,7 @@ class _Attempt:
         """Everything as values."""
         clients = tuple(self._command(f"client {i}") for i in range(len(self.lab.clients)))
         evidence = Evidence(
-            captures=self.lab.captures,
+            captures=self.lab.captures and self.cell.case.captured,
             hostport=self.hostport,
             server=self._command("server") if "server" in self.ended else None,
             clients=clients if any(c.ended_s is not None for c in clients) else (),
@@ -524,7 +528,7 @@ class _Attempt:
             "clients": [roster.of_client(c) for c in range(roster.nclients)],
             "order": [[r.rank, r.client] for r in roster.ranks],
             "hosts": roster.hosts(self._host_of()),
-            "params": dict(self.cell.case.params),
+            "params": {**self.cell.case.params, **(self.cell.amount.params if self.cell.amount else {})},
             "phase": self.cell.settings.get("fault", "").partition("@")[2],
         }
 

@@ -21,6 +21,7 @@ for address in sys.argv[1:]:
         knocking.connect_ex((address, 9))
 """
 _KILL_S: Final = 10.0
+_CUT: Final = ("partition", "cuts")
 _LOOK_EACH_S: Final = 0.5
 
 
@@ -35,6 +36,7 @@ class Interference:
         self._gate = PhaseGate(phase, lab, roster, folders)
         self._began = self._ended = self._look_at = 0.0
         self._frozen = False
+        self._times = 0
 
     @property
     def _nodes(self) -> list[Node]:
@@ -57,12 +59,16 @@ class Interference:
             if self._gate.ranks() is None:
                 return
             self._cause()
-            self._began = time.monotonic()
             # A frozen node cannot be told.
             self._gate.open([node for node in self._nodes if not (self._kind == "pause" and node is self._last)])
         elif self._fault.lasts_s and not self._ended and self._is_over():
             self.undo()
             self._gate.open([self._last])
+        elif self._comes_again():
+            self._cause()
+
+    def _comes_again(self) -> bool:
+        return bool(self._fault.again_s and self._ended and time.monotonic() > self._ended + self._fault.again_s)
 
     def _is_over(self) -> bool:
         """Whether it has lasted so long; a partition, too, until a packet was refused."""
@@ -79,7 +85,7 @@ class Interference:
         self._ended = time.monotonic()
         if self._kind == "pause":
             self._frozen = network_of(self._lab).thaw(self._last.name)
-        elif self._kind == "partition":
+        elif self._kind in _CUT:
             network_of(self._lab).heal(self._directions(), "drop")
 
     def stop(self) -> None:
@@ -95,18 +101,21 @@ class Interference:
             began=bool(self._began),
             lasted_s=round(self._ended - self._began, 3) if self._ended else 0.0,
             frozen=self._frozen,
+            times=self._times,
             refused=sum(cut.refused for cut in cuts),
         )
 
     # -- what it does
 
     def _cause(self) -> None:
-        if self._kind == "partition":
+        if self._kind in _CUT:
             network_of(self._lab).cut(self._directions(), "drop")
         elif self._kind == "reset":
             network_of(self._lab).cut(self._directions(), "reset")
         else:
             network_of(self._lab).freeze(self._last.name)
+        self._began, self._ended = time.monotonic(), 0.0
+        self._times += 1
 
     def _directions(self) -> list[Direction]:
         """All directions between nodes of two clients."""

@@ -7,16 +7,33 @@ import itertools
 import pytest
 
 from impi.errors import UsageError
-from impi.testbed.plan.variant import SETTINGS, options_of, parse_variant
+from impi.testbed.plan.variant import SETTINGS, options_of, parse_variant, variables_of
+
+FREE = {"net": ("wan", "delay:20ms+loss:1%"), "amount": ("20000", "10s")}
+VALUES = {name: tuple(setting.values or FREE[name]) for name, setting in SETTINGS.items()}
 
 
-def test_every_combination_of_settings_has_one_spelling():
-    free = {"net": ("wan", "delay:20ms+loss:1%")}
-    choices = [[None, *(setting.values or free[name])] for name, setting in SETTINGS.items()]
-    for chosen in itertools.product(*choices):
-        settings = {name: value for name, value in zip(SETTINGS, chosen, strict=True) if value is not None}
-        text = ",".join(f"{name}={value}" for name, value in settings.items())
-        assert parse_variant(text) == settings
+def is_spelled(settings: dict[str, str]) -> bool:
+    ordered = {name: settings[name] for name in SETTINGS if name in settings}
+    return parse_variant(",".join(f"{name}={value}" for name, value in ordered.items())) == settings
+
+
+def test_every_choice_of_settings_has_one_spelling():
+    for there in itertools.product((False, True), repeat=len(SETTINGS)):
+        assert is_spelled({name: VALUES[name][-1] for name, given in zip(SETTINGS, there, strict=True) if given})
+
+
+def test_all_values_of_every_two_settings_have_one_spelling_alone_and_beside_all_others():
+    others = {name: values[0] for name, values in VALUES.items()}
+    for one, other in itertools.combinations(SETTINGS, 2):
+        for first, second in itertools.product(VALUES[one], VALUES[other]):
+            pair = {one: first, other: second}
+            assert is_spelled(pair)
+            assert is_spelled(others | pair)
+
+
+def test_a_setting_may_be_a_variable_of_impirun():
+    assert variables_of({"spin": "0", "form": "native"}) == {"IMPI_SPIN": "0"}
 
 
 @pytest.mark.parametrize(

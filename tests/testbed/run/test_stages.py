@@ -76,6 +76,26 @@ def test_a_partition_lasts_until_a_packet_was_refused(cell, monkeypatch):
     assert backend.log[-1] == "heal"
 
 
+def test_cuts_come_again_and_are_counted(cell, monkeypatch):
+    backend = FakeBackend()
+    lab = backend.open(["pure", "pure"], parse_topology("1x1+1x1"), run="r")
+    folders = {"c0n0": "cell", "c1n0": "cell"}
+    backend.commands["python3"] = Completed(argv=(), code=0, stdout=b'{"7": 0}', stderr=b"")
+    now = 100.0
+    monkeypatch.setattr(interference, "time", SimpleNamespace(monotonic=lambda: now))
+    fault = Interference("cuts@case", lab, Roster.of(lab.topology, ["pure", "pure"]), folders, 5.0)
+    fault.begin()
+    for now in (100.0, 101.0, 102.5, 105.0, 110.0, 111.0, 111.9, 112.5):
+        fault.turn()
+    assert backend.log == ["open", "prepare 2", "drop", "heal", "drop"]
+    assert fault.seen().times == 2
+    assert lab.clients[0][0].read("cell/open-case") == b""
+    now = 115.0
+    fault.undo()
+    assert backend.log[-1] == "heal"
+    assert fault.seen().lasted_s == 4.0
+
+
 def test_only_the_phase_of_the_fault_is_shut(cell):
     stage.stage("init")
     assert not stage.is_open("case")
