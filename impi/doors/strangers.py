@@ -21,6 +21,11 @@ from typing import Final, Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
 
+_FREE_GUESSES: Final = 3
+_PAUSES_S: Final = (0.1, 2.0)
+"""Pause after the first wrong secret that is one too many; each more doubles it; the longest."""
+_MOST_ADDRESSES: Final = 1024
+
 MOST: Final = 128
 """Strangers at one listener, so that descriptors remain for members."""
 AGE_S: Final = 10.0
@@ -121,6 +126,30 @@ class Strangers(Generic[K]):
         return max(0.0, oldest + self._age_s - time.monotonic())
 
 
+class Guesses:
+    """Wrong secrets by address: from the fourth on, the next connections from there have to wait.
+
+    Others of that address wait, too, but no longer than any of them, and nobody else waits. IPv6
+    addresses count by their first 64 bits, since one machine may have all of such a network.
+    """
+
+    def __init__(self) -> None:
+        self._wrong: Counter[str] = Counter()
+
+    def add(self, address: str) -> None:
+        """A connection of ``address`` did not know the secret."""
+        network = _network(address)
+        if network not in self._wrong and len(self._wrong) >= _MOST_ADDRESSES:
+            del self._wrong[min(self._wrong, key=self._wrong.__getitem__)]
+        self._wrong[network] += 1
+
+    def pause_s(self, address: str) -> float:
+        """Return the seconds before anything of a new connection of ``address`` is read."""
+        more = self._wrong[_network(address)] - _FREE_GUESSES
+        first, longest = _PAUSES_S
+        return 0.0 if more <= 0 else min(longest, first * 2.0 ** min(more - 1, 16))
+
+
 class Refusals:
     """Says why connections were closed: once for an address and a kind of reason, then counts.
 
@@ -147,6 +176,12 @@ class Refusals:
         for (address, kind), count in self._more.items():
             self._say(f"closed {count} more connection{'s' if count > 1 else ''} of {address}: {kind}")
         self._more.clear()
+
+
+def _network(address: str) -> str:
+    if ":" not in address:
+        return address
+    return socket.inet_pton(socket.AF_INET6, address.partition("%")[0])[:8].hex()
 
 
 def _name(peer: object) -> tuple[str, int]:

@@ -25,7 +25,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from typing import Final, TextIO
 
-from impi.doors.strangers import Refusals, Strangers
+from impi.doors.strangers import Guesses, Refusals, Strangers
 from impi.errors import LaunchError, UsageError
 from impi.exit_codes import ExitCode
 from impi.launch.appfile import make_commands, read_appfile
@@ -211,6 +211,9 @@ class _Loop:
         self._next = 0
         self._strangers: Strangers[int] = Strangers()
         self._refusals = Refusals(self._report)
+        self._guesses = Guesses()
+        self._pausing: dict[int, float] = {}
+        """Connections of which nothing is read yet, and when their pause is over."""
         self._names = Names()
         self._waiting_since = time.monotonic()
         self._children: Children | None = None
@@ -257,6 +260,7 @@ class _Loop:
             with self._lock:
                 for conn in self._strangers.overdue():
                     self._drop(conn, "has not said in time which client it is")
+                self._end_pauses()
                 self._check_silence()
                 self._write_all()
             if self._exit_code is None:
@@ -267,7 +271,8 @@ class _Loop:
 
     def _patience(self) -> float:
         fed = self._input.turn() if self._input is not None else float("inf")
-        return min(fed, self._strangers.patience, BEAT_S)
+        pause = min(self._pausing.values(), default=float("inf")) - time.monotonic()
+        return max(0.0, min(fed, self._strangers.patience, BEAT_S, pause))
 
     def _serve(self, key: selectors.SelectorKey, events: int) -> None:
         if isinstance(key.data, int):
@@ -397,10 +402,17 @@ class _Loop:
             self._addresses[conn] = peer
             self._heard[conn] = time.monotonic()
             self._strangers.add(conn, peer)
-            self._selector.register(sock, selectors.EVENT_READ, conn)
+            self._pausing[conn] = time.monotonic() + self._guesses.pause_s(peer)
             self._machine.connected(conn, show_endpoint(peer, port))
         while (surplus := self._strangers.surplus()) is not None:
             self._drop(surplus, "was closed to make room for others")
+
+    def _end_pauses(self) -> None:
+        """Begin to read from connections whose pause is over; most have none."""
+        now = time.monotonic()
+        for conn in [conn for conn, until in self._pausing.items() if until <= now]:
+            del self._pausing[conn]
+            self._selector.register(self._sockets[conn], selectors.EVENT_READ, conn)
 
     def _drop(self, conn: int, why: str) -> None:
         """Close the connection of a stranger."""
@@ -434,7 +446,9 @@ class _Loop:
                 self._waiting_since = time.monotonic()
                 if self._verbose:
                     self._report(f"client {client} has joined from {peer}")
-            case ConnectionRefused(conn, reason, kind, last):
+            case ConnectionRefused(conn, reason, kind, last, guessed):
+                if guessed:
+                    self._guesses.add(self._addresses[conn])
                 self._refusals.tell(self._addresses[conn], kind, f"closed the connection of {reason}")
                 with suppress(OSError):
                     self._sockets[conn].send(last)
@@ -456,6 +470,8 @@ class _Loop:
 
     def _write_all(self) -> None:
         for conn, sock in self._sockets.items():
+            if conn in self._pausing:
+                continue
             self._write(conn, sock)
             wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if conn in self._unsent else 0)
             if self._selector.get_key(sock).events != wanted:
@@ -480,7 +496,8 @@ class _Loop:
         del self._heard[conn]
         self._strangers.discard(conn)
         self._unsent.pop(conn, None)
-        self._selector.unregister(sock)
+        if self._pausing.pop(conn, None) is None:
+            self._selector.unregister(sock)
         sock.close()
 
     def _report(self, text: str) -> None:

@@ -79,6 +79,8 @@ class ConnectionRefused:
     """The reason without particulars, the same for all that did the same."""
     last: bytes = b""
     """Octets to write first, if the socket takes them."""
+    guessed: bool = False
+    """Whether it has ended without the key or secret that was asked for."""
 
 
 @record
@@ -412,7 +414,8 @@ class ServerMachine:
             del self._connections[connection.number]
             # Only who is authenticated is told why.
             last = encode_reason(text) if connection.phase is _Phase.IMPI else b""
-            return ConnectionRefused(connection.number, text, kind or reason, bytes(connection.out) + last)
+            guessed = connection.phase is _Phase.KEY
+            return ConnectionRefused(connection.number, text, kind or reason, bytes(connection.out) + last, guessed)
         self.fail(text, code)
         return JobFailed(connection.client, text, code)
 

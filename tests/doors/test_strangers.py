@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from impi.doors.strangers import Refusals, Strangers
+from impi.doors.strangers import Guesses, Refusals, Strangers
 
 
 @pytest.fixture
@@ -151,3 +151,31 @@ def test_what_is_said_is_bounded_and_nothing_is_forgotten(found: list[tuple[int,
     refusals.summary()
     assert len(said) <= 65
     assert told + sum(int(line.split()[1]) for line in said[told:]) == len(found)
+
+
+def test_each_wrong_secret_after_some_makes_the_pause_longer() -> None:
+    guesses = Guesses()
+    pauses = []
+    for _ in range(12):
+        pauses.append(guesses.pause_s("10.0.0.1"))
+        guesses.add("10.0.0.1")
+    assert pauses == [0, 0, 0, 0, 0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0, 2.0]
+    assert guesses.pause_s("10.0.0.2") == 0
+
+
+def test_a_network_of_ipv6_is_one_address() -> None:
+    guesses = Guesses()
+    for host in range(4):
+        guesses.add(f"2001:db8::{host}")
+    assert guesses.pause_s("2001:db8::ffff:1%eth0") == 0.1
+    assert guesses.pause_s("2001:db8:0:1::1") == 0
+
+
+def test_addresses_are_forgotten_before_they_are_too_many() -> None:
+    guesses = Guesses()
+    for _ in range(5):
+        guesses.add("10.9.9.9")
+    for number in range(3000):
+        guesses.add(f"10.0.{number >> 8}.{number & 255}")
+    assert len(guesses._wrong) == 1024
+    assert guesses.pause_s("10.9.9.9") > 0

@@ -45,3 +45,9 @@ def test_a_pickle_that_cannot_be_read_names_the_versions(
     assert result.out.startswith("['rank 1 (client 1) has Python 3.")
     end = f"Python {sys.version_info[0]}.{sys.version_info[1]}, numpy 1.26" if known else "unknown versions"
     assert result.out.endswith(f"; rank 0 (client 0): {end}']\n")
+
+
+@pytest.mark.parametrize("vendor", ["mpich", "openmpi", "pure"])
+def test_ranks_of_clients_of_one_node_listen_on_loopback_only(vendor: str, run_job: Callable[..., Any]) -> None:
+    result = run_job([str(PROGRAMS / "listeners.py")], [f"{vendor}:2"])
+    assert (set(result.codes), result.out) == ({0}, "[]\n"), result

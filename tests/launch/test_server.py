@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from server_thread import DEADLINE_S, NO_AUTH, ServerThread, facts_of, negotiate_all, step
 
+from impi.doors import strangers
 from impi.errors import JobEnded, StartupError
 from impi.job import Job
 from impi.launch.server import run_server
@@ -217,6 +218,27 @@ def test_many_silent_connections_do_not_keep_clients_out() -> None:
 
 
 # Ends
+
+
+def test_who_guesses_waits_and_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After some wrong keys, nothing of that address is read for a while; others get in at once."""
+    monkeypatch.setattr(strangers, "_PAUSES_S", (3600.0, 3600.0))
+    server = ServerThread(1, environ={"IMPI_AUTH_KEY": "1234567890123"})
+    wrong = encode_command(Command.AUTH, b"\0\0\0\2") + bytes(8)
+
+    def guess() -> socket.socket:
+        sock = socket.create_connection((server.host, server.port), DEADLINE_S, source_address=("127.0.0.2", 0))
+        sock.sendall(wrong)
+        return sock
+
+    for _ in range(4):
+        with guess() as sock:
+            assert len(read_all(sock)) == 8  # the choice of the method, and no more
+    with guess() as paused:
+        assert len(whole_job(server, 1)) == 1
+        assert server.join() == 0
+        assert read_all(paused) == b""
+    assert "wrong authentication key" in server.said
 
 
 def test_a_lost_client_ends_the_job_by_name() -> None:
