@@ -7,6 +7,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from impi.errors import UsageError
 from impi.testbed.cases import CASES, TAGS, Case
@@ -137,8 +138,10 @@ def picks(cell: Cell, selector: str) -> bool:
 
     To leave out or to expect ``p2p.ring`` means all its variants; to ask for it, only its own.
     """
+    if not matches(cell, selector):
+        return False
     named = selector.strip("/").count("/") > 2 or _HASH.fullmatch(selector) is not None
-    return matches(cell, selector) and (named or cell.variant in cell.case.variants)
+    return named or cell.variant in cell.case.variants
 
 
 def matches(cell: Cell, selector: str) -> bool:
@@ -147,10 +150,9 @@ def matches(cell: Cell, selector: str) -> bool:
     A selector is a cell's hash or a glob on the id by components: ``p2p.*``, ``*/mpich+*``,
     ``*/*/2x2+2x2``; missing components match anything. ``@TAG`` as the case means all with the tag.
     """
-    match = _HASH.fullmatch(selector)
-    if match is not None and match[1] == cell.hash:
+    digits, name, patterns = _parts(selector)
+    if digits and digits == cell.hash:
         return True
-    name, *patterns = [p for p in selector.split("/") if p not in ("", "**")] or ["*"]
     # By far most cells of a tier are of another case: only for the rest their ids are made.
     if name.startswith("@"):
         if not fnmatch.filter(cell.case.labels, name[1:]):
@@ -159,3 +161,11 @@ def matches(cell: Cell, selector: str) -> bool:
         return False
     parts = [cell.parties, str(cell.topology), cell.variant]
     return all(fnmatch.fnmatchcase(part, pattern) for part, pattern in zip(parts, patterns, strict=False))
+
+
+@lru_cache
+def _parts(selector: str) -> tuple[str, str, tuple[str, ...]]:
+    """The hash that the selector is, if any, its glob on the case, and those on what follows."""
+    match = _HASH.fullmatch(selector)
+    name, *patterns = [p for p in selector.split("/") if p not in ("", "**")] or ["*"]
+    return match[1] if match else "", name, tuple(patterns)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Final
 
 from impi.testbed.cases.fault_matrix import FAULT_CASES, MATRIX, SMOKE, VICTIMS, Hit, Lab
@@ -20,10 +21,16 @@ def fault_cells(tier: str) -> list[Cell]:
     """The cells of the matrix in a tier; with a job in each lab to which nothing is done."""
     if tier == "smoke":
         return [_cell(hit, lab) for hit, lab in SMOKE]
-    return list(dict.fromkeys(_every())) if tier in _WHOLE else []
+    return list(_every()) if tier in _WHOLE else []
 
 
-def _every() -> Iterator[Cell]:
+@cache
+def _every() -> tuple[Cell, ...]:
+    """All of them once; a run asks for them several times."""
+    return tuple(dict.fromkeys(_with_repeats()))
+
+
+def _with_repeats() -> Iterator[Cell]:
     for row in MATRIX:
         for hit, lab in row.hits():
             yield _cell(None, lab)

@@ -397,6 +397,8 @@ def choose(
 
 def _extended(cells: Sequence[Cell], more: Mapping[str, str]) -> list[Cell]:
     """The cells with further settings; a fault is only for cases that have its phases."""
+    if not more:
+        return list(cells)
     kept = [c for c in cells if c.settings.keys().isdisjoint(more) and ("fault" not in more or _of_networks(c.case))]
     return [replace(cell, variant=join(cell.variant, more)) for cell in kept]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final
 
 from impi.errors import UsageError
@@ -87,6 +88,12 @@ def parse_variant(text: str) -> dict[str, str]:
     Raises:
         UsageError: a setting or its value does not exist, or the order is another one.
     """
+    return dict(_settings_of(text))
+
+
+@lru_cache(maxsize=4096)
+def _settings_of(text: str) -> tuple[tuple[str, str], ...]:
+    """The settings of a variant: thousands of cells share a few of them."""
     found: dict[str, str] = {}
     for part in filter(None, text.split(",")):
         name, _, value = part.partition("=")
@@ -97,7 +104,7 @@ def parse_variant(text: str) -> dict[str, str]:
     ordered = ",".join(f"{name}={found[name]}" for name in SETTINGS if name in found)
     if ordered != text:
         raise UsageError(f"variant {text!r}: write {ordered!r}")
-    return found
+    return tuple(found.items())
 
 
 def join(variant: str, more: Mapping[str, str]) -> str:
