@@ -31,7 +31,16 @@ def name_of(path: str) -> str:
 @cache
 def functions() -> list[tuple[str, Function]]:
     """All functions and methods, nested ones too, each with the path of its module."""
-    return [(path, node) for path, tree in modules().items() for node in ast.walk(tree) if isinstance(node, Function)]
+    return [(path, node) for path, tree in modules().items() for node in statements(tree) if isinstance(node, Function)]
+
+
+def statements(node: ast.AST) -> Iterator[ast.stmt]:
+    """The statements in a node, nested ones too; no expression has any."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.stmt):
+            yield child
+        if isinstance(child, (ast.stmt, ast.excepthandler, ast.match_case)):
+            yield from statements(child)
 
 
 def arguments(function: Function) -> Iterator[ast.arg]:
