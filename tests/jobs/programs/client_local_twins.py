@@ -42,9 +42,13 @@ TYPES = [
 SIZES = [0, 1, 3, 64, 5000, 70000]
 
 
+CYCLE = numpy.arange(max(SIZES) + 113) * 7 % 113
+
+
 def filled(seed, count, kind):
-    """Values that every rank knows."""
-    return ((numpy.arange(count) * 7 + seed * 13 + 1) % 113).astype(kind)
+    """Value i, which every rank knows, is 7 i + 13 seed + 1, modulo 113; 97 is the inverse of 7."""
+    start = (seed * 13 + 1) * 97 % 113
+    return CYCLE[start : start + count].astype(kind)
 
 
 derived = {datatype.Get_name(): datatype.Create_contiguous(1).Commit() for _, datatype in TYPES}
