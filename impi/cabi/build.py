@@ -11,6 +11,7 @@ import contextlib
 import fcntl
 import hashlib
 import os
+import py_compile
 import re
 import shutil
 import subprocess
@@ -127,6 +128,8 @@ def _compile(made: Making, folder: Path, place: Path) -> None:
     before = symbols(Path(made.behind), "TW") if made.behind else None
     module, side = f"_impi_{abi.name}", f"impi_side_{abi.name}.py"
     (folder / side).write_text(marshal.module(abi, functions))
+    # Once for all ranks: theirs may be told to write nothing.
+    py_compile.compile(str(folder / side), dfile=str(place / side), doraise=True)
     ffi = cffi.FFI()
     ffi.embedding_api("")
     ffi.cdef(emit.declarations(abi, functions, front=before is not None))
@@ -137,7 +140,10 @@ def _compile(made: Making, folder: Path, place: Path) -> None:
     with contextlib.redirect_stdout(None):  # cffi tells that it writes a file
         ffi.emit_c_code(str(folder / f"{abi.name}.c"))
     out = folder / made.file
-    argv = ["-O2", "-fPIC", "-w", "-D_CFFI_NO_LIMITED_API", f"-I{sysconfig.get_path('include')}"]
+    # Calls take a microsecond of Python, and no less with -O2, which takes twice as long. But front
+    # mode needs jumps: a call that goes on to the library behind leaves nothing on the stack.
+    argv = ["-O2" if made.behind else "-O1", "-fPIC", "-w", "-D_CFFI_NO_LIMITED_API"]
+    argv += [f"-I{sysconfig.get_path('include')}"]
     argv += [str(folder / f"{abi.name}.c"), str(shared), f"-Wl,-rpath,{shared.parent}", "-ldl", "-lpthread"]
     link_shared(out, made.file, argv)
     for other in () if made.behind else abi.sonames[1:]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+from importlib.machinery import SourceFileLoader
 
 import pytest
 from _pytest.mark.structures import ParameterSet
 from cabi_programs import HEADERS, PROGRAMS, ROOT
 from pairs import pairs
 
+from impi.cabi import build
 from impi.cli import impicc
 
 HELLO = ROOT / "examples" / "hello"
@@ -59,6 +61,14 @@ def test_both_libraries_in_one_program(compiled, run_job, second, mode):
     assert [line.partition(",")[0] for line in lines] == [f"rank {rank}: right" for rank in range(4)]
     assert any(line.endswith("operation called") for line in lines)
     assert ("front mode: impi's library stands before" in done.clients[0].err) == (mode == "--explain")
+
+
+def test_the_python_side_of_a_library_is_compiled_with_it(compiled, monkeypatch):
+    """Or each rank would: where PYTHONDONTWRITEBYTECODE is set, or the cache is read-only."""
+    (side,) = build.library("standard", os.environ).parent.glob("impi_side_*.py")
+    monkeypatch.setattr(SourceFileLoader, "source_to_code", None)
+    code = SourceFileLoader("side", str(side)).get_code("side")
+    assert code is not None and code.co_filename == str(side)
 
 
 @pytest.mark.slow
