@@ -234,8 +234,8 @@ class Control:
             return
         connection.step = _Step.KNOWN
         match hello.get("role"):
-            case "joining":
-                connection.proc = (hello.get("node"), hello.get("pid"))
+            case "joining" if isinstance(hello.get("node", ""), str) and isinstance(hello.get("pid"), int):
+                connection.proc = (hello.get("node", ""), hello["pid"])
                 self.joined.add(connection.proc)
             case "rank0" if self.rank0 is None:
                 self.rank0 = hello
@@ -250,7 +250,7 @@ class Control:
                 self._forget(connection)
                 self._feed(connection.sock)
             case role:
-                self._refuse(connection, f"came as {role!r}, rank {hello.get('rank')}, where none was awaited")
+                self._refuse(connection, f"came as {role!r}, rank {hello.get('rank')!r}, where none was awaited")
 
     def _add_pure(self, connection: _Connection, hello: dict[str, Any]) -> None:
         self.joined.add(hello["rank"])

@@ -333,7 +333,8 @@ class ClientMachine:
             self._send(self._nonce + talk.proof())
             self._phase = _Phase.PROOF
         self._send(encode_command(Command.IMPI, self._rank.to_bytes(4, "big")))
-        self._reader.limit = MAX_CLIENTS * MAX_PAYLOAD
+        if self._phase is _Phase.IMPI:
+            self._reader.limit = MAX_CLIENTS * MAX_PAYLOAD
 
     def _on_proof(self, cmd: int, payload: bytes) -> None:
         proof, self._job_number = payload[:PROOF_SIZE], payload[PROOF_SIZE:]
@@ -341,6 +342,7 @@ class ClientMachine:
         if not right or self._conversation is None or not self._conversation.is_proved(proof, self._job_number):
             raise self._fault("has not proved that it knows the secret: it is not the server of this job", "2.3.3")
         self._phase = _Phase.IMPI
+        self._reader.limit = MAX_CLIENTS * MAX_PAYLOAD
 
     def _on_seal(self, payload: bytes) -> ClientEvent:
         if self._conversation is None or not self._conversation.is_sealed(payload):

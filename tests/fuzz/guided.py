@@ -14,8 +14,9 @@ from collections import Counter
 import atheris
 from fuzz_run import Choices
 
-MODULES = {"server": "fuzz_server", "client": "fuzz_client", "host": "fuzz_host"}
-INSTRUMENTED = ["impi.wire", "impi.startup", "impi.transfer"]
+NAMES = ("server", "client", "host", "secret-server", "secret-client", "door", "control")
+MODULES = {name: f"fuzz_{name.replace('-', '_')}" for name in NAMES}
+INSTRUMENTED = ["impi.wire", "impi.startup", "impi.transfer", "impi.doors", "impi.proofs", "impi.launch.control"]
 
 
 def main(argv: list[str]) -> None:

@@ -4,15 +4,29 @@ from collections import Counter
 from random import Random
 
 import fuzz_client
+import fuzz_control
+import fuzz_door
 import fuzz_host
 import fuzz_run
+import fuzz_secret_client
+import fuzz_secret_server
 import fuzz_server
 import pytest
 
 from impi.startup.server import ServerMachine
 from impi.transfer import Transfer
 
-TARGETS = {"server": fuzz_server.play, "client": fuzz_client.play, "host": fuzz_host.play}
+TARGETS = {
+    "server": fuzz_server.play,
+    "client": fuzz_client.play,
+    "host": fuzz_host.play,
+    "secret-server": fuzz_secret_server.play,
+    "secret-client": fuzz_secret_client.play,
+    "door": fuzz_door.play,
+    "control": fuzz_control.play,
+}
+INPUTS = {"secret-server": 1000, "door": 1000, "control": 1000}
+"""Of the others 3000."""
 
 MUST_REACH = {
     "server": ["JobOver", "JobStarted", "ConnectionRefused: sent a wrong authentication key", "JobFailed: submitted"],
@@ -31,14 +45,30 @@ MUST_REACH = {
         "PeerError 3.7.1",
         "PeerError 3.8",
     ],
+    "secret-server": [
+        "JobOver",
+        "JobFailed",
+        "changed on its way",
+        "refused: has not proved that it knows the secret",
+        "refused: sent a wrong authentication key",
+    ],
+    "secret-client": ["JobEnded", "PeerError: has not proved", "PeerError: chose", "PeerError: sent a challenge"],
+    "door": [
+        f"{place}: a connection says it is number and {what}"
+        for place in ("host 1", "host 2", "proc 1", "the agent")
+        for what in ("does not know this job's secret", "ends without its proof")
+    ]
+    + ["host 1: a connection claims to be host whose address is not", "proc 1: it did not begin as a proc"],
+    "control": ["members joined", "came where none was awaited", "does not know this job's token", "sent no JSON"],
 }
 
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_a_short_run(name: str) -> None:
-    report = fuzz_run.run(name, TARGETS[name], seed=7, first=1, inputs=3000)
-    assert report.inputs == 3000
-    assert 2 * report.deep >= report.inputs, "at least half must get past AUTH or the first header"
+    inputs = INPUTS.get(name, 3000)
+    report = fuzz_run.run(name, TARGETS[name], seed=7, first=1, inputs=inputs)
+    assert report.inputs == inputs
+    assert 2 * report.deep >= report.inputs, "at least half must get past AUTH or the first header, or forge a proof"
     for state in MUST_REACH[name]:
         assert any(found.startswith(state) for found in report.reached), f"{state} was not reached"
     assert report.peak > 0
@@ -82,3 +112,26 @@ def test_it_finds_a_machine_that_wants_to_write_nothing(monkeypatch: pytest.Monk
     monkeypatch.setattr(Transfer, "wants_write", lambda self, host: True)
     with pytest.raises(fuzz_run.Crash, match="wants to write nothing"):
         fuzz_run.run("host", fuzz_host.play, seed=1, first=1, inputs=10)
+
+
+def believes(*_arguments: object) -> bool:
+    """What checks no proof."""
+    return True
+
+
+@pytest.mark.parametrize(
+    ("name", "where", "found"),
+    [
+        ("secret-server", "impi.startup.server.Conversation.is_proved", "without the secret is let in"),
+        ("secret-server", "impi.startup.server.Conversation.is_sealed", "has begun a job with octets that"),
+        ("secret-client", "impi.startup.client.Conversation.is_proved", "a server without the secret brings about"),
+        ("door", "impi.proofs.Keeper.accepts", "somebody without the secret is let in at"),
+        ("door", "impi.proofs.proves", "an impostor is believed|somebody without the secret is let in at"),
+        ("control", "impi.proofs.Keeper.accepts", "somebody without the token is let in"),
+        ("control", "impi.proofs.proves", "taken for impirun|somebody without the token is let in"),
+    ],
+)
+def test_it_finds_a_door_that_believes(monkeypatch: pytest.MonkeyPatch, name: str, where: str, found: str) -> None:
+    monkeypatch.setattr(where, believes)
+    with pytest.raises(fuzz_run.Crash, match=found):
+        fuzz_run.run(name, TARGETS[name], seed=7, first=1, inputs=400)

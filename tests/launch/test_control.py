@@ -147,6 +147,9 @@ def test_strangers_are_closed_and_reported(octets: bytes, proved: bool, why: str
         {"role": "pure", "rank": 3, "address": 1},
         {"role": "pure", "rank": -1, "address": 1},
         {"role": "pure", "rank": "0", "address": 1},
+        {"role": "joining", "node": "n", "pid": {}},
+        {"role": "joining", "node": ["n"], "pid": 7},
+        {"role": "joining", "node": "n"},
         {},
     ],
 )
@@ -155,6 +158,12 @@ def test_a_role_that_is_not_awaited(fields: dict[str, Any], world: World) -> Non
     world.until(lambda: world.warnings)
     assert closed(sock)
     assert "where none was awaited" in world.warnings[0]
+
+
+def test_what_a_proc_says_is_shown_and_not_obeyed(world: World) -> None:
+    world.say(role="pure", rank="\x1b[2J\n")
+    world.until(lambda: world.warnings)
+    assert "rank '\\x1b[2J\\n', where none" in world.warnings[0]
 
 
 @pytest.mark.parametrize("fields", [{"role": "rank0", "procs": [], "tag_ub": 1}, {"role": "pure", "rank": 0}])

@@ -161,6 +161,13 @@ def test_labels_of_a_server_that_proves_nothing_are_not_read() -> None:
         machine.receive_data(encode_command(Command.IMPI, b"\0\0\0\1"))
 
 
+def test_a_server_that_proves_nothing_is_not_listened_to_for_long() -> None:
+    machine = clients(PROVING)[0]
+    machine.receive_data(encode_command(Method.CHALLENGE, bytes(32)))
+    with pytest.raises(PeerError, match="announces 1025 octets, where 0 to 1024 are accepted"):
+        machine.receive_data(encode_command(OwnCommand.PROV, bytes(1025))[:8])
+
+
 def test_what_was_heard_once_proves_nothing_again(facts_of: Maker) -> None:
     heard: list[bytes] = []
 
