@@ -188,6 +188,7 @@ class _Game:
 
     def judge(self) -> None:
         """Nothing that was changed is part of a start-up that is complete; else all is well."""
+        self.changes = False  # FINI is not sealed
         self.reached["changed on its way" if self.changed else "not changed"] += 1
         if not self.changed:
             if not self.started or not all(client.negotiated for client in self.honest):
