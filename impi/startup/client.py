@@ -246,6 +246,7 @@ class ClientMachine:
         Raises:
             PeerError: the server broke the protocol.
             StartupError: what the clients contributed makes no job.
+            JobEnded: the server has ended the job, and says why.
         """
         self._reader.receive_data(data)
         events: list[ClientEvent] = []
@@ -298,11 +299,11 @@ class ClientMachine:
         if self._phase is _Phase.AUTH:
             self._on_method(cmd, payload)  # {which, len} has the shape of a command
             return None
+        if self._phase is _Phase.PROOF:
+            self._on_proof(cmd, payload)  # of another server not even the reason of an end is taken
+            return None
         if cmd == OwnCommand.FAIL:
             raise JobEnded(*decode_reason(payload))
-        if self._phase is _Phase.PROOF:
-            self._on_proof(cmd, payload)
-            return None
         match cmd:
             case Command.IMPI if self._phase is _Phase.IMPI:
                 return self._on_size(payload)

@@ -10,7 +10,7 @@ from forger import Forger, is_shown
 from fuzz_run import Crash, Octets, without_numbers
 from fuzz_secret_server import _EARLIER, _SECRET
 
-from impi.errors import JobEnded, PeerError, StartupError
+from impi.errors import PeerError
 from impi.startup.auth import Credentials, Method
 from impi.startup.challenge import BEAT
 from impi.startup.client import ClientMachine
@@ -70,7 +70,7 @@ def play(rng: Random, reached: Counter[str]) -> bool:
             machine.beat()
             if machine.data_to_send():
                 raise Crash("a server without the secret brings about a beat")
-    except (PeerError, StartupError, JobEnded) as error:
+    except PeerError as error:
         if not is_shown(str(error)):
             raise Crash(f"not fit for a terminal: {error}") from error
         reached[f"{type(error).__name__}: {without_numbers(error.message)}"] += 1

@@ -52,7 +52,7 @@ MUST_REACH = {
         "refused: has not proved that it knows the secret",
         "refused: sent a wrong authentication key",
     ],
-    "secret-client": ["JobEnded", "PeerError: has not proved", "PeerError: chose", "PeerError: sent a challenge"],
+    "secret-client": ["PeerError: has not proved", "PeerError: chose", "PeerError: sent a challenge"],
     "door": [
         f"{place}: a connection says it is number and {what}"
         for place in ("host 1", "host 2", "proc 1", "the agent")

@@ -18,7 +18,7 @@ from impi.startup.challenge import Trust
 from impi.startup.client import STRICT_VERSIONS, ClientMachine, Joined, Negotiated
 from impi.startup.facts import ClientFacts
 from impi.startup.server import ConnectionRefused, JobFailed, ServerEvent, ServerMachine
-from impi.wire import Command, OwnCommand, encode_command
+from impi.wire import Command, OwnCommand, encode_command, encode_reason
 
 SECRET = b"correct horse battery"
 PROVING = Credentials((Method.CHALLENGE,), 0, SECRET)
@@ -159,6 +159,13 @@ def test_labels_of_a_server_that_proves_nothing_are_not_read() -> None:
     machine.receive_data(encode_command(Method.CHALLENGE, bytes(32)))
     with pytest.raises(PeerError, match="not the server of this job"):
         machine.receive_data(encode_command(Command.IMPI, b"\0\0\0\1"))
+
+
+def test_a_server_that_proves_nothing_cannot_say_why_the_job_ends() -> None:
+    machine = clients(PROVING)[0]
+    machine.receive_data(encode_command(Method.CHALLENGE, bytes(32)))
+    with pytest.raises(PeerError, match="not the server of this job"):
+        machine.receive_data(encode_reason("all is well", 7))
 
 
 def test_a_server_that_proves_nothing_is_not_listened_to_for_long() -> None:
