@@ -109,6 +109,10 @@ class ServerOptions:
         None,
         "authentication methods, best first, such as 31,1: 31 is impi's challenge, 1 a key, 0 none",
     ).default
+    tls: bool = Option(
+        "--tls", "server", None, bool, False,
+        "encrypt what server, clients and their hosts send each other, by TLS 1.3 under the secret: method 30 alone",
+    ).default  # fmt: skip
     file: str = Option(
         "-file --file", "server", "APPFILE", str, "", "start the clients that this file lists, too"
     ).default

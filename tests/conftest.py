@@ -158,6 +158,7 @@ def run_job() -> Callable[..., JobResult]:
         environ: dict[str, str] | None = None,
         environ_of: dict[int, dict[str, str]] | None = None,
         argv_of: dict[int, Sequence[str]] | None = None,
+        server_options: Sequence[str] = (),
         through: Callable[[str], str] | None = None,
         deadline_s: float = DEADLINE_S,
         joins: bool = True,
@@ -166,7 +167,7 @@ def run_job() -> Callable[..., JobResult]:
         for client in clients:
             need_vendor(client.partition(":")[0])
         shared = {**os.environ, "IMPI_AUTH_NONE": "1", **(environ or {})}
-        server = _impirun(["-server", str(len(clients)), "--interface", "127.0.0.1"], shared)
+        server = _impirun(["-server", str(len(clients)), "--interface", "127.0.0.1", *server_options], shared)
         assert server.stdout is not None
         where = server.stdout.readline().strip()
         started = []

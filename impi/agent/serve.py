@@ -8,6 +8,7 @@ import socket
 import time
 from collections.abc import Mapping
 from contextlib import closing
+from itertools import count
 from typing import Any, Final
 
 from impi.agent.router import Link, Router
@@ -33,11 +34,12 @@ def serve(invitation: Mapping[str, Any]) -> None:
     Raises:
         ImpiError: the job cannot begin, or not go on; the sentence is for the user.
     """
+    token = str(invitation["token"])
     address = own_address(str(invitation["interface"]), str(invitation["server"]))
     with (
         closing(listen(address)) as listener,
         Door(str(invitation["door"] or address), _BACKLOG) as door,
-        closing(open_control(str(invitation["control"]), str(invitation["token"]))) as control,
+        closing(open_control(str(invitation["control"]), token, tls=bool(invitation.get("tls")))) as control,
     ):
         hello = {
             "role": "host",
@@ -53,7 +55,7 @@ def serve(invitation: Mapping[str, Any]) -> None:
         job = Job.from_json(json.dumps(answer["job"]))
         me = int(answer["host"])
         trust = Trust.of(**answer["trust"]) if answer["trust"] else None
-        procs = door.admit(AGENT, job.hosts[me].procs, str(invitation["token"]))
+        procs = door.admit(AGENT, job.hosts[me].procs, token)
         door.close()
         run(Router(job, me), procs, connect_hosts(job, me, listener, address, trust))
 
@@ -103,7 +105,10 @@ class _Loop:
     def _read(self, link: Link) -> None:
         touched: set[Link] = set()
         sock = self._socks[link]
-        for _ in range(_READS):
+        pending = getattr(sock, "pending", int)  # of TLS: what no event tells of
+        for turn in count():
+            if turn >= _READS and not pending():
+                break
             room = link.cutter.buffer()
             try:
                 nbytes = sock.recv_into(room)

@@ -164,7 +164,7 @@ _control: list[socket.socket] = []
 
 def _ask(invitation: dict[str, Any], facts: dict[str, Any]) -> bytes:
     hello = {"role": "rank0", **facts}
-    sock = open_control(str(invitation["control"]), str(invitation["token"]))
+    sock = open_control(str(invitation["control"]), str(invitation["token"]), tls=bool(invitation.get("tls")))
     try:
         sock.sendall(json.dumps(hello).encode() + b"\n")
         # Other clients may be started by hand, minutes later; impirun ends us if the job fails.

@@ -19,6 +19,7 @@ import select
 import socket
 from collections.abc import Callable
 from functools import partial
+from itertools import count
 from threading import get_ident
 from time import perf_counter
 from typing import Any, Final
@@ -92,6 +93,9 @@ class Channels:
         for fd in self._hosts:
             self._epoll.register(fd, select.EPOLLIN)
         self._alone = len(sockets) == 1
+        self._pending = {host: getattr(sock, "pending", int) for host, sock in sockets.items()}
+        """Of channels with TLS: octets that have come, and that epoll does not tell of."""
+        self._encrypted = [host for host, sock in sockets.items() if not isinstance(sock, socket.socket)]
         self._progress: Callable[[], None] = _nothing
         self._push: Callable[[], None] = _nothing
 
@@ -181,6 +185,8 @@ class Channels:
 
     def poll(self, timeout: float) -> bool:
         """Sleep at most ``timeout`` seconds until an event; handle it. Whether there was one."""
+        if self._encrypted and self._read_pending():
+            return True
         if 0.0 < timeout < _FINE_S and (fd := self._epoll.fileno()) < _SELECTABLE:
             select.select((fd,), (), (), timeout)
             timeout = 0.0
@@ -195,6 +201,13 @@ class Channels:
             if mask & select.EPOLLOUT:
                 self.flush(host)
         return bool(ready)
+
+    def _read_pending(self) -> bool:
+        """Read what has come on channels with TLS unknown to epoll; whether there was something."""
+        hosts = [host for host in self._encrypted if self._pending[host]()]
+        for host in hosts:
+            self._read(host)
+        return bool(hosts)
 
     def wait_on(self, host: int, spin_s: float, longest_s: float) -> bool:
         """Wait for octets of ``host``; serve other channels meanwhile. Return at the first event.
@@ -239,6 +252,8 @@ class Channels:
 
     def doze(self, seconds: float) -> None:
         """Sleep until a channel is readable, at most ``seconds``; reads nothing. For any thread."""
+        if any(self._pending[host]() for host in self._encrypted):
+            return
         try:
             fd = self._epoll.fileno()
             select.select((fd,) if fd < _SELECTABLE else (), (), (), seconds)
@@ -260,7 +275,9 @@ class Channels:
         return lambda views, ancillary, flags: receive(views, ancillary, flags)[0]
 
     def _read(self, host: int) -> None:
-        for _ in range(_READS):
+        for turn in count():
+            if turn >= _READS and not self._pending[host]():
+                return
             room = self._rooms[host]()
             receive = self._receiver(host, room)
             try:

@@ -18,16 +18,21 @@ import socket
 import sys
 import time
 from functools import partial
+from typing import Any, TypeAlias
 
 from impi.doors.introduce import introduce
 from impi.doors.reception import Claim, receive
 from impi.errors import JobError, PeerError, StartupError
 from impi.job import Job
+from impi.proofs import prove
 from impi.startup.challenge import Trust
 from impi.startup.dance import RANK_SIZE, Connect, check_rank, dance_steps, encode_rank
 from impi.vendors import interfaces
 from impi.vendors.dial import without_delay
 from impi.wire import addresses
+
+Sockets: TypeAlias = dict[int, Any]
+"""Channels by global host index: sockets, or with TLS what looks like one."""
 
 _DEADLINE_S = 60.0
 _BACKLOG = 1024
@@ -75,15 +80,14 @@ def listen(address: str) -> socket.socket:
     return sock
 
 
-def connect_hosts(
-    job: Job, me: int, listener: socket.socket, address: str, trust: Trust | None = None
-) -> dict[int, socket.socket]:
+def connect_hosts(job: Job, me: int, listener: socket.socket, address: str, trust: Trust | None = None) -> Sockets:
     """Connect to every host of another client, and close the listener.
 
     Hosts of two clients that both are in ``trust`` prove to each other that they belong to the job.
     Any other host must come from the address that it advertises, which is all that IMPI 0.0 has.
 
-    Returns connected, non-blocking sockets by global host index.
+    Returns connected, non-blocking sockets by global host index; those with TLS only look like
+    sockets (:mod:`impi.vendors.secure_socket`).
 
     Raises:
         JobError: a host could not be reached, or did not connect, within a minute.
@@ -102,7 +106,30 @@ def connect_hosts(
     for sock in sockets.values():
         sock.setblocking(False)
         without_delay(sock, _PROBES)
-    return sockets
+    return _encrypted(job, me, sockets, deadline, trust)
+
+
+def _encrypted(job: Job, me: int, sockets: dict[int, socket.socket], deadline: float, trust: Trust | None) -> Sockets:
+    """Return the same channels, with TLS where the clients of both hosts have it.
+
+    All hosts take their channels in one order, so that no two wait for each other in a ring.
+    """
+    clients = trust.tls if trust is not None else ()
+    found: Sockets = dict(sockets)
+    if trust is None or job.hosts[me].client not in clients:
+        return found
+    from impi.vendors.secure_socket import encrypt
+
+    for host in sorted(sockets, key=lambda host: (min(me, host), max(me, host))):
+        if job.hosts[host].client in clients:
+            key = prove(trust.key, "channel", encode_rank(min(me, host)), encode_rank(max(me, host)))
+            try:
+                found[host] = encrypt(found[host], key, accepts=host > me, deadline=deadline)
+            except (OSError, PeerError) as error:
+                for sock in found.values():
+                    sock.close()
+                raise JobError(f"host {host} (client {job.hosts[host].client}) has no TLS: {error}") from None
+    return found
 
 
 class _Proofs:

@@ -120,6 +120,7 @@ def _begin(options: ClientOptions, environ: Mapping[str, str], warn: Any, stack:
         "server": _numeric(host, one_node),
         "interface": address if one_node else "" if plan.inside else plan.advertised,
         "agents": options.hosts != "proc",
+        "tls": rendezvous.encrypted,
         "cores": len(os.sched_getaffinity(0)),
     }
     program = Program(

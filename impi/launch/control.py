@@ -3,7 +3,7 @@
 A connection begins with :data:`~impi.vendors.meeting.CONTROL_HEAD` and a nonce; then both ends
 prove that they know the token of this impirun (:mod:`impi.proofs`). Until then a connection is a
 stranger, of which fixed numbers of octets are read and nothing is parsed. A proven one sends one
-line of JSON: what it is.
+line of JSON: what it is. Where the job has TLS, it begins a TLS session before that line.
 """
 
 from __future__ import annotations
@@ -16,15 +16,19 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from enum import Enum, auto
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from impi.doors.introduce import new_nonce
 from impi.doors.strangers import MOST, Refusals, Strangers
+from impi.errors import PeerError
 from impi.launch.net import show_endpoint
-from impi.proofs import NONCE_SIZE, PROOF_SIZE, Keeper
+from impi.proofs import NONCE_SIZE, PROOF_SIZE, Keeper, compare_digest
 from impi.records import fresh, record
 from impi.vendors.meeting import CONTROL_HEAD
 from impi.vendors.presence import FINALIZED
+
+if TYPE_CHECKING:
+    from impi.startup.encrypted import Stream
 
 _CHUNK: Final = 1 << 16
 _MAX_LINE: Final = 1 << 24
@@ -32,6 +36,8 @@ _MAX_LINE: Final = 1 << 24
 _MAX_WORD: Final = 100
 """Most octets of a proc's last word."""
 _SEND_S: Final = 10.0
+_HANDSHAKE: Final = 0x16
+"""The first octet of a TLS session; JSON begins with another one."""
 _OPENING: Final = len(CONTROL_HEAD) + NONCE_SIZE
 
 
@@ -61,6 +67,9 @@ class _Connection:
     received: bytearray = fresh(default_factory=bytearray)
     step: _Step = _Step.HEAD
     keeper: Keeper | None = None
+    stream: Stream | None = None
+    """The TLS session, if this process wants one."""
+    session_proved: bool = False
     proc: tuple[object, object] | None = None
     """Node and process id of a proc under an MPI library."""
 
@@ -174,6 +183,9 @@ class Control:
             self._note_end(connection)
             self._drop(connection)
             return
+        begins = connection.step is _Step.LINE and not connection.received and data[0] == _HANDSHAKE
+        if (begins or connection.stream is not None) and not (data := self._decrypted(connection, data)):
+            return
         if connection.step is _Step.KNOWN:
             connection.received = connection.received[-_MAX_WORD:] + data
             return
@@ -184,6 +196,28 @@ class Control:
         elif len(connection.received) == wanted:
             octets, connection.received = bytes(connection.received), bytearray()
             self._prove(connection, octets)
+
+    def _decrypted(self, connection: _Connection, data: bytes) -> bytes:
+        """Return what a proven process says in its TLS session; nothing where it was refused."""
+        from impi.startup.encrypted import Stream, session_proof
+
+        stream = connection.stream = connection.stream or Stream(accepts=True)
+        try:
+            heard, answer = stream.receive(data)
+            if heard and not connection.session_proved:
+                ours, theirs = (
+                    session_proof(bytes.fromhex(self.token), stream.binding, accepts=a) for a in (True, False)
+                )
+                if not compare_digest(heard, theirs):
+                    raise PeerError("holds another TLS session: somebody is between")
+                connection.session_proved = True
+                heard, answer = b"", answer + stream.send(ours)
+        except PeerError as error:
+            self._refuse(connection, error.message)
+            return b""
+        with suppress(OSError):  # the next read tells
+            connection.sock.send(answer)
+        return heard
 
     def _note_end(self, connection: _Connection) -> None:
         """Note the first proc of an MPI library that ends in another way than by MPI_Finalize.
@@ -263,7 +297,8 @@ class Control:
     def _send(self, connection: _Connection, reply: dict[str, object]) -> None:
         try:
             connection.sock.settimeout(_SEND_S)
-            connection.sock.sendall(json.dumps(reply).encode() + b"\n")
+            line = json.dumps(reply).encode() + b"\n"
+            connection.sock.sendall(line if connection.stream is None else connection.stream.send(line))
             connection.sock.setblocking(False)
         except OSError:
             self._drop(connection)  # that proc has ended, which its launcher tells

@@ -146,6 +146,11 @@ class Rendezvous:
                 raise StartupError(f"what listens at {self._where} has not answered AUTH within {self._answer_s:g} s")
             self.on_readable()
 
+    @property
+    def encrypted(self) -> bool:
+        """Whether the server wants TLS, on all connections between processes of the job."""
+        return self._machine.encrypted
+
     def fileno(self) -> int:
         """Return the descriptor for a selector, for reading."""
         return self._socket.fileno()

@@ -37,7 +37,7 @@ from impi.launch.pulse import BEAT_S, Pulse, is_silent, silence
 from impi.launch.standard_input import Source
 from impi.options import ServerOptions
 from impi.settings import AUTH_KEY, AUTH_NONE, AUTH_SECRET, OPTIONS
-from impi.startup.auth import find_credentials, none_warning, parse_preference
+from impi.startup.auth import Method, find_credentials, none_warning, parse_preference
 from impi.startup.server import (
     AuthenticatedByNone,
     ClientFinished,
@@ -82,7 +82,7 @@ def run_server(options: ServerOptions, *, environ: Mapping[str, str], stdout: Te
     """
     try:
         environ = _with_secret(environ) if options.file else environ
-        preference = None if options.auth is None else parse_preference(options.auth)
+        preference = _preference(options)
         machine = ServerMachine(options.count, find_credentials(environ, preference), os.urandom)
         lines = read_appfile(options.file, options.count) if options.file else ()
         listener = _listen(options)
@@ -180,6 +180,14 @@ def _say(stderr: TextIO, text: str) -> None:
         stderr.flush()
     except (OSError, ValueError):
         _discard(stderr)
+
+
+def _preference(options: ServerOptions) -> tuple[Method, ...] | None:
+    if options.tls and options.auth is not None:
+        raise UsageError("--tls is -auth 30: give one of them")
+    if options.tls:
+        return (Method.TLS,)
+    return None if options.auth is None else parse_preference(options.auth)
 
 
 class _Loop:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
+from importlib.util import find_spec
 from typing import Final
 
 from impi.errors import UsageError
@@ -23,8 +24,14 @@ class Method(IntEnum):
 
     NONE = 0
     KEY = 1
+    TLS = 30
+    """A method of ours: CHALLENGE, and TLS from then on, see :mod:`.encrypted`."""
     CHALLENGE = 31
     """A method of ours, see :mod:`.challenge`; the last of the first word, far from future ones."""
+
+
+PROVING: Final = (Method.CHALLENGE, Method.TLS)
+"""The methods by which both ends prove a secret, in the order of the default."""
 
 
 @record
@@ -36,33 +43,41 @@ class Credentials:
     key: int = 0
     """The shared 64-bit key, where KEY is among them."""
     secret: bytes = b""
-    """The shared secret, where CHALLENGE is among them."""
+    """The shared secret, where one of PROVING is among them."""
+
+    @property
+    def proving(self) -> bool:
+        """Whether one of PROVING is among them."""
+        return any(method in PROVING for method in self.methods)
 
 
 def find_credentials(environ: Mapping[str, str], preference: Sequence[Method] | None = None) -> Credentials:
-    """Return the enabled methods in the order of ``preference`` (default: strongest first).
+    """Return the enabled methods in the order of ``preference`` (default: strongest first, and TLS
+    where the other side has nothing else that proves a secret, because it costs bandwidth).
 
-    CHALLENGE takes IMPI_AUTH_SECRET, or else IMPI_AUTH_KEY, which then does not travel.
+    CHALLENGE and TLS take IMPI_AUTH_SECRET, or else IMPI_AUTH_KEY, which then does not travel.
 
     Raises:
         UsageError: none is enabled (the words of IMPI 2.3.3), the key is not a 64-bit number, or
             key or secret can be guessed and IMPI_AUTH_WEAK is not set.
     """
-    wanted = (Method.CHALLENGE, Method.KEY, Method.NONE) if preference is None else preference
+    wanted = (*PROVING, Method.KEY, Method.NONE) if preference is None else preference
     # 2.3.3: IMPI_AUTH_NONE counts by its mere *presence*, IMPI_AUTH_KEY only with a *value*.
     has_key, has_secret = (bool(environ.get(o.variable, "").strip()) for o in (AUTH_KEY, AUTH_SECRET))
     available = {
         Method.NONE: AUTH_NONE.variable in environ,
         Method.KEY: has_key,
+        Method.TLS: (has_key or has_secret) and find_spec("_ssl") is not None,
         Method.CHALLENGE: has_key or has_secret,
     }
     methods = tuple(method for method in wanted if available[method])
     if not methods:
         raise UsageError("No authentication methods available for negotiation. Aborting.")
-    uses_secret = Method.CHALLENGE in methods and has_secret
-    uses_key = Method.KEY in methods or (Method.CHALLENGE in methods and not has_secret)
-    key = _key(environ) if uses_key else 0
-    secret = _secret(environ) if uses_secret else key.to_bytes(8, "big") if Method.CHALLENGE in methods else b""
+    found = Credentials(methods)
+    key = _key(environ) if Method.KEY in methods or (found.proving and not has_secret) else 0
+    if not found.proving:
+        return Credentials(methods, key)
+    secret = _secret(environ) if has_secret else key.to_bytes(8, "big")
     return Credentials(methods, key if Method.KEY in methods else 0, secret)
 
 

@@ -14,6 +14,9 @@ heard of one conversation proves nothing in another. After AUTH, whose mask offe
 The seals bind the whole start-up: an octet changed by anybody between them ends it. The number of
 the job and the secret make the job's key, by which hosts prove themselves in the dance
 (:class:`Trust`). Other implementations never offer the method, so they see nothing of this.
+
+Method 30 is the same but for TLS (:mod:`.encrypted`): the client says no IMPI before PROV has come,
+both go on in a TLS session, and the seals cover its number, too.
 """
 
 from __future__ import annotations
@@ -44,15 +47,17 @@ class Trust:
     """The key of this job; secret."""
     clients: tuple[int, ...]
     """The clients whose hosts have it."""
+    tls: tuple[int, ...] = ()
+    """Of these, the clients whose hosts have channels with TLS between each other."""
 
     def told(self) -> dict[str, object]:
         """Return what impirun tells its processes: the key in hexadecimal, and the clients."""
-        return {"key": self.key.hex(), "clients": self.clients}
+        return {"key": self.key.hex(), "clients": self.clients, "tls": self.tls}
 
     @classmethod
-    def of(cls, key: str, clients: Sequence[int]) -> Trust:
+    def of(cls, key: str, clients: Sequence[int], tls: Sequence[int] = ()) -> Trust:
         """Return the contrary of :meth:`told`."""
-        return cls(bytes.fromhex(key), tuple(clients))
+        return cls(bytes.fromhex(key), tuple(clients), tuple(tls))
 
 
 class Conversation:
@@ -89,13 +94,13 @@ class Conversation:
         """Return whether that is the other end's proof."""
         return proves(proof, self._session, self._peer, job)
 
-    def seal(self) -> bytes:
-        """Return a proof over all that we have sent."""
-        return prove(self._session, f"{self._me} seal", self._sent.digest())
+    def seal(self, *session: bytes) -> bytes:
+        """Return a proof over all that we have sent, and over the number of a TLS session."""
+        return prove(self._session, f"{self._me} seal", self._sent.digest(), *session)
 
-    def is_sealed(self, seal: bytes) -> bool:
-        """Return whether that is the other end's proof over all that we have heard."""
-        return proves(seal, self._session, f"{self._peer} seal", self._heard.digest())
+    def is_sealed(self, seal: bytes, *session: bytes) -> bool:
+        """Return whether that is the other end's proof over all that we have heard, likewise."""
+        return proves(seal, self._session, f"{self._peer} seal", self._heard.digest(), *session)
 
     def job_key(self, job: bytes) -> bytes:
         """Return the key of the job with that number."""

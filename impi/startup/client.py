@@ -22,7 +22,7 @@ from __future__ import annotations
 import struct
 from collections import deque
 from enum import Enum, auto
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from impi.decisions import Decisions
 from impi.errors import (
@@ -40,7 +40,7 @@ from impi.job import ALTERNATIVES, LONG8_VERSION, STRICT_VERSION, TUNED_VERSION,
 from impi.proofs import NONCE_SIZE, PROOF_SIZE
 from impi.records import record, replaced
 from impi.startup.agree import agree_on_job, agree_on_version
-from impi.startup.auth import Credentials, Method, encode_mask
+from impi.startup.auth import PROVING, Credentials, Method, encode_mask
 from impi.startup.challenge import BEAT, CLIENT, PROOF_PAYLOAD, UNSEALED, Conversation, Trust
 from impi.startup.choices import (
     NEEDED,
@@ -64,6 +64,9 @@ from impi.wire import (
     encode_reason,
 )
 
+if TYPE_CHECKING:
+    from impi.startup.encrypted import Stream
+
 ALL_VERSIONS: Final = (STRICT_VERSION, LONG8_VERSION, TUNED_VERSION)
 """Versions offered unless the user asked for 0.0."""
 STRICT_VERSIONS: Final = (STRICT_VERSION,)
@@ -73,6 +76,7 @@ _KNOWN_LABELS: Final = frozenset(int(label) for label in Label)
 _OWN_LABELS: Final = frozenset(int(label) for label in OwnLabel)
 _OF_TUNED_VERSION: Final = (OwnLabel.C_TUNING, OwnLabel.C_NATIVE, OwnLabel.C_SOFTWARE, OwnLabel.C_PROVES)
 _PROVES: Final = (1).to_bytes(4, "big")
+_ENCRYPTS: Final = (3).to_bytes(4, "big")
 _WRONG_KEY: Final = "Server disconnected (wrong authentication key?)"  # the words of 2.3.3
 _NO_METHOD: Final = (
     "This client offered {} (by its IMPI_AUTH_ variables and -auth); a server that takes none of it says so there."
@@ -144,7 +148,7 @@ class ClientMachine:
             raise UsageError(f"a client is numbered 0 to {MAX_CLIENTS - 1}, not {rank}", clause="2.2.2")
         if versions[:1] != (STRICT_VERSION,) or list(versions) != sorted(set(versions)):
             raise LocalProtocolError(f"versions must ascend from 0.0: {versions}", clause="2.3.5")
-        if Method.CHALLENGE in credentials.methods and len(nonce) != NONCE_SIZE:
+        if credentials.proving and len(nonce) != NONCE_SIZE:
             raise LocalProtocolError(f"a challenge needs a nonce of {NONCE_SIZE} octets")
         self._rank = rank
         self._credentials = credentials
@@ -152,6 +156,8 @@ class ClientMachine:
         self._conversation: Conversation | None = None
         self._job_number = b""
         self._proving: tuple[int, ...] = ()
+        self._encrypting: tuple[int, ...] = ()
+        self._stream: Stream | None = None
         self._versions = versions
         self._phase = _Phase.AUTH
         self._method: Method | None = None
@@ -222,17 +228,26 @@ class ClientMachine:
     def beat(self) -> None:
         """Tell the server that this client runs; without effect unless it :attr:`beats`."""
         if self.beats:
-            self._out += BEAT
+            self._put(BEAT)
+
+    def _put(self, octets: bytes) -> None:
+        """Send what is no part of the seal."""
+        self._out += octets if self._stream is None else self._stream.send(octets)
 
     def _send(self, octets: bytes) -> None:
-        self._out += octets
+        self._put(octets)
         if self._conversation is not None:
             self._conversation.sends(octets)
 
     @property
+    def encrypted(self) -> bool:
+        """Whether the conversation has gone on in a TLS session."""
+        return self._stream is not None
+
+    @property
     def introduced(self) -> bool:
         """Whether writing :meth:`data_to_send` tells the server which client this is."""
-        return self._phase is not _Phase.AUTH
+        return self._phase is not _Phase.AUTH and (self._method is not Method.TLS or self._stream is not None)
 
     def data_to_send(self) -> bytes:
         """Take out the octets to be written."""
@@ -248,6 +263,9 @@ class ClientMachine:
             StartupError: what the clients contributed makes no job.
             JobEnded: the server has ended the job, and says why.
         """
+        if self._stream is not None:
+            data, answer = self._stream.receive(data)
+            self._out += answer
         self._reader.receive_data(data)
         events: list[ClientEvent] = []
         while (command := self._next_command()) is not None:
@@ -256,7 +274,18 @@ class ClientMachine:
                 self._conversation.hears(encode_command(*command))
             if event is not None:
                 events.append(event)
+        if self._method is Method.TLS and self._stream is None and self._phase is _Phase.IMPI:
+            self._encrypt()
         return events
+
+    def _encrypt(self) -> None:
+        """Go on in a TLS session: the server has proved that it knows the secret."""
+        from impi.startup.encrypted import Stream
+
+        if len(self._reader):
+            raise self._fault("sent octets before its TLS session", "2.3.3")
+        self._stream = Stream(accepts=False)
+        self._say_rank()
 
     def _next_command(self) -> tuple[int, bytes] | None:
         try:
@@ -326,16 +355,25 @@ class ClientMachine:
         self._phase = _Phase.IMPI
         if self._method is Method.KEY:
             self._send(self._credentials.key.to_bytes(8, "big"))
-        elif self._method is Method.CHALLENGE:
+        elif self._method in PROVING:
             if len(data) != NONCE_SIZE:
                 raise self._fault("sent a challenge that is none", "2.3.3", data)
             talk = self._conversation = Conversation(self._credentials.secret, CLIENT, data, self._nonce)
             talk.sends(self._auth)
             self._send(self._nonce + talk.proof())
             self._phase = _Phase.PROOF
-        self._send(encode_command(Command.IMPI, self._rank.to_bytes(4, "big")))
+        if self._method is not Method.TLS:
+            self._say_rank()
         if self._phase is _Phase.IMPI:
             self._reader.limit = MAX_CLIENTS * MAX_PAYLOAD
+
+    def _say_rank(self) -> None:
+        self._send(encode_command(Command.IMPI, self._rank.to_bytes(4, "big")))
+
+    @property
+    def _session(self) -> tuple[bytes, ...]:
+        """The number of the TLS session, if there is one."""
+        return () if self._stream is None else (self._stream.binding,)
 
     def _on_proof(self, cmd: int, payload: bytes) -> None:
         proof, self._job_number = payload[:PROOF_SIZE], payload[PROOF_SIZE:]
@@ -346,7 +384,7 @@ class ClientMachine:
         self._reader.limit = MAX_CLIENTS * MAX_PAYLOAD
 
     def _on_seal(self, payload: bytes) -> ClientEvent:
-        if self._conversation is None or not self._conversation.is_sealed(payload):
+        if self._conversation is None or not self._conversation.is_sealed(payload, *self._session):
             raise self._fault("has sent other octets than have come: somebody between has changed them", "2.3.3")
         self._phase = _Phase.RUNNING
         return self._started()
@@ -356,7 +394,7 @@ class ClientMachine:
             return Unused()
         trust = None
         if self._conversation is not None and self._rank in self._proving:
-            trust = Trust(self._conversation.job_key(self._job_number), self._proving)
+            trust = Trust(self._conversation.job_key(self._job_number), self._proving, self._encrypting)
         return Negotiated(self._agreed(), trust)
 
     def _on_size(self, payload: bytes) -> Joined:
@@ -399,7 +437,7 @@ class ClientMachine:
         if self._facts.software:
             self._labels.append((OwnLabel.C_SOFTWARE, self._facts.software))
         if self._conversation is not None:
-            self._labels.append((OwnLabel.C_PROVES, _PROVES))
+            self._labels.append((OwnLabel.C_PROVES, _PROVES if self._stream is None else _ENCRYPTS))
 
     def _on_choice(self, label: OwnLabel, mask: int, data: bytes) -> None:
         if label in _OF_TUNED_VERSION and self._version != TUNED_VERSION:
@@ -418,6 +456,7 @@ class ClientMachine:
                 self._software = chosen
             elif label is OwnLabel.C_PROVES:
                 self._proving = tuple(clients)
+                self._encrypting = tuple(client for client, value in chosen.items() if value == _ENCRYPTS)
             else:
                 check_choice(label, chosen, self._labels[0][1] if mine else None, self._nclients)
         if mine:
@@ -456,7 +495,7 @@ class ClientMachine:
         if self._phase is _Phase.DONE:
             self._send(encode_command(Command.DONE))
             if self._conversation is not None:
-                self._send(encode_command(OwnCommand.SEAL, self._conversation.seal()))
+                self._send(encode_command(OwnCommand.SEAL, self._conversation.seal(*self._session)))
 
     def _check_relayed(self) -> None:
         """StartupError: the server has kept back a label that a choice of the user needs."""

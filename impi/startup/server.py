@@ -21,12 +21,12 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator
 from enum import Enum, auto
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from impi.errors import LocalProtocolError, PeerError, UsageError
 from impi.proofs import NONCE_SIZE, compare_digest
 from impi.records import record
-from impi.startup.auth import Credentials, Method, choose_method, decode_mask
+from impi.startup.auth import PROVING, Credentials, Method, choose_method, decode_mask
 from impi.startup.challenge import BEAT, GREETING_SIZE, SERVER, UNSEALED, Conversation
 from impi.startup.collect import Collector
 from impi.startup.facts import MAX_CLIENTS
@@ -39,6 +39,9 @@ from impi.wire import (
     encode_command,
     encode_reason,
 )
+
+if TYPE_CHECKING:
+    from impi.startup.encrypted import Stream
 
 _STRANGER_LIMIT: Final = 1024
 # Octets of payload before a client has joined: AUTH may grow (2.3.3), here to 8192 methods.
@@ -130,7 +133,9 @@ class _Phase(Enum):
 class _Connection:
     """The state of one connection."""
 
-    __slots__ = (*("client", "conversation", "method", "nonce", "number", "opening", "out", "peer", "phase", "reader"),)
+    __slots__ = (
+        *("client", "conversation", "method", "nonce", "number", "opening", "out", "peer", "phase", "reader", "stream"),
+    )
 
     def __init__(self, number: int, peer: str) -> None:
         self.number = number
@@ -144,11 +149,21 @@ class _Connection:
         self.opening = (b"", b"")
         # What came and went before the client's proof.
         self.conversation: Conversation | None = None
+        self.stream: Stream | None = None
 
     def send(self, octets: bytes) -> None:
-        self.out += octets
+        self.put(octets)
         if self.conversation is not None:
             self.conversation.sends(octets)
+
+    def put(self, octets: bytes) -> None:
+        """Send what is no part of the seal."""
+        self.out += octets if self.stream is None else self.stream.send(octets)
+
+    @property
+    def session(self) -> tuple[bytes, ...]:
+        """The number of the TLS session, if there is one."""
+        return () if self.stream is None else (self.stream.binding,)
 
     @property
     def name(self) -> str:
@@ -175,7 +190,7 @@ class ServerMachine:
     def __init__(self, nclients: int, credentials: Credentials, fresh: Callable[[int], bytes] | None = None) -> None:
         if not 1 <= nclients <= MAX_CLIENTS:
             raise UsageError(f"a job has 1 to {MAX_CLIENTS} clients, not {nclients}", clause="2.3.5")
-        if fresh is None and Method.CHALLENGE in credentials.methods:
+        if fresh is None and credentials.proving:
             raise LocalProtocolError("a challenge needs octets that nobody can guess")
         self._nclients = nclients
         self._credentials = credentials
@@ -196,9 +211,12 @@ class ServerMachine:
         connection = self._connections.get(conn)
         if connection is None or self._ended:
             return []
-        connection.reader.receive_data(data)
         events: list[ServerEvent] = []
         try:
+            if connection.stream is not None:
+                data, answer = connection.stream.receive(data)
+                connection.out += answer
+            connection.reader.receive_data(data)
             while not self._ended and conn in self._connections:
                 step = self._step(connection)
                 if step is None:
@@ -239,7 +257,7 @@ class ServerMachine:
         """Tell the clients that this server runs: those that tell it the same, :meth:`beats`."""
         for connection in self._connections.values():
             if self.beats(connection.number) and not connection.out:
-                connection.out += BEAT
+                connection.put(BEAT)
 
     def beats(self, conn: int) -> bool:
         """Whether ``conn`` is a client that sends BEAT."""
@@ -262,7 +280,7 @@ class ServerMachine:
     def _step(self, connection: _Connection) -> list[ServerEvent] | None:
         """Handle the next item of ``connection``; None if it is not there yet."""
         if connection.phase is _Phase.KEY:
-            challenged = connection.method is Method.CHALLENGE
+            challenged = connection.method in PROVING
             octets = connection.reader.take(GREETING_SIZE if challenged else _KEY_SIZE)
             if octets is None:
                 return None
@@ -295,7 +313,7 @@ class ServerMachine:
                 f"no common authentication method: it offers {theirs}, this server accepts {ours}", clause="2.3.3"
             )
         connection.method = method
-        if method is Method.CHALLENGE:
+        if method in PROVING:
             connection.nonce = self._fresh(NONCE_SIZE)
         answer = encode_command(method, connection.nonce)
         connection.out += answer
@@ -322,6 +340,10 @@ class ServerMachine:
         connection.conversation = talk
         connection.phase = _Phase.IMPI
         connection.send(encode_command(OwnCommand.PROV, talk.proof(self._job_number) + self._job_number))
+        if connection.method is Method.TLS:
+            if len(connection.reader):
+                raise PeerError("sent octets before its TLS session", clause="2.3.3")
+            connection.stream = _new_stream()
         yield from ()
 
     def _on_impi(self, connection: _Connection, payload: bytes) -> Iterator[ServerEvent]:
@@ -366,7 +388,7 @@ class ServerMachine:
 
     def _on_seal(self, connection: _Connection, seal: bytes) -> Iterator[ServerEvent]:
         talk = connection.conversation
-        if talk is None or not talk.is_sealed(seal):
+        if talk is None or not talk.is_sealed(seal, *connection.session):
             raise PeerError("has sent other octets than have come: somebody between has changed them", clause="2.3.3")
         yield from self._finished(connection)
 
@@ -400,7 +422,8 @@ class ServerMachine:
             self._broadcast(encode_command(Command.DONE))
             for connection in self._clients.values():
                 if connection.conversation is not None:
-                    connection.send(encode_command(OwnCommand.SEAL, connection.conversation.seal()))
+                    seal = connection.conversation.seal(*connection.session)
+                    connection.send(encode_command(OwnCommand.SEAL, seal))
                 connection.phase = _Phase.RUNNING
             yield JobStarted()
 
@@ -413,9 +436,10 @@ class ServerMachine:
         if connection.client == _NOBODY:
             del self._connections[connection.number]
             # Only who is authenticated is told why.
-            last = encode_reason(text) if connection.phase is _Phase.IMPI else b""
+            if connection.phase is _Phase.IMPI:
+                connection.put(encode_reason(text))
             guessed = connection.phase is _Phase.KEY
-            return ConnectionRefused(connection.number, text, kind or reason, bytes(connection.out) + last, guessed)
+            return ConnectionRefused(connection.number, text, kind or reason, bytes(connection.out), guessed)
         self.fail(text, code)
         return JobFailed(connection.client, text, code)
 
@@ -429,6 +453,12 @@ class ServerMachine:
             what, clause = _WHEN[connection.phase], "2.3"
         error = PeerError(f"its connection ended{inside} {what}", clause=clause, octets=held)
         return str(error), error.message
+
+
+def _new_stream() -> Stream:
+    from impi.startup.encrypted import Stream
+
+    return Stream(accepts=True)
 
 
 _Handler: TypeAlias = Callable[[ServerMachine, _Connection, bytes], Iterator[ServerEvent]]

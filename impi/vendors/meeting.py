@@ -40,8 +40,10 @@ _HEAD: Final = struct.Struct(">8sI")
 _MAGIC: Final = b"IMPIPURE"
 
 
-def open_control(control: str, token: str) -> socket.socket:
+def open_control(control: str, token: str, *, tls: bool = False) -> socket.socket:
     """Connect to impirun at ``host:port``; both ends prove that they know the token (hex).
+
+    ``tls``: go on in a TLS session.
 
     Raises:
         JobError: impirun does not answer, or it is another impirun.
@@ -58,7 +60,16 @@ def open_control(control: str, token: str) -> socket.socket:
     if not known:
         sock.close()
         raise JobError(f"what answers at {control} is not the impirun of this process")
-    return sock
+    return _encrypted(sock, control, token) if tls else sock
+
+
+def _encrypted(sock: socket.socket, control: str, token: str) -> socket.socket:
+    from impi.vendors.secure_socket import open_session
+
+    try:
+        return open_session(sock, bytes.fromhex(token), accepts=False, deadline=time.monotonic() + _CONNECT_S)
+    except (OSError, PeerError) as error:
+        raise JobError(f"impirun at {control} has no TLS: {error}") from None
 
 
 def exchange(sock: socket.socket, hello: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -57,8 +57,9 @@ def connect(join: Mapping[str, Any]) -> Vendor:
     if size == 1:
         return PureVendor(rank, size, {})
     token = str(join["token"])
+    address, tls = str(join["control"]), bool(join.get("tls"))
     # The address that reaches impirun is reachable for the other nodes, too.
-    with open_control(str(join["control"]), token) as control, Door(str(control.getsockname()[0]), size) as door:
+    with open_control(address, token, tls=tls) as control, Door(str(control.getsockname()[0]), size) as door:
         hello = {"role": "pure", "rank": rank, "address": door.address}
         links = door.meet(rank, exchange(control, hello), token)
     return PureVendor(rank, size, links)

@@ -88,7 +88,7 @@ class OwnLabel(IntEnum):
     See :func:`impi.engine.software.own`; only in jobs of ``job.TUNED_VERSION``.
     """
     C_PROVES = 0x494C0600
-    """The hosts of the client have the job's key; the value is 1.
+    """The hosts of the client have the job's key; the value is 1, or 3: they have TLS, too.
 
     See :mod:`impi.startup.challenge`; only in jobs of ``job.TUNED_VERSION``.
     """

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
 
 from impi.doors.introduce import new_nonce, receive_exactly
-from impi.engine.mesh import connect_hosts, listen
+from impi.engine.mesh import _encrypted, connect_hosts, listen
 from impi.errors import JobError
 from impi.job import Host, Job
 from impi.proofs import ANSWER_SIZE, prove
 from impi.startup.challenge import Trust
+from impi.vendors.secure_socket import SecureSocket
 from impi.wire import addresses
 
 WAIT_S = 30.0
@@ -115,6 +117,30 @@ def test_all_hosts_of_different_clients_meet(stack: ExitStack, trusted: tuple[in
         for other, sock in links.items():
             sock.sendall(bytes([me, other]))
             assert receive_exactly(dance.found[other][me], 2) == bytes([me, other])
+
+
+def test_channels_of_clients_with_tls_have_it_and_no_others(stack: ExitStack) -> None:
+    dance = Dance([0, 1, 1, 2, 3, 3])
+    stack.callback(dance.close)
+    own = Trust(KEY, (0, 1, 2, 3), (0, 1, 3))
+    for me in range(6):
+        dance.start(me, own)
+    dance.join()
+    assert dance.errors == {}
+    for me, links in dance.found.items():
+        encrypted = {other for other, sock in links.items() if isinstance(sock, SecureSocket)}
+        assert encrypted == (set() if me == 3 else links.keys() - {3})
+
+
+def test_a_host_with_another_key_gets_no_tls(stack: ExitStack) -> None:
+    """It has let itself be proved by somebody between, say."""
+    dance = Dance([0, 1])
+    stack.callback(dance.close)
+    ours, theirs = socket.socketpair()
+    with theirs, pytest.raises(JobError, match=r"host 1 \(client 1\) has no TLS"):
+        theirs.sendall(b"no TLS at all")
+        theirs.shutdown(socket.SHUT_WR)
+        _encrypted(dance.job, 0, {1: ours}, time.monotonic() + WAIT_S, Trust(KEY, (0, 1), (0, 1)))
 
 
 @pytest.mark.parametrize("first", [b"\0\0\0\1" + bytes(128), b"\0\0\0\1" + b"IMPI" + bytes(28) + bytes(32)])

@@ -14,9 +14,11 @@ from typing import Any
 import pytest
 
 from impi.doors.introduce import introduce
+from impi.errors import PeerError
 from impi.launch import control as module
 from impi.launch.control import Control
 from impi.vendors.meeting import CONTROL_HEAD
+from impi.vendors.secure_socket import open_session
 
 WAIT_S = 10.0
 
@@ -190,6 +192,49 @@ def test_a_proc_that_ends_is_no_stranger(world: World) -> None:
     world.until(lambda: len(world.control.joined) == 2)
     assert world.warnings == []
     other.close()
+
+
+def in_session(world: World, key: bytes) -> list[Any]:
+    """The TLS session of a process that knows the token, or what ended it."""
+    sock = world.enter()
+    found: list[Any] = []
+
+    def run() -> None:
+        try:
+            found.append(open_session(sock, key, accepts=False, deadline=time.monotonic() + WAIT_S))
+        except (OSError, PeerError) as error:
+            found.append(error)
+
+    thread = Thread(target=run)
+    thread.start()
+    world.until(lambda: found)
+    thread.join()
+    return found
+
+
+def test_a_process_may_go_on_in_a_tls_session(world: World) -> None:
+    [session] = in_session(world, bytes.fromhex(world.control.token))
+    with session:
+        session.settimeout(WAIT_S)
+        session.sendall(json.dumps({"role": "rank0", "procs": []}).encode() + b"\n")
+        world.until(lambda: world.control.rank0)
+        world.control.answer({"job": "secret"})
+        with session.makefile("rb") as lines:
+            assert json.loads(lines.readline()) == {"job": "secret"}
+    assert world.warnings == []
+
+
+def test_a_session_with_somebody_between_is_refused(world: World) -> None:
+    [error] = in_session(world, b"not the token of this impirun")
+    assert isinstance(error, (OSError, PeerError))
+    world.until(lambda: world.warnings)
+    assert "holds another TLS session: somebody is between" in world.warnings[0]
+
+
+def test_what_only_begins_like_a_session_is_refused(world: World) -> None:
+    world.enter().sendall(b"\x16 this is no handshake of TLS at all")
+    world.until(lambda: world.warnings)
+    assert "has broken its TLS session" in world.warnings[0]
 
 
 def test_the_first_proc_without_a_last_word_is_the_lost_one(world: World) -> None:

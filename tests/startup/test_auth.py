@@ -20,7 +20,7 @@ from impi.startup.auth import (
     parse_preference,
 )
 
-NONE, KEY, CHALLENGE = Method.NONE, Method.KEY, Method.CHALLENGE
+NONE, KEY, TLS, CHALLENGE = Method.NONE, Method.KEY, Method.TLS, Method.CHALLENGE
 LARGE = 2**64 - 1
 OCTETS = LARGE.to_bytes(8, "big")
 SECRET = "correct horse battery"
@@ -33,26 +33,27 @@ SECRET = "correct horse battery"
     [
         ({"IMPI_AUTH_NONE": ""}, None, Credentials((NONE,))),
         ({"IMPI_AUTH_NONE": "0"}, None, Credentials((NONE,))),
-        ({"IMPI_AUTH_KEY": str(LARGE)}, None, Credentials((CHALLENGE, KEY), LARGE, OCTETS)),
+        ({"IMPI_AUTH_KEY": str(LARGE)}, None, Credentials((CHALLENGE, TLS, KEY), LARGE, OCTETS)),
         (
             {"IMPI_AUTH_KEY": "0xFfffFFFFffffFFFF", "IMPI_AUTH_NONE": ""},
             None,
-            Credentials((CHALLENGE, KEY, NONE), LARGE, OCTETS),
+            Credentials((CHALLENGE, TLS, KEY, NONE), LARGE, OCTETS),
         ),
         ({"IMPI_AUTH_KEY": str(LARGE), "IMPI_AUTH_NONE": ""}, (NONE, KEY), Credentials((NONE, KEY), LARGE)),
         ({"IMPI_AUTH_KEY": str(LARGE)}, (CHALLENGE,), Credentials((CHALLENGE,), 0, OCTETS)),
-        ({"IMPI_AUTH_SECRET": f" {SECRET} "}, None, Credentials((CHALLENGE,), 0, SECRET.encode())),
+        ({"IMPI_AUTH_SECRET": f" {SECRET} "}, None, Credentials((CHALLENGE, TLS), 0, SECRET.encode())),
         (
             {"IMPI_AUTH_SECRET": SECRET, "IMPI_AUTH_KEY": str(LARGE)},
             None,
-            Credentials((CHALLENGE, KEY), LARGE, SECRET.encode()),
+            Credentials((CHALLENGE, TLS, KEY), LARGE, SECRET.encode()),
         ),
         (
             {"IMPI_AUTH_SECRET": SECRET, "IMPI_AUTH_KEY": "1"},
             (CHALLENGE,),
             Credentials((CHALLENGE,), 0, SECRET.encode()),
         ),
-        ({"IMPI_AUTH_SECRET": "s", "IMPI_AUTH_WEAK": ""}, None, Credentials((CHALLENGE,), 0, b"s")),
+        ({"IMPI_AUTH_SECRET": "s", "IMPI_AUTH_WEAK": ""}, None, Credentials((CHALLENGE, TLS), 0, b"s")),
+        ({"IMPI_AUTH_SECRET": SECRET}, (TLS,), Credentials((TLS,), 0, SECRET.encode())),
         ({"IMPI_AUTH_KEY": "5", "IMPI_AUTH_WEAK": ""}, (KEY,), Credentials((KEY,), 5)),
         ({"IMPI_AUTH_KEY": "", "IMPI_AUTH_NONE": ""}, None, Credentials((NONE,))),
         ({"IMPI_AUTH_KEY": "no number", "IMPI_AUTH_NONE": ""}, (NONE,), Credentials((NONE,))),
@@ -128,7 +129,7 @@ def test_keys_refused_without_showing_them(text: str) -> None:
         ("0", (NONE,)),
         ("3,1-0", (KEY, NONE)),
         ("0-3", (NONE, KEY)),
-        ("99999999999-0", (CHALLENGE, KEY, NONE)),
+        ("99999999999-0", (CHALLENGE, TLS, KEY, NONE)),
         ("31", (CHALLENGE,)),
         ("0,1,0-1", (NONE, KEY)),
         (" 1 , 0 ", (KEY, NONE)),
@@ -175,3 +176,8 @@ def test_warning_of_the_clause() -> None:
         none_warning("client1.foo.com", "12.34.56.78")
         == "Warning: client1.foo.com (12.34.56.78) has authenticated with IMPI_AUTH_NONE."
     )
+
+
+def test_a_python_without_ssl_has_no_tls(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("impi.startup.auth.find_spec", lambda _name: None)
+    assert find_credentials({"IMPI_AUTH_SECRET": SECRET}).methods == (CHALLENGE,)

@@ -3,82 +3,25 @@
 from __future__ import annotations
 
 import hashlib
-import hmac
 import json
-from collections.abc import Callable
-from itertools import count
 
 import pytest
+from exchange import SECRET, Exchange, Maker, as_it_is, clients, nonces, proof
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from impi.errors import ImpiError, JobEnded, LocalProtocolError, PeerError, ServerLost
+from impi.errors import JobEnded, LocalProtocolError, PeerError, ServerLost
 from impi.startup.auth import Credentials, Method
 from impi.startup.challenge import Trust
-from impi.startup.client import STRICT_VERSIONS, ClientMachine, Joined, Negotiated
-from impi.startup.facts import ClientFacts
-from impi.startup.server import ConnectionRefused, JobFailed, ServerEvent, ServerMachine
+from impi.startup.client import STRICT_VERSIONS, ClientMachine
+from impi.startup.server import ConnectionRefused, JobFailed, ServerMachine
 from impi.wire import Command, OwnCommand, encode_command, encode_reason
 
-SECRET = b"correct horse battery"
 PROVING = Credentials((Method.CHALLENGE,), 0, SECRET)
 ALL = Credentials((Method.CHALLENGE, Method.KEY, Method.NONE), 5678, SECRET)
 KEY = Credentials((Method.KEY,), 5678)
 WRONG = Credentials((Method.CHALLENGE,), 0, b"another horse and battery")
 AUTH = encode_command(Command.AUTH, bytes.fromhex("80000000"))
-
-Maker = Callable[..., ClientFacts]
-Change = Callable[[int, bytes], bytes]
-
-
-def nonces() -> Callable[[int], bytes]:
-    numbers = count(1)
-    return lambda size: bytes([next(numbers)]) * size
-
-
-def as_it_is(_conn: int, octets: bytes) -> bytes:
-    return octets
-
-
-class Exchange:
-    """Our server and clients in memory, with somebody between them."""
-
-    def __init__(self, server: Credentials, clients: list[ClientMachine], facts: list[ClientFacts]) -> None:
-        self.server = ServerMachine(len(clients), server, nonces())
-        self.clients = clients
-        self.facts = facts
-        self.events: list[ServerEvent] = []
-        self.jobs: dict[int, Negotiated] = {}
-        self.errors: dict[int, ImpiError] = {}
-        for conn in range(len(clients)):
-            self.server.connected(conn, f"peer{conn}")
-
-    def run(self, to_server: Change = as_it_is, to_client: Change = as_it_is) -> None:
-        for _ in range(60):
-            for conn, client in enumerate(self.clients):
-                self.events += self.server.receive_data(conn, to_server(conn, client.data_to_send()))
-                octets = to_client(conn, self.server.data_to_send(conn))
-                if conn not in self.errors:
-                    self._give(conn, client, octets)
-
-    def _give(self, conn: int, client: ClientMachine, octets: bytes) -> None:
-        try:
-            for event in client.receive_data(octets):
-                if isinstance(event, Joined):
-                    client.submit(self.facts[conn])
-                elif isinstance(event, Negotiated):
-                    self.jobs[conn] = event
-        except ImpiError as error:
-            self.errors[conn] = error
-
-
-def clients(*credentials: Credentials, **options: tuple[tuple[int, int], ...]) -> list[ClientMachine]:
-    return [ClientMachine(i, c, nonce=bytes([200 + i]) * 32, **options) for i, c in enumerate(credentials)]
-
-
-def proof(key: bytes, *parts: bytes) -> bytes:
-    """By the words of impi.proofs, and not by its code."""
-    return hmac.new(key, b"".join(len(p).to_bytes(8, "big") + p for p in parts), hashlib.sha256).digest()
 
 
 @pytest.mark.parametrize("server", [PROVING, ALL])
