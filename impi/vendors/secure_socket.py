@@ -127,10 +127,17 @@ class SecureSocket:
         return taken
 
     def sendmsg(self, views: Sequence[bytes | memoryview], _ancillary: object = (), flags: int = 0) -> int:
-        """Write the first of several pieces: as many octets as one record has."""
+        """Write the first of several pieces: as many octets as one record has.
+
+        A packet begins with a piece of several octets. None of it is written, or two at least: the
+        last octet of a record may count as not taken, and the packet must have begun all the same.
+        """
         whole = bytearray()
         for view in views:
-            whole += view[: _RECORD - len(whole)]
+            piece = view[: _RECORD - len(whole)]
+            if whole and len(piece) == 1:
+                break
+            whole += piece
         return self.send(whole, flags)
 
     def _finish_record(self) -> int:

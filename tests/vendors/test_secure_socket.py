@@ -165,47 +165,60 @@ def test_several_places_are_filled_in_order(ends) -> None:
     assert other.recvmsg_into([memoryview(place) for place in places])[0] == 2
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=15)
+class Queue:
+    """Packets to be sent, as channels have them: urgent ones go before those not begun."""
+
+    def __init__(self) -> None:
+        self.packets: list[list[memoryview]] = []
+        self.sent = bytearray()
+        self._begun = False
+
+    def add(self, mark: int, *sizes: int, urgent: bool = False) -> None:
+        packet = [memoryview(bytes([mark]) * size) for size in sizes]
+        self.packets.insert(int(self._begun) if urgent else len(self.packets), packet)
+
+    def write(self, sock: SecureSocket) -> None:
+        views = [view for packet in self.packets for view in packet][:64]
+        try:
+            n = sock.send(views[0], NOW) if len(views) == 1 else sock.sendmsg(views, (), NOW)
+        except BlockingIOError:
+            return
+        while n:
+            packet = self.packets[0]
+            piece, packet[0] = packet[0][:n], packet[0][n:]
+            self.sent += piece
+            n -= len(piece)
+            packet[:] = [view for view in packet if view]
+            self._begun = bool(packet)
+            if not packet:
+                self.packets.pop(0)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=25)
 @given(
-    st.lists(st.lists(st.integers(1, 40_000), min_size=1, max_size=3), min_size=1, max_size=8),
+    st.lists(st.sampled_from((1, 2, 31, 100, 4000, 16_319, 16_320, 16_321, 40_000)), min_size=1, max_size=12),
     st.lists(st.sampled_from((1, 7, 1000, 16_384, 100_000)), min_size=1, max_size=6),
 )
-def test_packets_arrive_in_order_whatever_the_kernel_takes(packets: list[list[int]], rooms: list[int]) -> None:
-    """A queue as the channels have it: urgent octets come first, unless a packet has begun."""
+def test_packets_arrive_in_order_whatever_the_kernel_takes(payloads: list[int], rooms: list[int]) -> None:
     plain = socket.socketpair()
     for sock in plain:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
     one, other = both(*plain)
-    queue: list[memoryview] = []
-    begun = False
-    sent, got, turn = bytearray(), bytearray(), 0
-    for number, sizes in enumerate(packets):
-        queue += [memoryview(bytes([number % 250]) * size) for size in sizes]
-    total = sum(map(len, queue)) + 40 * len(packets)
-    urgent = len(packets)
+    queue = Queue()
+    for number, size in enumerate(payloads):
+        queue.add(number, 32, size)
+    got, total, turn = bytearray(), sum(payloads) + 32 * 2 * len(payloads), 0
     while len(got) < total:
+        if turn < len(payloads):
+            queue.add(200 + turn, 32, urgent=True)
         turn += 1
-        if urgent:
-            urgent -= 1
-            queue.insert(int(begun), memoryview(bytes([251]) * 40))
-        if queue:
-            try:
-                n = one.sendmsg(queue[:64])
-            except BlockingIOError:
-                n = 0
-            while n:
-                piece = queue[0][:n]
-                sent += piece
-                n -= len(piece)
-                queue[0] = queue[0][len(piece) :]
-                begun = bool(queue[0])
-                if not begun:
-                    queue.pop(0)
+        if queue.packets:
+            queue.write(one)
         room = bytearray(rooms[turn % len(rooms)])
         try:
             got += room[: other.recv_into(memoryview(room), 0, NOW)]
         except BlockingIOError:
             continue
-    assert got == sent
+    assert got == queue.sent
     one.close()
     other.close()
