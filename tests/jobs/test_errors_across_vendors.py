@@ -37,7 +37,17 @@ DIFFERS = {
 """Cases in which the two vendors differ, so that we cannot be like both."""
 
 
+_made: dict[tuple[str, ...], Results] = {}
+
+
 def of_job(run_job: Callable[..., Any], *words: str) -> Results:
+    """Return what the program prints in a job, which each worker starts once for the same words."""
+    if words not in _made:
+        _made[words] = _of_job(run_job, *words)
+    return _made[words]
+
+
+def _of_job(run_job: Callable[..., Any], *words: str) -> Results:
     result = run_job([WRONG_USE, *words], ["mpich:1", "openmpi:1", "pure:1"])
     assert set(result.codes) == {0}, str(result)
     found: Results = json.loads(result.out)
