@@ -18,7 +18,7 @@ from impi.wire import Command, OwnCommand, encode_command, encode_reason
 
 __all__ = ["play"]
 
-_ALONE = Credentials((Method.CHALLENGE,), 0, _SECRET)
+_BOTH = Credentials((Method.CHALLENGE, Method.TLS), 0, _SECRET)
 _INT4 = struct.Struct(">i")
 _LIMIT = 1024 + 8
 
@@ -26,7 +26,7 @@ _LIMIT = 1024 + 8
 def _method(rng: Random, forger: Forger) -> bytes:
     choice = rng.random()
     if choice < 0.85:
-        return encode_command(Method.CHALLENGE, forger.octets(32)[:32].ljust(32, b"\0"))
+        return encode_command(_BOTH.methods[int(rng.random() * 2)], forger.octets(32)[:32].ljust(32, b"\0"))
     if choice < 0.9:
         return encode_command(Method.CHALLENGE, forger.octets(32))
     return encode_command(int(rng.random() * 40) - 2, b"")
@@ -50,7 +50,7 @@ def _later(rng: Random, forger: Forger) -> bytes:
 def play(rng: Random, reached: Counter[str]) -> bool:
     """One input; deep: the client was challenged, and went on to hear the proof."""
     forger = Forger(rng, _EARLIER)
-    machine = ClientMachine(int(rng.random() * 3), _ALONE, nonce=rng.randbytes(32))
+    machine = ClientMachine(int(rng.random() * 3), _BOTH, nonce=rng.randbytes(32))
     forger.hears(machine.data_to_send())
     challenged = False
     try:

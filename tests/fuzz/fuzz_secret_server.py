@@ -33,17 +33,23 @@ __all__ = ["play"]
 
 _SECRET = b"fifteen men on the dead man's chest"
 _ALONE = Credentials((Method.CHALLENGE,), 0, _SECRET)
+_TLS = Credentials((Method.TLS,), 0, _SECRET)
 _WITH_KEY = Credentials((Method.CHALLENGE, Method.KEY), 0x1234_5678_9ABC_DEF0, _SECRET)
 _MASK = struct.Struct(">I")
 _GREETING = 64
 _STRANGER = 1024 + 8
 
 
+def _accepted(choice: float) -> Credentials:
+    """Return the server's methods; a session of TLS takes longer than all the rest."""
+    return _TLS if choice < 0.15 else _WITH_KEY if choice < 0.4 else _ALONE
+
+
 class _Honest:
     """A client that knows the secret."""
 
-    def __init__(self, rng: Random, rank: int) -> None:
-        self.machine = ClientMachine(rank, _ALONE, nonce=rng.randbytes(32))
+    def __init__(self, rng: Random, rank: int, credentials: Credentials) -> None:
+        self.machine = ClientMachine(rank, credentials, nonce=rng.randbytes(32))
         self.rank = rank
         self.negotiated = False
         self.error = ""
@@ -75,9 +81,10 @@ class _Game:
     def __init__(self, rng: Random, reached: Counter[str]) -> None:
         self.rng, self.reached = rng, reached
         self.count = 1 + int(rng.random() * 2)
-        self.server = ServerMachine(self.count, _WITH_KEY if rng.random() < 0.3 else _ALONE, rng.randbytes)
+        accepts = _accepted(rng.random())
+        self.server = ServerMachine(self.count, accepts, rng.randbytes)
         self.forger = Forger(rng, _EARLIER)
-        self.honest = [_Honest(rng, rank) for rank in range(self.count)]
+        self.honest = [_Honest(rng, rank, _TLS if accepts is _TLS else _ALONE) for rank in range(self.count)]
         self.liars = range(self.count, self.count + 1 + int(rng.random() * 3))
         self.scripts = {conn: self.script() for conn in self.liars}
         self.changes = rng.random() < 0.3
@@ -92,7 +99,7 @@ class _Game:
         """What somebody without the secret says."""
         forger, rng = self.forger, self.rng
         method = rng.random()
-        mask = 1 << 31 if method < 0.7 else 1 << 31 | 3 if method < 0.8 else int(rng.random() * 2**32)
+        mask = 3 << 30 if method < 0.7 else 1 << 31 | 3 if method < 0.8 else int(rng.random() * 2**32)
         parts = [encode_command(Command.AUTH, _MASK.pack(mask)), b"?"]
         rank = int(rng.random() * (self.count + 1))
         parts += [encode_command(Command.IMPI, rank.to_bytes(4, "big"))] if rng.random() < 0.8 else []
@@ -210,10 +217,10 @@ class _Game:
                 raise Crash(f"no declared error: {error!r}")
 
 
-def _earlier() -> list[bytes]:
+def _earlier(method: Credentials) -> list[bytes]:
     """All that is heard of an earlier job with the same secret."""
     rng = Random(1)
-    server, client, heard = ServerMachine(1, _ALONE, rng.randbytes), _Honest(rng, 0), []
+    server, client, heard = ServerMachine(1, method, rng.randbytes), _Honest(rng, 0, method), []
     server.connected(0, "peer")
     for _ in range(40):
         octets = client.says()
@@ -226,7 +233,7 @@ def _earlier() -> list[bytes]:
     return list(dict.fromkeys(part for part in heard if part))[:400]
 
 
-_EARLIER: list[bytes] = _earlier()
+_EARLIER: list[bytes] = _earlier(_ALONE) + _earlier(_TLS)
 
 
 def play(rng: Random, reached: Counter[str]) -> bool:

@@ -51,6 +51,7 @@ MUST_REACH = {
         "changed on its way",
         "refused: has not proved that it knows the secret",
         "refused: sent a wrong authentication key",
+        "refused: has broken its TLS session",
     ],
     "secret-client": ["PeerError: has not proved", "PeerError: chose", "PeerError: sent a challenge"],
     "door": [
