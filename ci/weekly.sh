@@ -15,6 +15,7 @@ run --tier versions
 run --tier natives
 run --tier net
 run --tier faults
+run --tier soak --jobs 1
 run '@smoke/*/1x2+1x2' --with pure@s390x
 run '@smoke/*/1x2+1x2' --with pure@arm64
 part .venv/bin/python tests/testbed/mutants
