@@ -38,7 +38,8 @@ match sys.argv[-1]:
         mark = types.SimpleNamespace(_finalize=lambda: print("ended with", world.allreduce(1), flush=True))
         sys.modules["petsc4py.PETSc"] = mark  # type: ignore[assignment]
     case "thread":  # the others would wait for it
-        threading.Thread(target=lambda: world.Spawn("none")).start()
+        if world.rank == 0:  # whoever fails first ends the others, maybe without a word
+            threading.Thread(target=lambda: world.Spawn("none")).start()
         threading.Event().wait()
     case "finalize":
         MPI.Finalize()

@@ -45,6 +45,7 @@ def after(good: Facts, value: str, codes=(0, 0), server: int = 0, said: str = ""
 NAMED = "Error: client 1 (10.9.2.1:1): its connection ended without FINI\n"
 PROVED: dict[str, dict[str, Any]] = {
     "partition": {"refused": 3, "lasted_s": 2.0},
+    "cuts": {"refused": 3, "lasted_s": 2.0},
     "pause": {"frozen": True, "lasted_s": 2.1},
     "reset": {"refused": 1, "codes": (1, 1), "server": 1, "said": NAMED},
 }
