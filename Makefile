@@ -8,7 +8,7 @@ interop:  ## build what is needed and run every vendor pair; prints the matrix
 	@ci/venv.sh lab && ci/vendors.sh && .venv/bin/impilab run $(ARGS)
 weekly:   ## the parts of the matrix that take long: all pairs, versions, LAM, networks, other machines
 	@ci/venv.sh lab && ci/vendors.sh && ci/weekly.sh
-test:     ## run the tests, in 5 to 6 minutes (needs no Docker engine)
+test:     ## run the tests, in 5 minutes (needs no Docker engine)
 	@ci/venv.sh dev && ci/vendors.sh && .venv/bin/python -m pytest -n auto --dist worksteal $(ARGS)
 proofs:   ## run what takes longer: labs of containers, real hangs, storms, all pairs of vendors
 	@ci/venv.sh dev && ci/vendors.sh && .venv/bin/python -m pytest -n auto -m proof $(ARGS)

@@ -21,7 +21,7 @@ TIGHT = ["--datalen", "1000", "--hiwater", "2", "--ackmark", "1"]
 def test_a_storm_over_tls(storm: str, options: list[str], run_job: Callable[..., Any]) -> None:
     every = dict.fromkeys(range(len(CLIENTS)), options)
     result = run_job(
-        [STORM, storm, "30", "1"], CLIENTS, options=every, environ=SECRET, server_options=["--tls"], deadline_s=120.0
+        [STORM, storm, "10", "1"], CLIENTS, options=every, environ=SECRET, server_options=["--tls"], deadline_s=120.0
     )
     assert set(result.codes) == {0}, str(result)
     assert result.out == "all right\n"

@@ -214,7 +214,7 @@ def test_a_soak_on_real_ranks_passes(local):
 @pytest.mark.vendor("openmpi")
 def test_a_soak_of_three_vendors_with_agents_passes(local):
     local.prepare(["pure", "mpich", "openmpi"])
-    variant = "auth=challenge,form=native,hosts=node,limits=hiwater,amount=5s"
+    variant = "auth=challenge,form=native,hosts=node,limits=hiwater,amount=2s"
     verdict = soak(local, None, ("mpich", "openmpi", "pure"), "1x2+1x2+1x1", variant)
     assert (verdict.outcome, verdict.reason) == ("pass", "")
 
