@@ -167,6 +167,17 @@ def test_a_wrong_seal_ends_the_job(facts_of: Maker, seal: bytes) -> None:
     assert str(exchange.errors[0]) == exchange.events[-1].reason
 
 
+def test_a_wrong_seal_of_the_server_ends_the_client(facts_of: Maker) -> None:
+    def change(_conn: int, octets: bytes) -> bytes:
+        head, found, _ = octets.partition(b"SEAL")
+        return head + encode_command(OwnCommand.SEAL, bytes(32)) if found else octets
+
+    exchange = Exchange(PROVING, clients(PROVING), [facts_of(0)])
+    exchange.run(to_client=change)
+    assert exchange.jobs == {}
+    assert "the server: has sent other octets than have come" in str(exchange.errors[0])
+
+
 def test_machines_without_nonces_do_not_begin() -> None:
     with pytest.raises(LocalProtocolError, match="nonce"):
         ClientMachine(0, PROVING)
