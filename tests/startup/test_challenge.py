@@ -91,6 +91,11 @@ def test_a_challenge_of_another_length_is_none(size: int) -> None:
         clients(PROVING)[0].receive_data(encode_command(Method.CHALLENGE, bytes(size)))
 
 
+def test_a_command_that_is_too_long_names_the_server() -> None:
+    with pytest.raises(PeerError, match=r"^the server: a command announces"):
+        clients(PROVING)[0].receive_data(encode_command(Method.CHALLENGE)[:4] + b"\x7f\0\0\0")
+
+
 def test_trust_travels_to_the_processes_of_a_client() -> None:
     trust = Trust(b"\1\2 key", (0, 2))
     told = json.loads(json.dumps(trust.told()))

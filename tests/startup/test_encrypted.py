@@ -141,6 +141,11 @@ def test_octets_that_are_no_tls_cost_the_connection(octets: bytes) -> None:
         assert heard == b""
 
 
+def test_another_protocol_costs_the_connection() -> None:
+    with pytest.raises(PeerError, match="has broken its TLS session"):
+        Stream(accepts=True).receive(b"GET / HTTP/1.1\r\n\r\n")
+
+
 def test_octets_between_the_proofs_and_the_session_are_refused(facts_of: Maker) -> None:
     def add(_conn: int, octets: bytes) -> bytes:
         return octets + encode_command(Command.IMPI, bytes(4)) if len(octets) == 64 else octets
