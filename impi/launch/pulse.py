@@ -21,6 +21,8 @@ from impi.errors import ImpiError
 
 BEAT_S: Final = 2.0
 """Seconds between two beats, and between two looks at those of others."""
+_END_S: Final = 5.0
+"""The longest wait for the end of the thread, which may be in the middle of a beat."""
 
 
 def silence(limit_s: float) -> str:
@@ -63,7 +65,7 @@ class Pulse:
         """End the thread, if it was started."""
         self._over.set()
         if self._thread.ident is not None:
-            self._thread.join(BEAT_S)
+            self._thread.join(_END_S)
 
     def _run(self) -> None:
         while not self._over.wait(BEAT_S):

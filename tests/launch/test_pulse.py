@@ -32,6 +32,7 @@ def test_all_beat_again_and_again_whatever_the_first_says() -> None:
     beating.start()
     assert all(enough.acquire(timeout=20) for _ in range(3))
     beating.stop()
+    beating._thread.join(20)
     assert not beating._thread.is_alive()
 
 
