@@ -101,6 +101,20 @@ def test_who_overruns_hiwater_is_found_here_too():
     assert caught.value.peer and caught.value.octets == octets[:HEADER_SIZE]
 
 
+def test_an_acknowledgement_that_is_due_goes_out_at_once():
+    """With the last message that was read, and while nothing is queued, it bypasses the queue."""
+    job = make_job([[1], [1]], ackmark=2, hiwater=4)
+    machine = Transfer(job, 0)
+    sent = []
+    take = machine.short_reader(1, lambda *_: True, lambda dest, packet: sent.append((dest, packet)))
+    octets = _header(job, PacketType.DATA) * 2
+    machine.get_buffer(1)[: len(octets)] = octets
+    assert take(len(octets))
+    [(dest, packet)] = sent
+    assert (dest, unpack_header(packet).pk_type) == (1, PacketType.PROTOACK)
+    assert not machine.wants_write(1)
+
+
 def test_a_short_header_is_a_header():
     pair = bytes(range(48))
     octets = SHORT_HEADER.pack(0, 5, pair, 7, 5, 3, 2, 8, 5)
