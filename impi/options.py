@@ -107,7 +107,7 @@ class ServerOptions:
         "LIST",
         str,
         None,
-        "authentication methods, best first, such as 31,1: 31 is impi's challenge, 1 a key, 0 none",
+        "authentication methods, best first, such as 31,1: 31 is impi's challenge, 30 that with TLS, 1 a key, 0 none",
     ).default
     tls: bool = Option(
         "--tls", "server", None, bool, False,

@@ -184,7 +184,7 @@ def _say(stderr: TextIO, text: str) -> None:
 
 def _preference(options: ServerOptions) -> tuple[Method, ...] | None:
     if options.tls and options.auth is not None:
-        raise UsageError("--tls is -auth 30: give one of them")
+        raise UsageError("--tls sets -auth 30 itself: leave out one of the two")
     if options.tls:
         return (Method.TLS,)
     return None if options.auth is None else parse_preference(options.auth)

@@ -72,7 +72,10 @@ def find_credentials(environ: Mapping[str, str], preference: Sequence[Method] | 
     }
     methods = tuple(method for method in wanted if available[method])
     if not methods:
-        raise UsageError("No authentication methods available for negotiation. Aborting.")
+        raise UsageError(
+            f"No authentication methods available for negotiation. Aborting. Set {AUTH_SECRET.variable}, the same for "
+            "the server and all clients."
+        )
     found = Credentials(methods)
     key = _key(environ) if Method.KEY in methods or (found.proving and not has_secret) else 0
     if not found.proving:

@@ -429,6 +429,12 @@ class ClientMachine:
         self._version = version
         check_version(self._facts, version)
         if version != TUNED_VERSION:
+            if self._stream is not None:
+                # C_PROVES would not be sent, so all channels would be in clear without a word.
+                raise StartupError(
+                    "the server wants TLS (--tls), which needs clients of ours without --impi-version 0.0; what all "
+                    f"of them offer is version {version[0]:#x}.{version[1]}"
+                )
             return
         if self._facts.offer.decisions is not None:
             self._labels.append((OwnLabel.C_TUNING, encode_decisions(self._facts.offer.decisions)))

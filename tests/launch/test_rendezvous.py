@@ -56,7 +56,7 @@ def test_no_such_name() -> None:
 
 
 def test_what_is_refused_before_connecting() -> None:
-    with pytest.raises(UsageError, match=r"^No authentication methods available for negotiation\. Aborting\.$"):
+    with pytest.raises(UsageError, match=r"^No authentication methods available for negotiation\. Aborting\. Set IMPI"):
         Rendezvous("127.0.0.1", 1, 0, environ={})
     with pytest.raises(UsageError, match="No authentication"):
         Rendezvous("127.0.0.1", 1, 0, environ=NO_AUTH, auth="1")

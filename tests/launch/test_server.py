@@ -311,7 +311,7 @@ def run(options: ServerOptions, environ: dict[str, str]) -> tuple[int, str, str]
         (ServerOptions(count=2, port=70000), NO_AUTH, "-port is 70000, but must be 0 to 65535"),
         (ServerOptions(count=2, port=-1), NO_AUTH, "-port is -1"),
         (ServerOptions(count=2, auth="x"), NO_AUTH, "-auth x"),
-        (ServerOptions(count=2, auth="31", tls=True), NO_AUTH, "--tls is -auth 30: give one of them"),
+        (ServerOptions(count=2, auth="31", tls=True), NO_AUTH, "--tls sets -auth 30 itself: leave out one of the two"),
         (ServerOptions(count=2, tls=True), NO_AUTH, "No authentication methods available"),
         (ServerOptions(count=2, interface="192.0.2.77"), NO_AUTH, "cannot listen on 192.0.2.77"),
         (ServerOptions(count=2), {"IMPI_AUTH_KEY": "secret"}, "IMPI_AUTH_KEY must be a number"),
@@ -332,7 +332,8 @@ def test_no_authentication_method(environ: dict[str, str], auth: str | None) -> 
     assert run(ServerOptions(count=2, auth=auth), environ) == (
         4,
         "",
-        "Error: No authentication methods available for negotiation. Aborting.\n",
+        "Error: No authentication methods available for negotiation. Aborting. Set IMPI_AUTH_SECRET, the same for the "
+        "server and all clients.\n",
     )
 
 

@@ -73,7 +73,8 @@ def test_what_is_available(
 def test_nothing_available(environ: dict[str, str], preference: tuple[Method, ...] | None) -> None:
     with pytest.raises(UsageError) as caught:
         find_credentials(environ, preference)
-    assert str(caught.value) == "No authentication methods available for negotiation. Aborting."
+    words = "No authentication methods available for negotiation. Aborting."
+    assert str(caught.value) == f"{words} Set IMPI_AUTH_SECRET, the same for the server and all clients."
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from impi.errors import JobEnded, PeerError
 from impi.startup import encrypted
 from impi.startup.auth import Credentials, Method
+from impi.startup.client import STRICT_VERSIONS, ClientMachine
 from impi.startup.encrypted import Stream, binding, session_proof
 from impi.startup.server import ConnectionRefused, JobFailed, ServerMachine
 from impi.wire import Command, OwnCommand, encode_command
@@ -56,6 +57,16 @@ def test_it_is_used_only_where_the_server_wants_nothing_else(facts_of: Maker) ->
     trust = exchange.jobs[0].trust
     assert trust is not None
     assert (trust.clients, trust.tls) == ((0, 1, 2), (2,))
+
+
+def test_no_job_begins_whose_channels_could_not_have_tls(facts_of: Maker) -> None:
+    machines = [*clients(TLS), ClientMachine(1, TLS, STRICT_VERSIONS, bytes(32))]
+    exchange = Exchange(TLS, machines, [facts_of(c) for c in range(2)])
+    exchange.run()
+    assert exchange.jobs == {}
+    assert "the server wants TLS (--tls), which needs clients of ours without --impi-version 0.0" in str(
+        exchange.errors[0]
+    )
 
 
 def test_reasons_and_beats_go_through_the_session(facts_of: Maker) -> None:

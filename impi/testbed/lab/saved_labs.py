@@ -139,7 +139,7 @@ def way_in(saved: SavedLab, node: str = "") -> list[str]:
     """Return instructions to enter and to remove the lab."""
     until = time.strftime("%H:%M", time.localtime(saved.access.expires))
     node = node if node in saved.access.nodes else saved.first
-    lines = [f"lab {saved.name} stays until {until}: impilab ssh {node} --lab {saved.name}"]
+    lines = [f"lab {saved.name} stays until {until}: impilab ssh --lab {saved.name} {node}"]
     if saved.access.private_key:
         lines.append(f"    or  ssh -F {saved.config} {node}")
     return [*lines, f"    remove it:  impilab down {saved.name}"]

@@ -279,7 +279,7 @@ def test_a_lab_is_kept_and_taken_up_again(backend, capsys, monkeypatch):
     assert backend.log == ["open", "begin", "end", "hold", "close"]
     (saved,) = list_labs()
     out = capsys.readouterr().out
-    assert f"impilab ssh c0n0 --lab {saved.name}" in out
+    assert f"impilab ssh --lab {saved.name} c0n0" in out
     assert f"impilab down {saved.name}" in out
     backend.log.clear()
     assert lab(backend, "repro", RING, "--keep") == 0

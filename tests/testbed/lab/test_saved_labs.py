@@ -112,6 +112,6 @@ def test_names(name):
 
 def test_the_way_in_is_told():
     lines = "\n".join(way_in(save_lab("mine", ACCESS), "c1n0"))
-    assert "impilab ssh c1n0 --lab mine" in lines
+    assert "impilab ssh --lab mine c1n0" in lines
     assert "ssh -F .impilab/mine/ssh_config c1n0" in lines
     assert "impilab down mine" in lines
