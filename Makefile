@@ -1,6 +1,6 @@
 # Every verb is one line; the work is in ci/*.sh and in impi itself.
 .DEFAULT_GOAL := help
-.PHONY: help interop weekly faults soak test proofs lint pythons reference abi compat programs corpus bench coverage clauses mutants fuzz clean
+.PHONY: help interop weekly faults soak test proofs lint pythons reference abi compat programs corpus bench coverage clauses mutants fuzz audit clean
 
 help:     ## show these verbs
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' Makefile
@@ -11,7 +11,7 @@ weekly:   ## the parts of the matrix that take long: all pairs, versions, LAM, n
 test:     ## run the tests, in 5 minutes (needs no Docker engine)
 	@ci/venv.sh dev && ci/vendors.sh && .venv/bin/python -m pytest -n auto --dist worksteal $(ARGS)
 proofs:   ## run what takes longer: labs of containers, real hangs, storms, all pairs of vendors
-	@ci/venv.sh dev && ci/vendors.sh && .venv/bin/python -m pytest -n auto -m proof $(ARGS)
+	@ci/venv.sh proofs && ci/vendors.sh && .venv/bin/python -m pytest -n auto -m proof $(ARGS)
 lint:     ## ruff, mypy --strict, import-linter
 	@ci/venv.sh dev && ci/lint.sh
 reference: ## write docs/reference: options, variables, exit codes
@@ -40,5 +40,7 @@ mutants:  ## give impi one fault at a time, and see that cells of core and pairs
 	@ci/venv.sh lab && ci/vendors.sh && .venv/bin/python tests/testbed/mutants $(ARGS)
 fuzz:     ## ten million inputs to server, client and host, and a million to all that asks for a proof
 	@ci/venv.sh fuzz && .venv/bin/python tests/fuzz $(ARGS)
-clean:    ## remove containers, networks and folders that the lab made
+audit:    ## ask the package index for known vulnerabilities of all that is installed
+	@ci/audit.sh
+clean:    ## remove what runs have left: containers, networks, folders; labs that are up stay
 	@ci/venv.sh lab && .venv/bin/impilab clean

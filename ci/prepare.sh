@@ -13,6 +13,8 @@ if ! python3 -c 'import os, sys, sysconfig; sys.exit(not os.path.exists(sysconfi
     missing="$missing python3-dev"
 fi
 if ! docker version >/dev/null 2>&1 && ! command -v dockerd >/dev/null; then missing="$missing docker.io"; fi
+command -v gfortran >/dev/null || missing="$missing gfortran"
+command -v chromium >/dev/null || missing="$missing chromium"
 command -v tshark >/dev/null || missing="$missing tshark"
 command -v tcpdump >/dev/null || missing="$missing tcpdump"
 if [ -n "$missing" ]; then

@@ -1,9 +1,9 @@
 #!/bin/sh
 # The tests of the protocol on every supported Python that this machine has; says which it has not.
-# Each gets an environment of its own below .pythons/, made again when pyproject.toml changes.
+# Each gets an environment of its own below .pythons/, made again when pyproject.toml or the lock file changes.
 set -eu
 cd "$(dirname "$0")/.."
-want=$(cksum pyproject.toml)
+want=$(cat pyproject.toml ci/locks/tests.txt | cksum)
 root=$(pwd)
 status=0
 found_of() {
@@ -26,7 +26,8 @@ for version in 3.11 3.12 3.13 3.14; do
     if [ "$(cat "$own/.made" 2>/dev/null || true)" != "$want" ]; then
         rm -rf "$own"
         "$python" -m venv "$own"
-        "$own/bin/python" -m pip install --quiet --disable-pip-version-check -e '.[test]'
+        "$own/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes -r ci/locks/tests.txt
+        "$own/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
         printf '%s' "$want" > "$own/.made"
     fi
     echo "Python $version ($python):"

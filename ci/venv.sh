@@ -1,10 +1,11 @@
 #!/bin/sh
 # Make .venv once: the interpreter with impi (editable) and what it needs.
-# Usage: ci/venv.sh lab (runs, and nothing else), dev (tests and linters as well), or fuzz (a fuzzer as well).
-# It is made again when pyproject.toml changes.
+# Usage: ci/venv.sh lab (runs, and nothing else), dev (tests and linters as well), proofs (what drives a browser as well), or
+# fuzz (a fuzzer as well).
+# It is made again when pyproject.toml or a lock file changes. Every package is checked against its hash in ci/locks/.
 set -eu
 cd "$(dirname "$0")/.."
-want=$(cksum pyproject.toml ci/venv.sh)
+want=$(cat pyproject.toml ci/venv.sh ci/locks/*.txt | cksum)
 # Where PYTHONDONTWRITEBYTECODE is set, nothing is ever compiled for good: every rank that starts would compile numpy and
 # impi anew, which doubles what a job costs. So what is imported all the time is compiled here.
 compile() { env -u PYTHONDONTWRITEBYTECODE .venv/bin/python "$@" >/dev/null; }
@@ -17,18 +18,18 @@ fi
 if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
     echo "impilab: this Python cannot make virtual environments; on Debian: apt-get install python3-venv" >&2; exit 4
 fi
-install() {
-    # compat: a folder on the path. The default is an import hook that costs every start of Python 10 ms.
-    # no-compile: most of what is installed is never imported; the rest is compiled when it is.
-    .venv/bin/python -m pip install --quiet --no-compile --disable-pip-version-check --config-settings editable_mode=compat -e "$1"
-}
+# no-compile: most of what is installed is never imported; the rest is compiled when it is.
+pip() { .venv/bin/python -m pip install --quiet --no-compile --disable-pip-version-check "$@"; }
+install() { pip --require-hashes -r "ci/locks/$1.txt"; }
 if ! has lab; then
     echo "impilab: making .venv" >&2
     rm -rf .venv
     "$python" -m venv .venv
     ci/vendors.sh &
     vendors=$!
-    install '.[lab,vendors,compiled]'
+    install lab
+    # compat: a folder on the path. The default is an import hook that costs every start of Python 10 ms.
+    pip --no-deps --no-build-isolation --config-settings editable_mode=compat -e .
     wait "$vendors"
     compile -c 'import docker, mpi4py, numpy, paramiko'
     compile -m impi.cli.impilab --help
@@ -36,12 +37,16 @@ if ! has lab; then
 fi
 if [ "$1" != lab ] && ! has dev; then
     echo "impilab: installing what tests and linters need into .venv" >&2
-    install '.[lab,vendors,compiled,test,lint,plots]'
+    install dev
     compile -c 'import hypothesis, pytest, xdist'
     printf '%s' "$want" > .venv/.has-dev
 fi
+if [ "$1" = proofs ] && ! has proofs; then
+    install browser
+    printf '%s' "$want" > .venv/.has-proofs
+fi
 if [ "$1" = fuzz ]; then
-    install '.[lab,vendors,compiled,test,lint,plots,fuzz]'
+    install fuzz
     printf '%s' "$want" > .venv/.has-fuzz
 fi
 compile -m compileall -q impi

@@ -10,9 +10,10 @@ import pytest
 from impi.manifests import Manifest, names, vendors
 from impi.testbed.backends.docker.images import node_images
 from impi.testbed.backends.docker.images.node_images import SPY
+from impi.testbed.lab.parties import is_remote
 
 ROOT = Path(__file__).parents[4]
-NAMES = ("base", SPY, *names())
+NAMES = ("base", SPY, *(name for name in names() if not is_remote(name)))
 LIBRARIES = [each for each in vendors() if each.has_library and each.kind == "backed"]
 
 
