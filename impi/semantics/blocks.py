@@ -51,15 +51,24 @@ def blocks_of(runs: Sequence[Run], shortest: int) -> Blocks | None:
     size = sum(part.number * part.length for part in parts)
     if size < number * shortest or number == 0:
         return None
-    places = sorted(place for part in parts for place in _places(part))
+    blocks = _in_order(parts)
+    first = min(place for place, _ in blocks)
+    return tuple(slice(place - first, place - first + length) for place, length in blocks)
+
+
+def in_order(runs: Sequence[Run]) -> list[tuple[int, int]]:
+    """Return all native blocks of an element: displacement and octets, in message order."""
+    return _in_order(_joined([_part(run) for run in runs]))
+
+
+def _in_order(parts: Sequence[_Part]) -> list[tuple[int, int]]:
     blocks: list[tuple[int, int]] = []
-    for _, place, length in places:
+    for _, place, length in sorted(place for part in parts for place in _places(part)):
         if blocks and blocks[-1][0] + blocks[-1][1] == place:
             blocks[-1] = (blocks[-1][0], blocks[-1][1] + length)
         else:
             blocks.append((place, length))
-    first = min(place for place, _ in blocks)
-    return tuple(slice(place - first, place - first + length) for place, length in blocks)
+    return blocks
 
 
 def _places(part: _Part) -> Iterator[tuple[int, int, int]]:

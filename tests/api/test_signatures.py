@@ -101,8 +101,6 @@ def refuses(function: Any) -> bool:
 
 @pytest.mark.parametrize("name", sorted(set(names()) - set(NOT_OFFERED)))
 def test_name(name: str) -> None:
-    if name.startswith("File."):  # nothing but null ones exist, whose methods refuse
-        return
     cls, _, attribute = name.partition(".")
     found = getattr(MPI, cls)
     if attribute and not hasattr(found, attribute):  # set by its constructor

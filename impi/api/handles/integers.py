@@ -15,7 +15,7 @@ from impi.semantics.constants import INT_MAX
 LONG_MAX: Final = (1 << 63) - 1
 """The largest count, displacement or address."""
 _ADDRESSES: Final = ("address", "addr1", "addr2", "base", "disp", "extent", "handle", "lb", "stride", "target_disp")
-_WIDE: Final = frozenset((*_ADDRESSES, "blocklength", "count", "nbytes", "position", "size"))
+_WIDE: Final = frozenset((*_ADDRESSES, "blocklength", "count", "nbytes", "offset", "position", "size"))
 """Parameters with the range of MPI_Count or MPI_Aint; all others are C ints."""
 
 Arguments: TypeAlias = tuple[tuple[Any, ...], dict[str, Any]]

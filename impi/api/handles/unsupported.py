@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 from impi.semantics.errors import LackingError
 
-__all__ = ["Close_port", "Lookup_name", "Open_port", "Publish_name", "Unpublish_name"]
+__all__ = ["Lookup_name", "Publish_name", "Unpublish_name"]
 
 
 def unsupported(name: str, why: str) -> Callable[..., NoReturn]:
@@ -23,8 +23,6 @@ def unsupported(name: str, why: str) -> Callable[..., NoReturn]:
 
 _FROM_THE_START = "the processes of a job of IMPI 0.0 are there from the start"
 
-Open_port = unsupported("MPI_Open_port", _FROM_THE_START)
-Close_port = unsupported("MPI_Close_port", _FROM_THE_START)
 Publish_name = unsupported("MPI_Publish_name", _FROM_THE_START)
 Unpublish_name = unsupported("MPI_Unpublish_name", _FROM_THE_START)
 Lookup_name = unsupported("MPI_Lookup_name", _FROM_THE_START)

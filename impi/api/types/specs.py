@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 if TYPE_CHECKING:
+    from os import PathLike
+
     from typing_extensions import Buffer
 
     from impi.api.constants import BottomType, InPlaceType
@@ -32,3 +34,5 @@ if TYPE_CHECKING:
     """An argument: memory, or a sequence of memory, counts, displacements, datatype (MPI 3.2.2)."""
     TargetSpec: TypeAlias = int | Sequence[object] | None
     """A place in a window: a displacement, or displacement, count and datatype (MPI 12.3)."""
+    FileName: TypeAlias = PathLike[str] | PathLike[bytes] | str | bytes
+    """The name of a file (MPI 14.2.1)."""
