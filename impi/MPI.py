@@ -14,15 +14,17 @@ from impi.api.comms.commctx import _comm_lock, _comm_lock_table, _commctx_inter,
 from impi.api.comms.groups import *
 from impi.api.comms.intercomm import Intercomm
 from impi.api.comms.intracomm import Intracomm
+from impi.api.comms.ports import *
 from impi.api.comms.session import *
 from impi.api.comms.topocomm import *
 from impi.api.comms.world import COMM_SELF, COMM_WORLD
 from impi.api.constants import *
 from impi.api.environment import *
 from impi.api.environment import _impi_local, _set_abort_status
+from impi.api.files.datareps import Register_datarep
+from impi.api.files.file import *
 from impi.api.handles.errhandler import *
 from impi.api.handles.exceptions import *
-from impi.api.handles.file import *
 from impi.api.handles.info import *
 from impi.api.handles.unsupported import *
 from impi.api.p2p.bsend import Attach_buffer, Detach_buffer, Flush_buffer, Iflush_buffer

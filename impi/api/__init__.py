@@ -1,9 +1,10 @@
 """The names that a program means by mpi4py.MPI, over the engine and the collectives.
 
-Six folders in layers, beside modules that all or none of them need. Each imports only from the
+Seven folders in layers, beside modules that all or none of them need. Each imports only from the
 lines below it, also lazily and for types; pyproject.toml has the contracts::
 
-    environment | windows    what MPI says about itself | memory accessed without a message
+    environment              what MPI says about itself
+    files | windows          octets of a file | memory accessed without a message
     comms                    communicators, groups, sessions, COMM_WORLD, verification
     collective               collective calls, and the choice of their algorithms
     p2p                      point-to-point calls, requests, statuses

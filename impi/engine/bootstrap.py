@@ -54,7 +54,6 @@ def join_job() -> Engine:
     asked_s = SPIN.of(os.environ)
     if invitation is None:
         return Engine(_singleton(), 0, load(_ALONE), {})
-    shortest = ZERO_COPY.of(os.environ)
     vendor = load(invitation)
     me: dict[str, object] = {"pid": os.getpid(), "form": representation.own().hex(), "memory": shared_memory()}
     # The interface is a name or a network: one address cannot fit several nodes.
@@ -97,8 +96,9 @@ def join_job() -> Engine:
         agent=listener is None,
         quirks=quirks,
         patience=patience,
-        shortest=shortest,
+        shortest=ZERO_COPY.of(os.environ),
     )
+    engine.belongs(invitation, trust)
     if me["memory"]:
         # Machines made from one image can have one name for their memories, but not one address.
         same = [(p["address"], p["memory"]) == (me["address"], me["memory"]) for p in everybody]
@@ -186,11 +186,12 @@ def _singleton() -> Job:
         nclients=1,
         hosts=(Host(index=0, client=0, ipv6=loopback, port=0, procs=(0,)),),
         procs=(Proc(rank=0, client=0, host=0, ipv6=loopback, pid=os.getpid()),),
-        maxdatalen=1,
+        # What clients offer (impi.options), so that it can meet another job.
+        maxdatalen=256 * 1024,
         tag_ub=_TAG_UB // 2,
         xsize=1024,
         maxlinear=4,
-        ackmark=1,
-        hiwater=1,
+        ackmark=32,
+        hiwater=64,
         native=True,
     )

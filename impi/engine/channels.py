@@ -18,6 +18,7 @@ from __future__ import annotations
 import select
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from itertools import count
 from threading import get_ident
@@ -68,36 +69,59 @@ class Channels:
         foreign: bool = False,
     ) -> None:
         self._transfer = transfer
-        self._sockets = sockets
         self._patience = patience
-        self._readers = {
-            host: partial(transfer.note, host)
-            if deliver is None
-            else transfer.short_reader(host, deliver, self._acknowledger(host))
-            for host in sockets
-        }
+        self._deliver = deliver
         self._foreign = foreign
-        if foreign:
-            self._readers = {host: partial(self._read_and_hurry, host, read) for host, read in self._readers.items()}
-        self._rooms = {host: transfer.buffers_of(host) for host in sockets}
-        self._receive: dict[int, Callable[[Any, int, int], int]] = {
-            host: sock.recv_into for host, sock in sockets.items()
-        }
         self._arrived = arrived
         self._cancelled = cancelled
-        for sock in sockets.values():
-            sock.setblocking(True)
-        self._hosts = {sock.fileno(): host for host, sock in sockets.items()}
+        self._sockets: dict[int, socket.socket] = {}
+        self._readers: dict[int, Callable[[int], bool]] = {}
+        self._rooms: dict[int, Callable[[], memoryview | list[memoryview]]] = {}
+        self._receive: dict[int, Callable[[Any, int, int], int]] = {}
+        self._hosts: dict[int, int] = {}
+        """Descriptor to host."""
+        self._pending: dict[int, Callable[[], int]] = {}
+        """Of channels with TLS: octets that have come, and that epoll does not tell of."""
+        self._encrypted: list[int] = []
         self._writing: set[int] = set()
         self._epoll = select.epoll()
-        for fd in self._hosts:
-            self._epoll.register(fd, select.EPOLLIN)
+        for host, sock in sockets.items():
+            self.admit(host, sock)
         self._alone = len(sockets) == 1
-        self._pending = {host: getattr(sock, "pending", int) for host, sock in sockets.items()}
-        """Of channels with TLS: octets that have come, and that epoll does not tell of."""
-        self._encrypted = [host for host, sock in sockets.items() if not isinstance(sock, socket.socket)]
         self._progress: Callable[[], None] = _nothing
         self._push: Callable[[], None] = _nothing
+
+    def admit(self, host: int, sock: socket.socket) -> None:
+        """Add a connected socket; the transfer machine has a channel with ``host``."""
+        transfer = self._transfer
+        self._alone = False
+        self._sockets[host] = sock
+        self._readers[host] = (
+            partial(transfer.note, host)
+            if self._deliver is None
+            else transfer.short_reader(host, self._deliver, self._acknowledger(host))
+        )
+        if self._foreign:
+            self._readers[host] = partial(self._read_and_hurry, host, self._readers[host])
+        self._rooms[host] = transfer.buffers_of(host)
+        self._receive[host] = sock.recv_into
+        self._pending[host] = getattr(sock, "pending", int)
+        if hasattr(sock, "pending"):
+            self._encrypted.append(host)
+        sock.setblocking(True)
+        self._hosts[sock.fileno()] = host
+        self._epoll.register(sock.fileno(), select.EPOLLIN)
+
+    def dismiss(self, host: int) -> None:
+        """Close the socket of a host; both ends have said FINI (IMPI 3.8)."""
+        sock = self._sockets.pop(host)
+        with suppress(OSError):  # its end was read: it is not registered any more
+            self._epoll.unregister(sock.fileno())
+        del self._hosts[sock.fileno()], self._readers[host], self._rooms[host], self._receive[host], self._pending[host]
+        self._writing.discard(host)
+        if host in self._encrypted:
+            self._encrypted.remove(host)
+        sock.close()
 
     def add_poller(self, fd: int | None, progress: Callable[[], None], *, others: bool) -> None:
         """Call ``progress`` when ``fd`` is readable; without ``fd``, between reads of the channels.

@@ -64,6 +64,8 @@ class Context:
         """Point-to-point and collective, by rank in :attr:`peers` (:meth:`Engine.short_sender`)."""
         self.owner: object = None
         """The communicator of the api, whose error handler is called."""
+        self.freed = False
+        """Whether the program has freed it, although it may not be closed yet."""
         self.when_closed: Callable[[], None] | None = None
         """Called once, when the communicator is freed or MPI is finalized."""
 

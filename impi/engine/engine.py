@@ -33,6 +33,7 @@ from impi.engine.faults import Faults, Notice
 from impi.engine.operations import SENT, Compound, CopyOperation, Message, Operation, ReceiveOperation, SendOperation
 from impi.engine.payload import Source, Target
 from impi.engine.threads import Threads
+from impi.engine.visited import Visited
 from impi.engine.waiting import ASKS, LONGEST_S, Patience
 from impi.errors import JobError
 from impi.job import STRICT_VERSION, Job
@@ -57,7 +58,7 @@ _DRAINS = 64
 """Most local messages per turn; then the channels are served."""
 
 
-class Engine:
+class Engine(Visited):
     """Drives the channels and the vendor of one proc.
 
     Args:
@@ -89,6 +90,7 @@ class Engine:
         patience: Patience | None = None,
         shortest: int = SHORTEST,
     ) -> None:
+        super().__init__(job)
         self.job, self.rank, self.vendor = job, rank, vendor
         self.client = job.procs[rank].client
         self.neighbours = frozenset([rank])
@@ -158,6 +160,7 @@ class Engine:
         _ended(context)
         if context.shadow is not None:
             context.shadow.free()
+        self.part(context)
 
     def make_context(self, cid: int, members: Sequence[int], peers: Sequence[int] | None = None) -> Context:
         """Create and open a context. Collective: the vendor creates the shadow with all members."""

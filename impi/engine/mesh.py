@@ -17,6 +17,7 @@ import contextlib
 import socket
 import sys
 import time
+from collections.abc import Collection
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -80,8 +81,15 @@ def listen(address: str) -> socket.socket:
     return sock
 
 
-def connect_hosts(job: Job, me: int, listener: socket.socket, address: str, trust: Trust | None = None) -> Sockets:
-    """Connect to every host of another client, and close the listener.
+def connect_hosts(
+    job: Job,
+    me: int,
+    listener: socket.socket,
+    address: str,
+    trust: Trust | None = None,
+    known: Collection[int] = (),
+) -> Sockets:
+    """Connect to every host of another client but the ``known`` ones, and close the listener.
 
     Hosts of two clients that both are in ``trust`` prove to each other that they belong to the job.
     Any other host must come from the address that it advertises, which is all that IMPI 0.0 has.
@@ -99,10 +107,10 @@ def connect_hosts(job: Job, me: int, listener: socket.socket, address: str, trus
     sockets = {
         step.host: _connect(job, me, step.host, address, deadline, proofs)
         for step in steps
-        if isinstance(step, Connect)
+        if isinstance(step, Connect) and step.host not in known
     }
     with contextlib.closing(listener):
-        sockets.update(_accept(job, me, listener, deadline, proofs))
+        sockets.update(_accept(job, me, listener, deadline, proofs, known))
     for sock in sockets.values():
         sock.setblocking(False)
         without_delay(sock, _PROBES)
@@ -176,9 +184,12 @@ def _connect(job: Job, me: int, host: int, address: str, deadline: float, proofs
     return sock
 
 
-def _accept(job: Job, me: int, listener: socket.socket, deadline: float, proofs: _Proofs) -> dict[int, socket.socket]:
+def _accept(
+    job: Job, me: int, listener: socket.socket, deadline: float, proofs: _Proofs, known: Collection[int]
+) -> dict[int, socket.socket]:
     """Accept until all higher hosts of other clients are here; report and close others."""
-    awaited = [host.index for host in job.hosts[me + 1 :] if host.client != job.hosts[me].client]
+    higher = [host.index for host in job.hosts[me + 1 :] if host.client != job.hosts[me].client]
+    awaited = [host for host in higher if host not in known]
 
     def claim(head: bytes, address: str) -> Claim:
         host = check_rank(job, me, (), head)

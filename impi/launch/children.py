@@ -41,10 +41,12 @@ _STREAMS: Final = (("stdout", 1), ("stderr", 2))
 class Exit:
     """The end of one process; ``title`` names the process."""
 
-    def __init__(self, title: str, status: int) -> None:
+    def __init__(self, title: str, status: int, *, serves: bool = False) -> None:
         self.title = title
         self.status = status
         """Exit status, ``-N`` for signal N."""
+        self.serves = serves
+        """Whether procs go on without it: it serves them."""
 
     def __str__(self) -> str:
         if self.status >= 0:
@@ -334,7 +336,7 @@ class Children:
         one.waiting.discard(number)
         self.statuses[number] = status
         if status:
-            self.failure = self.failure or Exit(one.command.titles[number], status)
+            self.failure = self.failure or Exit(one.command.titles[number], status, serves=one.command.serves)
         elif one.command.ranks:
             self.ended_ranks.add(number)
 

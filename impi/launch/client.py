@@ -35,7 +35,7 @@ from impi.launch.compiled import served
 from impi.launch.control import Control
 from impi.launch.hydra import HydraLauncher
 from impi.launch.interrupts import Interrupts
-from impi.launch.net import parse_endpoint, show_endpoint
+from impi.launch.net import parse_endpoint
 from impi.launch.prefix import find
 from impi.launch.program import Command, Launcher, Program, base_environment
 from impi.launch.prte import PrteLauncher
@@ -51,7 +51,7 @@ from impi.startup.challenge import Trust
 from impi.startup.client import ALL_VERSIONS, STRICT_VERSIONS, Joined, Negotiated, Unused
 from impi.startup.facts import ClientFacts, HostFacts
 from impi.vendors import interfaces
-from impi.vendors.dial import plain
+from impi.vendors.dial import plain, show_endpoint
 from impi.wire.addresses import to_text
 
 _LOST_S: Final = 3.0
@@ -117,6 +117,7 @@ def _begin(options: ClientOptions, environ: Mapping[str, str], warn: Any, stack:
         "control": session.control.endpoint,
         "token": session.control.token,
         "vendor": options.vendor,
+        "prefix": str(options.prefix or ""),
         "server": _numeric(host, one_node),
         "interface": address if one_node else "" if plan.inside else plan.advertised,
         "agents": options.hosts != "proc",
@@ -239,7 +240,10 @@ class _Session:
         except ImpiError as error:
             self.control.answer({"error": str(error)})
             code = ExitCode.USAGE if isinstance(error, UsageError) else ExitCode.FAILED
-            why = f"{error}, {self._phase()}" if isinstance(error, ServerLost) else str(error)
+            why = str(error)
+            if isinstance(error, ServerLost):
+                # Without the server each client says it itself: a phase that all of them are in.
+                why += f", {self._phase() if self._job is not None else 'before start-up was complete'}"
             told = self._end(children, why, code)
             if told != str(error):
                 raise JobEnded(told, code) from None
@@ -426,6 +430,8 @@ class _Session:
 
     def _reason(self, children: Children) -> str:
         """Return why the first process failed; of an mpiexec, which proc was the first to end."""
+        if children.failure is not None and not children.failure.serves:
+            self.control.await_lost(self._turn)
         for _ in range(3):  # a last word and the end of its connection take a turn each
             self._turn(0)
         if children.lost:

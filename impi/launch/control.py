@@ -21,9 +21,10 @@ from typing import TYPE_CHECKING, Any, Final
 from impi.doors.introduce import new_nonce
 from impi.doors.strangers import MOST, Refusals, Strangers
 from impi.errors import PeerError
-from impi.launch.net import show_endpoint
 from impi.proofs import NONCE_SIZE, PROOF_SIZE, Keeper, compare_digest
 from impi.records import fresh, record
+from impi.remote.patience import Patience
+from impi.vendors.dial import show_endpoint
 from impi.vendors.meeting import CONTROL_HEAD
 from impi.vendors.presence import FINALIZED
 
@@ -36,6 +37,8 @@ _MAX_LINE: Final = 1 << 24
 _MAX_WORD: Final = 100
 """Most octets of a proc's last word."""
 _SEND_S: Final = 10.0
+_LOST_S: Final = 1.0
+_TURN_S: Final = 0.05
 _HANDSHAKE: Final = 0x16
 """The first octet of a TLS session; JSON begins with another one."""
 _OPENING: Final = len(CONTROL_HEAD) + NONCE_SIZE
@@ -147,6 +150,18 @@ class Control:
         self._listener.close()
         self._strangers.close()
         self._refusals.summary()
+
+    def await_lost(self, turn: Callable[[float], object]) -> None:
+        """Wait a second at most for the ends of procs that are lost; ``turn`` runs the loop.
+
+        An mpiexec can end before procs that it has killed, and before the one that has aborted.
+        """
+        patience = Patience(_LOST_S, self._size)
+        while not (self.first_lost and self.first_lost.word) and self._procs_live() and not patience.ended():
+            turn(_TURN_S)
+
+    def _procs_live(self) -> bool:
+        return any(connection.proc is not None for connection in self._connections.values())
 
     @property
     def patience(self) -> float:

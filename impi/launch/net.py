@@ -20,11 +20,6 @@ _KEEPALIVE_PARTS: Final = (3, 5)
 """Of a limit: the parts that are idleness, and the time between two probes."""
 
 
-def show_endpoint(address: str, port: int) -> str:
-    """Return ``address:port`` as users type it; IPv6 in brackets."""
-    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
-
-
 def parse_endpoint(text: str) -> tuple[str, int]:
     """Return host and port of ``HOST:PORT`` or ``[IPV6]:PORT``.
 

@@ -25,13 +25,13 @@ from typing import Final
 
 from impi.errors import ImpiError, JobEnded, JobError, LocalProtocolError, ServerLost, StartupError
 from impi.job import Job
-from impi.launch.net import send_whole, set_options, show_endpoint
+from impi.launch.net import send_whole, set_options
 from impi.launch.pulse import is_silent, silence
 from impi.proofs import NONCE_SIZE
 from impi.startup.auth import find_credentials, parse_preference
 from impi.startup.client import ALL_VERSIONS, ClientEvent, ClientMachine, Joined, Negotiated
 from impi.startup.facts import ClientFacts
-from impi.vendors.dial import connect, quick_ack
+from impi.vendors.dial import connect, quick_ack, show_endpoint
 
 _CHUNK: Final = 1 << 16
 _CONNECT_S: Final = 30.0

@@ -31,7 +31,7 @@ from impi.exit_codes import ExitCode
 from impi.launch.appfile import make_commands, read_appfile
 from impi.launch.children import Children, exit_code
 from impi.launch.interrupts import Interrupts
-from impi.launch.net import Names, set_options, show_endpoint
+from impi.launch.net import Names, set_options
 from impi.launch.program import Command
 from impi.launch.pulse import BEAT_S, Pulse, is_silent, silence
 from impi.launch.standard_input import Source
@@ -49,7 +49,7 @@ from impi.startup.server import (
     ServerEvent,
     ServerMachine,
 )
-from impi.vendors.dial import quick_ack
+from impi.vendors.dial import quick_ack, show_endpoint
 from impi.vendors.interfaces import outgoing_address
 
 _CHUNK: Final = 1 << 16
@@ -206,6 +206,7 @@ class _Loop:
         self._interrupts = interrupts
         self._stderr = stderr
         self._verbose = options.verbose
+        self._session = " in a TLS session" if options.tls else ""
         self._silence_s = options.heartbeat_timeout_s
         self._selector = selectors.DefaultSelector()
         self._sockets: dict[int, socket.socket] = {}
@@ -453,7 +454,7 @@ class _Loop:
                 self._strangers.discard(conn)
                 self._waiting_since = time.monotonic()
                 if self._verbose:
-                    self._report(f"client {client} has joined from {peer}")
+                    self._report(f"client {client} has joined from {peer}{self._session}")
             case ConnectionRefused(conn, reason, kind, last, guessed):
                 if guessed:
                     self._guesses.add(self._addresses[conn])

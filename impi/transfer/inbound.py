@@ -16,7 +16,7 @@ header.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from impi.errors import LocalProtocolError, PeerError
@@ -71,6 +71,7 @@ class Inbound:
         queued: Callable[[Path], None],
     ) -> None:
         self._job = job
+        self._tag_ub = job.tag_ub
         self._me = me
         self._channels = channels
         self._paths = paths
@@ -87,6 +88,20 @@ class Inbound:
             PacketType.CANCELYES: self._on_cancelyes,
             PacketType.CANCELNO: self._on_cancelno,
         }
+
+    def admit(self, job: Job, paths: Iterable[Path], tag_ub: int) -> None:
+        """Take packets of further paths, with tags up to ``tag_ub``; ``job`` has their procs."""
+        self._job = job
+        self._tag_ub = max(self._tag_ub, tag_ub)
+        for path in paths:
+            proc = job.procs[path.rank]
+            self._ranks[proc.ipv6, proc.pid] = path.rank
+            self._reverse[path.reverse] = path
+
+    def forget(self, paths: Iterable[Path]) -> None:
+        """Take no packets of these paths any more."""
+        for path in paths:
+            del self._reverse[path.reverse]
 
     def handle(self, incoming: Incoming) -> int:
         """Return the drqid for the packets that follow an accepted message's first; 0 if none
@@ -123,7 +138,7 @@ class Inbound:
         """
         reader, host = channel.reader, channel.host.index
         paths = {pair: path for pair, path in self._reverse.items() if path.host == host}
-        ahead, limit, tag_ub, ackmark = reader.ahead, self._job.maxdatalen, self._job.tag_ub, self._job.ackmark
+        ahead, limit, tag_ub, ackmark = reader.ahead, self._job.maxdatalen, self._tag_ub, self._job.ackmark
         partly = min(limit, _PARTLY)
 
         def read(nbytes: int) -> bool:
@@ -243,10 +258,10 @@ class Inbound:
         return self._on_first(channel, path, header)
 
     def _on_first(self, channel: Channel, path: Path, header: Header) -> Event | None:
-        if not 0 <= header.tag <= self._job.tag_ub or header.lsrank < 0:
+        if not 0 <= header.tag <= self._tag_ub or header.lsrank < 0:
             raise self._fault(
                 channel,
-                f"sent a message with tag {header.tag} (0 to {self._job.tag_ub} were agreed) "
+                f"sent a message with tag {header.tag} (0 to {self._tag_ub} were agreed) "
                 f"from local rank {header.lsrank}",
                 "3.4",
             )

@@ -23,7 +23,7 @@ from struct import Struct
 from typing import Final
 
 from impi.errors import HungUp, JobError, LocalProtocolError
-from impi.job import Job
+from impi.job import Host, Job
 from impi.transfer.channel import Channel, host_name
 from impi.transfer.inbound import Acknowledge, Deliver, Event, Inbound
 from impi.transfer.message import Incoming, Outgoing
@@ -70,8 +70,7 @@ class Transfer:
             self._channels[own.index] = Channel(own, paths, f"our agent, {host_name(own)}")
         else:
             for host in remote:
-                paths = [self._new_path(peer, host.index) for peer in host.procs]
-                self._channels[host.index] = Channel(host, paths, host_name(host))
+                self._new_channel(host)
         self._inbound = Inbound(job, self._me, self._channels, self._paths, self._queued)
 
     def _new_path(self, rank: int, host: int) -> Path:
@@ -81,6 +80,41 @@ class Transfer:
         )
         self._paths[rank] = path
         return path
+
+    def _new_channel(self, host: Host) -> Channel:
+        paths = [self._new_path(peer, host.index) for peer in host.procs]
+        self._channels[host.index] = channel = Channel(host, paths, host_name(host))
+        return channel
+
+    def admit(self, job: Job, hosts: Sequence[Host], tag_ub: int) -> None:
+        """Add channels with hosts of another job.
+
+        Args:
+            job: our job, with these hosts and their procs behind its own.
+            hosts: the new ones; every one of their procs has a path from now on.
+            tag_ub: the largest tag that their procs may send.
+        """
+        self._job = job
+        for host in hosts:
+            self._inbound.admit(job, self._new_channel(host).paths, tag_ub)
+
+    def dismiss(self, host: int) -> None:
+        """Send FINI to a host, behind its queue."""
+        channel = self._channel(host)
+        channel.finishing = channel.ending = True
+        self.busy.add(host)
+
+    def parted(self, host: int) -> bool:
+        """Whether FINI has gone and come on the channel of a host: :meth:`forget` may follow."""
+        return self._channel(host).closed
+
+    def forget(self, host: int) -> None:
+        """Remove the channel of a host that has :meth:`parted`, and the paths of its procs."""
+        channel = self._channels.pop(host)
+        self.busy.discard(host)
+        for path in channel.paths:
+            del self._paths[path.rank]
+        self._inbound.forget(channel.paths)
 
     @property
     def hosts(self) -> tuple[int, ...]:
@@ -237,9 +271,8 @@ class Transfer:
         """
         self._finishing = True
         self._inbound.destroys = True
-        for index, channel in self._channels.items():
-            channel.finishing = channel.ending = True
-            self.busy.add(index)
+        for host in self._channels:
+            self.dismiss(host)
 
     @property
     def finished(self) -> bool:

@@ -11,6 +11,11 @@ def dial(endpoint: str, timeout_s: float) -> socket.socket:
     return connect(host.strip("[]"), int(port), timeout_s)
 
 
+def show_endpoint(address: str, port: int) -> str:
+    """Return ``address:port`` as :func:`dial` and users take it; IPv6 in brackets."""
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+
+
 def connect(host: str, port: int, timeout_s: float) -> socket.socket:
     """Connect like :func:`socket.create_connection`, and :func:`without_delay`."""
     sock = socket.create_connection((plain(host), port), timeout_s)  # type: ignore[arg-type]  # octets work, too

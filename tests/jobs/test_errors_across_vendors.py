@@ -168,19 +168,14 @@ ENDS = {
         "rank 1 failed in Bcast: MPI_ERR_ROOT: invalid root: root 99 is not in 0..2",
     ),
     "what impi lacks": (
-        "MPI.File.Open(MPI.COMM_SELF, 'x') if comm.rank == 1 else comm.Barrier()",
-        "rank 1 ends the job: MPI_File_open is not supported: IMPI 0.0 has no parallel files",
+        "comm.Revoke() if comm.rank == 1 else comm.Barrier()",
+        "rank 1 ends the job: MPI_Comm_revoke is not supported: a job of IMPI 0.0 ends when a process is lost",
     ),
     "what impi lacks, in a thread": (
         "import threading\nif comm.rank == 1:\n"
         "    threading.Thread(target=MPI.Win.Create, args=(None, 1, MPI.INFO_NULL, comm)).start()\n"
         "    threading.Event().wait()\ncomm.Barrier()",
         "rank 1 ends the job: MPI_Win_create is not supported on a communicator of 3 procs",
-    ),
-    "an executor that spawns": (
-        "from mpi4py.futures import MPIPoolExecutor\nif __name__ == '__main__':\n    if comm.rank == 1:\n"
-        "        MPIPoolExecutor(1).submit(abs, -1).result()\n    comm.Barrier()",
-        "a program of mpi4py.futures starts as python -m mpi4py.futures PROGRAM",
     ),
     "an exit code": ("sys.exit(4) if comm.rank == 1 else comm.Barrier()", "client 1"),
 }

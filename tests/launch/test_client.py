@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import queue
+import secrets
 import shutil
 import signal
 import socket
@@ -300,6 +301,21 @@ def test_the_server_is_lost_before_all_clients_have_come(impirun: type[Impirun])
     assert client.end() == 1
     assert "erver" in client.err
     assert all_gone(pids, set())
+
+
+def test_what_clients_say_of_a_lost_server_does_not_depend_on_their_programs(impirun: type[Impirun]) -> None:
+    # Clients whose procs are in MPI_Init would say another phase.
+    secret = {"IMPI_AUTH_NONE": "", "IMPI_AUTH_SECRET": secrets.token_hex(16)}
+    job = Job(impirun, 2, **secret)
+    clients = [job.client("-np", "1", "sh", "-c", "echo up; sleep 600", rank=rank, **secret) for rank in (0, 1)]
+    assert [client.line() for client in clients] == ["up\n"] * 2
+    job.server.process.kill()
+    for number, client in enumerate(clients):
+        assert client.end() == 1
+        assert (
+            client.err
+            == f"impirun: client {number}: the server at {job.where} was lost, before start-up was complete\n"
+        )
 
 
 def test_another_client_is_lost(impirun: type[Impirun]) -> None:

@@ -56,8 +56,11 @@ class World:
         deadline = time.monotonic() + WAIT_S
         while not condition():
             assert time.monotonic() < deadline
-            for key, _ in self.selector.select(0.05):
-                key.data()
+            self.turn(0.05)
+
+    def turn(self, seconds: float) -> None:
+        for key, _ in self.selector.select(seconds):
+            key.data()
 
     def close(self) -> None:
         self.control.close()
@@ -259,6 +262,34 @@ def test_the_proc_that_aborts_goes_before_those_that_are_ended_by_it(world: Worl
     socks[1].sendall(b"MPI_Abort with exit code 9")
     socks[1].close()
     world.until(lambda: world.control.first_lost is not None and world.control.first_lost.pid == 2)
+
+
+def test_a_proc_that_is_lost_may_end_after_its_mpiexec(world: World) -> None:
+    world.control.await_lost(world.turn)  # there is no proc to wait for
+    killed, sock = (world.say(role="joining", pid=pid, node="n") for pid in (1, 2))
+    world.until(lambda: len(world.control.joined) == 2)
+    turns: list[float] = []
+
+    def turn(seconds: float) -> None:
+        turns.append(seconds)
+        if len(turns) == 1:
+            killed.close()
+        if len(turns) == 3:
+            sock.sendall(b"MPI_Abort with exit code 9")
+            sock.close()
+        world.turn(seconds)
+
+    world.control.await_lost(turn)
+    assert world.control.first_lost is not None
+    assert world.control.first_lost.word == "MPI_Abort with exit code 9"
+
+
+def test_a_proc_that_does_not_end_is_not_waited_for_long(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_LOST_S", 0.05)
+    world.say(role="joining", pid=1, node="n")
+    world.until(lambda: world.control.joined)
+    world.control.await_lost(world.turn)
+    assert world.control.first_lost is None
 
 
 def test_a_last_word_is_kept_and_bounded(world: World) -> None:

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 from server_thread import DEADLINE_S, NO_AUTH, facts_of, negotiate_all, step
 
-from impi.launch.net import parse_endpoint, show_endpoint
+from impi.launch.net import parse_endpoint
 from impi.launch.rendezvous import Rendezvous
 from impi.startup.client import Joined
+from impi.vendors.dial import show_endpoint
 from impi.wire import Command, encode_command
 
 PROGRAM = """

@@ -103,7 +103,7 @@ _PREDEFINED: dict[int, Callable[[Comm], Any]] = {
     HOST: lambda comm: PROC_NULL,
     IO: lambda comm: comm.Get_rank(),
     WTIME_IS_GLOBAL: lambda comm: 0,
-    UNIVERSE_SIZE: lambda comm: len(runtime.engine().job.procs),
+    UNIVERSE_SIZE: lambda comm: runtime.engine().home,
     APPNUM: lambda comm: runtime.engine().client,
     LASTUSEDCODE: lambda comm: table.last_used,
     IMPI_CLIENT_SIZE: lambda comm: _clients(comm)[0],

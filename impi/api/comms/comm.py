@@ -79,6 +79,10 @@ class Comm(
     _kind = "communicator"
     _kinds: ClassVar[dict[Any, type[Comm]]] = {}
     """Class of the handles, by topology class, "inter" or None."""
+    _parent: ClassVar[Comm | None] = None
+    """The handle that :meth:`Get_parent` returns in a job that was spawned."""
+    _self: ClassVar[Communicator | None] = None
+    """COMM_SELF's object."""
 
     @classmethod
     def _class_of(cls, state: Communicator | None) -> type[Comm]:
@@ -269,9 +273,20 @@ class Comm(
 
     @classmethod
     def Get_parent(cls) -> Intercomm:
-        """Return COMM_NULL: no process spawned this job."""
-        parent: Any = cls._kinds["inter"]()
+        """Return the intercommunicator with the processes that spawned this job, or COMM_NULL."""
+        runtime.engine()
+        parent: Any = cls._parent or cls._kinds["inter"]()
         return parent  # type: ignore[no-any-return]
+
+    @classmethod
+    def Join(cls, fd: int) -> Intercomm:
+        """Return the intercommunicator with the process at the other end of a socket."""
+        from impi.api.comms import dynamic  # few programs need it
+
+        runtime.engine()
+        assert cls._self is not None
+        joined: Any = cls._handle(dynamic.join(cls._self, fd))
+        return joined  # type: ignore[no-any-return]
 
     # ---- attributes ------------------------------------------------------------------------------
 
@@ -330,7 +345,6 @@ class Comm(
 
     # ---- not supported ---------------------------------------------------------------------------
 
-    Join = classmethod(unsupported("MPI_Comm_join", "the processes of a job of IMPI 0.0 are there from the start"))
     Revoke = unsupported("MPI_Comm_revoke", _NO_RECOVERY)
     Is_revoked = unsupported("MPI_Comm_is_revoked", _NO_RECOVERY)
     Get_failed = unsupported("MPI_Comm_get_failed", _NO_RECOVERY)

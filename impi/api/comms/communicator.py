@@ -194,6 +194,7 @@ def free(state: Communicator) -> Closing:
     barrier = CollectiveOperation(engine, context, state.algorithms.free(), OctetCodec())
     state.close()
     state.context = None
+    context.freed = True
     return Closing(engine, context, barrier)
 
 
@@ -224,8 +225,12 @@ def create(state: Communicator, ranks: Sequence[int]) -> Communicator | None:
     cid = _agree_all(state)
     peers: Sequence[int] | None = None
     if isinstance(do, Between):
-        mine = struct.pack(f">{len(ranks)}i", *ranks)
+        # A proc of another job has another rank there (impi.engine.visited): tell places.
+        away = runtime.engine().has_others(context)
+        told = [context.members.index(world) for world in ranks] if away else ranks
+        mine = struct.pack(f">{len(ranks)}i", *told)
         peers = _ints(run(context, inter.announce(do.rank, do.peers, mine, BCAST_TAG)))
+        peers = [context.peers[place] for place in peers] if away else peers
     if runtime.engine().rank not in ranks or (peers is not None and not peers):
         return None
     return make(cid, ranks, peers, parent=context)
@@ -258,10 +263,19 @@ def merge(state: Communicator, high: bool) -> Communicator:
     largest, their_high = run(context, inter.merge(do.rank, do.peers, contexts.contribution(), high))
     cid = contexts.take(largest)
     # Equal flags: the group with the lower first world rank comes first.
-    second = high if high != their_high else context.members[0] > context.peers[0]
+    second = high if high != their_high else _order(context, context.members) > _order(context, context.peers)
     return make(
         cid, [*context.peers, *context.members] if second else [*context.members, *context.peers], parent=context
     )
+
+
+def _order(context: Context, group: Sequence[int]) -> tuple[bytes, int]:
+    """Return what puts two groups in one order on all their procs: the first rank, or its name."""
+    engine = runtime.engine()
+    if not engine.has_others(context):
+        return b"", group[0]
+    first = engine.job.procs[group[0]]
+    return first.ipv6, first.pid
 
 
 def create_group(parent: Context, ranks: Sequence[int]) -> Communicator | None:
@@ -279,6 +293,8 @@ def connect(local: Communicator, leader: int, peer: Communicator | None, remote_
     if not isinstance(do, Within):
         raise error("ERR_COMM", "an intercommunicator is made of intracommunicators")
     context = local.live()
+    if runtime.engine().has_others(context):
+        raise error("ERR_COMM", "Create_intercomm takes procs of one job; Split and Merge take those of others, too")
 
     def talk(octets: bytes) -> bytes:
         if peer is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 from collections.abc import Sequence
 from itertools import chain, repeat
@@ -18,7 +19,6 @@ from impi.api.handles.errhandler import Errhandler
 from impi.api.handles.failing import guarded_collective
 from impi.api.handles.info import INFO_NULL, Info
 from impi.api.handles.integers import row
-from impi.api.handles.unsupported import unsupported
 from impi.collectives import Prefixed
 from impi.semantics.errors import error
 from impi.semantics.topology import Cart, DistGraph, Graph
@@ -26,11 +26,10 @@ from impi.semantics.topology import Cart, DistGraph, Graph
 if TYPE_CHECKING:
     from impi.api.comms.intercomm import Intercomm
     from impi.api.comms.topocomm import Cartcomm, Distgraphcomm, Graphcomm
+    from impi.api.types.specs import FileName
 
 
 _EDGE: Final = struct.Struct(">iiq")
-_FROM_THE_START: Final = "the processes of a job of IMPI 0.0 are there from the start"
-_SPAWNS: Final = f"{_FROM_THE_START}; a program of mpi4py.futures starts as python -m mpi4py.futures PROGRAM"
 
 
 @guarded_collective(
@@ -144,12 +143,70 @@ class Intracomm(Comm, Scans, ObjectScans):
         """Return the caller's rank in such a graph, or UNDEFINED."""
         return self._mapped(self._graph(index, edges).size)
 
-    # ---- not supported ---------------------------------------------------------------------------
+    # ---- processes that come later ---------------------------------------------------------------
 
-    Spawn = unsupported("MPI_Comm_spawn", _SPAWNS)
-    Spawn_multiple = unsupported("MPI_Comm_spawn_multiple", _FROM_THE_START)
-    Accept = unsupported("MPI_Comm_accept", _FROM_THE_START)
-    Connect = unsupported("MPI_Comm_connect", _FROM_THE_START)
+    def Accept(self, port_name: str, info: Info = INFO_NULL, root: int = 0) -> Intercomm:
+        """Wait at a port of ``root`` for a group that connects; collective (MPI 4.1, 11.9.2)."""
+        from impi.api.comms import dynamic  # few programs need it
+
+        self._live()
+        return self._handle(dynamic.accept(self._alive(), port_name, root))  # type: ignore[no-any-return]
+
+    def Connect(self, port_name: str, info: Info = INFO_NULL, root: int = 0) -> Intercomm:
+        """Connect to the group that accepts at a port; collective (MPI 4.1, 11.9.3)."""
+        from impi.api.comms import dynamic
+
+        self._live()
+        return self._handle(dynamic.connect(self._alive(), port_name, root))  # type: ignore[no-any-return]
+
+    def Spawn(
+        self,
+        command: FileName,
+        args: Sequence[str] | None = None,
+        maxprocs: int = 1,
+        info: Info = INFO_NULL,
+        root: int = 0,
+        errcodes: list[int] | None = None,
+    ) -> Intercomm:
+        """Start ``maxprocs`` processes of a program; collective (MPI 4.1, 11.8.2)."""
+        found = self._spawned([command], [args], [maxprocs], [info], root)
+        if errcodes is not None:
+            errcodes[:] = [0] * found.Get_remote_size()
+        return found
+
+    def Spawn_multiple(
+        self,
+        command: Sequence[FileName],
+        args: Sequence[Sequence[str]] | None = None,
+        maxprocs: Sequence[int] | None = None,
+        info: Sequence[Info] | Info = INFO_NULL,
+        root: int = 0,
+        errcodes: list[list[int]] | None = None,
+    ) -> Intercomm:
+        """Start processes of several programs as one job; collective (MPI 4.1, 11.8.3)."""
+        if self.Get_rank() != root:
+            command, args, maxprocs, info = [], None, None, []
+        counts = list(maxprocs or [1] * len(command))
+        infos = [info] * len(command) if isinstance(info, Info) else list(info)
+        found = self._spawned(command, args or [None] * len(command), counts, infos, root)
+        if errcodes is not None:
+            errcodes[:] = [[0] * count for count in counts]
+        return found
+
+    def _spawned(
+        self,
+        commands: Sequence[FileName],
+        args: Sequence[Sequence[str] | None],
+        counts: Sequence[int],
+        infos: Sequence[Info],
+        root: int,
+    ) -> Intercomm:
+        from impi.api.comms import dynamic
+
+        self._live()
+        argv = [[os.fsdecode(name), *(more or [])] for name, more in zip(commands, args, strict=True)]
+        state = dynamic.spawn(self._alive(), argv, counts, infos, root)
+        return self._handle(state)  # type: ignore[no-any-return]
 
     # ---- inside ----------------------------------------------------------------------------------
 

@@ -13,5 +13,5 @@ NAMES: Final = ("mpi://WORLD", "mpi://SELF")
 def process_set(name: str) -> Sequence[int]:
     """Return the world ranks of a process set, empty if it is unknown; case does not matter."""
     engine = runtime.engine()
-    known = dict(zip(map(str.lower, NAMES), (range(len(engine.job.procs)), (engine.rank,)), strict=True))
+    known = dict(zip(map(str.lower, NAMES), (range(engine.home), (engine.rank,)), strict=True))
     return known.get(name.lower(), ())

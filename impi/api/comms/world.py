@@ -8,7 +8,8 @@ from __future__ import annotations
 from contextlib import suppress
 
 from impi.api import runtime
-from impi.api.comms import communicator
+from impi.api.comms import communicator, ports
+from impi.api.comms.comm import Comm
 from impi.api.comms.communicator import Communicator
 from impi.api.comms.intracomm import COMM_SELF, COMM_WORLD, Intracomm
 from impi.api.handles import failing
@@ -30,7 +31,7 @@ def _announced(handle: Intracomm, name: str) -> Communicator:
 
 
 _world = _announced(COMM_WORLD, "COMM_WORLD")
-_self = _announced(COMM_SELF, "COMM_SELF")
+_self = Comm._self = _announced(COMM_SELF, "COMM_SELF")
 failing.set_default_owner(_self)
 
 
@@ -54,6 +55,10 @@ def _set_up(engine: Engine) -> None:
         from impi.api.comms import verifier
 
         verifier.install(engine.job.verify)
+    parents = ports.parents(_world)
+    if parents is not None:
+        parents.name = "MPI_COMM_PARENT"
+        Comm._parent = Comm._handle(parents)
     runtime.set_before_finalize(_delete_attributes)
     # Last, because the verification wraps the method.
     runtime.set_final_barrier(COMM_WORLD._leave)

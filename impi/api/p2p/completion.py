@@ -43,7 +43,7 @@ def describe(operation: Operation | None, status: Status | None) -> None:
     if isinstance(operation, Pair):
         operation = operation.receiving
     if isinstance(operation, Nothing):
-        fill_status(status, operation.source, ANY_TAG, 0)
+        fill_status(status, operation.source, ANY_TAG, operation.nbytes)
     elif isinstance(operation, ReceiveOperation) and operation.message is not None:
         message = operation.message
         nbytes = operation.target.native_size(message.nbytes, external=message.external)
@@ -114,13 +114,14 @@ def owner_of(operation: Operation | None) -> Owner | None:
 
 
 class Nothing:
-    """A send to or a receive from PROC_NULL: always complete."""
+    """A send to or a receive from PROC_NULL, or what ended in its call: always complete."""
 
     done = True
     cancelled = False
 
-    def __init__(self, source: int = ANY_SOURCE) -> None:
+    def __init__(self, source: int = ANY_SOURCE, nbytes: int = 0) -> None:
         self.source = source
+        self.nbytes = nbytes
 
     def advance(self) -> bool:
         """Return True."""

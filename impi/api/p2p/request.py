@@ -468,6 +468,11 @@ def null_send() -> Request:
     return Request._of(Nothing())
 
 
+def ended(nbytes: int) -> Request:
+    """Return a request for an operation that has ended in its call and moved so many octets."""
+    return Request._of(Nothing(nbytes=nbytes))
+
+
 def pair(receiving: Request, sending: Request) -> Request:
     """Return one request for a receive and a send that was just started with it."""
     first, second = receiving._operation, sending._operation

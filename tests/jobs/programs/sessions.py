@@ -95,10 +95,8 @@ def handlers() -> None:
 def refused() -> None:
     calls: list[tuple[Callable[..., object], str]] = [
         (lambda _: MPI.Win.Create(None, comm=comm), "MPI_Win_create"),  # of several procs
-        (MPI.File.Open, "MPI_File_open"),
-        (comm.Spawn, "MPI_Comm_spawn"),
         (comm.Revoke, "MPI_Comm_revoke"),
-        (MPI.Open_port, "MPI_Open_port"),
+        (MPI.Lookup_name, "MPI_Lookup_name"),
     ]
     for call, name in calls:
         try:

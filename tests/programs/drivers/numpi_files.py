@@ -1,4 +1,4 @@
-"""NuMPI: one file of all ranks, which needs parallel files."""
+"""NuMPI: one parallel file of all ranks."""
 
 import numpy as np
 from mpi4py import MPI

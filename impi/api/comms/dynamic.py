@@ -1,0 +1,195 @@
+"""Processes that come later: ports, Accept, Connect, Join and Spawn (MPI 4.1, chapter 11).
+
+Two groups meet by :mod:`impi.engine.visitors`; the result is an ordinary intercommunicator, whose
+context id is the largest offer of both groups, as between groups of one job (IMPI 4.8). A job that
+:func:`spawn` starts is a job like any other: its processes connect to a port of their parents.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Final
+
+from impi.api import runtime
+from impi.api.comms import communicator
+from impi.api.comms.communicator import Communicator, run
+from impi.api.handles.info import Info
+from impi.collectives import Prefixed
+from impi.engine import visitors
+from impi.engine.engine import Engine
+from impi.engine.mesh import listen
+from impi.engine.visitors import Fact, Facts, Port
+from impi.errors import PeerError
+from impi.semantics.errors import MPIException, error
+from impi.variables import PARENT
+from impi.wire import addresses
+
+_ports: Final[dict[str, Port]] = {}
+
+
+def open_port() -> str:
+    """Return the name of a new port at this process."""
+    port = visitors.open_port(runtime.engine())
+    _ports[port.name] = port
+    return port.name
+
+
+def close_port(name: str) -> None:
+    """Close a port; Exception ERR_PORT: it is not open."""
+    _port(name).listener.close()
+    del _ports[name]
+
+
+def accept(comm: Communicator, port_name: str, root: int) -> Communicator:
+    """Return the intercommunicator with the group that connects to a port of ``root``."""
+    return _meet(comm, root, lambda: visitors.answer(_port(port_name)), first=True)
+
+
+def connect(comm: Communicator, port_name: str, root: int) -> Communicator:
+    """Return the intercommunicator with the group that accepts at a port."""
+    return _meet(comm, root, lambda: visitors.call(port_name), first=False)
+
+
+def join(comm: Communicator, fd: int) -> Communicator:
+    """Return the intercommunicator of two processes at the ends of a connected socket."""
+    return _meet(comm, 0, lambda: socket.socket(fileno=os.dup(fd)), first=None)
+
+
+def spawn(
+    comm: Communicator, commands: Sequence[Sequence[str]], counts: Sequence[int], infos: Sequence[Info], root: int
+) -> Communicator:
+    """Start a job of one client for each command; return the intercommunicator with all its procs.
+
+    Args:
+        comm: the parents.
+        commands: program and arguments; of interest at ``root`` only, like all that follows.
+        counts: processes of each.
+        infos: of each; keys ``impi_vendor``, ``wdir``.
+        root: whose machine runs them.
+    """
+    started: list[subprocess.Popen[bytes]] = []
+
+    def begin() -> socket.socket:
+        port = visitors.open_port(runtime.engine())
+        with port.listener:
+            start(port)
+            return visitors.answer(port, lambda: _alive(started))
+
+    def start(port: Port) -> None:
+        secret = {"IMPI_AUTH_SECRET": os.urandom(32).hex()}
+        server = _start(["-server", str(len(commands)), "--interface", "127.0.0.1"], secret, started, subprocess.PIPE)
+        assert server.stdout is not None
+        where = server.stdout.readline().decode().strip()
+        for number, (argv, np, info) in enumerate(zip(commands, counts, infos, strict=True)):
+            _start(
+                ["-client", str(number), where, "-np", str(np), *_placing(info), *argv],
+                {**secret, PARENT: port.name},
+                started,
+                None,
+                info.Get("wdir") if info else None,
+            )
+
+    try:
+        return _meet(comm, root, begin, first=True)
+    except MPIException:
+        for process in started:
+            with suppress(OSError):
+                process.terminate()
+        raise
+
+
+def _meet(comm: Communicator, root: int, link: Callable[[], socket.socket], *, first: bool | None) -> Communicator:
+    """Meet the other group; ``first``: whether this one accepts; None: as the names order them."""
+    engine, context, do = runtime.engine(), comm.live(), comm.algorithms
+    if not 0 <= root < len(context.members):
+        raise error("ERR_ROOT", f"root {root} is not in a communicator of {len(context.members)}")
+    engine.wait(lambda: not engine.parting)
+    me = engine.job.procs[engine.rank]
+    listener = listen(addresses.to_text(me.ipv6))
+    mine = {**visitors.fact(engine, listener.getsockname()[1]), "cid": runtime.contexts().contribution()}
+    rows = run(context, do.allgather(json.dumps(mine).encode(), Prefixed(), 0))
+    ours = [json.loads(bytes(row)) for row in rows]
+    said: bytes | None = None
+    if context.rank == root:
+        said = json.dumps(visitors.meanwhile(engine, lambda: _leaders(engine, link, ours, first))).encode()
+    met = json.loads(bytes(run(context, do.bcast(root, said))))
+    if "error" in met:
+        listener.close()
+        raise error(met["class"], met["error"])
+    groups = met["groups"]
+    peers = visitors.meet(engine, listener, groups, met["key"], met["tag_ub"])
+    cid = runtime.contexts().take(max(one["cid"] for group in groups for one in group))
+    return communicator.make(cid, context.members, peers, parent=context)
+
+
+def _leaders(engine: Engine, link: Callable[[], socket.socket], ours: Sequence[Fact], first: bool | None) -> Facts:
+    """Return what both roots know after their talk: both groups, or an error for all of ours."""
+    try:
+        with link() as sock:
+            key = os.urandom(32).hex()
+            told = {**visitors.terms(engine), "procs": list(ours), "key": key, "tag_ub": engine.job.tag_ub}
+            theirs = visitors.talk(sock, told)
+    except PeerError as failure:
+        return {"error": failure.message, "class": "ERR_PORT"}
+    except MPIException as failure:
+        return {"error": failure.detail, "class": failure.Get_error_class()}
+    refused = visitors.refusal(engine, theirs)
+    if refused:
+        return {"error": refused, "class": "ERR_OTHER"}
+    others = theirs["procs"]
+    if first is None:
+        first = (ours[0]["address"], ours[0]["pid"]) < (others[0]["address"], others[0]["pid"])
+    return {
+        "groups": [ours, others] if first else [others, ours],
+        "key": key if first else theirs["key"],
+        "tag_ub": theirs["tag_ub"],
+    }
+
+
+def _port(name: str) -> Port:
+    if name not in _ports:
+        raise error("ERR_PORT", f"port {name!r} is not open at this process")
+    return _ports[name]
+
+
+def _start(
+    arguments: Sequence[str],
+    variables: Mapping[str, str],
+    started: list[subprocess.Popen[bytes]],
+    stdout: int | None,
+    folder: str | None = None,
+) -> subprocess.Popen[bytes]:
+    """Start an impirun, and note it."""
+    command = [sys.executable, "-m", "impi.cli.impirun", *arguments]
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("IMPI_")}
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=stdout,
+        env={**kept, **variables},
+        cwd=folder,
+        start_new_session=True,
+    )
+    started.append(process)
+    return process
+
+
+def _placing(info: Info) -> list[str]:
+    """Return the options for the client's library: that of this process, or ``impi_vendor``."""
+    own = runtime.engine().launched
+    chosen = (info.Get("impi_vendor") if info else None) or own["vendor"]
+    prefix = own["prefix"] if chosen == own["vendor"] else ""
+    return ["--vendor", chosen, *(["--prefix", prefix] if prefix else [])]
+
+
+def _alive(started: Sequence[subprocess.Popen[bytes]]) -> None:
+    """Exception ERR_SPAWN: a part of the new job has ended."""
+    for process in started:
+        if process.poll() is not None:
+            raise error("ERR_SPAWN", f"the new job has ended with exit code {process.returncode} before it was here")
