@@ -140,6 +140,15 @@ class Groups(dict[int, int]):
         """Those that a signal has stopped (state T; under a debugger it is t)."""
 
 
+def parent(pid: int) -> int:
+    """Return the process id of a process's parent; 0: there is none, or the process has ended."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return int(file.read().rpartition(b")")[2].split()[1])
+    except OSError:
+        return 0
+
+
 def descendants(more: Iterable[int] = ()) -> Groups:
     """Return living processes below this one, and ``more``, with their groups; no zombies."""
     children: dict[int, list[int]] = {}

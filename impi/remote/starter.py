@@ -34,20 +34,23 @@ import gc
 import importlib
 import json
 import os
+import select
 import selectors
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypedDict
 
 from impi.remote import processes
+from impi.remote.patience import Patience
 from impi.remote.watch import LOOK_S, Watch
 
 _CHUNK = 1 << 16
 _MOST_REAPED = 1000  # at a time: processes may end as fast as their statuses are taken
 _DRAIN_S = 5.0
+_ALONE_S = 1.0  # a proxy ends once its mpiexec has, and then it removes what it has made
 _SHM = "/dev/shm"
 _TMP = "/tmp"
 _PROXY = "hydra_pmi_proxy"
@@ -114,6 +117,8 @@ class _Starter:
         self._watch: Watch | None = None
         self._watched: set[int] = set()
         """Procs of this node that an mpiexec has started, not this starter."""
+        self._guests: dict[int, int] = {}
+        """These procs and Hydra's proxies above them, each with a descriptor."""
         self._stop = False
         self._signal = ""
         self._wake, self._wake_end = os.pipe()
@@ -150,6 +155,8 @@ class _Starter:
             self._note()
         failed = self._stop or any(process.code for process in self._processes)
         left = self._end(spec) if failed or not keeps else []
+        if self._stop:
+            self._end_guests(spec["grace_s"])
         self._drain()
         if keeps:
             self._sweep(failed=failed)
@@ -200,6 +207,7 @@ class _Starter:
                 self._watch.ends = {(address, port) for address, port in line["ends"]}
                 here = os.uname().nodename
                 self._watched = {pid for node, pid in line["procs"] if node == here}
+                self._guests = self._guests or _opened(self._watched)
             case "note":
                 self._note()
             case "stop":
@@ -351,6 +359,22 @@ class _Starter:
         left = left or [names.get(pid, "") for pid in stubborn if pid not in running]
         return [line for line in left if line]
 
+    def _end_guests(self, grace_s: float) -> None:
+        """End what an mpiexec has started here, if it does not: it may be frozen, or cut off.
+
+        Only then is nobody's what they leave.
+        """
+        alive = dict(self._guests)
+        for number, seconds in ((0, _ALONE_S), (signal.SIGTERM, grace_s), (signal.SIGKILL, _DRAIN_S)):
+            patience = Patience(seconds, 1)
+            for guest in alive.values():
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    signal.pidfd_send_signal(guest, number)
+                    signal.pidfd_send_signal(guest, signal.SIGCONT if number else 0)  # or TERM would wait
+            while alive and not patience.ended():
+                ended = select.select(list(alive.values()), [], [], _TICK_S)[0]
+                alive = {pid: guest for pid, guest in alive.items() if guest not in ended}
+
     def _drain(self, ended: _Process | None = None) -> None:
         """Forward the rest of the pipes, of one process or all; others may keep them open."""
         deadline = time.monotonic() + _DRAIN_S
@@ -394,6 +418,21 @@ class _Starter:
                 shutil.rmtree(folder, ignore_errors=True)
 
 
+def _opened(procs: Iterable[int]) -> dict[int, int]:
+    """Return descriptors of processes and of Hydra's proxies above them, by process id."""
+    found = {}
+    for pid in {*procs, *filter(_is_proxy, map(processes.parent, procs))}:
+        with contextlib.suppress(OSError):
+            found[pid] = os.pidfd_open(pid)
+    return found
+
+
+def _is_proxy(pid: int) -> bool:
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/comm") as file:
+        return file.read().startswith(_PROXY)
+    return False
+
+
 def _made_since(since: float, folder: str, *beginnings: str) -> set[str]:
     """Return this user's files in a folder whose names begin so, and that are no older."""
     found = set()
@@ -431,10 +470,10 @@ def _topologies(since: float) -> set[str]:
     """
     found = _made_since(since, _TMP, "hydra_hwloc_xmlfile_")
     place = os.readlink("/proc/self/ns/mnt")
-    for pid in os.listdir("/proc") if found else ():
-        with contextlib.suppress(OSError), open(f"/proc/{pid}/comm") as file:
+    for pid in filter(str.isdigit, os.listdir("/proc") if found else ()):
+        with contextlib.suppress(OSError):
             # One of another container has another /tmp.
-            if file.read().startswith(_PROXY) and os.readlink(f"/proc/{pid}/ns/mnt") == place:
+            if _is_proxy(int(pid)) and os.readlink(f"/proc/{pid}/ns/mnt") == place:
                 return set()
     return found
 

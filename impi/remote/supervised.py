@@ -98,6 +98,11 @@ class Supervised:
         with self._changed:
             return bytes(self._output["stdout"])
 
+    def stderr(self) -> bytes:
+        """Return the errors and reports so far."""
+        with self._changed:
+            return bytes(self._output["stderr"])
+
     def close(self) -> None:
         """Abandon the command: the starter ends what still runs; no wait for the outcome."""
         with contextlib.suppress(LaunchError):  # it ends all the same

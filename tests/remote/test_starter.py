@@ -419,6 +419,37 @@ def test_what_the_proxy_of_a_killed_mpiexec_leaves_is_removed(start: Start, tmp_
     assert older.exists()
 
 
+_PROXY_OF_ELSEWHERE = """
+printf NAME > /proc/$$/comm
+sh -c 'exec 3> FOLDER/mpich_shm_1; touch FOLDER/hydra_hwloc_xmlfile_1; echo $$; exec sleep 600' & wait
+"""
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_what_an_mpiexec_elsewhere_has_started_is_ended(start: Start, tmp_path: Path, frozen: bool) -> None:
+    # A frozen mpiexec tells its proxy here nothing; what both leave is nobody's only at their end.
+    name = secrets.token_hex(7)
+    script = _PROXY_OF_ELSEWHERE.replace("NAME", name).replace("FOLDER", str(tmp_path))
+    own = f"starter._TMP = starter._SHM = {str(tmp_path)!r}; starter._PROXY = {name!r}; starter._ALONE_S = 0"
+    elsewhere = f"from impi.remote import starter; {own}; starter.main()"
+    argv = [sys.executable, "-c", "import signal; print('on', flush=True); signal.pause()"]
+    raw = start(argv, settle_s=None, silence_s=60.0, starter=("-c", elsewhere))
+    raw.until("stdout")
+    with subprocess.Popen(["sh", "-c", script], stdout=subprocess.PIPE, start_new_session=True) as proxy:
+        assert proxy.stdout is not None
+        rank = int(proxy.stdout.readline())
+        try:
+            raw.say({"do": "watch", "ends": [], "procs": [[os.uname().nodename, rank], ["elsewhere", os.getpid()]]})
+            if frozen:
+                os.killpg(proxy.pid, signal.SIGSTOP)
+            raw.hang_up()
+            raw.rest()
+            assert list(tmp_path.iterdir()) == []
+            assert gone(rank)
+        finally:
+            os.killpg(proxy.pid, signal.SIGKILL)
+
+
 def test_one_process_is_fed_as_fast_as_it_reads(start: Start) -> None:
     starter = start(["sh", "-c", 'wc -c; echo "end of $RANK"'], numbers=(0, 1), fed=1)
     octets = base64.b64encode(bytes(30_000)).decode()
