@@ -12,6 +12,7 @@ from typing import Final, NoReturn
 
 from impi import __version__
 from impi.cli.bench.flags import BENCH_ENDING, add_bench
+from impi.cli.conform import add_conform
 from impi.cli.decode import add_decode
 from impi.cli.ending import Ending
 from impi.cli.tune import add_tune
@@ -41,6 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     add_decode(verbs)
     add_bench(verbs)
     add_tune(verbs)
+    add_conform(verbs, "judge an implementation of IMPI 0.0, clause by clause")
 
     def work() -> int:
         _add_simulate(verbs, wanted=ending is _SIMULATE_ENDING)

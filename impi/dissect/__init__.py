@@ -10,14 +10,23 @@ the codec cannot hide itself here. :func:`dissect` takes the captures of one job
 from __future__ import annotations
 
 from impi.dissect.breaches import EARLY_CLOSE, OWED_PROTOACK, Breach, breaches
-from impi.dissect.capture import Dissection, dissect
-from impi.dissect.host_channel import Channel, Crossed, Packet, decode_channel, messages
+from impi.dissect.capture import Dissection, dissect, interpret
+from impi.dissect.host_channel import (
+    PACKET_TYPES,
+    Channel,
+    Crossed,
+    Packet,
+    carried,
+    decode_channel,
+    messages,
+    unpack_packet,
+)
 from impi.dissect.job_finder import Observation, ObservedJob, observe
 from impi.dissect.participants import Layout, WireHost, WireProc, show_address
 from impi.dissect.pcap import Datagram, Segment, read_pcap
 from impi.dissect.pending import Credit, Sent, Standing, standing
 from impi.dissect.problem import Problem
-from impi.dissect.raw import observe_streams
+from impi.dissect.raw import StreamName, name_stream, observe_streams
 from impi.dissect.record_list import Record, records
 from impi.dissect.start_rules import UNNUMBERED
 from impi.dissect.startup import Conversation, Note, decode_startup
@@ -27,6 +36,7 @@ from impi.dissect.timeline import Event, events, timeline
 __all__ = [
     "EARLY_CLOSE",
     "OWED_PROTOACK",
+    "PACKET_TYPES",
     "UNNUMBERED",
     "Breach",
     "Channel",
@@ -48,14 +58,18 @@ __all__ = [
     "Sent",
     "Standing",
     "Stream",
+    "StreamName",
     "WireHost",
     "WireProc",
     "breaches",
+    "carried",
     "decode_channel",
     "decode_startup",
     "dissect",
     "events",
+    "interpret",
     "messages",
+    "name_stream",
     "observe",
     "observe_streams",
     "read_pcap",
@@ -64,4 +78,5 @@ __all__ = [
     "show_address",
     "standing",
     "timeline",
+    "unpack_packet",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from impi.dissect.host_channel import Channel, Crossed, decode_channel, messages
@@ -31,16 +31,18 @@ class Dissection:
         return messages(self.channels, self.layout) if self.layout is not None else []
 
 
-def dissect(captures: Iterable[bytes], server_port: int | None = None) -> Dissection:
+def dissect(captures: Iterable[bytes], server_port: int | None = None, hidden: Collection[bytes] = ()) -> Dissection:
     """Decode the pcap files of a job's nodes.
 
     Of two captures of a connection, the more complete one counts. With ``server_port``, connections
-    to it belong to the job even if their beginning is missing.
+    to it belong to the job even if their beginning is missing. Connections of ``hidden`` addresses,
+    in network order, are left out: those by another address stand for them, which a gateway gives.
 
     Raises:
         LabError: a file cannot be read.
     """
-    segments = ((s for s in read_pcap(octets) if isinstance(s, Segment)) for octets in captures)
+    every = ((s for s in read_pcap(octets) if isinstance(s, Segment)) for octets in captures)
+    segments = ((s for s in each if s.src[0] not in hidden and s.dst[0] not in hidden) for each in every)
     return interpret(merge_views(reassemble(found) for found in segments), server_port)
 
 

@@ -145,39 +145,67 @@ def _packets(
     while at < len(data):
         if at + _HEADER.size > len(data):
             return wrong(f"{len(data) - at} octets at the end are no whole header", cut=True)
-        kind, length, src, spid, dest, dpid, *rest = _HEADER.unpack_from(data, at)
+        (kind,) = struct.unpack_from(">I", data, at)
         if kind >= len(PACKET_TYPES):
             return wrong(f"packet type {kind} at octet {at} does not exist")
-        # Only DATA and DATASYNC carry octets; pk_len means nothing elsewhere (IMPI 3.5, Table 3.1).
-        size = length if PACKET_TYPES[kind] in _CARRIERS else 0
+        size = carried(data, at)
         start, end = at + _HEADER.size, at + _HEADER.size + size
         if end > len(data):
             wrong(f"a packet at octet {at} ends after {len(data) - start} of {size} octets", cut=True)
-        srqid, drqid, msglen, lsrank, tag, cid, seqnum, count, dtype, reserved = rest
-        yield Packet(
-            time=stream.time_at(end - 1),
-            from_host=from_host,
-            to_host=to_host,
-            kind=PACKET_TYPES[kind],
-            length=length,
-            src=(src, spid),
-            dest=(dest, dpid),
-            srqid=srqid,
-            drqid=drqid,
-            msglen=msglen,
-            lsrank=lsrank,
-            tag=tag,
-            cid=cid,
-            seqnum=seqnum,
-            count=count,
-            dtype=dtype,
-            reserved=reserved,
-            payload=data[start:end],
-            offset=at,
-            forth=forth,
-            begun=stream.time_at(start - 1),
-        )
+        times = stream.time_at(start - 1), stream.time_at(end - 1)
+        yield unpack_packet(data, at, times=times, hosts=(from_host, to_host), forth=forth)
         at = end
+
+
+def carried(data: bytes, at: int = 0) -> int:
+    """Octets of user data behind the header at ``at``, or -1: the header is not whole.
+
+    Only DATA and DATASYNC carry octets; pk_len means nothing elsewhere (IMPI 3.5, Table 3.1).
+    """
+    if len(data) - at < _HEADER.size:
+        return -1
+    kind, length = struct.unpack_from(">II", data, at)
+    return int(length) if kind in (0, 1) else 0
+
+
+def unpack_packet(
+    data: bytes, at: int, *, times: tuple[float, float], hosts: tuple[int, int], forth: bool = True
+) -> Packet:
+    """The packet whose header begins at ``at``, with as much of its user data as there is.
+
+    Args:
+        data: octets of a channel; the header is whole, and its type exists.
+        at: where the header begins.
+        times: when header and last octet came.
+        hosts: the host that sent it, and the other one.
+        forth: whether it comes from the host that connected.
+    """
+    kind, length, src, spid, dest, dpid, *rest = _HEADER.unpack_from(data, at)
+    srqid, drqid, msglen, lsrank, tag, cid, seqnum, count, dtype, reserved = rest
+    start = at + _HEADER.size
+    return Packet(
+        time=times[1],
+        from_host=hosts[0],
+        to_host=hosts[1],
+        kind=PACKET_TYPES[kind],
+        length=length,
+        src=(src, spid),
+        dest=(dest, dpid),
+        srqid=srqid,
+        drqid=drqid,
+        msglen=msglen,
+        lsrank=lsrank,
+        tag=tag,
+        cid=cid,
+        seqnum=seqnum,
+        count=count,
+        dtype=dtype,
+        reserved=reserved,
+        payload=data[start : start + carried(data, at)],
+        offset=at,
+        forth=forth,
+        begun=times[0],
+    )
 
 
 @dataclass(slots=True)

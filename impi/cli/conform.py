@@ -1,0 +1,206 @@
+"""``impi conform``: hold an implementation of IMPI against the clauses, over the wire."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from impi.conform import verdict_reports
+from impi.conform.campaign import Campaign, run_server
+from impi.conform.outcomes import Outcome, Verdict
+from impi.conform.replay import judge
+from impi.conform.script_files import Test, all_tests, select
+from impi.conform.server_trial import TestedServer
+from impi.conform.tested_job import INTERPRETER, Tested
+from impi.errors import UsageError
+from impi.exit_codes import ExitCode, shown
+
+_EPILOG: Final = f"""\
+A TEST is a name as 3.7.2/send-long, a clause as 3.7 with all below it, or a part of names as cancel; without one all
+run. 'impi conform list' shows them. 'impi conform table RUN...' compares runs that --json has written.
+
+The CMD of --client starts one client of the implementation. In it stand {{server}} for HOST:PORT, {{client}} for the
+client's number, {{np}} for the number of procs, {{interpreter}} for the test interpreter with its argument; {{xsize}}
+and {{maxlinear}}, if there is an option for them. Without --client the tester says what to start by hand, and waits.
+
+The CMD of --server starts a server: {{n}} stands for the number of clients, {{port}} for its port; without {{port}} its
+first line tells HOST:PORT.
+
+examples:
+  impi conform --client 'impirun -client {{client}} {{server}} -np {{np}} {{interpreter}}'
+  impi conform 3.6 3.7.2/send-long --client '...' --json mine.json --html mine.html
+  impi conform --server 'impirun -server {{n}} -port {{port}}'
+  impi conform --replay tests/vectors/reduce
+  impi conform table mine.json other.json
+
+{shown(ExitCode.OK, ExitCode.FAILED, ExitCode.INTERRUPTED, ExitCode.OWN_FAULT, ExitCode.USAGE)}"""
+
+
+def add_conform(verbs: argparse._SubParsersAction[argparse.ArgumentParser], text: str) -> None:
+    """Add the verb to the command line of ``impi``; ``text`` is its help."""
+    parser = verbs.add_parser(
+        "conform",
+        help=text,
+        description="Judge an implementation of IMPI 0.0 clause by clause: the tester is server and all other clients.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("tests", nargs="*", metavar="TEST", help="names, clauses, or parts of names (all)")
+    parser.add_argument("--client", default="", metavar="CMD", help="what starts a client of the implementation")
+    parser.add_argument("--server", default="", metavar="CMD", help="what starts a server; then servers are tested")
+    replay = "a recorded conversation as a fake peer: a folder of its octet streams"
+    parser.add_argument("--replay", type=Path, metavar="FOLDER", help=replay)
+    parser.add_argument("--np", default=2, type=int, metavar="N", help="procs of that client; most tests need 2 (2)")
+    parser.add_argument("--interpreter", default=str(INTERPRETER), metavar="FILE", help="the test interpreter")
+    parser.add_argument("--name", default="", help="of the implementation, for reports (the first word of CMD)")
+    where = parser.add_argument_group("the network")
+    where.add_argument("--interface", default="127.0.0.1", metavar="ADDRESS", help="to listen on (127.0.0.1)")
+    where.add_argument("--port", default=0, type=int, metavar="PORT", help="of the server (any free one)")
+    where.add_argument("--patience", default=3.0, type=float, metavar="S", help="seconds for each answer (3)")
+    where.add_argument("--start", default=30.0, type=float, metavar="S", help="seconds for the start of a client (30)")
+    where.add_argument(
+        "--web", nargs="?", const="127.0.0.1:0", metavar="ADDRESS:PORT", help="show a web page to run tests from"
+    )
+    out = parser.add_argument_group("the result")
+    out.add_argument("--strict", action="store_true", help="fail unless every test holds")
+    out.add_argument("--json", type=Path, metavar="FILE", help="write everything there, for 'table' too")
+    out.add_argument("--junit", type=Path, metavar="FILE", help="write JUnit's XML there")
+    out.add_argument("--html", type=Path, metavar="FILE", help="write a page there")
+    parser.set_defaults(handler=_conform)
+
+
+def _conform(options: argparse.Namespace) -> int:
+    match options.tests[:1]:
+        case ["list"]:
+            for test in select(all_tests(), options.tests[1:]):
+                print(f"{test.name:40} {test.level:6} {test.title}")
+            return ExitCode.OK
+        case ["table"]:
+            if len(options.tests) < 2:
+                raise UsageError("table: name the reports that --json has written")
+            runs = [verdict_reports.read_run(Path(name)) for name in options.tests[1:]]
+            print("\n".join(verdict_reports.table(runs)))
+            return ExitCode.OK
+    tests = _chosen(options)
+    if options.web is not None:
+        return _serve(options, tests)
+    if options.replay is not None:
+        outcomes = judge(options.replay, tests)
+        for outcome in outcomes:
+            if outcome.verdict is not Verdict.UNTESTED:
+                _told(outcome)
+    else:
+        outcomes = _run_server(options, tests) if options.server else _run(_tested(options), tests)
+    print("\n".join(verdict_reports.summary(outcomes)))
+    _report(options, outcomes)
+    failed = any(outcome.counts_against(strict=options.strict) for outcome in outcomes)
+    return ExitCode.FAILED if failed else ExitCode.OK
+
+
+def _chosen(options: argparse.Namespace) -> list[Test]:
+    """Return the tests for the role that is tested."""
+    if options.client and options.server:
+        raise UsageError("give --client or --server, not both")
+    if not 2 <= options.np <= 64:
+        raise UsageError(f"--np {options.np}: give 2 to 64")
+    tests = [test for test in select(all_tests(), options.tests) if test.server == bool(options.server)]
+    if not tests:
+        raise UsageError(f"none of these tests is for a {'server' if options.server else 'client'}")
+    return tests
+
+
+def _serve(options: argparse.Namespace, tests: list[Test]) -> int:
+    """Show the web page until an interrupt."""
+    from impi.conform.desk import Desk
+    from impi.conform.web_page import Page
+
+    address, _, port = options.web.rpartition(":")
+    if not address or not port.isdigit():
+        raise UsageError(f"--web {options.web}: write ADDRESS:PORT, such as 127.0.0.1:8000")
+
+    def perform(
+        chosen: Sequence[Test], procs: int, told: Callable[[Outcome], None], began: Callable[[str], None]
+    ) -> object:
+        if options.server:
+            return run_server(_tested_server(options), chosen, told, began)
+        tested = replace(_tested(options), procs=procs, announce=desk.announce)
+        return Campaign(tested, chosen, told, began).run()
+
+    desk = Desk(tests, perform)
+    page = Page(desk, _name(options), options.client or options.server, options.np, address.strip("[]"), int(port))
+    print(f"the page is {page.url}, until an interrupt (Ctrl-C)", flush=True)
+    try:
+        page.serve()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        desk.stop()
+        desk.wait()
+    return ExitCode.OK
+
+
+def _name(options: argparse.Namespace) -> str:
+    return str(options.name or ((options.client or options.server).split() or ["by hand"])[0])
+
+
+def _report(options: argparse.Namespace, outcomes: list[Outcome]) -> None:
+    name = _name(options)
+    for path, text in (
+        (options.json, verdict_reports.as_json),
+        (options.junit, verdict_reports.as_junit),
+        (options.html, verdict_reports.as_html),
+    ):
+        if path is not None:
+            _write(path, text(name, outcomes))
+
+
+def _tested(options: argparse.Namespace) -> Tested:
+    return Tested(
+        command=options.client,
+        interpreter=options.interpreter,
+        procs=options.np,
+        interface=options.interface,
+        port=options.port,
+        patience_s=options.patience,
+        start_s=options.start,
+        announce=lambda text: print(text, flush=True),
+    )
+
+
+def _run(tested: Tested, tests: list[Test]) -> list[Outcome]:
+    return Campaign(tested, tests, _told, _began).run()
+
+
+def _run_server(options: argparse.Namespace, tests: list[Test]) -> list[Outcome]:
+    return run_server(_tested_server(options), tests, _told, _began)
+
+
+def _tested_server(options: argparse.Namespace) -> TestedServer:
+    return TestedServer(
+        command=options.server, interface=options.interface, patience_s=options.patience, start_s=options.start
+    )
+
+
+def _began(name: str) -> None:
+    if sys.stderr.isatty():
+        print(f"\r\x1b[K{name} ...", end="", file=sys.stderr, flush=True)
+
+
+def _told(outcome: Outcome) -> None:
+    if sys.stderr.isatty():
+        print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+    print(verdict_reports.line(outcome), flush=True)
+    if outcome.verdict in (Verdict.BROKEN, Verdict.UNDECIDED):
+        print("\n".join(verdict_reports.details(outcome)), flush=True)
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror}") from error

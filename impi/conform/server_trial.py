@@ -1,0 +1,275 @@
+"""Tests of a rendezvous server: scripted clients speak with it (2.2.1, 2.3.2 to 2.3.7).
+
+=========================== =====================================================================
+``server 2``                the server is started for two clients, without authentication;
+                            ``server 2 key``: with a key; ``server 2 key none``: with both methods
+``C0: connect``             a connection of client 0; ``join``: up to IMPI; ``close``; ``pace 1``
+``C0 -> IMPI 00000000``     a command and its payload; ``octets 00ff``: octets as they are
+``C0 <- IMPI 00000002``     the next command is that; unknown ones are skipped (2.3.2)
+``C0 <- octets 00ff``       the next octets are these
+``C0 <- nothing``           nothing comes; ``nothing 0.5``: for so many seconds
+``C0 <- closed``            the server closes the connection
+``server goes on``          it has not ended
+``server ends zero``        it ends, with this status; ``nonzero``: with another
+``server has said 1``       so many lines are on its standard output
+=========================== =====================================================================
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from impi.conform.encoding import command, uint4, uint8
+from impi.conform.outcomes import Broken
+from impi.conform.script_files import Test
+from impi.conform.start_dialogue import KEY
+from impi.conform.wiring import Wire, Wiring
+from impi.errors import LabError, LaunchError, UsageError
+from impi.remote.commands import Commands
+from impi.remote.supervised import Outcome, Supervised
+
+_WORDS: Final = ("AUTH", "IMPI", "COLL", "DONE", "FINI")
+_ENDPOINT: Final = re.compile(r"(\S+):(\d+)")
+_QUIET_S: Final = 0.2
+_MOST: Final = 1 << 24
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TestedServer:
+    """The server under test: its command has ``{n}``, the clients, and may have ``{port}``."""
+
+    __test__ = False
+    command: str
+    interface: str = "127.0.0.1"
+    patience_s: float = 3.0
+    start_s: float = 20.0
+
+
+class ServerTrial:
+    """One server, and the clients of one test.
+
+    Args:
+        tested: the server under test.
+        test: whose steps.
+        commands: starts processes.
+    """
+
+    def __init__(self, tested: TestedServer, test: Test, commands: Commands) -> None:
+        self._tested = tested
+        self._test = test
+        self._commands = commands
+        self._wiring = Wiring()
+        self._running: Supervised | None = None
+        self._clients: dict[str, Wire] = {}
+        self._address, self._port = tested.interface, 0
+        self._method = 0
+        self.step = ""
+        self.log: list[str] = []
+
+    def run(self) -> None:
+        """Perform all steps.
+
+        Raises:
+            Broken: the server does otherwise.
+            UsageError: a step makes no sense.
+        """
+        try:
+            for line in self._test.lines({}):
+                self.step = line
+                self.log.append(line)
+                self._perform(line)
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """End the server and all connections. Idempotent."""
+        self._wiring.close()
+        running, self._running = self._running, None
+        if running is not None:
+            try:
+                running.stop()
+            except LaunchError as error:
+                raise LabError(f"the server under test cannot be ended: {error}") from error
+
+    def _perform(self, line: str) -> None:
+        match = re.fullmatch(r"(C\d+)(:| ->| <-) *(\S+) ?(.*)", line)
+        if match is not None:
+            name, sign, word, rest = match.groups()
+            {":": self._act, " ->": self._send, " <-": self._expect}[sign](name, word, rest)
+            return
+        words = line.split()
+        match words:
+            case ["server", "goes", "on"]:
+                self._goes_on()
+            case ["server", "ends", how]:
+                self._ends(how)
+            case ["server", "has", "said", number]:
+                self._has_said(int(number))
+            case ["server", number, *auth]:
+                self._start(int(number), auth)
+            case _:
+                raise UsageError(f"{self._test.name}: no step for servers is like {line!r}")
+
+    # -- the server
+
+    def _start(self, clients: int, auth: list[str]) -> None:
+        known = {"n": clients, "port": self._free_port()}
+        unknown = [name for name in re.findall(r"\{(\w*)\}", self._tested.command) if name not in known]
+        if unknown:
+            raise UsageError(f"--server: nothing stands for {{{unknown[0]}}}; there are {', '.join(known)}")
+        argv = shlex.split(re.sub(r"\{(\w+)\}", lambda found: str(known[found[1]]), self._tested.command))
+        environ = {name: value for name, value in os.environ.items() if not name.startswith("IMPI_AUTH")}
+        environ |= {"IMPI_AUTH_KEY": str(KEY), "IMPI_AUTH_WEAK": "1"} if "key" in auth else {}
+        environ |= {"IMPI_AUTH_NONE": "1"} if "none" in auth or not auth else {}
+        self._method = int("key" in auth)
+        self._running = self._commands.start(argv, env=environ, only=True, cwd=str(Path.cwd()), grace_s=1.0)
+        self._port = int(known["port"])
+        if "{port}" not in self._tested.command:
+            self._read_endpoint()
+
+    def _free_port(self) -> int:
+        with socket.socket(socket.AF_INET6 if ":" in self._tested.interface else socket.AF_INET) as probe:
+            probe.bind((self._tested.interface, 0))
+            found: int = probe.getsockname()[1]
+            return found
+
+    def _read_endpoint(self) -> None:
+        """The first line on its standard output is HOST:PORT (2.2.1)."""
+        self._wait(lambda: b"\n" in self._said() or self._ended() is not None, self._tested.start_s)
+        line = self._said().decode("utf-8", "replace").partition("\n")[0].strip()
+        match = _ENDPOINT.fullmatch(line)
+        if match is None:
+            raise Broken(
+                "the server does not print where it is", expected="HOST:PORT", actual=repr(line), clause="2.2.1"
+            )
+        self._address, self._port = match[1].strip("[]"), int(match[2])
+
+    def _said(self) -> bytes:
+        outcome = self._ended()
+        if outcome is not None:
+            return outcome.stdout
+        return self._running.stdout() if self._running is not None else b""
+
+    def _ended(self) -> Outcome | None:
+        return self._running.poll() if self._running is not None else None
+
+    def _wait(self, ready: Callable[[], bool], timeout_s: float | None = None) -> bool:
+        return self._wiring.wait(ready, self._tested.patience_s if timeout_s is None else timeout_s)
+
+    def _goes_on(self) -> None:
+        outcome = self._ended()
+        if outcome is not None:
+            raise Broken("the server has ended", expected="it goes on", actual=self._how(outcome))
+
+    @staticmethod
+    def _how(outcome: Outcome) -> str:
+        said = outcome.stderr.decode("utf-8", "replace").strip()[-300:]
+        return f"it ends with {outcome.code}" + (f": {said}" if said else "")
+
+    def _ends(self, how: str) -> None:
+        self._wait(lambda: self._ended() is not None, 2 * self._tested.patience_s)
+        outcome = self._ended()
+        if outcome is None:
+            raise Broken("the server does not end", expected=f"it ends, {how}", actual="it goes on")
+        if (outcome.code == 0) != (how == "zero"):
+            raise Broken("the server ends with another status", expected=how, actual=self._how(outcome))
+
+    def _has_said(self, number: int) -> None:
+        self._wait(lambda: self._said().count(b"\n") >= number)
+        lines = self._said().decode("utf-8", "replace").splitlines()
+        if len(lines) != number:
+            raise Broken("another number of lines on standard output", expected=str(number), actual=str(lines))
+
+    # -- clients
+
+    def _wire(self, name: str) -> Wire:
+        if name not in self._clients:
+            raise UsageError(f"{self._test.name}: {name} is not connected")
+        return self._clients[name]
+
+    def _act(self, name: str, word: str, rest: str) -> None:
+        if word in ("connect", "join"):
+            self._connect(name)
+            if word == "join":
+                self._join(name)
+        elif word == "close":
+            self._wire(name).close()
+        elif word == "pace":
+            self._wire(name).pace = int(rest)
+        else:
+            raise UsageError(f"{self._test.name}: a client connects, joins, closes, or has a pace, not {word!r}")
+
+    def _connect(self, name: str) -> None:
+        deadline = time.monotonic() + self._tested.start_s
+        wire = None
+        while wire is None and time.monotonic() < deadline and self._ended() is None:
+            wire = self._wiring.connect(self._address, self._port)
+            if wire is None:
+                self._wiring.turn(0.02)
+        if wire is None:
+            outcome = self._ended()
+            actual = "no connection" if outcome is None else self._how(outcome)
+            raise Broken("the server cannot be reached", expected="a connection", actual=actual, clause="2.2.1")
+        self._clients[name] = wire
+
+    def _join(self, name: str) -> None:
+        """AUTH by the method that the server has, then IMPI (2.3.3, 2.3.4)."""
+        wire = self._wire(name)
+        wire.send(command("AUTH", uint4(1 << self._method)))
+        self._octets(wire, uint4(self._method, 0), "2.3.3")
+        if self._method == 1:
+            wire.send(uint8(KEY))
+        wire.send(command("IMPI", uint4(int(name[1:]))))
+
+    def _send(self, name: str, word: str, rest: str) -> None:
+        payload = bytes.fromhex(rest.replace("KEY", uint8(KEY).hex()))
+        wire = self._wire(name)
+        wire.send(payload if word == "octets" else command(int(word, 16) if word.startswith("0x") else word, payload))
+        self._wait(lambda: not wire.pending)
+
+    def _expect(self, name: str, word: str, rest: str) -> None:
+        wire = self._wire(name)
+        if word == "nothing":
+            if self._wait(lambda: bool(wire.incoming) or wire.ended, float(rest or _QUIET_S)):
+                actual = bytes(wire.incoming[:64]).hex() or "the connection was closed"
+                raise Broken(f"{name} hears of the server too early", expected="nothing", actual=actual)
+        elif word == "closed":
+            if not self._wait(lambda: wire.ended, 2 * self._tested.patience_s):
+                raise Broken(f"the server keeps the connection of {name}", expected="closed", actual="open")
+        elif word == "octets":
+            self._octets(wire, bytes.fromhex(rest), "")
+        else:
+            self._command(wire, word, bytes.fromhex(rest))
+
+    def _octets(self, wire: Wire, wanted: bytes, clause: str) -> None:
+        self._wait(lambda: len(wire.incoming) >= len(wanted) or wire.ended)
+        found = wire.take(len(wanted))
+        if found != wanted:
+            actual = found.hex() or ("the connection was closed" if wire.ended else "nothing")
+            text = "other octets of the server"
+            raise Broken(text, expected=wanted.hex(), actual=actual, octets=found, clause=clause)
+
+    def _command(self, wire: Wire, word: str, payload: bytes) -> None:
+        wanted = command(word, payload)
+        while True:
+            self._wait(lambda: len(wire.incoming) >= 8 or wire.ended)
+            head = bytes(wire.incoming[:8])
+            size = int.from_bytes(head[4:], "big") if len(head) == 8 else 0
+            if len(head) == 8 and size <= _MOST:
+                self._wait(lambda size=size: len(wire.incoming) >= 8 + size or wire.ended)  # type: ignore[misc]
+            found = wire.take(8 + min(size, _MOST))
+            if found == wanted:
+                return
+            if len(found) == 8 + size and found[:4].decode("latin-1") not in _WORDS and found:
+                continue
+            actual = found[:64].hex() or ("the connection was closed" if wire.ended else "nothing")
+            expected = f"{word} {payload.hex()}"
+            raise Broken(f"{expected} does not come", expected=wanted.hex(), actual=actual, octets=found[:64])

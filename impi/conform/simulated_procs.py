@@ -1,0 +1,227 @@
+"""The simulated procs of a job: their channels, their credit, and the packets that came for them.
+
+A :class:`Path` joins one simulated proc and one under test. PROTOACKs are counted and answered here
+unless a test takes that over (:attr:`Path.manual`); all other packets wait in :attr:`Path.inbox`
+until a step takes them.
+"""
+
+from __future__ import annotations
+
+import struct
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from impi.conform.encoding import HEADER_SIZE, Fields, packet
+from impi.conform.outcomes import Broken
+from impi.conform.wiring import Wire, Wiring
+from impi.dissect import PACKET_TYPES, Layout, Packet, WireProc, carried, unpack_packet
+
+_UNCOUNTED: Final = ("PROTOACK", "FINI")
+
+
+@dataclass(slots=True)
+class Link:
+    """The channel of one simulated host and one under test."""
+
+    ours: int
+    theirs: int
+    wire: Wire | None = None
+    finished: bool = False
+    """FINI has come."""
+    said_fini: bool = False
+    fault: Broken | None = None
+    """Octets that are no packet: nothing behind them can be read."""
+    taken: int = 0
+    """Octets of the stream that are packets already."""
+
+
+@dataclass(slots=True)
+class Path:
+    """Both directions between a simulated proc and one under test."""
+
+    ours: WireProc
+    theirs: WireProc
+    inbox: deque[Packet] = field(default_factory=deque)
+    acks: deque[Packet] = field(default_factory=deque)
+    """PROTOACKs that came, while ``manual``."""
+    outstanding: int = 0
+    """Packets sent and not acknowledged."""
+    unacknowledged: int = 0
+    """Packets received since our last PROTOACK."""
+    manual: bool = False
+    """PROTOACKs are the test's business, both ways."""
+
+
+class SimulatedProcs:
+    """Sends and receives the packets of all simulated procs.
+
+    Args:
+        wiring: serves the channels.
+        layout: the job.
+        client: the number of the client under test.
+        limits: the job's ``maxdatalen``, ``ackmark`` and ``hiwater``.
+        patience_s: seconds for anything that is awaited.
+    """
+
+    def __init__(
+        self, wiring: Wiring, layout: Layout, client: int, limits: tuple[int, int, int], patience_s: float
+    ) -> None:
+        self.wiring = wiring
+        self.layout = layout
+        self.datalen, self.ackmark, self.hiwater = limits
+        self.patience_s = patience_s
+        self.ours = [proc for proc in layout.procs if proc.client != client]
+        self.theirs = [proc for proc in layout.procs if proc.client == client]
+        hosts = layout.hosts
+        self.links = {
+            (one.index, other.index): Link(one.index, other.index)
+            for one in hosts
+            for other in hosts
+            if one.client != client and other.client == client
+        }
+        self.paths = {(one.rank, other.rank): Path(one, other) for one in self.ours for other in self.theirs}
+        self._by_name = {(proc.ipv6, proc.pid): proc.rank for proc in layout.procs}
+        self.heard: Callable[[Path, Packet], bool] = lambda _path, _packet: False
+        """Asked first for each packet; True: it is taken."""
+        self.log: list[str] = []
+        """The conversation, a line for each packet."""
+        self._began = time.monotonic()
+
+    # -- octets in
+
+    def read(self) -> None:
+        """Cut what has come on all channels into packets."""
+        for link in self.links.values():
+            if link.wire is not None and link.fault is None:
+                self._cut(link, link.wire)
+
+    def _cut(self, link: Link, wire: Wire) -> None:
+        while len(wire.incoming) >= 4:
+            (kind,) = struct.unpack_from(">I", wire.incoming)
+            if kind >= len(PACKET_TYPES):
+                link.fault = Broken(
+                    f"a packet of type {kind}, which does not exist",
+                    expected="a type from 0 to 7",
+                    actual=str(kind),
+                    octets=bytes(wire.incoming[:HEADER_SIZE]),
+                    clause="3.5",
+                )
+                return
+            head = bytes(wire.incoming[:HEADER_SIZE])
+            data = carried(head)
+            if data < 0 or len(wire.incoming) < HEADER_SIZE + data:
+                return
+            now = time.time()
+            octets = wire.take(HEADER_SIZE + data)
+            found = unpack_packet(octets, 0, times=(now, now), hosts=(link.theirs, link.ours))
+            link.taken += len(octets)
+            self._take(link, found)
+            if link.fault is not None:
+                return
+
+    def _take(self, link: Link, found: Packet) -> None:
+        self._note("<-", found)
+        if found.kind == "FINI":
+            link.finished = True
+            return
+        src, dest = self._by_name.get(found.src), self._by_name.get(found.dest)
+        path = self.paths.get((-1 if dest is None else dest, -1 if src is None else src))
+        if path is None or (path.theirs.host, path.ours.host) != (link.theirs, link.ours):
+            link.fault = Broken(
+                "a packet names procs that are not those of its channel",
+                expected=f"procs of host {link.theirs} and host {link.ours}",
+                actual=found.describe(self.layout),
+                clause="3.2",
+            )
+            return
+        if found.kind == "PROTOACK":
+            path.outstanding -= self.ackmark
+            if path.manual:
+                path.acks.append(found)
+            return
+        path.unacknowledged += 1
+        if not path.manual and path.unacknowledged >= self.ackmark:
+            self.acknowledge(path)
+        if not self.heard(path, found):
+            path.inbox.append(found)
+
+    # -- octets out
+
+    def acknowledge(self, path: Path) -> None:
+        """Send a PROTOACK (3.6)."""
+        path.unacknowledged -= self.ackmark
+        self.send(
+            path, Fields(kind="PROTOACK", src=(path.ours.ipv6, path.ours.pid), dest=(path.theirs.ipv6, path.theirs.pid))
+        )
+
+    def send(self, path: Path, fields: Fields, data: bytes = b"", *, wait: bool = True) -> None:
+        """Send a packet, once there is credit for it (3.6); ``wait`` false: in any case.
+
+        Raises:
+            Broken: the PROTOACKs that it needs do not come.
+        """
+        if fields.kind not in _UNCOUNTED:
+            if wait and not self.until(lambda: path.outstanding < self.hiwater):
+                raise Broken(
+                    f"rank {path.theirs.rank} does not acknowledge the packets of rank {path.ours.rank}",
+                    expected=f"a PROTOACK for every {self.ackmark} packets",
+                    actual=f"none within {self.patience_s:g} s, {path.outstanding} packets after the last",
+                    clause="3.6",
+                )
+            path.outstanding += 1
+        octets = packet(fields, data)
+        if fields.kind in PACKET_TYPES:
+            self._note("->", unpack_packet(octets, 0, times=(0.0, 0.0), hosts=(0, 0)))
+        self.raw(path, octets)
+
+    def raw(self, path: Path, octets: bytes) -> None:
+        """Send octets on the channel of a path, whatever they are."""
+        link = self.links[path.ours.host, path.theirs.host]
+        if link.wire is not None and not link.wire.closed:
+            link.wire.send(octets)
+
+    def finish(self, link: Link) -> None:
+        """Send FINI (3.8)."""
+        if link.wire is not None and not link.said_fini:
+            link.said_fini = True
+            link.wire.send(packet(Fields(kind="FINI")))
+
+    # -- waits
+
+    def until(self, ready: Callable[[], bool], timeout_s: float | None = None) -> bool:
+        """Serve all channels until ``ready``; False: it was not in time.
+
+        Raises:
+            Broken: a channel brought octets that are no packet of IMPI.
+        """
+        deadline = time.monotonic() + (self.patience_s if timeout_s is None else timeout_s)
+        while True:
+            self.read()
+            for link in self.links.values():
+                if link.fault is not None:
+                    raise link.fault
+            left = deadline - time.monotonic()
+            if ready():
+                return True
+            if left <= 0:
+                return False
+            self.wiring.turn(min(left, 0.05))
+
+    def unclaimed(self) -> Iterator[tuple[Path, Packet]]:
+        """Yield packets that no step has taken."""
+        for path in self.paths.values():
+            for found in path.inbox:
+                yield path, found
+
+    def release(self) -> None:
+        """Take PROTOACKs over from tests, and send those that are owed."""
+        for path in self.paths.values():
+            path.manual = False
+            while path.unacknowledged >= self.ackmark:
+                self.acknowledge(path)
+
+    def _note(self, arrow: str, found: Packet) -> None:
+        self.log.append(f"{time.monotonic() - self._began:8.3f} {arrow} {found.describe(self.layout)}")

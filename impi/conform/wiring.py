@@ -1,0 +1,227 @@
+"""TCP connections whose octets are all recorded, served by one loop with deadlines.
+
+Nothing here blocks but :meth:`Wiring.turn`, and that for no longer than it is told.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import selectors
+import socket
+import time
+from collections.abc import Callable
+from typing import Final
+
+from impi.conform.encoding import ipv6
+from impi.dissect import Connection, Stream
+from impi.errors import LabError
+
+_CHUNK: Final = 1 << 18
+MOST: Final = 256 << 20
+"""Octets that one connection may bring before it is closed: a flood is no test."""
+
+
+class Wire:
+    """One connection; ``incoming`` has all octets that came and are not taken yet."""
+
+    def __init__(self, sock: socket.socket, *, opened_by_us: bool) -> None:
+        sock.setblocking(False)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.sock = sock
+        self.opened_by_us = opened_by_us
+        self.opened = time.time()
+        self.incoming = bytearray()
+        self.ended = False
+        """The other side has closed, or the connection broke."""
+        self.closed = False
+        """We have closed."""
+        self.most = MOST
+        self.pace = 0
+        """Octets that are sent at a time; 0: as many as there are."""
+        self._out = bytearray()
+        self._heard = bytearray()
+        self._said = bytearray()
+        self._marks: tuple[list[tuple[int, float]], list[tuple[int, float]]] = ([], [])
+        self._ended_at: float | None = None
+        self._closed_at: float | None = None
+        self._own, self._peer = _endpoint(sock.getsockname()), _endpoint(sock.getpeername())
+
+    @property
+    def peer(self) -> str:
+        """``127.0.0.1:4000``."""
+        host, port, *_ = self.sock.getpeername() if not self.closed else ("closed", 0)
+        return f"{host}:{port}"
+
+    @property
+    def pending(self) -> bool:
+        """Whether octets wait to be sent."""
+        return bool(self._out) and not self.closed and not self.ended
+
+    @property
+    def heard(self) -> int:
+        """How many octets have come in all."""
+        return len(self._heard)
+
+    def send(self, octets: bytes) -> None:
+        """Queue octets, and send what the socket takes."""
+        self._out += octets
+        self.flush()
+
+    def flush(self) -> None:
+        """Send what the socket takes of the queue; at a pace, so many octets and no more."""
+        if not self.pending:
+            return
+        part = bytes(self._out[: self.pace or len(self._out)])
+        try:
+            taken = self.sock.send(part)
+        except BlockingIOError:
+            return
+        except OSError:
+            self._end()
+            return
+        self._marks[1].append((len(self._said), time.time()))
+        self._said += part[:taken]
+        del self._out[:taken]
+
+    def receive(self) -> None:
+        """Take what is there; the end is noted."""
+        try:
+            octets = self.sock.recv(_CHUNK)
+        except BlockingIOError:
+            return
+        except OSError:
+            octets = b""
+        if not octets:
+            self._end()
+            return
+        self._marks[0].append((len(self._heard), time.time()))
+        self._heard += octets
+        self.incoming += octets
+        if len(self._heard) > self.most:
+            self.close()
+            self._end()
+
+    def take(self, count: int) -> bytes:
+        """Remove that many octets of ``incoming`` and return them."""
+        octets = bytes(self.incoming[:count])
+        del self.incoming[:count]
+        return octets
+
+    def close(self) -> None:
+        """Close our side. Idempotent."""
+        if not self.closed:
+            self.closed, self._closed_at = True, time.time()
+            with contextlib.suppress(OSError):
+                self.sock.close()
+
+    def _end(self) -> None:
+        if not self.ended:
+            self.ended, self._ended_at = True, time.time()
+
+    def recorded(self) -> Connection:
+        """Return all that both sides said, as :mod:`impi.dissect` reads it."""
+        theirs = Stream(bytes(self._heard), self._marks[0], fin_time=self._ended_at)
+        ours = Stream(bytes(self._said), self._marks[1], fin_time=self._closed_at)
+        if self.opened_by_us:
+            return Connection(self._own, self._peer, self.opened, ours, theirs)
+        return Connection(self._peer, self._own, self.opened, theirs, ours)
+
+
+def _endpoint(name: tuple[str, int]) -> tuple[bytes, int]:
+    packed = ipv6(name[0])
+    return (packed[12:] if packed[:12] == bytes(12) else packed), name[1]
+
+
+class Wiring:
+    """All connections and listeners of one job."""
+
+    def __init__(self) -> None:
+        self._selector = selectors.DefaultSelector()
+        self.wires: list[Wire] = []
+
+    def listen(self, address: str, accepted: Callable[[Wire], None], port: int = 0) -> int:
+        """Listen there, call ``accepted`` for each connection; return the port.
+
+        Raises:
+            LabError: this machine does not have the address, or the port is taken.
+        """
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind((address, port))
+            listener.listen(64)
+        except OSError as error:
+            listener.close()
+            raise LabError(f"no listener at {address} port {port}: {error}") from error
+        listener.setblocking(False)
+        self._selector.register(listener, selectors.EVENT_READ, accepted)
+        found: int = listener.getsockname()[1]
+        return found
+
+    def connect(self, address: str, port: int, source: str = "", timeout_s: float = 3.0) -> Wire | None:
+        """Connect, from the address ``source`` if one is given; None: nobody answers."""
+        try:
+            sock = socket.create_connection((address, port), timeout_s, (source, 0) if source else None)
+        except (OSError, OverflowError):  # a port may be said to be anything
+            return None
+        return self._add(Wire(sock, opened_by_us=True))
+
+    def _add(self, wire: Wire) -> Wire:
+        self._forget_closed()  # their descriptors may be those of new sockets
+        self.wires.append(wire)
+        self._selector.register(wire.sock, selectors.EVENT_READ, wire)
+        return wire
+
+    def forget(self, wire: Wire) -> None:
+        """Close a connection that is no part of the job's record."""
+        wire.close()
+        self._forget_closed()
+        self.wires.remove(wire)
+
+    def turn(self, timeout_s: float) -> None:
+        """Serve whatever is ready; wait at most so many seconds for something."""
+        self._forget_closed()
+        for wire in self.wires:
+            if wire.closed or wire.ended:
+                continue
+            wire.flush()
+            wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if wire.pending else 0)
+            if self._selector.get_key(wire.sock).events != wanted:  # an end is seen at the next turn
+                self._selector.modify(wire.sock, wanted, wire)
+        for key, events in self._selector.select(max(0.0, timeout_s)):
+            if not isinstance(key.data, Wire):
+                with contextlib.suppress(OSError):
+                    sock, _ = key.fileobj.accept()  # type: ignore[union-attr]
+                    key.data(self._add(Wire(sock, opened_by_us=False)))
+            elif events & selectors.EVENT_READ and not key.data.closed:
+                key.data.receive()
+
+    def _forget_closed(self) -> None:
+        for wire in self.wires:
+            if wire.closed or wire.ended:
+                with contextlib.suppress(KeyError, ValueError):
+                    self._selector.unregister(wire.sock)
+
+    def wait(self, ready: Callable[[], bool], timeout_s: float) -> bool:
+        """Serve until ``ready``; False: it was not within so many seconds."""
+        deadline = time.monotonic() + timeout_s
+        while not ready():
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return False
+            self.turn(min(left, 0.05))
+        return True
+
+    def recorded(self) -> list[Connection]:
+        """Return all connections with what was said on them."""
+        return [wire.recorded() for wire in self.wires]
+
+    def close(self) -> None:
+        """Close everything. Idempotent."""
+        for key in list((self._selector.get_map() or {}).values()):
+            if not isinstance(key.data, Wire):
+                key.fileobj.close()  # type: ignore[union-attr]
+        for wire in self.wires:
+            wire.close()
+        self._selector.close()

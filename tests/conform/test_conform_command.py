@@ -1,0 +1,129 @@
+"""``impi conform`` as its users run it: real clients of ours, and commands that are no client."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+from impi.cli.impi import main
+
+OURS = f"{sys.executable} -m impi.cli.impirun -client {{client}} {{server}} -np {{np}} {{interpreter}}"
+NAMED = f"{sys.executable} -m impi.cli.impirun -client {{client}} {{server}} -np 2 --xsize {{xsize}} {{interpreter}}"
+
+
+_LORIS = """import socket, time
+s = socket.create_connection({0})
+for octet in b"AUTH" + bytes([0, 0, 0, 4, 0, 0, 0, 1]) + bytes(1000):
+    s.sendall(bytes([octet]))
+    time.sleep(0.3)
+"""
+_ENDLESS = """import socket
+s = socket.create_connection({0})
+while True:
+    s.sendall(b"WHAT" + bytes(4))
+"""
+
+
+def conform(*argv: str) -> int:
+    return main(["conform", *argv])
+
+
+def test_our_own_server(capsys: pytest.CaptureFixture[str]) -> None:
+    command = f"{sys.executable} -m impi.cli.impirun -server {{n}} --interface 127.0.0.1"
+    names = ["2.2.1", "2.3.3/server-wrong-key", "2.3.5/server-skipped-label", "2.3.7/server-fini"]
+    assert conform(*names, "--server", command) == 0, capsys.readouterr().out
+    assert conform("2.3.5/server-done-settles", "--server", f"{command} -port {{port}}") == 0
+
+
+def test_a_server_that_is_none(capsys: pytest.CaptureFixture[str]) -> None:
+    command = f"{sys.executable} -c 'print(1)' {{n}}"
+    assert conform("2.3.7/server-fini", "--server", command) == 1
+    assert "does not print where it is" in capsys.readouterr().out
+
+
+def test_our_own_client_gives_up_and_survives(capsys: pytest.CaptureFixture[str]) -> None:
+    """Start-up from which no job can follow, and packets that no peer may send."""
+    names = ["2.3.3/refused-key", "2.3.5/missing-label", "3.5/garbage", "3.7.4/cancel-of-nothing"]
+    assert conform(*names, "--client", OURS) == 0, capsys.readouterr().out
+
+
+def test_our_own_implementation_in_collectives(capsys: pytest.CaptureFixture[str]) -> None:
+    """Two configurations, and all that makes communicators."""
+    names = ["4.4", "4.5", "4.6/user-messages", "4.7", "4.9", "4.10/tree", "4.11/tree", "4.16/tree"]
+    assert conform(*names, "--client", OURS) == 0, capsys.readouterr().out
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("more", ["", "--hosts client", "--vendor mpich", "--vendor openmpi --hosts node"])
+def test_all_of_it_holds_for_every_vendor(more: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert conform("--strict", "--client", OURS.replace("{server}", f"{{server}} {more}")) == 0, capsys.readouterr().out
+
+
+def test_our_own_implementation_holds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Start-up, messages, credit, cancelling and the end, in two jobs."""
+    files = [str(tmp_path / name) for name in ("run.json", "run.xml", "run.html")]
+    names = ["2.3/interpreter-1", "3.7.1", "3.7.3", "3.8/finalize", "3.5/in-every-job"]
+    code = conform(*names, "--client", OURS, "--json", files[0], "--junit", files[1], "--html", files[2])
+    told = capsys.readouterr().out
+    assert code == 0, told
+    run = json.loads(Path(files[0]).read_text())
+    assert set(run["clauses"].values()) == {"holds"}
+    assert len(run["tests"]) > 25
+    assert ET.parse(files[1]).getroot().attrib["failures"] == "0"
+    assert "IMPI 3.7.1: holds" in Path(files[2]).read_text()
+    assert conform("table", files[0], files[0]) == 0
+    assert "3.7.1    " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("program", "told"),
+    [
+        ("raise SystemExit('no such option')", "does not connect to the server"),
+        ("import socket; s = socket.create_connection({0}); s.sendall(b'GET / HTTP/1.0'); s.recv(1)", "a command of"),
+        ("import socket; s = socket.create_connection({0}); s.recv(1)", "nothing more came"),
+        ("import socket; s = socket.create_connection({0}); s.close()", "closed the connection"),
+        (_LORIS, "nothing more came"),
+        (_ENDLESS, "start-up does not come to its end"),
+    ],
+)
+def test_a_command_that_is_no_client_is_a_verdict(program: str, told: str, capsys, tmp_path: Path) -> None:
+    file = tmp_path / "client.py"
+    file.write_text("import sys\nhost, port = sys.argv[2].split(':')\n" + program.format("(host, int(port))"))
+    began = time.monotonic()
+    command = f"{sys.executable} {file} {{client}} {{server}}"
+    assert conform("3.1", "2.3.3/in-every-job", "--client", command, "--start", "1", "--patience", "0.2") in (0, 1)
+    assert time.monotonic() - began < 20
+    printed = capsys.readouterr().out
+    assert told in printed
+    assert "not tested" in printed
+
+
+@pytest.mark.parametrize(
+    ("argv", "told"),
+    [
+        (["9.9", "--client", "true"], "no test is named"),
+        (["--client", "true {client} {server} {nobody}"], "nothing stands for"),
+        (["--client", "true {server}"], "the command has no {client}, which is another in each job"),
+        (["--client", "true {client}"], "the command has no {server}"),
+        (["--np", "1"], "give 2 to 64"),
+        (["table"], "name the reports"),
+        (["4.10", "--server", "true"], "for a server"),
+        (["2.2.1", "--client", "true"], "for a client"),
+        (["2.2.1", "--server", "true {nobody}"], "nothing stands for"),
+        (["--client", "true", "--server", "true"], "not both"),
+        (["table", "/dev/null"], "is no report"),
+    ],
+)
+def test_usage(argv: list[str], told: str, capsys) -> None:
+    assert conform(*argv) == 4
+    assert told in capsys.readouterr().err
+
+
+def test_list(capsys) -> None:
+    assert conform("list", "3.6") == 0
+    assert "3.6/sender-stops-at-hiwater" in capsys.readouterr().out
