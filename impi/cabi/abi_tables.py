@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from impi.cabi.abi import Abi
 from impi.records import record
 
 FOLDER: Final = Path(__file__).absolute().parent
@@ -77,23 +78,6 @@ class Function:
     def parameter(self, name: str) -> Parameter:
         """Return the parameter of that name; KeyError: none."""
         return {each.name: each for each in self.parameters}[name]
-
-
-@record(kw_only=True)
-class Abi:
-    """The binary interface that a program was compiled for."""
-
-    name: str
-    title: str
-    """For sentences."""
-    handle: str
-    """C type of handles."""
-    sonames: tuple[str, ...]
-    """Names of its libraries in programs; the first is built, the others need it."""
-    status: str
-    """Members of MPI_Status; see ``start.c`` for their use."""
-    constants: Mapping[str, int | str]
-    """Values by name without ``MPI_``; text: the symbol whose address it is."""
 
 
 _STATUS: Final = {

@@ -6,9 +6,9 @@ from typing import Any, Final
 
 from impi.api.handles.keyvals import Refusal
 from impi.cabi import handle_tables, link
+from impi.cabi.abi import IMPI_KEYS
 from impi.cabi.abi_constants import FLAVORS, MODELS, RANKS
 from impi.cabi.failures import incoming, outgoing
-from impi.cabi.header import IMPI_KEYS
 from impi.cabi.link import MPI, Object, Pointer, ffi
 from impi.semantics.errors import error, table
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import importlib.util
 import os
 import sys
 from typing import Final
 
-from impi.cabi import abi_tables, emit, front_side, link, vendor_library
+from impi.cabi import front_side, link, vendor_library
 from impi.cabi.link import Object, Pointer
 from impi.variables import STANDS_IN
 from impi.vendors import _native
@@ -25,8 +26,18 @@ def connect(ffi: Pointer, lib: Pointer, name: str, side: str, *, front: bool = F
         side: path of the module that :mod:`impi.cabi.marshal` has written.
         front: whether the library stands before the vendor's.
     """
-    link.ffi, link.lib, link.abi, link.front = ffi, lib, abi_tables.abi(name), front
-    link.symbols.update({symbol: lib.impi_symbol(i) for i, symbol in enumerate(emit.symbols(link.abi))})
+    collects = gc.isenabled()
+    gc.disable()  # modules are never garbage, as in impirun's hook
+    try:
+        _connect(ffi, lib, name, side, front=front)
+        gc.freeze()
+    finally:
+        if collects:
+            gc.enable()
+
+
+def _connect(ffi: Pointer, lib: Pointer, name: str, side: str, *, front: bool) -> None:
+    link.ffi, link.lib, link.front = ffi, lib, front
     if front:
         _native.importer = front_side.extension
     elif STANDS_IN in os.environ:

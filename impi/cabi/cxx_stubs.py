@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from impi.cabi.abi_tables import Abi
+from impi.cabi.abi import Abi
 
 DATA: Final = (
     *("ompi_mpi_errors_throw_exceptions", "ompi_errcode_intern_lastused", "ompi_errcodes_intern"),

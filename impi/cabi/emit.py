@@ -13,7 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Final
 
 from impi.cabi import cxx_stubs, fortran_stubs, front_stubs, intel_stubs
-from impi.cabi.abi_tables import FOLDER, HANDLES, Abi, Function, Parameter, wire_type
+from impi.cabi.abi import Abi
+from impi.cabi.abi_tables import FOLDER, HANDLES, Function, Parameter, wire_type
 from impi.cabi.stubs import Stub, answer, conversion, is_tool, needs_python, stubs
 
 _OBJECTS: Final = ("Comm", "Type", "Win")
@@ -139,11 +140,6 @@ _ACCESS: Final = {
 """How octets and the cancelled flag lie in a status."""
 
 
-def symbols(abi: Abi) -> list[str]:
-    """Return the names of the data and functions whose addresses are constants of the ABI."""
-    return sorted({value for value in abi.constants.values() if isinstance(value, str)})
-
-
 _FUNCTIONS: Final = {
     "Dup_fn": ("int key, void *extra, void *in, void *out, int *flag", "*(void **)out = in; *flag = 1; return 0;"),
     "NULL_COPY_FN": ("int key, void *extra, void *in, void *out, int *flag", "*flag = 0; return 0;"),
@@ -154,12 +150,12 @@ _FUNCTIONS["DUP_FN"] = _FUNCTIONS["Dup_fn"]
 
 
 def definitions(abi: Abi) -> list[str]:
-    """Return the definitions of :func:`symbols`.
+    """Return the definitions of :attr:`.Abi.symbols`.
 
     The address of a handle's data is the handle: it is no larger than programs know it, because
     they may copy it. MPI's other data are pointers, whose values programs read: none is null.
     """
-    return [_defined(abi, name) for name in symbols(abi)]
+    return [_defined(abi, name) for name in abi.symbols]
 
 
 def _defined(abi: Abi, name: str) -> str:
@@ -173,8 +169,8 @@ def _defined(abi: Abi, name: str) -> str:
 
 def _symbols(abi: Abi, *, defined: bool) -> list[str]:
     """Return definitions, or declarations of what the library behind has; it may lack some."""
-    lines = definitions(abi) if defined else [f"extern long {name}[1] __attribute__((weak));" for name in symbols(abi)]
-    lines.append("static void *impi_symbols[] = {" + "".join(f"&{name}, " for name in symbols(abi)) + "0};")
+    lines = definitions(abi) if defined else [f"extern long {name}[1] __attribute__((weak));" for name in abi.symbols]
+    lines.append("static void *impi_symbols[] = {" + "".join(f"&{name}, " for name in abi.symbols) + "0};")
     lines.append("static intptr_t impi_symbol(int number) { return (intptr_t)impi_symbols[number]; }")
     return lines
 

@@ -13,7 +13,7 @@ from impi.api import runtime
 from impi.api.handles.errhandler import _Handler
 from impi.api.handles.failing import handle
 from impi.cabi import handle_tables, link
-from impi.cabi.fortran_stubs import OWNERS
+from impi.cabi.abi import OWNERS
 from impi.cabi.link import MPI, Object, ffi
 from impi.errors import ImpiError
 from impi.semantics.constants import ERROR_CLASSES

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from impi.cabi import attribute_calls, callbacks, link
+from impi.cabi.abi import OWNERS
 from impi.cabi.attribute_calls import Typed
 from impi.cabi.failures import failed
-from impi.cabi.fortran_stubs import OWNERS
 from impi.cabi.handle_tables import errhandlers, ops, requests
 from impi.cabi.link import Object, Pointer, ffi
 

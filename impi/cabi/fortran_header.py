@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from impi.cabi import abi_tables, emit
-from impi.cabi.header import IMPI_KEYS
+from impi.cabi.abi import IMPI_KEYS
 
 ABI: Final = "openmpi"
 MODULE: Final = "module mpi\n  implicit none\n  include 'mpif.h'\nend module mpi\n"

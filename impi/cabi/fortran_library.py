@@ -12,7 +12,8 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from impi.cabi.abi_tables import FOLDER, HANDLES, Abi, Function, Parameter
+from impi.cabi.abi import Abi
+from impi.cabi.abi_tables import FOLDER, HANDLES, Function, Parameter
 from impi.records import record
 
 _ATTRIBUTES: Final = tuple(

@@ -9,10 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from impi.cabi.abi_tables import Abi
+from impi.cabi.abi import OWNERS, Abi
 
-OWNERS: Final = {"Comm": "MPI_Comm", "Type": "MPI_Datatype", "Win": "MPI_Win"}
-"""Objects with attributes by their names in functions, and their C types."""
 DECLARED: Final = """
 extern "Python" int impi_py_fortran_put(int owner, intptr_t object, int key, intptr_t value, int type);
 extern "Python" int impi_py_fortran_get(int owner, intptr_t object, int key, intptr_t place, int *flag, int type);
@@ -21,7 +19,7 @@ extern "Python" int impi_py_fortran_request(intptr_t request);
 extern "Python" int impi_py_fortran_op(intptr_t op);
 extern "Python" int impi_py_fortran_errhandler(intptr_t errhandler);
 """
-"""What Python lends; ``owner`` is an index into :data:`OWNERS`."""
+"""What Python lends; ``owner`` is an index into :data:`.abi.OWNERS`."""
 
 
 def stubs(abi: Abi, *, front: bool) -> Iterator[str]:

@@ -6,7 +6,7 @@ It is here before impi.MPI, whose import needs C's defaults: so it imports nothi
 from __future__ import annotations
 
 import importlib
-from pathlib import Path
+import os
 from types import ModuleType
 from typing import Final
 
@@ -20,17 +20,18 @@ def extension() -> ModuleType:
     """Return mpi4py's module over the library behind; its calls go there, not to us."""
     _know(_LIBRARY, "libmpi.so")
     module = importlib.import_module("mpi4py.MPI")
-    _know(_EXTENSION, Path(str(module.__file__)).name)
+    _know(_EXTENSION, os.path.basename(str(module.__file__)))
     return module
 
 
 def _know(number: int, name: str) -> None:
     """Tell C where a library lies whose file begins with a name."""
     places = []
-    for line in Path("/proc/self/maps").read_text("utf-8", errors="replace").splitlines():
-        span, _, path = line.partition(" ")
-        if path.rpartition("/")[2].startswith(name):
-            places += [int(each, 16) for each in span.split("-")]
+    with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
+        for line in maps:
+            span, _, path = line.partition(" ")
+            if path.rpartition("/")[2].startswith(name):
+                places += [int(each, 16) for each in span.split("-")]
     if places:
         link.lib.impi_library_at(number, min(places), max(places))
 

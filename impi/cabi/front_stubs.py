@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from impi.cabi.abi_tables import Abi, Parameter
+from impi.cabi.abi import FIRST, Abi
+from impi.cabi.abi_tables import Parameter
 from impi.cabi.stubs import ANSWERS, Stub
 
 OURS: Final = {
@@ -24,8 +25,6 @@ OURS: Final = {
     "openmpi": "((handle) & 1)",
 }
 """By ABI: the condition under which a handle is ours."""
-FIRST: Final = {"mpich": (0x10000, 1), "openmpi": (0x10001, 2)}
-"""By ABI: the first number of ours and the step to the next one; see :data:`OURS`."""
 
 DECLARED: Final = """
 extern "Python" int impi_py_turn(void);

@@ -11,7 +11,7 @@ from itertools import count
 from typing import Final
 
 from impi.cabi import link
-from impi.cabi.front_stubs import FIRST
+from impi.cabi.abi import FIRST
 from impi.cabi.link import Object, Pointer
 from impi.semantics.errors import error
 

@@ -7,17 +7,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from impi.cabi import abi_tables
+from impi.cabi.abi import IMPI_KEYS
 from impi.cabi.abi_tables import FOLDER, HANDLES
 from impi.cabi.emit import TOOLS
 
 _GUARD: Final = "IMPI_MPI_H"
-IMPI_KEYS: Final = {
-    "IMPI_CLIENT_SIZE": 0x494D5001,
-    "IMPI_CLIENT_COLOR": 0x494D5002,
-    "IMPI_HOST_SIZE": 0x494D5003,
-    "IMPI_HOST_COLOR": 0x494D5004,
-}
-"""The attributes of IMPI 2.5, with the keys of :mod:`impi.api.comms.attributes`."""
 
 
 def text() -> str:

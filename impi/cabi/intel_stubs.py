@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from impi.cabi.abi_tables import Abi
+from impi.cabi.abi import Abi
 
 _BLOCKS: Final = {"mpipriv1": 28, "mpipriv2": 24, "mpiprivc": 2, "mpifcmb5": 4, "mpifcmb9": 4, "mpifcmba": 4}
 """Common blocks of Intel's and MPICH's mpif.h, and their octets."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-from impi.cabi.abi_tables import Abi
+from impi.cabi.abi import Abi
 
 Pointer: TypeAlias = Any
 """A pointer of C: cdata of cffi."""
@@ -24,6 +24,13 @@ front = False
 
 symbols: dict[str, int] = {}
 """Addresses of the library's data by name."""
+
+
+def know(of_programs: Abi) -> None:
+    """Set the ABI, and the addresses of its data in the library."""
+    global abi
+    abi = of_programs
+    symbols.update({name: lib.impi_symbol(number) for number, name in enumerate(abi.symbols)})
 
 
 def constant(name: str, default: int = 0) -> int:

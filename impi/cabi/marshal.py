@@ -18,7 +18,8 @@ import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from impi.cabi.abi_tables import FOLDER, HANDLES, Abi, Function, Parameter
+from impi.cabi.abi import Abi
+from impi.cabi.abi_tables import FOLDER, HANDLES, Function, Parameter
 from impi.cabi.stubs import Stub, needs_python, stubs
 
 _TABLES: Final = {kind: f"{name.lower()}s" for kind, name in HANDLES.items()}
@@ -62,7 +63,12 @@ _AT_LEAVES: Final = {"Bcast": "", "Gather": "sendbuf", "Gatherv": "sendbuf", "Re
 """Buffers that count at all but the procs beside the root of an intercommunicator."""
 _WORD: Final = re.compile(r"'[^']*'|(?<![\w.@'])(@?[A-Za-z_]\w*)")
 _INDENT: Final = "        "
-_HEAD: Final = '''"""The Python side of the library of {title}; written by impi.cabi.marshal."""
+_HEAD: Final = '''"""The Python side of the library of {abi.title}; written by impi.cabi.marshal."""
+
+from impi.cabi import link
+from impi.cabi.abi import Abi
+
+link.know({abi!r})
 
 from impi.cabi import attribute_calls, callbacks, failures, handle_tables, program_life, program_memory
 from impi.cabi import request_calls, strings, topology_calls, type_calls
@@ -82,7 +88,7 @@ def module(abi: Abi, functions: Iterable[Function]) -> str:
     """Return the text of the Python side."""
     calls = expressions()
     constants, tables = (", ".join(sorted(set(names.values()))) for names in (_CONSTANTS, _TABLES))
-    parts = [_HEAD.format(title=abi.title, constants=constants, tables=tables)]
+    parts = [_HEAD.format(abi=abi, constants=constants, tables=tables)]
     names = []
     for stub in stubs(functions):
         if needs_python(stub):

@@ -6,20 +6,18 @@ from mpi4py's source distribution, by pip with ``impicc``, once for each Python,
 
 from __future__ import annotations
 
-import hashlib
 import importlib.metadata
 import importlib.util
-import os
 import shlex
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from impi.cabi import abi_tables, build, header
+from impi.cabi import abi_tables, build, cache, compilation, header
 from impi.errors import LaunchError
+from impi.proofs import sha256
 
 _DEADLINE_S: Final = 3600.0
 _COMPILER: Final = """#!/bin/sh
@@ -49,15 +47,17 @@ def extension(name: str, environ: Mapping[str, str], tell: Callable[[str], objec
             f"the mpi4py of {sys.executable} has no extension for {abi_tables.abi(name).title}: install mpi4py from "
             f"its wheel with '{sys.executable} -m pip install --force-reinstall --only-binary mpi4py mpi4py'"
         )
-    told = hashlib.sha256(f"{sys.version}{sys.executable}{header.text()}".encode()).hexdigest()[:12]
-    place = build.cache(environ) / f"mpi4py-{version}-{told}"
-    if not (found := [*place.glob("MPI.*.so")]):
+    told = sha256(f"{sys.version}{sys.executable}{header.text()}".encode()).hexdigest()[:12]
+    place = Path(cache.folder(environ), f"mpi4py-{version}-{told}")
+    if not place.exists():
         build.library(name, environ)
-        with build.locked(place):
-            if not (found := [*place.glob("MPI.*.so")]):
-                tell(f"compiling mpi4py {version} for the standard ABI, once for this Python; it takes minutes")
-                found = [_compiled(version, place, environ)]
-    return found[0]
+
+        def fill(folder: str) -> None:
+            tell(f"compiling mpi4py {version} for the standard ABI, once for this Python; it takes minutes")
+            _compile(version, Path(folder), environ)
+
+        cache.make(str(place), fill)
+    return next(place.glob("MPI.*.so"))
 
 
 def _installed() -> tuple[str, list[Path]]:
@@ -75,30 +75,27 @@ def _installed() -> tuple[str, list[Path]]:
     return version, [Path(folder) for folder in spec.submodule_search_locations or ()]
 
 
-def _compiled(version: str, place: Path, environ: Mapping[str, str]) -> Path:
-    """Fill ``place``; return the extension."""
-    build.compiler()
-    with tempfile.TemporaryDirectory(dir=place.parent) as work:
-        compiler, target = Path(work, "mpicc"), Path(work, "made")
-        root = shlex.quote(str(abi_tables.FOLDER.parents[1]))
-        compiler.write_text(_COMPILER.format(root=root, python=shlex.quote(sys.executable)))
-        compiler.chmod(0o755)
-        # pip keeps what it builds: another installation of mpi4py would get this one.
-        argv = [sys.executable, "-m", "pip", "install", "--no-deps", "--no-cache-dir", "--no-binary", "mpi4py"]
-        argv += ["--disable-pip-version-check", "--target", str(target), f"mpi4py=={version}"]
-        env = {**environ, "MPI4PY_BUILD_MPICC": str(compiler), "MPICC": str(compiler)}
-        env["CFLAGS"] = f"-O2 -g0 {environ.get('CFLAGS', '')}".strip()
-        try:
-            done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=_DEADLINE_S, check=False)
-        except subprocess.TimeoutExpired:
-            raise LaunchError(f"mpi4py {version} is not compiled within {_DEADLINE_S:.0f} s") from None
-        made = [*target.glob("mpi4py/MPI.*.so")]
-        if done.returncode or not made:
-            raise LaunchError(_why(version, done.stdout + done.stderr))
-        place.mkdir(exist_ok=True)
-        out = place / made[0].name
-        os.replace(made[0], out)  # noqa: PTH105
-    return out
+def _compile(version: str, folder: Path, environ: Mapping[str, str]) -> None:
+    """Make the folder of an extension; what is beside it is removed."""
+    compilation.compiler()
+    compiler, target = folder.with_name("mpicc"), folder.with_name("made")
+    root = shlex.quote(str(abi_tables.FOLDER.parents[1]))
+    compiler.write_text(_COMPILER.format(root=root, python=shlex.quote(sys.executable)))
+    compiler.chmod(0o755)
+    # pip keeps what it builds: another installation of mpi4py would get this one.
+    argv = [sys.executable, "-m", "pip", "install", "--no-deps", "--no-cache-dir", "--no-binary", "mpi4py"]
+    argv += ["--disable-pip-version-check", "--target", str(target), f"mpi4py=={version}"]
+    env = {**environ, "MPI4PY_BUILD_MPICC": str(compiler), "MPICC": str(compiler)}
+    env["CFLAGS"] = f"-O2 -g0 {environ.get('CFLAGS', '')}".strip()
+    try:
+        done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=_DEADLINE_S, check=False)
+    except subprocess.TimeoutExpired:
+        raise LaunchError(f"mpi4py {version} is not compiled within {_DEADLINE_S:.0f} s") from None
+    made = [*target.glob("mpi4py/MPI.*.so")]
+    if done.returncode or not made:
+        raise LaunchError(_why(version, done.stdout + done.stderr))
+    folder.mkdir()
+    made[0].rename(folder / made[0].name)
 
 
 def _why(version: str, text: str) -> str:

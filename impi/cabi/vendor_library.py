@@ -15,19 +15,17 @@ and mpi4py's extension for it must not find them:
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import importlib.util
 import itertools
 import os
 import sys
-import tempfile
 from importlib.machinery import ExtensionFileLoader
-from pathlib import Path
 from types import ModuleType
 from typing import Final
 
-from impi.cabi import build
+from impi.cabi import cache
 from impi.errors import LaunchError
+from impi.proofs import sha256
 
 _FLAGS: Final = os.RTLD_NOW | os.RTLD_LOCAL | os.RTLD_DEEPBIND
 _FAMILIES: Final = {"libmpi.so.12": "mpich", "libmpi.so.40": "openmpi"}
@@ -45,26 +43,25 @@ def extension() -> ModuleType:
         LaunchError: no such library, or what it takes to load it is missing.
     """
     named = os.environ.get("MPI4PY_LIBMPI", "")
-    real = Path(named).absolute()
-    if not named or not real.exists():
+    real = os.path.realpath(named)
+    if not named or not os.path.exists(real):
         raise LaunchError(f"MPI4PY_LIBMPI is {named!r}: no such MPI library")
-    real = real.resolve()
-    soname = next((name for name in _FAMILIES if real.name.startswith(name)), "")
+    soname = next((name for name in _FAMILIES if os.path.basename(real).startswith(name)), "")
     if not soname:
         raise LaunchError(f"{real} is neither {' nor '.join(_FAMILIES)}, the libraries that mpi4py can use")
     found = importlib.util.find_spec("mpi4py")
     folders = [] if found is None else list(found.submodule_search_locations or ())
-    copies = [path for folder in folders for path in Path(folder).glob(f"MPI.{_FAMILIES[soname]}.*.so")]
+    copies = [entry.path for folder in folders for entry in os.scandir(folder) if _is_for(soname, entry.name)]
     if not copies:
         raise LaunchError(f"{sys.executable} has no mpi4py with an extension for {_FAMILIES[soname]}")
-    guard, extension = _prepared(copies[0], real, soname)
+    guard, extension = _kept_apart(copies[0], real, soname)
     _share_environ()
     before = sys.getdlopenflags()
     sys.setdlopenflags(_FLAGS)
     try:
-        ctypes.CDLL(str(guard), mode=_FLAGS)
-        loader = ExtensionFileLoader("mpi4py.MPI", str(extension))
-        spec = importlib.util.spec_from_file_location("mpi4py.MPI", str(extension), loader=loader)
+        ctypes.CDLL(guard, mode=_FLAGS)
+        loader = ExtensionFileLoader("mpi4py.MPI", extension)
+        spec = importlib.util.spec_from_file_location("mpi4py.MPI", extension, loader=loader)
         assert spec is not None
         module = importlib.util.module_from_spec(spec)
         loader.exec_module(module)
@@ -90,31 +87,20 @@ def _share_environ() -> None:
     own.contents = row._type_.from_buffer(row)
 
 
-def _prepared(extension: Path, real: Path, soname: str) -> tuple[Path, Path]:
+def _is_for(soname: str, name: str) -> bool:
+    return name.startswith(f"MPI.{_FAMILIES[soname]}.") and name.endswith(".so")
+
+
+def _kept_apart(extension: str, real: str, soname: str) -> tuple[str, str]:
     """Return guard and copy of the extension for a library, made once."""
-    told = f"{extension}:{extension.stat().st_mtime_ns}:{real}:{real.stat().st_mtime_ns}"
-    digest = hashlib.sha256(told.encode()).hexdigest()
+    told = f"{extension}:{os.stat(extension).st_mtime_ns}:{real}:{os.stat(real).st_mtime_ns}"
+    digest = sha256(told.encode()).hexdigest()
     name = f"impi{digest}"[: len(soname)]
-    folder = build.cache(os.environ) / f"over-{digest[:12]}"
-    guard, copy = folder / name, folder / extension.name
-    with build.locked(folder):
-        if not folder.exists():
-            with tempfile.TemporaryDirectory(dir=folder.parent) as work:
-                made = Path(work, "made")
-                made.mkdir()
-                _make_guard(made / name, extension, real, name, Path(work, "named.so"))
-                octets = extension.read_bytes()
-                needed = b"\0" + soname.encode() + b"\0"
-                if octets.count(needed) != 1:
-                    raise LaunchError(f"{extension} does not need {soname} as mpi4py's extensions do")
-                (made / copy.name).write_bytes(octets.replace(needed, b"\0" + name.encode() + b"\0"))
-                made.rename(folder)
-    return guard, copy
+    place = os.path.join(cache.folder(os.environ), f"over-{digest[:12]}")
+    if not os.path.exists(place):
+        from pathlib import Path  # all take a while, and are needed once
 
+        from impi.cabi import guard
 
-def _make_guard(out: Path, extension: Path, real: Path, name: str, stand_in: Path) -> None:
-    absent = sorted(build.symbols(extension, "w") - build.symbols(real, "TDBRWV"))
-    # The linker writes down the name that a library gives itself: here the path of the real one.
-    build.link_shared(stand_in, str(real), build.NO_CODE)
-    missing = [f"-Wl,--defsym={symbol}=0" for symbol in absent]
-    build.link_shared(out, name, [*build.NO_CODE, *missing, "-Wl,--no-as-needed", str(stand_in)])
+        cache.make(place, lambda folder: guard.fill(Path(folder), Path(extension), Path(real), soname, name))
+    return os.path.join(place, name), os.path.join(place, os.path.basename(extension))

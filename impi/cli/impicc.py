@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from impi.cabi import build, header
+from impi.cabi import build, compilation, header
 from impi.cli import compiling
 
 _ABI: Final = "standard"
@@ -31,7 +31,7 @@ def command_of(arguments: Sequence[str], environ: Mapping[str, str]) -> list[str
     """
     library = build.library(_ABI, environ)
     include = _include(library)
-    command = [build.compiler(), f"-I{include}", *arguments]
+    command = [compilation.compiler(), f"-I{include}", *arguments]
     if compiling.links(arguments):
         command += [str(library), f"-Wl,-rpath,{library.parent}"]
     return command

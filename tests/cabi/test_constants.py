@@ -42,7 +42,7 @@ def test_every_symbol_is_data_or_a_function(abi, tmp_path):
     """A handle's address is its value; other data is a pointer that is its value, and not null."""
     found = abi_tables.abi(abi)
     text = "\n".join(emit.definitions(found))
-    for symbol in emit.symbols(found):
+    for symbol in found.symbols:
         assert text.count(f"int {symbol}(") + text.count(f"long {symbol}[") + text.count(f"*{symbol} =") == 1, symbol
     (tmp_path / "x.c").write_text(f"#include <stdint.h>\n{text}\n")
     subprocess.run(["cc", "-Wall", "-Werror", "-c", "-o", str(tmp_path / "x.o"), str(tmp_path / "x.c")], check=True)

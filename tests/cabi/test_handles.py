@@ -13,7 +13,7 @@ from pathlib import Path
 import mpi4py
 import pytest
 
-from impi.cabi import build, mpi4py_extension
+from impi.cabi import build, compilation, mpi4py_extension
 from impi.cli import impicc, impirun
 from impi.errors import LaunchError, UsageError
 from impi.launch import handles
@@ -39,7 +39,7 @@ def adder(tmp_path_factory):
                 if abi == "standard":
                     command = impicc.command_of(argv, os.environ)
                 else:
-                    build.compiler()
+                    compilation.compiler()
                     prefix = ROOT / ".mpi" / abi
                     if not (prefix / "include" / "mpi.h").exists():
                         pytest.skip(f"{prefix} is missing: 'make test' installs it")

@@ -6,10 +6,12 @@ import os
 import shutil
 import struct
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from impi.cabi import build
 from impi.cabi.program_file import is_elf, program_file
 from impi.errors import LaunchError, UsageError
 from impi.launch.compiled import served
@@ -119,3 +121,12 @@ def test_the_mode_follows_from_program_and_client(linked, tmp_path, needs, libra
     command, way = served((program,), environ, library and str(tmp_path / library))
     assert way.startswith("front mode: impi's library stands before" if front else "stand-in mode")
     assert (str(tmp_path / library) in command[1].split()) == front
+
+
+def test_a_cffi_of_another_version_is_told(tmp_path, monkeypatch):
+    monkeypatch.setenv("IMPI_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "cffi.py").write_text("raise Exception('Version mismatch:\\n the backend is 1.0')")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "cffi", raising=False)
+    with pytest.raises(LaunchError, match=r"finds one that is broken.*Version mismatch: the backend is 1\.0"):
+        build.library("standard", os.environ)
