@@ -31,8 +31,9 @@ from impi.testbed.lab.interface import (
     Stacks,
     Terms,
 )
-from impi.testbed.lab.lab_links import CutSeen, Direction, LinkSeen, LinkSettings, Network, NetworkSeen
+from impi.testbed.lab.lab_links import CutSeen, Direction, LinkSeen, LinkSettings, Network, NetworkSeen, RouteSeen
 from impi.testbed.lab.lab_topology import Topology, parse_topology
+from impi.testbed.lab.parties import node_names
 from impi.testbed.lab.roster import Roster
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "dissect"))
@@ -79,6 +80,8 @@ class Job:
     lost_frames: dict[str, int] = field(default_factory=dict)
     no_canary: set[str] = field(default_factory=set)
     hangs: set[str] = field(default_factory=set)
+    absent: set[int] = field(default_factory=set)
+    """Clients that do not join; of a remote party nothing else tells."""
     stacks: dict[int, list[str]] = field(default_factory=dict)
     calls: dict[int, list[dict]] = field(default_factory=dict)
     ackmark: int = 1000  # beyond what any case sends: nobody owes a PROTOACK
@@ -100,9 +103,9 @@ class Job:
             np = len(roster.of_client(p.client))
             local = {"vendor": p.vendor, "size": np, "messages": 2}
             common = {"pid": pid, "rank": p.rank, "size": roster.size, "nonce": nonce, "local": local}
-            job.init[p.rank] = {**common, "node_nonce": node_nonces[p.node]}
+            job.init[p.rank] = {**common, "node_nonce": node_nonces.get(p.node, "elsewhere")}
             job.done[p.rank] = {**job.init[p.rank], "performed": case.checks_of(roster, p.rank), "failures": []}
-            libraries = {} if p.vendor == "pure" else {f"/opt/{p.vendor}/lib/libmpi.so": LIBRARY[p.vendor]}
+            libraries = {} if p.vendor in ("pure", "remote") else {f"/opt/{p.vendor}/lib/libmpi.so": LIBRARY[p.vendor]}
             sources = {"impi.MPI": planned_sources()["impi.MPI"]}
             job.identity[p.rank] = {
                 "pid": pid,
@@ -190,7 +193,7 @@ class Job:
         for client in range(self.roster.nclients):
             rank = self.roster.of_client(client)[0]
             forth, back = self._startup(client)
-            for node in ("server", self.roster.ranks[rank].node):
+            for node in {"server", self.roster.ranks[rank].node} & makers.keys():
                 opener = (self.address(rank), 6000 + client)
                 makers[node].connection(opener, SERVER, forth, back, close="FINI" in self.startup_said[client])
         for low in range(self.roster.size):
@@ -198,7 +201,7 @@ class Job:
                 if self.roster.remote(low, high) and (low, high) not in self.no_channel:
                     said = self._channel(high, low)
                     ends = (self.address(high), 7000 + 100 * high + low), (self.address(low), 5000 + low)
-                    for node in {self.roster.ranks[r].node for r in (low, high)}:
+                    for node in {self.roster.ranks[r].node for r in (low, high)} & makers.keys():
                         makers[node].dialogue(*ends, said, mss=60000)
         found = []
         for node, maker in makers.items():
@@ -328,6 +331,9 @@ class FakeCommand:
     def stdout(self) -> bytes:
         return self._done.stdout
 
+    def stderr(self) -> bytes:
+        return self._done.stderr
+
     def stop(self) -> Completed:
         self._hangs = False
         return self._done
@@ -383,6 +389,13 @@ class FakeServer:
     def stdout(self) -> bytes:
         return self._done().stdout
 
+    def stderr(self) -> bytes:
+        job = self._lab.job
+        there = [(c, job.clients[c]) for c in range(job.roster.nclients) if c not in job.absent] if job else []
+        said = [f"client {c} has joined from 10.9.{c + 1}.1\n" for c, _ in there]
+        said += [f"client {c} has finished\n" for c, done in there if done.code == 0]
+        return "".join(said).encode() + self._done().stderr
+
     def stop(self) -> Completed:
         return self._done()
 
@@ -415,6 +428,8 @@ class FakeNetwork:
         self._lab = lab
         self._links: dict[Direction, LinkSettings] = {}
         self._cuts: list[CutSeen] = []
+        self._routes: list[RouteSeen] = []
+        self._second: tuple[str, ...] = ()
         self._frozen: set[str] = set()
 
     def set_links(self, links) -> None:
@@ -428,6 +443,18 @@ class FakeNetwork:
         self._lab.backend.log.append(how)
         refused = self._lab.backend.refused
         self._cuts += [CutSeen(source=a, target=b, how=how, refused=refused) for a, b in directions]
+
+    def add_second(self, nodes) -> None:
+        self._lab.backend.log.append("second")
+        self._second = tuple(nodes)
+
+    def route(self, via, behind, translated) -> None:
+        self._lab.backend.log.append("route")
+        self._routes += [
+            RouteSeen(node=node, gateway=gateway, out=5, back=5, translated=int(translated))
+            for gateway, nodes in behind.items()
+            for node in nodes
+        ]
 
     def heal(self, directions, how: str) -> None:
         self._lab.backend.log.append("heal")
@@ -444,12 +471,14 @@ class FakeNetwork:
             )
             for (a, b), asked in self._links.items()
         ]
-        return NetworkSeen(links=tuple(links), cuts=tuple(self._cuts))
+        return NetworkSeen(links=tuple(links), cuts=tuple(self._cuts), routes=tuple(self._routes), second=self._second)
 
     def clear(self) -> None:
         self._lab.backend.log.append("clear")
         self._links.clear()
         self._cuts.clear()
+        self._routes.clear()
+        self._second = ()
 
     def kill(self, node: str) -> bool:
         self._lab.backend.log.append("kill")
@@ -474,8 +503,8 @@ class FakeLab:
         self.network: Network | None = FakeNetwork(self) if backend.captures else None
         self.server: Node = FakeNode(self, "server", "10.9.0.1")
         self.clients: Sequence[Sequence[Node]] = [
-            [FakeNode(self, f"c{i}n{j}", f"10.9.{i + 1}.{j + 1}") for j in range(shape.nodes)]
-            for i, shape in enumerate(topology.clients)
+            [FakeNode(self, name, f"10.9.{i + 1}.{j + 1}") for j, name in enumerate(names)]
+            for i, names in enumerate(node_names(topology, vendors))
         ]
         nodes = [self.server, *(node for nodes in self.clients for node in nodes)]
         self.access = Access(

@@ -18,7 +18,8 @@ from impi.testbed.backends.lifecycle.cleanup import remove_lab
 from impi.testbed.lab.builds import parse_replacements
 from impi.testbed.lab.interface import Lab, LabSeen, Terms
 from impi.testbed.lab.job_commands import CROWDED, client_argv, server_argv
-from impi.testbed.lab.lab_links import closed, parse_links
+from impi.testbed.lab.lab_links import parse_links
+from impi.testbed.lab.lab_reach import reach_of
 from impi.testbed.lab.parties import core_vendors, parse_parties
 from impi.testbed.lab.saved_labs import (
     SavedLab,
@@ -32,6 +33,7 @@ from impi.testbed.lab.saved_labs import (
     way_in,
 )
 from impi.testbed.plan.clusters import find_cluster
+from impi.testbed.run.interference import impose
 
 _ALL: Final = "all"
 _UP: Final = """
@@ -116,7 +118,8 @@ def _make_worse(lab: Lab, settings: Mapping[str, str]) -> None:
         raise LabError("the network of this lab cannot be changed; use --backend docker")
     names = list(lab.access.nodes)
     if "reach" in settings:
-        lab.network.cut(*closed(settings["reach"], names))
+        nodes = [lab.server, *(node for nodes in lab.clients for node in nodes)]
+        impose(lab, nodes, reach_of(settings["reach"], names))
     if "net" in settings:
         lab.network.set_links(parse_links(settings["net"], names))
 
@@ -151,10 +154,11 @@ def _example(saved: SavedLab, lab: Lab) -> list[str]:
         return " ".join(["impirun", *argv[3:]])
 
     option = f"--lab {saved.name} " if saved.name != "lab" else ""
-    lines = ["    a job:", f"        impilab exec {option}server -- {words(server_argv(lab))}"]
+    lines = ["    a job; PROGRAM is a file on the node:"]
+    lines.append(f"        impilab exec {option}server -- {words(server_argv(lab))}")
     for client in range(len(lab.clients)):
-        argv = client_argv(lab, client, "HOST:PORT")
-        lines.append(f"        impilab exec {option}c{client}n0 -- {words(argv)} PROGRAM")
+        where = f"impilab exec {option}c{client}n0 --" if lab.clients[client] else "elsewhere:"
+        lines.append(f"        {where} {words(client_argv(lab, client, 'HOST:PORT'))} PROGRAM")
     return lines
 
 

@@ -8,6 +8,7 @@ import datetime
 import random
 import secrets
 import signal
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from types import FrameType
@@ -32,6 +33,7 @@ from impi.testbed.report.results import RunFolder, exit_code, sign
 from impi.testbed.report.show import Screen, matrix
 from impi.testbed.report.upkeep import check_rows, check_run
 from impi.testbed.run.execute import Limits
+from impi.testbed.run.remote_party import Invitations
 from impi.testbed.run.schedule import Care, Done, Persistence, Scheduler
 
 _MOST_ATTEMPTS: Final = 100_000
@@ -66,6 +68,7 @@ def add_run(verb: argparse.ArgumentParser) -> None:
     verb.add_argument(
         "--isolation", choices=("lab", "cell"), default="lab", help="cell: a fresh lab for every cell (default: lab)"
     )
+    verb.add_argument("--wait", default="5m", metavar="TIME", help="for a remote party to join a cell (default: 5m)")
     add_replace(verb)
     add_ttl(verb, "2h")
 
@@ -118,12 +121,18 @@ def _run(options: argparse.Namespace) -> int:
         plan = replace(plan, cells=tuple(_shuffled(plan.cells, seed)))
         folder = RunFolder.create(options.runs, plan, argv=options.argv, backend=backend.name, seed=seed, builds=builds)
     keeping = Keeping(backend)
+    invitations = Invitations(folder.path / "invitations", _tell)
     scheduler = Scheduler(
         backend,
         folder.name,
         jobs=jobs,
-        limits=Limits().scaled(options.timeout_scale),
-        care=Care(terms=terms, isolated=options.isolation == "cell", keep=keeping.keep_red if options.keep else None),
+        limits=replace(Limits().scaled(options.timeout_scale), remote=seconds("--wait", options.wait, least=1)),
+        care=Care(
+            terms=terms,
+            isolated=options.isolation == "cell",
+            keep=keeping.keep_red if options.keep else None,
+            invitations=invitations,
+        ),
         persistence=persistence,
         expected=lambda cell, verdict: expectations.find(cell, verdict) is not None,
         cut_off=folder.add_cut_off,
@@ -136,6 +145,10 @@ def _run(options: argparse.Namespace) -> int:
         code = run.run(lambda cells: time_text(cells, known, jobs, persistence.repeat))
         run.say_kept(keeping)
         return code
+
+
+def _tell(text: str) -> None:
+    print(f"impilab: {text}", file=sys.stderr, flush=True)
 
 
 def _persistence(options: argparse.Namespace) -> Persistence:
@@ -178,8 +191,8 @@ class _Run:
         left = self._left()
         resumed = f", {len(results)} of them over before" if results else ""
         self._say(
-            f"run {folder.name}: {len(plan.cells)} cells{resumed}, {len(plan.unsupported)} unsupported,"
-            f" seed {folder.seed}; {time_text(left)}"
+            f"run {folder.name} on {folder.backend}: {len(plan.cells)} cells{resumed},"
+            f" {len(plan.unsupported)} unsupported, seed {folder.seed}; {time_text(left)}"
         )
         screen = Screen(self._console, len(left), folder.path)
 

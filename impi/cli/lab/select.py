@@ -26,7 +26,7 @@ _MOST_JOBS: Final = 64
 
 SELECTORS: Final = """
 selectors are globs on a cell's id CASE/PARTIES/TOPOLOGY[/VARIANT], with @TAG in the place of the case if you like, or
-a 7-character hash; whole ids and hashes need not belong to the tier:
+a 7-character hash; whole ids and hashes need not belong to the tier. Without VARIANT a selector picks no variants:
   impilab run p2p.ring                      the case everywhere
   impilab run '*/mpich+*'                   all cells whose client 0 runs MPICH
   impilab run '@collective/*/2x2+2x2' -x '*/*pure*'

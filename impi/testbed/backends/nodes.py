@@ -92,6 +92,10 @@ class Command:
         """The output so far."""
         return self._supervised.stdout()
 
+    def stderr(self) -> bytes:
+        """The errors and reports so far."""
+        return self._supervised.stderr()
+
     def stop(self) -> Completed:
         """End all of it now."""
         with lab_fault(self._where):

@@ -56,7 +56,7 @@ def _steady(roster: Roster, nonce: str) -> Iterator[Crossing]:
 
 OFTEN: Final = ("", "net=wan", "fault=partition@case")
 """Variants that stand for all of them where time is short."""
-ONLY_WIDE: Final = ("hosts=client,reach=heads",)
+ONLY_WIDE: Final = ("hosts=client,reach=heads", "reach=routed", "auth=challenge,reach=nat")
 """Variants for clients of several nodes."""
 NETWORK_CASES: Final = (
     Case(
@@ -70,6 +70,7 @@ NETWORK_CASES: Final = (
             "",
             *ONLY_WIDE,
             "ip=6",
+            "ip=two",
             "reach=outward",
             *(f"net={name}" for name in PROFILES),
             *(f"fault={value}" for value in FAULT_VALUES if not FAULTS[value.partition("@")[0]].again_s),

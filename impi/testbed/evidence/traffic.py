@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from ipaddress import ip_address
 
 from impi.dissect import (
     Breach,
@@ -36,15 +37,17 @@ def examine(
     demands: Demands,
     server_port: int,
     looked_at: float | None = None,
+    hidden: Collection[str] = (),
 ) -> tuple[Wire, list[Event]]:
     """The facts of one cell's captures, for the verdict, and all that happened on the wire.
 
-    ``looked_at``: when a cell that hung was looked at, before it was ended.
+    ``looked_at``: when a cell that hung was looked at, before it was ended. ``hidden``: addresses
+    in whose place that of a gateway is seen.
     """
     roster = demands.roster
     untrusted = _untrusted(captures, roster)
     try:
-        seen = dissect((c.pcap for c in captures), server_port)
+        seen = dissect((c.pcap for c in captures), server_port, [ip_address(each).packed for each in hidden])
     except LabError as error:
         return Wire(untrusted=(*untrusted, str(error))), []
     crossed, happened = seen.messages(), events(seen)
@@ -223,7 +226,7 @@ def _last_sent(seen: Dissection) -> dict[int, float]:
 def _untrusted(captures: Sequence[Capture], roster: Roster) -> list[str]:
     """Return the reasons not to trust the captures as a whole."""
     found = [problem for capture in captures for problem in _distrust(capture)]
-    wanted = {planned.node for planned in roster.ranks} | {"server"}
+    wanted = {planned.node for planned in roster.near} | {"server"}
     missing = sorted(wanted - {capture.node for capture in captures})
     return found + [f"there is no capture of node {node}" for node in missing]
 

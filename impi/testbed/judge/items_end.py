@@ -26,20 +26,20 @@ _CUT_OFF: Final = "Server disconnected"
 def checks(facts: Facts, name: str) -> Failed:
     """Every rank performed its planned checks, and none failed; no barrier let one go alone."""
     yield from _early_leavers(facts, name)
-    for planned in facts.roster.ranks:
+    for planned in facts.roster.near:
         seen = facts.rank(planned.rank)
         if seen is not None and seen.failures:
             worst = seen.failures[0]
             expected, actual = f"{worst['check']}: {worst['expected']}", worst["actual"]
             blame = facts.roster.label(planned.rank)
             yield Item(name=name, ok=False, expected=expected, actual=actual, phase="case", blame=blame)
-    unfinished = [p.rank for p in facts.roster.ranks if performed(facts, p.rank) is None]
+    unfinished = [p.rank for p in facts.roster.near if performed(facts, p.rank) is None]
     if unfinished:
         culprit = _first_to_stop(facts, unfinished)
         expected = f"{facts.case.checks_of(facts.roster, culprit)} checks of rank {culprit}"
         actual, blame = _how_far(facts, culprit, unfinished), facts.roster.label(culprit)
         yield Item(name=name, ok=False, expected=expected, actual=actual, phase="case", blame=blame)
-    for planned in facts.roster.ranks:
+    for planned in facts.roster.near:
         wanted, count = facts.case.checks_of(facts.roster, planned.rank), performed(facts, planned.rank)
         if count != wanted:
             expected, actual = f"{wanted} checks of rank {planned.rank}", f"{count}"
@@ -104,7 +104,7 @@ def counter(facts: Facts, name: str) -> Failed:
     """In every client of several procs something went through the vendor's own transport."""
     for client in range(facts.roster.nclients):
         ranks = facts.roster.of_client(client)
-        if len(ranks) < 2 or manifest(facts.roster.vendor(client)).kind == "native" or "abi" in facts.settings:
+        if len(ranks) < 2 or manifest(facts.roster.vendor(client)).kind != "backed" or "abi" in facts.settings:
             continue  # what an MPI of its own does inside is not impi's to count, and C cannot ask impi
         sent = 0
         for rank in ranks:
@@ -242,7 +242,7 @@ def status(facts: Facts, name: str) -> Failed:
     """Every rank's wait status, every impirun and the server are as the case says."""
     ends = facts.ends
     found: list[tuple[float, int, int, int | None]] = []
-    for planned in facts.roster.ranks:
+    for planned in facts.roster.near:
         seen = facts.rank(planned.rank)
         wanted, status = ends.statuses.get(planned.rank, 0), seen.status if seen else None
         # A failing client may take down others, wrappers and all; the sweep then finds none left.

@@ -110,8 +110,8 @@ def _blamed(facts: Facts, command: CommandSeen) -> str:
 def sentences(command: CommandSeen) -> list[str]:
     """What the server or an impirun says of failures, without who says it."""
     head = r"Error: " if command.who == "server" else rf"impirun: {command.who}: "
-    # A library may have begun the line without ending it.
-    found = (re.match(rf"\s*{head}(.*)", line) for line in command.stderr.splitlines())
+    # A library may have begun the line without ending it, Open MPI's mpiexec with a NUL octet.
+    found = (re.match(rf"[\s\0]*{head}(.*)", line) for line in command.stderr.splitlines())
     return [match[1] for match in found if match]
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 from pathlib import PurePosixPath
 
 from impi.manifests import manifest
 from impi.testbed.evidence.evidence import Wire
 from impi.testbed.judge.cell_facts import Facts, Failed, Item, listed, vendor_of, who
+from impi.testbed.lab.lab_reach import head_of
 from impi.testbed.lab.parties import deviations
 
 _SHELLS = ("python", "bash", "sh", "dash", "sshd", "env")
@@ -64,13 +66,21 @@ def address(facts: Facts, name: str) -> Failed:
         found = ""
         if there and host.address not in there:
             found = f"H_IPV6 is {host.address}"
-        elif any(came != host.address for came in host.came_from):
+        elif any(came not in _seen_as(facts, nodes, host.address) for came in host.came_from):
             found = f"it connects from {listed(host.came_from)}, while its H_IPV6 is {host.address}"
         else:
             found = _elsewhere(facts, host.ranks, host.address, host.port)
         if found:
             expected = f"the host of ranks {listed(host.ranks)} at {listed(there)}"
             yield Item(name=name, ok=False, expected=expected, actual=found, phase="mesh", blame=blame)
+
+
+def _seen_as(facts: Facts, nodes: Collection[str], address: str) -> list[str]:
+    """Return the addresses from which a host comes: its own; behind NAT its gateway's."""
+    last = facts.roster.ranks[-1].client
+    if facts.settings.get("reach") != "nat" or not all(node.startswith(f"c{last}n") for node in nodes):
+        return [address]
+    return [facts.seen.addresses[head_of(node)] for node in sorted(nodes)]
 
 
 def _elsewhere(facts: Facts, ranks: tuple[int, ...], at: str, port: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from impi.testbed.judge.cell_facts import Facts, Failed, Item
-from impi.testbed.lab.lab_links import LinkSeen, show_link
+from impi.testbed.lab.lab_links import LinkSeen, NetworkSeen, show_link
 
 _NEAR: Final = 0.9
 """A packet that waited for so much of the least delay was delayed: one clock is read twice."""
@@ -16,16 +16,27 @@ def links(facts: Facts, name: str) -> Failed:
     seen = facts.seen.network
     if seen is None:
         return
-    actual = ""
-    if "net" in facts.settings:
-        carried = any(link.arrived for link in seen.links)
-        actual = "" if carried else "nothing came over them" if seen.links else "no link was changed"
-        actual = actual or next(filter(None, map(_untouched, seen.links)), "") or _nothing_lost(seen.links)
-    if "reach" in facts.settings and not actual:
-        opened = next((cut for cut in seen.cuts if not cut.refused), None)
-        actual = f"{opened.source} reached {opened.target}" if opened else "" if seen.cuts else "no way was closed"
+    settings = facts.settings
+    actual = _unchanged(seen.links) if "net" in settings else ""
+    if settings.get("ip") == "two":
+        actual = actual or _alone(facts, seen)
+    if "reach" in settings:
+        actual = actual or _opened(seen) or _unrouted(settings["reach"], seen)
     if actual:
         yield Item(name=name, ok=False, expected="links as asked for", actual=actual, phase="down", blame="lab")
+
+
+def _unchanged(seen: tuple[LinkSeen, ...]) -> str:
+    """What speaks against links that are as asked for; empty: nothing."""
+    if not any(link.arrived for link in seen):
+        return "nothing came over them" if seen else "no link was changed"
+    return next(filter(None, map(_untouched, seen)), "") or _nothing_lost(seen)
+
+
+def _alone(facts: Facts, seen: NetworkSeen) -> str:
+    """What speaks against a second address of every node; empty: nothing."""
+    alone = [name for name in facts.seen.addresses if name not in seen.second]
+    return f"{alone[0]} has no second address" if alone else ""
 
 
 def _untouched(link: LinkSeen) -> str:
@@ -39,6 +50,23 @@ def _untouched(link: LinkSeen) -> str:
     if link.passed and link.mean < _NEAR * link.asked.delay * (1 - 2 * link.asked.reorder) - link.asked.jitter:
         return f"{where}: packets were held for {link.mean * 1e3:.2f} ms only"
     return ""
+
+
+def _opened(seen: NetworkSeen) -> str:
+    """What speaks against ways that are closed; empty: nothing."""
+    opened = next((cut for cut in seen.cuts if not cut.refused), None)
+    if opened is not None:
+        return f"{opened.source} reached {opened.target}"
+    return "" if seen.cuts else "no way was closed"
+
+
+def _unrouted(reach: str, seen: NetworkSeen) -> str:
+    """What speaks against gateways that forward; empty: nothing."""
+    if reach not in ("routed", "nat"):
+        return ""
+    idle = next((route for route in seen.routes if not (route.out and route.back)), None)
+    idle = idle or next((route for route in seen.routes if reach == "nat" and not route.translated), None)
+    return str(idle) if idle else "" if seen.routes else "no node was put behind another"
 
 
 def _nothing_lost(seen: tuple[LinkSeen, ...]) -> str:

@@ -210,7 +210,7 @@ def mesh(facts: Facts, name: str) -> Failed:
 
 def ranks(facts: Facts, name: str) -> Failed:
     """Every planned rank reported."""
-    for planned in facts.roster.ranks:
+    for planned in facts.roster.near:
         if facts.rank(planned.rank) is None:
             actual = "no report" + last_words(facts, planned.client)
             expected = f"a report of rank {planned.rank} from {planned.node}"

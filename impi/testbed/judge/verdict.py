@@ -27,7 +27,7 @@ PHASES = (
 )
 """The stations of a cell, in order; a failure belongs to one."""
 _OF_A_HANG = frozenset(
-    ("end.checks", "identity.counter", "traffic.crossing", "end.status", "end.fini", "end.leftovers")
+    ("end.checks", "identity.counter", "traffic.crossing", "end.silence", "end.status", "end.fini", "end.leftovers")
 )
 """Items that a job that hangs cannot fulfil; what fails before them says more than the hang."""
 

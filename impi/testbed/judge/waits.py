@@ -35,6 +35,8 @@ _TAGS: Final = {
     "mpi_finalize": (110,),
 }
 """Tags of an operation's messages (IMPI 4.25), whose number follows from a case's plan."""
+_TO_ROOT: Final = ("gather", "reduce")
+"""Operations whose messages go to the root, one of each rank or master."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -262,8 +264,19 @@ class Waits:
             if other is not None and other.operation != call.operation:
                 claim = f"is in {other.name} there"
                 yield Wait(waiter=rank, on=member, thing="", claim=claim, due=True, why=_name(call))
+        yield from self._of_leavers(rank, call)
         together = [m for m, other in theirs.items() if other is not None and other.ended is None]
         yield from self._inside_collective(rank, together, _name(call), call.operation)
+
+    def _of_leavers(self, root: int, call: Call) -> Iterator[Wait]:
+        """Who has left more collectives of this kind to this root than messages of it have come."""
+        tags = _TAGS.get(call.operation, ()) if call.root == root and call.operation in _TO_ROOT else ()
+        for owed in self._owed:
+            if (owed.cid, owed.dest) == (COLLECTIVE, root) and owed.tag in tags and call.comm == WORLD_NAME:
+                left = [c for c in self._calls[owed.src] if (c.operation, c.root, c.comm) == _kind(call)]
+                if owed.seen < sum(c.ended is not None and not c.error for c in left):
+                    claim, thing = "has left it and sent nothing of it", f"DATA (tag {owed.tag})"
+                    yield Wait(waiter=root, on=owed.src, thing=thing, claim=claim, due=True, why=_name(call))
 
     def _collective(self, rank: int, call: Call) -> Call | None:
         """The call of another rank that belongs to this one; None: it has not come to it."""
@@ -415,6 +428,10 @@ def _tag(wanted: int, tag: int) -> bool:
 def _fits(comm: str, cid: int) -> bool:
     """Whether a context id can be one of the program's on that communicator (IMPI 3.3, 4.3.1)."""
     return cid == WORLD if comm == WORLD_NAME else cid > COLLECTIVE and cid % 2 == 0
+
+
+def _kind(call: Call) -> tuple[str, int | None, str]:
+    return call.operation, call.root, call.comm
 
 
 def _name(call: Call) -> str:

@@ -22,7 +22,16 @@ _CHECKOUT: Final = Path(__file__).absolute().parents[3]
 COMPILE: Final = _CHECKOUT / "images/compiled/compile.py"
 """The program that compiles them, on a node or in its image."""
 # What compile.py imports, for no other edit of impi makes the images anew.
-_NEEDED: Final = ("__init__", "records", "errors", "exit_codes", "cli/__init__", "cli/impicc", "cli/compiling")
+_NEEDED: Final = (
+    "__init__",
+    "records",
+    "errors",
+    "exit_codes",
+    "proofs",
+    "cli/__init__",
+    "cli/impicc",
+    "cli/compiling",
+)
 _TEXTS: Final = (".py", ".c", ".json", ".toml")
 
 

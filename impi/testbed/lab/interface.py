@@ -146,6 +146,10 @@ class RunningCommand(Protocol):
         """The output so far."""
         ...
 
+    def stderr(self) -> bytes:
+        """The errors and reports so far."""
+        ...
+
     def stop(self) -> Completed:
         """End the whole session now (TERM, then KILL) and say how it ended."""
         ...
@@ -208,7 +212,7 @@ class Lab(Protocol):
     topology: Topology
     server: Node
     clients: Sequence[Sequence[Node]]
-    """``clients[i][j]`` is node j of client i, named ``c{i}n{j}``."""
+    """``clients[i][j]`` is node j of client i, named ``c{i}n{j}``; a remote party has none."""
     captures: bool
     """Whether :meth:`end_capture` brings anything; only then can a cell *pass* with evidence."""
     software: Mapping[str, str]

@@ -11,7 +11,7 @@ from typing import Final
 from impi.errors import LabError
 from impi.manifests import manifest
 from impi.testbed.lab.interface import Completed, Lab, RunningCommand
-from impi.testbed.lab.parties import node_prefix
+from impi.testbed.lab.parties import is_remote, node_prefix
 
 CROWDED: Final = {
     "OMPI_MCA_mpi_yield_when_idle": "1",
@@ -73,7 +73,7 @@ def server_environment(lab: Lab) -> dict[str, str]:
 def native_options(vendors: Sequence[str]) -> list[str]:
     """Options that our clients need beside clients of another implementation of IMPI."""
     quirks = [word for vendor in vendors for word in manifest(vendor).peer_quirks.split(",") if word]
-    if not any(manifest(vendor).kind == "native" for vendor in vendors):
+    if all(manifest(vendor).kind == "backed" for vendor in vendors):
         return []
     # Others know a host by its address: one for each client has one of its own.
     told = ["--peer-quirks", ",".join(dict.fromkeys(quirks))] if quirks else []
@@ -94,17 +94,26 @@ def program_argv(lab: Lab, client: int, folder: str, program: str, abi: str = ""
     return [lab.access.python, f"{folder}/{program}"]
 
 
-def client_argv(lab: Lab, client: int, hostport: str) -> list[str]:
-    """impirun of one client, to be started on its first node; what the procs run comes after it."""
+def client_argv(lab: Lab, client: int, hostport: str, *, chooses: bool = False) -> list[str]:
+    """impirun of one client, for its first node; what the procs run comes after it.
+
+    ``chooses``: it finds the address of its node itself.
+    """
     shape, nodes = lab.topology.clients[client], lab.clients[client]
     vendor = lab.access.vendors[client]
     places = ",".join(f"{node.name}:{shape.procs_per_node}" for node in nodes)
     if manifest(vendor).kind == "native":
         return ["/bin/sh", NATIVE_CLIENT, node_prefix(vendor), str(client), hostport, nodes[0].address, places]
     argv = [lab.access.python, "-m", "impi.cli.impirun", "-client", str(client), hostport]
-    argv += ["-np", str(shape.np), "--vendor", vendor, *native_options(lab.access.vendors)]
+    argv += ["-np", str(shape.np)]
+    if not nodes:
+        return [*argv, "--hosts", NATIVE_HOSTS]  # a remote party, if it is ours
+    argv += ["--vendor", vendor, *native_options(lab.access.vendors)]
     if shape.nodes > 1:
         return [*argv, "--nodes", places]
+    # A remote party may be on another machine: by default the address is this machine's.
+    if chooses or (any(map(is_remote, lab.access.vendors)) and nodes[0].address.startswith("127.")):
+        return argv
     return [*argv, "--interface", nodes[0].address]
 
 
@@ -116,8 +125,10 @@ def run_job(
     ``env``: variables for all procs. No authentication, as a lab has its own network.
 
     Raises:
-        LabError: the program cannot be read, or the server does not come up.
+        LabError: the program cannot be read, the server does not come up, or a party is remote.
     """
+    if not all(lab.clients):
+        raise LabError("this job is for clients on nodes of the lab, and one party is remote")
     try:
         text = program.read_bytes()
     except OSError as error:

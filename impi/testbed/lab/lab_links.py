@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from impi.errors import LabError, UsageError
+from impi.errors import UsageError
 from impi.units import SECOND, parse_bit_rate, parse_share, parse_time, show_rate
 
 
@@ -161,11 +161,31 @@ class CutSeen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RouteSeen:
+    """A node behind a gateway: packets that the gateway has forwarded, by the kernel's count."""
+
+    node: str
+    gateway: str
+    out: int
+    back: int
+    """Those for the node."""
+    translated: int = 0
+    """Connections for which the gateway's address took the place of the node's."""
+
+    def __str__(self) -> str:
+        more = f", {self.translated} connections by its own address" if self.translated else ""
+        return f"{self.node} by {self.gateway}: {self.out} packets out, {self.back} back{more}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkSeen:
     """All that was done to packets since the last :meth:`Network.clear`."""
 
     links: tuple[LinkSeen, ...] = ()
     cuts: tuple[CutSeen, ...] = ()
+    routes: tuple[RouteSeen, ...] = ()
+    second: tuple[str, ...] = ()
+    """Nodes that have a second address."""
     overrun: int = 0
     """Packets that the kernel dropped because our queue was too slow: nobody asked for that."""
 
@@ -186,7 +206,21 @@ class Network(Protocol):
         ...
 
     def cut(self, directions: Sequence[Direction], how: str) -> None:
-        """``drop`` packets of these directions, ``reset`` connections, or refuse only ``syn``."""
+        """``drop`` packets of these directions, ``reset`` connections, or refuse only ``syn``.
+
+        ``direct``: what has come by no gateway.
+        """
+        ...
+
+    def route(self, via: Mapping[Direction, str], behind: Mapping[str, Sequence[str]], translated: bool) -> None:
+        """From now on, what goes in these directions goes through a gateway each.
+
+        ``behind``: the nodes behind each gateway; ``translated``: by its own address.
+        """
+        ...
+
+    def add_second(self, nodes: Sequence[str]) -> None:
+        """Give each a second address, on a network that leads nowhere."""
         ...
 
     def heal(self, directions: Sequence[Direction], how: str) -> None:
@@ -227,26 +261,3 @@ def between_parties(nodes: Sequence[str]) -> list[Direction]:
 def party_of(node: str) -> str:
     """``c1`` of ``c1n0``; the server is one of its own."""
     return node.partition("n")[0] if node != "server" else node
-
-
-REACHES: Final[Mapping[str, str]] = {
-    "heads": "only the first node of a client reaches other clients and the server",
-    "outward": "the last client accepts no connection from others, as behind NAT or a firewall",
-}
-"""Who reaches whom."""
-
-
-def closed(reach: str, nodes: Sequence[str]) -> tuple[list[Direction], str]:
-    """The directions that are closed, and how; ``nodes``: all of the lab.
-
-    Raises:
-        LabError: nothing is closed, because no client has a second node.
-    """
-    apart = between_parties(nodes)
-    if reach == "outward":
-        last = party_of(nodes[-1])
-        return [(a, b) for a, b in apart if party_of(b) == last], "syn"
-    inner = {node for node in nodes if node != "server" and not node.endswith("n0")}
-    if not inner:
-        raise LabError("reach=heads needs a client of several nodes, such as 2x2+2x2")
-    return [(a, b) for a, b in apart if a in inner or b in inner], "drop"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from impi.errors import UsageError
 from impi.manifests import manifest, vendors
+from impi.testbed.lab.lab_topology import Topology
 
 KNOWN_DEVIATIONS: Final[Mapping[str, str]] = {
     "owed-protoack": "packets stay unacknowledged at the end (IMPI 3.6)",
@@ -42,6 +43,17 @@ def parse_parties(text: str) -> tuple[str, ...]:
 def core_vendors() -> tuple[str, ...]:
     """Return the names of the vendors of the default tier."""
     return tuple(each.name for each in vendors("core"))
+
+
+def is_remote(vendor: str) -> bool:
+    """Return whether somebody else starts the party, on a machine that the lab does not see."""
+    return manifest(vendor).kind == "remote"
+
+
+def node_names(topology: Topology, parties: Sequence[str]) -> list[list[str]]:
+    """Return the names of the lab's nodes, ``c{i}n{j}``, by client; a remote party has none."""
+    clients = enumerate(zip(topology.clients, parties, strict=True))
+    return [[] if is_remote(vendor) else [f"c{i}n{j}" for j in range(shape.nodes)] for i, (shape, vendor) in clients]
 
 
 def node_prefix(vendor: str) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from impi.manifests import manifest
 from impi.testbed.lab.lab_topology import Topology
+from impi.testbed.lab.parties import is_remote
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,11 @@ class Roster:
                 for _ in range(shape.procs_per_node):
                     ranks.append(PlannedRank(len(ranks), client, f"c{client}n{node}", vendor))
         return cls(tuple(ranks))
+
+    @property
+    def near(self) -> list[PlannedRank]:
+        """The ranks on nodes of the lab; of a remote party nobody sees the processes."""
+        return [planned for planned in self.ranks if not is_remote(planned.vendor)]
 
     @property
     def size(self) -> int:

@@ -335,6 +335,13 @@ def _beyond(cell: Cell) -> str:
             return f"{cell.case.name} has no program in C"
         if abi != "standard" and abi not in {vendor.partition("@")[0] for vendor in cell.vendors}:
             return f"abi={abi} takes the mpi.h of a vendor of the cell, and none is {abi}"
+    if cell.six and cell.settings.get("reach") in ("routed", "nat"):
+        return "the lab's gateways route IPv4"
+    if cell.settings.get("reach") == "nat" and cell.settings.get("auth") != "challenge":
+        return (
+            "IMPI 0.0 knows a host by the address that it comes from (2.3.8), and behind NAT that is another one:"
+            " auth=challenge proves it"
+        )
     if cell.settings.get("reach") == "heads" and cell.settings.get("hosts") != "client":
         return (
             "IMPI wants a channel between every two hosts (2.3.8), and only the first node of a client reaches others:"

@@ -16,7 +16,8 @@ from impi.testbed.cases.fault_matrix import ACTS, HITS, VICTIMS
 from impi.testbed.cases.network_faults import FAULT_VALUES, FAULTS
 from impi.testbed.cases.soak import parse_amount
 from impi.testbed.lab.compiled_programs import ABIS
-from impi.testbed.lab.lab_links import FORM, PROFILES, REACHES, parse_links
+from impi.testbed.lab.lab_links import FORM, PROFILES, parse_links
+from impi.testbed.lab.lab_reach import REACHES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +57,11 @@ SETTINGS: Final[Mapping[str, Setting]] = {
         about="the owner of channels: a router for each node, or one for each client (IMPI 1.2.1)",
         values={"node": ("--hosts", "node"), "client": ("--hosts", "client")},
     ),
-    "ip": Setting(about="how nodes know each other: by IPv6 addresses only", values={"6": ()}),
+    "ip": Setting(
+        about="6: nodes know each other by IPv6 addresses only; two: each has a second address, on a network that "
+        "leads nowhere, and impirun chooses",
+        values={"6": (), "two": ()},
+    ),
     "reach": Setting(
         about="; ".join(f"{name}: {text}" for name, text in REACHES.items()), values=dict.fromkeys(REACHES, ())
     ),

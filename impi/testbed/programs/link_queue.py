@@ -29,6 +29,7 @@ from typing import Any
 
 _CHAIN = "IMPILAB"
 _QUEUE = 77
+_SECOND = "second"
 _MOST_QUEUED = 65536
 _HEADER = 40  # octets of each packet that are looked at: an IPv6 header
 _BACKLOG_S = 0.5  # what a slow link queues; more is dropped, as a router does
@@ -49,8 +50,10 @@ _REFUSALS = {
     # A reset itself goes through, so that this end learns of its own.
     "reset": ("-p", "tcp", "!", "--tcp-flags", "RST", "RST", "-j", "REJECT", "--reject-with", "tcp-reset"),
     "syn": ("-p", "tcp", "--syn", "-j", "DROP"),
+    "direct": ("-m", "ttl", "--ttl-gt", "63", "-j", "DROP"),
 }
-"""Packets are dropped; connections are reset; connections are not taken, others go on."""
+"""Packets are dropped; connections are reset; connections are not taken, others go on; packets are
+dropped that no gateway has forwarded."""
 
 
 class Spread:
@@ -234,6 +237,12 @@ class Rules:
             tool: not _run(tool, "-N", _CHAIN, quiet=True) and not _run(tool, "-I", "INPUT", "-j", _CHAIN, quiet=True)
             for tool in ("iptables", "ip6tables")
         }
+        self._routes: list[str] = []
+        self._inner: list[str] = []
+        self._of_gateway = [
+            *(("filter", f"{_CHAIN}-FWD", "FORWARD"), ("filter", f"{_CHAIN}-OUT", "OUTPUT")),
+            ("nat", f"{_CHAIN}-NAT", "POSTROUTING"),
+        ]
         if not self._there["iptables"]:
             raise OSError("iptables cannot make a chain: " + _run("iptables", "-L", _CHAIN, quiet=True))
 
@@ -253,6 +262,58 @@ class Rules:
         """Nothing is touched any more."""
         for tool in self.tools():
             _run(tool, "-F", _CHAIN)
+        for peer in self._routes:
+            _run("ip", "route", "del", f"{peer}/32")
+        for table, chain, _ in self._of_gateway if self._inner else ():
+            _run("iptables", "-t", table, "-F", chain)
+        if self.has_second():
+            _run("ip", "link", "del", _SECOND)
+        self._routes.clear()
+        self._inner.clear()
+
+    def route(self, peer: str, gateway: str) -> None:
+        """What goes there goes through the gateway."""
+        _run("ip", "route", "replace", f"{peer}/32", "via", gateway)
+        self._routes.append(peer)
+
+    def add_second(self, address: str) -> None:
+        """An interface with that address; its network ends here."""
+        _run("ip", "link", "add", _SECOND, "type", "veth", "peer", "name", f"{_SECOND}-end")
+        _run("ip", "address", "add", f"{address}/24", "dev", _SECOND)
+        for name in (_SECOND, f"{_SECOND}-end"):
+            _run("ip", "link", "set", name, "up")
+
+    def has_second(self) -> bool:
+        """Whether it is up, by the kernel's own word."""
+        return not _run("ip", "link", "show", "dev", _SECOND, "up", quiet=True)
+
+    def forward(self, inner: list[str], translated: bool) -> None:
+        """Be the gateway of those; OSError: the kernel forwards nothing here."""
+        with open("/proc/sys/net/ipv4/ip_forward") as file:  # noqa: PTH123
+            if file.read().strip() != "1":
+                raise OSError("the kernel forwards no packets between interfaces here (net.ipv4.ip_forward)")
+        for table, chain, hook in self._of_gateway:
+            if not _run("iptables", "-t", table, "-N", chain, quiet=True):
+                _run("iptables", "-t", table, "-I", hook, "-j", chain)
+        # All is one network in truth: nobody is to be told of a shorter way.
+        _run("iptables", "-A", f"{_CHAIN}-OUT", "-p", "icmp", "--icmp-type", "redirect", "-j", "DROP")
+        for node in inner:
+            _run("iptables", "-A", f"{_CHAIN}-FWD", "-s", node, "-j", "ACCEPT")
+            _run("iptables", "-A", f"{_CHAIN}-FWD", "-d", node, "-j", "ACCEPT")
+            if translated:
+                _run("iptables", "-t", "nat", "-A", f"{_CHAIN}-NAT", "-s", node, "-j", "MASQUERADE")
+        self._inner += inner
+
+    def forwarded(self) -> dict[str, dict[str, int]]:
+        """By node behind this one: packets out and back, and connections by another address."""
+        found = {node: {"out": 0, "back": 0, "translated": 0} for node in self._inner}
+        for table in ("filter", "nat") if found else ():
+            for line in _run("iptables-save", "-c", "-t", table).splitlines():
+                match = re.match(rf"\[(\d+):\d+\] -A {_CHAIN}-(FWD|NAT) -([sd]) (\S+?)(?:/\d+)? ", line)
+                if match and match[4] in found:
+                    what = "translated" if match[2] == "NAT" else "out" if match[3] == "s" else "back"
+                    found[match[4]][what] = int(match[1])
+        return found
 
     def tools(self) -> list[str]:
         """The commands that work here."""
@@ -351,13 +412,19 @@ class Server:
                 pass  # it is gone
 
     def do(self, request: dict[str, Any]) -> Any:
-        """``set`` links by peer; ``cut`` or ``heal`` peers, ``clear`` all, ``show`` all."""
+        """``set``, ``cut``, ``heal`` or ``route`` peers, ``forward``; ``clear`` or ``show`` all."""
         if request["do"] == "clear":
             self._clear()
         for peer, settings in request.get("links", {}).items():
             if peer not in self._links:
                 self._rules.queue(peer)
             self._links[peer] = Link(**settings)
+        for peer, gateway in request.get("via", {}).items():
+            self._rules.route(peer, gateway)
+        if request["do"] == "second":
+            self._rules.add_second(request["address"])
+        if request["do"] == "forward":
+            self._rules.forward(request["inner"], request["translated"])
         peers = request.get("peers", ())
         if request["do"] == "heal":
             self._healed += [r for r in self._rules.counters() if r["peer"] in peers and r["rule"] != "NFQUEUE"]
@@ -373,6 +440,8 @@ class Server:
             "links": {peer: link.told() for peer, link in self._links.items()},
             "rules": rules,
             "healed": self._healed,
+            "forwarded": self._rules.forwarded(),
+            "second": self._rules.has_second(),
             "dropped": self._queue.dropped(),
         }
 

@@ -89,6 +89,7 @@ class RunFolder:
         self.name = path.name
         self.started: float = head["started"]
         self.seed: int = head["seed"]
+        self.backend: str = head["backend"]
         self._head = head
         self._seconds = 0.0
         self._began = time.monotonic()

@@ -44,13 +44,15 @@ from impi.testbed.lab.job_commands import (
     server_argv,
     server_environment,
 )
-from impi.testbed.lab.lab_links import NetworkSeen, closed, parse_links
+from impi.testbed.lab.lab_links import NetworkSeen, parse_links
+from impi.testbed.lab.lab_reach import reach_of
 from impi.testbed.plan.cell import Cell
 from impi.testbed.plan.variant import parse_variant, variables_of
 from impi.testbed.run.byhand import Started, script
-from impi.testbed.run.interference import Interference, knock
+from impi.testbed.run.interference import Interference, impose
 from impi.testbed.run.phase_gate import network_of
 from impi.testbed.run.prepared_lab import Prepared
+from impi.testbed.run.remote_party import RemoteClient, invite, wait_for
 from impi.testbed.run.strike import Strike
 
 _PROGRAMS: Final = Path(__file__).parents[1] / "programs"
@@ -80,11 +82,17 @@ class Limits:
     """From then on, until all is over."""
     grace: float = 8.0
     """Until the others are over, once a client has ended with an error or the server has."""
+    remote: float = 300.0
+    """Until a remote party has joined, whom somebody else starts."""
 
     def scaled(self, factor: float) -> Limits:
         """All of them longer by a factor."""
         return Limits(
-            server=self.server * factor, start=self.start * factor, cell=self.cell * factor, grace=self.grace * factor
+            server=self.server * factor,
+            start=self.start * factor,
+            cell=self.cell * factor,
+            grace=self.grace * factor,
+            remote=self.remote,
         )
 
 
@@ -169,6 +177,7 @@ class _Attempt:
         self.timed_out = False
         self.trouble = ""
         self.capturing = False
+        self.hidden: list[str] = []
         self.captures: list[Capture] = []
         self.network: NetworkSeen | None = None
         self.interference: Interference | None = None
@@ -196,24 +205,28 @@ class _Attempt:
         if self._server_is_up():
             self._prepare_fault()
             strike = self.strike
-            for client in range(len(self.lab.clients)):
-                if strike is None or client != strike.holds_back:
+            come = self._invite()
+            wait_for(come, self.remotes["server"], self.limits.remote, self.stop_asked)
+            for client, nodes in enumerate(self.lab.clients):
+                if nodes and (strike is None or client != strike.holds_back):
                     self._start_client(client)
             self._wait() if strike is None else self._outlast(strike)
 
     def _make_worse(self) -> None:
         """Make the links between parties what the variant says; LabError: they cannot be."""
         settings = self.cell.settings
-        if settings.keys().isdisjoint(("reach", "net")):
+        if settings.keys().isdisjoint(("reach", "net")) and settings.get("ip") != "two":
             return
         network = network_of(self.lab)
         self.network = NetworkSeen()
         nodes = [self.lab.server, *self._nodes()]
         names = [node.name for node in nodes]
+        if settings.get("ip") == "two":
+            network.add_second(names)
         if "reach" in settings:
-            directions, how = closed(settings["reach"], names)
-            network.cut(directions, how)
-            knock(self.lab, nodes, directions)
+            reach = reach_of(settings["reach"], names)
+            self.hidden = [node.address for node in nodes if node.name in reach.translated]
+            impose(self.lab, nodes, reach)
         if "net" in settings:
             network.set_links(parse_links(settings["net"], names))
 
@@ -267,12 +280,24 @@ class _Attempt:
         self.timed_out = not self.stop_asked.is_set()
         return False
 
+    def _invite(self) -> list[RemoteClient]:
+        """Ask remote parties to come; our own clients start after them, so that none waits long."""
+        come = []
+        for client in (i for i, nodes in enumerate(self.lab.clients) if not nodes):
+            party = RemoteClient(client, self.remotes["server"])
+            self.remotes[f"client {client}"] = party
+            come.append(party)
+            plan = {**self._plan(), "client": client, "vendor": self.cell.vendors[client], "others": []}
+            invitation = invite(self.cell, client, self.hostport, self._auth(client), plan, self.limits.remote)
+            self.prepared.invitations.publish(invitation)
+        return come
+
     def _start_client(self, client: int) -> None:
         lab = self.lab
         node = lab.clients[client][0]
         root = self.prepared.roots[node.name]
-        argv = client_argv(lab, client, self.hostport)
-        if manifest(lab.access.vendors[client]).kind != "native":
+        argv = client_argv(lab, client, self.hostport, chooses=self.cell.settings.get("ip") == "two")
+        if manifest(lab.access.vendors[client]).kind == "backed":
             argv += (*self.cell.options, *self.cell.case.offers(client))
         argv += [lab.access.python, f"{root}/programs/rankwrap.py", f"{root}/{self.folder}"]
         abi = self.cell.settings.get("abi", "")
@@ -347,6 +372,7 @@ class _Attempt:
         if self.hurry.is_set():
             self.trouble = self.trouble or "the run was ended at once"
             return
+        self.prepared.invitations.withdraw(self.cell.hash)
         self._guard(self._make_good)  # first of all: a frozen node obeys nobody
         over = self._all_over()
         hangs = not over and (self.timed_out or self.stop_asked.is_set())
@@ -481,7 +507,7 @@ class _Attempt:
         native = self.cell.settings.get("form") == "native"
         demands = Demands(self.cell.case, roster, self.nonce, native=native)
         looked_at = self.look.at if self.look is not None else None
-        wire, self.happened = examine(self.captures, demands, port, looked_at)
+        wire, self.happened = examine(self.captures, demands, port, looked_at, self.hidden)
         return wire
 
     # -- details
@@ -541,8 +567,8 @@ class _Attempt:
 
     def _host_of(self) -> str:
         """What has a host of its own: a proc, a node or a client."""
-        native = any(manifest(vendor).kind == "native" for vendor in self.cell.vendors)
-        return NATIVE_HOSTS if native else self.cell.settings.get("hosts", "proc")
+        ours = all(manifest(vendor).kind == "backed" for vendor in self.cell.vendors)
+        return NATIVE_HOSTS if not ours else self.cell.settings.get("hosts", "proc")
 
     def _witness_argv(self, node: Node) -> list[str]:
         root, count = self.prepared.roots[node.name], len(self.cell.roster.on_node(node.name))

@@ -10,6 +10,7 @@ from impi.testbed.cases.network_faults import FAULTS
 from impi.testbed.evidence.evidence import FaultSeen
 from impi.testbed.lab.interface import Lab, Node
 from impi.testbed.lab.lab_links import Direction, both_ways
+from impi.testbed.lab.lab_reach import Reach
 from impi.testbed.lab.roster import Roster
 from impi.testbed.run.phase_gate import PhaseGate, network_of, node_program
 
@@ -121,6 +122,16 @@ class Interference:
         """All directions between nodes of two clients."""
         groups = [[node.name for node in nodes] for nodes in self._lab.clients]
         return [pair for i, one in enumerate(groups) for other in groups[i + 1 :] for pair in both_ways(one, other)]
+
+
+def impose(lab: Lab, nodes: Sequence[Node], reach: Reach) -> None:
+    """Close ways, let somebody try them, and open those through gateways."""
+    network = network_of(lab)
+    for how, directions in reach.closed.items():
+        network.cut(directions, how)
+    knock(lab, nodes, [direction for directions in reach.closed.values() for direction in directions])
+    if reach.via:
+        network.route(reach.via, reach.gateways, bool(reach.translated))
 
 
 def knock(lab: Lab, nodes: Sequence[Node], directions: Sequence[Direction]) -> None:

@@ -6,6 +6,7 @@ import functools
 import io
 import json
 import secrets
+import sys
 import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +17,7 @@ from impi.manifests import manifest
 from impi.testbed.lab.interface import Lab, Node, run_on
 from impi.testbed.lab.parties import node_prefix
 from impi.testbed.run.compiled_twins import Twins
+from impi.testbed.run.remote_party import Invitations
 
 _PROGRAMS: Final = Path(__file__).parents[1] / "programs"
 
@@ -34,6 +36,8 @@ class Prepared:
     """By node: where they must be, if they replace the usual ones."""
     twins: Twins
     """The programs in C that its cells need."""
+    invitations: Invitations
+    """Where remote parties are told what they have to know."""
     files: set[str] = field(default_factory=set)
     """Files that earlier cells have left on its nodes, as findings: they are not of the next cell.
 
@@ -41,15 +45,19 @@ class Prepared:
     """
 
 
-def prepare(lab: Lab, run: str) -> Prepared:
+def prepare(lab: Lab, run: str, invitations: Invitations | None = None) -> Prepared:
     """Put programs and nonces on the nodes, and hash their MPI libraries.
+
+    ``invitations``: where remote parties are told of cells; by default below ``runs`` and stderr.
 
     Raises:
         LabError: a node does not answer, or has no library of its vendor.
     """
     roots: dict[str, str] = {}
-    prepared = Prepared(lab, roots, {}, {}, {}, Twins(lab, roots))
+    prepared = Prepared(lab, roots, {}, {}, {}, Twins(lab, roots), invitations or _here())
     for client, nodes in enumerate(lab.clients):
+        if not nodes:
+            continue  # a remote party
         # A client's nodes get equal arguments, so one path; clients on one machine differ in HOME.
         root = f"{lab.access.environment[nodes[0].name].get('HOME', '/tmp')}/impilab-{run}"
         for node in nodes:
@@ -64,6 +72,10 @@ def prepare(lab: Lab, run: str) -> Prepared:
                 prepared.prefixes[node.name] = build.prefix
             prepared.libraries[node.name] = there
     return prepared
+
+
+def _here() -> Invitations:
+    return Invitations(Path("runs/invitations"), lambda text: print(f"impilab: {text}", file=sys.stderr, flush=True))
 
 
 def _bundle(nonce: str) -> bytes:

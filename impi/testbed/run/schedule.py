@@ -28,6 +28,7 @@ from impi.testbed.lab.interface import Backend, Lab, Terms
 from impi.testbed.plan.cell import Cell
 from impi.testbed.run.execute import Limits, Mutation, Seen, run_cell
 from impi.testbed.run.prepared_lab import Prepared, prepare
+from impi.testbed.run.remote_party import Invitations
 
 _PROCS_PER_CORE: Final = 6
 _MOST_TIMEOUTS: Final = 3
@@ -150,6 +151,8 @@ class Care:
     """Called after each attempt: whether the lab becomes the user's, and a new one is opened."""
     open: Callable[[Cell], Lab | None] | None = None
     """A lab that is there already; None, or None from it: the backend opens one."""
+    invitations: Invitations | None = None
+    """Where remote parties are told what they have to know."""
 
 
 class _Bench:
@@ -170,7 +173,7 @@ class _Bench:
             self._until = time.monotonic() + terms.ttl_s / 2
             there = self._care.open(cell) if self._care.open is not None else None
             self.lab = there or self._backend.open(cell.vendors, cell.topology, run=self._run, terms=terms)
-            self._prepared = prepare(self.lab, self._run)
+            self._prepared = prepare(self.lab, self._run, self._care.invitations)
         return self._prepared
 
     def after(self, cell: Cell, verdict: Verdict) -> bool:

@@ -248,7 +248,7 @@ def _environment(vendor: _Vendor) -> dict[str, str]:
 
 _ALL: Final = ("backed", "native", "own")
 _REQUIREMENTS: Final[dict[str, tuple[str, str, tuple[str, ...], bool, _Check]]] = {
-    "R01": ("the manifest can be read", "see the keys in images/README.md", _ALL, True, _manifest_reads),
+    "R01": ("the manifest can be read", "see the keys in images/README.md", (*_ALL, "remote"), True, _manifest_reads),
     "R02": (
         "the Dockerfile builds on the lab's base image",
         "begin it with 'ARG BASE=impilab/base' and 'FROM ${BASE}'",

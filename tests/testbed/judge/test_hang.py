@@ -339,6 +339,29 @@ def test_an_unanswered_message_says_more_than_who_has_left():
     assert "does not answer" in sentence
 
 
+def left_gather(seen: int) -> Hang:
+    """Rank 3 has left Gather twice, and ``seen`` of its messages have crossed."""
+    hang = Hang()
+    for rank in range(4):
+        hang.did(rank, "Gather", nth=1, root=0)
+    hang.is_in(0, "Gather", nth=2, root=0)
+    for rank in (1, 2, 3):
+        hang.did(rank, "Gather", nth=2, root=0)
+        hang.is_in(rank, "Scatter", nth=3, root=0)
+    hang.owed.append(Owed(src=3, dest=0, cid=1, tag=130, wanted=3, seen=seen))
+    return hang
+
+
+def test_a_rank_that_has_left_gather_without_sending():
+    ranks, sentence = left_gather(1).blames()
+    assert ranks == (3,)
+    assert "for DATA (tag 130) from client 1 rank 3, which has left it and sent nothing of it" in sentence
+
+
+def test_a_rank_that_has_left_gather_and_owes_to_a_later_one():
+    assert left_gather(2).blames()[0] != (3,)
+
+
 def test_a_master_that_has_left():
     hang = Hang()
     for rank in (0, 1, 3):

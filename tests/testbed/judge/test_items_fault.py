@@ -195,7 +195,7 @@ def test_a_harmless_hit_leaves_the_job_unharmed(good):
 
 
 def test_sentences_are_those_of_failures():
-    command = CommandSeen(who="client 1", code=1, stderr=" impirun: client 1: a\nTraceback\nimpirun: client 0: b\n")
+    command = CommandSeen(who="client 1", code=1, stderr="\0 impirun: client 1: a\nTraceback\nimpirun: client 0: b\n")
     assert sentences(command) == ["a"]
     server = CommandSeen(who="server", code=1, stderr="impirun: client 1 has joined from x\nError: a\n")
     assert sentences(server) == ["a"]

@@ -16,11 +16,11 @@ from impi.testbed.lab.lab_links import (
     LinkSettings,
     between_parties,
     both_ways,
-    closed,
     parse_link,
     parse_links,
     show_link,
 )
+from impi.testbed.lab.lab_reach import reach_of
 from impi.testbed.programs.link_queue import Link, Server, Spread, origin_and_size
 
 SHARES = st.floats(min_value=0.001, max_value=1.0)
@@ -89,19 +89,34 @@ def test_what_is_no_link_of_two_parties_is_refused(text, said):
 
 
 def test_heads_reach_others_and_inner_nodes_do_not():
-    directions, how = closed("heads", NODES)
-    assert how == "drop"
+    directions = reach_of("heads", NODES).closed["drop"]
     assert ("c0n1", "server") in directions
     assert ("c0n0", "c1n1") in directions
     assert ("c0n0", "c1n0") not in directions
     assert ("c0n0", "c0n1") not in directions
     with pytest.raises(LabError, match="reach=heads needs a client of several nodes"):
-        closed("heads", ["server", "c0n0", "c1n0"])
+        reach_of("heads", ["server", "c0n0", "c1n0"])
+
+
+def test_inner_nodes_reach_others_through_the_head_of_their_client():
+    reach = reach_of("routed", NODES)
+    assert reach.gateways == {"c0n0": ["c0n1"], "c1n0": ["c1n1"]}
+    assert (reach.via["c0n1", "c1n1"], reach.via["c1n1", "c0n1"]) == ("c0n0", "c1n0")
+    assert (reach.via["server", "c0n1"], reach.via["c0n0", "c1n1"]) == ("c0n0", "c1n0")
+    assert ("c0n0", "c1n0") not in reach.via
+    assert set(reach.closed["direct"]) == set(reach.via)
+
+
+def test_behind_nat_only_the_last_client_sends_through_its_head_and_nobody_sends_to_it():
+    reach = reach_of("nat", NODES)
+    assert (reach.gateways, reach.translated) == ({"c1n0": ["c1n1"]}, ("c1n1",))
+    assert {source for source, _ in reach.via} == {"c1n1"}
+    assert {source for source, _ in reach.closed["drop"]} == {"c1n1"}
+    assert {target for _, target in reach.closed["direct"]} == {"c1n1"}
 
 
 def test_nobody_connects_to_the_last_client_behind_nat():
-    directions, how = closed("outward", NODES)
-    assert how == "syn"
+    directions = reach_of("outward", NODES).closed["syn"]
     assert {target for _, target in directions} == {"c1n0", "c1n1"}
     assert {source for source, _ in directions} == {"server", "c0n0", "c0n1"}
 
@@ -203,6 +218,12 @@ class LateKernel:
             self.counted += 1
             self.waiting.append((self.counted, self.HEADER))
         return rules
+
+    def forwarded(self):
+        return {}
+
+    def has_second(self):
+        return False
 
     def packets(self):
         taken, self.waiting = self.waiting, []

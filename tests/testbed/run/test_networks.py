@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import pytest
-from forge import FakeBackend
+from forge import FakeBackend, FakeNetwork
 
 from impi.dissect import Segment, read_pcap
 from impi.testbed.backends import engine_installed
 from impi.testbed.backends.docker.docker_backend import DockerBackend
 from impi.testbed.backends.loopback.loopback_backend import LoopbackBackend
 from impi.testbed.cases.network_faults import FAULT_VALUES, ONLY_WIDE
+from impi.testbed.judge import items_network
 from impi.testbed.lab.interface import Capture
-from impi.testbed.lab.lab_links import LinkSeen
+from impi.testbed.lab.lab_links import LinkSeen, NetworkSeen, RouteSeen
 from impi.testbed.plan.cell import parse_cell
 from impi.testbed.plan.matrix import make_plan
-from impi.testbed.run.execute import Seen
-from impi.testbed.run.schedule import Done, Scheduler
+from impi.testbed.run.execute import Limits, Seen, run_cell
+from impi.testbed.run.prepared_lab import prepare
+from impi.testbed.run.schedule import Done, Scheduler, judge_cell
 
 SLOW = "p2p.ring/pure+pure/1x1+1x1/net=delay:20ms"
 BAD = "p2p.flood/pure+pure/1x1+1x1/net=delay:1ms+loss:1%+reorder:1%"
@@ -105,6 +109,68 @@ def test_an_inner_node_cannot_have_a_channel_of_its_own():
     assert "IMPI wants a channel between every two hosts (2.3.8)" in plan.unsupported[0].reason
 
 
+@pytest.mark.parametrize(
+    ("variant", "reason"),
+    [
+        ("reach=nat", "IMPI 0.0 knows a host by the address that it comes from (2.3.8)"),
+        ("ip=6,reach=routed", "the lab's gateways route IPv4"),
+    ],
+)
+def test_what_a_gateway_cannot_do_is_unsupported(variant, reason):
+    plan = make_plan([parse_cell(f"network.steady/pure+pure/2x2+2x2/{variant}")], FakeBackend())
+    assert reason in plan.unsupported[0].reason
+
+
+class Idle(FakeNetwork):
+    """A network whose gateways forward nothing, or as themselves."""
+
+    def seen(self) -> NetworkSeen:
+        seen = super().seen()
+        return replace(seen, routes=tuple(replace(route, back=self.back) for route in seen.routes))
+
+    back = 5
+
+
+@pytest.mark.parametrize("without", ["c1n0", ""])
+def test_of_two_networks_every_node_has_the_second(without):
+    cell = parse_cell("network.steady/pure+pure/1x2+1x2/ip=two")
+
+    class Partly(FakeNetwork):
+        def add_second(self, nodes) -> None:
+            super().add_second([node for node in nodes if node != without])
+
+    lab = FakeBackend().open(cell.vendors, cell.topology, run="r")
+    lab.network = Partly(lab)
+    limits = Limits(server=0.3, start=0.3, cell=0.3, grace=0.1)
+    seen = run_cell(prepare(lab, "r"), cell, limits, threading.Event())
+    verdict = judge_cell(cell, seen)
+    assert verdict.outcome == ("error" if without else "pass"), verdict.reason
+    assert without in verdict.reason
+    assert not any("--interface" in line for line in seen.command_lines)
+
+
+def test_behind_nat_connections_come_by_the_gateways_address():
+    def said(translated: int) -> str:
+        route = RouteSeen(node="c1n1", gateway="c1n0", out=5, back=5, translated=translated)
+        return items_network._unrouted("nat", NetworkSeen(routes=(route,)))
+
+    assert said(4) == ""
+    assert said(0) == "c1n1 by c1n0: 5 packets out, 5 back"
+
+
+@pytest.mark.parametrize("back", [0, 5])
+def test_a_gateway_that_has_done_nothing_is_the_labs_fault(back):
+    cell, backend = parse_cell("network.steady/pure+pure/2x2+2x2/reach=routed"), FakeBackend()
+    lab = backend.open(cell.vendors, cell.topology, run="r")
+    lab.network = idle = Idle(lab)
+    idle.back = back
+    limits = Limits(server=0.3, start=0.3, cell=0.3, grace=0.1)
+    verdict = judge_cell(cell, run_cell(prepare(lab, "r"), cell, limits, threading.Event()))
+    assert verdict.outcome == ("pass" if back else "error"), verdict.reason
+    assert back or "c0n1 by c0n0: 5 packets out, 0 back" in verdict.reason
+    assert idle.seen().routes == ()
+
+
 @pytest.mark.docker
 @pytest.mark.proof
 def test_a_lab_of_ipv6_has_nothing_else_on_the_wire(backend):
@@ -119,7 +185,9 @@ def test_a_lab_of_ipv6_has_nothing_else_on_the_wire(backend):
 
 @pytest.mark.docker
 @pytest.mark.proof
-@pytest.mark.parametrize("cell", ["1x2+1x2/reach=outward", *(f"2x2+2x2/{variant}" for variant in ONLY_WIDE)])
+@pytest.mark.parametrize(
+    "cell", ["1x2+1x2/reach=outward", "1x2+1x2/ip=two", *(f"2x2+2x2/{variant}" for variant in ONLY_WIDE)]
+)
 def test_jobs_pass_where_few_nodes_reach_others(backend, cell):
     (done,) = run(backend, f"network.steady/pure+pure/{cell}")
     assert f"{done.verdict.outcome} {done.verdict.reason}" == "pass "

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from impi.cabi import build
+from impi.cabi import cache
 from impi.testbed.backends import choose_backend, engine_installed
 from impi.testbed.cases import CASES
 from impi.testbed.judge.verdict import judge
@@ -33,7 +33,7 @@ def opened(vendors: tuple[str, ...], topology: Topology) -> Lab:
     lab = backend.open(vendors, topology, run="compiled")
     for environment in lab.access.environment.values():
         assert isinstance(environment, dict)
-        environment["IMPI_CACHE"] = str(build.cache(os.environ))
+        environment["IMPI_CACHE"] = cache.folder(os.environ)
     return lab
 
 

@@ -60,7 +60,7 @@ from impi.testbed.lab.container_node import HOME, SOURCES, SSH_PORT, UID, USER
 from impi.testbed.lab.interface import Access, Build, Capture, Node, NodeAccess, Stacks, Terms
 from impi.testbed.lab.lab_links import Network
 from impi.testbed.lab.lab_topology import Topology, parse_topology
-from impi.testbed.lab.parties import node_prefix
+from impi.testbed.lab.parties import node_names, node_prefix
 
 __all__ = ["LABEL", "DockerLab", "Plan"]
 
@@ -97,8 +97,8 @@ class Plan:
     def nodes(self) -> list[tuple[str, str]]:
         """(name, image id) of all nodes, the server first."""
         found = [("server", self.images["pure"])]
-        for i, (shape, vendor) in enumerate(zip(self.topology.clients, self.vendors, strict=True)):
-            found += [(f"c{i}n{j}", self.images[vendor]) for j in range(shape.nodes)]
+        for i, names in enumerate(node_names(self.topology, self.vendors)):
+            found += [(name, self.images[self.vendors[i]]) for name in names]
         return found
 
 
@@ -286,8 +286,8 @@ class DockerLab:
 
     def _ready(self, taps: list[Tap]) -> None:
         self.server = self._nodes["server"]
-        shapes = enumerate(self.topology.clients)
-        self.clients = [[self._nodes[f"c{i}n{j}"] for j in range(shape.nodes)] for i, shape in shapes]
+        names = node_names(self.topology, self._plan.vendors)
+        self.clients = [[self._nodes[name] for name in of_client] for of_client in names]
         self._taps = taps
         in_parallel(lambda tap: tap.wait_ready(_READY_S), self._taps)
         plan = self._plan

@@ -27,6 +27,7 @@ from impi.testbed.lab.compiled_programs import has_image
 from impi.testbed.lab.interface import Access, Build, Finding, Inventory, Lab, Terms
 from impi.testbed.lab.lab_links import Network
 from impi.testbed.lab.lab_topology import Topology
+from impi.testbed.lab.parties import is_remote
 
 _MOST_NODES: Final = 200
 
@@ -69,6 +70,7 @@ class DockerBackend:
             if what.startswith("/"):
                 prefix_build(vendor, what)  # a mistake is told before anything is built
             self._wanted[vendor] = what
+        vendors = [vendor for vendor in vendors if not is_remote(vendor)]
         found = self._images.ensure([*vendors, "pure"])
         for vendor in sorted(set(vendors) & self._wanted.keys()):
             what = self._wanted[vendor]
@@ -116,6 +118,7 @@ class DockerBackend:
         self, vendors: Sequence[str], terms: Terms
     ) -> tuple[Mapping[str, str], Mapping[str, Mapping[str, str]]]:
         """Return image ids by name, and copies of their folders; builds what is missing."""
+        vendors = [vendor for vendor in vendors if not is_remote(vendor)]
         needed = {*vendors, "pure", "base", SPY}
         with_programs = {v for v in vendors if has_image(v) and v not in self.builds} if terms.compiled else set()
         if not needed <= self._built.keys() or not with_programs <= self._compiled.keys():

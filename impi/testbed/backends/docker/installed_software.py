@@ -21,7 +21,7 @@ def software(
     """Image ids, and what the images say they contain: version by ``PARTY.PACKAGE``."""
     found = {f"image.{name}": image for name, image in sorted(images.items())}
     found.update({f"build.{name}": f"{b.origin} {b.digest}" for name, b in builds.items()})
-    first = {vendor: nodes[0] for vendor, nodes in zip(reversed(vendors), reversed(clients), strict=True)}
+    first = {vendor: nodes[0] for vendor, nodes in zip(reversed(vendors), reversed(clients), strict=True) if nodes}
     for party, node in {"server": server, **first}.items():
         if version := (node.read("/opt/impi/version.txt") or b"").decode().strip():
             found[f"{party}.library"] = version

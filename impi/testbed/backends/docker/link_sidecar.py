@@ -27,7 +27,7 @@ from impi.testbed.backends.docker.images.node_images import LINKS, Images
 from impi.testbed.backends.lifecycle import ownership
 from impi.testbed.backends.nodes import in_parallel
 from impi.testbed.lab.interface import NodeAccess
-from impi.testbed.lab.lab_links import CutSeen, Direction, LinkSeen, LinkSettings, NetworkSeen
+from impi.testbed.lab.lab_links import CutSeen, Direction, LinkSeen, LinkSettings, NetworkSeen, RouteSeen
 
 _RIGHTS: Final = ("NET_ADMIN",)
 _PROGRAM: Final = (Path(__file__).parents[2] / "programs/link_queue.py").read_text("utf-8")
@@ -35,6 +35,7 @@ _PYTHON: Final = ("/usr/bin/python3", "-I", "-S", "-c", _PROGRAM)
 _SOCKET: Final = "/run/link_queue"
 _SHARES: Final = 16384  # of the processor, where a node has 1024: a delay must not become longer by load
 _CONFLICT: Final = 409
+_SECOND: Final = "198.18.77."  # of a network for tests of devices (RFC 2544)
 _TARGETS: Final = {"DROP": "drop", "REJECT": "reset"}
 
 
@@ -81,6 +82,25 @@ class LinkSidecars:
         """The rules go."""
         self._refuse("heal", directions, how)
 
+    def add_second(self, nodes: Sequence[str]) -> None:
+        """An interface more, whose other end is in the same node."""
+        self._ready(sorted(nodes))
+        addressed = [(name, f"{_SECOND}{number + 1}") for number, name in enumerate(nodes)]
+        in_parallel(lambda each: self._ask(each[0], {"do": "second", "address": each[1]}), addressed)
+
+    def route(self, via: Mapping[Direction, str], behind: Mapping[str, Sequence[str]], translated: bool) -> None:
+        """Routes at the nodes that send; the gateways forward, and count what they do."""
+        self._ready(sorted({*behind, *(source for source, _ in via)}))
+        for gateway, nodes in behind.items():
+            inner = [self._address(node) for node in nodes]
+            self._ask(gateway, {"do": "forward", "inner": inner, "translated": translated})
+
+        def one(source: str) -> None:
+            ways = {self._address(b): self._address(gateway) for (a, b), gateway in via.items() if a == source}
+            self._ask(source, {"do": "route", "via": ways})
+
+        in_parallel(one, sorted({source for source, _ in via}))
+
     def _refuse(self, what: str, directions: Sequence[Direction], how: str) -> None:
         targets = sorted({target for _, target in directions})
         self._ready(targets)
@@ -96,6 +116,8 @@ class LinkSidecars:
         self._find()
         links: list[LinkSeen] = []
         cuts: list[CutSeen] = []
+        routes: list[RouteSeen] = []
+        second: list[str] = []
         overrun = 0
         names = {self._address(name): name for name in self._nodes}
         there = sorted(self._there.keys() - self.killed)
@@ -118,7 +140,14 @@ class LinkSidecars:
                 for rule in (*told["healed"], *told["rules"])
                 if rule["rule"] in _TARGETS
             ]
-        return NetworkSeen(links=tuple(links), cuts=tuple(cuts), overrun=overrun)
+            routes += [
+                RouteSeen(node=names.get(inner, inner), gateway=target, **counts)
+                for inner, counts in told["forwarded"].items()
+            ]
+            second += [target] * told["second"]
+        return NetworkSeen(
+            links=tuple(links), cuts=tuple(cuts), routes=tuple(routes), second=tuple(second), overrun=overrun
+        )
 
     def clear(self) -> None:
         """All queues and rules go; the sidecars stay for the next time."""

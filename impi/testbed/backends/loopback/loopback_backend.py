@@ -45,7 +45,7 @@ from impi.testbed.lab.interface import (
 )
 from impi.testbed.lab.lab_links import Network
 from impi.testbed.lab.lab_topology import Topology, parse_topology
-from impi.testbed.lab.parties import core_vendors
+from impi.testbed.lab.parties import core_vendors, is_remote, node_names
 
 _CHECKOUT: Final = Path(__file__).resolve().parents[4]
 _OCTETS: Final = range(77, 120)  # the second one of 127.x; a lab each
@@ -112,13 +112,15 @@ class LoopbackLab:
             self._commands = this_machine({"PATH": os.defpath})
         self._known = sorted(path.name for path in _SHM.iterdir()) if _SHM.is_dir() else []
         self._server = self._node("server", f"127.{octet}.0.1")
-        self._clients = [self._node(f"c{i}n0", f"127.{octet}.{i + 1}.1") for i in range(len(vendors))]
+        names = node_names(topology, vendors)
+        by_client = [[self._node(name, f"127.{octet}.{i + 1}.1") for name in each] for i, each in enumerate(names)]
+        self._clients = [node for nodes in by_client for node in nodes]
         self.server: Node = self._server
-        self.clients: Sequence[Sequence[Node]] = [[node] for node in self._clients]
+        self.clients: Sequence[Sequence[Node]] = by_client
         more = {f"build.{name}": f"{build.origin} {build.digest}" for name, build in builds.items()}
         self.software: Mapping[str, str] = {**_software(vendors), **more}
         clients = [_client_environment(vendor, builds) for vendor in vendors]
-        environment = {node.name: clients[i] for i, node in enumerate(self._clients)}
+        environment = {node.name: clients[i] for i, nodes in enumerate(by_client) for node in nodes}
         self.access = Access(
             backend="local",
             lab=folder.name,
@@ -270,7 +272,7 @@ class LoopbackBackend:
                     f"--replace {vendor}={what}: there is no such folder, and an image needs --backend docker"
                 )
             self.builds = {**self.builds, vendor: prefix_build(vendor, what)}
-        for vendor in sorted({*vendors} - {*self.builds}):
+        for vendor in sorted({v for v in vendors if not is_remote(v)} - {*self.builds}):
             known = manifest(vendor)
             if known.kind != "backed":
                 raise UsageError(f"vendor {vendor} needs a node of its own image: use --backend docker")

@@ -1,0 +1,76 @@
+"""Who reaches whom in a lab, and by whom: what ``reach=...`` of a variant makes of its network."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from impi.errors import LabError
+from impi.testbed.lab.lab_links import Direction, between_parties, party_of
+
+REACHES: Final[Mapping[str, str]] = {
+    "heads": "only the first node of a client reaches other clients and the server",
+    "outward": "the last client accepts no connection from others, as behind a firewall",
+    "routed": "other nodes of a client than the first reach others through that one, which routes",
+    "nat": "those of the last client do so, and the first one's address takes the place of theirs",
+}
+"""Who reaches whom."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reach:
+    """What is closed, and what goes through another node."""
+
+    closed: Mapping[str, Sequence[Direction]]
+    """Directions by how: see ``_REFUSALS`` of ``programs/link_queue.py``."""
+    via: Mapping[Direction, str] = field(default_factory=dict)
+    """The gateway of what goes from one node to another."""
+    translated: tuple[str, ...] = ()
+    """Nodes behind a gateway whose address takes the place of theirs."""
+
+    @property
+    def gateways(self) -> dict[str, list[str]]:
+        """The nodes behind each gateway."""
+        found: dict[str, list[str]] = {}
+        for (source, _), gateway in self.via.items():
+            if party_of(source) == party_of(gateway) and source not in found.setdefault(gateway, []):
+                found[gateway].append(source)
+        return found
+
+
+def reach_of(name: str, nodes: Sequence[str]) -> Reach:
+    """Return what such a name means; ``nodes``: all of the lab.
+
+    Raises:
+        LabError: it means nothing, because the client has no second node.
+    """
+    apart, last = between_parties(nodes), party_of(nodes[-1])
+    if name == "outward":
+        return Reach(closed={"syn": [(a, b) for a, b in apart if party_of(b) == last]})
+    inner = [node for node in nodes if node != "server" and not node.endswith("n0")]
+    inner = [node for node in inner if name != "nat" or party_of(node) == last]
+    if not inner:
+        raise LabError(f"reach={name} needs a client of several nodes, such as 2x2+2x2")
+    return {"heads": _by_nobody, "routed": _by_heads, "nat": _by_another_address}[name](inner, apart)
+
+
+def _by_nobody(inner: Sequence[str], apart: Sequence[Direction]) -> Reach:
+    return Reach(closed={"drop": [(a, b) for a, b in apart if a in inner or b in inner]})
+
+
+def _by_heads(inner: Sequence[str], apart: Sequence[Direction]) -> Reach:
+    outwards = {(a, b): head_of(a) for a, b in apart if a in inner}
+    inwards = {(a, b): head_of(b) for a, b in apart if b in inner and a not in inner}
+    return Reach(closed={"direct": [*outwards, *inwards]}, via={**outwards, **inwards})
+
+
+def _by_another_address(inner: Sequence[str], apart: Sequence[Direction]) -> Reach:
+    outwards = {(a, b): head_of(a) for a, b in apart if a in inner}
+    closed = {"drop": list(outwards), "direct": [(b, a) for a, b in outwards]}
+    return Reach(closed=closed, via=outwards, translated=tuple(inner))
+
+
+def head_of(node: str) -> str:
+    """Return the first node of its client."""
+    return f"{party_of(node)}n0"
