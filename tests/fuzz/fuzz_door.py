@@ -122,7 +122,7 @@ def _of_client(name: str, me: int, others: Sequence[int]) -> _Place:
 def _of_host(me: int) -> _Place:
     proofs = mesh._Proofs(_JOB, me, Trust(_KEY, (0, 1, 2)))
     with socket.socket() as listener:
-        found = _captured(mesh, lambda: mesh._accept(_JOB, me, listener, time.monotonic() + 60, proofs))
+        found = _captured(mesh, lambda: mesh._accept(_JOB, me, listener, time.monotonic() + 60, proofs, ()))
     return _Place(
         name=f"host {me}",
         secret=_KEY,
