@@ -28,6 +28,11 @@ from impi.remote import processes, starter
 _CHUNK: Final = 1 << 16
 _GRACE_S: Final = 6.0
 """More than a starter needs if its processes ignore TERM."""
+_FIRST_S: Final = 60.0
+"""The shortest limit of silence before a starter's first report: that of ssh (SSH_OPTIONS).
+
+A login and the start of Python on a crowded node take longer than a beat that is late.
+"""
 _LINE: Final = 1 << 14
 """Longest part of an unfinished line that is held back."""
 _IMPIRUN: Final = (sys.executable, "-m", "impi.cli.impirun")
@@ -244,9 +249,10 @@ class Children:
 
     def check_silence(self) -> None:
         """Note a starter as lost if nothing has been heard of it for too long."""
-        for one in self._starters:
-            if one.status is None and is_silent(one.output, one.heard_at, self._silence_s):
-                self.lost = self.lost or f"{one.command.name} {silence(self._silence_s)}"
+        for one in self._starters if self._silence_s else ():
+            limit_s = self._silence_s if one.heard else max(self._silence_s, _FIRST_S)
+            if one.status is None and is_silent(one.output, one.heard_at, limit_s):
+                self.lost = self.lost or f"{one.command.name} {silence(limit_s)}"
 
     def end(self, turn: Callable[[float], object]) -> None:
         """End all starters and everything below; ``turn`` runs the owner's loop for a while."""

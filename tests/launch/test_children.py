@@ -170,3 +170,32 @@ def test_a_watch_sees_procs_that_it_has_not_started_and_ends_when_it_is_dismisse
 def test_a_stopped_process_without_a_title_has_the_name_of_its_program() -> None:
     assert Stopped(7, "", "/usr/bin/python3 -c while").told(10) == "python3 (process 7) has been stopped for 10 s"
     assert Stopped(7, "", "").told(10).startswith("a process of this client (process 7)")
+
+
+STARTS_SLOWLY = """
+import os, selectors, sys, time
+from impi.launch import children
+from impi.launch.program import Command, command_on
+
+spec = command_on("localhost", ["true"], os.environ, {0: {}}, {0: "rank 0"}).spec
+mute = Command(argv=("sleep", "600"), here=False, spec=spec, titles={0: "rank 0"}, name="the starter")
+selector = selectors.DefaultSelector()
+one = children.Children([mute], selector, silence_s=0.01)
+one.start()
+time.sleep(0.02)  # twice the limit
+one.check_silence()
+print(repr(one.lost))
+children._FIRST_S = 0.015
+one.check_silence()
+print(one.lost)
+one.end(lambda seconds: [key.data() for key, _ in selector.select(seconds)])
+one.close()
+"""
+
+
+def test_a_starter_has_longer_for_its_first_report() -> None:
+    driver = [sys.executable, "-c", STARTS_SLOWLY]
+    result = subprocess.run(driver, capture_output=True, text=True, timeout=60, check=True)
+    first, second = result.stdout.splitlines()
+    assert first == "''"
+    assert second.startswith("the starter has not been heard of for 0.015 s")

@@ -25,7 +25,8 @@ import os, sys
 from mpi4py import MPI
 comm = MPI.COMM_WORLD
 comm.Barrier()
-print(comm.rank, os.getpid(), flush=True)
+sys.stdout.write(f"{comm.rank} {os.getpid()}\\n")  # one write: mpiexec mixes those of its ranks
+sys.stdout.flush()
 if sys.argv[1] == "computing":
     while True:
         pass
