@@ -33,7 +33,7 @@ from impi.errors import LabError, LaunchError
 from impi.manifests import manifest
 from impi.remote.patience import Patience
 from impi.remote.ssh import Connection, Key, new_key
-from impi.testbed.backends.docker.container_contents import contents, sources
+from impi.testbed.backends.docker.container_contents import IN_MEMORY, UNPACKS, contents, sources
 from impi.testbed.backends.docker.docker_engine import engine_fault
 from impi.testbed.backends.docker.docker_inventory import LABEL, remove_container, when_free
 from impi.testbed.backends.docker.images.image_copies import mounts, quicken
@@ -330,7 +330,7 @@ class DockerLab:
             container = self._client.containers.create(
                 image,
                 # It ends by itself, and is removed at its end, even if this process is gone.
-                [*_TIMER, str(int(self._plan.terms.ttl_s)), *_SSHD],
+                [*UNPACKS, *_TIMER, str(int(self._plan.terms.ttl_s)), *_SSHD],
                 auto_remove=True,
                 name=f"impilab-{self.name}-{name}",
                 hostname=name,
@@ -343,7 +343,8 @@ class DockerLab:
                 security_opt=["no-new-privileges"],
                 shm_size=_SHM,
                 volumes={self._volume: {"bind": CAPTURE_FOLDER, "mode": "ro"}},
-                mounts=mounts(copies, own=(SOURCES, HOME)),
+                mounts=mounts(copies, own=(HOME,)),
+                tmpfs=IN_MEMORY,
                 ports={f"{SSH_PORT}/tcp": ("127.0.0.1", 0)} if self._plan.publish else {},
                 labels=self._labels,
             )

@@ -21,6 +21,7 @@ from docker.errors import APIError, NotFound
 from docker.models.containers import Container
 
 from impi.errors import LabError
+from impi.remote.patience import Patience
 from impi.testbed.backends.docker.docker_engine import engine_fault
 from impi.testbed.backends.docker.docker_inventory import LABEL, remove_container
 from impi.testbed.backends.docker.images.node_images import LINKS, Images
@@ -36,7 +37,23 @@ _SOCKET: Final = "/run/link_queue"
 _SHARES: Final = 16384  # of the processor, where a node has 1024: a delay must not become longer by load
 _CONFLICT: Final = 409
 _SECOND: Final = "198.18.77."  # of a network for tests of devices (RFC 2544)
+_FREEZES_S: Final = 10.0
 _TARGETS: Final = {"DROP": "drop", "REJECT": "reset"}
+
+
+def _paused(container: Container, *, last: bool) -> bool:
+    """Freeze a container.
+
+    The kernel freezes no process that waits for a file, as nodes in fuse-overlayfs often do. Then
+    runc thaws the others and gives up after a moment: False, unless it was the ``last`` attempt.
+    """
+    try:
+        container.pause()
+    except APIError as error:
+        if last or "unable to freeze" not in str(error):
+            raise
+        return False
+    return True
 
 
 class LinkSidecars:
@@ -165,9 +182,11 @@ class LinkSidecars:
 
     def freeze(self, node: str) -> None:
         """By the engine, which freezes all processes of the container."""
+        patience = Patience(_FREEZES_S, 1)
         with engine_fault(f"node {node} cannot be frozen"):
             container = self._client.containers.get(self._nodes[node].container)
-            container.pause()
+            while not _paused(container, last=patience.ended()):
+                pass
         self._frozen.add(node)
 
     def thaw(self, node: str) -> bool:
