@@ -29,7 +29,7 @@ _DISCARD: Final = 9  # the port of a service that nobody runs; sent to the gatew
 _CHUNK: Final = 1 << 16
 _FRAME: Final = struct.Struct(">BxxxL")
 _STATISTICS: Final = re.compile(rb"tcpdump: \d+ packets? captured, .*?(\d+) packets? dropped by kernel")
-_MOST_BUFFER_KIB: Final = 131072
+_MOST_BUFFER_KIB: Final = 32768  # the kernel clears all of it at each start, which takes time
 _ALL_BUFFERS_KIB: Final = 1 << 20
 # Room for the longest packet of a virtual interface (65535 octets and the Ethernet header), no
 # more: the kernel's buffer is divided into pieces of this size.
