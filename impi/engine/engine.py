@@ -32,6 +32,7 @@ from impi.engine.context import Context, ShortSend
 from impi.engine.faults import Faults, Notice
 from impi.engine.operations import SENT, Compound, CopyOperation, Message, Operation, ReceiveOperation, SendOperation
 from impi.engine.payload import Source, Target
+from impi.engine.served import Served
 from impi.engine.threads import Threads
 from impi.engine.visited import Visited
 from impi.engine.waiting import ASKS, LONGEST_S, Patience
@@ -58,7 +59,7 @@ _DRAINS = 64
 """Most local messages per turn; then the channels are served."""
 
 
-class Engine(Visited):
+class Engine(Visited, Served):
     """Drives the channels and the vendor of one proc.
 
     Args:
@@ -453,6 +454,7 @@ class Engine(Visited):
         for host in self._hosts:
             self._flush(host)
         self.wait(lambda: self.transfer.finished and self._channels.written)
+        self.closed = True
         self._channels.close()
 
     # ---- internals ---------------------------------------------------------------------

@@ -67,6 +67,33 @@ class Threads:
             self._door.release()
 
 
+    def attempt(self) -> int | None:
+        """Make the calling thread the owner if no other is in the engine; None: one is.
+
+        Returns the former owner, for :meth:`restore`.
+        """
+        me = get_ident()
+        if not self._door.acquire(blocking=False):
+            return None  # a thread is about to enter
+        try:
+            former, self.owner = self.owner, me
+            if former != me and _is_inside(former):
+                self.owner = former
+                return None
+            return former
+        finally:
+            self._door.release()
+
+    def restore(self, former: int) -> None:
+        """Give the ownership back after :meth:`attempt`, unless a thread wants it already."""
+        if self._door.acquire(blocking=False):
+            try:
+                if self.owner == get_ident():
+                    self.owner = former
+            finally:
+                self._door.release()
+
+
 def _is_inside(ident: int) -> bool:
     """Return whether a thread is in the engine; one that waits in :meth:`Threads.enter` is not."""
     entering = False
