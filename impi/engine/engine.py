@@ -143,6 +143,8 @@ class Engine(Visited, Served):
 
     def open(self, context: Context) -> None:
         """Register a communicator and match the messages that came before it."""
+        if get_ident() != self.threads.owner:
+            self.threads.enter()
         self._contexts[context.cid] = context
         context.waiters = self._waiters
         context.faults = Faults(self, context)
@@ -154,6 +156,8 @@ class Engine(Visited, Served):
 
     def close(self, context: Context) -> None:
         """Remove a freed communicator."""
+        if get_ident() != self.threads.owner:
+            self.threads.enter()
         self._contexts.pop(context.cid, None)
         self._inboxes.pop(context.cid, None)
         self._inboxes.pop(context.cid + 1, None)
@@ -165,6 +169,8 @@ class Engine(Visited, Served):
 
     def make_context(self, cid: int, members: Sequence[int], peers: Sequence[int] | None = None) -> Context:
         """Create and open a context. Collective: the vendor creates the shadow with all members."""
+        if get_ident() != self.threads.owner:
+            self.threads.enter()
         local = self._local(members, peers)
         shadow = self.vendor.world.subset([self.vendor_ranks[world] for world in local], cid)
         context = Context(cid, members, list(members).index(self.rank), shadow, local, peers=peers)
@@ -173,6 +179,8 @@ class Engine(Visited, Served):
 
     def start_copy(self, context: Context, cid: int, finish: Callable[[Context], None]) -> Operation:
         """Start a copy of a context; ``finish`` gets it. Collective, in one order everywhere."""
+        if get_ident() != self.threads.owner:
+            self.threads.enter()
         assert context.shadow is not None
         shadow, pending = context.shadow.duplicate(cid)
         peers = context.peers if context.is_inter else None
@@ -429,6 +437,8 @@ class Engine(Visited, Served):
 
     def match_probed(self, context: Context, arrival: Arrival) -> None:
         """Match a point-to-point message that a caller took off the library's queue."""
+        if get_ident() != self.threads.owner:
+            self.threads.enter()
         source = context.local_ranks[arrival.source]
         self._arrived(context, False, Message(source, arrival.tag // 2, arrival.nbytes, 0, arrival, None, False))
 
@@ -438,6 +448,8 @@ class Engine(Visited, Served):
 
     def track(self, operation: Operation) -> None:
         """Drive an operation until it is done."""
+        if get_ident() != self.threads.owner:
+            self.threads.enter()
         self._active.append(operation)
 
     @property
@@ -447,6 +459,8 @@ class Engine(Visited, Served):
 
     def shutdown(self) -> None:
         """Exchange FINI on every channel and close (IMPI 3.8); after the barrier of Finalize."""
+        if get_ident() != self.threads.owner:
+            self.threads.enter()
         for context in self._contexts.values():
             _ended(context)
         self.wait(lambda: self.quiet)

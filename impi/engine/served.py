@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from threading import get_ident
 from typing import TYPE_CHECKING
 
 from impi.engine.threads import Threads
@@ -32,16 +33,22 @@ class Served:
 
     def hand_over(self, context: Context, matcher: Matcher[ReceiveOperation, Message]) -> None:
         """Let ``matcher`` have the point-to-point messages of a context that has had none yet."""
+        if get_ident() != self.threads.owner:
+            self.threads.enter()
         context.matchers = (matcher, context.matchers[1])
         self._inboxes[context.cid] = (matcher.meet, context.rank_of, context)
 
     def start_serving(self, context: Context) -> None:
         """Take local messages of a context at any time; nothing else announces them."""
+        if get_ident() != self.threads.owner:
+            self.threads.enter()
         if context.shadow is not None and context.shadow.size > 1:
             context.count_waiting(1)
 
     def stop_serving(self, context: Context) -> None:
         """Reverse :meth:`start_serving`."""
+        if get_ident() != self.threads.owner:
+            self.threads.enter()
         if context.shadow is not None and context.shadow.size > 1:
             context.count_waiting(-1)
 

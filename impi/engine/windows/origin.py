@@ -90,20 +90,23 @@ class Origin:
 
     def __init__(self, engine: Engine, context: Context, target: Target) -> None:
         self._engine, self._context, self._target = engine, context, target
+        self._threads = engine.threads
         self._peers = [_Peer(rank) for rank in range(len(context.members))]
         self._is_locked = False
         """Whether this proc has the lock of its own memory."""
 
     def here(self, call: Callable[[], T]) -> T:
         """Return what ``call`` returns, which accesses this proc's own memory."""
-        self._enter()
+        if get_ident() != self._threads.owner:
+            self._threads.enter()  # here, not in a function of ours: see there
         return call()
 
     # ---- accesses --------------------------------------------------------------------------------
 
     def issue(self, rank: int, access: Access, *, passive: bool) -> None:
         """Queue an access of another rank; ``passive``: it is locked, so only the last one waits."""
-        self._enter()
+        if get_ident() != self._threads.owner:
+            self._threads.enter()
         peer = self._peers[rank]
         if access.source is not None:
             octets = access.source.octets(external=self._engine.is_external(self._context, rank))
@@ -116,7 +119,8 @@ class Origin:
 
     def send_now(self, rank: int) -> None:
         """Send the accesses of a rank that wait."""
-        self._enter()
+        if get_ident() != self._threads.owner:
+            self._threads.enter()
         self._close(self._peers[rank], 0)
 
     def targets(self) -> list[int]:
@@ -166,7 +170,8 @@ class Origin:
 
     def fence(self, count: int) -> None:
         """End the epoch: ``count`` ranks access this one's memory in it."""
-        self._enter()
+        if get_ident() != self._threads.owner:
+            self._threads.enter()
         busy = [peer for peer in self._peers if peer.queue]
         for peer in busy:
             self._close(peer, wire.FENCED)
@@ -180,13 +185,15 @@ class Origin:
 
     def post(self, ranks: Collection[int]) -> None:
         """Let ranks know that they may access this proc's memory."""
-        self._enter()
+        if get_ident() != self._threads.owner:
+            self._threads.enter()
         for rank in ranks:
             self._engine.send(self._context, rank, wire.HEADER_TAG, OctetSource(wire.bare(wire.POST, 0)))
 
     def complete(self, ranks: Collection[int], *, posted: bool) -> None:
         """End the epoch of Start; ``posted``: the Posts of these ranks have told so."""
-        self._enter()
+        if get_ident() != self._threads.owner:
+            self._threads.enter()
         posts = self._target.posts
         if posted:
             self._engine.wait(lambda: all(posts[rank] for rank in ranks))
@@ -201,19 +208,23 @@ class Origin:
 
     def completed(self, ranks: Collection[int]) -> bool:
         """Return whether ranks have called Complete; serve their accesses first."""
-        self._enter()
+        if get_ident() != self._threads.owner:
+            self._threads.enter()
         counts = self._target.completed
         self._engine.progress()
         return all(counts[rank] for rank in ranks)
 
     def await_completed(self, ranks: Collection[int]) -> None:
         """Wait until ranks have called Complete."""
-        self._enter()
+        if get_ident() != self._threads.owner:
+            self._threads.enter()
         counts = self._target.completed
         self._engine.wait(lambda: all(counts[rank] for rank in ranks))
 
     def forget_completed(self, ranks: Collection[int]) -> None:
         """End the epoch of Post."""
+        if get_ident() != self._threads.owner:
+            self._threads.enter()
         for rank in ranks:
             self._target.completed[rank] -= 1
 
@@ -221,7 +232,8 @@ class Origin:
 
     def lock(self, ranks: Collection[int], *, exclusive: bool) -> None:
         """Lock ranks: this proc's memory at once, others with the first access."""
-        self._enter()
+        if get_ident() != self._threads.owner:
+            self._threads.enter()
         for rank in ranks:
             self._peers[rank].lock = wire.LOCK_EXCLUSIVE if exclusive else wire.LOCK_SHARED
         if self._context.rank in ranks:
@@ -234,7 +246,8 @@ class Origin:
 
     def unlock(self, ranks: Collection[int]) -> None:
         """Complete all accesses of ranks, and give their locks back."""
-        self._enter()
+        if get_ident() != self._threads.owner:
+            self._threads.enter()
         peers = [self._peers[rank] for rank in ranks]
         for peer in peers:
             flags = wire.ACKNOWLEDGE if peer.queue or peer.is_dirty else 0
@@ -250,7 +263,8 @@ class Origin:
 
     def flush(self, ranks: Collection[int]) -> None:
         """Complete all accesses of ranks, here and there."""
-        self._enter()
+        if get_ident() != self._threads.owner:
+            self._threads.enter()
         peers = [self._peers[rank] for rank in ranks]
         for peer in peers:
             self._close(peer, wire.ACKNOWLEDGE if peer.queue or peer.is_dirty else 0)
@@ -259,7 +273,8 @@ class Origin:
 
     def flush_local(self, ranks: Collection[int]) -> None:
         """Complete all accesses of ranks here: their buffers are free."""
-        self._enter()
+        if get_ident() != self._threads.owner:
+            self._threads.enter()
         peers = [self._peers[rank] for rank in ranks]
         for peer in peers:
             self._close(peer, 0)
@@ -268,13 +283,9 @@ class Origin:
 
     def progress(self) -> None:
         """Serve what has arrived."""
-        self._enter()
+        if get_ident() != self._threads.owner:
+            self._threads.enter()
         self._engine.progress()
-
-    def _enter(self) -> None:
-        threads = self._engine.threads
-        if get_ident() != threads.owner:
-            threads.enter()
 
 
 _NO_ROOM: Final = memoryview(bytearray())
