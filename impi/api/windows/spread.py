@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import operator
+import struct
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final
 
@@ -17,6 +18,8 @@ from impi.api.types.buffers import UserBuffer
 from impi.api.windows.accesses import Aim, octets_of
 from impi.api.windows.helper import Helper
 from impi.api.windows.winstate import WindowState, check_disp_unit
+from impi.collectives import Reduction
+from impi.engine.collective import CollectiveOperation, OctetCodec
 from impi.engine.engine import Engine
 from impi.engine.operations import Operation
 from impi.engine.payload import BufferSource
@@ -26,11 +29,20 @@ from impi.engine.windows.target import Inbox, Target
 from impi.records import record
 from impi.semantics.constants import PROC_NULL
 from impi.semantics.errors import LackingError, MPIException, error
-from impi.semantics.lazynumpy import np
 from impi.semantics.places import check_accumulation, check_comparable
 
 _NO_LOCKS: Final = "no_locks"
 _NOTHING: Final = memoryview(bytearray())
+_COUNT: Final = struct.Struct(">I")
+"""Of each rank: how many procs access its memory before a fence."""
+
+
+def _added(one: bytes, other: bytes) -> bytes:
+    # No count is more than the procs, so none runs over into its neighbour.
+    return (int.from_bytes(one, "big") + int.from_bytes(other, "big")).to_bytes(len(one), "big")
+
+
+_COUNTS: Final[Reduction[bytes]] = Reduction(_added)
 
 
 @record
@@ -232,10 +244,14 @@ class SpreadState(WindowState):
         """End an epoch: all accesses of it are complete here and at this proc's memory."""
         if begins:
             return
-        busy = np.array(self._origin.targets(), np.int32)
-        count = np.zeros(1, np.int32)
-        self._team.Reduce_scatter_block(busy, count)
-        self._origin.fence(int(count[0]))
+        engine, context = self._engine, self._team._live()
+        busy = b"".join(map(_COUNT.pack, self._origin.targets()))
+        algorithm = self._team._alive().algorithms.allreduce(busy, _COUNTS)
+        operation = CollectiveOperation(engine, context, algorithm, OctetCodec())
+        engine.wait_for(operation)
+        if operation.failure is not None:
+            raise operation.failure
+        self._origin.fence(_COUNT.unpack_from(operation.result, self.rank * _COUNT.size)[0])
 
     def post(self, ranks: Collection[int], *, checked: bool) -> None:
         """Let ranks know that they may access this proc's memory."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
@@ -29,6 +30,7 @@ from impi.api.handles.handle import Handle
 from impi.api.handles.info import INFO_NULL, Info
 from impi.api.handles.keyvals import Keyvals
 from impi.api.types.buffers import BOTTOM
+from impi.api.windows.exported import export_buffers
 from impi.api.windows.onesided import OneSided
 from impi.api.windows.winstate import WindowState, check_size
 from impi.semantics.constants import PROC_NULL
@@ -370,5 +372,7 @@ def _changeable(keyval: int) -> int:
 
 
 WindowState._handles = Win
+if sys.version_info < (3, 12):
+    export_buffers(Win)
 
 WIN_NULL: Final = Win._define("WIN_NULL", None)
