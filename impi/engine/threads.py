@@ -86,8 +86,9 @@ class Threads:
         if not self._door.acquire(blocking=False):
             return None  # a thread is about to enter
         try:
+            if not self._turn.acquire(blocking=False):
+                return None  # another guest
             self._guest = me
-            self._turn.acquire()
             former, self.owner = self.owner, me
             if former != me and _is_inside(former):
                 self.owner = former

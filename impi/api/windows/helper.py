@@ -5,7 +5,7 @@ is in an MPI call, which serves the windows itself. Then the helper looks again 
 Where the MPI library tells of no arrivals (MPICH, Open MPI), and procs of the same client have the
 window, too, it asks the library at least each millisecond.
 
-The thread lives as long as there are windows. Its frames outside of a turn are not the engine's:
+Without windows the thread sleeps for good. Its frames outside of a turn are not the engine's:
 :mod:`impi.engine.threads` looks at the stacks.
 """
 
@@ -37,35 +37,38 @@ class Helper:
     def __init__(self, engine: Engine, failed: Callable[[Exception], None]) -> None:
         self._engine, self._failed = engine, failed
         self._windows = 0
+        self._wanted = threading.Event()
+        """Set while there are windows."""
         self._thread: threading.Thread | None = None
-        self._run_number = 0
 
     def enter(self) -> None:
         """Count a window more."""
         self._windows += 1
-        if self._windows == 1:
-            self._run_number += 1
-            number = self._run_number
-            self._thread = threading.Thread(target=self._run, args=(number,), name="impi windows", daemon=True)
+        self._wanted.set()
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="impi windows", daemon=True)
             self._thread.start()
 
     def leave(self) -> None:
         """Count a window less."""
         self._windows -= 1
+        if not self._windows:
+            self._wanted.clear()
 
-    def _run(self, number: int) -> None:
+    def _run(self) -> None:
         try:
-            self._serve(number)
+            self._serve()
         except Exception as failure:
             if not self._engine.closed:
                 self._failed(failure)
 
-    def _serve(self, number: int) -> None:
+    def _serve(self) -> None:
         engine = self._engine
         poller = select.poll()
         poller.register(engine.arrivals(), select.POLLIN)
         nap = _NAP_S
-        while self._windows and number == self._run_number and not engine.closed:
+        while not engine.closed:
+            self._wanted.wait()
             if engine.is_polled and nap < _LOOK_S:
                 time.sleep(nap)
             else:

@@ -3,7 +3,7 @@
 Accesses between fences, and between Start and Complete, are queued; the call that ends the epoch
 sends them, and the last one says so (Thakur, Gropp, Toonen: Minimizing Synchronization Overhead in
 the Implementation of MPI One-Sided Communication, EuroPVM/MPI 2004). Under a lock one access is
-held back: the next one sends it, or the call that completes it, so a lock, a short access and an
+held back: the next call sends it, or the one that completes it. So a lock, a short access and an
 unlock are one message and its reply. No lock is awaited: its target holds the accesses back.
 """
 
@@ -92,6 +92,8 @@ class Origin:
         self._engine, self._context, self._target = engine, context, target
         self._threads = engine.threads
         self._peers = [_Peer(rank) for rank in range(len(context.members))]
+        self._held: _Peer | None = None
+        """The rank under a lock with an access that waits for the next call."""
         self._is_locked = False
         """Whether this proc has the lock of its own memory."""
 
@@ -99,6 +101,7 @@ class Origin:
         """Return what ``call`` returns, which accesses this proc's own memory."""
         if get_ident() != self._threads.owner:
             self._threads.enter()  # here, not in a function of ours: see there
+        self._let_go()
         return call()
 
     # ---- accesses --------------------------------------------------------------------------------
@@ -114,8 +117,21 @@ class Origin:
             if not access.separate:
                 access.data, access.source = bytes(octets), None
         peer.queue.append(access)
-        if passive and len(peer.queue) > 1:
-            self._send(peer, peer.queue.pop(0), 0)
+        if passive:
+            self._let_go(peer)
+            self._held = peer
+            if len(peer.queue) > 1:
+                self._send(peer, peer.queue.pop(0), 0)
+
+    def _let_go(self, other: _Peer | None = None) -> None:
+        """Send the access that waits, unless it is for ``other``.
+
+        A program may wait by loads for what it brings about; a call of the window, such as Sync,
+        is all that it has to make.
+        """
+        held, self._held = self._held, None
+        if held is not None and held is not other:
+            self._close(held, 0)
 
     def send_now(self, rank: int) -> None:
         """Send the accesses of a rank that wait."""
@@ -249,6 +265,7 @@ class Origin:
         if get_ident() != self._threads.owner:
             self._threads.enter()
         peers = [self._peers[rank] for rank in ranks]
+        self._let_go(peers[0] if len(peers) == 1 else None)
         for peer in peers:
             flags = wire.ACKNOWLEDGE if peer.queue or peer.is_dirty else 0
             if peer.is_locked or (peer.lock and peer.queue):
@@ -266,6 +283,7 @@ class Origin:
         if get_ident() != self._threads.owner:
             self._threads.enter()
         peers = [self._peers[rank] for rank in ranks]
+        self._let_go(peers[0] if len(peers) == 1 else None)
         for peer in peers:
             self._close(peer, wire.ACKNOWLEDGE if peer.queue or peer.is_dirty else 0)
         self._await(peers)
@@ -276,15 +294,17 @@ class Origin:
         if get_ident() != self._threads.owner:
             self._threads.enter()
         peers = [self._peers[rank] for rank in ranks]
+        self._let_go()
         for peer in peers:
             self._close(peer, 0)
         self._await(peers)
         self.check()
 
     def progress(self) -> None:
-        """Serve what has arrived."""
+        """Serve what has arrived, and send what waits."""
         if get_ident() != self._threads.owner:
             self._threads.enter()
+        self._let_go()
         self._engine.progress()
 
 
