@@ -268,7 +268,9 @@ class Origin:
         self._let_go(peers[0] if len(peers) == 1 else None)
         for peer in peers:
             flags = wire.ACKNOWLEDGE if peer.queue or peer.is_dirty else 0
-            if peer.is_locked or (peer.lock and peer.queue):
+            if not peer.queue:
+                peer.lock = 0  # nothing has needed it
+            if peer.is_locked or peer.lock:
                 flags |= wire.UNLOCK
             self._close(peer, flags)
             peer.lock, peer.is_locked = 0, False

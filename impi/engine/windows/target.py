@@ -90,7 +90,6 @@ class Target:
         if arriving.data[0] >= wire.POST:  # these two wait for no access
             origin.queue.remove(arriving)
             self._note(arriving)
-            return
         self._ready.append(origin)
         self._work()
 
