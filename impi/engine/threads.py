@@ -58,8 +58,8 @@ class Threads:
         if me in (self.helper, self._guest):
             return
         if _is_inside(me):
-            # A call within a call of this thread, for which others wait. A guest leaves at once, if it
-            # came before this thread.
+            # A call within a call of this thread, for which others wait; a guest that came before
+            # this thread leaves at once.
             with self._turn:
                 return
         end, nap = time.monotonic() + LIMIT_S, _LOOK_S
@@ -74,7 +74,6 @@ class Threads:
                 nap = min(nap * 2, 1e-3)
         finally:
             self._door.release()
-
 
     def attempt(self) -> int | None:
         """Make the calling thread the owner if no other is in the engine; None: one is.

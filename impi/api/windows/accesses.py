@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from impi.api.types.buffers import UserBuffer
 from impi.records import record
 from impi.semantics.datatype import TypeMap
-from impi.semantics.errors import error
-from impi.semantics.places import check_accumulation, check_comparable, element_of, values_of
+from impi.semantics.errors import MPIException, error
+from impi.semantics.places import Place, check_accumulation, check_comparable, element_of, values_of
 
 if TYPE_CHECKING:
-    from impi.api.windows.winstate import WindowState
     from impi.engine.operations import Operation
 
 
@@ -35,20 +35,15 @@ class Aim:
         Both are equal if there is no data; ``nbytes`` None: the window is dynamic.
 
         Raises:
-            Exception: ``ERR_DISP``: negative displacement; ``ERR_COUNT``: negative count;
-                ``ERR_RMA_RANGE``: not all elements are in the window.
+            Exception: ``ERR_RMA_RANGE``: not all elements are in the window.
         """
-        if self.disp < 0:
-            raise error("ERR_DISP", f"the target displacement {self.disp} is negative")
-        if self.count < 0:
-            raise error("ERR_COUNT", f"the target count {self.count} is negative")
         first, last = self.typemap.span(self.disp * disp_unit, self.count)
         if nbytes is not None and first != last and not 0 <= first <= last <= nbytes:
             raise outside(self.count, first, last, f"window of {nbytes} octets")
         return first, last
 
 
-def outside(count: int, first: int, last: int, where: str) -> Exception:
+def outside(count: int, first: int, last: int, where: str) -> MPIException:
     """Return the error ``ERR_RMA_RANGE``."""
     return error("ERR_RMA_RANGE", f"{count} elements at octets {first} to {last} are not in the {where}")
 
@@ -62,26 +57,32 @@ class Direct:
 
     __slots__ = ()
 
-    def put(self: WindowState, message: UserBuffer, aim: Aim) -> Operation | None:
+    def place(self, aim: Aim) -> Place:
+        """Return the elements in memory."""
+        raise NotImplementedError
+
+    def exclusively(self, rank: int) -> AbstractContextManager[object]:
+        """Return a context in which no other proc accumulates into the memory of a rank."""
+        raise NotImplementedError
+
+    def put(self, message: UserBuffer, aim: Aim) -> Operation | None:
         """Write elements."""
         self.place(aim).store(octets_of(message))
         return None
 
-    def get(self: WindowState, message: UserBuffer, aim: Aim) -> Operation | None:
+    def get(self, message: UserBuffer, aim: Aim) -> Operation | None:
         """Read elements."""
         write(message, self.place(aim).load())
         return None
 
-    def accumulate(self: WindowState, name: str, message: UserBuffer, aim: Aim) -> Operation | None:
+    def accumulate(self, name: str, message: UserBuffer, aim: Aim) -> Operation | None:
         """Combine elements into others."""
         place, values = self.place(aim), operand(name, message, aim)
         with self.exclusively(aim.rank):
             place.combine(name, values)
         return None
 
-    def get_accumulate(
-        self: WindowState, name: str, message: UserBuffer, answer: UserBuffer, aim: Aim
-    ) -> Operation | None:
+    def get_accumulate(self, name: str, message: UserBuffer, answer: UserBuffer, aim: Aim) -> Operation | None:
         """Read elements, then combine others into them."""
         place, values = self.place(aim), operand(name, message, aim)
         with self.exclusively(aim.rank):
@@ -90,9 +91,7 @@ class Direct:
         write(answer, old)
         return None
 
-    def swap(
-        self: WindowState, message: UserBuffer, expected: UserBuffer, answer: UserBuffer, aim: Aim
-    ) -> Operation | None:
+    def swap(self, message: UserBuffer, expected: UserBuffer, answer: UserBuffer, aim: Aim) -> Operation | None:
         """Read an element, and replace it if it equals ``expected``."""
         check_comparable(aim.typemap)
         place = self.place(aim)
@@ -121,4 +120,3 @@ def octets_of(message: UserBuffer) -> bytes:
 def write(message: UserBuffer, octets: bytes) -> None:
     """Store elements in the program's buffer."""
     message.datatype.typemap.unpack(octets, message.view, message.offset, message.count, external=False)
-

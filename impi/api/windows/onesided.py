@@ -26,7 +26,8 @@ class OneSided:
     ``target``: None, a displacement, or up to three of displacement, count and datatype; default
     count and datatype are the origin's. The buffers are in use until a call that synchronizes, or
     the end of the request. Methods raise ValueError for a bad specification, and Exception:
-    ``ERR_RMA_SYNC``: no epoch; ``ERR_RANK``; ``ERR_RMA_RANGE``: target not in the window;
+    ``ERR_RMA_SYNC``: no epoch; ``ERR_RANK``; ``ERR_DISP`` and ``ERR_COUNT``: negative;
+    ``ERR_RMA_RANGE``: target not in the window;
     ``ERR_TRUNCATE``: origin and target differ in size; ``ERR_OP`` and ``ERR_TYPE``: not possible in
     an accumulation.
     """
@@ -94,7 +95,7 @@ class OneSided:
     def Rget_accumulate(
         self, origin: BufferSpec, result: BufferSpec, target_rank: int, target: TargetSpec = None, op: Op = SUM
     ) -> Request:
-        """Get and accumulate at a locked target; the request is complete when the elements are here."""
+        """Get and accumulate at a locked target; complete when the elements are here."""
         self._live().epochs.check_passive(target_rank)
         return self._request(target_rank, self._get_accumulate(origin, result, target_rank, target, op))
 
@@ -161,6 +162,10 @@ def _aim(rank: int, origin: UserBuffer, spec: tuple[int, int | None, Datatype | 
     disp, count, datatype = spec
     chosen = origin.datatype if datatype is None else datatype
     chosen._check_committed()
+    if disp < 0:
+        raise error("ERR_DISP", f"the target displacement {disp} is negative")
+    if count is not None and count < 0:
+        raise error("ERR_COUNT", f"the target count {count} is negative")
     return Aim(rank, disp, origin.count if count is None else count, chosen.typemap)
 
 
@@ -175,6 +180,8 @@ def _single(rank: int, disp: int, **messages: UserBuffer) -> Aim:
             raise ValueError(f"mismatch in origin and {what} MPI datatypes")
     if not datatype.typemap.name:
         raise error("ERR_TYPE", "a single element must be of a predefined datatype")
+    if disp < 0:
+        raise error("ERR_DISP", f"the target displacement {disp} is negative")
     return Aim(rank, disp, 1, datatype.typemap)
 
 

@@ -55,7 +55,9 @@ class _Wish:
     mistake: tuple[str, str] | None
 
 
-def create(call: str, memory: Callable[[], Any], disp_unit: int, flavor: int, info: Info, comm: Intracomm) -> SpreadState:
+def create(
+    call: str, memory: Callable[[], Any], disp_unit: int, flavor: int, info: Info, comm: Intracomm
+) -> SpreadState:
     """Return a window of several procs; collective.
 
     Args:
@@ -172,7 +174,7 @@ class SpreadState(WindowState):
             _the_helper(self._engine).leave()
 
     def segment(self, rank: int) -> tuple[memoryview, int]:
-        """Return this proc's memory and displacement unit; nothing of other ranks, nor PROC_NULL."""
+        """Return this proc's memory and displacement unit; of other ranks no memory."""
         if rank == PROC_NULL:
             return _NOTHING, 1
         return (self.view if rank == self.rank else _NOTHING), self._units[rank]

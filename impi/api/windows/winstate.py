@@ -117,7 +117,7 @@ class WindowState(State, Direct):
         """Return elements at a displacement, which is an address in a dynamic window.
 
         Raises:
-            Exception: as :meth:`Aim.span`.
+            Exception: ``ERR_RMA_RANGE``: not all of them are in the window.
         """
         memory, disp_unit = self.segment(aim.rank)
         aim.span(disp_unit, None if self.flavor == WIN_FLAVOR_DYNAMIC else memory.nbytes)
@@ -149,7 +149,7 @@ class WindowState(State, Direct):
         """Wait until all procs call it; ``begins``: no access can have come before it."""
 
     def post(self, ranks: Collection[int], *, checked: bool) -> None:
-        """Let ranks know that they may access this proc's memory; ``checked``: they know already."""
+        """Let ranks know that they may access this proc's memory, unless ``checked``: they do."""
 
     def start(self, ranks: Collection[int], *, checked: bool) -> None:
         """Wait until ranks have posted, now or later; ``checked``: they have."""

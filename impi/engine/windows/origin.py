@@ -107,7 +107,7 @@ class Origin:
     # ---- accesses --------------------------------------------------------------------------------
 
     def issue(self, rank: int, access: Access, *, passive: bool) -> None:
-        """Queue an access of another rank; ``passive``: it is locked, so only the last one waits."""
+        """Queue an access of another rank; ``passive``: under a lock, where only the last waits."""
         if get_ident() != self._threads.owner:
             self._threads.enter()
         peer = self._peers[rank]

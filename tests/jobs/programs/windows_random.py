@@ -25,7 +25,7 @@ AREA = SLOTS + size * 3 * SLOTS + size * LONG
 
 
 def made(flavor):
-    """Return the window, this rank's memory, and the displacement of its first element at each rank."""
+    """Return the window, this rank's memory, its displacement at each rank, and the unit."""
     if flavor == "create":
         memory = np.zeros(AREA, np.int64)
         return MPI.Win.Create(memory, 8, comm=comm), memory, [0] * size, 8
