@@ -135,6 +135,10 @@ class Channels:
         elif others:
             self._push = progress
 
+    def fileno(self) -> int:
+        """Return a descriptor that is readable when a channel, or the vendor's own, is."""
+        return self._epoll.fileno()
+
     def close(self) -> None:
         """Close the sockets and epoll."""
         self._epoll.close()

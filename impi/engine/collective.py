@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from threading import get_ident
 from typing import Any, Protocol
 
 from impi.collectives.steps import Algorithm, Local, Recv, Send
@@ -140,6 +141,8 @@ class CollectiveOperation(Compound):
         *,
         alone: bool = False,
     ) -> None:
+        if get_ident() != engine.threads.owner:
+            engine.threads.enter()
         self._engine = engine
         self.context = context
         self._algorithm = algorithm
@@ -264,6 +267,8 @@ class Closing(Compound):
     """
 
     def __init__(self, engine: Engine, context: Context, barrier: CollectiveOperation) -> None:
+        if get_ident() != engine.threads.owner:
+            engine.threads.enter()
         self._engine = engine
         self._context = context
         self._barrier = barrier

@@ -32,6 +32,7 @@ from impi.engine.context import Context, ShortSend
 from impi.engine.faults import Faults, Notice
 from impi.engine.operations import SENT, Compound, CopyOperation, Message, Operation, ReceiveOperation, SendOperation
 from impi.engine.payload import Source, Target
+from impi.engine.served import Served
 from impi.engine.threads import Threads
 from impi.engine.visited import Visited
 from impi.engine.waiting import ASKS, LONGEST_S, Patience
@@ -58,7 +59,7 @@ _DRAINS = 64
 """Most local messages per turn; then the channels are served."""
 
 
-class Engine(Visited):
+class Engine(Visited, Served):
     """Drives the channels and the vendor of one proc.
 
     Args:
@@ -142,6 +143,8 @@ class Engine(Visited):
 
     def open(self, context: Context) -> None:
         """Register a communicator and match the messages that came before it."""
+        if get_ident() != self.threads.owner:
+            self.threads.enter()
         self._contexts[context.cid] = context
         context.waiters = self._waiters
         context.faults = Faults(self, context)
@@ -153,6 +156,8 @@ class Engine(Visited):
 
     def close(self, context: Context) -> None:
         """Remove a freed communicator."""
+        if get_ident() != self.threads.owner:
+            self.threads.enter()
         self._contexts.pop(context.cid, None)
         self._inboxes.pop(context.cid, None)
         self._inboxes.pop(context.cid + 1, None)
@@ -164,6 +169,8 @@ class Engine(Visited):
 
     def make_context(self, cid: int, members: Sequence[int], peers: Sequence[int] | None = None) -> Context:
         """Create and open a context. Collective: the vendor creates the shadow with all members."""
+        if get_ident() != self.threads.owner:
+            self.threads.enter()
         local = self._local(members, peers)
         shadow = self.vendor.world.subset([self.vendor_ranks[world] for world in local], cid)
         context = Context(cid, members, list(members).index(self.rank), shadow, local, peers=peers)
@@ -172,6 +179,8 @@ class Engine(Visited):
 
     def start_copy(self, context: Context, cid: int, finish: Callable[[Context], None]) -> Operation:
         """Start a copy of a context; ``finish`` gets it. Collective, in one order everywhere."""
+        if get_ident() != self.threads.owner:
+            self.threads.enter()
         assert context.shadow is not None
         shadow, pending = context.shadow.duplicate(cid)
         peers = context.peers if context.is_inter else None
@@ -428,6 +437,8 @@ class Engine(Visited):
 
     def match_probed(self, context: Context, arrival: Arrival) -> None:
         """Match a point-to-point message that a caller took off the library's queue."""
+        if get_ident() != self.threads.owner:
+            self.threads.enter()
         source = context.local_ranks[arrival.source]
         self._arrived(context, False, Message(source, arrival.tag // 2, arrival.nbytes, 0, arrival, None, False))
 
@@ -437,6 +448,8 @@ class Engine(Visited):
 
     def track(self, operation: Operation) -> None:
         """Drive an operation until it is done."""
+        if get_ident() != self.threads.owner:
+            self.threads.enter()
         self._active.append(operation)
 
     @property
@@ -446,6 +459,8 @@ class Engine(Visited):
 
     def shutdown(self) -> None:
         """Exchange FINI on every channel and close (IMPI 3.8); after the barrier of Finalize."""
+        if get_ident() != self.threads.owner:
+            self.threads.enter()
         for context in self._contexts.values():
             _ended(context)
         self.wait(lambda: self.quiet)
@@ -453,6 +468,7 @@ class Engine(Visited):
         for host in self._hosts:
             self._flush(host)
         self.wait(lambda: self.transfer.finished and self._channels.written)
+        self.closed = True
         self._channels.close()
 
     # ---- internals ---------------------------------------------------------------------

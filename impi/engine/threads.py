@@ -35,7 +35,7 @@ _ENGINE: Final = ("impi.engine.", "impi.transfer.")
 class Threads:
     """The threads of one proc in MPI; an entry calls :meth:`enter` if not the owner."""
 
-    __slots__ = ("_door", "helper", "owner")
+    __slots__ = ("_door", "_guest", "_turn", "helper", "owner")
 
     def __init__(self) -> None:
         self.owner = 0
@@ -43,6 +43,10 @@ class Threads:
         self.helper = 0
         """Identifier of the progress thread; its turns are those of the owner."""
         self._door = threading.Lock()
+        self._guest = 0
+        """Identifier of the last thread that called :meth:`attempt`."""
+        self._turn = threading.Lock()
+        """Held by the guest from :meth:`attempt` to :meth:`restore`."""
 
     def enter(self) -> None:
         """Make the calling thread the owner, after the former owner has left the engine.
@@ -51,8 +55,13 @@ class Threads:
             JobError: the former owner did not leave within :data:`LIMIT_S`.
         """
         me = get_ident()
-        if me == self.helper or _is_inside(me):
-            return  # a call within a call of this thread, for which another thread waits
+        if me in (self.helper, self._guest):
+            return
+        if _is_inside(me):
+            # A call within a call of this thread, for which others wait; a guest that came before
+            # this thread leaves at once.
+            with self._turn:
+                return
         end, nap = time.monotonic() + LIMIT_S, _LOOK_S
         if not self._door.acquire(timeout=LIMIT_S):
             raise _overlap(me, self.owner)
@@ -65,6 +74,38 @@ class Threads:
                 nap = min(nap * 2, 1e-3)
         finally:
             self._door.release()
+
+    def attempt(self) -> int | None:
+        """Make the calling thread the owner if no other is in the engine; None: one is.
+
+        For one thread that is no program's, the *guest*. Returns the former owner, for
+        :meth:`restore`.
+        """
+        me = get_ident()
+        if not self._door.acquire(blocking=False):
+            return None  # a thread is about to enter
+        try:
+            if not self._turn.acquire(blocking=False):
+                return None  # another guest
+            self._guest = me
+            former, self.owner = self.owner, me
+            if former != me and _is_inside(former):
+                self.owner = former
+                self._turn.release()
+                return None
+            return former
+        finally:
+            self._door.release()
+
+    def restore(self, former: int) -> None:
+        """Give the ownership back after :meth:`attempt`, unless a thread wants it already."""
+        self._turn.release()
+        if self._door.acquire(blocking=False):
+            try:
+                if self.owner == get_ident():
+                    self.owner = former
+            finally:
+                self._door.release()
 
 
 def _is_inside(ident: int) -> bool:

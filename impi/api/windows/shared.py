@@ -227,17 +227,17 @@ class SharedState(WindowState):
 
     # ---- active target ---------------------------------------------------------------------------
 
-    def fence(self) -> None:
+    def fence(self, *, begins: bool) -> None:
         """Wait until all procs call it."""
         self._team.Barrier()
 
-    def post(self, ranks: Collection[int]) -> None:
+    def post(self, ranks: Collection[int], *, checked: bool) -> None:
         """Let ranks know that they may access the memory of this proc."""
         others = self._without_me(ranks)
         self._under_way = [self._receive(rank, _COMPLETE_TAG) for rank in others]
         self._under_way += [self._send(rank, _POST_TAG) for rank in others]
 
-    def start(self, ranks: Collection[int]) -> None:
+    def start(self, ranks: Collection[int], *, checked: bool) -> None:
         """Wait until ranks have posted."""
         Request.Waitall([self._receive(rank, _POST_TAG) for rank in self._without_me(ranks)])
 
