@@ -78,7 +78,9 @@ def with_lcos(objects: int, rounds: int, mine: list[int]) -> np.ndarray | None:
             serve(mine, lcos, [(WORK, WORK)] * len(mine))
         world.Barrier()
         return None
-    master.Add_send_slots([name for _, name in sorted((pair for part in everybody for pair in part), key=lambda p: p[0])])
+    master.Add_send_slots(
+        [name for _, name in sorted((pair for part in everybody for pair in part), key=lambda p: p[0])]
+    )
     sums = farm(objects, rounds, master, [(k, WORK) for k in range(objects)], {(k, WORK): k for k in range(objects)})
     world.Barrier()
     return sums
@@ -97,7 +99,9 @@ def with_ranks(objects: int, rounds: int, mine: list[int]) -> np.ndarray | None:
 def main() -> None:
     if world.size == 1:
         sys.exit("taskfarm.py: needs a process for rank 0 and one for the objects; start at least 2")
-    objects, rounds = (int(text) for text in [*sys.argv[1:], "60", "20"][:2]) if len(sys.argv) != 2 else (int(sys.argv[1]), 20)
+    objects, rounds = (
+        (int(text) for text in [*sys.argv[1:], "60", "20"][:2]) if len(sys.argv) != 2 else (int(sys.argv[1]), 20)
+    )
     mine = list(range(world.rank - 1, objects, world.size - 1)) if world.rank else []
     for name, run in (("one LCO for each object", with_lcos), ("ranks and tags", with_ranks)):
         world.Barrier()
@@ -108,8 +112,10 @@ def main() -> None:
             total = sum(vector(turn) for turn in range(rounds))
             right = all(np.allclose(sums[k], block(k) @ total) for k in range(objects))
             each = took / (objects * rounds) * 1e6
-            print(f"{name}: {objects} objects, {rounds} tasks each, {'right' if right else 'WRONG'}: "
-                  f"{took:.2f} s, {each:.0f} us a task")
+            print(
+                f"{name}: {objects} objects, {rounds} tasks each, {'right' if right else 'WRONG'}: "
+                f"{took:.2f} s, {each:.0f} us a task"
+            )
 
 
 if __name__ == "__main__":

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Sequence
-from typing import Any
 
 from impi.collectives.tags import SLOT_DATA_TAG, SLOT_TAG
 from impi.engine.context import Context
@@ -24,9 +23,9 @@ from impi.engine.faults import Faults
 from impi.engine.operations import Message
 from impi.engine.payload import DirectTarget, OctetSource, OctetTarget
 from impi.errors import PeerError
-from impi.slots import packets
-from impi.slots.machine import LocalObject, Machine, Moving, Parcel, SendSlot
+from impi.slots import slot_packets as packets
 from impi.slots.names import Name
+from impi.slots.slot_machine import LocalObject, Machine, Moving, Parcel, SendSlot
 from impi.vendors.base import Arrival, LocalCollectives, LocalComm, NativeComm, Pending
 
 
@@ -221,11 +220,11 @@ class _Shadow:
         """Return None: messages come to the matcher by themselves."""
         return None
 
-    def subset(self, ranks: Sequence[int], cid: int) -> Any:
+    def subset(self, ranks: Sequence[int], cid: int) -> LocalComm:
         """Not for LCOs."""
         raise NotImplementedError
 
-    def duplicate(self, cid: int) -> Any:
+    def duplicate(self, cid: int) -> tuple[LocalComm, Pending]:
         """Not for LCOs."""
         raise NotImplementedError
 

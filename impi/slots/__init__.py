@@ -2,5 +2,6 @@
 
 A local communicator object (LCO) belongs to one proc. Its receive slots take messages; its send
 slots each refer to a receive slot of some LCO anywhere in the job. :mod:`.names` has names of LCOs
-and of receive slots, :mod:`.packets` what procs tell each other, :mod:`.machine` one proc's part.
+and of receive slots, :mod:`.slot_packets` what procs tell each other, :mod:`.slot_machine` one
+proc's part.
 """

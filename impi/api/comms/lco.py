@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Self
 
 from impi.api import runtime
 from impi.api.collective.algorithms import Algorithms, Within
-from impi.api.comms.comm import Comm
+from impi.api.comms.comm import COMM_NULL, Comm
 from impi.api.comms.communicator import Communicator
 from impi.api.comms.groups import Group
 from impi.api.comms.intracomm import COMM_WORLD, Intracomm
@@ -31,8 +31,7 @@ from impi.engine.engine import Engine
 from impi.engine.lco_traffic import LcoContext, Traffic
 from impi.semantics.errors import error
 from impi.slots.names import KEY_SIZE, MOST_SLOTS, Name
-
-__all__ = ["Create_local", "Lco"]
+from impi.slots.slot_machine import SendSlot
 
 _ALONE = "an LCO has no group that others know; Dup and Split make LCOs of LCOs"
 _traffic: Traffic | None = None
@@ -95,13 +94,13 @@ class LcoState(Communicator):
         return self.formed[2]
 
 
-def _place(slots: Sequence[Any], receive_slots: int, own: int, world: int) -> int:
+def _place(slots: Sequence[SendSlot], receive_slots: int, own: int, world: int) -> int:
     """Return the rank of an LCO among those that its slots refer to."""
     numbers = {slot.slot for slot in slots}
     if len(numbers) == 1 and len(slots) == receive_slots:
         (rank,) = numbers
         if rank < len(slots) and (slots[rank].world, slots[rank].lco) == (world, own):
-            return int(rank)
+            return rank
     raise error(
         "ERR_COMM",
         f"a collective needs LCOs that form a communicator: this one has {len(slots)} send slots, to receive slots "
@@ -117,7 +116,7 @@ class Lco(Intracomm):
     _state: LcoState | None
 
     @classmethod
-    def _takes(cls, state: Any) -> bool:
+    def _takes(cls, state: object) -> bool:
         return isinstance(state, LcoState)
 
     @property
@@ -174,7 +173,9 @@ class Lco(Intracomm):
         places = [(traffic.rank_of(name), name) for name in names]
         for world, name in places:
             if world is None:
-                raise error("ERR_PORT", f"the name of LCO {name.lco} of process {name.pid} is of no process of this job")
+                raise error(
+                    "ERR_PORT", f"the name of LCO {name.lco} of process {name.pid} is of no process of this job"
+                )
         for world, name in places:
             assert world is not None
             traffic.attach(context, world, name)
@@ -219,27 +220,29 @@ class Lco(Intracomm):
 
     def Dup(self, info: Info | None = None) -> Self:
         """Make LCOs that refer to each other as these do; collective (figure 3 of the paper)."""
-        made: Self = self._connected(0, 0)
+        made = self.Clone()
         self._inherit(made._alive(), info)
         return made
 
     def Clone(self) -> Self:
         """Duplicate without the attributes; collective."""
-        made: Self = self._connected(0, 0)
+        made = self._connected(0, 0)
+        assert made is not None
         return made
 
-    def Split(self, color: int = 0, key: int = 0) -> Any:
+    def Split(self, color: int = 0, key: int = 0) -> Comm:
         """Make LCOs for each color, ordered by key, then rank; collective."""
         if color < 0 and color != UNDEFINED:
             raise error("ERR_ARG", f"color {color} is negative and not UNDEFINED")
-        return self._connected(color, key)
+        own = self._connected(color, key)
+        return Comm(COMM_NULL) if own is None else own
 
-    def _connected(self, color: int, key: int) -> Any:
+    def _connected(self, color: int, key: int) -> Self | None:
         own = None if color == UNDEFINED else type(self)._made()
         name = None if own is None else own.Get_lco_name()
         everybody = self.allgather((color, key, self._algorithms.rank, name))
         if own is None:
-            return Comm._handle(None)
+            return None
         chosen = sorted(row[1:] for row in everybody if row[0] == color)
         names = [row[2] for row in chosen]
         mine = names.index(name)

@@ -9,8 +9,6 @@ from impi.api.types.datatypes import BYTE, Datatype
 from impi.semantics.errors import error
 from impi.slots.names import NAME_SIZE, SLOT_NAME_SIZE, Name, parse
 
-__all__ = ["CNAME", "LcoName", "Octets", "SlotName", "names_of_lcos"]
-
 Octets: TypeAlias = bytes | bytearray | memoryview
 """What a name may be given as."""
 

@@ -91,7 +91,7 @@ def check(operation: Operation) -> None:
     """Raise the failure of a complete operation.
 
     Raises:
-        Exception: ERR_TRUNCATE: the message was longer than the buffer. ERR_PORT: an LCO refused it.
+        Exception: ERR_TRUNCATE: the message was longer than the buffer. ERR_PORT: refused.
     """
     if isinstance(operation, Pair):
         check(operation.sending)

@@ -1,4 +1,4 @@
-"""LCOs across clients: ``lcos.py PART``; each rank prints ``ok``, or what was wrong."""
+"""LCOs across clients: ``lcos.py PART...``; each rank prints ``ok``, or what was wrong."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import pickle
 import random
 import sys
 from collections import defaultdict
+from typing import Any
 
 from mpi4py import MPI
 
@@ -15,13 +16,13 @@ rank, size = world.rank, world.size
 LONG = 100_000  # octets of a message that does not travel with its packet
 
 
-def port(receive_slots: int = 1) -> MPI.Lco:
+def port(receive_slots: int = 1) -> Any:
     made = MPI.Create_local()
     made.Add_receive_slots(receive_slots)
     return made
 
 
-def sender(*names: MPI.LcoName, slots: list[int] | None = None) -> MPI.Lco:
+def sender(*names: Any, slots: list[int] | None = None) -> Any:
     made = MPI.Create_local()
     made.Add_send_slots(names, slots)
     return made
@@ -37,7 +38,7 @@ def refused(call, part: str) -> None:
         raise AssertionError(f"not refused: {part}")
 
 
-def ring(receive_slots: int = 1) -> tuple[MPI.Lco, MPI.Lco]:
+def ring(receive_slots: int = 1) -> tuple[Any, Any]:
     """A receiver here, and a sender to that of the next rank."""
     receiver = port(receive_slots)
     names = world.allgather(receiver.Get_lco_name())
@@ -58,7 +59,7 @@ def names() -> None:
     out.Add_send_slots([name], [1])
     assert (out.Num_send_slots(), out.Num_receive_slots(), receiver.Num_receive_slots()) == (size + 1, 0, 3)
     assert out.Get_size() == size and out.Get_rank() == rank
-    assert MPI.COMM_NULL == MPI.Comm() and out != receiver and out == MPI.Lco.fromhandle(out.handle)
+    assert MPI.Comm() == MPI.COMM_NULL and out != receiver and out == MPI.Lco.fromhandle(out.handle)
     refused(lambda: out.Add_send_slots([bytes(name)[:-1]]), "no name of an LCO")
     refused(lambda: MPI.LcoName(b"x" * len(name)), "no name of an LCO or of a slot")
     foreign = bytearray(name)
@@ -342,6 +343,7 @@ def unfreed() -> None:
     receiver.Irecv(bytearray(3), 0, 77)
 
 
-globals()[sys.argv[1]]()
-world.Barrier()
+for part in sys.argv[1:]:
+    globals()[part]()
+    world.Barrier()
 sys.stdout.write("ok\n")

@@ -20,9 +20,9 @@ from typing import Final, Protocol
 
 from impi.records import record
 from impi.semantics.errors import MPIException, error
-from impi.slots import packets
+from impi.slots import slot_packets as packets
 from impi.slots.names import slot_key
-from impi.slots.packets import Packet, parse_packet
+from impi.slots.slot_packets import Packet, parse_packet
 
 INLINE: Final = 8192
 """Most octets that travel with their packet; more of them wait for the receive."""
@@ -169,9 +169,7 @@ class Machine:
         transmit: begins to send the octets of a message, which a receive awaits.
     """
 
-    def __init__(
-        self, post: Callable[[int, bytes], None], transmit: Callable[[int, memoryview], Moving]
-    ) -> None:
+    def __init__(self, post: Callable[[int, bytes], None], transmit: Callable[[int, memoryview], Moving]) -> None:
         self._post = post
         self._transmit = transmit
         self._lcos: dict[int, LocalObject] = {}
