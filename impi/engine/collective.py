@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from threading import get_ident
 from typing import Any, Protocol
 
 from impi.collectives.steps import Algorithm, Local, Recv, Send
@@ -140,6 +141,8 @@ class CollectiveOperation(Compound):
         *,
         alone: bool = False,
     ) -> None:
+        if get_ident() != engine.threads.owner:
+            engine.threads.enter()
         self._engine = engine
         self.context = context
         self._algorithm = algorithm

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Sequence
+from threading import get_ident
 
 from impi.collectives.tags import SLOT_DATA_TAG, SLOT_TAG
 from impi.engine.context import Context
@@ -73,7 +74,7 @@ class Traffic:
 
     def create(self, key: bytes) -> LcoContext:
         """Create an LCO; ``key`` is random."""
-        engine = self._engine
+        engine = self._entered()
         context = LcoContext(_Shadow(engine, self._machine))
         context.external = engine.external
         context.faults = Faults(engine, context)
@@ -99,18 +100,27 @@ class Traffic:
     def attach(self, context: LcoContext, world: int, name: Name) -> SendSlot:
         """Add a send slot that refers to a named receive slot of a rank's LCO."""
         assert name.slot is not None
+        self._entered()
         made = self._machine.attach(context.lco, world, name.lco, name.slot, name.key)
         context.resize()
         return made
 
     def add_receive_slots(self, context: LcoContext, count: int) -> None:
         """Add receive slots, and deliver what was kept for them."""
+        self._entered()
         self._machine.add_receive_slots(context.lco, count)
         context.resize()
 
     def free(self, context: LcoContext) -> None:
         """Free an LCO, and tell everybody whose send slots refer to it."""
+        self._entered()
         self._machine.free(context.lco)
+
+    def _entered(self) -> Engine:
+        """Return the engine, which this thread has entered."""
+        if get_ident() != self._engine.threads.owner:
+            self._engine.threads.enter()
+        return self._engine
 
     # ---- packets ---------------------------------------------------------------------------------
 
