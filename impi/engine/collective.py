@@ -11,7 +11,7 @@ from impi.engine.context import Context
 from impi.engine.engine import Engine
 from impi.engine.faults import Agreed
 from impi.engine.local import LocalOperation, Room
-from impi.engine.operations import Compound, Operation, ReceiveOperation
+from impi.engine.operations import Compound, Operation, ReceiveOperation, SendOperation
 from impi.engine.payload import BufferSource, OctetSource, OctetTarget, Source
 from impi.errors import ImpiError
 from impi.semantics.datatype import TypeMap
@@ -207,6 +207,9 @@ class CollectiveOperation(Compound):
 
     def _step(self) -> None:
         """Hand over the received values and start the operations of the next step."""
+        for operation in self._waiting:
+            if type(operation) is SendOperation and operation.failure is not None:
+                raise operation.failure
         values = [self._brought(target) for target in self._targets]
         steps = self._algorithm.send(values) if self._waiting else next(self._algorithm)
         self._waiting = []

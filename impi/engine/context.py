@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from impi.engine.collective import CollectiveOperation
     from impi.engine.faults import Faults
     from impi.engine.operations import Message, ReceiveOperation
+    from impi.engine.payload import Target
 
 
 ShortSend: TypeAlias = Callable[[int, memoryview, int], bool]
@@ -40,7 +41,8 @@ class Context:
         self.members = tuple(members)
         self.rank = rank
         self.peers = self.members if peers is None else tuple(peers)
-        self.npeers = len(self.peers)
+        self.npeers = self.nsources = len(self.peers)
+        """Destinations of sends and sources of receives: equal, except in an LCO."""
         self.is_inter = peers is not None
         self.shadow = shadow
         self.rank_of = {world: rank for rank, world in enumerate(self.peers)}
@@ -54,6 +56,10 @@ class Context:
             Matcher(),
         )
         """Matchers of point-to-point and of collective messages."""
+        self.takers: dict[int, Callable[[int], Target]] = {}
+        """What takes each collective message of a tag, by its source, unasked."""
+        self.external = False
+        """Whether messages through the shadow are external32, too: in an LCO only."""
         self.collectives: deque[CollectiveOperation] = deque()
         """Collectives under way; the first one runs."""
         self.waiting = 0

@@ -26,10 +26,10 @@ from threading import get_ident
 from time import perf_counter
 from typing import Final
 
-from impi.collectives.tags import FAULT_TAG, REDUCE_TAG
+from impi.collectives.tags import REDUCE_TAG
 from impi.engine.channels import Channels
 from impi.engine.context import Context, ShortSend
-from impi.engine.faults import Faults, Notice
+from impi.engine.faults import Faults
 from impi.engine.operations import SENT, Compound, CopyOperation, Message, Operation, ReceiveOperation, SendOperation
 from impi.engine.payload import Source, Target
 from impi.engine.served import Served
@@ -218,7 +218,7 @@ class Engine(Visited, Served):
             self.threads.enter()
         local = context.shadow_of.get(dest)
         if local is not None and context.shadow is not None:
-            data = source.octets(external=False)
+            data = source.octets(external=context.external)
             pending = context.shadow.isend(local, 2 * tag + collective, data, sync=synchronous)
             operation = SendOperation(pending, None, source)
         else:
@@ -282,9 +282,8 @@ class Engine(Visited, Served):
         ``place``. -1: something else came first or is under way; call :meth:`Engine.receive`.
         """
         world, cid = context.peers[source], context.cid
-        host, wait_on, patience = self._host_of[world], self._channels.wait_on, self._patience
+        host, wait_on, patience, threads = self._host_of[world], self._channels.wait_on, self._patience, self.threads
         posted, unexpected = context.matchers[0].lines()
-        threads = self.threads
 
         def receive(tag: int, place: memoryview) -> int:
             if get_ident() != threads.owner:
@@ -305,7 +304,7 @@ class Engine(Visited, Served):
 
     def is_external(self, context: Context, dest: int) -> bool:
         """Whether :meth:`send` sends external32 to rank ``dest``."""
-        return self.external and dest not in context.shadow_of
+        return context.external or (self.external and dest not in context.shadow_of)
 
     def receive(
         self, context: Context, source: int, tag: int, target: Target, *, collective: bool = False
@@ -440,7 +439,7 @@ class Engine(Visited, Served):
         if get_ident() != self.threads.owner:
             self.threads.enter()
         source = context.local_ranks[arrival.source]
-        self._arrived(context, False, Message(source, arrival.tag // 2, arrival.nbytes, 0, arrival, None, False))
+        self.arrived(context, False, Message(source, arrival.tag // 2, arrival.nbytes, 0, arrival, None, False))
 
     def doze(self, seconds: float) -> None:
         """Sleep until a packet may be here, at most ``seconds``; for any thread."""
@@ -513,7 +512,7 @@ class Engine(Visited, Served):
             any_came = True
             source = context.local_ranks[arrival.source]
             tag, collective = divmod(arrival.tag, 2)
-            self._arrived(context, bool(collective), Message(source, tag, arrival.nbytes, 0, arrival, None, False))
+            self.arrived(context, bool(collective), Message(source, tag, arrival.nbytes, 0, arrival, None, False))
         return any_came
 
     def _remote_arrived(self, incoming: Incoming) -> None:
@@ -529,7 +528,7 @@ class Engine(Visited, Served):
                 clause="3.3",
             )
         message = Message(source, incoming.tag, incoming.nbytes, incoming.count, None, incoming, self.external)
-        self._arrived(context, self._is_collective(incoming), message)
+        self.arrived(context, self._is_collective(incoming), message)
 
     def _remote_cancelled(self, incoming: Incoming) -> None:
         """Drop an unmatched message that its sender cancelled (IMPI 3.7.4)."""
@@ -546,10 +545,11 @@ class Engine(Visited, Served):
     def _is_collective(self, incoming: Incoming) -> bool:
         return bool(incoming.cid & 1) or self._is_p2p_reduce(incoming.tag)
 
-    def _arrived(self, context: Context, collective: bool, message: Message) -> None:
-        if collective and message.tag == FAULT_TAG:
-            target = Notice(context.faults, message.source)
-            self._matched(ReceiveOperation(context, message.source, FAULT_TAG, target, collective=True), message)
+    def arrived(self, context: Context, collective: bool, message: Message) -> None:
+        """Give a message to what takes those of its tag, or to its receive, or keep it."""
+        if collective and (take := context.takers.get(message.tag)):
+            target = take(message.source)
+            self._matched(ReceiveOperation(context, message.source, message.tag, target, collective=True), message)
             return
         operation = context.matchers[collective].arrive(message.source, message.tag, message)
         if operation is not None:

@@ -2,7 +2,7 @@
 
 Callers: :mod:`impi.engine.collective` begins and abandons, ``impi.api.collective.client_local``
 expects and abandons, ``impi.api.handles.failing`` refuses. A notice is a message of tag FAULT_TAG
-on the collective context id; the engine passes it to :meth:`Faults.heard`.
+on the collective context id; :class:`Notice` passes it to :meth:`Faults.heard`.
 
 Each proc numbers the collectives of a communicator in call order: one operation, one number.
 A proc whose call is invalid *refuses* the number, before it sends any message, and tells all.
@@ -51,6 +51,7 @@ class Faults:
     def __init__(self, engine: Engine, context: Context) -> None:
         self._engine = engine
         self._context = context
+        context.takers[FAULT_TAG] = lambda source: Notice(self, source)
         self._others = [rank for rank in range(len(context.peers)) if context.is_inter or rank != context.rank]
         self._works = engine.job.is_ours
         self.begun = 0

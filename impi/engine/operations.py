@@ -57,13 +57,14 @@ class Message:
 class SendOperation:
     """A send; done when its buffer is free (and, if synchronous, the message is matched)."""
 
-    __slots__ = ("_keep", "_local", "_remote", "cancelled", "done")
+    __slots__ = ("_keep", "_local", "_remote", "cancelled", "done", "failure")
 
     def __init__(self, local: Pending | None, remote: Outgoing | None, keep: Source | None) -> None:
         self._local = local
         self._remote = remote
         self._keep = keep
         self.cancelled = False
+        self.failure: MPIException | None = None
         self.done = local is None and remote is None
         self.advance()
 
@@ -74,7 +75,11 @@ class SendOperation:
                 self.done = self._remote.done
                 self.cancelled = self._remote.cancelled is True
             elif self._local is not None:
-                self.done = self._local.test()
+                try:
+                    self.done = self._local.test()
+                except MPIException as failure:
+                    # The wait raises: the engine's current driver need not have started the send.
+                    self.failure, self.done = failure, True
             if self.done:
                 self._keep = None
         return self.done

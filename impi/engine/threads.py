@@ -62,6 +62,22 @@ class Threads:
             # this thread leaves at once.
             with self._turn:
                 return
+        self.come_back()
+
+    def rest(self, seconds: float) -> None:
+        """Sleep outside of the engine, between two turns of a wait (:mod:`impi.engine.shared`).
+
+        The caller compares the owner afterwards, and calls :meth:`come_back` if it is another one.
+        """
+        time.sleep(seconds)
+
+    def come_back(self) -> None:
+        """Make the calling thread the owner again, whatever of its calls is on its stack.
+
+        Raises:
+            JobError: see :meth:`enter`.
+        """
+        me = get_ident()
         end, nap = time.monotonic() + LIMIT_S, _LOOK_S
         if not self._door.acquire(timeout=LIMIT_S):
             raise _overlap(me, self.owner)
@@ -112,6 +128,8 @@ def _is_inside(ident: int) -> bool:
     """Return whether a thread is in the engine; one that waits in :meth:`Threads.enter` is not."""
     entering = False
     for frame in _stack(ident):
+        if frame.f_code in _OUTSIDE:
+            return False  # all calls below wait, between two turns
         if frame.f_code is _ENTER:
             entering = True  # the next frame is the entry, which has done nothing yet
         elif entering:
@@ -146,3 +164,4 @@ def _overlap(me: int, other: int) -> JobError:
 
 
 _ENTER: Final[CodeType] = Threads.enter.__code__
+_OUTSIDE: Final[tuple[CodeType, ...]] = (Threads.rest.__code__, Threads.come_back.__code__)

@@ -90,6 +90,8 @@ class Comm(
             return Comm
         if state.is_inter:
             return Comm._kinds["inter"]
+        if state.special:
+            return Comm._kinds[state.special]
         return Comm._kinds[type(state.topology) if state.topology else None]
 
     @classmethod

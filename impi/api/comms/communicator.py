@@ -56,6 +56,8 @@ class Communicator(State):
 
     algorithms: Algorithms
     """From :meth:`populate` on."""
+    special = ""
+    """Name of its class of handles; empty: the topology decides."""
 
     def __init__(self, topology: Topology | None = None) -> None:
         super().__init__()

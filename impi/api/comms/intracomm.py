@@ -24,6 +24,7 @@ from impi.semantics.errors import error
 from impi.semantics.topology import Cart, DistGraph, Graph
 
 if TYPE_CHECKING:
+    from impi.api.comms.endpoints import Endpoint
     from impi.api.comms.intercomm import Intercomm
     from impi.api.comms.topocomm import Cartcomm, Distgraphcomm, Graphcomm
     from impi.api.types.specs import FileName
@@ -33,7 +34,12 @@ _EDGE: Final = struct.Struct(">iiq")
 
 
 @guarded_collective(
-    "Create_intercomm", "Create_cart", "Create_graph", "Create_dist_graph_adjacent", "Create_dist_graph"
+    "Create_endpoints",
+    "Create_intercomm",
+    "Create_cart",
+    "Create_graph",
+    "Create_dist_graph_adjacent",
+    "Create_dist_graph",
 )
 class Intracomm(Comm, Scans, ObjectScans):
     """A communicator of one group."""
@@ -77,6 +83,12 @@ class Intracomm(Comm, Scans, ObjectScans):
         state = communicator.connect(self._alive(), local_leader, peer, remote_leader, tag)
         created: Intercomm = self._handle(state)
         return created
+
+    def Create_endpoints(self, num_ep: int, info: Info = INFO_NULL) -> list[Endpoint]:
+        """Return communicators of this process, each a rank of its own for a thread; collective."""
+        from impi.api.comms import endpoints  # few programs need it
+
+        return endpoints.create(self, num_ep)
 
     # ---- topologies ------------------------------------------------------------------------------
 

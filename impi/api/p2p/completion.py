@@ -71,7 +71,9 @@ PLAIN: Final = frozenset([SendOperation, ReceiveOperation])
 
 def is_wrong(operation: object) -> bool:
     """Whether :func:`check` would raise for a send or receive."""
-    return type(operation) is ReceiveOperation and (operation.truncated or operation.failure is not None)
+    if type(operation) is ReceiveOperation:
+        return operation.truncated or operation.failure is not None
+    return type(operation) is SendOperation and operation.failure is not None
 
 
 def conclude(operation: Operation, status: Status | None) -> None:
@@ -89,11 +91,12 @@ def check(operation: Operation) -> None:
     """Raise the failure of a complete operation.
 
     Raises:
-        Exception: ERR_TRUNCATE: the message was longer than the buffer.
+        Exception: ERR_TRUNCATE: the message was longer than the buffer. ERR_PORT: refused.
     """
     if isinstance(operation, Pair):
+        check(operation.sending)
         operation = operation.receiving
-    if isinstance(operation, ReceiveOperation | CollectiveOperation) and operation.failure is not None:
+    if isinstance(operation, ReceiveOperation | SendOperation | CollectiveOperation) and operation.failure is not None:
         raise operation.failure
     if isinstance(operation, ReceiveOperation) and operation.truncated and operation.message is not None:
         message = operation.message
@@ -135,11 +138,11 @@ class Pair:
 
     def __init__(self, receiving: Operation, sending: Operation) -> None:
         self.receiving = receiving
-        self._sending = sending
+        self.sending = sending
         self.done = False
         self.advance()
 
     def advance(self) -> bool:
         """Advance both."""
-        self.done = self.receiving.advance() and self._sending.advance()
+        self.done = self.receiving.advance() and self.sending.advance()
         return self.done

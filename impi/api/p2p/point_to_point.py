@@ -400,8 +400,8 @@ class PointToPoint:
     def _checked_source(self, source: int, tag: int) -> Context:
         engine = runtime.engine()
         context = self._context or self._live()
-        if not 0 <= source < context.npeers and source not in (ANY_SOURCE, PROC_NULL):
-            raise error("ERR_RANK", f"source rank {source} is not in 0..{context.npeers - 1}")
+        if not 0 <= source < context.nsources and source not in (ANY_SOURCE, PROC_NULL):
+            raise error("ERR_RANK", f"source rank {source} is not in 0..{context.nsources - 1}")
         check_receive_tag(engine, tag)
         return context
 

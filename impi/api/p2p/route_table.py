@@ -39,9 +39,9 @@ class Routes(dict[int, Route]):
             route: Route = NullRoute(engine)
         elif rank == ANY_SOURCE and self._receiving:
             route = QueuedRoute(engine, context, rank)
-        elif not 0 <= fitting(rank) < context.npeers:
+        elif not 0 <= fitting(rank) < (known := context.nsources if self._receiving else context.npeers):
             what = "source" if self._receiving else "destination"
-            raise error("ERR_RANK", f"{what} rank {rank} is not in 0..{context.npeers - 1}")
+            raise error("ERR_RANK", f"{what} rank {rank} is not in 0..{known - 1}")
         else:
             route = _to(engine, context, rank)
         self[rank] = route

@@ -126,6 +126,8 @@ class QueuedRoute:
     def _complete(self, operation: SendOperation | ReceiveOperation) -> None:
         if not operation.done:
             self._engine.wait_for(operation)
+        if type(operation) is SendOperation and operation.failure is not None:
+            raise operation.failure
 
 
 class ChannelRoute(QueuedRoute):
