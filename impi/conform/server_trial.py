@@ -21,7 +21,6 @@ import os
 import re
 import shlex
 import socket
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -208,9 +207,9 @@ class ServerTrial:
             raise UsageError(f"{self._test.name}: a client connects, joins, closes, or has a pace, not {word!r}")
 
     def _connect(self, name: str) -> None:
-        deadline = time.monotonic() + self._tested.start_s
+        patience = self._wiring.patience(self._tested.start_s)
         wire = None
-        while wire is None and time.monotonic() < deadline and self._ended() is None:
+        while wire is None and self._ended() is None and not patience.ended():
             wire = self._wiring.connect(self._address, self._port)
             if wire is None:
                 self._wiring.turn(0.02)

@@ -197,18 +197,15 @@ class SimulatedProcs:
         Raises:
             Broken: a channel brought octets that are no packet of IMPI.
         """
-        deadline = time.monotonic() + (self.patience_s if timeout_s is None else timeout_s)
-        while True:
+
+        def served() -> bool:
             self.read()
             for link in self.links.values():
                 if link.fault is not None:
                     raise link.fault
-            left = deadline - time.monotonic()
-            if ready():
-                return True
-            if left <= 0:
-                return False
-            self.wiring.turn(min(left, 0.05))
+            return ready()
+
+        return self.wiring.wait(served, self.patience_s if timeout_s is None else timeout_s)
 
     def unclaimed(self) -> Iterator[tuple[Path, Packet]]:
         """Yield packets that no step has taken."""

@@ -84,7 +84,7 @@ class TestedJob:
     def __init__(self, tested: Tested, setup: Configuration, commands: Commands | None = None) -> None:
         self.tested = tested
         self.setup = setup
-        self.wiring = Wiring()
+        self.wiring = Wiring(setup.procs)
         self.procs: SimulatedProcs
         self.layout = Layout(0, (), ())
         self.dialogue: Dialogue
