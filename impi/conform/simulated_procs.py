@@ -19,6 +19,8 @@ from impi.conform.outcomes import Broken
 from impi.conform.wiring import Wire, Wiring
 from impi.dissect import PACKET_TYPES, Layout, Packet, WireProc, carried, unpack_packet
 
+SCRIPT_TAG, REPORT_TAG = 30000, 30001
+"""Tags of what interpreters are told, and of what they report."""
 _UNCOUNTED: Final = ("PROTOACK", "FINI")
 
 
@@ -221,4 +223,9 @@ class SimulatedProcs:
                 self.acknowledge(path)
 
     def _note(self, arrow: str, found: Packet) -> None:
-        self.log.append(f"{time.monotonic() - self._began:8.3f} {arrow} {found.describe(self.layout)}")
+        told = found.describe(self.layout)
+        if found.tag in (SCRIPT_TAG, REPORT_TAG) and found.kind in ("DATA", "DATASYNC"):
+            text = found.payload.decode("ascii", "backslashreplace")
+            rank = self._by_name.get(found.dest if arrow == "->" else found.src)
+            told = f"rank {rank} {'is told' if arrow == '->' else 'reports'}: {text}"
+        self.log.append(f"{time.monotonic() - self._began:8.3f} {arrow} {told}")

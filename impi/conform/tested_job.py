@@ -20,7 +20,7 @@ from impi.conform.configuration import UNDER_TEST, Configuration
 from impi.conform.deviations import habits
 from impi.conform.encoding import Fields, uint4
 from impi.conform.outcomes import Broken, NotTested
-from impi.conform.simulated_procs import Link, Path, SimulatedProcs
+from impi.conform.simulated_procs import REPORT_TAG, SCRIPT_TAG, Link, Path, SimulatedProcs
 from impi.conform.start_dialogue import KEY, Dialogue
 from impi.conform.wiring import Wire, Wiring
 from impi.dissect import Breach, Layout, Packet, breaches, interpret, show_address
@@ -30,7 +30,6 @@ from impi.remote.supervised import Outcome, Supervised
 
 INTERPRETER: Final = File(__file__).with_name("interpreter.py")
 """What the implementation under test runs, unless it is given another."""
-SCRIPT_TAG, REPORT_TAG = 30000, 30001
 _OWN_REQUESTS: Final = 1 << 48
 """Request ids of control messages begin here; those of tests are below."""
 _SHOWN: Final = 600

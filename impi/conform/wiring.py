@@ -229,7 +229,7 @@ class Wiring:
                     self._selector.unregister(wire.sock)
 
     def patience(self, seconds: float) -> Patience:
-        """Return a deadline that a crowded machine lengthens: it is slow, its peers are not wrong."""
+        """Return a deadline that a crowded machine lengthens: it is slow, its peers not wrong."""
         procs, threads, cores = self._crowd
         return Patience(seconds, procs, clock=_Turns().now, threads=threads, cores=cores)
 

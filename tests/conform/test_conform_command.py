@@ -96,6 +96,9 @@ def test_our_own_implementation_holds(tmp_path: Path, capsys: pytest.CaptureFixt
     run = json.loads(Path(files[0]).read_text())
     assert set(run["clauses"].values()) == {"holds"}
     assert len(run["tests"]) > 25
+    said = next(test["conversation"] for test in run["tests"] if test["test"] == "3.7.1/synchronous-short")
+    assert any(line.endswith("-> rank 0 is told: recv peer=2 tag=5 count=13") for line in said), said
+    assert any("<- rank 0 reports: ok source=2 tag=5 count=13" in line for line in said), said
     assert ET.parse(files[1]).getroot().attrib["failures"] == "0"
     assert "IMPI 3.7.1: holds" in Path(files[2]).read_text()
     assert conform("table", files[0], files[0]) == 0
