@@ -1,7 +1,7 @@
 """``python tests/conform``: every fault of mutants.toml, and what the tester says of each.
 
-``make weekly`` runs all; CI runs one or two of each clause. The exit code is 1 if one is not caught by the
-test of its clause, or if a test is red without any fault.
+``make weekly`` runs all; CI runs one or two of each clause. The exit code is 1 if one is not caught
+by the test of its clause, or if a test is red without any fault.
 """
 
 from __future__ import annotations

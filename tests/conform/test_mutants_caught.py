@@ -1,7 +1,8 @@
 """Faults planted in impi are noticed by the tester, each by the test of the clause that it breaks.
 
-``mutants.toml`` names them. One runs here, one or two of each clause are proofs, and all of them run
-every week (``python tests/conform``). A run without a fault is ``test_all_of_it_holds_for_every_vendor``.
+``mutants.toml`` names them. One runs here, one or two of each clause are proofs, and all of them
+run every week (``python tests/conform``). A run without a fault is
+``test_all_of_it_holds_for_every_vendor``.
 """
 
 from __future__ import annotations
