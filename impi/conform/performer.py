@@ -19,10 +19,9 @@ simulated one, both counted from 0 in the order of their ranks.
 ``group bcast root=S0 ...``     an operation of chapter 4, with all its messages and results
 ``I0> pending 0.1``             no report comes for so many seconds: the call is not complete
 ``different a b``               values kept are not equal
-``finish``                      the end of the job in good order; ``finish S0 I0 4``: S0 sends four
-                                packets between the FINI of I0 and its own
+``finish``                      the end in good order; ``finish S0 I0 4``: S0 sends four packets
+                                between the FINI of I0 and its own
 ``ends nonzero``                the implementation ends by itself, with such a status
-``refused``                     no job comes about, as the configuration wants
 ``survives``                    it goes on and answers, or ends with an error
 =============================== ====================================================================
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import threading
 import xml.etree.ElementTree as ET
@@ -29,6 +30,20 @@ _ENDLESS = """import socket
 s = socket.create_connection({0})
 while True:
     s.sendall(b"WHAT" + bytes(4))
+"""
+
+
+_DETACHED = """import os, socket, sys, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        open({1!r}, "w").write(str(os.getpid()))
+        time.sleep(1000)
+    os._exit(0)
+while not os.path.exists({1!r}) or not open({1!r}).read():
+    time.sleep(0.01)
+s = socket.create_connection({0})
+s.recv(1)
 """
 
 
@@ -125,6 +140,36 @@ def test_a_command_that_is_no_client_is_a_verdict(program: str, told: str, capsy
     printed = capsys.readouterr().out
     assert told in printed
     assert "not tested" in printed
+
+
+@pytest.mark.parametrize(
+    ("how", "told"),
+    [
+        ("nothing", "rank 0 does not complete its call"),
+        ("octets", "rank 0 does not complete its call"),
+        ("garbage", "which does not exist"),
+        ("flood", "a packet names procs that are not those of its channel"),
+    ],
+)
+def test_a_peer_that_is_none_after_the_dance_is_a_verdict(how: str, told: str, capsys) -> None:
+    command = f"{sys.executable} {Path(__file__).with_name('bad_client.py')} {{client}} {{server}} {how}"
+    with within(20.0):
+        assert conform("2.3/interpreter-1", "3.7.1/receive-short", "--client", command, "--patience", "0.5") == 1
+    printed = capsys.readouterr().out
+    assert told in printed
+    assert "2 tests: 2 broken" in printed
+
+
+def test_nothing_of_the_command_is_left(tmp_path: Path) -> None:
+    """Not even a process that has a session of its own, and no parent."""
+    file, noted = tmp_path / "client.py", tmp_path / "pid"
+    file.write_text(
+        "import sys\nhost, port = sys.argv[2].split(':')\n" + _DETACHED.format("(host, int(port))", str(noted))
+    )
+    command = f"{sys.executable} {file} {{client}} {{server}}"
+    assert conform("3.1/replies-to-each", "--client", command, "--start", "1", "--patience", "0.2") == 0
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(noted.read_text()), 0)
 
 
 @pytest.mark.parametrize(
