@@ -111,6 +111,9 @@ static void impi_die(const char *why)
 
 static void impi_begin(void)
 {
+    /* Programs that this one starts are no procs; those that started it were none. os.environ is a copy. */
+    const char *preload = getenv("LD_PRELOAD");
+    if (preload && strstr(preload, IMPI_SONAME)) unsetenv("LD_PRELOAD");
     if (!Py_IsInitialized()) {
         const char *python = getenv("IMPI_PYTHON");
         PyConfig config;
@@ -124,9 +127,6 @@ static void impi_begin(void)
         PyConfig_Clear(&config);
         PyEval_SaveThread();
     }
-    /* Programs that this one starts are no procs; those that started it were none. */
-    const char *preload = getenv("LD_PRELOAD");
-    if (preload && strstr(preload, IMPI_SONAME)) unsetenv("LD_PRELOAD");
     /* cffi answers 0 where the code of the start has raised: that must not look like MPI_SUCCESS. */
     if (impi_py_hello() != 1) impi_die("impi.cabi was not imported; the lines above say why");
     impi_ready = 1;
