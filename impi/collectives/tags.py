@@ -31,6 +31,8 @@ GROUP_TAG: Final = 240
 """Among some processes of a communicator that make one of their own (MPI 4.1, 7.4.2)."""
 FAULT_TAG: Final = 250
 """From a process that cannot take part in a collective, to all others of the communicator."""
+RECOVERY_TAG: Final = 251
+"""On MPI_COMM_WORLD: a communicator is revoked, or procs agree although some may be lost."""
 NEIGHBOR_TAG: Final = 256
 """Tag of topology edges; grids add the edge's number, so all are below :data:`PARTITIONED_TAG`."""
 PARTITIONED_TAG: Final = 1024

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from impi.engine.collective import CollectiveOperation
     from impi.engine.faults import Faults
     from impi.engine.operations import Message, ReceiveOperation
+    from impi.semantics.errors import MPIException
 
 
 ShortSend: TypeAlias = Callable[[int, memoryview, int], bool]
@@ -66,6 +67,10 @@ class Context:
         """The communicator of the api, whose error handler is called."""
         self.freed = False
         """Whether the program has freed it, although it may not be closed yet."""
+        self.revoked: MPIException | None = None
+        """What every call on it raises, once the communicator is revoked."""
+        self.when_revoked: Callable[[], None] | None = None
+        """Called once, when the communicator is revoked."""
         self.when_closed: Callable[[], None] | None = None
         """Called once, when the communicator is freed or MPI is finalized."""
 

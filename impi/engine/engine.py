@@ -26,12 +26,13 @@ from threading import get_ident
 from time import perf_counter
 from typing import Final
 
-from impi.collectives.tags import FAULT_TAG, REDUCE_TAG
+from impi.collectives.tags import FAULT_TAG, RECOVERY_TAG, REDUCE_TAG
 from impi.engine.channels import Channels
 from impi.engine.context import Context, ShortSend
 from impi.engine.faults import Faults, Notice
 from impi.engine.operations import SENT, Compound, CopyOperation, Message, Operation, ReceiveOperation, SendOperation
 from impi.engine.payload import Source, Target
+from impi.engine.recovery import Recovery, RecoveryNotice
 from impi.engine.threads import Threads
 from impi.engine.visited import Visited
 from impi.engine.waiting import ASKS, LONGEST_S, Patience
@@ -40,6 +41,8 @@ from impi.job import STRICT_VERSION, Job
 from impi.quirks import Quirks
 from impi.semantics.blocks import SHORTEST
 from impi.semantics.constants import ANY_SOURCE
+from impi.semantics.contexts import COMM_WORLD_CID
+from impi.semantics.errors import MPIException, again
 from impi.transfer import Incoming, Transfer
 from impi.vendors.base import Arrival, Vendor
 
@@ -112,7 +115,8 @@ class Engine(Visited):
             self.transfer,
             sockets,
             self._patience,
-            deliver=None if quirks.reduce_on_p2p else self._deliver,  # with it the tag marks collectives
+            # With the quirk the tag marks collectives; what survives looks at each message.
+            deliver=None if quirks.reduce_on_p2p or job.is_resilient else self._deliver,
             arrived=self._remote_arrived,
             cancelled=self._remote_cancelled,
             foreign=job.version == STRICT_VERSION,
@@ -124,6 +128,9 @@ class Engine(Visited):
         self._others = len(self.vendor_ranks) > 1
         """Whether another proc can send to us through the vendor."""
         self._channels.add_poller(self._vendor_fd, vendor.progress, others=self._others)
+        self.recovery = Recovery(self)
+        self.failed: dict[int, str] = {}
+        """World ranks of procs that are lost, in order, and why; empty if the job is not resilient."""
         self._contexts: dict[int, Context] = {}
         self._waiters: dict[int, Context] = {}
         self._inboxes: dict[int, Inbox] = {}
@@ -150,6 +157,7 @@ class Engine(Visited):
         for cid in (context.cid, context.cid + 1):
             for incoming in self._orphans.pop(cid, ()):
                 self._remote_arrived(incoming)
+        self.recovery.opened(context)
 
     def close(self, context: Context) -> None:
         """Remove a freed communicator."""
@@ -161,6 +169,14 @@ class Engine(Visited):
         if context.shadow is not None:
             context.shadow.free()
         self.part(context)
+
+    def context(self, cid: int) -> Context:
+        """Return the open communicator with that id."""
+        return self._contexts[cid]
+
+    def known(self, cid: int) -> Context | None:
+        """Return the open communicator with that id, if there is one."""
+        return self._contexts.get(cid)
 
     def make_context(self, cid: int, members: Sequence[int], peers: Sequence[int] | None = None) -> Context:
         """Create and open a context. Collective: the vendor creates the shadow with all members."""
@@ -207,6 +223,8 @@ class Engine(Visited):
         """Start a send to rank ``dest``; ``source`` stays in use until the send is done."""
         if get_ident() != self.threads.owner:
             self.threads.enter()
+        if context.revoked is not None and tag != RECOVERY_TAG:
+            raise again(context.revoked)
         local = context.shadow_of.get(dest)
         if local is not None and context.shadow is not None:
             data = source.octets(external=False)
@@ -304,6 +322,8 @@ class Engine(Visited):
         """Post a receive from rank ``source`` (or ANY_SOURCE)."""
         if get_ident() != self.threads.owner:
             self.threads.enter()
+        if context.revoked is not None:
+            raise again(context.revoked)
         if source == ANY_SOURCE:
             # Remote messages may match every receive, and then nothing else would drain the shadow.
             self._drain(context)
@@ -335,6 +355,42 @@ class Engine(Visited):
         operation.done = operation.cancelled = True
         return True
 
+    # ---- what is revoked or lost (:mod:`impi.engine.recovery`) ------------------------------
+
+    def notify(self, world: int, tag: int, source: Source) -> None:
+        """Send a notice to a proc of our job, by the collective context of MPI_COMM_WORLD."""
+        Engine.send(self, self._contexts[COMM_WORLD_CID], world, tag, source, collective=True)
+
+    def interrupt(self, context: Context, failure: MPIException) -> None:
+        """Let all calls on a communicator fail, also those under way: it was revoked."""
+        context.revoked = failure
+        context.faults.lose(failure)
+        for matcher in context.matchers:
+            for operation in list(matcher.posted()):
+                self.give_up(operation, failure)
+        for active in self._active:
+            if isinstance(active, SendOperation) and active.remote and active.remote.cid & ~1 == context.cid:
+                active.give_up(again(failure), context)
+        if context.when_revoked is not None:
+            context.when_revoked()
+
+    def give_up(self, operation: ReceiveOperation, failure: MPIException) -> None:
+        """End a posted receive that gets no message any more."""
+        if self.withdraw(operation):
+            operation.cancelled = False
+            operation.failure = again(failure)
+
+    def acknowledge(self, context: Context, worlds: Sequence[int]) -> int:
+        """The program knows of these losses; return of how many it knows. Here there are none."""
+        return len(worlds)
+
+    def acknowledged(self, context: Context) -> list[int]:
+        """Return the world ranks of the losses that the program has acknowledged."""
+        return []
+
+    def settle(self, operation: ReceiveOperation) -> None:
+        """End a blocking receive that has failed; only in a resilient job it may still wait."""
+
     def cancel(self, operation: SendOperation) -> None:
         """Cancel a send (IMPI 3.7.4). A local send stays: the vendor has its message already."""
         if get_ident() != self.threads.owner:
@@ -347,6 +403,8 @@ class Engine(Visited):
         """Return the message that a receive would match now; ``take`` removes it from the queue."""
         if get_ident() != self.threads.owner:
             self.threads.enter()
+        if context.revoked is not None:
+            raise again(context.revoked)
         matcher = context.matchers[0]
         if source == ANY_SOURCE:
             self._drain(context)  # see receive()
@@ -534,6 +592,10 @@ class Engine(Visited):
         if collective and message.tag == FAULT_TAG:
             target = Notice(context.faults, message.source)
             self._matched(ReceiveOperation(context, message.source, FAULT_TAG, target, collective=True), message)
+            return
+        if collective and message.tag == RECOVERY_TAG:
+            notice = RecoveryNotice(self.recovery, context.peers[message.source])
+            self._matched(ReceiveOperation(context, message.source, RECOVERY_TAG, notice, collective=True), message)
             return
         operation = context.matchers[collective].arrive(message.source, message.tag, message)
         if operation is not None:

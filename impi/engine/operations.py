@@ -57,13 +57,14 @@ class Message:
 class SendOperation:
     """A send; done when its buffer is free (and, if synchronous, the message is matched)."""
 
-    __slots__ = ("_keep", "_local", "_remote", "cancelled", "done")
+    __slots__ = ("_keep", "_local", "_remote", "cancelled", "context", "done", "failure")
 
     def __init__(self, local: Pending | None, remote: Outgoing | None, keep: Source | None) -> None:
         self._local = local
         self._remote = remote
         self._keep = keep
         self.cancelled = False
+        self.failure: MPIException | None = None
         self.done = local is None and remote is None
         self.advance()
 
@@ -78,6 +79,11 @@ class SendOperation:
             if self.done:
                 self._keep = None
         return self.done
+
+    def give_up(self, failure: MPIException, context: Context) -> None:
+        """End it: its message goes nowhere any more; ``context``: whose error handler is called."""
+        if not self.done:
+            self.failure, self.context, self.done = failure, context, True
 
     @property
     def remote(self) -> Outgoing | None:

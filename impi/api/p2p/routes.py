@@ -120,6 +120,8 @@ class QueuedRoute:
     def _await(self, data: memoryview | UserBuffer, tag: int, status: Status | None) -> None:
         operation = self._posted(data, tag)
         self._complete(operation)
+        if operation.failure is not None:
+            self._engine.settle(operation)
         if status is not None or operation.truncated or operation.failure is not None:
             conclude(operation, status)
 

@@ -1,0 +1,102 @@
+"""What an impirun of a resilient job does where others end the job (``--resilient``).
+
+The server alone decides who is lost, and tells all clients in one order (:mod:`impi.startup.server`).
+So a loss here goes to the server first, and to the procs once the server has told it to all.
+
+A proc of a client without an MPI library is lost by itself: it ends without a last word on its
+connection to impirun (:mod:`impi.vendors.presence`). An MPI library does not outlive one of its
+procs: then all of the client is lost.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+from impi.job import Job
+from impi.launch.children import Children, Exit
+from impi.launch.control import Control
+from impi.launch.rendezvous import Rendezvous
+from impi.startup.client import Lost
+
+_STATUS_S: Final = 1.0
+"""The longest wait for the exit status of a proc that is gone, or the contrary."""
+
+
+class Survival:
+    """The losses of one client's job, heard and told.
+
+    Args:
+        job: resilient.
+        client: the number of this client.
+        alone: whether each proc of this client is lost by itself: it has no MPI library.
+        warn: prints a sentence for the user.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        client: int,
+        control: Control,
+        rendezvous: Rendezvous,
+        warn: Callable[[str], None],
+        *,
+        alone: bool,
+    ) -> None:
+        self._job = job
+        self._ours = job.client_procs(client)
+        self._control = control
+        self._rendezvous = rendezvous
+        self._warn = warn
+        self._alone = alone
+        self._since: dict[int, float] = {}
+        """When a proc of ours was seen to be gone, or its exit status."""
+        self._judged: set[int] = set()
+        self.lost: set[int] = set()
+        """Ranks of this client that are lost."""
+
+    @property
+    def nobody_left(self) -> bool:
+        """Whether all procs of this client are lost."""
+        return len(self.lost) == len(self._ours)
+
+    def hear(self) -> None:
+        """Tell our procs what the server has told of."""
+        losses, self._rendezvous.losses = self._rendezvous.losses, []
+        for loss in losses:
+            self.heard(loss)
+
+    def heard(self, loss: Lost) -> None:
+        """Tell our procs of one loss."""
+        theirs = self._job.client_procs(loss.client) if loss.client < self._job.nclients else ()
+        ranks = [rank for rank in loss.ranks or theirs if rank in theirs]
+        self._warn(f"{loss.reason}; the job goes on without")
+        self._control.tell({"lost": ranks, "why": loss.reason})
+
+    def check(self, children: Children) -> None:
+        """Tell the server which procs of ours are lost; note in ``children`` one that has failed."""
+        if not self._alone:
+            return
+        children.forgiving = True
+        for rank in sorted({*self._control.gone, *children.forgiven} - self._judged):
+            word, end = self._control.gone.get(rank), children.forgiven.get(rank)
+            since = self._since.setdefault(rank, time.monotonic())
+            if (word is None or end is None) and time.monotonic() - since < _STATUS_S:
+                continue
+            self._judged.add(rank)
+            if not word:
+                self._lose(rank, end)
+            elif end is not None and end.status:
+                children.failure = children.failure or end
+
+    @property
+    def waits(self) -> bool:
+        """Whether :meth:`check` has to be called soon."""
+        return bool(self._since.keys() - self._judged)
+
+    def _lose(self, rank: int, end: Exit | None) -> None:
+        self.lost.add(rank)
+        known = end is not None and end.status
+        how = str(end) if known else f"rank {rank} of this client ended without MPI_Finalize"
+        self._rendezvous.lose([self._ours[rank]], f"{how}, while the job was running")
