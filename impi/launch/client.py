@@ -274,6 +274,8 @@ class _Session:
 
     def _running(self, children: Children) -> bool:
         # Agents end after the procs; without a job they would wait forever.
+        if self._survival is not None and self._survival.nobody_left:
+            return False
         return children.procs_running if self._job is None else children.running
 
     # ---- one turn
@@ -453,7 +455,7 @@ class _Session:
             self._warn(self._end(children, f"{what}, {self._phase()}", code, lost=self._is_loss(signum)))
             return code
         if self._survival is not None and self._survival.nobody_left:
-            self._end(children, "all its procs are lost", lost=True)
+            self._warn(self._end(children, self._survival.reason, lost=True))
             return exit_code(next((status for status in children.statuses.values() if status), 1))
         if self.control.rank0 is None:
             self._sit_out(children, program)

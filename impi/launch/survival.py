@@ -55,10 +55,12 @@ class Survival:
         self._judged: set[int] = set()
         self.lost: set[int] = set()
         """Ranks of this client that are lost."""
+        self.reason = ""
+        """Why the last of them is lost."""
 
     @property
     def nobody_left(self) -> bool:
-        """Whether all procs of this client are lost."""
+        """Whether all procs of this client are lost; then it leaves the job (:attr:`reason`)."""
         return len(self.lost) == len(self._ours)
 
     def hear(self) -> None:
@@ -99,4 +101,6 @@ class Survival:
         self.lost.add(rank)
         known = end is not None and end.status
         how = str(end) if known else f"rank {rank} of this client ended without MPI_Finalize"
-        self._rendezvous.lose([self._ours[rank]], f"{how}, while the job was running")
+        self.reason = f"{how}, while the job was running"
+        if not self.nobody_left:
+            self._rendezvous.lose([self._ours[rank]], self.reason)
