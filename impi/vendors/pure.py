@@ -399,11 +399,14 @@ class PureVendor:
         self._by_fd.pop(link.sock.fileno(), None)
         self._links.pop(link.rank, None)
         link.sock.close()
+        link.drop()
 
     def _tell(self, rank: int, frame: Frame, body: memoryview | None = None, done: Completion | None = None) -> None:
         """Send a frame, unless that proc is lost."""
         link = self._links.get(rank)
         if link is None:
+            if done is not None:
+                done.done = True
             return
         try:
             link.send(frame, body, done)
