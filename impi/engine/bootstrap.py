@@ -36,8 +36,8 @@ from impi.settings import SPIN, ZERO_COPY
 from impi.startup.challenge import Trust
 from impi.vendors import describe, load
 from impi.vendors.base import Vendor
-from impi.vendors.presence import connection
 from impi.vendors.meeting import AGENT, knock, node, open_control, shared_memory
+from impi.vendors.presence import connection
 from impi.wire import addresses
 
 _TAG_UB = 2**31 - 1

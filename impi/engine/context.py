@@ -82,6 +82,12 @@ class Context:
         else:
             self.waiters.pop(self.cid, None)
 
+    def end(self) -> None:
+        """Call :attr:`when_closed`, once."""
+        if self.when_closed is not None:
+            self.when_closed()
+            self.when_closed = None
+
     def leave(self) -> None:
         """Wait no more for the engine: the communicator is freed."""
         self.waiters.pop(self.cid, None)

@@ -3,8 +3,7 @@
 One engine per proc, one thread in it at a time (:mod:`impi.engine.threads`). The api (requests,
 collectives, windows) calls :meth:`send`, :meth:`receive`, :meth:`probe` and the waits. Data flow:
 
-- To a proc of the own client: the vendor library, on the communicator's shadow. The tag there is
-  ``2 * tag + collective``.
+- To a proc of the own client: the vendor library, on the shadow, with ``2 * tag + collective``.
 - To another client: :class:`impi.transfer.Transfer` makes packets, :class:`Channels` writes them.
 - Inbound: both sources meet in the matchers of the :class:`Context`. A receive that finds its
   message gives the place for the octets; a message without a receive waits in the matcher.
@@ -30,7 +29,17 @@ from impi.collectives.tags import FAULT_TAG, RECOVERY_TAG, REDUCE_TAG
 from impi.engine.channels import Channels
 from impi.engine.context import Context, ShortSend
 from impi.engine.faults import Faults, Notice
-from impi.engine.operations import SENT, Compound, CopyOperation, Message, Operation, ReceiveOperation, SendOperation
+from impi.engine.interrupted import Interrupted
+from impi.engine.operations import (
+    SENT,
+    CopyOperation,
+    Message,
+    Operation,
+    ReceiveOperation,
+    SendOperation,
+    awaited_by,
+    is_remote,
+)
 from impi.engine.payload import Source, Target
 from impi.engine.recovery import Recovery, RecoveryNotice
 from impi.engine.threads import Threads
@@ -41,8 +50,7 @@ from impi.job import STRICT_VERSION, Job
 from impi.quirks import Quirks
 from impi.semantics.blocks import SHORTEST
 from impi.semantics.constants import ANY_SOURCE
-from impi.semantics.contexts import COMM_WORLD_CID
-from impi.semantics.errors import MPIException, again
+from impi.semantics.errors import again
 from impi.transfer import Incoming, Transfer
 from impi.vendors.base import Arrival, Vendor
 
@@ -61,7 +69,7 @@ _DRAINS = 64
 """Most local messages per turn; then the channels are served."""
 
 
-class Engine(Visited):
+class Engine(Visited, Interrupted):
     """Drives the channels and the vendor of one proc.
 
     Args:
@@ -115,7 +123,6 @@ class Engine(Visited):
             self.transfer,
             sockets,
             self._patience,
-            # With the quirk the tag marks collectives; what survives looks at each message.
             deliver=None if quirks.reduce_on_p2p or job.is_resilient else self._deliver,
             arrived=self._remote_arrived,
             cancelled=self._remote_cancelled,
@@ -129,8 +136,6 @@ class Engine(Visited):
         """Whether another proc can send to us through the vendor."""
         self._channels.add_poller(self._vendor_fd, vendor.progress, others=self._others)
         self.recovery = Recovery(self)
-        self.failed: dict[int, str] = {}
-        """World ranks of procs that are lost, in order, and why; empty if the job is not resilient."""
         self._contexts: dict[int, Context] = {}
         self._waiters: dict[int, Context] = {}
         self._inboxes: dict[int, Inbox] = {}
@@ -165,18 +170,10 @@ class Engine(Visited):
         self._inboxes.pop(context.cid, None)
         self._inboxes.pop(context.cid + 1, None)
         context.leave()
-        _ended(context)
+        context.end()
         if context.shadow is not None:
             context.shadow.free()
         self.part(context)
-
-    def context(self, cid: int) -> Context:
-        """Return the open communicator with that id."""
-        return self._contexts[cid]
-
-    def known(self, cid: int) -> Context | None:
-        """Return the open communicator with that id, if there is one."""
-        return self._contexts.get(cid)
 
     def make_context(self, cid: int, members: Sequence[int], peers: Sequence[int] | None = None) -> Context:
         """Create and open a context. Collective: the vendor creates the shadow with all members."""
@@ -355,42 +352,6 @@ class Engine(Visited):
         operation.done = operation.cancelled = True
         return True
 
-    # ---- what is revoked or lost (:mod:`impi.engine.recovery`) ------------------------------
-
-    def notify(self, world: int, tag: int, source: Source) -> None:
-        """Send a notice to a proc of our job, by the collective context of MPI_COMM_WORLD."""
-        Engine.send(self, self._contexts[COMM_WORLD_CID], world, tag, source, collective=True)
-
-    def interrupt(self, context: Context, failure: MPIException) -> None:
-        """Let all calls on a communicator fail, also those under way: it was revoked."""
-        context.revoked = failure
-        context.faults.lose(failure)
-        for matcher in context.matchers:
-            for operation in list(matcher.posted()):
-                self.give_up(operation, failure)
-        for active in self._active:
-            if isinstance(active, SendOperation) and active.remote and active.remote.cid & ~1 == context.cid:
-                active.give_up(again(failure), context)
-        if context.when_revoked is not None:
-            context.when_revoked()
-
-    def give_up(self, operation: ReceiveOperation, failure: MPIException) -> None:
-        """End a posted receive that gets no message any more."""
-        if self.withdraw(operation):
-            operation.cancelled = False
-            operation.failure = again(failure)
-
-    def acknowledge(self, context: Context, worlds: Sequence[int]) -> int:
-        """The program knows of these losses; return of how many it knows. Here there are none."""
-        return len(worlds)
-
-    def acknowledged(self, context: Context) -> list[int]:
-        """Return the world ranks of the losses that the program has acknowledged."""
-        return []
-
-    def settle(self, operation: ReceiveOperation) -> None:
-        """End a blocking receive that has failed; only in a resilient job it may still wait."""
-
     def cancel(self, operation: SendOperation) -> None:
         """Cancel a send (IMPI 3.7.4). A local send stays: the vendor has its message already."""
         if get_ident() != self.threads.owner:
@@ -505,7 +466,7 @@ class Engine(Visited):
     def shutdown(self) -> None:
         """Exchange FINI on every channel and close (IMPI 3.8); after the barrier of Finalize."""
         for context in self._contexts.values():
-            _ended(context)
+            context.end()
         self.wait(lambda: self.quiet)
         self.transfer.finish()
         for host in self._hosts:
@@ -519,12 +480,12 @@ class Engine(Visited):
         """Whether any operation under way depends on the vendor."""
         if self._others and self._waiters:
             return True
-        return not all(map(_is_remote, self._active))
+        return not all(map(is_remote, self._active))
 
     def _only_host(self, operation: Operation) -> int | None:
         """Return the host whose packets alone can complete the operation, or None."""
         host = None
-        awaited = _awaited(operation)
+        awaited = awaited_by(operation)
         if isinstance(awaited, ReceiveOperation):
             if not awaited.maybe_local:
                 host = self._host_of[awaited.context.peers[awaited.source]]
@@ -589,13 +550,10 @@ class Engine(Visited):
         return bool(incoming.cid & 1) or self._is_p2p_reduce(incoming.tag)
 
     def _arrived(self, context: Context, collective: bool, message: Message) -> None:
-        if collective and message.tag == FAULT_TAG:
-            target = Notice(context.faults, message.source)
-            self._matched(ReceiveOperation(context, message.source, FAULT_TAG, target, collective=True), message)
-            return
-        if collective and message.tag == RECOVERY_TAG:
-            notice = RecoveryNotice(self.recovery, context.peers[message.source])
-            self._matched(ReceiveOperation(context, message.source, RECOVERY_TAG, notice, collective=True), message)
+        if collective and message.tag in (FAULT_TAG, RECOVERY_TAG):
+            source, is_fault = message.source, message.tag == FAULT_TAG
+            notice = Notice(context.faults, source) if is_fault else RecoveryNotice(self.recovery, source)
+            self._matched(ReceiveOperation(context, source, message.tag, notice, collective=True), message)
             return
         operation = context.matchers[collective].arrive(message.source, message.tag, message)
         if operation is not None:
@@ -640,23 +598,3 @@ class Engine(Visited):
             context.count_waiting(-1)
         operation.deliver(source, tag, count, octets, external=self.external)
         return True
-
-
-def _ended(context: Context) -> None:
-    if context.when_closed is not None:
-        context.when_closed()
-        context.when_closed = None
-
-
-def _is_remote(operation: Operation) -> bool:
-    """Whether only packets can complete the operation."""
-    awaited = _awaited(operation)
-    if isinstance(awaited, SendOperation):
-        return awaited.remote is not None
-    # Only a collective waits for receives that are not matched.
-    return isinstance(awaited, ReceiveOperation) and (awaited.is_remote or not awaited.maybe_local)
-
-
-def _awaited(operation: Operation) -> Operation | None:
-    """Return the operation; for a collective the one operation that it waits for, or None."""
-    return operation if not isinstance(operation, Compound) else operation.awaited

@@ -61,7 +61,7 @@ class Faults:
         """Number of a collective not yet called here to those who refused it, and why."""
         self._broken: tuple[int, str] | None = None
         self._heard_of_loss = False
-        """Whether that is known everywhere anyway: a member is lost, or the communicator revoked."""
+        """Whether all hear of that anyway: a member is lost, or the communicator revoked."""
         self.calm = True
         """Whether no refusal is known."""
 
@@ -93,7 +93,7 @@ class Faults:
         return failure
 
     def lose(self, failure: MPIException) -> None:
-        """Let every collective fail from now on, as a member is lost or the communicator revoked."""
+        """Let every collective fail from now on: a member is lost, or it is revoked."""
         self._broken = (int(failure), failure.detail)
         self._heard_of_loss = True
         self.calm = False

@@ -223,3 +223,17 @@ class CopyOperation:
             self.done = True
             self._complete()
         return self.done
+
+
+def is_remote(operation: Operation) -> bool:
+    """Whether only packets can complete the operation."""
+    awaited = awaited_by(operation)
+    if isinstance(awaited, SendOperation):
+        return awaited.remote is not None
+    # Only a collective waits for receives that are not matched.
+    return isinstance(awaited, ReceiveOperation) and (awaited.is_remote or not awaited.maybe_local)
+
+
+def awaited_by(operation: Operation) -> Operation | None:
+    """Return the operation; for a collective the one operation that it waits for, or None."""
+    return operation if not isinstance(operation, Compound) else operation.awaited

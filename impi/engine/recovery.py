@@ -115,7 +115,8 @@ class Recovery:
 
     def _tell(self, world: int, message: list[Any]) -> None:
         if world not in self._engine.failed:
-            self._engine.notify(world, RECOVERY_TAG, OctetSource(json.dumps(message).encode()))
+            octets = OctetSource(json.dumps(message).encode())
+            self._engine.send(self._engine.context(COMM_WORLD_CID), world, RECOVERY_TAG, octets, collective=True)
 
 
 class AgreementOperation:

@@ -42,6 +42,7 @@ class SurvivingEngine(Engine):
 
     def __init__(self, *args: Any, news: socket.socket, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.failed: dict[int, str] = {}
         self._news = news
         self._received = b""
         self._ended: dict[int, float] = {}
@@ -63,7 +64,7 @@ class SurvivingEngine(Engine):
     # ---- news ----------------------------------------------------------------------------
 
     def _serve(self) -> None:
-        """Something but a channel is readable: the vendor, or the news."""
+        """Serve the vendor and the news."""
         self.vendor.progress()
         with suppress(BlockingIOError):
             try:
@@ -78,7 +79,11 @@ class SurvivingEngine(Engine):
                 self.lose(told["lost"], str(told["why"]))
 
     def progress(self, timeout: float = 0.0) -> bool:
-        """See :class:`Engine`; raise JobError for a channel that has ended long ago without news."""
+        """See :class:`Engine`.
+
+        Raises:
+            JobError: a channel has ended long ago, and no news has come.
+        """
         if self._ended:
             host, since = next(iter(self._ended.items()))
             if monotonic() - since > _SILENT_S:
@@ -217,9 +222,7 @@ class SurvivingEngine(Engine):
         """
         if self.failed and context.peers[dest] in self.failed:
             raise self._failure(context.peers[dest])
-        operation = super().send(
-            context, dest, tag, source, synchronous=synchronous, collective=collective
-        )
+        operation = super().send(context, dest, tag, source, synchronous=synchronous, collective=collective)
         if operation.remote is None and not operation.done:
             self._local_sends = [one for one in self._local_sends if not one[0].done]
             self._local_sends.append((operation, context, dest))

@@ -43,12 +43,12 @@ from impi.launch.pulse import BEAT_S, Pulse
 from impi.launch.pure import PureLauncher
 from impi.launch.rendezvous import Rendezvous
 from impi.launch.standard_input import Feed, Source, has_input
+from impi.launch.survival import Survival
 from impi.launch.without_mpi import title, why_unsure
 from impi.manifests import backed
 from impi.options import ClientOptions
 from impi.records import record, replaced, values_of
 from impi.startup.challenge import Trust
-from impi.launch.survival import Survival
 from impi.startup.client import (
     ALL_VERSIONS,
     RESILIENT_VERSIONS,
@@ -340,10 +340,7 @@ class _Session:
                         )
                     self._answer(job, trust)
                     if job.is_resilient:
-                        alone = self._options.vendor == "pure"
-                        self._survival = Survival(
-                            job, self._options.rank, self.control, self._rendezvous, self._warn, alone=alone
-                        )
+                        self._survival = Survival(job, self._options, self.control, self._rendezvous, self._warn)
 
     def _answer(self, job: Job, trust: Trust | None) -> None:
         """Send agents and procs the job, their addresses, and what they need for the dance."""
@@ -452,11 +449,12 @@ class _Session:
             what = f"impirun was ended by {signal.Signals(signum).name}" if signum else self._reason(children)
             code = exit_code(children.failure.status) if signum is None and children.failure else 128 + (signum or 0)
             # The message comes after all output of what is ended.
-            self._warn(self._end(children, f"{what}, {self._phase()}", code, lost=self._is_loss(signum)))
+            lost = self._survival is not None and self._survival.is_loss(signum)
+            self._warn(self._end(children, f"{what}, {self._phase()}", code, lost=lost))
             return code
         if self._survival is not None and self._survival.nobody_left:
             self._warn(self._end(children, self._survival.reason, lost=True))
-            return exit_code(next((status for status in children.statuses.values() if status), 1))
+            return exit_code(self._survival.status)
         if self.control.rank0 is None:
             self._sit_out(children, program)
         elif self._job is None:
@@ -466,13 +464,6 @@ class _Session:
         children.dismiss(self._turn)
         self._rendezvous.finish()
         return 0
-
-    def _is_loss(self, signum: int | None) -> bool:
-        """Whether a resilient job goes on without this client: nobody has ended the job on purpose."""
-        if signum is not None:
-            return signum != signal.SIGINT
-        lost = self.control.first_lost
-        return lost is not None and not lost.word
 
     def _reason(self, children: Children) -> str:
         """Return why the first process failed; of an mpiexec, which proc was the first to end."""

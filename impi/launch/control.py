@@ -118,7 +118,7 @@ class Control:
         """Facts from each host agent, by number."""
         self.first_lost: LostProc | None = None
         self.gone: dict[int, bytes] = {}
-        """The last word of each proc that has ended, by rank: without an MPI library, in a resilient job."""
+        """The last word of each proc that has ended, by rank (see :attr:`_Connection.rank`)."""
         self._rank0_connection: _Connection | None = None
         self._agent_connections: dict[int, _Connection] = {}
         self._pure: dict[int, tuple[_Connection, object]] = {}

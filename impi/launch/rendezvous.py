@@ -89,7 +89,7 @@ class Rendezvous:
         """When the last octets came."""
         self._lost: ImpiError | None = None
         self.losses: list[Lost] = []
-        """What :meth:`lost` has heard of others that the job goes on without; the caller empties it."""
+        """What :meth:`lost` has heard of others that are lost; the caller empties it."""
         self._answered = False
         """Whether the server has sent anything."""
 

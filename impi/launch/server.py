@@ -477,17 +477,20 @@ class _Loop:
                 if self._verbose:
                     self._report(f"client {client} has finished")
                 self._close(conn)
-            case ClientLost(_, reason, lost):
-                _say(self._stderr, f"impirun: {reason}; the job goes on without")
-                self._survived = True
-                if lost is not None:
-                    self._close(lost)
+            case ClientLost():
+                self._go_on_without(event)
             case JobOver():
                 self._exit_code = 0
             case JobFailed(client, reason, code):
                 _say(self._stderr, f"Error: {reason}")
                 self._failed = client
                 self._exit_code = code
+
+    def _go_on_without(self, lost: ClientLost) -> None:
+        self._report(f"{lost.reason}; the job goes on without")
+        self._survived = True
+        if lost.conn is not None:
+            self._close(lost.conn)
 
     def _write_all(self) -> None:
         for conn, sock in self._sockets.items():

@@ -1,7 +1,8 @@
 """What an impirun of a resilient job does where others end the job (``--resilient``).
 
-The server alone decides who is lost, and tells all clients in one order (:mod:`impi.startup.server`).
-So a loss here goes to the server first, and to the procs once the server has told it to all.
+The server alone decides who is lost, and tells all clients in one order
+(:mod:`impi.startup.server`). So a loss here goes to the server first, and to the procs once the
+server has told it to all.
 
 A proc of a client without an MPI library is lost by itself: it ends without a last word on its
 connection to impirun (:mod:`impi.vendors.presence`). An MPI library does not outlive one of its
@@ -10,6 +11,7 @@ procs: then all of the client is lost.
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Callable
 from typing import Final
@@ -18,6 +20,7 @@ from impi.job import Job
 from impi.launch.children import Children, Exit
 from impi.launch.control import Control
 from impi.launch.rendezvous import Rendezvous
+from impi.options import ClientOptions
 from impi.startup.client import Lost
 
 _STATUS_S: Final = 1.0
@@ -29,27 +32,25 @@ class Survival:
 
     Args:
         job: resilient.
-        client: the number of this client.
-        alone: whether each proc of this client is lost by itself: it has no MPI library.
+        options: of this client.
         warn: prints a sentence for the user.
     """
 
     def __init__(
         self,
         job: Job,
-        client: int,
+        options: ClientOptions,
         control: Control,
         rendezvous: Rendezvous,
         warn: Callable[[str], None],
-        *,
-        alone: bool,
     ) -> None:
         self._job = job
-        self._ours = job.client_procs(client)
+        self._ours = job.client_procs(options.rank)
         self._control = control
         self._rendezvous = rendezvous
         self._warn = warn
-        self._alone = alone
+        self._alone = options.vendor == "pure"
+        """Whether each proc of this client is lost by itself: it has no MPI library."""
         self._since: dict[int, float] = {}
         """When a proc of ours was seen to be gone, or its exit status."""
         self._judged: set[int] = set()
@@ -57,11 +58,23 @@ class Survival:
         """Ranks of this client that are lost."""
         self.reason = ""
         """Why the last of them is lost."""
+        self.status = 1
+        """The exit status of the last of them."""
 
     @property
     def nobody_left(self) -> bool:
         """Whether all procs of this client are lost; then it leaves the job (:attr:`reason`)."""
         return len(self.lost) == len(self._ours)
+
+    def is_loss(self, signum: int | None) -> bool:
+        """Whether the job goes on without this client: nobody has ended it on purpose.
+
+        ``signum``: the signal that ends impirun, if one does. A batch system sends SIGTERM.
+        """
+        if signum is not None:
+            return signum != signal.SIGINT
+        lost = self._control.first_lost
+        return lost is not None and not lost.word
 
     def hear(self) -> None:
         """Tell our procs what the server has told of."""
@@ -77,7 +90,7 @@ class Survival:
         self._control.tell({"lost": ranks, "why": loss.reason})
 
     def check(self, children: Children) -> None:
-        """Tell the server which procs of ours are lost; note in ``children`` one that has failed."""
+        """Tell the server which procs of ours are lost; note in ``children`` one that failed."""
         if not self._alone:
             return
         children.forgiving = True
@@ -101,6 +114,8 @@ class Survival:
         self.lost.add(rank)
         known = end is not None and end.status
         how = str(end) if known else f"rank {rank} of this client ended without MPI_Finalize"
+        if end is not None and end.status:
+            self.status = end.status
         self.reason = f"{how}, while the job was running"
         if not self.nobody_left:
             self._rendezvous.lose([self._ours[rank]], self.reason)

@@ -368,11 +368,10 @@ class ClientMachine:
                 return self._started() if self._conversation is None else None
             case OwnCommand.SEAL if self._phase is _Phase.SEAL:
                 return self._on_seal(payload)
-            case OwnCommand.LOSS if self._phase is _Phase.RUNNING:
-                return Lost(*decode_loss(payload))
             case Command.AUTH | Command.IMPI | Command.COLL | Command.DONE | Command.FINI:
                 raise self._fault(f"sent {Command(cmd).name} in the wrong place", "2.3.2", payload)
-        return None  # 2.3.5: commands that are not understood are ignored.
+        # 2.3.5: commands that are not understood are ignored.
+        return Lost(*decode_loss(payload)) if (cmd, self._phase) == (OwnCommand.LOSS, _Phase.RUNNING) else None
 
     def _on_method(self, which: int, data: bytes) -> None:
         if which not in self._credentials.methods:

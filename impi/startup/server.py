@@ -13,8 +13,8 @@ handler. The handler yields events and appends answers to the ``out`` buffers of
 Invariant: a connection that has not joined is a *stranger*, and its faults cost it the connection,
 never the job. After its accepted IMPI command it *is* a client, and its loss ends the job. All
 clients are told the reason (FAIL) before the connections close. If all clients offer
-``RESILIENT_VERSION``, a loss while the job runs only goes to the others (LOSS), which go on. So this
-server is the one place that decides who is lost, and all hear of losses in one order.
+``RESILIENT_VERSION``, a loss while the job runs only goes to the others (LOSS), which go on. So
+this server is the one place that decides who is lost, and all hear of losses in one order.
 :mod:`impi.launch.server` drives the machine with sockets, :mod:`impi.simulate` without.
 """
 
@@ -133,7 +133,14 @@ class JobFailed:
 
 
 ServerEvent: TypeAlias = (
-    AuthenticatedByNone | ClientJoined | ConnectionRefused | JobStarted | ClientFinished | ClientLost | JobOver | JobFailed
+    AuthenticatedByNone
+    | ClientJoined
+    | ConnectionRefused
+    | JobStarted
+    | ClientFinished
+    | ClientLost
+    | JobOver
+    | JobFailed
 )
 
 

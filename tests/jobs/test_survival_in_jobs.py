@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,7 +30,7 @@ STEPS = [
 
 
 @pytest.mark.parametrize(("clients", "plan", "left"), STEPS, ids=lambda value: str(value).replace(" ", ""))
-def test_the_others_go_on(run_job: Callable[..., object], clients: list[str], plan: str, left: list[int]) -> None:
+def test_the_others_go_on(run_job: Callable[..., Any], clients: list[str], plan: str, left: list[int]) -> None:
     job = run_job([str(PROGRAMS / "survive_steps.py"), plan], clients, options=resilient(len(clients)))
     total = sum(rank + 1 for rank in left)
     expected = sorted(f"left {rank} {len(left)} {total}" for rank in left)
@@ -45,7 +46,19 @@ EXPECTED = {
     "waitall": ["MPI_ERR_IN_STATUS"],
 }
 CALLS = [
-    *("recv", "sendrecv", "object", "any", "any_object", "long_send", "ssend", "long_recv", "waitany", "waitall", "probe"),
+    *(
+        "recv",
+        "sendrecv",
+        "object",
+        "any",
+        "any_object",
+        "long_send",
+        "ssend",
+        "long_recv",
+        "waitany",
+        "waitall",
+        "probe",
+    ),
     *("probe_any", "barrier", "bcast", "ibarrier", "dup", "split", "persistent", "pending", "after"),
 ]
 LAYOUTS = (["pure:1", "pure:1"], ["pure:2"], ["pure:1", "pure:2"], ["mpich:2", "pure:1"])
@@ -61,7 +74,7 @@ LAYOUTS = (["pure:1", "pure:1"], ["pure:2"], ["pure:1", "pure:2"], ["mpich:2", "
         for j, clients in enumerate(LAYOUTS)
     ],
 )
-def test_calls_that_need_the_lost(run_job: Callable[..., object], call: str, clients: list[str]) -> None:
+def test_calls_that_need_the_lost(run_job: Callable[..., Any], call: str, clients: list[str]) -> None:
     job = run_job([str(PROGRAMS / "survive_calls.py"), call], clients, options=resilient(len(clients)))
     size = sum(int(client.partition(":")[2]) for client in clients)
     words = " ".join(EXPECTED.get(call) or [FAILED])
@@ -70,13 +83,13 @@ def test_calls_that_need_the_lost(run_job: Callable[..., object], call: str, cli
     assert job.server.code == 0, str(job)
 
 
-def test_without_the_option_a_loss_ends_the_job(run_job: Callable[..., object]) -> None:
+def test_without_the_option_a_loss_ends_the_job(run_job: Callable[..., Any]) -> None:
     job = run_job([str(PROGRAMS / "survive_steps.py"), "1@7"], ["pure:1", "pure:1", "pure:1"])
     assert job.codes == [137] * 4, str(job)
     assert "left" not in job.out
 
 
-def test_abort_ends_a_resilient_job(run_job: Callable[..., object]) -> None:
+def test_abort_ends_a_resilient_job(run_job: Callable[..., Any]) -> None:
     code = "from mpi4py import MPI; c = MPI.COMM_WORLD; c.Barrier(); c.rank == 1 and c.Abort(5); c.recv()"
     job = run_job(["python3", "-c", code], ["pure:1", "pure:2"], options=resilient(2))
     assert job.codes == [5, 5, 5], str(job)
@@ -92,7 +105,7 @@ def test_abort_ends_a_resilient_job(run_job: Callable[..., object]) -> None:
     ],
 )
 def test_who_lacks_it_is_told(
-    run_job: Callable[..., object], options: dict[int, list[str]], server: list[str], sentence: str
+    run_job: Callable[..., Any], options: dict[int, list[str]], server: list[str], sentence: str
 ) -> None:
     code = "from mpi4py import MPI; print('began')"
     job = run_job(["python3", "-c", code], ["pure:1", "pure:1"], options=options, server_options=server)
@@ -102,7 +115,7 @@ def test_who_lacks_it_is_told(
     assert "Traceback" not in str(job)
 
 
-def test_calls_of_a_job_with_0_0(run_job: Callable[..., object]) -> None:
+def test_calls_of_a_job_with_0_0(run_job: Callable[..., Any]) -> None:
     code = (
         "from mpi4py import MPI\nc = MPI.COMM_WORLD\nassert c.Get_failed().size == c.Ack_failed() == 0\n"
         "for call in (c.Revoke, c.Shrink, lambda: c.Agree(1)):\n"

@@ -45,7 +45,9 @@ class Members:
 
     def moves(self) -> list[tuple[Any, ...]]:
         """What can happen next: a message arrives, or news of a failure."""
-        arrivals = [("message", *key) for key, queue in sorted(self.channels.items()) if queue and key[1] not in self.dead]
+        arrivals = [
+            ("message", *key) for key, queue in sorted(self.channels.items()) if queue and key[1] not in self.dead
+        ]
         news = [("news", me) for me in self.live() if self.told[me] < len(self.dead)]
         return [*arrivals, *news]
 

@@ -9,7 +9,6 @@ from impi.api.handles.failing import Owner
 from impi.api.p2p.generalized import GeneralOperation
 from impi.api.p2p.status import Status
 from impi.api.types import marshalling
-from impi.engine.collective import CollectiveOperation
 from impi.engine.operations import Message as Envelope
 from impi.engine.operations import Operation, ReceiveOperation, SendOperation
 from impi.semantics.constants import ANY_SOURCE, ANY_TAG

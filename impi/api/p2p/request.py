@@ -31,7 +31,6 @@ from impi.engine.partitioned import PartitionedSend
 from impi.semantics.constants import ANY_SOURCE, ANY_TAG, ERROR_CLASSES, PROC_NULL, UNDEFINED
 from impi.semantics.errors import MPIException, error
 
-
 _PENDING: Final = ERROR_CLASSES["ERR_PROC_FAILED_PENDING"][0]
 
 

@@ -1,4 +1,4 @@
-"""The highest rank dies before or in a call of argv[1]; every other prints the class of its error."""
+"""The highest rank dies before or in a call of argv[1]; others print the class of their error."""
 
 import os
 import signal
@@ -47,7 +47,7 @@ CALLS = {
     "long_send": lambda: [ended(lambda: comm.Send(long, victim))],
     "ssend": lambda: [ended(lambda: comm.Ssend(short, victim))],
     "long_recv": lambda: [ended(lambda: comm.Recv(long, victim, 4))],
-    "sendrecv": lambda: [ended(lambda: comm.Sendrecv(short, victim, 0, bytearray(8), comm.rank, 9))],
+    "sendrecv": lambda: [ended(lambda: comm.Sendrecv(short, victim, 0, bytearray(8), victim))],
     "waitany": lambda: [ended(lambda: MPI.Request.Waitany([comm.Irecv(short, victim), comm.Irecv(long, victim)]))],
     "waitall": lambda: [ended(lambda: MPI.Request.Waitall([comm.Irecv(short, victim), comm.Irecv(long, victim)]))],
     "probe": lambda: [ended(lambda: comm.Probe(victim))],
@@ -70,4 +70,4 @@ if comm.rank == victim:
         for other in range(victim):
             comm.Isend(long, other, 4)  # announced at most: none is sent whole
     os.kill(os.getpid(), signal.SIGKILL)
-print("rank", comm.rank, *CALLS[call](), flush=True)
+print(" ".join(["rank", str(comm.rank), *CALLS[call]()]) + "\n", end="", flush=True)

@@ -1,4 +1,4 @@
-"""Thirty agreed steps of Allreduce; who is listed in argv[1] as RANK@STEP kills itself before that step.
+"""Thirty agreed steps of Allreduce; argv[1], RANK@STEP,..., says who kills itself before which.
 
 The others revoke, shrink and go on. Prints rank, size of the last communicator, and its sum.
 """
@@ -13,7 +13,7 @@ from mpi4py import MPI
 STEPS = 30
 
 
-def agreed(comm: MPI.Intracomm, fine: bool) -> bool:
+def agreed(comm: MPI.Comm, fine: bool) -> bool:
     flag = array.array("i", [int(fine)])
     try:
         comm.Iagree(flag).Wait()
@@ -26,7 +26,7 @@ def agreed(comm: MPI.Intracomm, fine: bool) -> bool:
 def main() -> None:
     plan = dict(item.split("@") for item in sys.argv[1].split(",") if item)
     world = MPI.COMM_WORLD
-    comm = world.Dup()
+    comm: MPI.Comm = world.Dup()
     comm.Set_errhandler(MPI.ERRORS_RETURN)
     fatal = int(plan.get(str(world.rank), -1))
     done = 0
@@ -48,7 +48,7 @@ def main() -> None:
         smaller.Set_errhandler(MPI.ERRORS_RETURN)
         comm.Free()
         comm = smaller
-    print("left", world.rank, comm.size, total, flush=True)
+    print(f"left {world.rank} {comm.size} {total}\n", end="", flush=True)
 
 
 main()
