@@ -83,6 +83,13 @@ def test_calls_that_need_the_lost(run_job: Callable[..., Any], call: str, client
     assert job.server.code == 0, str(job)
 
 
+def test_the_example(run_job: Callable[..., Any]) -> None:
+    program = Path(__file__).parents[2] / "examples" / "survive.py"
+    job = run_job([str(program), "1", "4"], ["pure:1", "pure:1", "pure:1"], options=resilient(3))
+    lines = sorted(line for line in job.out.splitlines() if line.startswith("rank "))
+    assert lines == ["rank 0: 2 processes, sum 2", "rank 2: 2 processes, sum 2"], str(job)
+
+
 def test_without_the_option_a_loss_ends_the_job(run_job: Callable[..., Any]) -> None:
     job = run_job([str(PROGRAMS / "survive_steps.py"), "1@7"], ["pure:1", "pure:1", "pure:1"])
     assert job.codes == [137] * 4, str(job)
