@@ -101,6 +101,11 @@ class ServerOptions:
         "seconds of silence after which a process of the job that is stopped or cut off is lost; 0: never",
         field="heartbeat_timeout_s", variable="IMPI_HEARTBEAT_TIMEOUT",
     ).default  # fmt: skip
+    resilient: bool = Option(
+        "--resilient", "both", None, bool, False,
+        "the job goes on without a client, or a proc of a client without an MPI library, that is lost; all clients "
+        "alike",
+    ).default  # fmt: skip
     auth: str | None = Option(
         "-auth --auth",
         "server",
@@ -191,6 +196,8 @@ class ClientOptions:
     interface: str = ""
     """Address, interface or network that procs advertise; empty: the one towards the server."""
     heartbeat_timeout_s: float = _SILENCE_S
+    """See :class:`ServerOptions`."""
+    resilient: bool = False
     """See :class:`ServerOptions`."""
     procs: int | None = Option(
         "-np -n --np", "client", "N", _number, None, "number of procs", field="procs", shown="all slots, or 1",

@@ -18,6 +18,8 @@ import os
 import socket
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from itertools import compress
 from typing import Any, Final
 
@@ -35,6 +37,7 @@ from impi.startup.challenge import Trust
 from impi.vendors import describe, load
 from impi.vendors.base import Vendor
 from impi.vendors.meeting import AGENT, knock, node, open_control, shared_memory
+from impi.vendors.presence import connection
 from impi.wire import addresses
 
 _TAG_UB = 2**31 - 1
@@ -87,7 +90,7 @@ def join_job() -> Engine:
         sock = knock(rank, AGENT, reply["agents"][str(host)], str(invitation["token"]))
         sock.setblocking(False)
         sockets = {host: sock}
-    engine = Engine(
+    engine = _engine_of(job)(
         job,
         rank,
         vendor,
@@ -104,6 +107,16 @@ def join_job() -> Engine:
         same = [(p["address"], p["memory"]) == (me["address"], me["memory"]) for p in everybody]
         engine.neighbours = frozenset(compress(ranks, same))
     return engine
+
+
+def _engine_of(job: Job) -> Callable[..., Engine]:
+    """Return what makes the engine of this proc."""
+    news = connection() if job.is_resilient else None
+    if news is None:
+        return Engine
+    from impi.engine.surviving import SurvivingEngine  # other jobs need not load it
+
+    return partial(SurvivingEngine, news=news)
 
 
 def described() -> dict[str, str]:

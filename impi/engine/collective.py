@@ -235,6 +235,8 @@ class CollectiveOperation(Compound):
         if isinstance(target, LocalOperation):
             return target.value
         operation, octets = target
+        if operation.failure is not None:
+            raise operation.failure
         return self._codec.decode(octets.data, external=operation.message is not None and operation.message.external)
 
     def _end(self, value: Any, failure: Exception | None = None) -> None:
@@ -253,6 +255,12 @@ class CollectiveOperation(Compound):
         """Withdraw posted receives after a fault; what was sent is never received."""
         self._withdraw()
         self._end(None, self.context.faults.failure())
+
+    def give_up(self, failure: Exception) -> None:
+        """End it with a failure: a proc of the communicator is lost."""
+        if not self.done:
+            self._withdraw()
+            self._end(None, failure)
 
     def _withdraw(self) -> None:
         for target in self._targets:

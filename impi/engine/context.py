@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from impi.engine.faults import Faults
     from impi.engine.operations import Message, ReceiveOperation
     from impi.engine.payload import Target
+    from impi.semantics.errors import MPIException
 
 
 ShortSend: TypeAlias = Callable[[int, memoryview, int], bool]
@@ -72,6 +73,10 @@ class Context:
         """The communicator of the api, whose error handler is called."""
         self.freed = False
         """Whether the program has freed it, although it may not be closed yet."""
+        self.revoked: MPIException | None = None
+        """What every call on it raises, once the communicator is revoked."""
+        self.when_revoked: Callable[[], None] | None = None
+        """Called once, when the communicator is revoked."""
         self.when_closed: Callable[[], None] | None = None
         """Called once, when the communicator is freed or MPI is finalized."""
 
@@ -82,6 +87,12 @@ class Context:
             self.waiters[self.cid] = self
         else:
             self.waiters.pop(self.cid, None)
+
+    def end(self) -> None:
+        """Call :attr:`when_closed`, once."""
+        if self.when_closed is not None:
+            self.when_closed()
+            self.when_closed = None
 
     def leave(self) -> None:
         """Wait no more for the engine: the communicator is freed."""

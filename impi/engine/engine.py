@@ -3,8 +3,7 @@
 One engine per proc, one thread in it at a time (:mod:`impi.engine.threads`). The api (requests,
 collectives, windows) calls :meth:`send`, :meth:`receive`, :meth:`probe` and the waits. Data flow:
 
-- To a proc of the own client: the vendor library, on the communicator's shadow. The tag there is
-  ``2 * tag + collective``.
+- To a proc of the own client: the vendor library, on the shadow, with ``2 * tag + collective``.
 - To another client: :class:`impi.transfer.Transfer` makes packets, :class:`Channels` writes them.
 - Inbound: both sources meet in the matchers of the :class:`Context`. A receive that finds its
   message gives the place for the octets; a message without a receive waits in the matcher.
@@ -26,12 +25,23 @@ from threading import get_ident
 from time import perf_counter
 from typing import Final
 
-from impi.collectives.tags import REDUCE_TAG
+from impi.collectives.tags import RECOVERY_TAG, REDUCE_TAG
 from impi.engine.channels import Channels
 from impi.engine.context import Context, ShortSend
 from impi.engine.faults import Faults
-from impi.engine.operations import SENT, Compound, CopyOperation, Message, Operation, ReceiveOperation, SendOperation
+from impi.engine.interrupted import Interrupted
+from impi.engine.operations import (
+    SENT,
+    CopyOperation,
+    Message,
+    Operation,
+    ReceiveOperation,
+    SendOperation,
+    awaited_by,
+    is_remote,
+)
 from impi.engine.payload import Source, Target
+from impi.engine.recovery import Recovery
 from impi.engine.served import Served
 from impi.engine.threads import Threads
 from impi.engine.visited import Visited
@@ -41,6 +51,7 @@ from impi.job import STRICT_VERSION, Job
 from impi.quirks import Quirks
 from impi.semantics.blocks import SHORTEST
 from impi.semantics.constants import ANY_SOURCE
+from impi.semantics.errors import again
 from impi.transfer import Incoming, Transfer
 from impi.vendors.base import Arrival, Vendor
 
@@ -59,7 +70,7 @@ _DRAINS = 64
 """Most local messages per turn; then the channels are served."""
 
 
-class Engine(Visited, Served):
+class Engine(Visited, Served, Interrupted):
     """Drives the channels and the vendor of one proc.
 
     Args:
@@ -113,7 +124,7 @@ class Engine(Visited, Served):
             self.transfer,
             sockets,
             self._patience,
-            deliver=None if quirks.reduce_on_p2p else self._deliver,  # with it the tag marks collectives
+            deliver=None if quirks.reduce_on_p2p or job.is_resilient else self._deliver,
             arrived=self._remote_arrived,
             cancelled=self._remote_cancelled,
             foreign=job.version == STRICT_VERSION,
@@ -125,6 +136,7 @@ class Engine(Visited, Served):
         self._others = len(self.vendor_ranks) > 1
         """Whether another proc can send to us through the vendor."""
         self._channels.add_poller(self._vendor_fd, vendor.progress, others=self._others)
+        self.recovery = Recovery(self)
         self._contexts: dict[int, Context] = {}
         self._waiters: dict[int, Context] = {}
         self._inboxes: dict[int, Inbox] = {}
@@ -150,6 +162,7 @@ class Engine(Visited, Served):
         context.faults = Faults(self, context)
         for collective in (0, 1):
             self._inboxes[context.cid + collective] = (context.matchers[collective].meet, context.rank_of, context)
+        self.recovery.opened(context)
         for cid in (context.cid, context.cid + 1):
             for incoming in self._orphans.pop(cid, ()):
                 self._remote_arrived(incoming)
@@ -162,7 +175,7 @@ class Engine(Visited, Served):
         self._inboxes.pop(context.cid, None)
         self._inboxes.pop(context.cid + 1, None)
         context.leave()
-        _ended(context)
+        context.end()
         if context.shadow is not None:
             context.shadow.free()
         self.part(context)
@@ -216,6 +229,8 @@ class Engine(Visited, Served):
         """Start a send to rank ``dest``; ``source`` stays in use until the send is done."""
         if get_ident() != self.threads.owner:
             self.threads.enter()
+        if context.revoked is not None and tag != RECOVERY_TAG:
+            raise again(context.revoked)
         local = context.shadow_of.get(dest)
         if local is not None and context.shadow is not None:
             data = source.octets(external=context.external)
@@ -312,6 +327,8 @@ class Engine(Visited, Served):
         """Post a receive from rank ``source`` (or ANY_SOURCE)."""
         if get_ident() != self.threads.owner:
             self.threads.enter()
+        if context.revoked is not None:
+            raise again(context.revoked)
         if source == ANY_SOURCE:
             # Remote messages may match every receive, and then nothing else would drain the shadow.
             self._drain(context)
@@ -355,6 +372,8 @@ class Engine(Visited, Served):
         """Return the message that a receive would match now; ``take`` removes it from the queue."""
         if get_ident() != self.threads.owner:
             self.threads.enter()
+        if context.revoked is not None:
+            raise again(context.revoked)
         matcher = context.matchers[0]
         if source == ANY_SOURCE:
             self._drain(context)  # see receive()
@@ -461,7 +480,7 @@ class Engine(Visited, Served):
         if get_ident() != self.threads.owner:
             self.threads.enter()
         for context in self._contexts.values():
-            _ended(context)
+            context.end()
         self.wait(lambda: self.quiet)
         self.transfer.finish()
         for host in self._hosts:
@@ -476,12 +495,12 @@ class Engine(Visited, Served):
         """Whether any operation under way depends on the vendor."""
         if self._others and self._waiters:
             return True
-        return not all(map(_is_remote, self._active))
+        return not all(map(is_remote, self._active))
 
     def _only_host(self, operation: Operation) -> int | None:
         """Return the host whose packets alone can complete the operation, or None."""
         host = None
-        awaited = _awaited(operation)
+        awaited = awaited_by(operation)
         if isinstance(awaited, ReceiveOperation):
             if not awaited.maybe_local:
                 host = self._host_of[awaited.context.peers[awaited.source]]
@@ -594,23 +613,3 @@ class Engine(Visited, Served):
             context.count_waiting(-1)
         operation.deliver(source, tag, count, octets, external=self.external)
         return True
-
-
-def _ended(context: Context) -> None:
-    if context.when_closed is not None:
-        context.when_closed()
-        context.when_closed = None
-
-
-def _is_remote(operation: Operation) -> bool:
-    """Whether only packets can complete the operation."""
-    awaited = _awaited(operation)
-    if isinstance(awaited, SendOperation):
-        return awaited.remote is not None
-    # Only a collective waits for receives that are not matched.
-    return isinstance(awaited, ReceiveOperation) and (awaited.is_remote or not awaited.maybe_local)
-
-
-def _awaited(operation: Operation) -> Operation | None:
-    """Return the operation; for a collective the one operation that it waits for, or None."""
-    return operation if not isinstance(operation, Compound) else operation.awaited

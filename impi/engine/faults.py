@@ -61,6 +61,8 @@ class Faults:
         self._heard: dict[int, tuple[set[int], int, str]] = {}
         """Number of a collective not yet called here to those who refused it, and why."""
         self._broken: tuple[int, str] | None = None
+        self._heard_of_loss = False
+        """Whether all hear of that anyway: a member is lost, or the communicator revoked."""
         self.calm = True
         """Whether no refusal is known."""
 
@@ -83,11 +85,21 @@ class Faults:
         """Return what every collective of a broken communicator raises."""
         assert self._broken is not None
         code, why = self._broken
+        if self._heard_of_loss:
+            return error(code, why)
         failure = error(
             code, f"{why}, so this communicator's collectives are out of step; Create_group can make another"
         )
         failure.told = True
         return failure
+
+    def lose(self, failure: MPIException) -> None:
+        """Let every collective fail from now on: a member is lost, or it is revoked."""
+        self._broken = (int(failure), failure.detail)
+        self._heard_of_loss = True
+        self.calm = False
+        self._refused.clear()
+        self._heard.clear()
 
     def expect(self) -> None:
         """Check that the next collective can succeed, before it begins.

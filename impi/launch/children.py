@@ -184,6 +184,10 @@ class Children:
         """The first process that failed."""
         self.statuses: dict[int, int] = {}
         """The exit status of each process that has ended, by its number."""
+        self.forgiving = False
+        """Whether the end of a proc that is seen by itself is no failure: the owner judges it."""
+        self.forgiven: dict[int, Exit] = {}
+        """The ends of such procs, by rank."""
         self.ended_ranks: set[int] = set()
         """Ranks of procs that have ended with 0, if each is seen by itself (no MPI library)."""
         self.quiet = False
@@ -341,7 +345,9 @@ class Children:
     def _exited(self, one: _Starter, number: int, status: int) -> None:
         one.waiting.discard(number)
         self.statuses[number] = status
-        if status:
+        if self.forgiving and one.command.ranks:
+            self.forgiven[number] = Exit(one.command.titles[number], status)
+        elif status:
             self.failure = self.failure or Exit(one.command.titles[number], status, serves=one.command.serves)
         elif one.command.ranks:
             self.ended_ranks.add(number)

@@ -43,12 +43,21 @@ from impi.launch.pulse import BEAT_S, Pulse
 from impi.launch.pure import PureLauncher
 from impi.launch.rendezvous import Rendezvous
 from impi.launch.standard_input import Feed, Source, has_input
+from impi.launch.survival import Survival
 from impi.launch.without_mpi import title, why_unsure
 from impi.manifests import backed
 from impi.options import ClientOptions
 from impi.records import record, replaced, values_of
 from impi.startup.challenge import Trust
-from impi.startup.client import ALL_VERSIONS, STRICT_VERSIONS, Joined, Negotiated, Unused
+from impi.startup.client import (
+    ALL_VERSIONS,
+    RESILIENT_VERSIONS,
+    STRICT_VERSIONS,
+    Joined,
+    Lost,
+    Negotiated,
+    Unused,
+)
 from impi.startup.facts import ClientFacts, HostFacts
 from impi.vendors import interfaces
 from impi.vendors.dial import plain, show_endpoint
@@ -56,6 +65,7 @@ from impi.wire.addresses import to_text
 
 _LOST_S: Final = 3.0
 """The longest wait for what mpiexec says of a lost proc: it may wait for the proc's children."""
+_SOON_S: Final = 0.05
 _INTRODUCED_S: Final = 10.0
 """The longest wait for the server's answer, which normally is immediate."""
 
@@ -91,7 +101,7 @@ def run_client(options: ClientOptions, *, environ: Mapping[str, str], stderr: Te
 def _begin(options: ClientOptions, environ: Mapping[str, str], warn: Any, stack: ExitStack) -> int:
     """Check all that needs no job, connect to the server, and only then start procs."""
     host, port = parse_endpoint(options.server)
-    versions = STRICT_VERSIONS if options.impi_version else ALL_VERSIONS
+    versions = STRICT_VERSIONS if options.impi_version else RESILIENT_VERSIONS if options.resilient else ALL_VERSIONS
     silence_s = options.heartbeat_timeout_s
     rendezvous = stack.enter_context(
         Rendezvous(host, port, options.rank, environ=environ, versions=versions, silence_s=silence_s)
@@ -122,6 +132,7 @@ def _begin(options: ClientOptions, environ: Mapping[str, str], warn: Any, stack:
         "interface": address if one_node else "" if plan.inside else plan.advertised,
         "agents": options.hosts != "proc",
         "tls": rendezvous.encrypted,
+        "resilient": options.resilient,
         "cores": len(os.sched_getaffinity(0)),
     }
     program = Program(
@@ -158,6 +169,10 @@ class _Plan:
 
 def _plan(options: ClientOptions, environ: Mapping[str, str], warn: Callable[[str], None]) -> _Plan:
     """Check nodes, library, program and interface; UsageError: one of them is not there."""
+    if options.resilient and options.impi_version:
+        raise UsageError("--resilient needs a version of our own: leave out --impi-version 0.0")
+    if options.resilient and options.hosts != "proc":
+        raise UsageError(f"--resilient needs a host for each proc: leave out --hosts {options.hosts}")
     nodes = placing.parse(options.nodes) if options.nodes else ()
     placed = placing.place(options.procs or sum(node.slots for node in nodes) or 1, nodes)
     one_node = len(placed) == 1 and placing.is_here(placed[0].name)
@@ -198,6 +213,8 @@ class _Session:
         self.input = f"{self.control.endpoint} {self.control.token}" if fed else ""
         """Where rank 0 fetches standard input; empty: this client has none."""
         self._job: Job | None = None
+        self._survival: Survival | None = None
+        """Of a resilient job that runs."""
         self._agents: tuple[int, ...] = ()
         """The number of the agent of each host."""
         self._all_clients = False
@@ -244,8 +261,8 @@ class _Session:
             if isinstance(error, ServerLost):
                 # Without the server each client says it itself: a phase that all of them are in.
                 why += f", {self._phase() if self._job is not None else 'before start-up was complete'}"
-            told = self._end(children, why, code)
-            if told != str(error):
+            told = self._end(children, why, code, lost=not isinstance(error, ServerLost | JobEnded | UsageError))
+            if told != str(error) and self._survival is None:
                 raise JobEnded(told, code) from None
             raise
         finally:
@@ -257,12 +274,14 @@ class _Session:
 
     def _running(self, children: Children) -> bool:
         # Agents end after the procs; without a job they would wait forever.
+        if self._survival is not None and self._survival.nobody_left:
+            return False
         return children.procs_running if self._job is None else children.running
 
     # ---- one turn
 
     def _turn(self, seconds: float) -> None:
-        seconds = min(seconds, BEAT_S)
+        seconds = min(seconds, BEAT_S if self._survival is None or not self._survival.waits else _SOON_S)
         if self._feed is not None:
             seconds = min(seconds, self._feed.turn())
         for key, _ in self._selector.select(min(seconds, self.control.patience)):
@@ -272,17 +291,21 @@ class _Session:
     def _patience(self) -> float:
         return BEAT_S if self._deadline is None else max(0.0, self._deadline - time.monotonic())
 
-    def _end(self, children: Children, reason: str, code: int = 1) -> str:
+    def _end(self, children: Children, reason: str, code: int = 1, *, lost: bool = False) -> str:
         """Tell the server at once why, so that other clients end, too; then end the rest here.
 
-        Returns the sentence that all clients get.
+        ``lost``: a resilient job goes on without this client. Returns the sentence that all get.
         """
         # An mpiexec that is killed prints long messages.
         children.quiet = self._interrupts.signum is not None
         for key in list(self._selector.get_map().values()):
             if key.fileobj in (self._rendezvous, self._interrupts):
                 self._selector.unregister(key.fileobj)
-        told = self._rendezvous.fail(reason, code)
+        if lost and self._survival is not None:
+            self._rendezvous.leave(reason)
+            told = reason
+        else:
+            told = self._rendezvous.fail(reason, code)
         children.end(self._turn)
         return told
 
@@ -294,7 +317,10 @@ class _Session:
 
     def _from_server(self) -> None:
         if self._job is not None:
-            if (why := self._rendezvous.lost()) is not None:
+            why = self._rendezvous.lost()
+            if self._survival is not None:
+                self._survival.hear()
+            if why is not None:
                 raise why
             return
         for event in self._rendezvous.on_readable():
@@ -303,6 +329,8 @@ class _Session:
                     self._all_clients = True
                 case Unused():
                     self._unused = True
+                case Lost() if self._survival is not None:
+                    self._survival.heard(event)
                 case Negotiated(job=job, trust=trust):
                     self._job = job
                     if self._options.offer.decisions is not None and job.decisions is None:
@@ -311,6 +339,8 @@ class _Session:
                             "IMPI 0.0"
                         )
                     self._answer(job, trust)
+                    if job.is_resilient:
+                        self._survival = Survival(job, self._options, self.control, self._rendezvous, self._warn)
 
     def _answer(self, job: Job, trust: Trust | None) -> None:
         """Send agents and procs the job, their addresses, and what they need for the dance."""
@@ -331,6 +361,8 @@ class _Session:
             raise LaunchError(children.error)
         if children.lost:
             raise LaunchError(f"{children.lost}, {self._phase()}")
+        if self._survival is not None:
+            self._survival.check(children)
         if children.failure:
             return
         self._check_silence(children)
@@ -395,7 +427,8 @@ class _Session:
         representation = b"" if self._options.external32 else hosts.representation(rank0["procs"])
         self._submitted_at = time.monotonic()
         told = _facts(self._options, facts, int(rank0["tag_ub"]), representation)
-        self._rendezvous.submit(replaced(told, software=bytes.fromhex(rank0.get("software", ""))))
+        software = bytes.fromhex(rank0.get("software", ""))
+        self._rendezvous.submit(replaced(told, software=software, resilient=self._options.resilient))
 
     def _too_late(self, joined: int) -> str:
         seconds = f"{self._options.start_timeout_s:g} s (--start-timeout)"
@@ -416,8 +449,12 @@ class _Session:
             what = f"impirun was ended by {signal.Signals(signum).name}" if signum else self._reason(children)
             code = exit_code(children.failure.status) if signum is None and children.failure else 128 + (signum or 0)
             # The message comes after all output of what is ended.
-            self._warn(self._end(children, f"{what}, {self._phase()}", code))
+            lost = self._survival is not None and self._survival.is_loss(signum)
+            self._warn(self._end(children, f"{what}, {self._phase()}", code, lost=lost))
             return code
+        if self._survival is not None and self._survival.nobody_left:
+            self._warn(self._end(children, self._survival.reason, lost=True))
+            return exit_code(self._survival.status)
         if self.control.rank0 is None:
             self._sit_out(children, program)
         elif self._job is None:

@@ -75,6 +75,8 @@ class _Connection:
     session_proved: bool = False
     proc: tuple[object, object] | None = None
     """Node and process id of a proc under an MPI library."""
+    rank: int | None = None
+    """Rank in the client of a proc without one, in a resilient job."""
 
 
 class Control:
@@ -115,6 +117,8 @@ class Control:
         self.agents: dict[int, dict[str, Any]] = {}
         """Facts from each host agent, by number."""
         self.first_lost: LostProc | None = None
+        self.gone: dict[int, bytes] = {}
+        """The last word of each proc that has ended, by rank (see :attr:`_Connection.rank`)."""
         self._rank0_connection: _Connection | None = None
         self._agent_connections: dict[int, _Connection] = {}
         self._pure: dict[int, tuple[_Connection, object]] = {}
@@ -141,6 +145,12 @@ class Control:
         """Answer vendor rank 0 with the job or an error."""
         if self._rank0_connection is not None:
             self._send(self._rank0_connection, reply)
+
+    def tell(self, news: dict[str, object]) -> None:
+        """Tell all procs that live, in a resilient job."""
+        for connection in list(self._connections.values()):
+            if connection.proc is not None or connection.rank is not None:
+                self._send(connection, news)
 
     def close(self) -> None:
         """Close all its sockets."""
@@ -239,6 +249,8 @@ class Control:
 
         MPI_Abort ends all procs, and others may be gone first: a last word goes before none.
         """
+        if connection.rank is not None:
+            self.gone[connection.rank] = bytes(connection.received)
         first = self.first_lost is None or (bool(connection.received) and not self.first_lost.word)
         if connection.proc is not None and first and connection.received != FINALIZED:
             words = connection.received.decode("ascii", "replace")
@@ -286,6 +298,8 @@ class Control:
             case "joining" if isinstance(hello.get("node", ""), str) and isinstance(hello.get("pid"), int):
                 connection.proc = (hello.get("node", ""), hello["pid"])
                 self.joined.add(connection.proc)
+            case "present" if hello.get("rank") in range(self._size):
+                connection.rank = hello["rank"]
             case "rank0" if self.rank0 is None:
                 self.rank0 = hello
                 self._rank0_connection = connection

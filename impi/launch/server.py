@@ -42,6 +42,7 @@ from impi.startup.server import (
     AuthenticatedByNone,
     ClientFinished,
     ClientJoined,
+    ClientLost,
     ConnectionRefused,
     JobFailed,
     JobOver,
@@ -83,7 +84,9 @@ def run_server(options: ServerOptions, *, environ: Mapping[str, str], stdout: Te
     try:
         environ = _with_secret(environ) if options.file else environ
         preference = _preference(options)
-        machine = ServerMachine(options.count, find_credentials(environ, preference), os.urandom)
+        machine = ServerMachine(
+            options.count, find_credentials(environ, preference), os.urandom, resilient=options.resilient
+        )
         lines = read_appfile(options.file, options.count) if options.file else ()
         listener = _listen(options)
     except UsageError as error:
@@ -230,6 +233,8 @@ class _Loop:
         self._exit_code: int | None = None
         self._clients_end_s = _CLIENTS_END_S
         self._started = False
+        self._survived = False
+        """Whether a client was lost and the job went on."""
         self._failed: int | None = None
         """The client whose loss has ended the job."""
 
@@ -308,7 +313,7 @@ class _Loop:
         """End the job if a client or a starter is silent for too long."""
         if self._children is not None:
             self._children.check_silence()
-        for conn, sock in self._sockets.items():
+        for conn, sock in list(self._sockets.items()):
             if self._machine.beats(conn) and is_silent(sock.fileno(), self._heard[conn], self._silence_s):
                 self._clients_end_s = _OTHERS_END_S
                 for event in self._machine.lose(conn, f"its impirun {silence(self._silence_s)}"):
@@ -334,6 +339,8 @@ class _Loop:
     def _check_children(self) -> None:
         """End the job if an own client failed before it had a connection."""
         children = self._children
+        if self._machine.survives:
+            return  # the machine sees the end of the connection
         why = "" if children is None else children.error or children.lost or children.failure
         if not why and children is not None and (stopped := children.stopped) is not None:
             why = stopped.told(self._silence_s)
@@ -359,7 +366,7 @@ class _Loop:
         while children.running and time.monotonic() < give_up and self._interrupts.signum is None:
             self._turn_children(0.1)
         late = "a client that it started has not ended after the job" if children.running else ""
-        why = children.error or children.lost or children.failure or late
+        why = "" if self._survived else children.error or children.lost or children.failure or late
         if code == 0 and why:
             _say(self._stderr, f"Error: {why}")
             code = ExitCode.FAILED
@@ -470,12 +477,20 @@ class _Loop:
                 if self._verbose:
                     self._report(f"client {client} has finished")
                 self._close(conn)
+            case ClientLost():
+                self._go_on_without(event)
             case JobOver():
                 self._exit_code = 0
             case JobFailed(client, reason, code):
                 _say(self._stderr, f"Error: {reason}")
                 self._failed = client
                 self._exit_code = code
+
+    def _go_on_without(self, lost: ClientLost) -> None:
+        self._report(f"{lost.reason}; the job goes on without")
+        self._survived = True
+        if lost.conn is not None:
+            self._close(lost.conn)
 
     def _write_all(self) -> None:
         for conn, sock in self._sockets.items():

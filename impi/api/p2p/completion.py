@@ -9,7 +9,6 @@ from impi.api.handles.failing import Owner
 from impi.api.p2p.generalized import GeneralOperation
 from impi.api.p2p.status import Status
 from impi.api.types import marshalling
-from impi.engine.collective import CollectiveOperation
 from impi.engine.operations import Message as Envelope
 from impi.engine.operations import Operation, ReceiveOperation, SendOperation
 from impi.semantics.constants import ANY_SOURCE, ANY_TAG
@@ -94,10 +93,12 @@ def check(operation: Operation) -> None:
         Exception: ERR_TRUNCATE: the message was longer than the buffer. ERR_PORT: refused.
     """
     if isinstance(operation, Pair):
-        check(operation.sending)
+        if not operation.receiving_failed:
+            check(operation.sending)
         operation = operation.receiving
-    if isinstance(operation, ReceiveOperation | SendOperation | CollectiveOperation) and operation.failure is not None:
-        raise operation.failure
+    failure = getattr(operation, "failure", None)
+    if failure is not None:
+        raise failure
     if isinstance(operation, ReceiveOperation) and operation.truncated and operation.message is not None:
         message = operation.message
         raise error(
@@ -111,9 +112,8 @@ def owner_of(operation: Operation | None) -> Owner | None:
     """Return the owner of the error handler for an operation; None: no particular object."""
     if isinstance(operation, Pair):
         operation = operation.receiving
-    if isinstance(operation, ReceiveOperation | CollectiveOperation):
-        return cast("Owner | None", operation.context.owner)
-    return None
+    context = getattr(operation, "context", None)  # of a send that has failed, too
+    return None if context is None else cast("Owner | None", context.owner)
 
 
 class Nothing:
@@ -141,6 +141,11 @@ class Pair:
         self.sending = sending
         self.done = False
         self.advance()
+
+    @property
+    def receiving_failed(self) -> bool:
+        """Whether the receive has a failure of its own to tell."""
+        return getattr(self.receiving, "failure", None) is not None
 
     def advance(self) -> bool:
         """Advance both."""

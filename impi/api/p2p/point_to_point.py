@@ -271,7 +271,7 @@ class PointToPoint:
     ) -> Any:
         """Blocking receive of a pickled object."""
         _deprecated(buf)
-        return self.irecv(buf, source, tag).wait(status)
+        return self.irecv(buf, source, tag)._finish(status, blocking=True)
 
     def irecv(self, buf: BufferSpec = None, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Request:
         """Start to receive a pickled object; a given buffer only bounds its size, as in mpi4py."""
