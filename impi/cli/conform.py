@@ -15,7 +15,7 @@ from impi.conform.outcomes import Outcome, Verdict
 from impi.conform.replay import judge
 from impi.conform.script_files import Test, all_tests, select
 from impi.conform.server_trial import TestedServer
-from impi.conform.tested_job import INTERPRETER, Tested
+from impi.conform.tested_command import INTERPRETER, Tested
 from impi.errors import UsageError
 from impi.exit_codes import ExitCode, shown
 

@@ -4,8 +4,10 @@ A judge as :mod:`impi.testbed` is: it imports nothing of what it judges, encodes
 :mod:`impi.conform.encoding` and decodes by :mod:`impi.dissect`. From the bottom:
 
 * ``encoding``, ``test_data``, ``wiring``: octets, their content, sockets that record them;
-* ``setup``, ``stepping``, ``script_files``: configurations, and the tests, which are files;
+* ``configuration``, ``script_files``, ``expressions``: jobs, and the tests, which are files;
 * ``start_dialogue``, ``simulated_procs``, ``tested_job``: a job of which one client is under test;
-* ``group_messages``, ``performer``: what a step of a test does;
-* ``outcomes``, ``campaign``, ``verdict_reports``: verdicts, and what users see of them.
+* ``exchange_messages``, ``group_steps``, ``channel_steps``, ``performer``: what a step does;
+* ``server_trial``: a server under test; ``replay``: recorded octets in place of a peer;
+* ``outcomes``, ``campaign``, ``verdict_reports``: verdicts, and what users see of them;
+* ``desk``, ``web_page``: the same from a browser.
 """

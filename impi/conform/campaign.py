@@ -20,7 +20,8 @@ from impi.conform.outcomes import Broken, NotTested, Outcome, Verdict, outcome_o
 from impi.conform.performer import Performer
 from impi.conform.script_files import Test
 from impi.conform.server_trial import ServerTrial, TestedServer
-from impi.conform.tested_job import Tested, TestedJob
+from impi.conform.tested_command import Tested
+from impi.conform.tested_job import TestedJob
 from impi.remote.commands import Commands, this_machine
 
 _ATTEMPTS: Final = 2

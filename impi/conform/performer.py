@@ -12,14 +12,16 @@ simulated one, both counted from 0 in the order of their ranks.
 ``S0 => I0: data=byte:9:1``     S0 sends a message by the protocol of its length
 ``S0 <= I0: data=byte:9:1``     S0 receives one
 ``S0 ~ I0: hold``               PROTOACKs of this path are from now on the test's own business
-``S0 ~ I0: closed``             I0 closes the channel; ``alive``: it has not
+``S0 ~ I0: acknowledge 2``      S0 sends so many PROTOACKs; ``silent``: none comes of I0;
+                                ``release``: they are no more the test's business
+``S0 ~ I0: closed``             I0 closes the channel; ``close``: S0 does; ``FINI``: S0 sends that;
+                                ``pace 1``: S0 sends so many octets at a time
 ``group bcast root=S0 ...``     an operation of chapter 4, with all its messages and results
 ``I0> pending 0.1``             no report comes for so many seconds: the call is not complete
 ``different a b``               values kept are not equal
-``finish``                      the end of the job in good order; ``finish S0 I0 4``: S0 sends four
-                                packets between the FINI of I0 and its own
+``finish``                      the end in good order; ``finish S0 I0 4``: S0 sends four packets
+                                between the FINI of I0 and its own
 ``ends nonzero``                the implementation ends by itself, with such a status
-``refused``                     no job comes about, as the configuration wants
 ``survives``                    it goes on and answers, or ends with an error
 =============================== ====================================================================
 
@@ -34,6 +36,7 @@ from dataclasses import replace
 from typing import Final
 
 from impi.conform import test_data
+from impi.conform.channel_steps import ChannelSteps
 from impi.conform.encoding import packet
 from impi.conform.exchange_messages import Exchange, broken, require, value_of
 from impi.conform.expressions import Names
@@ -43,7 +46,6 @@ from impi.conform.outcomes import Broken, NotTested
 from impi.conform.script_files import Test
 from impi.conform.simulated_procs import Path
 from impi.conform.tested_job import TestedJob
-from impi.conform.wiring import Wire
 from impi.dissect import Packet
 from impi.errors import UsageError
 
@@ -68,6 +70,7 @@ class Performer:
         self.test = test
         self.exchange = Exchange(job)
         self.groups = GroupSteps(self.exchange)
+        self.channels = ChannelSteps(self.exchange, test.name)
         self.step = ""
         self._rest: dict[tuple[int, int], bytes] = {}
         """What is left of packets that were cut, by ranks."""
@@ -118,7 +121,7 @@ class Performer:
                 "<-": self._expect_packet,
                 "=>": self._send_message,
                 "<=": self._receive_message,
-                "~": self._channel,
+                "~": self.channels.perform,
             }
             steps[match[2]](path, match[4])
             return
@@ -347,49 +350,6 @@ class Performer:
                 actual=found[at : at + 16].hex(),
                 octets=found[at : at + 32],
             )
-
-    # -- channels
-
-    def _channel(self, path: Path, text: str) -> None:
-        link = self.exchange.procs.links[path.ours.host, path.theirs.host]
-        wire = link.wire
-        assert wire is not None
-        word, _, rest = text.partition(" ")
-        if word == "hold":
-            path.manual = True
-            path.acks.clear()
-            self._settle(path)
-        elif word == "release":
-            self.exchange.procs.release()
-        elif word == "silent":
-            self._silent(path, float(rest or _SHORT_S))
-        elif word == "acknowledge":
-            for _ in range(int(rest or 1)):
-                self.exchange.procs.acknowledge(path)
-        elif word == "close":
-            wire.close()
-        elif word == "pace":
-            wire.pace = int(rest)
-        elif word == "FINI":
-            self.exchange.procs.finish(link)
-        elif word == "closed":
-            self._closed(wire)
-        else:
-            raise UsageError(f"{self.test.name}: a channel is held, released, silent, closed ..., not {text!r}")
-
-    def _silent(self, path: Path, seconds: float) -> None:
-        self.exchange.procs.until(lambda: bool(path.acks), seconds)
-        if path.acks:
-            raise Broken("a PROTOACK comes too early", expected="none yet", actual="PROTOACK", clause="3.6")
-
-    def _closed(self, wire: Wire) -> None:
-        if not self.exchange.procs.until(lambda: wire.ended or self.job.ended() is not None):
-            raise Broken("the channel stays open", expected="it is closed", actual="open")
-
-    def _settle(self, path: Path) -> None:
-        """Begin a count: the packets that are not acknowledged yet must be none of this test's."""
-        if path.outstanding or path.unacknowledged:
-            raise UsageError(f"{self.test.name}: hold a path before anything was sent on it; give it a fresh job")
 
     def _settle_reports(self) -> None:
         """Wait for all reports that are owed; none of them is an error."""

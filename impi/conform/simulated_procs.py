@@ -19,6 +19,8 @@ from impi.conform.outcomes import Broken
 from impi.conform.wiring import Wire, Wiring
 from impi.dissect import PACKET_TYPES, Layout, Packet, WireProc, carried, unpack_packet
 
+SCRIPT_TAG, REPORT_TAG = 30000, 30001
+"""Tags of what interpreters are told, and of what they report."""
 _UNCOUNTED: Final = ("PROTOACK", "FINI")
 
 
@@ -197,18 +199,15 @@ class SimulatedProcs:
         Raises:
             Broken: a channel brought octets that are no packet of IMPI.
         """
-        deadline = time.monotonic() + (self.patience_s if timeout_s is None else timeout_s)
-        while True:
+
+        def served() -> bool:
             self.read()
             for link in self.links.values():
                 if link.fault is not None:
                     raise link.fault
-            left = deadline - time.monotonic()
-            if ready():
-                return True
-            if left <= 0:
-                return False
-            self.wiring.turn(min(left, 0.05))
+            return ready()
+
+        return self.wiring.wait(served, self.patience_s if timeout_s is None else timeout_s)
 
     def unclaimed(self) -> Iterator[tuple[Path, Packet]]:
         """Yield packets that no step has taken."""
@@ -224,4 +223,9 @@ class SimulatedProcs:
                 self.acknowledge(path)
 
     def _note(self, arrow: str, found: Packet) -> None:
-        self.log.append(f"{time.monotonic() - self._began:8.3f} {arrow} {found.describe(self.layout)}")
+        told = found.describe(self.layout)
+        if found.tag in (SCRIPT_TAG, REPORT_TAG) and found.kind in ("DATA", "DATASYNC"):
+            text = found.payload.decode("ascii", "backslashreplace")
+            rank = self._by_name.get(found.dest if arrow == "->" else found.src)
+            told = f"rank {rank} {'is told' if arrow == '->' else 'reports'}: {text}"
+        self.log.append(f"{time.monotonic() - self._began:8.3f} {arrow} {told}")

@@ -8,11 +8,7 @@ from __future__ import annotations
 
 import itertools
 import os
-import re
-import shlex
 from collections import deque
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path as File
 from typing import Final
 
@@ -20,60 +16,18 @@ from impi.conform.configuration import UNDER_TEST, Configuration
 from impi.conform.deviations import habits
 from impi.conform.encoding import Fields, uint4
 from impi.conform.outcomes import Broken, NotTested
-from impi.conform.simulated_procs import Link, Path, SimulatedProcs
+from impi.conform.simulated_procs import REPORT_TAG, SCRIPT_TAG, Link, Path, SimulatedProcs
 from impi.conform.start_dialogue import KEY, Dialogue
+from impi.conform.tested_command import Tested
 from impi.conform.wiring import Wire, Wiring
 from impi.dissect import Breach, Layout, Packet, breaches, interpret, show_address
-from impi.errors import LabError, LaunchError, UsageError
+from impi.errors import LabError, LaunchError
 from impi.remote.commands import Commands, this_machine
 from impi.remote.supervised import Outcome, Supervised
 
-INTERPRETER: Final = File(__file__).with_name("interpreter.py")
-"""What the implementation under test runs, unless it is given another."""
-SCRIPT_TAG, REPORT_TAG = 30000, 30001
 _OWN_REQUESTS: Final = 1 << 48
 """Request ids of control messages begin here; those of tests are below."""
 _SHOWN: Final = 600
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tested:
-    """The implementation under test, as the user gives it."""
-
-    command: str = ""
-    """With ``{server}``, ``{client}``, ``{np}``, ``{interpreter}``; empty: started by hand."""
-    interpreter: str = str(INTERPRETER)
-    procs: int = 2
-    interface: str = "127.0.0.1"
-    port: int = 0
-    patience_s: float = 3.0
-    start_s: float = 20.0
-    environment: Mapping[str, str] = field(default_factory=dict)
-    announce: Callable[[str], None] = lambda _text: None
-    """Told what to start by hand, if there is no command."""
-
-    def argv(self, setup: Configuration, server: str) -> list[str]:
-        """Return the command for one job.
-
-        Raises:
-            UsageError: names in braces stand for nothing, or one that varies is not there.
-        """
-        varying = ["client"] if self.port else ["client", "server"]
-        for name in varying:
-            if f"{{{name}}}" not in self.command:
-                raise UsageError(f"--client: the command has no {{{name}}}, which is another in each job")
-        known = {
-            "server": server,
-            "client": setup.client,
-            "np": setup.procs,
-            "interpreter": f"{shlex.quote(self.interpreter)} {setup.control}",
-            "xsize": -1 if setup.xsize is None else setup.xsize,
-            "maxlinear": -1 if setup.maxlinear is None else setup.maxlinear,
-        }
-        unknown = [name for name in re.findall(r"\{(\w*)\}", self.command) if name not in known]
-        if unknown:
-            raise UsageError(f"--client: nothing stands for {{{unknown[0]}}}; there are {', '.join(known)}")
-        return shlex.split(re.sub(r"\{(\w+)\}", lambda found: str(known[found[1]]), self.command))
 
 
 class TestedJob:
@@ -84,7 +38,7 @@ class TestedJob:
     def __init__(self, tested: Tested, setup: Configuration, commands: Commands | None = None) -> None:
         self.tested = tested
         self.setup = setup
-        self.wiring = Wiring()
+        self.wiring = Wiring(setup.procs)
         self.procs: SimulatedProcs
         self.layout = Layout(0, (), ())
         self.dialogue: Dialogue
@@ -134,6 +88,8 @@ class TestedJob:
         except Broken:
             if self.dialogue.wire is None or not self.dialogue.wire.ended:
                 raise
+        else:
+            self._see_that_no_job_follows()
         wire = self.dialogue.wire
         assert wire is not None
         patience = 4 * self.tested.patience_s
@@ -145,6 +101,19 @@ class TestedJob:
         if outcome is None or outcome.code == 0:
             how = "it goes on" if outcome is None else "it ends with 0"
             raise Broken("the client does not give up", expected="it ends with an error", actual=how)
+
+    def _see_that_no_job_follows(self) -> None:
+        """Go on as if nothing were wrong: a client that waits in vain for that gives up, too."""
+        if self.setup.refusal not in ("other xsize", "other maxlinear", "missing label"):
+            return
+        try:
+            self._establish()
+            for proc in self.procs.theirs:
+                self.tell(proc.rank, "echo")
+                self.report(proc.rank)
+        except Broken:
+            return
+        raise Broken("the client does not give up", expected="it ends with an error", actual="a job comes about")
 
     def _begin(self) -> None:
         addresses = self._listen()
@@ -233,7 +202,8 @@ class TestedJob:
             if link.ours > link.theirs:
                 self._connect(link)
         patience = self.tested.patience_s
-        self.wiring.wait(lambda: self._all_joined(list(links.values())), patience)
+        every = list(links.values())
+        self.wiring.wait(lambda: self._all_joined(every) or self.ended() is not None, patience)
         for link in links.values():
             if link.wire is None:
                 raise Broken(

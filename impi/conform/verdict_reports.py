@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 from xml.sax.saxutils import quoteattr
 
+from impi.conform.clause_titles import TITLES
 from impi.conform.outcomes import Outcome, Verdict, of_clause
 from impi.conform.script_files import clause_order
 from impi.errors import UsageError
@@ -66,7 +67,7 @@ def summary(outcomes: Sequence[Outcome]) -> list[str]:
     for clause, tests in by_clause(outcomes).items():
         counts = Counter(outcome.verdict for outcome in tests)
         told = ", ".join(f"{counts[v]} {v.value}" for v in Verdict if counts[v])
-        lines.append(f"IMPI {clause:7} {of_clause(tests).value:13} {told}")
+        lines.append(f"IMPI {clause:7} {of_clause(tests).value:13} {told:40} {TITLES.get(clause, '')}".rstrip())
     counts = Counter(outcome.verdict for outcome in outcomes)
     lines.append(f"{len(outcomes)} tests: " + ", ".join(f"{counts[v]} {v.value}" for v in Verdict if counts[v]))
     return lines
@@ -107,7 +108,10 @@ def as_html(name: str, outcomes: Sequence[Outcome]) -> str:
     rows = []
     for clause, tests in by_clause(outcomes).items():
         verdict = of_clause(tests)
-        rows.append(f'<h2 style="color:{_COLOURS[verdict]}">IMPI {clause}: {verdict.value}</h2>')
+        rows.append(
+            f'<h2 style="color:{_COLOURS[verdict]}">IMPI {clause}: {verdict.value} '
+            f"<small>{escape(TITLES.get(clause, ''))}</small></h2>"
+        )
         for outcome in tests:
             told = "\n".join([outcome.why, *details(outcome), *outcome.conversation])
             rows.append(

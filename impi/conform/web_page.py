@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from impi.conform import verdict_reports
+from impi.conform.clause_titles import TITLES
 from impi.conform.desk import Desk
 from impi.conform.outcomes import Outcome
 from impi.conform.script_files import Test
@@ -48,7 +49,9 @@ def page(desk: Desk, name: str, command: str, procs: int, secret: str) -> Flask:
 
     @app.get(f"/{secret}/")
     def index() -> str:
-        return render_template("page.html", name=name, command=command, procs=procs, groups=_groups(desk.tests))
+        return render_template(
+            "page.html", name=name, command=command, procs=procs, groups=_groups(desk.tests), titles=TITLES
+        )
 
     @app.get(f"/{secret}/news")
     def news() -> Response:
@@ -99,7 +102,7 @@ def _told(name: str, tests: Sequence[Test], outcomes: Sequence[Outcome]) -> str:
         abort(404)
     lines = [f"{test.name} ({test.level}): {test.title}", f"job {test.setup}", ""]
     for outcome in (outcome for outcome in outcomes if outcome.test == name):
-        lines += [verdict_reports.line(outcome), *verdict_reports.details(outcome)]
+        lines += [verdict_reports.line(outcome), *verdict_reports.details(outcome)[1:]]
         lines += ["", "conversation:", *outcome.conversation, ""]
     return "\n".join([*lines, "steps:", *test.steps] if test.steps else [*lines, "every packet of every job counts"])
 

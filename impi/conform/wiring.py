@@ -15,10 +15,14 @@ from typing import Final
 from impi.conform.encoding import ipv6
 from impi.dissect import Connection, Stream
 from impi.errors import LabError
+from impi.remote.patience import Patience, runnable
 
 _CHUNK: Final = 1 << 18
 MOST: Final = 256 << 20
 """Octets that one connection may bring before it is closed: a flood is no test."""
+_TURN_S: Final = 0.05
+_LONGEST_TURN_S: Final = 2 * _TURN_S
+"""Time that one turn costs a peer at most: in the rest of it the tester got no processor either."""
 
 
 class Wire:
@@ -127,17 +131,38 @@ class Wire:
         return Connection(self._peer, self._own, self.opened, theirs, ours)
 
 
+class _Turns:
+    """A clock for loops of turns: a long turn counts no more than :data:`_LONGEST_TURN_S`."""
+
+    def __init__(self) -> None:
+        self._last = time.monotonic()
+        self._sum = 0.0
+
+    def now(self) -> float:
+        """Return the seconds so far."""
+        last, self._last = self._last, time.monotonic()
+        self._sum += min(self._last - last, _LONGEST_TURN_S)
+        return self._sum
+
+
 def _endpoint(name: tuple[str, int]) -> tuple[bytes, int]:
     packed = ipv6(name[0])
     return (packed[12:] if packed[:12] == bytes(12) else packed), name[1]
 
 
 class Wiring:
-    """All connections and listeners of one job."""
+    """All connections and listeners of one job.
 
-    def __init__(self) -> None:
+    Args:
+        procs: of the implementation, which may keep a processor busy each while they wait.
+        threads: counts what runs or wants to on this machine.
+        cores: processors of it; None: those that this process may use.
+    """
+
+    def __init__(self, procs: int = 1, threads: Callable[[], int] = runnable, cores: int | None = None) -> None:
         self._selector = selectors.DefaultSelector()
         self.wires: list[Wire] = []
+        self._crowd = (procs + 1, threads, cores)  # the tester itself runs while it counts
 
     def listen(self, address: str, accepted: Callable[[Wire], None], port: int = 0) -> int:
         """Listen there, call ``accepted`` for each connection; return the port.
@@ -203,14 +228,19 @@ class Wiring:
                 with contextlib.suppress(KeyError, ValueError):
                     self._selector.unregister(wire.sock)
 
+    def patience(self, seconds: float) -> Patience:
+        """Return a deadline that a crowded machine lengthens: it is slow, its peers not wrong."""
+        procs, threads, cores = self._crowd
+        return Patience(seconds, procs, clock=_Turns().now, threads=threads, cores=cores)
+
     def wait(self, ready: Callable[[], bool], timeout_s: float) -> bool:
-        """Serve until ``ready``; False: it was not within so many seconds."""
-        deadline = time.monotonic() + timeout_s
+        """Serve until ``ready``; False: it was not within so many seconds (:meth:`patience`)."""
+        patience = self.patience(timeout_s)
         while not ready():
-            left = deadline - time.monotonic()
-            if left <= 0:
-                return False
-            self.turn(min(left, 0.05))
+            if patience.ended():
+                self.turn(0.0)  # what came while the tester was away
+                return ready()
+            self.turn(min(max(patience.left, 0.001), _TURN_S))
         return True
 
     def recorded(self) -> list[Connection]:

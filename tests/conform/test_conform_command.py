@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
-import time
+import threading
 import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from impi.cli.impi import main
+from impi.remote.patience import Patience
 
 OURS = f"{sys.executable} -m impi.cli.impirun -client {{client}} {{server}} -np {{np}} {{interpreter}}"
 NAMED = f"{sys.executable} -m impi.cli.impirun -client {{client}} {{server}} -np 2 --xsize {{xsize}} {{interpreter}}"
@@ -27,6 +31,39 @@ s = socket.create_connection({0})
 while True:
     s.sendall(b"WHAT" + bytes(4))
 """
+
+
+_DETACHED = """import os, socket, sys, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        open({1!r}, "w").write(str(os.getpid()))
+        time.sleep(1000)
+    os._exit(0)
+while not os.path.exists({1!r}) or not open({1!r}).read():
+    time.sleep(0.01)
+s = socket.create_connection({0})
+s.recv(1)
+"""
+
+
+@contextmanager
+def within(seconds: float) -> Iterator[None]:
+    """What goes on takes no longer, on a machine that has nothing else to do."""
+    patience, over = Patience(seconds, 2), threading.Event()
+
+    def count() -> None:
+        while not over.wait(0.1):
+            patience.ended()
+
+    counter = threading.Thread(target=count)
+    counter.start()
+    try:
+        yield
+    finally:
+        over.set()
+        counter.join()
+    assert not patience.ended()
 
 
 def conform(*argv: str) -> int:
@@ -74,6 +111,9 @@ def test_our_own_implementation_holds(tmp_path: Path, capsys: pytest.CaptureFixt
     run = json.loads(Path(files[0]).read_text())
     assert set(run["clauses"].values()) == {"holds"}
     assert len(run["tests"]) > 25
+    said = next(test["conversation"] for test in run["tests"] if test["test"] == "3.7.1/synchronous-short")
+    assert any(line.endswith("-> rank 0 is told: recv peer=2 tag=5 count=13") for line in said), said
+    assert any("<- rank 0 reports: ok source=2 tag=5 count=13" in line for line in said), said
     assert ET.parse(files[1]).getroot().attrib["failures"] == "0"
     assert "IMPI 3.7.1: holds" in Path(files[2]).read_text()
     assert conform("table", files[0], files[0]) == 0
@@ -94,13 +134,42 @@ def test_our_own_implementation_holds(tmp_path: Path, capsys: pytest.CaptureFixt
 def test_a_command_that_is_no_client_is_a_verdict(program: str, told: str, capsys, tmp_path: Path) -> None:
     file = tmp_path / "client.py"
     file.write_text("import sys\nhost, port = sys.argv[2].split(':')\n" + program.format("(host, int(port))"))
-    began = time.monotonic()
     command = f"{sys.executable} {file} {{client}} {{server}}"
-    assert conform("3.1", "2.3.3/in-every-job", "--client", command, "--start", "1", "--patience", "0.2") in (0, 1)
-    assert time.monotonic() - began < 20
+    with within(20.0):
+        assert conform("3.1", "2.3.3/in-every-job", "--client", command, "--start", "1", "--patience", "0.2") in (0, 1)
     printed = capsys.readouterr().out
     assert told in printed
     assert "not tested" in printed
+
+
+@pytest.mark.parametrize(
+    ("how", "told"),
+    [
+        ("nothing", "rank 0 does not complete its call"),
+        ("octets", "rank 0 does not complete its call"),
+        ("garbage", "which does not exist"),
+        ("flood", "a packet names procs that are not those of its channel"),
+    ],
+)
+def test_a_peer_that_is_none_after_the_dance_is_a_verdict(how: str, told: str, capsys) -> None:
+    command = f"{sys.executable} {Path(__file__).with_name('bad_client.py')} {{client}} {{server}} {how}"
+    with within(20.0):
+        assert conform("2.3/interpreter-1", "3.7.1/receive-short", "--client", command, "--patience", "0.5") == 1
+    printed = capsys.readouterr().out
+    assert told in printed
+    assert "2 tests: 2 broken" in printed
+
+
+def test_nothing_of_the_command_is_left(tmp_path: Path) -> None:
+    """Not even a process that has a session of its own, and no parent."""
+    file, noted = tmp_path / "client.py", tmp_path / "pid"
+    file.write_text(
+        "import sys\nhost, port = sys.argv[2].split(':')\n" + _DETACHED.format("(host, int(port))", str(noted))
+    )
+    command = f"{sys.executable} {file} {{client}} {{server}}"
+    assert conform("3.1/replies-to-each", "--client", command, "--start", "1", "--patience", "0.2") == 0
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(noted.read_text()), 0)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 from impi.cabi import build
 from impi.cli import impicc
 from impi.cli.impi import main
-from impi.conform.tested_job import INTERPRETER
+from impi.conform.tested_command import INTERPRETER
 from impi.errors import LaunchError
 
 SOURCE = INTERPRETER.with_suffix(".c")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from impi.conform.clause_titles import TITLES
 from impi.conform.configuration import Configuration
 from impi.conform.expressions import evaluate, substitute
 from impi.conform.script_files import all_tests, clause_order, read_test, select
@@ -40,6 +41,10 @@ def test_every_clause_that_a_client_shows_has_a_test() -> None:
     wanted |= {"3.6", "3.7.1", "3.7.2", "3.7.3", "3.7.4", "3.8", "3.9"}
     wanted |= {f"4.{number}" for number in range(4, 25)}
     assert wanted <= {test.clause for test in all_tests()}
+
+
+def test_every_clause_with_tests_has_a_title() -> None:
+    assert TITLES.keys() == {test.clause for test in all_tests()}
 
 
 def test_selection() -> None:

@@ -162,7 +162,7 @@ def test_a_browser_runs_tests(served: Page, tmp_path: Path) -> None:
         shown.click("#start")
         row = shown.locator(f"li[data-test='{NAME}']")
         row.locator(".verdict.broken").wait_for()
-        assert shown.inner_text("section:visible h2 i") == "broken"
+        assert shown.inner_text("section:visible .sum") == "broken"
         row.locator(".name").click()
         shown.locator("#conversation", has_text="-> DATASYNC of 2 procs").wait_for()
         assert "SYNCACK does not come <b>" in shown.inner_text("#conversation")

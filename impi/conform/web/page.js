@@ -16,6 +16,12 @@ function ofClause(section) {
   return ["broken", "not decidable", "holds", "not tested"].find((verdict) => found.has(verdict)) ?? "";
 }
 
+function sum(section) {
+  const mark = find(".sum", section), verdict = ofClause(section);
+  paint(mark, verdict);
+  mark.classList.add("sum");
+}
+
 function count() {
   const chosen = rows.filter((row) => find("input", row).checked).length;
   find("#chosen").textContent = `${chosen} test${chosen === 1 ? "" : "s"}`;
@@ -33,7 +39,10 @@ function show() {
   for (const row of rows) {
     row.hidden = !row.dataset.test.includes(text) || (setup !== "" && row.dataset.setup !== setup);
   }
-  for (const section of all("section")) section.hidden = all("li", section).every((row) => row.hidden);
+  for (const section of all("section")) {
+    section.hidden = all("li", section).every((row) => row.hidden);
+    find("details", section).open = !section.hidden && (text !== "" || setup !== "");
+  }
 }
 
 function choose(row, on) { find("input", row).checked = on && !row.hidden; }
@@ -68,7 +77,7 @@ async function look() {
     if (news.run !== run) {
       verdicts.clear();
       for (const row of rows) paint(find(".verdict", row), "");
-      for (const section of all("section")) paint(find("i", section), "");
+      for (const section of all("section")) sum(section);
       [run, seen] = [news.run, 0];
     }
     for (const outcome of news.outcomes) {
@@ -76,7 +85,8 @@ async function look() {
       const row = byTest.get(outcome.test), mark = find(".verdict", row), section = row.closest("section");
       paint(mark, outcome.verdict);
       row.title = outcome.why;
-      paint(find("i", section), ofClause(section));
+      sum(section);
+      if (outcome.verdict === "broken") find("details", section).open = true;
       if (outcome.test === open) openTest(open);
     }
     seen = news.ended;
