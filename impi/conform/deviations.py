@@ -6,7 +6,7 @@ bears: unused fields that are not zero, and Reduce in the context of point-to-po
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
 from impi.dissect import Channel, Layout, Packet
@@ -18,6 +18,29 @@ CONTEXT: Final = "4.3 context"
 _REDUCE: Final = 190
 """IMPI_REDUCE_TAG (4.25). A program may send with this tag, too; those of recordings do not."""
 _CARRIERS: Final = ("DATA", "DATASYNC")
+
+_FIELDS: Final[Mapping[str, Callable[[Packet], int]]] = {
+    "pk_len": lambda p: p.length,
+    "pk_msglen": lambda p: p.msglen,
+    "pk_srqid": lambda p: p.srqid,
+    "pk_drqid": lambda p: p.drqid,
+    "pk_lsrank": lambda p: p.lsrank,
+    "pk_tag": lambda p: p.tag,
+    "pk_cid": lambda p: p.cid,
+    "pk_src_pid": lambda p: p.src[1],
+    "pk_dest_pid": lambda p: p.dest[1],
+}
+"""Fields that some type of packet does not use; those of quality of service may have any value."""
+_ENDS: Final = ("pk_src_pid", "pk_dest_pid")
+_USED: Final[Mapping[str, tuple[str, ...]]] = {
+    "PROTOACK": _ENDS,
+    "SYNCACK": (*_ENDS, "pk_srqid", "pk_drqid"),
+    "CANCEL": (*_ENDS, "pk_srqid"),
+    "CANCELYES": (*_ENDS, "pk_srqid"),
+    "CANCELNO": (*_ENDS, "pk_srqid"),
+    "FINI": (),
+}
+"""Fields of each type besides ``pk_type`` (table 3.1)."""
 
 Habit = tuple[str, str, int]
 """The rule, a sentence, and the client."""
@@ -39,8 +62,8 @@ def _known(layout: Layout | None, packet: Packet) -> bool:
 def of_packet(packet: Packet) -> Iterator[tuple[str, str]]:
     """Yield rule and sentence of each habit of one packet."""
     if packet.kind not in _CARRIERS:
-        fields = {"pk_len": packet.length, "pk_msglen": packet.msglen, "pk_cid": packet.cid, "pk_tag": packet.tag}
-        told = [f"{name} {value}" for name, value in fields.items() if value]
+        values = {name: value(packet) for name, value in _FIELDS.items() if name not in _USED[packet.kind]}
+        told = [f"{name} {value}" for name, value in values.items() if value]
         if told:
             yield UNUSED_FIELDS, f"{packet.kind} has {', '.join(told)}"
     elif packet.tag == _REDUCE and packet.cid == 0:

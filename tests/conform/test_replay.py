@@ -33,6 +33,15 @@ def test_all_octets_arrive() -> None:
     assert sum(len(packet.payload) for packet in job.channels[0].packets) == 400000
 
 
+def test_the_listed_fields_are_told_by_name() -> None:
+    job = replay(VECTORS / "p_ssend")
+    said = [text for rule, text, _ in deviations.habits(job.channels, job.layout) if rule == deviations.UNUSED_FIELDS]
+    fini = next(text for text in said if text.startswith("FINI"))
+    assert "pk_src_pid -1, pk_dest_pid -1" in fini
+    assert any(text.startswith("SYNCACK") and "pk_len 128, pk_msglen 128" in text for text in said)
+    assert all("pk_lsrank -1" in text and "pk_tag -1" in text for text in said)
+
+
 def test_unused_fields_and_contexts_are_told_by_packet() -> None:
     job = replay(VECTORS / "reduce")
     found = list(deviations.habits(job.channels, job.layout))
