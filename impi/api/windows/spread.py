@@ -6,7 +6,7 @@ import contextlib
 import operator
 import struct
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, Final
+from typing import Final, cast
 
 from impi.api import runtime
 from impi.api.comms import communicator
@@ -23,7 +23,7 @@ from impi.engine.collective import CollectiveOperation, OctetCodec
 from impi.engine.engine import Engine
 from impi.engine.operations import Operation
 from impi.engine.payload import BufferSource
-from impi.engine.windows import header as wire
+from impi.engine.windows import access_header as wire
 from impi.engine.windows.origin import Access, Origin
 from impi.engine.windows.target import Inbox, Target
 from impi.records import record
@@ -56,7 +56,7 @@ class _Wish:
 
 
 def create(
-    call: str, memory: Callable[[], Any], disp_unit: int, flavor: int, info: Info, comm: Intracomm
+    call: str, memory: Callable[[], object], disp_unit: int, flavor: int, info: Info, comm: Intracomm
 ) -> SpreadState:
     """Return a window of several procs; collective.
 
@@ -103,7 +103,7 @@ def check_clients(call: str, comm: Intracomm) -> None:
         )
 
 
-def _attempted(memory: Callable[[], Any], disp_unit: int) -> tuple[Any, tuple[str, str] | None]:
+def _attempted(memory: Callable[[], object], disp_unit: int) -> tuple[object, tuple[str, str] | None]:
     try:
         check_disp_unit(operator.index(disp_unit))
         return memory(), None
@@ -142,7 +142,7 @@ class SpreadState(WindowState):
 
     __slots__ = ("_engine", "_origin", "_posted", "_served", "_sizes", "_started", "_target", "_team", "_units")
 
-    def __init__(self, team: Intracomm, memory: Any, disp_unit: int, flavor: int) -> None:
+    def __init__(self, team: Intracomm, memory: object, disp_unit: int, flavor: int) -> None:
         context = team._live()
         super().__init__(context.members, context.rank, memory, disp_unit, flavor)
         self._team, self._engine = team, runtime.engine()
@@ -234,7 +234,7 @@ class SpreadState(WindowState):
         place = None if result is None else marshalling.target(result)
         access = Access(kind, op, (aim.typemap, aim.disp * unit, aim.count), source, place)
         self._origin.issue(aim.rank, access, passive=self.epochs.is_locked(aim.rank))
-        return access
+        return cast("Operation", access)  # its ``done`` is a property
 
     def send_now(self, rank: int) -> None:
         """Send the accesses of a rank that wait."""
