@@ -179,6 +179,14 @@ class SpreadState(WindowState):
             return _NOTHING, 1
         return (self.view if rank == self.rank else _NOTHING), self._units[rank]
 
+    def check_aim(self, aim: Aim) -> None:
+        """Check an access of this proc's memory, or of a window whose sizes all procs know."""
+        if aim.rank == self.rank:
+            self.place(aim)
+        else:
+            dynamic = self.flavor == WIN_FLAVOR_DYNAMIC
+            aim.span(self._units[aim.rank], None if dynamic else self._sizes[aim.rank])
+
     # ---- accesses --------------------------------------------------------------------------------
 
     def put(self, message: UserBuffer, aim: Aim) -> Operation | None:
@@ -226,11 +234,10 @@ class SpreadState(WindowState):
     def _issue(
         self, kind: int, op: str, aim: Aim, source: BufferSource | None, result: UserBuffer | None
     ) -> Operation | None:
-        dynamic = self.flavor == WIN_FLAVOR_DYNAMIC
-        unit = self._units[aim.rank]
-        aim.span(unit, None if dynamic else self._sizes[aim.rank])
+        self.check_aim(aim)
         if not aim.nbytes:
             return None
+        unit = self._units[aim.rank]
         place = None if result is None else marshalling.target(result)
         access = Access(kind, op, (aim.typemap, aim.disp * unit, aim.count), source, place)
         self._origin.issue(aim.rank, access, passive=self.epochs.is_locked(aim.rank))
