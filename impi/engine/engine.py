@@ -45,7 +45,7 @@ from impi.engine.recovery import Recovery
 from impi.engine.served import Served
 from impi.engine.threads import Threads
 from impi.engine.visited import Visited
-from impi.engine.waiting import ASKS, LONGEST_S, Patience
+from impi.engine.waiting import ASKS, Patience
 from impi.errors import JobError
 from impi.job import STRICT_VERSION, Job
 from impi.quirks import Quirks
@@ -438,31 +438,12 @@ class Engine(Visited, Served, Interrupted):
         moved |= self._channels.poll(0.0 if moved else timeout)
         return self._advance() or moved
 
-    def ask(self, test: Callable[[], bool]) -> bool:
-        """Poll ``test`` between turns while waits spin, at most 1 ms; return its last result."""
-        spin_s = min(self._patience.spin_s, LONGEST_S)
-        begun = 0.0
-        while spin_s:
-            self.progress()
-            for _ in self.asks:
-                if test():
-                    return True
-            now = perf_counter()
-            begun = begun or now
-            if now - begun > spin_s:
-                break
-        return test()
-
     def match_probed(self, context: Context, arrival: Arrival) -> None:
         """Match a point-to-point message that a caller took off the library's queue."""
         if get_ident() != self.threads.owner:
             self.threads.enter()
         source = context.local_ranks[arrival.source]
         self.arrived(context, False, Message(source, arrival.tag // 2, arrival.nbytes, 0, arrival, None, False))
-
-    def doze(self, seconds: float) -> None:
-        """Sleep until a packet may be here, at most ``seconds``; for any thread."""
-        self._channels.doze(seconds)
 
     def track(self, operation: Operation) -> None:
         """Drive an operation until it is done."""

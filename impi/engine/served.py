@@ -1,12 +1,14 @@
-"""The part of the engine for windows: a helper thread that serves a proc which computes."""
+"""The part of the engine for helper threads, and for callers that poll a library themselves."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from threading import get_ident
+from time import perf_counter
 from typing import TYPE_CHECKING
 
 from impi.engine.threads import Threads
+from impi.engine.waiting import LONGEST_S, Patience
 
 if TYPE_CHECKING:
     from impi.engine.channels import Channels
@@ -27,6 +29,8 @@ class Served:
     _channels: Channels
     _inboxes: dict[int, Inbox]
     _others: bool
+    _patience: Patience
+    asks: range
 
     closed = False
     """Whether the channels are closed."""
@@ -73,6 +77,25 @@ class Served:
             return not self.closed and self.progress()
         finally:
             self.threads.restore(former)
+
+    def doze(self, seconds: float) -> None:
+        """Sleep until a packet may be here, at most ``seconds``; for any thread."""
+        self._channels.doze(seconds)
+
+    def ask(self, test: Callable[[], bool]) -> bool:
+        """Poll ``test`` between turns while waits spin, at most 1 ms; return its last result."""
+        spin_s = min(self._patience.spin_s, LONGEST_S)
+        begun = 0.0
+        while spin_s:
+            self.progress()
+            for _ in self.asks:
+                if test():
+                    return True
+            now = perf_counter()
+            begun = begun or now
+            if now - begun > spin_s:
+                break
+        return test()
 
     def progress(self, timeout: float = 0.0) -> bool:
         """See :meth:`impi.engine.engine.Engine.progress`."""

@@ -43,9 +43,9 @@ class Place:
         """Return a copy of the values; Exception ``ERR_TYPE`` unless they have one type."""
         return values_of(self.load(), element_of(self.typemap))
 
-    def combine(self, name: str, operand: Array) -> None:
+    def combine(self, name: str, operand: Array | tuple[()]) -> None:
         """Replace each value by ``operand op value``; Exception ``ERR_OP``: not for this type."""
-        if name == "NO_OP" or not len(operand):
+        if name == "NO_OP" or isinstance(operand, tuple) or not len(operand):
             return
         element = element_of(self.typemap)
         inoutvec = self.values()

@@ -173,9 +173,9 @@ ENDS = {
     ),
     "what impi lacks, in a thread": (
         "import threading\nif comm.rank == 1:\n"
-        "    threading.Thread(target=MPI.Win.Create, args=(None, 1, MPI.INFO_NULL, comm)).start()\n"
+        "    threading.Thread(target=comm.Revoke).start()\n"
         "    threading.Event().wait()\ncomm.Barrier()",
-        "rank 1 ends the job: MPI_Win_create is not supported on a communicator of 3 procs",
+        "rank 1 ends the job: MPI_Comm_revoke is not supported: a job of IMPI 0.0 ends when a process is lost",
     ),
     "an exit code": ("sys.exit(4) if comm.rank == 1 else comm.Barrier()", "client 1"),
 }

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from impi.api.types.buffers import UserBuffer
 from impi.records import record
-from impi.semantics.datatype import TypeMap
+from impi.semantics.datatype import Array, TypeMap
 from impi.semantics.errors import MPIException, error
 from impi.semantics.places import Place, check_accumulation, check_comparable, element_of, values_of
 
@@ -103,7 +103,7 @@ class Direct:
         return None
 
 
-def operand(name: str, message: UserBuffer, aim: Aim) -> Any:
+def operand(name: str, message: UserBuffer, aim: Aim) -> Array | tuple[()]:
     """Return a copy of the origin's values, as an array; of NO_OP none."""
     if name == "NO_OP" or aim.nbytes == 0:
         return ()

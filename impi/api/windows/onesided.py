@@ -114,6 +114,7 @@ class OneSided:
             return None
         message = kept_buffer(origin, readonly=True)
         aim = _aim(rank, message, spec)
+        self._live().check_aim(aim)
         _same_size("target", aim.nbytes, "origin", _nbytes(message))
         return self._live().put(message, aim)
 
@@ -123,6 +124,7 @@ class OneSided:
             return None
         message = kept_buffer(origin, readonly=False)
         aim = _aim(rank, message, spec)
+        self._live().check_aim(aim)
         _same_size("target", aim.nbytes, "origin", _nbytes(message))
         return self._live().get(message, aim)
 
@@ -134,6 +136,7 @@ class OneSided:
             return None
         message = kept_buffer(origin, readonly=True)
         aim = _aim(rank, message, spec)
+        self._live().check_aim(aim)
         _same_size("target", aim.nbytes, "origin", _nbytes(message))
         return self._live().accumulate(name, message, aim)
 
@@ -145,6 +148,7 @@ class OneSided:
             return None
         message, answer = kept_buffer(origin, readonly=True), kept_buffer(result, readonly=False)
         aim = _aim(rank, message, spec)
+        self._live().check_aim(aim)
         _same_size("result", _nbytes(answer), "target", aim.nbytes)
         if name != "NO_OP":  # NO_OP ignores the origin
             _same_size("target", aim.nbytes, "origin", _nbytes(message))

@@ -6,7 +6,7 @@ import contextlib
 import operator
 import struct
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, Final
+from typing import Final, cast
 
 from impi.api import runtime
 from impi.api.comms import communicator
@@ -23,7 +23,7 @@ from impi.engine.collective import CollectiveOperation, OctetCodec
 from impi.engine.engine import Engine
 from impi.engine.operations import Operation
 from impi.engine.payload import BufferSource
-from impi.engine.windows import header as wire
+from impi.engine.windows import access_header as wire
 from impi.engine.windows.origin import Access, Origin
 from impi.engine.windows.target import Inbox, Target
 from impi.records import record
@@ -56,7 +56,7 @@ class _Wish:
 
 
 def create(
-    call: str, memory: Callable[[], Any], disp_unit: int, flavor: int, info: Info, comm: Intracomm
+    call: str, memory: Callable[[], object], disp_unit: int, flavor: int, info: Info, comm: Intracomm
 ) -> SpreadState:
     """Return a window of several procs; collective.
 
@@ -103,7 +103,7 @@ def check_clients(call: str, comm: Intracomm) -> None:
         )
 
 
-def _attempted(memory: Callable[[], Any], disp_unit: int) -> tuple[Any, tuple[str, str] | None]:
+def _attempted(memory: Callable[[], object], disp_unit: int) -> tuple[object, tuple[str, str] | None]:
     try:
         check_disp_unit(operator.index(disp_unit))
         return memory(), None
@@ -142,7 +142,7 @@ class SpreadState(WindowState):
 
     __slots__ = ("_engine", "_origin", "_posted", "_served", "_sizes", "_started", "_target", "_team", "_units")
 
-    def __init__(self, team: Intracomm, memory: Any, disp_unit: int, flavor: int) -> None:
+    def __init__(self, team: Intracomm, memory: object, disp_unit: int, flavor: int) -> None:
         context = team._live()
         super().__init__(context.members, context.rank, memory, disp_unit, flavor)
         self._team, self._engine = team, runtime.engine()
@@ -178,6 +178,14 @@ class SpreadState(WindowState):
         if rank == PROC_NULL:
             return _NOTHING, 1
         return (self.view if rank == self.rank else _NOTHING), self._units[rank]
+
+    def check_aim(self, aim: Aim) -> None:
+        """Check an access of this proc's memory, or of a window whose sizes all procs know."""
+        if aim.rank == self.rank:
+            self.place(aim)
+        else:
+            dynamic = self.flavor == WIN_FLAVOR_DYNAMIC
+            aim.span(self._units[aim.rank], None if dynamic else self._sizes[aim.rank])
 
     # ---- accesses --------------------------------------------------------------------------------
 
@@ -226,15 +234,14 @@ class SpreadState(WindowState):
     def _issue(
         self, kind: int, op: str, aim: Aim, source: BufferSource | None, result: UserBuffer | None
     ) -> Operation | None:
-        dynamic = self.flavor == WIN_FLAVOR_DYNAMIC
-        unit = self._units[aim.rank]
-        aim.span(unit, None if dynamic else self._sizes[aim.rank])
+        self.check_aim(aim)
         if not aim.nbytes:
             return None
+        unit = self._units[aim.rank]
         place = None if result is None else marshalling.target(result)
         access = Access(kind, op, (aim.typemap, aim.disp * unit, aim.count), source, place)
         self._origin.issue(aim.rank, access, passive=self.epochs.is_locked(aim.rank))
-        return access
+        return cast("Operation", access)  # its ``done`` is a property
 
     def send_now(self, rank: int) -> None:
         """Send the accesses of a rank that wait."""

@@ -119,7 +119,7 @@ class Win(Handle, HasErrhandler, OneSided):
 
     @classmethod
     def _made(
-        cls, call: str, memory: Callable[[], Any], disp_unit: int, flavor: int, info: Info, comm: Intracomm
+        cls, call: str, memory: Callable[[], object], disp_unit: int, flavor: int, info: Info, comm: Intracomm
     ) -> Self:
         members = _members(call, comm)
         if len(members) == 1:

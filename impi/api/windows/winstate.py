@@ -113,6 +113,14 @@ class WindowState(State, Direct):
         """Return memory and displacement unit of a rank; PROC_NULL: the first rank with memory."""
         return self.view, self.disp_unit
 
+    def check_aim(self, aim: Aim) -> None:
+        """Check that the target's elements are in its memory, as far as this proc can know.
+
+        Raises:
+            Exception: ``ERR_RMA_RANGE``.
+        """
+        self.place(aim)
+
     def place(self, aim: Aim) -> Place:
         """Return elements at a displacement, which is an address in a dynamic window.
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from impi.engine.operations import Compound, Operation, ReceiveOperation, SendOperation
 from impi.engine.payload import DirectTarget, OctetSource, Source
 from impi.engine.payload import Target as Place
-from impi.engine.windows import header as wire
+from impi.engine.windows import access_header as wire
 from impi.semantics.datatype import NAMED, TypeMap
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class Access(Compound):
     """One access of this proc, as an operation of the engine; done when its buffers are free.
 
     Args:
-        kind: of :mod:`impi.engine.windows.header`.
+        kind: of :mod:`impi.engine.windows.access_header`.
         op: the name of the operation; NO_OP for Put and Get.
         where: datatype, octet and count at the target.
         source: the data; None: there is none.

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Final
 
 from impi.engine.operations import Message, ReceiveOperation
 from impi.engine.payload import BufferSource, BufferTarget, OctetSource, OctetTarget
-from impi.engine.windows import header as wire
-from impi.engine.windows.header import Header
+from impi.engine.windows import access_header as wire
+from impi.engine.windows.access_header import Header
 from impi.engine.windows.locks import Locks
 from impi.semantics.errors import MPIException, error
 from impi.semantics.lazynumpy import np
@@ -131,6 +131,7 @@ class Target:
             self._finish(access)
             return
         access.origin.held = access
+        target: BufferTarget | OctetTarget
         try:
             target = self._landing(access)
         except MPIException as failure:

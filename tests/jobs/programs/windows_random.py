@@ -31,7 +31,7 @@ def made(flavor):
         return MPI.Win.Create(memory, 8, comm=comm), memory, [0] * size, 8
     if flavor == "allocate":
         window = MPI.Win.Allocate(AREA * 8, 8, comm=comm)
-        return window, np.frombuffer(window.tomemory(), np.int64), [0] * size, 8
+        return window, np.frombuffer(memoryview(window.tomemory()), np.int64), [0] * size, 8
     window, memory = MPI.Win.Create_dynamic(comm=comm), np.zeros(AREA, np.int64)
     window.Attach(memory)
     return window, memory, comm.allgather(MPI.Get_address(memory)), 1

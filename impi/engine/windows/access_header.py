@@ -13,11 +13,11 @@ from __future__ import annotations
 import json
 import struct
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 from impi.records import record
 from impi.semantics.basic import BASICS
-from impi.semantics.datatype import FORTRAN_PAIRS, NAMED, Run, TypeMap
+from impi.semantics.datatype import FORTRAN_PAIRS, NAMED, Forms, Run, TypeMap
 from impi.semantics.op import OPS
 
 HEADER_TAG: Final = 1
@@ -98,6 +98,18 @@ def _typemap(octets: bytes) -> TypeMap:
     return TypeMap(tuple(_run(*row) for row in rows), lb=lb, ub=ub, sizes=tuple(sizes))
 
 
-def _run(name: str, displacement: int, shape: Any, strides: Any, packed: Any, packed_strides: Any) -> Run:
-    forms = tuple(tuple(each) for each in packed_strides)
-    return Run(BASICS[name], displacement, tuple(shape), tuple(strides), tuple(packed), forms)
+def _run(
+    name: str,
+    displacement: int,
+    shape: list[int],
+    strides: list[int],
+    packed: list[int],
+    packed_strides: list[list[int]],
+) -> Run:
+    forms = tuple(map(_forms, packed_strides))
+    return Run(BASICS[name], displacement, tuple(shape), tuple(strides), _forms(packed), forms)
+
+
+def _forms(row: list[int]) -> Forms:
+    native, external, longer = row
+    return native, external, longer

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from impi.engine.windows import header as wire
+from impi.engine.windows import access_header as wire
 from impi.semantics import derive
 from impi.semantics.datatype import FORTRAN_PAIRS, NAMED, TypeMap
 from impi.semantics.op import OPS
