@@ -49,7 +49,7 @@ def plan(seed: int, size: int) -> list[tuple[int, int]]:
 
 
 def traffic(ep: Any) -> None:
-    """Random messages of all to all: each comes once, whole, in order; probed by every other one."""
+    """Random messages of all to all: each comes once, whole, in order; some are probed."""
     rank, size = ep.rank, ep.size
     chosen, requests, next_of = random.Random(rank), [], defaultdict(int)
     due = sum(dest == rank for source in range(size) for dest, _ in plan(source, size))
