@@ -56,6 +56,7 @@ HELD = {
     "impi.dissect.pending": ("dissect/test_ledger.py", ""),
     "impi.dissect.problem": ("dissect/test_ledger.py", ""),
     "impi.engine.library_call": ("api/p2p/test_routes.py", ""),
+    "impi.engine.shared_engine": ("jobs/test_endpoints_in_jobs.py", "endpoints.py"),
     "impi.engine.visited": ("jobs/test_processes_that_come_later.py", "meeting.py"),
     "impi.engine.visitors": ("jobs/test_processes_that_come_later.py", "meeting.py"),
     "impi.engine.local": ("engine/test_engine.py", ""),
