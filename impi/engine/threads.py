@@ -56,7 +56,7 @@ class Threads:
         self.come_back()
 
     def rest(self, seconds: float) -> None:
-        """Sleep outside of the engine, between two turns of a wait (:mod:`impi.engine.shared_engine`).
+        """Sleep outside of the engine, between two turns of a wait (:mod:`.shared_engine`).
 
         Afterwards the caller compares the owner, and calls :meth:`come_back` if that is another.
         """
