@@ -25,8 +25,8 @@ from impi.engine.operations import Message
 from impi.engine.payload import DirectTarget, OctetSource, OctetTarget
 from impi.errors import PeerError
 from impi.slots import slot_packets as packets
-from impi.slots.names import Name
 from impi.slots.slot_machine import LocalObject, Machine, Moving, Parcel, SendSlot
+from impi.slots.slot_names import Name
 from impi.vendors.base import Arrival, LocalCollectives, LocalComm, NativeComm, Pending
 
 

@@ -65,9 +65,9 @@ class Threads:
         self.come_back()
 
     def rest(self, seconds: float) -> None:
-        """Sleep outside of the engine, between two turns of a wait (:mod:`impi.engine.shared`).
+        """Sleep outside of the engine, between two turns of a wait (:mod:`.shared_engine`).
 
-        The caller compares the owner afterwards, and calls :meth:`come_back` if it is another one.
+        Afterwards the caller compares the owner, and calls :meth:`come_back` if that is another.
         """
         time.sleep(seconds)
 

@@ -21,7 +21,7 @@ from typing import Final, Protocol
 from impi.records import record
 from impi.semantics.errors import MPIException, error
 from impi.slots import slot_packets as packets
-from impi.slots.names import slot_key
+from impi.slots.slot_names import slot_key
 from impi.slots.slot_packets import Packet, parse_packet
 
 INLINE: Final = 8192

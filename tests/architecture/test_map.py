@@ -59,6 +59,7 @@ HELD = {
     "impi.engine.served": ("jobs/test_windows_in_jobs.py", "windows_random.py"),
     "impi.engine.windows.*": ("jobs/test_windows_in_jobs.py", "windows_random.py"),
     "impi.semantics.places": ("api/windows/test_window.py", ""),
+    "impi.engine.shared_engine": ("jobs/test_endpoints_in_jobs.py", "endpoints.py"),
     "impi.engine.visited": ("jobs/test_processes_that_come_later.py", "meeting.py"),
     "impi.engine.visitors": ("jobs/test_processes_that_come_later.py", "meeting.py"),
     "impi.engine.local": ("engine/test_engine.py", ""),

@@ -61,9 +61,9 @@ def test_a_ring_of_channels(clients: list[int], first: str) -> None:
             assert (operation.message.source, operation.message.tag) == (0, tag)
             assert place == bytes([(engine.rank - 1) % n]) * size
             came.append(len(place))
-        for operation in sending:
-            engine.wait_for(operation)
-            assert operation.failure is None
+        for sent in sending:
+            engine.wait_for(sent)
+            assert sent.failure is None
         return came
 
     job = make_job(clients)
@@ -107,7 +107,7 @@ def test_packets_of_a_rank_are_handled_in_the_order_of_their_begin() -> None:
     def program(engine: Engine) -> list[bytes]:
         one = traffic(engine)
         handled: list[bytes] = []
-        one._machine.handle = lambda _, octets: handled.append(bytes(octets))  # type: ignore[method-assign]
+        one._machine.handle = lambda world, octets: handled.append(bytes(octets))  # type: ignore[method-assign]
         letters = [one._expect(0) for _ in range(3)]
         for i in (1, 2, 0):
             letters[i].landing(1, external=False)[:] = bytes([i])

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from impi.semantics.errors import MPIException
-from impi.slots.names import slot_key
 from impi.slots.slot_machine import INLINE, KEPT_MESSAGES, KEPT_OCTETS, LocalObject, Machine, Parcel, Sent
+from impi.slots.slot_names import slot_key
 from impi.slots.slot_packets import Packet, parse_packet
 
 

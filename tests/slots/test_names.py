@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from impi.slots.names import KEY_SIZE, NAME_SIZE, SLOT_NAME_SIZE, Name, parse, slot_key
+from impi.slots.slot_names import KEY_SIZE, NAME_SIZE, SLOT_NAME_SIZE, Name, parse, slot_key
 
 NUMBERS = st.integers(0, 2**64 - 1)
 NAMES = st.builds(

@@ -3,7 +3,7 @@
 A communicator of endpoints is a set of LCOs that refer to each other like ranks: their ranks follow
 the parent's, consecutive inside a process. Each handle is used by one thread at a time. Point-to-
 point and collective calls of several threads may block at once, as waits let each other into the
-engine (:mod:`impi.engine.shared`). A collective is called once for each endpoint.
+engine (:mod:`impi.engine.shared_engine`). A collective is called once for each endpoint.
 
 An operation goes on when a call is made on any communicator of the process.
 """
@@ -16,7 +16,7 @@ from impi.api import runtime
 from impi.api.comms.comm import Comm
 from impi.api.comms.intracomm import Intracomm
 from impi.api.comms.lco import Lco
-from impi.engine.shared import share
+from impi.engine.shared_engine import share
 from impi.semantics.errors import error
 
 

@@ -24,7 +24,6 @@ from impi.semantics.errors import error
 from impi.semantics.topology import Cart, DistGraph, Graph
 
 if TYPE_CHECKING:
-    from impi.api.comms.endpoints import Endpoint
     from impi.api.comms.intercomm import Intercomm
     from impi.api.comms.topocomm import Cartcomm, Distgraphcomm, Graphcomm
     from impi.api.types.specs import FileName
@@ -84,11 +83,12 @@ class Intracomm(Comm, Scans, ObjectScans):
         created: Intercomm = self._handle(state)
         return created
 
-    def Create_endpoints(self, num_ep: int, info: Info = INFO_NULL) -> list[Endpoint]:
+    def Create_endpoints(self, num_ep: int, info: Info = INFO_NULL) -> list[Intracomm]:
         """Return communicators of this process, each a rank of its own for a thread; collective."""
-        from impi.api.comms import endpoints  # few programs need it
+        from importlib import import_module  # few programs need it, and its class is made of this one
 
-        return endpoints.create(self, num_ep)
+        made: list[Intracomm] = import_module("impi.api.comms.endpoints").create(self, num_ep)
+        return made
 
     # ---- topologies ------------------------------------------------------------------------------
 

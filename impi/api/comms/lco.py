@@ -30,8 +30,8 @@ from impi.collectives import Layout
 from impi.engine.engine import Engine
 from impi.engine.lco_traffic import LcoContext, Traffic
 from impi.semantics.errors import error
-from impi.slots.names import KEY_SIZE, MOST_SLOTS, Name
 from impi.slots.slot_machine import SendSlot
+from impi.slots.slot_names import KEY_SIZE, MOST_SLOTS, Name
 
 _ALONE = "an LCO has no group that others know; Dup and Split make LCOs of LCOs"
 _traffic: Traffic | None = None

@@ -7,7 +7,7 @@ from typing import ClassVar, Final, Self, TypeAlias
 
 from impi.api.types.datatypes import BYTE, Datatype
 from impi.semantics.errors import error
-from impi.slots.names import NAME_SIZE, SLOT_NAME_SIZE, Name, parse
+from impi.slots.slot_names import NAME_SIZE, SLOT_NAME_SIZE, Name, parse
 
 Octets: TypeAlias = bytes | bytearray | memoryview
 """What a name may be given as."""

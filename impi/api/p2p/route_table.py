@@ -33,13 +33,14 @@ class Routes(dict[int, Route]):
 
     def __missing__(self, rank: int) -> Route:
         engine, context = self._engine, self._context
+        known = context.nsources if self._receiving else context.npeers
         if type(rank) is not int:
             return self[integer(rank)]
         if rank == PROC_NULL:
             route: Route = NullRoute(engine)
         elif rank == ANY_SOURCE and self._receiving:
             route = QueuedRoute(engine, context, rank)
-        elif not 0 <= fitting(rank) < (known := context.nsources if self._receiving else context.npeers):
+        elif not 0 <= fitting(rank) < known:
             what = "source" if self._receiving else "destination"
             raise error("ERR_RANK", f"{what} rank {rank} is not in 0..{known - 1}")
         else:

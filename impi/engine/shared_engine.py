@@ -38,6 +38,8 @@ class SharedEngine(Engine):
 
     def wait_for(self, operation: Operation) -> None:
         """Run turns until one operation is done."""
+        if get_ident() != self.threads.owner:
+            self.threads.enter()  # from wait() it would look like a call within a call, and not wait
         self.wait(lambda: operation.done)
 
 
