@@ -1,7 +1,7 @@
 """Errors of a program's calls: exceptions of impi become codes of the ABI.
 
-The error handler of the communicator, window, file or session has run when a call returns a code; C's
-default ends the job (MPI_ERRORS_ARE_FATAL).
+The error handler of the communicator, window, file or session has run when a call returns a code;
+C's default ends the job (MPI_ERRORS_ARE_FATAL), but for files.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from impi.cabi import link
 from impi.cabi.failures import incoming
@@ -32,7 +32,9 @@ def register(datarep: str, read: int, write: int, extent: int, state: int, large
     MPI.Register_datarep(datarep, _converter(read, state, large), _converter(write, state, large), octets)
 
 
-def _converter(function: int, state: int, large: bool) -> Callable[[Any, Object, int, Any, int], None] | None:
+def _converter(
+    function: int, state: int, large: bool
+) -> Callable[[memoryview, Object, int, memoryview, int], None] | None:
     if function in _NONE:
         return None
     count = "int64_t" if large else "int"

@@ -159,8 +159,7 @@ _HOOKS: Final = {
     "File_create_errhandler": _ADOPTED_HANDLER.replace("comm_errhandler_fn, 0", "file_errhandler_fn, 1"),
     # New files of both sides have the handler of MPI_FILE_NULL.
     "File_set_errhandler": (
-        "if (file != IMPI_NO_FILE && !IMPI_OURS(file)) return CALL;\n"
-        "    if (file == IMPI_NO_FILE) CALL;"
+        "if (file != IMPI_NO_FILE && !IMPI_OURS(file)) return CALL;\n    if (file == IMPI_NO_FILE) CALL;"
     ),
     "Errhandler_create": _ADOPTED_HANDLER,
     # Communicators may use it on: the library keeps it.

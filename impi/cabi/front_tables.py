@@ -133,7 +133,7 @@ class Datatypes(handle_table.Datatypes):
 
 
 def _again(given: Object, module: Object, other: Object, inner: Callable[..., list[Object]]) -> Object:
-    """Return a datatype of another module than its own; ``inner`` does so with what it is made of."""
+    """Return a datatype of another module; ``inner`` does so with what it is made of."""
     base, combiner, arguments = given.decode()
     combiner = combiner.lower()
     if "datatypes" in arguments:

@@ -1,4 +1,4 @@
-"""Processes that come later, in C: arrays of strings, and arguments that count at the root alone."""
+"""Processes that come later, in C: rows of strings, and arguments that count at the root."""
 
 from __future__ import annotations
 
