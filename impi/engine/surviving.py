@@ -20,7 +20,7 @@ import socket
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from time import monotonic
-from typing import Any, Final
+from typing import Final
 
 from impi.engine.collective import CollectiveOperation
 from impi.engine.context import Context
@@ -38,10 +38,10 @@ _SILENT_S: Final = 60.0
 
 
 class SurvivingEngine(Engine):
-    """See the module; ``news`` is the connection to impirun."""
+    """See the module; :meth:`follow` makes it complete."""
 
-    def __init__(self, *args: Any, news: socket.socket, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def follow(self, news: socket.socket) -> None:
+        """Begin to hear the news, before all else."""
         self.failed: dict[int, str] = {}
         self._news = news
         self._received = b""
@@ -128,10 +128,7 @@ class SurvivingEngine(Engine):
         dead = {context.rank_of[world] for world in lost if world in context.rank_of}
         for matcher in context.matchers:
             for operation in list(matcher.posted()):
-                if operation.source in dead:
-                    self.give_up(operation, self._failure(context.peers[operation.source]))
-                elif dead and operation.source == ANY_SOURCE and not operation.collective:
-                    self._suspend(operation)
+                self._end_posted(operation, dead)
             for message in list(matcher.unexpected()):
                 if message.source in dead and not _is_whole(message):
                     matcher.discard(message)
@@ -140,7 +137,12 @@ class SurvivingEngine(Engine):
         for send, its, dest in self._local_sends:
             if its is context and dest in dead:
                 send.give_up(self._failure(context.peers[dest]), context)
-        self._local_sends = [one for one in self._local_sends if not one[0].done]
+
+    def _end_posted(self, operation: ReceiveOperation, dead: Collection[int]) -> None:
+        if operation.source in dead:
+            self.give_up(operation, self._failure(operation.context.peers[operation.source]))
+        elif dead and operation.source == ANY_SOURCE and not operation.collective:
+            self._suspend(operation)
 
     def _end_active(self, active: Operation, context: Context, dead: Collection[int]) -> None:
         if isinstance(active, SendOperation) and active.remote is not None:
