@@ -102,11 +102,15 @@ def join_job() -> Engine:
     engine.belongs(invitation, trust)
     if (news := connection()) is not None:
         engine.follow(news)
+    _note_neighbours(engine, ranks, me, everybody)
+    return engine
+
+
+def _note_neighbours(engine: Engine, ranks: list[int], me: dict[str, object], everybody: list[dict[str, Any]]) -> None:
     if me["memory"]:
         # Machines made from one image can have one name for their memories, but not one address.
         same = [(p["address"], p["memory"]) == (me["address"], me["memory"]) for p in everybody]
         engine.neighbours = frozenset(compress(ranks, same))
-    return engine
 
 
 def _engine_of(job: Job) -> type[Engine]:

@@ -126,23 +126,24 @@ class SurvivingEngine(Engine):
             return
         context.faults.lose(self._failure(min(lost)))
         dead = {context.rank_of[world] for world in lost if world in context.rank_of}
-        for matcher in context.matchers:
-            for operation in list(matcher.posted()):
-                self._end_posted(operation, dead)
-            for message in list(matcher.unexpected()):
-                if message.source in dead and not _is_whole(message):
-                    matcher.discard(message)
+        self._end_unmatched(context, dead)
         for active in list(self._active):
             self._end_active(active, context, dead)
         for send, its, dest in self._local_sends:
             if its is context and dest in dead:
                 send.give_up(self._failure(context.peers[dest]), context)
 
-    def _end_posted(self, operation: ReceiveOperation, dead: Collection[int]) -> None:
-        if operation.source in dead:
-            self.give_up(operation, self._failure(operation.context.peers[operation.source]))
-        elif dead and operation.source == ANY_SOURCE and not operation.collective:
-            self._suspend(operation)
+    def _end_unmatched(self, context: Context, dead: Collection[int]) -> None:
+        """End posted receives, and forget messages that will never be whole."""
+        for matcher in context.matchers:
+            for operation in list(matcher.posted()):
+                if operation.source in dead:
+                    self.give_up(operation, self._failure(context.peers[operation.source]))
+                elif dead and operation.source == ANY_SOURCE and not operation.collective:
+                    self._suspend(operation)
+            for message in list(matcher.unexpected()):
+                if message.source in dead and not _is_whole(message):
+                    matcher.discard(message)
 
     def _end_active(self, active: Operation, context: Context, dead: Collection[int]) -> None:
         if isinstance(active, SendOperation) and active.remote is not None:
