@@ -18,8 +18,6 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Callable
-from functools import partial
 from itertools import compress
 from typing import Any, Final
 
@@ -102,21 +100,26 @@ def join_job() -> Engine:
         shortest=ZERO_COPY.of(os.environ),
     )
     engine.belongs(invitation, trust)
+    if (news := connection()) is not None:
+        engine.follow(news)
+    _note_neighbours(engine, ranks, me, everybody)
+    return engine
+
+
+def _note_neighbours(engine: Engine, ranks: list[int], me: dict[str, object], everybody: list[dict[str, Any]]) -> None:
     if me["memory"]:
         # Machines made from one image can have one name for their memories, but not one address.
         same = [(p["address"], p["memory"]) == (me["address"], me["memory"]) for p in everybody]
         engine.neighbours = frozenset(compress(ranks, same))
-    return engine
 
 
-def _engine_of(job: Job) -> Callable[..., Engine]:
-    """Return what makes the engine of this proc."""
-    news = connection() if job.is_resilient else None
-    if news is None:
+def _engine_of(job: Job) -> type[Engine]:
+    """Return the class of this proc's engine."""
+    if not job.is_resilient:
         return Engine
     from impi.engine.surviving import SurvivingEngine  # other jobs need not load it
 
-    return partial(SurvivingEngine, news=news)
+    return SurvivingEngine
 
 
 def described() -> dict[str, str]:

@@ -104,8 +104,7 @@ class Engine(Visited, Served, Interrupted):
     ) -> None:
         super().__init__(job)
         self.job, self.rank, self.vendor = job, rank, vendor
-        self.client = job.procs[rank].client
-        self.neighbours = frozenset([rank])
+        self.client, self.neighbours = job.procs[rank].client, frozenset([rank])
         self.external = not (quirks.little_endian or job.native)
         """Whether messages between clients carry external32; else native form, like local ones."""
         self.threads = Threads()

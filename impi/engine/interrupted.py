@@ -6,6 +6,7 @@ In a job that does not survive losses there are none, and what is said of them h
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -33,6 +34,9 @@ class Interrupted:
         def withdraw(self, operation: ReceiveOperation) -> bool:
             """See :meth:`Engine.withdraw`."""
             ...
+
+    def follow(self, news: socket.socket) -> None:
+        """Hear on this connection to impirun who is lost; here nobody is."""
 
     def context(self, cid: int) -> Context:
         """Return the open communicator with that id."""

@@ -4,18 +4,18 @@ The messages are notices on the collective context of MPI_COMM_WORLD, with tag R
 as content: so they reach all procs of the job, in both groups of an intercommunicator, and whether
 or not the communicator is revoked, broken, or open at the receiver yet. Only if all clients are
 ours. ``["revoke", cid, why]``, or ``["agree", cid, number, ...]`` with a message of
-:class:`impi.semantics.agreement.Agreement`.
+:class:`impi.semantics.consensus.Agreement`.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from impi.collectives.tags import RECOVERY_TAG
 from impi.engine.payload import OctetSource, OctetTarget
-from impi.semantics.agreement import Agreement, Message, Value
+from impi.semantics.consensus import Agreement, Message, Value
 from impi.semantics.contexts import COMM_WORLD_CID
 from impi.semantics.errors import MPIException, error
 
@@ -115,7 +115,7 @@ class Recovery:
         for dest, message in messages:
             self._tell(dest, [_AGREE, *key, *message])
 
-    def _tell(self, world: int, message: list[Any]) -> None:
+    def _tell(self, world: int, message: Sequence[object]) -> None:
         if world not in self._engine.failed:
             octets = OctetSource(json.dumps(message).encode())
             self._engine.send(self._engine.context(COMM_WORLD_CID), world, RECOVERY_TAG, octets, collective=True)

@@ -20,7 +20,7 @@ import socket
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from time import monotonic
-from typing import Any, Final
+from typing import Final
 
 from impi.engine.collective import CollectiveOperation
 from impi.engine.context import Context
@@ -38,10 +38,10 @@ _SILENT_S: Final = 60.0
 
 
 class SurvivingEngine(Engine):
-    """See the module; ``news`` is the connection to impirun."""
+    """See the module; :meth:`follow` makes it complete."""
 
-    def __init__(self, *args: Any, news: socket.socket, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def follow(self, news: socket.socket) -> None:
+        """Begin to hear the news, before all else."""
         self.failed: dict[int, str] = {}
         self._news = news
         self._received = b""
@@ -126,6 +126,15 @@ class SurvivingEngine(Engine):
             return
         context.faults.lose(self._failure(min(lost)))
         dead = {context.rank_of[world] for world in lost if world in context.rank_of}
+        self._end_unmatched(context, dead)
+        for active in list(self._active):
+            self._end_active(active, context, dead)
+        for send, its, dest in self._local_sends:
+            if its is context and dest in dead:
+                send.give_up(self._failure(context.peers[dest]), context)
+
+    def _end_unmatched(self, context: Context, dead: Collection[int]) -> None:
+        """End posted receives, and forget messages that will never be whole."""
         for matcher in context.matchers:
             for operation in list(matcher.posted()):
                 if operation.source in dead:
@@ -135,12 +144,6 @@ class SurvivingEngine(Engine):
             for message in list(matcher.unexpected()):
                 if message.source in dead and not _is_whole(message):
                     matcher.discard(message)
-        for active in list(self._active):
-            self._end_active(active, context, dead)
-        for send, its, dest in self._local_sends:
-            if its is context and dest in dead:
-                send.give_up(self._failure(context.peers[dest]), context)
-        self._local_sends = [one for one in self._local_sends if not one[0].done]
 
     def _end_active(self, active: Operation, context: Context, dead: Collection[int]) -> None:
         if isinstance(active, SendOperation) and active.remote is not None:

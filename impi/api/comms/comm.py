@@ -14,8 +14,8 @@ from impi.api.comms import communicator
 from impi.api.comms.attributes import Attributes
 from impi.api.comms.communicator import Communicator
 from impi.api.comms.groups import Group
+from impi.api.comms.mitigation import Recovery, agree
 from impi.api.comms.psets import process_set
-from impi.api.comms.recovery import Recovery, agree
 from impi.api.constants import (
     CART,
     COMM_TYPE_HW_GUIDED,

@@ -61,7 +61,7 @@ CALLS = {
     "pending": pending,
     "after": after,
 }
-comm.Barrier()
+ended(comm.Barrier)  # who is last in it may find the victim dead already
 if comm.rank == victim:
     if call == "after":
         for other in range(victim):

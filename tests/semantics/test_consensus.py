@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from impi.semantics.agreement import Agreement, Message
+from impi.semantics.consensus import Agreement, Message
 
 
 def merged(values: list[int], failed: Collection[int]) -> list[list[int]]:

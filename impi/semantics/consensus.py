@@ -107,7 +107,7 @@ class Agreement:
     def _leader(self) -> int:
         return min(self._live)
 
-    def _send(self, dest: int, kind: str, *rest: Any) -> None:
+    def _send(self, dest: int, kind: str, *rest: object) -> None:
         self.out.append((dest, [kind, *rest]))
 
     def _give_vote(self) -> None:

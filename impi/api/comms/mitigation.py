@@ -18,7 +18,7 @@ from impi.api.handles.failing import guarded
 from impi.api.p2p.request import Request
 from impi.engine.context import Context
 from impi.engine.recovery import AgreementOperation
-from impi.semantics.agreement import Value
+from impi.semantics.consensus import Value
 from impi.semantics.errors import error
 
 if TYPE_CHECKING:
