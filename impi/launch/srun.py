@@ -22,7 +22,7 @@ class SrunLauncher:
         """Return one starter, with one srun; a node is named once for each of its procs."""
         environ = environment(program, self._manifest, self._installation)
         places = ",".join(node.name for node in program.nodes for _ in range(node.slots))
-        argv = [*step(environ), "--mpi=pmi2", "--unbuffered", "--input=none", "--cpu-bind=none"]
+        argv = [*step(environ), "--mpi=pmi2", "--unbuffered", "--input=none"]
         argv += [f"--nodes={len(program.nodes)}", f"--ntasks={program.size}", "--distribution=arbitrary"]
         argv += [f"--nodelist={places}", *without_input("PMI_RANK", program.argv)]
         return [command_on(HERE, argv, environ, {0: {}}, {0: f"srun of {self._manifest.title}"})]
