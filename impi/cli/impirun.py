@@ -145,7 +145,7 @@ def _run_in_slurm(parser: _Parser, before: Sequence[str], after: Sequence[str]) 
         raise UsageError("-slurm counts and starts the clients itself: leave out -server and -file")
     if args.program:
         raise UsageError(f"before -slurm stand options of the server, not {args.program[0]!r}")
-    _check_side(args, "-slurm, before which the server's stand", "-client")
+    _check_side(args, "the server of -slurm: it stands behind", "-client")
     found = slurm.components(os.environ)
     parts = slurm.segments(after, found)
     for number, (component, part) in enumerate(zip(found, parts, strict=True)):
