@@ -13,7 +13,7 @@ SSH_OPTIONS: Final = ("-o", "BatchMode=yes", "-o", "ConnectTimeout=20", "-o", "C
 STEP: Final = "IMPI_SLURM_STEP"
 """Set by ``impirun -slurm`` for its clients: the option of srun that names their component."""
 
-_AGENT: Final = str(Path(__file__).absolute().with_name("srun_agent.sh"))
+_SHELL: Final = str(Path(__file__).absolute().with_name("srun_shell.sh"))
 
 
 def in_slurm(environ: Mapping[str, str]) -> bool:
@@ -41,9 +41,9 @@ def command(node: str, argv: Sequence[str], environ: Mapping[str, str]) -> list[
     return ["ssh", *SSH_OPTIONS, node, shlex.join(argv)]
 
 
-def agent(environ: Mapping[str, str]) -> str:
+def shell(environ: Mapping[str, str]) -> str:
     """Return a command that takes a node and a command line as ssh does, for PRRTE and ORTE.
 
     Its words have no spaces, since those split it at spaces.
     """
-    return " ".join(["sh", _AGENT, *step(environ), "--nodes=1", "--ntasks=1", "--input=none"])
+    return " ".join(["sh", _SHELL, *step(environ), "--nodes=1", "--ntasks=1", "--input=none"])

@@ -114,7 +114,7 @@ def _sources() -> bytes:
     """A tar of what impirun needs on a node."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as tar:
-        tar.add(ROOT / "impi", "impi", filter=lambda entry: None if "__pycache__" in entry.name else entry)
+        tar.add(ROOT / "impi", "impi")  # what is compiled as well, which takes a crowded machine minutes
         for path in (ROOT / "images").glob("*/*.toml"):
             tar.add(path, str(path.relative_to(ROOT)))
     return buffer.getvalue()
@@ -144,8 +144,6 @@ def opened() -> Iterator[SlurmLab]:
             containers[node].start()
             containers[node].put_archive("/opt/impi/src", sources)
         lab = SlurmLab(containers)
-        for node in NODES:
-            lab.run(node, "/opt/impi/venv/bin/python", "-m", "compileall", "-q", "/opt/impi/src/impi", user="root")
         _await_idle(lab)
         yield lab
     finally:
