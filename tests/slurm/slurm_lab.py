@@ -154,6 +154,6 @@ def opened() -> Iterator[SlurmLab]:
 
 def _await_idle(lab: SlurmLab) -> None:
     until = time.monotonic() + LIMIT_S
-    while lab.containers["left1"].exec_run(["sinfo", "-h", "-t", "idle", "-o", "%D"])[1].split() != [b"2", b"2"]:
+    while lab.containers["left1"].exec_run(["sinfo", "-h", "-N", "-t", "idle", "-o", "%N"])[1].decode().split() != list(NODES):
         assert time.monotonic() < until, lab.containers[_HEAD].logs().decode()
         time.sleep(_POLL_S)
