@@ -154,6 +154,7 @@ def opened() -> Iterator[SlurmLab]:
 
 def _await_idle(lab: SlurmLab) -> None:
     until = time.monotonic() + LIMIT_S
-    while lab.containers["left1"].exec_run(["sinfo", "-h", "-N", "-t", "idle", "-o", "%N"])[1].decode().split() != list(NODES):
+    asked = ["sinfo", "-h", "-N", "-t", "idle", "-o", "%N"]
+    while lab.containers["left1"].exec_run(asked)[1].decode().split() != list(NODES):
         assert time.monotonic() < until, lab.containers[_HEAD].logs().decode()
         time.sleep(_POLL_S)
