@@ -122,6 +122,12 @@ class ServerOptions:
         "-file --file", "server", "APPFILE", str, "", "start the clients that this file lists, too"
     ).default
     """See :mod:`impi.launch.appfile` (IMPI 2.2.3)."""
+    slurm: bool = Option(
+        "-slurm --slurm", "server", None, bool, False,
+        "inside a job of Slurm: start server and one client per component; then follow the arguments of each client, "
+        "with a colon between, or those of all",
+    ).default  # fmt: skip
+    """See :mod:`impi.launch.slurm`."""
     verbose: bool = Option("-v --verbose", "server", None, bool, False, "tell who joins and ends").default
 
 

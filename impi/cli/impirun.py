@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import io
 import os
 import sys
 import textwrap
@@ -20,6 +21,7 @@ from impi.settings import OPTIONS, SIDES, SPIN, ZERO_COPY
 
 _USAGE = """\
 impirun -server COUNT [-port PORT] [-auth LIST] [-file APPFILE] [--interface ADDRESS] [-v]
+       impirun [server options] -slurm [-np N] [--vendor NAME] [options] PROGRAM [ARGUMENTS...] [: ...]
        impirun -client RANK HOST:PORT [-np N] [--vendor NAME] [options] PROGRAM [ARGUMENTS...]"""
 
 _EXAMPLES = """\
@@ -28,6 +30,7 @@ examples:
   impirun -server 2                      # prints where it listens, such as 10.0.0.1:40123
   impirun -client 0 10.0.0.1:40123 -np 4 --vendor mpich pi.py
   impirun -client 1 10.0.0.1:40123 --vendor openmpi --nodes a:2,b:2 ./program --steps 100
+  impirun -slurm --vendor mpich pi.py : --vendor openmpi pi.py     # in a heterogeneous job of Slurm
 
 A PROGRAM that ends in .py is run by this Python; its "from mpi4py import MPI" then spans all clients.
 
@@ -123,14 +126,57 @@ def _fill_descriptors() -> None:
             os.open(os.devnull, os.O_RDWR)
 
 
+def _slurm_at(argv: Sequence[str]) -> int | None:
+    """Return where -slurm stands; None: nowhere, or it is of the program of a client."""
+    for at, word in enumerate(argv):
+        if word in ("-client", "--client"):
+            return None
+        if word in ("-slurm", "--slurm"):
+            return at
+    return None
+
+
+def _run_in_slurm(parser: _Parser, before: Sequence[str], after: Sequence[str]) -> int:
+    """Run the server and a client per component of the Slurm job; UsageError: a wrong argument."""
+    from impi.launch import slurm
+
+    args = parser.parse_args(before)
+    if args.count is not None or args.file:
+        raise UsageError("-slurm counts and starts the clients itself: leave out -server and -file")
+    if args.program:
+        raise UsageError(f"before -slurm stand options of the server, not {args.program[0]!r}")
+    _check_side(args, "the server of -slurm: it stands behind", "-client")
+    found = slurm.components(os.environ)
+    parts = slurm.segments(after, found)
+    for number, (component, part) in enumerate(zip(found, parts, strict=True)):
+        arguments = slurm.client_arguments(component, part)
+        client = parser.parse_args(["-client", str(number), "server:1", *arguments])
+        _check_side(client, "a client of -slurm: it stands before", "-server")
+        _client_options(client)
+    chosen = {**_chosen(args, ServerOptions), "count": len(found)}
+    from impi.launch.server import run_server
+
+    gc.freeze()
+    return run_server(
+        replaced(ServerOptions(), **chosen),
+        environ=os.environ,
+        stdout=io.StringIO(),  # standard output is the program's alone
+        stderr=sys.stderr,
+        clients=lambda endpoint, environ: slurm.make_commands(found, parts, endpoint, environ),
+    )
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
     _fill_descriptors()
     parser = _parser()
+    argv = list(sys.argv[1:] if argv is None else argv)
     try:
+        if (at := _slurm_at(argv)) is not None:
+            return _run_in_slurm(parser, argv[:at], argv[at + 1 :])
         args = parser.parse_args(argv)
         if (args.count is None) == (args.client is None):
-            raise UsageError("either -server COUNT or -client RANK HOST:PORT is needed")
+            raise UsageError("either -server COUNT, -client RANK HOST:PORT or -slurm is needed")
         if args.client is not None:
             _check_side(args, "-client", "-server")
             client = _client_options(args)

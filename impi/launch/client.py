@@ -41,7 +41,9 @@ from impi.launch.program import Command, Launcher, Program, base_environment
 from impi.launch.prte import PrteLauncher
 from impi.launch.pulse import BEAT_S, Pulse
 from impi.launch.pure import PureLauncher
+from impi.launch.remote_shell import in_slurm
 from impi.launch.rendezvous import Rendezvous
+from impi.launch.srun import SrunLauncher
 from impi.launch.standard_input import Feed, Source, has_input
 from impi.launch.survival import Survival
 from impi.launch.without_mpi import title, why_unsure
@@ -520,6 +522,8 @@ class _Session:
 def _launcher(options: ClientOptions, environ: Mapping[str, str]) -> Launcher:
     vendor = backed(options.vendor)
     match vendor.launcher:
+        case "hydra" if in_slurm(environ):
+            return SrunLauncher(vendor, find(options.vendor, options.prefix, environ))
         case "hydra":
             return HydraLauncher(vendor, find(options.vendor, options.prefix, environ))
         case "prte":

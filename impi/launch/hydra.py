@@ -8,7 +8,8 @@ from typing import Final
 from impi.launch.library_settings import environment
 from impi.launch.nodes import HERE
 from impi.launch.prefix import Installation
-from impi.launch.program import SSH_OPTIONS, Command, Program, command_on, forwarded, without_input
+from impi.launch.program import Command, Program, command_on, forwarded, without_input
+from impi.launch.remote_shell import SSH_OPTIONS
 from impi.manifests import Manifest
 
 _TOPOLOGY: Final = "HWLOC_XMLFILE"

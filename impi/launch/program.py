@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,14 +11,12 @@ from typing import Final, Protocol
 
 from impi.engine.fetched_input import VARIABLE as INPUT
 from impi.engine.join import PARENT, VARIABLE
+from impi.launch import remote_shell
 from impi.launch.nodes import Node, is_here
 from impi.records import record
 from impi.remote.starter import Spec
 from impi.variables import HANDLES_FROM, STANDS_IN
 from impi.vendors import interfaces
-
-SSH_OPTIONS: Final = ("-o", "BatchMode=yes", "-o", "ConnectTimeout=20", "-o", "ConnectionAttempts=3")
-"""Never prompt: no user could answer."""
 
 ROOT: Final = str(Path(__file__).absolute().parents[2])
 """The folder of this package."""
@@ -134,7 +131,7 @@ def command_on(
     """Return the command of a starter on ``node``: one process for each number in ``own``.
 
     ``own`` has the variables of each, and process ``fed`` gets our standard input. Here ``environ``
-    is the whole environment; elsewhere SSH's plus the variables of :func:`forwarded`.
+    is the whole environment; elsewhere that of ssh or srun plus the variables of :func:`forwarded`.
     """
     here = is_here(node)
     names = sorted(environ) if here else forwarded(environ)
@@ -152,7 +149,7 @@ def command_on(
     )
     start = ["env", f"PYTHONPATH={ROOT}", sys.executable, "-S", "-m", "impi.remote.starter"]
     if not here:
-        start = ["ssh", *SSH_OPTIONS, node, shlex.join(start)]
+        start = remote_shell.command(node, start, environ)
     name = f"the starter of node {node}"
     kind = {"ranks": ranks, "serves": serves, "lasts": lasts}
     return Command(argv=tuple(start), here=here, spec=spec, titles=titles, name=name, **kind)

@@ -21,7 +21,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from typing import Final, TextIO
 
@@ -70,10 +70,19 @@ _OTHERS_END_S: Final = 3.0
 # The same if one of them is stopped, which does not end by itself.
 
 
-def run_server(options: ServerOptions, *, environ: Mapping[str, str], stdout: TextIO, stderr: TextIO) -> int:
+def run_server(
+    options: ServerOptions,
+    *,
+    environ: Mapping[str, str],
+    stdout: TextIO,
+    stderr: TextIO,
+    clients: Callable[[str, Mapping[str, str]], list[Command]] | None = None,
+) -> int:
     """Serve one job to its end.
 
-    SIGINT and SIGTERM end it, too, in the main thread. With ``file`` this process must have no
+    ``clients``: makes the commands of own clients, from the server's address and the variables.
+
+    SIGINT and SIGTERM end it, too, in the main thread. With own clients this process must have no
     other children: at the end everything below it is ended.
 
     Returns:
@@ -82,7 +91,7 @@ def run_server(options: ServerOptions, *, environ: Mapping[str, str], stdout: Te
             signal.
     """
     try:
-        environ = _with_secret(environ) if options.file else environ
+        environ = _with_secret(environ) if options.file or clients else environ
         preference = _preference(options)
         machine = ServerMachine(
             options.count, find_credentials(environ, preference), os.urandom, resilient=options.resilient
@@ -100,7 +109,8 @@ def run_server(options: ServerOptions, *, environ: Mapping[str, str], stdout: Te
         shown = _reachable(address) if address in _ANY else address
         _print_endpoint(show_endpoint(shown, port), stdout, stderr)
         try:
-            commands = make_commands(lines, show_endpoint(shown, port), environ)
+            where = show_endpoint(shown, port)
+            commands = clients(where, environ) if clients else make_commands(lines, where, environ)
             if any(command.here for command in commands):
                 # Forks of this process are its clients: load their modules once.
                 import impi.launch.client  # noqa: F401
