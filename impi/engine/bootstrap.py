@@ -108,7 +108,7 @@ def join_job() -> Engine:
 
 
 def _note_neighbours(
-    engine: Engine, ranks: list[int], me: dict[str, object], everybody: Sequence[Mapping[str, object]]
+    engine: Engine, ranks: list[int], me: Mapping[str, object], everybody: Sequence[Mapping[str, object]]
 ) -> None:
     if me["memory"]:
         # Machines made from one image can have one name for their memories, but not one address.
