@@ -95,7 +95,6 @@ def handlers() -> None:
 def refused() -> None:
     calls: list[tuple[Callable[..., object], str]] = [
         (lambda _: MPI.Win.Create(None, comm=comm), "MPI_Win_create"),  # of several procs
-        (comm.Revoke, "MPI_Comm_revoke"),
         (MPI.Lookup_name, "MPI_Lookup_name"),
     ]
     for call, name in calls:
