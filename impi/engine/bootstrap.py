@@ -18,6 +18,7 @@ import os
 import socket
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from itertools import compress
 from typing import Any, Final
 
@@ -106,7 +107,9 @@ def join_job() -> Engine:
     return engine
 
 
-def _note_neighbours(engine: Engine, ranks: list[int], me: dict[str, object], everybody: list[dict[str, Any]]) -> None:
+def _note_neighbours(
+    engine: Engine, ranks: list[int], me: Mapping[str, object], everybody: Sequence[Mapping[str, object]]
+) -> None:
     if me["memory"]:
         # Machines made from one image can have one name for their memories, but not one address.
         same = [(p["address"], p["memory"]) == (me["address"], me["memory"]) for p in everybody]

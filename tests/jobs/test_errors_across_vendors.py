@@ -168,8 +168,8 @@ ENDS = {
         "rank 1 failed in Bcast: MPI_ERR_ROOT: invalid root: root 99 is not in 0..2",
     ),
     "what impi lacks": (
-        "comm.Revoke() if comm.rank == 1 else comm.Barrier()",
-        "rank 1 ends the job: MPI_Comm_revoke is not supported: a job of IMPI 0.0 ends when a process is lost",
+        "MPI.Lookup_name('a') if comm.rank == 1 else comm.Barrier()",
+        "rank 1 ends the job: MPI_Lookup_name is not supported: the processes of a job of IMPI 0.0 are there",
     ),
     "what impi lacks, in a thread": (
         "import threading\nif comm.rank == 1:\n"

@@ -56,8 +56,7 @@ class Members:
         if what[0] == "message":
             source, me = what[1:]
             message: Message = json.loads(self.channels[source, me].pop(0))
-            if source not in self.dead[: self.told[me]]:  # its channel is closed by then
-                self.each[me].receive(source, message)
+            self.each[me].receive(source, message)  # maybe after the news of its sender's failure
         else:
             me = what[1]
             self.each[me].fail(self.dead[self.told[me]])
@@ -143,3 +142,14 @@ def test_failures_known_before(me: int) -> None:
         assert agreement.out == []
         agreement.fail(1)
     assert agreement.decision == [[7], sorted({0, 1, 2} - {me})]
+
+
+def test_a_proposal_of_a_failed_leader_comes_too_late() -> None:
+    """What was accepted of a later leader stands: that leader may have decided it."""
+    agreement = Agreement(2, [0, 1, 2], [], merged)
+    agreement.vote(7)
+    agreement.fail(0)
+    agreement.receive(1, ["propose", "of 1"])
+    agreement.receive(0, ["propose", "of 0"])
+    agreement.fail(1)
+    assert agreement.decision == "of 1"

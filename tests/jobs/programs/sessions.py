@@ -94,7 +94,6 @@ def handlers() -> None:
 
 def refused() -> None:
     calls: list[tuple[Callable[..., object], str]] = [
-        (comm.Revoke, "MPI_Comm_revoke"),
         (MPI.Lookup_name, "MPI_Lookup_name"),
     ]
     for call, name in calls:
