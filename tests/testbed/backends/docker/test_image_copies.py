@@ -17,6 +17,7 @@ from impi.testbed.backends.docker.container_lab import DockerLab, Plan
 from impi.testbed.backends.docker.docker_engine import connect
 from impi.testbed.backends.docker.images.image_copies import COPY_LABEL, FOLDERS, Copies
 from impi.testbed.backends.docker.images.node_images import Images
+from impi.testbed.lab.container_node import SOURCES
 from impi.testbed.lab.interface import run_on
 from impi.testbed.lab.lab_topology import parse_topology
 
@@ -116,6 +117,8 @@ def test_a_node_reads_the_same_writes_nothing_and_leaves_nothing(
     refused = run_on(node, ["touch", "/opt/impi/venv/mine"])
     assert refused.code != 0
     assert b"Read-only" in refused.stderr
+    kind = run_on(node, ["stat", "-f", "-c", "%T", SOURCES]).stdout
+    assert kind == b"tmpfs\n"  # so the sources leave nothing, either
     before = nameless(client)
     lab.close()
-    assert len(before - nameless(client)) == 2 * 3  # sources and home of each node
+    assert len(before - nameless(client)) == 3  # the home of each node
