@@ -29,13 +29,12 @@ from typing import Final
 from impi.conform.encoding import command, uint4, uint8
 from impi.conform.outcomes import Broken
 from impi.conform.script_files import Test
-from impi.conform.start_dialogue import KEY
+from impi.conform.start_dialogue import KEY, WORDS
 from impi.conform.wiring import Wire, Wiring
 from impi.errors import LabError, LaunchError, UsageError
 from impi.remote.commands import Commands
 from impi.remote.supervised import Outcome, Supervised
 
-_WORDS: Final = ("AUTH", "IMPI", "COLL", "DONE", "FINI")
 _ENDPOINT: Final = re.compile(r"(\S+):(\d+)")
 _QUIET_S: Final = 0.2
 _MOST: Final = 1 << 24
@@ -274,7 +273,7 @@ class ServerTrial:
             found = wire.take(8 + min(size, _MOST))
             if found == wanted:
                 return
-            if len(found) == 8 + size and found[:4].decode("latin-1") not in _WORDS and found:
+            if len(found) == 8 + size and found[:4].decode("latin-1") not in WORDS and found:
                 continue
             actual = found[:64].hex() or ("the connection was closed" if wire.ended else "nothing")
             expected = f"{word} {payload.hex()}"
@@ -284,7 +283,7 @@ class ServerTrial:
 def _answer(wire: Wire) -> bytes:
     """What has come of the numbers and commands that IMPI knows; empty: nothing."""
     octets = bytes(wire.incoming)
-    while octets[:4].isalnum() and octets[:4].decode("latin-1") not in _WORDS:
+    while octets[:4].isalnum() and octets[:4].decode("latin-1") not in WORDS:
         size = int.from_bytes(octets[4:8], "big")
         octets = octets[8 + size :]
     return octets

@@ -23,7 +23,8 @@ _MOST: Final = 1 << 20
 """Octets that a client may send in start-up, or in one command of it."""
 _MOST_UNKNOWN: Final = 500
 """Commands that IMPI does not know, in all of start-up."""
-_WORDS: Final = ("AUTH", "IMPI", "COLL", "DONE", "FINI")
+WORDS: Final = ("AUTH", "IMPI", "COLL", "DONE", "FINI")
+"""The commands of IMPI 0.0 (2.3.2)."""
 _UNKNOWN_LABELS: Final = {0x1050: 4, 0x2111: 0, 0x30FF: 16}
 """Labels of a future version that some other client gives, with the octets of each."""
 
@@ -119,11 +120,11 @@ class Dialogue:
             word = head[:4].decode("latin-1")
             if word in wanted:
                 return word, payload
-            self._unknown += word not in _WORDS
+            self._unknown += word not in WORDS
             if self._unknown > _MOST_UNKNOWN:
                 text = f"start-up does not come to its end: {self._unknown} commands that IMPI does not know"
                 raise Broken(text, expected=what, actual=head.hex(), octets=head, clause="2.3.2")
-            if word in _WORDS:
+            if word in WORDS:
                 raise Broken(
                     f"{word} comes where {what} is next", expected=what, actual=word, octets=head, clause=clause
                 )
