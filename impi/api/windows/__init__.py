@@ -1,6 +1,6 @@
-"""Which memory may a proc access without a message?
+"""Memory that procs expose to each other: one-sided communication.
 
-Windows of one process (IMPI 0.0 has no one-sided communication), their epochs and accesses.
+Windows of one process, in shared memory, and by messages; their epochs and accesses.
 
 May import every other folder of ``impi.api``; no folder imports this one.
 """

@@ -1,7 +1,6 @@
 """Epochs of a window (MPI 4.1, 12.5): which calls of one process may follow which.
 
-No access is under way when its call has returned, so synchronization moves no data. A call that
-would wait for this process itself, and so for ever, is an error.
+A call that would wait for this process itself, and so for ever, is an error.
 """
 
 from __future__ import annotations
@@ -42,6 +41,15 @@ class Epochs:
         """Between Post and Wait: whether the process itself may access; else None."""
         self._completed = False
         """Whether a Complete has answered the Post."""
+
+    @property
+    def fenced(self) -> bool:
+        """Whether a fence has begun an epoch."""
+        return self._fenced
+
+    def is_locked(self, rank: int) -> bool:
+        """Whether this proc has a lock of a rank."""
+        return self._all_locked or rank in self._locked
 
     # ---- active target ---------------------------------------------------------------------------
 

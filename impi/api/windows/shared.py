@@ -27,7 +27,7 @@ from impi.api.constants import WIN_FLAVOR_SHARED
 from impi.api.handles.info import Info
 from impi.api.p2p.request import Request
 from impi.api.types.datatypes import BYTE
-from impi.api.windows.winstate import WindowState, check_disp_unit, check_size
+from impi.api.windows.winstate import WindowState, check_disp_unit, check_size, raise_first
 from impi.records import record
 from impi.semantics.constants import PROC_NULL
 from impi.semantics.errors import MPIException, error
@@ -133,7 +133,7 @@ def allocate(size: int, disp_unit: int, info: Info, comm: Intracomm) -> SharedSt
     team = Intracomm._wrap(communicator.duplicate(comm._alive()))
     try:
         wishes: list[_Wish] = team.allgather(_wish(size, disp_unit, info))
-        _raise_first([wish.mistake for wish in wishes], team.rank)
+        raise_first([wish.mistake for wish in wishes], team.rank)
         offsets, nbytes = layout([wish.size for wish in wishes], apart=all(wish.apart for wish in wishes))
         return SharedState(team, _mapped(team, nbytes), offsets, wishes)
     except MPIException:
@@ -158,15 +158,6 @@ def _wish(size: int, disp_unit: int, info: Info) -> _Wish:
     return _Wish(size, disp_unit, bool(info) and info.Get(_APART) == "true", mistake)
 
 
-def _raise_first(mistakes: Sequence[tuple[str, str] | None], me: int) -> None:
-    """Raise the first mistake of all procs, at each of them."""
-    for rank, mistake in enumerate(mistakes):
-        if mistake is not None:
-            failure = error(mistake[0], mistake[1] if rank == me else f"rank {rank}: {mistake[1]}")
-            failure.told = rank != me
-            raise failure
-
-
 def _mapped(team: Intracomm, nbytes: int) -> SharedFile:
     """Create the file at rank 0 and map it everywhere."""
     file, mistake = None, None
@@ -178,7 +169,7 @@ def _mapped(team: Intracomm, nbytes: int) -> SharedFile:
     mistakes = team.allgather(mistake)
     if any(mistakes) and file is not None:
         file.close()
-    _raise_first(mistakes, team.rank)
+    raise_first(mistakes, team.rank)
     assert file is not None
     return file
 
@@ -227,17 +218,17 @@ class SharedState(WindowState):
 
     # ---- active target ---------------------------------------------------------------------------
 
-    def fence(self) -> None:
+    def fence(self, *, begins: bool) -> None:
         """Wait until all procs call it."""
         self._team.Barrier()
 
-    def post(self, ranks: Collection[int]) -> None:
+    def post(self, ranks: Collection[int], *, checked: bool) -> None:
         """Let ranks know that they may access the memory of this proc."""
         others = self._without_me(ranks)
         self._under_way = [self._receive(rank, _COMPLETE_TAG) for rank in others]
         self._under_way += [self._send(rank, _POST_TAG) for rank in others]
 
-    def start(self, ranks: Collection[int]) -> None:
+    def start(self, ranks: Collection[int], *, checked: bool) -> None:
         """Wait until ranks have posted."""
         Request.Waitall([self._receive(rank, _POST_TAG) for rank in self._without_me(ranks)])
 

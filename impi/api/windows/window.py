@@ -1,7 +1,8 @@
-"""Win: windows of one process, or of procs that share memory; IMPI 0.0 has no one-sided calls."""
+"""Win: windows of one process, of procs that share memory, and of any procs by messages."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
@@ -11,6 +12,7 @@ from impi.api.comms.intracomm import COMM_SELF, Intracomm
 from impi.api.constants import (
     LOCK_EXCLUSIVE,
     MODE_NOCHECK,
+    MODE_NOPRECEDE,
     WIN_BASE,
     WIN_CREATE_FLAVOR,
     WIN_DISP_UNIT,
@@ -28,10 +30,11 @@ from impi.api.handles.handle import Handle
 from impi.api.handles.info import INFO_NULL, Info
 from impi.api.handles.keyvals import Keyvals
 from impi.api.types.buffers import BOTTOM
+from impi.api.windows.exported import export_buffers
 from impi.api.windows.onesided import OneSided
 from impi.api.windows.winstate import WindowState, check_size
 from impi.semantics.constants import PROC_NULL
-from impi.semantics.errors import LackingError, error
+from impi.semantics.errors import error
 
 if TYPE_CHECKING:
     from impi.api.comms.comm import Comm
@@ -52,7 +55,10 @@ _PREDEFINED: Final[dict[int, Callable[[WindowState], int]]] = {
 
 @guarded
 class Win(Handle, HasErrhandler, OneSided):
-    """A window of one process, or shared (else NotImplementedError); freed ones: ``ERR_WIN``."""
+    """A window; freed ones: ``ERR_WIN``.
+
+    NotImplementedError: one of several clients where a client has IMPI 0.0 alone.
+    """
 
     _state: WindowState | None
     _kind = "window"
@@ -78,15 +84,13 @@ class Win(Handle, HasErrhandler, OneSided):
     @classmethod
     def Create(cls, memory: Any, disp_unit: int = 1, info: Info = INFO_NULL, comm: Intracomm = COMM_SELF) -> Self:
         """Create a window on user memory; BOTTOM or None: no memory."""
-        world = _only_member("MPI_Win_create", comm)
         memory = None if memory is BOTTOM else memory
-        return cls._window(WindowState([world], 0, memory, disp_unit, WIN_FLAVOR_CREATE), info)
+        return cls._made("MPI_Win_create", lambda: memory, disp_unit, WIN_FLAVOR_CREATE, info, comm)
 
     @classmethod
     def Allocate(cls, size: int, disp_unit: int = 1, info: Info = INFO_NULL, comm: Intracomm = COMM_SELF) -> Self:
         """Create a window on ``size`` octets of new memory, all 0."""
-        world = _only_member("MPI_Win_allocate", comm)
-        return cls._window(WindowState([world], 0, _allocated(size), disp_unit, WIN_FLAVOR_ALLOCATE), info)
+        return cls._made("MPI_Win_allocate", lambda: _allocated(size), disp_unit, WIN_FLAVOR_ALLOCATE, info, comm)
 
     @classmethod
     def Allocate_shared(
@@ -101,9 +105,9 @@ class Win(Handle, HasErrhandler, OneSided):
             Exception: the same at all procs: ``ERR_RMA_SHARED``: not all of one client on one node
                 (Split_type(COMM_TYPE_SHARED) is); ``ERR_NO_MEM``; ``ERR_SIZE``; ``ERR_DISP``.
         """
-        if len(_members("MPI_Win_allocate_shared", comm)) == 1:
-            world = _only_member("MPI_Win_allocate_shared", comm)
-            return cls._window(WindowState([world], 0, _allocated(size), disp_unit, WIN_FLAVOR_SHARED), info)
+        members = _members("MPI_Win_allocate_shared", comm)
+        if len(members) == 1:
+            return cls._window(WindowState(members, 0, _allocated(size), disp_unit, WIN_FLAVOR_SHARED), info)
         from impi.api.windows.shared import allocate  # most programs need not load it
 
         return cls._window(allocate(size, disp_unit, info, comm), info)
@@ -111,12 +115,22 @@ class Win(Handle, HasErrhandler, OneSided):
     @classmethod
     def Create_dynamic(cls, info: Info = INFO_NULL, comm: Intracomm = COMM_SELF) -> Self:
         """Create a window whose memory is attached later; target displacements are addresses."""
-        world = _only_member("MPI_Win_create_dynamic", comm)
-        return cls._window(WindowState([world], 0, None, 1, WIN_FLAVOR_DYNAMIC), info)
+        return cls._made("MPI_Win_create_dynamic", lambda: None, 1, WIN_FLAVOR_DYNAMIC, info, comm)
+
+    @classmethod
+    def _made(
+        cls, call: str, memory: Callable[[], object], disp_unit: int, flavor: int, info: Info, comm: Intracomm
+    ) -> Self:
+        members = _members(call, comm)
+        if len(members) == 1:
+            return cls._window(WindowState(members, 0, memory(), disp_unit, flavor), info)
+        from impi.api.windows.spread import create  # most programs need not load it
+
+        return cls._window(create(call, memory, disp_unit, flavor, info, comm), info)
 
     @classmethod
     def _window(cls, state: WindowState, info: Info) -> Self:
-        state.info.update(info)
+        state.hint(info)
         return cls._wrap(state)
 
     def Free(self) -> None:
@@ -164,15 +178,16 @@ class Win(Handle, HasErrhandler, OneSided):
     def Fence(self, assertion: int = 0) -> None:
         """End an epoch and begin one; collective."""
         state = self._live()
+        begins = not state.epochs.fenced or bool(assertion & MODE_NOPRECEDE)
         state.epochs.fence(assertion)
-        state.fence()
+        state.fence(begins=begins)
 
     def Start(self, group: Group, assertion: int = 0) -> None:
         """Begin to access the procs of a group, once they have called :meth:`Post`."""
         state = self._live()
         ranks = state.ranks_of(group._ranks)
         state.epochs.start(assertion, ranks)
-        state.start(ranks)
+        state.start(ranks, checked=bool(assertion & MODE_NOCHECK))
 
     def Complete(self) -> None:
         """End the access epoch of :meth:`Start`."""
@@ -184,7 +199,7 @@ class Win(Handle, HasErrhandler, OneSided):
         state = self._live()
         ranks = state.ranks_of(group._ranks)
         state.epochs.post(assertion, ranks)
-        state.post(ranks)
+        state.post(ranks, checked=bool(assertion & MODE_NOCHECK))
 
     def Wait(self) -> Literal[True]:
         """End the exposure epoch of :meth:`Post`; Exception instead of a wait for oneself."""
@@ -228,27 +243,36 @@ class Win(Handle, HasErrhandler, OneSided):
         state.unlock_all()
 
     def Flush(self, rank: int) -> None:
-        """Check the lock; all accesses of the rank are complete already."""
+        """Wait until all accesses of a rank are complete."""
         state = self._live()
         state.check_rank(rank)
         state.epochs.check_passive(rank)
+        if rank != PROC_NULL:
+            state.flush(rank)
 
     def Flush_all(self) -> None:
-        """Check the locks; all accesses are complete already."""
-        self._live().epochs.check_passive()
+        """Wait until all accesses are complete."""
+        state = self._live()
+        state.epochs.check_passive()
+        state.flush(None)
 
     def Flush_local(self, rank: int) -> None:
-        """Flush like :meth:`Flush`."""
-        self.Flush(rank)
+        """Wait until the buffers of all accesses of a rank are free."""
+        state = self._live()
+        state.check_rank(rank)
+        state.epochs.check_passive(rank)
+        if rank != PROC_NULL:
+            state.flush_local(rank)
 
     def Flush_local_all(self) -> None:
-        """Flush like :meth:`Flush_all`."""
-        self.Flush_all()
+        """Wait until the buffers of all accesses are free."""
+        state = self._live()
+        state.epochs.check_passive()
+        state.flush_local(None)
 
     def Sync(self) -> None:
         """Order loads and stores of this proc before the call and those after it."""
-        with self._live().ordering:
-            pass
+        self._live().sync()
 
     # ---- attributes ------------------------------------------------------------------------------
 
@@ -310,12 +334,12 @@ class Win(Handle, HasErrhandler, OneSided):
     name = property(Get_name, Set_name, doc="its name")
 
     def Get_info(self) -> Info:
-        """Return a copy of the hints."""
+        """Return a copy of the hints that MPI knows, with their defaults."""
         return self._live().info.Dup()
 
     def Set_info(self, info: Info) -> None:
-        """Set hints, without any effect in impi."""
-        self._live().info.update(info)
+        """Set hints, without any effect in impi; those that MPI does not know are ignored."""
+        self._live().hint(info)
 
     info = property(Get_info, Set_info, doc="its hints")
 
@@ -326,17 +350,6 @@ def _members(call: str, comm: Comm) -> Sequence[int]:
     if context.is_inter:
         raise error("ERR_COMM", f"{call} needs an intracommunicator")
     return context.members
-
-
-def _only_member(call: str, comm: Comm) -> int:
-    """Return the world rank of the only member."""
-    members = _members(call, comm)
-    if len(members) > 1:
-        raise LackingError(
-            f"{call} is not supported on a communicator of {len(members)} procs: IMPI 0.0 has no one-sided "
-            "communication; use messages, a window on COMM_SELF, or Win.Allocate_shared on one node"
-        )
-    return members[0]
 
 
 def _as_buffer(view: memoryview) -> buffer:
@@ -359,5 +372,7 @@ def _changeable(keyval: int) -> int:
 
 
 WindowState._handles = Win
+if sys.version_info < (3, 12):
+    export_buffers(Win)
 
 WIN_NULL: Final = Win._define("WIN_NULL", None)

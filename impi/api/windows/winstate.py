@@ -5,44 +5,33 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from threading import Lock
-from typing import Any
+from typing import Any, Final
 
 from impi.api.constants import WIN_FLAVOR_DYNAMIC
 from impi.api.handles.errhandler import Errhandler, initial
 from impi.api.handles.handle import State
 from impi.api.handles.info import Info
 from impi.api.types.memory import address_of, octets_of
+from impi.api.windows.accesses import Aim, Direct, outside
 from impi.api.windows.epochs import Epochs
-from impi.records import record
 from impi.semantics.constants import PROC_NULL
 from impi.semantics.datatype import TypeMap
 from impi.semantics.errors import error
+from impi.semantics.places import Place
+
+HINTS: Final = {
+    "accumulate_ordering": "rar,raw,war,waw",
+    "accumulate_ops": "same_op_no_op",
+    "mpi_accumulate_granularity": "0",
+    "no_locks": "false",
+    "same_size": "false",
+    "same_disp_unit": "false",
+    "alloc_shared_noncontig": "false",
+}
+"""Hints of a window that MPI knows, with their defaults (12.2 of MPI); others are ignored."""
 
 
-@record
-class Place:
-    """``count`` elements in the memory of a window, the first at octet ``offset`` of ``view``."""
-
-    view: memoryview
-    offset: int
-    count: int
-    typemap: TypeMap
-
-    @property
-    def nbytes(self) -> int:
-        """Octets of data."""
-        return self.typemap.packed_size(self.count, external=False)
-
-    def load(self) -> bytes:
-        """Return a copy of the octets, without gaps."""
-        return bytes(self.typemap.pack(self.view, self.offset, self.count, external=False))
-
-    def store(self, octets: bytes) -> None:
-        """Replace the octets."""
-        self.typemap.unpack(octets, self.view, self.offset, self.count, external=False)
-
-
-class WindowState(State):
+class WindowState(State, Direct):
     """A window of one process; :class:`impi.api.windows.shared.SharedState` is one of several.
 
     Args:
@@ -72,11 +61,15 @@ class WindowState(State):
         self.epochs = Epochs(rank)
         self.attributes: dict[int, Any] = {}
         self.errhandler: Errhandler = initial()
-        self.info = Info.Create()
+        self.info = Info.Create(HINTS)
         self.name = ""
         self.ordering = Lock()
         """Taking and leaving a lock is a fence for the memory of the processor."""
         self.freed = False
+
+    def hint(self, info: Info) -> None:
+        """Take the hints that MPI knows."""
+        self.info.update([(key, value) for key, value in info.items() if key in HINTS])
 
     # ---- memory of a dynamic window --------------------------------------------------------------
 
@@ -135,19 +128,30 @@ class WindowState(State):
         """Return memory and displacement unit of a rank; PROC_NULL: the first rank with memory."""
         return self.view, self.disp_unit
 
-    def place(self, rank: int, disp: int, count: int, typemap: TypeMap) -> Place:
-        """Return elements of a rank at a displacement, which is an address in a dynamic window.
+    def check_aim(self, aim: Aim) -> None:
+        """Check that the target's elements are in its memory, as far as this proc can know.
 
         Raises:
-            Exception: ``ERR_DISP``: negative displacement; ``ERR_COUNT``: negative count;
-                ``ERR_RMA_RANGE``: not all elements are in the window.
+            Exception: ``ERR_RMA_RANGE``.
         """
-        if disp < 0:
-            raise error("ERR_DISP", f"the target displacement {disp} is negative")
-        if count < 0:
-            raise error("ERR_COUNT", f"the target count {count} is negative")
-        memory, disp_unit = self.segment(rank)
-        offset = disp * disp_unit
+        self.place(aim)
+
+    def place(self, aim: Aim) -> Place:
+        """Return elements at a displacement, which is an address in a dynamic window.
+
+        Raises:
+            Exception: ``ERR_RMA_RANGE``: not all of them are in the window.
+        """
+        memory, disp_unit = self.segment(aim.rank)
+        aim.span(disp_unit, None if self.flavor == WIN_FLAVOR_DYNAMIC else memory.nbytes)
+        return self.found(memory, aim.disp * disp_unit, aim.count, aim.typemap)
+
+    def found(self, memory: memoryview, offset: int, count: int, typemap: TypeMap) -> Place:
+        """Return elements at an octet of ``memory``, or at an address in a dynamic window.
+
+        Raises:
+            Exception: ``ERR_RMA_RANGE``: not all of them are there.
+        """
         first, last = typemap.span(offset, count)
         if first == last:
             return Place(memoryview(bytearray()), 0, 0, typemap)
@@ -156,7 +160,7 @@ class WindowState(State):
             if begin <= first and last <= begin + view.nbytes:
                 return Place(view, offset - begin, count, typemap)
         where = "attached regions" if self.flavor == WIN_FLAVOR_DYNAMIC else f"window of {memory.nbytes} octets"
-        raise error("ERR_RMA_RANGE", f"{count} elements at octets {first} to {last} are not in the {where}")
+        raise outside(count, first, last, where)
 
     # ---- agreement with the other procs, of which there are none ---------------------------------
 
@@ -164,14 +168,14 @@ class WindowState(State):
         """Return a context in which no other proc accumulates into the memory of a rank."""
         return nullcontext()
 
-    def fence(self) -> None:
-        """Wait until all procs call it."""
+    def fence(self, *, begins: bool) -> None:
+        """Wait until all procs call it; ``begins``: no access can have come before it."""
 
-    def post(self, ranks: Collection[int]) -> None:
-        """Let ranks know that they may access the memory of this proc."""
+    def post(self, ranks: Collection[int], *, checked: bool) -> None:
+        """Let ranks know that they may access this proc's memory, unless ``checked``: they do."""
 
-    def start(self, ranks: Collection[int]) -> None:
-        """Wait until ranks have posted."""
+    def start(self, ranks: Collection[int], *, checked: bool) -> None:
+        """Wait until ranks have posted, now or later; ``checked``: they have."""
 
     def complete(self, ranks: Collection[int]) -> None:
         """Let ranks know that their memory is not accessed any more."""
@@ -184,7 +188,7 @@ class WindowState(State):
         return True
 
     def lock(self, rank: int, *, exclusive: bool) -> None:
-        """Wait until no other proc has a lock of a rank that excludes this one."""
+        """Wait until no other proc has a lock of a rank that excludes this one, now or later."""
 
     def unlock(self, rank: int) -> None:
         """Give a lock back."""
@@ -194,6 +198,20 @@ class WindowState(State):
 
     def unlock_all(self) -> None:
         """Give all locks back."""
+
+    def flush(self, rank: int | None) -> None:
+        """Wait until all accesses of a rank, or of all, are complete there."""
+
+    def flush_local(self, rank: int | None) -> None:
+        """Wait until the buffers of all accesses of a rank, or of all, are free."""
+
+    def send_now(self, rank: int) -> None:
+        """Send the accesses of a rank that wait."""
+
+    def sync(self) -> None:
+        """Order loads and stores of this proc."""
+        with self.ordering:
+            pass
 
     def release(self) -> None:
         """Wait until all procs free the window; give back what it needed."""
@@ -209,3 +227,12 @@ def check_size(size: int) -> None:
     """Check the octets of a window; Exception ``ERR_SIZE`` if negative."""
     if size < 0:
         raise error("ERR_SIZE", f"a window cannot have {size} octets")
+
+
+def raise_first(mistakes: Sequence[tuple[str, str] | None], me: int) -> None:
+    """Raise the first mistake of all procs, at each of them."""
+    for rank, mistake in enumerate(mistakes):
+        if mistake is not None:
+            failure = error(mistake[0], mistake[1] if rank == me else f"rank {rank}: {mistake[1]}")
+            failure.told = rank != me
+            raise failure

@@ -1,0 +1,331 @@
+"""Windows of procs that share no memory: every access is a message (``impi.engine.windows``)."""
+
+from __future__ import annotations
+
+import contextlib
+import operator
+import struct
+from collections.abc import Callable, Collection, Sequence
+from typing import Final, cast
+
+from impi.api import runtime
+from impi.api.comms import communicator
+from impi.api.comms.intracomm import Intracomm
+from impi.api.constants import WIN_FLAVOR_DYNAMIC
+from impi.api.handles.info import Info
+from impi.api.types import marshalling
+from impi.api.types.buffers import UserBuffer
+from impi.api.windows.accesses import Aim, octets_of
+from impi.api.windows.helper import Helper
+from impi.api.windows.winstate import WindowState, check_disp_unit, raise_first
+from impi.collectives import Reduction
+from impi.engine.collective import CollectiveOperation, OctetCodec
+from impi.engine.engine import Engine
+from impi.engine.operations import Operation
+from impi.engine.payload import BufferSource
+from impi.engine.windows import access_header as wire
+from impi.engine.windows.origin import Access, Origin
+from impi.engine.windows.target import Inbox, Target
+from impi.records import record
+from impi.semantics.constants import PROC_NULL
+from impi.semantics.errors import LackingError, MPIException
+from impi.semantics.places import check_accumulation, check_comparable
+
+_NO_LOCKS: Final = "no_locks"
+_NOTHING: Final = memoryview(bytearray())
+_COUNT: Final = struct.Struct(">I")
+"""Of each rank: how many procs access its memory before a fence."""
+
+
+def _added(one: bytes, other: bytes) -> bytes:
+    # No count is more than the procs, so none runs over into its neighbour.
+    return (int.from_bytes(one, "big") + int.from_bytes(other, "big")).to_bytes(len(one), "big")
+
+
+_COUNTS: Final[Reduction[bytes]] = Reduction(_added)
+
+
+@record
+class _Wish:
+    """The arguments of one proc, and its mistake in them: a class of errors and a sentence."""
+
+    size: int
+    disp_unit: int
+    no_locks: bool
+    mistake: tuple[str, str] | None
+
+
+def create(
+    call: str, memory: Callable[[], object], disp_unit: int, flavor: int, info: Info, comm: Intracomm
+) -> SpreadState:
+    """Return a window of several procs; collective.
+
+    Args:
+        call: the function of MPI, for errors.
+        memory: returns what this proc exposes, or None; may raise Exception.
+        disp_unit: octets of a displacement.
+        flavor: the constructor.
+        info: hints; ``no_locks`` true on all procs: no helper thread.
+        comm: the procs.
+
+    Raises:
+        Exception: the same class at all procs: a mistake of one in its arguments.
+        LackingError: a client of the job does not have windows.
+    """
+    check_clients(call, comm)
+    # Calls on the window and on the communicator may come in any order, and it may be freed first.
+    team = Intracomm._wrap(communicator.duplicate(comm._alive()))
+    state = None
+    try:
+        exposed, mistake = _attempted(memory, disp_unit)
+        state = SpreadState(team, exposed, disp_unit if mistake is None else 1, flavor)
+        size = state.view.nbytes
+        no_locks = bool(info) and info.Get(_NO_LOCKS) == "true"
+        wishes: list[_Wish] = team.allgather(_Wish(size, disp_unit, no_locks, mistake))
+        raise_first([wish.mistake for wish in wishes], team.rank)
+    except BaseException:
+        if state is not None:
+            state.close()
+        team.Free()
+        raise
+    state.begin(wishes)
+    return state
+
+
+def check_clients(call: str, comm: Intracomm) -> None:
+    """Raise LackingError if not all procs are of this client, or of a version of our own."""
+    job, client = runtime.engine().job, runtime.engine().client
+    strangers = sorted({job.procs[world].client for world in comm._live().members} - {client})
+    if strangers and not job.is_ours:
+        raise LackingError(
+            f"{call} is not supported with procs of client {strangers[0]}: IMPI 0.0 has no one-sided communication, "
+            "and a client of this job offers no version of our own; use messages, or a communicator of one client"
+        )
+
+
+def _attempted(memory: Callable[[], object], disp_unit: int) -> tuple[object, tuple[str, str] | None]:
+    try:
+        check_disp_unit(operator.index(disp_unit))
+        return memory(), None
+    except MPIException as failure:
+        return None, ("ERR_DISP" if disp_unit <= 0 else "ERR_SIZE", failure.detail)
+
+
+_helper: Helper | None = None
+
+
+def _the_helper(engine: Engine) -> Helper:
+    global _helper
+    if _helper is None:
+        _helper = Helper(engine, runtime._failed_in_helper)
+    return _helper
+
+
+class SpreadState(WindowState):
+    """A window of several procs.
+
+    Args:
+        team: a communicator of its procs, for this window alone.
+        memory: what this proc exposes.
+        disp_unit: octets of one displacement in it.
+        flavor: the constructor that made it.
+    """
+
+    __slots__ = ("_engine", "_origin", "_posted", "_served", "_sizes", "_started", "_target", "_team", "_units")
+
+    def __init__(self, team: Intracomm, memory: object, disp_unit: int, flavor: int) -> None:
+        context = team._live()
+        super().__init__(context.members, context.rank, memory, disp_unit, flavor)
+        self._team, self._engine = team, runtime.engine()
+        self._target = Target(self._engine, context, lambda *where: self.found(self.view, *where))
+        self._origin = Origin(self._engine, context, self._target)
+        self._engine.hand_over(context, Inbox(self._target, context))
+        self._engine.start_serving(context)
+        self._sizes: list[int] = []
+        self._units: list[int] = []
+        self._posted: list[int] = []
+        """Between Post and Wait: the ranks."""
+        self._started = True
+        """Whether Complete has to wait for Posts."""
+        self._served = False
+        """Whether the helper thread serves this window."""
+
+    def begin(self, wishes: Sequence[_Wish]) -> None:
+        """Store what the procs have told; accesses may come from now on."""
+        self._sizes = [wish.size for wish in wishes]
+        self._units = [wish.disp_unit for wish in wishes]
+        self._served = not all(wish.no_locks for wish in wishes)
+        if self._served:
+            _the_helper(self._engine).enter()
+
+    def close(self) -> None:
+        """Take no messages any more."""
+        self._engine.stop_serving(self._team._live())
+        if self._served:
+            _the_helper(self._engine).leave()
+
+    def segment(self, rank: int) -> tuple[memoryview, int]:
+        """Return this proc's memory and displacement unit; of other ranks no memory."""
+        if rank == PROC_NULL:
+            return _NOTHING, 1
+        return (self.view if rank == self.rank else _NOTHING), self._units[rank]
+
+    def check_aim(self, aim: Aim) -> None:
+        """Check an access of this proc's memory, or of a window whose sizes all procs know."""
+        if aim.rank == self.rank:
+            self.place(aim)
+        else:
+            dynamic = self.flavor == WIN_FLAVOR_DYNAMIC
+            aim.span(self._units[aim.rank], None if dynamic else self._sizes[aim.rank])
+
+    # ---- accesses --------------------------------------------------------------------------------
+
+    def put(self, message: UserBuffer, aim: Aim) -> Operation | None:
+        """Write elements."""
+        if aim.rank == self.rank:
+            return self._origin.here(lambda: super(SpreadState, self).put(message, aim))
+        return self._issue(wire.PUT, "NO_OP", aim, marshalling.source(message), None)
+
+    def get(self, message: UserBuffer, aim: Aim) -> Operation | None:
+        """Read elements."""
+        if aim.rank == self.rank:
+            return self._origin.here(lambda: super(SpreadState, self).get(message, aim))
+        return self._issue(wire.GET, "NO_OP", aim, None, message)
+
+    def accumulate(self, name: str, message: UserBuffer, aim: Aim) -> Operation | None:
+        """Combine elements into others."""
+        if aim.rank == self.rank:
+            return self._origin.here(lambda: super(SpreadState, self).accumulate(name, message, aim))
+        if aim.nbytes:
+            check_accumulation(name, message.datatype.typemap, aim.typemap)
+        return self._issue(wire.ACCUMULATE, name, aim, marshalling.source(message), None)
+
+    def get_accumulate(self, name: str, message: UserBuffer, answer: UserBuffer, aim: Aim) -> Operation | None:
+        """Read elements, then combine others into them."""
+        if aim.rank == self.rank:
+            return self._origin.here(lambda: super(SpreadState, self).get_accumulate(name, message, answer, aim))
+        if aim.nbytes and name != "NO_OP":
+            check_accumulation(name, message.datatype.typemap, aim.typemap)
+        source = None if name == "NO_OP" else marshalling.source(message)
+        return self._issue(wire.FETCH, name, aim, source, answer)
+
+    def swap(self, message: UserBuffer, expected: UserBuffer, answer: UserBuffer, aim: Aim) -> Operation | None:
+        """Read an element, and replace it if it equals ``expected``."""
+        if aim.rank == self.rank:
+            return self._origin.here(lambda: super(SpreadState, self).swap(message, expected, answer, aim))
+        check_comparable(aim.typemap)
+        element = aim.typemap
+        memory = memoryview(bytearray(2 * element.extent))
+        for index, each in enumerate((expected, message)):
+            element.unpack(octets_of(each), memory, index * element.extent, 1, external=False)
+        return self._issue(
+            wire.SWAP, "NO_OP", aim, BufferSource(element, memory, 0, 2, marshalling.long_size()), answer
+        )
+
+    def _issue(
+        self, kind: int, op: str, aim: Aim, source: BufferSource | None, result: UserBuffer | None
+    ) -> Operation | None:
+        if not aim.nbytes:
+            return None
+        unit = self._units[aim.rank]
+        place = None if result is None else marshalling.target(result)
+        access = Access(kind, op, (aim.typemap, aim.disp * unit, aim.count), source, place)
+        self._origin.issue(aim.rank, access, passive=self.epochs.is_locked(aim.rank))
+        return cast("Operation", access)  # its ``done`` is a property
+
+    def send_now(self, rank: int) -> None:
+        """Send the accesses of a rank that wait."""
+        self._origin.send_now(rank)
+
+    # ---- active target ---------------------------------------------------------------------------
+
+    def fence(self, *, begins: bool) -> None:
+        """End an epoch: all accesses of it are complete here and at this proc's memory."""
+        if begins:
+            return
+        engine, context = self._engine, self._team._live()
+        busy = b"".join(map(_COUNT.pack, self._origin.targets()))
+        algorithm = self._team._alive().algorithms.allreduce(busy, _COUNTS)
+        operation = CollectiveOperation(engine, context, algorithm, OctetCodec())
+        engine.wait_for(operation)
+        if operation.failure is not None:
+            raise operation.failure
+        self._origin.fence(_COUNT.unpack_from(operation.result, self.rank * _COUNT.size)[0])
+
+    def post(self, ranks: Collection[int], *, checked: bool) -> None:
+        """Let ranks know that they may access this proc's memory."""
+        self._posted = self._without_me(ranks)
+        if not checked:
+            self._origin.post(self._posted)
+
+    def start(self, ranks: Collection[int], *, checked: bool) -> None:
+        """Store whether Complete has to wait for Posts."""
+        self._started = not checked
+
+    def complete(self, ranks: Collection[int]) -> None:
+        """Wait until ranks have posted; send the accesses, and that they are complete."""
+        self._origin.complete(self._without_me(ranks), posted=self._started)
+
+    def await_accesses(self) -> None:
+        """Wait until the ranks of :meth:`post` have completed."""
+        self._origin.await_completed(self._posted)
+        self._forget()
+
+    def accesses_done(self) -> bool:
+        """Return whether :meth:`await_accesses` would not wait."""
+        done = self._origin.completed(self._posted)
+        if done:
+            self._forget()
+        return done
+
+    def _forget(self) -> None:
+        self._origin.forget_completed(self._posted)
+        self._posted = []
+
+    def _without_me(self, ranks: Collection[int]) -> list[int]:
+        # The order of calls alone decides about accesses to oneself (Epochs).
+        return [rank for rank in ranks if rank != self.rank]
+
+    # ---- passive target --------------------------------------------------------------------------
+
+    def lock(self, rank: int, *, exclusive: bool) -> None:
+        """Lock this proc's memory now, that of others with the first access."""
+        self._origin.lock([rank], exclusive=exclusive)
+
+    def unlock(self, rank: int) -> None:
+        """Complete all accesses of a rank, and give its lock back."""
+        self._origin.unlock([rank])
+
+    def lock_all(self) -> None:
+        """Share the locks of all ranks, as :meth:`lock` has them."""
+        self._origin.lock(range(len(self.members)), exclusive=False)
+
+    def unlock_all(self) -> None:
+        """Complete all accesses, and give all locks back."""
+        self._origin.unlock(range(len(self.members)))
+
+    def flush(self, rank: int | None) -> None:
+        """Wait until all accesses of a rank, or of all, are complete there."""
+        self._origin.flush(self._ranks(rank))
+
+    def flush_local(self, rank: int | None) -> None:
+        """Wait until the buffers of all accesses of a rank, or of all, are free."""
+        self._origin.flush_local(self._ranks(rank))
+
+    def _ranks(self, rank: int | None) -> Sequence[int]:
+        return range(len(self.members)) if rank is None else [rank]
+
+    def sync(self) -> None:
+        """Serve what has arrived: a program may wait for it by loads."""
+        self._origin.progress()
+        super().sync()
+
+    # ---- end -------------------------------------------------------------------------------------
+
+    def release(self) -> None:
+        """Wait until all procs free the window; give back what it needed."""
+        with contextlib.ExitStack() as stack:
+            stack.callback(self._team.Free)
+            stack.callback(self.close)
+            self._origin.flush(self._ranks(None))
+            self._team.Barrier()
