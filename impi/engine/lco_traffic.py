@@ -1,0 +1,248 @@
+"""LCOs on the engine: their packets travel in the collective context of MPI_COMM_WORLD.
+
+No context of their own is agreed on, so an LCO needs no collective: all procs of the job have
+MPI_COMM_WORLD, and the engine moves its messages between clients and inside one. Packets have
+SLOT_TAG there, which :attr:`Context.takers` gives to :class:`Traffic`; long messages follow with
+SLOT_DATA_TAG, straight into the receiver's memory.
+
+To the engine an LCO is a context all of whose messages go through a shadow: :class:`_Shadow` makes
+packets of them. What comes for an LCO is put into the matcher of its context.
+
+Once this exists, every turn of the engine looks for messages of this client, too.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Sequence
+from threading import get_ident
+from typing import Final
+
+from impi.collectives.tags import SLOT_DATA_TAG, SLOT_TAG
+from impi.engine.context import Context
+from impi.engine.engine import Engine
+from impi.engine.faults import Faults
+from impi.engine.operations import Message
+from impi.engine.payload import DirectTarget, OctetSource, OctetTarget
+from impi.errors import PeerError
+from impi.slots import slot_packets as packets
+from impi.slots.slot_machine import LocalObject, Machine, Moving, Parcel, SendSlot
+from impi.slots.slot_names import Name
+from impi.vendors.base import Arrival, LocalCollectives, LocalComm, NativeComm, Pending
+
+_DEAF: Final = 7
+"""A turn is taken at the sends whose number has none of these bits."""
+
+
+class LcoContext(Context):
+    """The engine's side of an LCO: destinations are its send slots, sources its receive slots."""
+
+    lco: LocalObject
+    """Set once, at the creation."""
+
+    def __init__(self, shadow: LocalComm) -> None:
+        super().__init__(-1, (), 0, shadow, ())
+
+    def count_waiting(self, more: int) -> None:
+        """Nothing: no shadow need be drained, as packets come to the matcher by themselves."""
+
+    def resize(self) -> None:
+        """Take over the numbers of slots of the LCO."""
+        self.npeers, self.nsources = len(self.lco.send_slots), self.lco.receive_slots
+        for slot in range(len(self.shadow_of), max(self.npeers, self.nsources)):
+            self.shadow_of[slot] = slot
+
+    def form(self, engine: Engine, rank: int, size: int) -> None:
+        """Become one of ``size`` LCOs that form an intracommunicator, for its collectives."""
+        self.rank, self.peers = rank, tuple(range(size))
+        self.faults = Faults(engine, self)
+
+
+class Traffic:
+    """The LCOs of one proc, and their packets.
+
+    Args:
+        engine: of this proc.
+        world: the context of MPI_COMM_WORLD.
+    """
+
+    def __init__(self, engine: Engine, world: Context) -> None:
+        self._engine = engine
+        self._world = world
+        self._machine = Machine(self._post, self._transmit)
+        self._inboxes: dict[int, deque[_Letter]] = defaultdict(deque)
+        self._me = engine.job.procs[engine.rank]
+        self._ranks = {(proc.ipv6, proc.pid): proc.rank for proc in engine.job.procs[: engine.home]}
+        world.takers[SLOT_TAG] = self._expect
+        world.count_waiting(1)  # for good: others may attach themselves, or be told that an LCO is gone
+
+    def create(self, key: bytes) -> LcoContext:
+        """Create an LCO; ``key`` is random."""
+        engine = self._entered()
+        context = LcoContext(_Shadow(engine, self._machine))
+        context.external = engine.external
+        context.faults = Faults(engine, context)
+
+        def deliver(parcel: Parcel) -> None:
+            tag, collective = divmod(parcel.tag, 2)
+            arrival = _Arrived(self, parcel)
+            message = Message(parcel.slot, tag, parcel.nbytes, 0, arrival, None, context.external)
+            engine.arrived(context, bool(collective), message)
+
+        context.lco = self._machine.create(key, deliver)
+        context.shadow.lco = context.lco  # type: ignore[union-attr]
+        return context
+
+    def name(self, context: LcoContext) -> Name:
+        """Return the name of an LCO."""
+        return Name(self._me.ipv6, self._me.pid, context.lco.number, context.lco.key)
+
+    def rank_of(self, name: Name) -> int | None:
+        """Return the rank of the proc that has the named LCO; None: it is of another job."""
+        return self._ranks.get((name.address, name.pid))
+
+    def attach(self, context: LcoContext, world: int, name: Name) -> SendSlot:
+        """Add a send slot that refers to a named receive slot of a rank's LCO."""
+        assert name.slot is not None
+        self._entered()
+        made = self._machine.attach(context.lco, world, name.lco, name.slot, name.key)
+        context.resize()
+        return made
+
+    def add_receive_slots(self, context: LcoContext, count: int) -> None:
+        """Add receive slots, and deliver what was kept for them."""
+        self._entered()
+        self._machine.add_receive_slots(context.lco, count)
+        context.resize()
+
+    def free(self, context: LcoContext) -> None:
+        """Free an LCO, and tell everybody whose send slots refer to it."""
+        self._entered()
+        self._machine.free(context.lco)
+
+    def _entered(self) -> Engine:
+        """Return the engine, which this thread has entered."""
+        if get_ident() != self._engine.threads.owner:
+            self._engine.threads.enter()
+        return self._engine
+
+    # ---- packets ---------------------------------------------------------------------------------
+
+    def _post(self, world: int, octets: bytes) -> None:
+        self._engine.send(self._world, world, SLOT_TAG, OctetSource(octets), collective=True)
+
+    def _transmit(self, world: int, data: memoryview) -> Moving:
+        return self._engine.send(self._world, world, SLOT_DATA_TAG, OctetSource(data), collective=True)
+
+    def _expect(self, source: int) -> _Letter:
+        letter = _Letter(self, source)
+        self._inboxes[source].append(letter)
+        return letter
+
+    def arrived(self, source: int) -> None:
+        """Handle the packets of a rank that are whole, in the order in which they began to come.
+
+        Raises:
+            PeerError: one is malformed.
+        """
+        inbox = self._inboxes[source]
+        while inbox and inbox[0].whole:
+            try:
+                self._machine.handle(source, inbox.popleft().data)
+            except ValueError as failure:
+                raise PeerError(f"rank {source}: {failure}") from None
+
+    def take(self, parcel: Parcel, buffer: memoryview) -> Pending:
+        """Put a matched message into ``buffer``, or receive it there."""
+        if not parcel.flags & packets.APART:
+            buffer[: parcel.nbytes] = parcel.data
+            self._machine.take(parcel)
+            return _DONE
+        target = DirectTarget(buffer[: parcel.nbytes])
+        operation = self._engine.receive(self._world, parcel.world, SLOT_DATA_TAG, target, collective=True)
+        self._machine.take(parcel)
+        return _Coming(operation)
+
+
+class _Letter(OctetTarget):
+    """The place of one packet."""
+
+    def __init__(self, traffic: Traffic, source: int) -> None:
+        super().__init__()
+        self._traffic = traffic
+        self._source = source
+        self.whole = False
+
+    def finish(self, nbytes: int, count: int, *, external: bool) -> None:
+        """Have the packet handled after those before it."""
+        self.whole = True
+        self._traffic.arrived(self._source)
+
+
+class _Done:
+    def test(self) -> bool:
+        return True
+
+
+_DONE = _Done()
+
+
+class _Coming:
+    """Octets that are received apart from their packet."""
+
+    def __init__(self, operation: Moving) -> None:
+        self._operation = operation
+
+    def test(self) -> bool:
+        return self._operation.done
+
+
+class _Arrived:
+    """A message for an LCO, as one that a vendor has."""
+
+    def __init__(self, traffic: Traffic, parcel: Parcel) -> None:
+        self._traffic = traffic
+        self._parcel = parcel
+        self.source, self.tag, self.nbytes = parcel.slot, parcel.tag, parcel.nbytes
+
+    def receive(self, buffer: memoryview) -> Pending:
+        """Take the octets; tell a sender that waits."""
+        return self._traffic.take(self._parcel, buffer)
+
+
+class _Shadow:
+    """What the engine takes for the vendor's communicator of an LCO."""
+
+    rank, size = 0, 0
+    collectives: LocalCollectives | None = None
+    native: NativeComm | None = None
+    lco: LocalObject
+
+    def __init__(self, engine: Engine, machine: Machine) -> None:
+        self._engine = engine
+        self._machine = machine
+        self._sends = 0
+
+    def isend(self, dest: int, tag: int, data: memoryview, *, sync: bool) -> Pending:
+        """Send through send slot ``dest``."""
+        self._sends += 1
+        if not tag & 1 and self._sends & _DEAF == 0:
+            # Sends that are complete at once would never hear that a slot is gone. Those of
+            # collectives are within a turn of the engine.
+            self._engine.progress()
+        return self._machine.send(self.lco.send_slots[dest], tag, data, synchronous=sync)
+
+    def improbe(self) -> Arrival | None:
+        """Return None: messages come to the matcher by themselves."""
+        return None
+
+    def subset(self, ranks: Sequence[int], cid: int) -> LocalComm:
+        """Not for LCOs."""
+        raise NotImplementedError
+
+    def duplicate(self, cid: int) -> tuple[LocalComm, Pending]:
+        """Not for LCOs."""
+        raise NotImplementedError
+
+    def free(self) -> None:
+        """Nothing to free."""

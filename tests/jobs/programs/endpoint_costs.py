@@ -1,0 +1,75 @@
+"""What endpoints cost: ``endpoint_costs.py memory|latency [...]``; prints a line of figures.
+
+``memory THREADS``: octets and descriptors of one endpoint more, where each process has so many.
+``latency COUNT``: half the time of 8 octets there and back, between processes and endpoints.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+import time
+import tracemalloc
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from mpi4py import MPI
+
+world: Any = MPI.COMM_WORLD
+ROUNDS = 9
+
+
+def descriptors() -> int:
+    return len([*Path("/proc/self/fd").iterdir()])
+
+
+def memory(threads: int) -> None:
+    for endpoint in world.Create_endpoints(1):
+        endpoint.Barrier()  # what is loaded once
+    kept = []
+
+    def taken(number: int) -> tuple[int, int]:
+        gc.collect()
+        before = tracemalloc.get_traced_memory()[0], descriptors()
+        kept.append(world.Create_endpoints(number))
+        world.Barrier()
+        gc.collect()
+        return tracemalloc.get_traced_memory()[0] - before[0], descriptors() - before[1]
+
+    tracemalloc.start()
+    taken(1)
+    first, _ = taken(threads)
+    second, opened = taken(threads + 1)
+    if world.rank == 0:
+        print(f"{second - first} octets and {opened} descriptors, beside {threads} of {first} octets")
+
+
+def latency(count: int) -> None:
+    processes = halves(world, count)  # first: endpoints change how all wait
+    (endpoint,) = world.Create_endpoints(1)
+    endpoints = halves(endpoint, count)
+    if world.rank == 0:
+        both = f"{processes:.1f} us between processes, {endpoints:.1f} us between endpoints"
+        print(f"{both}: {endpoints / processes:.2f}")
+
+
+def halves(comm: Any, count: int) -> float:
+    return median(there_and_back(comm, count) / count / 2 * 1e6 for _ in range(ROUNDS))
+
+
+def there_and_back(comm: Any, count: int) -> float:
+    place, other = bytearray(8), 1 - comm.Get_rank()
+    comm.Barrier()
+    begin = time.perf_counter()
+    for _ in range(count):
+        if other:
+            comm.Send(place, 1)
+            comm.Recv(place, 1)
+        else:
+            comm.Recv(place, 0)
+            comm.Send(place, 0)
+    return time.perf_counter() - begin
+
+
+globals()[sys.argv[1]](int(sys.argv[2]))
