@@ -15,15 +15,18 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from impi.errors import LaunchError
+from impi.launch import relay
+from impi.launch.labels import Labels
 from impi.launch.program import Command
 from impi.launch.pulse import is_silent, silence
 from impi.launch.standard_input import Source
 from impi.records import record
 from impi.remote import processes, starter
+from impi.vendors.dial import show_endpoint
 
 _CHUNK: Final = 1 << 16
 _GRACE_S: Final = 6.0
@@ -77,6 +80,21 @@ class Stopped:
         return f"{self.title or rank or program} (process {self.pid}) has been stopped for {seconds:g} s"
 
 
+@record
+class Cut:
+    """A connection on which nothing is acknowledged any more: address and port of its ends."""
+
+    own: tuple[str, int]
+    other: tuple[str, int]
+
+    def told(self, seconds: float, hosts: Mapping[tuple[str, int], str]) -> str:
+        """Return the words on it; ``hosts``: address and port of each, and its name."""
+        elsewhere = (name for end, name in hosts.items() if end[0] == self.other[0])
+        far = hosts.get(self.other) or next(elsewhere, "?")
+        own, other = show_endpoint(*self.own), show_endpoint(*self.other)
+        return f"the connection of {own} with {other}, {far}, has been cut for {seconds:g} s"
+
+
 def exit_code(status: int) -> int:
     """Return the code that a shell shows: the exit status, or 128 + N for signal N."""
     return status if status >= 0 else 128 - status
@@ -93,6 +111,8 @@ class _Starter:
         """The numbers of its processes, by process id."""
         self.heard = False
         self.heard_at = time.monotonic()
+        self.asked_at = 0.0
+        """When an answer was asked for; 0: never."""
         self._telling = threading.Lock()
         self.status: int | None = None
         self._received = b""
@@ -104,7 +124,9 @@ class _Starter:
         try:
             # A fork needs no new Python, which takes longer than all else before the procs begin.
             # But the fork of a process with threads may deadlock.
-            if command.here and threading.active_count() == 1:
+            if command.task is not None:
+                self.pid = relay.start(command.task, theirs_in, theirs_out)
+            elif command.here and threading.active_count() == 1:
                 self.pid = processes.fork((theirs_in, theirs_out), lambda: starter.main(_IMPIRUN), b"impi-starter")
             else:
                 # A session of its own: impirun decides about the terminal's Ctrl-C.
@@ -164,6 +186,7 @@ class Children:
         commands: one for each starter.
         selector: for the pipes; the data of a key is a callable for the owner's loop.
         source: standard input for the process that is fed; None: no process is.
+        labels: for lines of output; None: they have none.
         silence_s: seconds after which a silent starter is lost, a stopped process, and a link that
             is cut; 0: never. Call :meth:`beat` and :meth:`check_silence` every two seconds.
     """
@@ -174,16 +197,23 @@ class Children:
         selector: selectors.BaseSelector,
         source: Source | None = None,
         silence_s: float = 0.0,
+        labels: Labels | None = None,
     ) -> None:
         self._selector = selector
         self._silence_s = silence_s
         self._source = source
+        self._labels = labels
         self._commands = commands
         self._starters: list[_Starter] = []
         self.failure: Exit | None = None
         """The first process that failed."""
         self.statuses: dict[int, int] = {}
         """The exit status of each process that has ended, by its number."""
+        self.forgiving = False
+        """Whether the end of a proc that is seen by itself is no failure: the owner judges it."""
+        self.forgiven: dict[int, Exit] = {}
+        """The ends of such procs, by rank."""
+        self._began = 0.0
         self.ended_ranks: set[int] = set()
         """Ranks of procs that have ended with 0, if each is seen by itself (no MPI library)."""
         self.quiet = False
@@ -194,8 +224,8 @@ class Children:
         """The loss of a starter, in words without the phase of the job."""
         self.stopped: Stopped | None = None
         """The first process that has been stopped for too long."""
-        self.cut: tuple[tuple[str, int], tuple[str, int]] | None = None
-        """The first connection that is cut: address and port of its ends, ours first."""
+        self.cut: Cut | None = None
+        """The first connection that is cut."""
 
     def start(self) -> None:
         """Start all starters, in order.
@@ -204,6 +234,7 @@ class Children:
             LaunchError: a starter failed; :meth:`end` ends the others.
         """
         processes.become_subreaper()
+        self._began = time.time()
         for command in self._commands:
             self._start(command)
 
@@ -247,6 +278,19 @@ class Children:
         for one in self._starters if self._silence_s else ():
             one.tell({"do": "beat"})
 
+    def ask(self) -> None:
+        """Ask the starters of other nodes for an answer; see :meth:`unanswered`."""
+        for one in self._starters:
+            if one.status is None and not one.command.here:
+                one.asked_at = time.monotonic()
+                one.tell({"do": "beat"})
+
+    @property
+    def unanswered(self) -> str:
+        """The name of the first starter that has been asked and is silent; empty: there is none."""
+        silent = (one.command.name for one in self._starters if one.status is None and one.heard_at < one.asked_at)
+        return next(silent, "")
+
     def check_silence(self) -> None:
         """Note a starter as lost if nothing has been heard of it for too long."""
         for one in self._starters if self._silence_s else ():
@@ -265,6 +309,9 @@ class Children:
             self._reap(-1)
 
         processes.end(first, _GRACE_S, turn_and_reap)
+        for one in self._starters:
+            if one.command.here and one.status is not None and one.status < 0:
+                starter.sweep(self._began, one.pids, set(), failed=True)  # it was killed, and cannot
 
     def close(self) -> None:
         """Close the pipes after the end; what was not printed yet is printed."""
@@ -313,7 +360,7 @@ class Children:
             one.pids[report["pid"]] = report["number"]
         for name, descriptor in _STREAMS:
             if name in report:
-                self._print(descriptor, one.whole(report["number"], name, binascii.a2b_base64(report[name])))
+                self._print(one, descriptor, report["number"], name, binascii.a2b_base64(report[name]))
         if "error" in report:
             self.error = self.error or f"{one.command.name}: {report['error']}"
         self._note_loss(one, report)
@@ -329,19 +376,28 @@ class Children:
             title = one.command.titles[number] if number is not None else ""
             self.stopped = self.stopped or Stopped(report["stopped"], title, report["name"])
         if "cut" in report:
-            (own, own_port), (other, other_port) = report["cut"]
-            self.cut = self.cut or ((own, own_port), (other, other_port))
+            own, other = report["cut"]
+            self.cut = self.cut or Cut(own=tuple(own), other=tuple(other))
         if "signal" in report:
             self.lost = self.lost or f"{one.command.name} was ended by {report['signal']}"
 
-    def _print(self, descriptor: int, data: bytes) -> None:
+    def _print(self, one: _Starter, descriptor: int, number: int, name: str, data: bytes) -> None:
+        """Print what is whole of a stream after ``data``; without data: the rest."""
+        text = one.whole(number, name, data)
+        if self._labels is not None and one.command.ranks:
+            text = self._labels.of_rank(number, name, text)
+        elif self._labels is not None and one.command.tags:
+            text = self._labels.of_mpiexec(one.command.tags, name, text)
+            text += b"" if data else self._labels.rest(name)
         if not self.quiet:
-            _emit(descriptor, data)
+            _emit(descriptor, text)
 
     def _exited(self, one: _Starter, number: int, status: int) -> None:
         one.waiting.discard(number)
         self.statuses[number] = status
-        if status:
+        if self.forgiving and one.command.ranks:
+            self.forgiven[number] = Exit(one.command.titles[number], status)
+        elif status:
             self.failure = self.failure or Exit(one.command.titles[number], status, serves=one.command.serves)
         elif one.command.ranks:
             self.ended_ranks.add(number)
@@ -355,6 +411,8 @@ class Children:
         if one.waiting and not (self.error or self.lost) and self.failure is None:
             if status == _SSH_FAILED and not one.heard:
                 self.error = f"{one.command.name} could not be started by ssh; see its message above"
+            elif one.command.task is not None:
+                self.lost = self.lost or f"{one.command.name} has been lost"
             else:
                 self.lost = self.lost or f"{Exit(one.command.name, status)}, before its processes"
 
@@ -364,7 +422,7 @@ class Children:
             pass
         for number in one.command.titles:
             for name, stream in _STREAMS:
-                self._print(stream, one.whole(number, name, b""))
+                self._print(one, stream, number, name, b"")
 
     def _reap(self, which: int) -> None:
         """Take the status of a starter, or (-1) of all ended children, orphans included."""

@@ -13,49 +13,51 @@ all processes here before the message about it, so that the message is the last 
 from __future__ import annotations
 
 import json
+import math
 import os
 import selectors
-import shutil
 import signal
 import socket
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
-from pathlib import Path
+from contextlib import ExitStack, closing, suppress
 from typing import Any, Final, TextIO
 
 from impi.errors import ImpiError, JobEnded, JobError, LaunchError, ServerLost, StartupError, UsageError
 from impi.exit_codes import ExitCode
 from impi.job import Job
-from impi.launch import handles, hosts
-from impi.launch import nodes as placing
-from impi.launch.children import Children, exit_code
-from impi.launch.compiled import served
+from impi.launch import hosts
+from impi.launch.children import Children, Exit, exit_code
 from impi.launch.control import Control
-from impi.launch.hydra import HydraLauncher
 from impi.launch.interrupts import Interrupts
+from impi.launch.labels import Labels
 from impi.launch.net import parse_endpoint
-from impi.launch.prefix import find
-from impi.launch.program import Command, Launcher, Program, base_environment
-from impi.launch.prte import PrteLauncher
+from impi.launch.outer import OuterLauncher, Tasks, is_further, serve
+from impi.launch.planning import Plan, control_address, make_plan, numeric
+from impi.launch.pmi_door import PmiDoor
+from impi.launch.program import Command, Program, base_environment
 from impi.launch.pulse import BEAT_S, Pulse
-from impi.launch.pure import PureLauncher
 from impi.launch.rendezvous import Rendezvous
 from impi.launch.standard_input import Feed, Source, has_input
+from impi.launch.survival import Survival
 from impi.launch.without_mpi import title, why_unsure
-from impi.manifests import backed
 from impi.options import ClientOptions
-from impi.records import record, replaced, values_of
+from impi.records import replaced, values_of
+from impi.startup.auth import names_key
 from impi.startup.challenge import Trust
-from impi.startup.client import ALL_VERSIONS, STRICT_VERSIONS, Joined, Negotiated, Unused
+from impi.startup.client import ALL_VERSIONS, RESILIENT_VERSIONS, STRICT_VERSIONS, Joined, Lost, Negotiated, Unused
 from impi.startup.facts import ClientFacts, HostFacts
-from impi.vendors import interfaces
-from impi.vendors.dial import plain, show_endpoint
+from impi.vendors.dial import show_endpoint
 from impi.wire.addresses import to_text
 
+_NEVER: Final = "of this client ended without initialising MPI, while others wait for it"
 _LOST_S: Final = 3.0
 """The longest wait for what mpiexec says of a lost proc: it may wait for the proc's children."""
+_SOON_S: Final = 0.05
+_ANSWER_S: Final = 2.0
+"""The longest wait for an answer of a starter once a proc is lost: less than the procs wait."""
+_CUT_S: Final = 1.0
+"""After a cut channel: the wait for the server, which may know that the whole client is lost."""
 _INTRODUCED_S: Final = 10.0
 """The longest wait for the server's answer, which normally is immediate."""
 
@@ -74,6 +76,9 @@ def run_client(options: ClientOptions, *, environ: Mapping[str, str], stderr: Te
 
     try:
         with ExitStack() as stack:
+            if options.launcher == "outer" and is_further(environ):
+                serve(Tasks(environ))
+                return 0
             return _begin(options, environ, warn, stack)
     except UsageError as error:
         warn(str(error))
@@ -91,37 +96,34 @@ def run_client(options: ClientOptions, *, environ: Mapping[str, str], stderr: Te
 def _begin(options: ClientOptions, environ: Mapping[str, str], warn: Any, stack: ExitStack) -> int:
     """Check all that needs no job, connect to the server, and only then start procs."""
     host, port = parse_endpoint(options.server)
-    versions = STRICT_VERSIONS if options.impi_version else ALL_VERSIONS
+    versions = STRICT_VERSIONS if options.impi_version else RESILIENT_VERSIONS if options.resilient else ALL_VERSIONS
     silence_s = options.heartbeat_timeout_s
     rendezvous = stack.enter_context(
         Rendezvous(host, port, options.rank, environ=environ, versions=versions, silence_s=silence_s)
     )
-    try:
-        plan = _plan(options, environ, warn)
-    except UsageError as error:
-        # The server would wait for this client: our loss ends the job.
-        with suppress(ImpiError):
-            rendezvous.start(_INTRODUCED_S)
-            rendezvous.fail(str(error), ExitCode.USAGE)
-        raise
+    tasks, plan = _plan(options, environ, warn, stack, rendezvous)
     if options.explain:
         warn(plan.way)
     placed, one_node, interface = plan.placed, plan.one_node, plan.interface
     rendezvous.start()
-    control = _control_address(placed, interface)
+    control = control_address(placed, interface)
     count = {"proc": 0, "node": len(placed), "client": 1}[options.hosts]
     size = sum(node.slots for node in placed)
     session = stack.enter_context(_Session(options, size, count, rendezvous, control, warn))
+    launcher = plan.launcher if tasks is None else OuterLauncher(tasks.nodes, session.gather(tasks))
+    manager, ids = session.manage([node.slots for node in placed], control)
     address = plan.advertised or rendezvous.local_address
     join = {
         "control": session.control.endpoint,
         "token": session.control.token,
         "vendor": options.vendor,
         "prefix": str(options.prefix or ""),
-        "server": _numeric(host, one_node),
+        "server": numeric(host, one_node),
+        "names": [show_endpoint(numeric(host, one_node), port), names_key(environ).hex()],
         "interface": address if one_node else "" if plan.inside else plan.advertised,
         "agents": options.hosts != "proc",
         "tls": rendezvous.encrypted,
+        "resilient": options.resilient,
         "cores": len(os.sched_getaffinity(0)),
     }
     program = Program(
@@ -131,51 +133,33 @@ def _begin(options: ClientOptions, environ: Mapping[str, str], warn: Any, stack:
         join=join,
         interface=interface,
         input=session.input,
+        labelled=options.label,
+        manager=manager,
+        ids=ids,
     )
     others = hosts.commands(options.hosts, program, address, control)
-    if plan.launcher.library:
+    if launcher.library and not manager:
         others += hosts.watches(options.hosts, program)
-    return session.run([*others, *plan.launcher.commands(program)], program)
+    return session.run([*others, *launcher.commands(program)], program)
 
 
-@record
-class _Plan:
-    """Everything that can be wrong without a job, checked."""
-
-    placed: tuple[placing.Node, ...]
-    launcher: Launcher
-    argv: tuple[str, ...]
-    way: str
-    """How the program reaches MPI, in words."""
-    variables: Mapping[str, str]
-    """More of them for the procs."""
-    one_node: bool
-    inside: bool
-    """Whether the nodes need no interface that others can reach."""
-    interface: str
-    advertised: str
-
-
-def _plan(options: ClientOptions, environ: Mapping[str, str], warn: Callable[[str], None]) -> _Plan:
-    """Check nodes, library, program and interface; UsageError: one of them is not there."""
-    nodes = placing.parse(options.nodes) if options.nodes else ()
-    placed = placing.place(options.procs or sum(node.slots for node in nodes) or 1, nodes)
-    one_node = len(placed) == 1 and placing.is_here(placed[0].name)
-    inside = not one_node and options.hosts == "client"
-    launcher = _launcher(options, environ)
-    argv = _resolve(options.argv, any(placing.is_here(node.name) for node in placed))
-    argv, way = served(argv, environ, "" if options.stand_in else launcher.library)
-    return _Plan(
-        placed=placed,
-        launcher=launcher,
-        argv=argv,
-        way=way,
-        variables=handles.environment(options.handles, argv, environ, warn),
-        one_node=one_node,
-        inside=inside,
-        interface="" if inside else options.interface,
-        advertised=_advertised(options.interface, one_node or inside),
-    )
+def _plan(
+    options: ClientOptions,
+    environ: Mapping[str, str],
+    warn: Callable[[str], None],
+    stack: ExitStack,
+    rendezvous: Rendezvous,
+) -> tuple[Tasks | None, Plan]:
+    """Return the tasks of an outer process manager, if there are any, and the plan."""
+    try:
+        tasks = stack.enter_context(closing(Tasks(environ))) if options.launcher == "outer" else None
+        return tasks, make_plan(options, environ, warn, tasks)
+    except ImpiError as error:
+        # The server would wait for this client: our loss ends the job.
+        with suppress(ImpiError):
+            rendezvous.start(_INTRODUCED_S)
+            rendezvous.fail(str(error), ExitCode.USAGE if isinstance(error, UsageError) else ExitCode.FAILED)
+        raise
 
 
 class _Session:
@@ -194,10 +178,14 @@ class _Session:
         fed = options.rank == 0 and has_input()
         self._feed = Feed(self._selector, Source(self._selector)) if fed else None
         attach = self._feed.attach if self._feed else None
-        self.control = Control(address, size, self._selector, warn, agents=agents, feed=attach)
+        tasks = range(1, size) if options.launcher == "outer" else ()
+        self.control = Control(address, size, self._selector, warn, agents=agents, feed=attach, tasks=tasks)
         self.input = f"{self.control.endpoint} {self.control.token}" if fed else ""
         """Where rank 0 fetches standard input; empty: this client has none."""
+        self._manager: PmiDoor | None = None
         self._job: Job | None = None
+        self._survival: Survival | None = None
+        """Of a resilient job that runs."""
         self._agents: tuple[int, ...] = ()
         """The number of the agent of each host."""
         self._all_clients = False
@@ -207,6 +195,12 @@ class _Session:
         self._submitted_at = 0.0
         """Time of submission on this machine's clock: the protocol's time begins here."""
         self._deadline: float | None = None
+        self._over = time.monotonic() + options.timeout_s if options.timeout_s else math.inf
+        """When the job has lasted too long."""
+        self._asked: float | None = None
+        """When starters were asked for an answer; None: they were not."""
+        self._cut_at: float | None = None
+        """When a starter first told of a connection that is cut."""
         self._watched = False
         """Whether the starters know where the hosts of the job listen."""
 
@@ -216,8 +210,57 @@ class _Session:
         self._selector.register(self._rendezvous, selectors.EVENT_READ, self._from_server)
         return self
 
+    def manage(self, nodes: Sequence[int], address: str) -> tuple[str, tuple[int, ...]]:
+        """Be the process manager of the procs, if no mpiexec is.
+
+        Args:
+            nodes: the number of procs on each node.
+            address: to listen on.
+
+        Returns:
+            Where procs come, and the number of each; nothing where an mpiexec starts them.
+        """
+        if self._options.launcher != "pmi":
+            return "", ()
+        self._manager = PmiDoor(address, nodes, self._selector, self._warn)
+        return self._manager.endpoint, self._manager.ids
+
+    def gather(self, tasks: Tasks) -> Mapping[int, socket.socket]:
+        """Tell the tasks of an outer process manager to come, and return the connections of all.
+
+        Raises:
+            ImpiError: one does not come, or the job has ended meanwhile; the server knows it.
+        """
+        until = time.monotonic() + self._options.start_timeout_s
+        try:
+            if self._rendezvous.encrypted:
+                raise UsageError(
+                    "--launcher outer is not for a job with TLS: the outer manager carries a secret in plain; start "
+                    "the client by impirun -slurm"
+                )
+            tasks.tell(f"{self.control.endpoint}/{self.control.token}")
+            while (missing := tasks.size - 1 - len(self.control.starters)) and self._interrupts.signum is None:
+                self._turn(self._patience())
+                self._check_time()
+                self._rendezvous.beat()
+                if time.monotonic() >= until:
+                    raise StartupError(
+                        f"{missing} of {tasks.size} tasks have not come to {self.control.endpoint} within "
+                        f"{self._options.start_timeout_s:g} s (--start-timeout); see --interface"
+                    )
+            if (signum := self._interrupts.signum) is not None:
+                name = signal.Signals(signum).name
+                raise JobEnded(f"impirun was ended by {name}, {self._phase()}", 128 + signum)
+        except ImpiError as error:
+            code = ExitCode.USAGE if isinstance(error, UsageError) else getattr(error, "code", ExitCode.FAILED)
+            self._rendezvous.fail(str(error), code)
+            raise
+        return self.control.starters
+
     def __exit__(self, *_exc: object) -> None:
         self.control.close()
+        if self._manager is not None:
+            self._manager.close()
         if self._feed is not None:
             self._feed.close()
         self._selector.close()
@@ -225,7 +268,8 @@ class _Session:
 
     def run(self, commands: Sequence[Command], program: Program) -> int:
         """Start the procs, watch them, end them."""
-        children = Children(commands, self._selector, silence_s=self._silence_s)
+        labels = Labels(self._options.rank) if self._options.label else None
+        children = Children(commands, self._selector, silence_s=self._silence_s, labels=labels)
         pulse = Pulse(self._rendezvous.beat, children.beat)
         done = False
         try:
@@ -239,13 +283,13 @@ class _Session:
             return code
         except ImpiError as error:
             self.control.answer({"error": str(error)})
-            code = ExitCode.USAGE if isinstance(error, UsageError) else ExitCode.FAILED
+            code = ExitCode.USAGE if isinstance(error, UsageError) else getattr(error, "code", ExitCode.FAILED)
             why = str(error)
             if isinstance(error, ServerLost):
                 # Without the server each client says it itself: a phase that all of them are in.
                 why += f", {self._phase() if self._job is not None else 'before start-up was complete'}"
-            told = self._end(children, why, code)
-            if told != str(error):
+            told = self._end(children, why, code, lost=not isinstance(error, ServerLost | JobEnded | UsageError))
+            if told != str(error) and self._survival is None:
                 raise JobEnded(told, code) from None
             raise
         finally:
@@ -257,32 +301,50 @@ class _Session:
 
     def _running(self, children: Children) -> bool:
         # Agents end after the procs; without a job they would wait forever.
+        if self._survival is not None and self._survival.nobody_left:
+            return False
         return children.procs_running if self._job is None else children.running
 
     # ---- one turn
 
     def _turn(self, seconds: float) -> None:
-        seconds = min(seconds, BEAT_S)
+        soon = bool(self._asked or self._cut_at) or (self._survival is not None and self._survival.waits)
+        seconds = min(seconds, _SOON_S if soon else BEAT_S)
         if self._feed is not None:
             seconds = min(seconds, self._feed.turn())
-        for key, _ in self._selector.select(min(seconds, self.control.patience)):
+        doors: list[Control | PmiDoor] = [self.control]
+        if self._manager is not None:
+            doors.append(self._manager)
+        for key, _ in self._selector.select(min(seconds, *(door.patience for door in doors))):
             key.data()
-        self.control.close_silent()
+        for door in doors:
+            door.close_silent()
 
     def _patience(self) -> float:
-        return BEAT_S if self._deadline is None else max(0.0, self._deadline - time.monotonic())
+        next_one = min(self._deadline or self._over, self._over)
+        return min(BEAT_S, max(0.0, next_one - time.monotonic()))
 
-    def _end(self, children: Children, reason: str, code: int = 1) -> str:
+    def _check_time(self) -> None:
+        """Raise JobEnded if the job has lasted too long."""
+        if time.monotonic() >= self._over:
+            limit_s = self._options.timeout_s
+            raise JobEnded(f"the job had not ended within {limit_s:g} s (--timeout)", ExitCode.TIMEOUT)
+
+    def _end(self, children: Children, reason: str, code: int = 1, *, lost: bool = False) -> str:
         """Tell the server at once why, so that other clients end, too; then end the rest here.
 
-        Returns the sentence that all clients get.
+        ``lost``: a resilient job goes on without this client. Returns the sentence that all get.
         """
         # An mpiexec that is killed prints long messages.
         children.quiet = self._interrupts.signum is not None
         for key in list(self._selector.get_map().values()):
             if key.fileobj in (self._rendezvous, self._interrupts):
                 self._selector.unregister(key.fileobj)
-        told = self._rendezvous.fail(reason, code)
+        if lost and self._survival is not None:
+            self._rendezvous.leave(reason)
+            told = reason
+        else:
+            told = self._rendezvous.fail(reason, code)
         children.end(self._turn)
         return told
 
@@ -294,7 +356,10 @@ class _Session:
 
     def _from_server(self) -> None:
         if self._job is not None:
-            if (why := self._rendezvous.lost()) is not None:
+            why = self._rendezvous.lost()
+            if self._survival is not None:
+                self._survival.hear()
+            if why is not None:
                 raise why
             return
         for event in self._rendezvous.on_readable():
@@ -303,6 +368,8 @@ class _Session:
                     self._all_clients = True
                 case Unused():
                     self._unused = True
+                case Lost() if self._survival is not None:
+                    self._survival.heard(event)
                 case Negotiated(job=job, trust=trust):
                     self._job = job
                     if self._options.offer.decisions is not None and job.decisions is None:
@@ -311,6 +378,8 @@ class _Session:
                             "IMPI 0.0"
                         )
                     self._answer(job, trust)
+                    if job.is_resilient:
+                        self._survival = Survival(job, self._options, self.control, self._rendezvous, self._warn)
 
     def _answer(self, job: Job, trust: Trust | None) -> None:
         """Send agents and procs the job, their addresses, and what they need for the dance."""
@@ -331,9 +400,15 @@ class _Session:
             raise LaunchError(children.error)
         if children.lost:
             raise LaunchError(f"{children.lost}, {self._phase()}")
+        if self._survival is not None:
+            self._survival.check(children)
+        if self._manager is not None:
+            self._check_manager(self._manager, children)
         if children.failure:
             return
         self._check_silence(children)
+        self._check_answers(children)
+        self._check_time()
         if self._job is not None and not self._watched:
             self._watched = True
             children.watch([place for place, _ in self._places(self._job)], self.control.joined)
@@ -346,6 +421,16 @@ class _Session:
                 self._submitted = True
                 self._submit()
 
+    def _check_manager(self, manager: PmiDoor, children: Children) -> None:
+        """Note what only PMI tells; raise what will never come."""
+        abort = manager.manager.abort
+        if abort is not None and children.failure is None:
+            children.failure = Exit(f"rank {abort.rank} of this client", abort.code & 0xFF or 1)
+        if children.failure is None:
+            manager.check(children.ended_ranks)
+            if (rank := manager.never_came(children.ended_ranks)) is not None:
+                raise StartupError(f"rank {rank} {_NEVER}")
+
     def _await_procs(self, children: Children) -> None:
         """Raise StartupError if procs that are missing will not come any more, or come too late."""
         joined = self.control.joined
@@ -353,9 +438,7 @@ class _Session:
             self._deadline = time.monotonic() + self._options.start_timeout_s
         missing = children.ended_ranks - {rank for rank in joined if isinstance(rank, int)}
         if self._options.vendor == "pure" and joined and missing:
-            raise StartupError(
-                f"rank {min(missing)} of this client ended without initialising MPI, while others wait for it"
-            )
+            raise StartupError(f"rank {min(missing)} {_NEVER}")
         if self._deadline is not None and time.monotonic() >= self._deadline:
             raise StartupError(self._too_late(len(joined)))
 
@@ -369,14 +452,25 @@ class _Session:
         if (stopped := children.stopped) is not None:
             raise JobError(f"{stopped.told(self._silence_s, self._rank_of(stopped.pid))}, {self._phase()}")
         if children.cut is not None and self._job is not None:
-            own, (address, port) = children.cut
-            hosts = dict(self._places(self._job))
-            far = hosts.get((address, port)) or next((name for end, name in hosts.items() if end[0] == address), "?")
-            where = show_endpoint(address, port)
-            raise JobError(
-                f"the connection of {show_endpoint(*own)} with {where}, {far}, has been cut "
-                f"for {self._silence_s:g} s, {self._phase()}"
-            )
+            self._cut_at = self._cut_at or time.monotonic()
+            if time.monotonic() - self._cut_at < _CUT_S:
+                return
+            told = children.cut.told(self._silence_s, dict(self._places(self._job)))
+            raise JobError(f"{told}, {self._phase()}")
+
+    def _check_answers(self, children: Children) -> None:
+        """Raise LaunchError if a node is lost, which procs notice before ssh or srun ends.
+
+        Procs give their impirun time to say so; else they themselves would look like the cause.
+        """
+        lost = self.control.alarmed or self.control.first_lost is not None
+        if not lost or self._job is None or self._survival is not None:
+            return
+        if self._asked is None:
+            self._asked = time.monotonic()
+            children.ask()
+        elif time.monotonic() - self._asked > _ANSWER_S and (name := children.unanswered):
+            raise LaunchError(f"{name} has not answered for {_ANSWER_S:g} s, {self._phase()}")
 
     @staticmethod
     def _places(job: Job) -> list[tuple[tuple[str, int], str]]:
@@ -395,7 +489,8 @@ class _Session:
         representation = b"" if self._options.external32 else hosts.representation(rank0["procs"])
         self._submitted_at = time.monotonic()
         told = _facts(self._options, facts, int(rank0["tag_ub"]), representation)
-        self._rendezvous.submit(replaced(told, software=bytes.fromhex(rank0.get("software", ""))))
+        software = bytes.fromhex(rank0.get("software", ""))
+        self._rendezvous.submit(replaced(told, software=software, resilient=self._options.resilient))
 
     def _too_late(self, joined: int) -> str:
         seconds = f"{self._options.start_timeout_s:g} s (--start-timeout)"
@@ -416,8 +511,12 @@ class _Session:
             what = f"impirun was ended by {signal.Signals(signum).name}" if signum else self._reason(children)
             code = exit_code(children.failure.status) if signum is None and children.failure else 128 + (signum or 0)
             # The message comes after all output of what is ended.
-            self._warn(self._end(children, f"{what}, {self._phase()}", code))
+            lost = self._survival is not None and self._survival.is_loss(signum)
+            self._warn(self._end(children, f"{what}, {self._phase()}", code, lost=lost))
             return code
+        if self._survival is not None and self._survival.nobody_left:
+            self._warn(self._end(children, self._survival.reason, lost=True))
+            return exit_code(self._survival.status)
         if self.control.rank0 is None:
             self._sit_out(children, program)
         elif self._job is None:
@@ -430,13 +529,18 @@ class _Session:
 
     def _reason(self, children: Children) -> str:
         """Return why the first process failed; of an mpiexec, which proc was the first to end."""
-        if children.failure is not None and not children.failure.serves:
+        # Of procs that are seen by themselves, the first to end is known; others end because of it.
+        if children.failure is not None and not children.failure.serves and self._manager is None:
             self.control.await_lost(self._turn)
         for _ in range(3):  # a last word and the end of its connection take a turn each
             self._turn(0)
         if children.lost:
             return children.lost
-        return "; ".join(filter(None, (self._lost_proc(), str(children.failure))))
+        lost = self._lost_proc()
+        abort = self._manager.manager.abort if self._manager is not None else None
+        if not lost and abort is not None:
+            lost = f"rank {abort.rank} of this client called MPI_Abort"
+        return "; ".join(filter(None, (lost, str(children.failure))))
 
     def _lost_proc(self) -> str:
         """Return which proc of an MPI library ended first without MPI_Finalize, and how."""
@@ -467,42 +571,21 @@ class _Session:
             raise StartupError(f"{ended} on all ranks; {cure}")
         try:
             while not self._all_clients and self._interrupts.signum is None:
-                self._turn(BEAT_S)
+                self._turn(self._patience())
+                self._check_time()
                 self._rendezvous.check_silence()
             if self._interrupts.signum is None:
                 self._rendezvous.submit_nothing()
             while not self._unused and self._interrupts.signum is None:
-                self._turn(BEAT_S)
+                self._turn(self._patience())
+                self._check_time()
                 self._rendezvous.check_silence()
         except (StartupError, JobEnded) as error:
+            if time.monotonic() >= self._over:
+                raise
             raise StartupError(f"{ended}, and {error}; {cure}") from None
         if self.control.serves:
             children.end(self._turn)  # the host agents, which no proc will end
-
-
-def _launcher(options: ClientOptions, environ: Mapping[str, str]) -> Launcher:
-    vendor = backed(options.vendor)
-    match vendor.launcher:
-        case "hydra":
-            return HydraLauncher(vendor, find(options.vendor, options.prefix, environ))
-        case "prte":
-            return PrteLauncher(vendor, find(options.vendor, options.prefix, environ))
-        case _:
-            return PureLauncher()
-
-
-def _resolve(argv: tuple[str, ...], here: bool) -> tuple[str, ...]:
-    """Return the command of the program: Python files by this Python, others by full path."""
-    if not argv:
-        raise UsageError("no program was named; it stands after all options")
-    if argv[0].endswith(".py"):
-        if here and not Path(argv[0]).is_file():
-            raise UsageError(f"there is no program {argv[0]} in {Path.cwd()}")
-        return (sys.executable, *argv)
-    found = shutil.which(argv[0])
-    if found is None and here:
-        raise UsageError(f"there is no program {argv[0]!r} on the PATH, or it is not executable")
-    return (os.path.abspath(found) if found else argv[0], *argv[1:])  # noqa: PTH100  (resolving links would leave a venv)
 
 
 def _facts(options: ClientOptions, own: tuple[HostFacts, ...], tag_ub: int, representation: bytes) -> ClientFacts:
@@ -511,51 +594,3 @@ def _facts(options: ClientOptions, own: tuple[HostFacts, ...], tag_ub: int, repr
     if highest > tag_ub:
         raise UsageError(f"--tag-ub {highest} is more than the {tag_ub} that {options.vendor} has")
     return ClientFacts(hosts=own, offer=replaced(options.offer, tag_ub=highest), representation=representation)
-
-
-def _advertised(interface: str, one_node: bool) -> str:
-    """Return the procs' ``--interface``: an address on one node, else what each node looks up."""
-    if not interface:
-        return ""
-    if one_node:
-        address = interfaces.address_of(interface)
-        if not placing.is_here(address):
-            raise UsageError(f"--interface {interface} is no address of this machine")
-        return address
-    if "/" in interface:
-        return interface
-    name = interfaces.name_of(interface)
-    if not name:
-        raise UsageError(
-            f"--interface {interface} is no interface of this machine; for several nodes name one that all have, "
-            "or their network"
-        )
-    return name
-
-
-def _control_address(placed: tuple[placing.Node, ...], interface: str) -> str:
-    """Return the address at which all procs reach impirun; loopback if all are here."""
-    away = [node.name for node in placed if not placing.is_here(node.name)]
-    if not away:
-        return "127.0.0.1"
-    if interface:
-        return interfaces.address_of(interface)
-    try:
-        return interfaces.outgoing_address(_address(away[0]))
-    except UsageError:
-        return interfaces.outgoing_address()  # known to SSH's configuration only
-
-
-def _numeric(host: str, one_node: bool) -> str:
-    """Return the server's numeric address, valid on all nodes."""
-    address = _address(host)
-    if not one_node and (address == "::1" or address.startswith("127.")):
-        return interfaces.outgoing_address()
-    return address
-
-
-def _address(name: str) -> str:
-    try:
-        return str(socket.getaddrinfo(plain(name), None, type=socket.SOCK_STREAM)[0][4][0])
-    except OSError as error:
-        raise UsageError(f"{name} has no address: {error.strerror}") from None

@@ -26,11 +26,14 @@ def served(argv: tuple[str, ...], environ: Mapping[str, str], library: str) -> t
 
     Raises:
         UsageError: the program's MPI cannot be ours (:func:`impi.cabi.program_file.program_file`).
+        UsageError: the program's path contains '=', so that env takes it for a variable.
         LaunchError: the library cannot be compiled.
     """
     found = _program(argv, environ)
     if found is None:
         return argv, "the program calls no MPI library, or is Python's"
+    if "=" in argv[0]:
+        raise UsageError(f"the path of a compiled program must not contain '=', and {argv[0]} does: give it a link")
     from impi.cabi.build import library as compiled  # takes a while, and Python programs need none
     from impi.cabi.build import preloaded
 

@@ -13,7 +13,7 @@ import os
 import selectors
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, Final
@@ -75,6 +75,8 @@ class _Connection:
     session_proved: bool = False
     proc: tuple[object, object] | None = None
     """Node and process id of a proc under an MPI library."""
+    rank: int | None = None
+    """Rank in the client of a proc without one, in a resilient job."""
 
 
 class Control:
@@ -87,6 +89,7 @@ class Control:
         selector: for its sockets; the data of a key is a callable for the owner's loop.
         warn: called with one sentence for each refused connection.
         feed: gets the socket of a proc that fetches standard input; None: there is no input.
+        tasks: ranks whose starters come here by themselves (:mod:`impi.launch.outer`).
     """
 
     def __init__(
@@ -98,11 +101,15 @@ class Control:
         *,
         agents: int = 0,
         feed: Callable[[socket.socket], None] | None = None,
+        tasks: Collection[int] = (),
     ) -> None:
         self._size = size
         self.serves = agents > 0
         """Whether there are host agents."""
         self._feed = feed
+        self._tasks = set(tasks)
+        self.starters: dict[int, socket.socket] = {}
+        """The connections of starters that have come, by rank; their user closes them."""
         self._missing = list(range(agents))
         """Numbers of the host agents that are not connected."""
         self._selector = selector
@@ -115,6 +122,10 @@ class Control:
         self.agents: dict[int, dict[str, Any]] = {}
         """Facts from each host agent, by number."""
         self.first_lost: LostProc | None = None
+        self.alarmed = False
+        """Whether vendor rank 0 has said that a peer of it is lost."""
+        self.gone: dict[int, bytes] = {}
+        """The last word of each proc that has ended, by rank (see :attr:`_Connection.rank`)."""
         self._rank0_connection: _Connection | None = None
         self._agent_connections: dict[int, _Connection] = {}
         self._pure: dict[int, tuple[_Connection, object]] = {}
@@ -142,10 +153,18 @@ class Control:
         if self._rank0_connection is not None:
             self._send(self._rank0_connection, reply)
 
+    def tell(self, news: dict[str, object]) -> None:
+        """Tell all procs that live, in a resilient job."""
+        for connection in list(self._connections.values()):
+            if connection.proc is not None or connection.rank is not None:
+                self._send(connection, news)
+
     def close(self) -> None:
         """Close all its sockets."""
         for connection in [*self._connections.values()]:
             self._drop(connection)
+        for sock in self.starters.values():
+            sock.close()
         self._selector.unregister(self._listener)
         self._listener.close()
         self._strangers.close()
@@ -202,6 +221,7 @@ class Control:
         if (begins or connection.stream is not None) and not (data := self._decrypted(connection, data)):
             return
         if connection.step is _Step.KNOWN:
+            self.alarmed = self.alarmed or connection is self._rank0_connection
             connection.received = connection.received[-_MAX_WORD:] + data
             return
         connection.received += data
@@ -239,6 +259,8 @@ class Control:
 
         MPI_Abort ends all procs, and others may be gone first: a last word goes before none.
         """
+        if connection.rank is not None:
+            self.gone[connection.rank] = bytes(connection.received)
         first = self.first_lost is None or (bool(connection.received) and not self.first_lost.word)
         if connection.proc is not None and first and connection.received != FINALIZED:
             words = connection.received.decode("ascii", "replace")
@@ -286,6 +308,8 @@ class Control:
             case "joining" if isinstance(hello.get("node", ""), str) and isinstance(hello.get("pid"), int):
                 connection.proc = (hello.get("node", ""), hello["pid"])
                 self.joined.add(connection.proc)
+            case "present" if hello.get("rank") in range(self._size):
+                connection.rank = hello["rank"]
             case "rank0" if self.rank0 is None:
                 self.rank0 = hello
                 self._rank0_connection = connection
@@ -298,6 +322,11 @@ class Control:
             case "input" if self._feed is not None:
                 self._forget(connection)
                 self._feed(connection.sock)
+            case "starter" if hello.get("rank") in self._tasks:
+                self._tasks.remove(hello["rank"])
+                self._forget(connection)
+                connection.sock.setblocking(True)
+                self.starters[hello["rank"]] = connection.sock
             case role:
                 self._refuse(connection, f"came as {role!r}, rank {hello.get('rank')!r}, where none was awaited")
 

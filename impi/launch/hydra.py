@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
-from typing import Final
-
+from impi.launch.labels import MARKED, PATTERN
 from impi.launch.library_settings import environment
 from impi.launch.nodes import HERE
 from impi.launch.prefix import Installation
-from impi.launch.program import SSH_OPTIONS, Command, Program, command_on, forwarded, without_input
+from impi.launch.program import Command, Program, command_on, forwarded, without_input
+from impi.launch.remote_shell import SSH_OPTIONS
 from impi.manifests import Manifest
-
-_TOPOLOGY: Final = "HWLOC_XMLFILE"
 
 
 class HydraLauncher:
@@ -25,19 +22,22 @@ class HydraLauncher:
     def commands(self, program: Program) -> list[Command]:
         """Return one starter, with one mpiexec."""
         environ = environment(program, self._manifest, self._installation)
-        # Else Hydra describes the machine in a file of /tmp, and leaves that when it is killed.
-        # Without one MPICH looks at the machine itself.
-        hidden = "" if _TOPOLOGY in environ else _TOPOLOGY
-        environ.setdefault(_TOPOLOGY, os.devnull)
+        own = self._manifest.settings_of(["mpiexec"], prefix=str(self._installation.prefix))
+        hidden = [name for name in own if name not in environ]
+        environ = {**own, **environ}
         if not program.one_node:
             environ.setdefault("HYDRA_LAUNCHER_EXTRA_ARGS", " ".join(SSH_OPTIONS))
         # Hydra drops the last variable of its environment; in shells that is "_".
         environ.pop("_", None)
         mpiexec = self._installation.mpiexec
         argv = [mpiexec, "-n", str(program.size), "-genvlist", ",".join(forwarded(environ))]
+        if program.labelled:
+            argv += ["-prepend-pattern", PATTERN]
         if not program.one_node:
             argv += ["-launcher", "ssh", "-hosts", ",".join(f"{node.name}:{node.slots}" for node in program.nodes)]
             if name := program.interface_name():
                 argv += ["-iface", name]
         argv += without_input("PMI_RANK", program.argv, hidden)
-        return [command_on(HERE, argv, environ, {0: {"_": mpiexec}}, {0: f"{self._manifest.title}'s mpiexec"})]
+        return [
+            command_on(HERE, argv, environ, {0: {"_": mpiexec}}, {0: f"{self._manifest.title}'s mpiexec"}, tags=MARKED)
+        ]

@@ -49,6 +49,42 @@ def parse(text: str) -> tuple[Node, ...]:
     return tuple(nodes)
 
 
+_SLOTS = ("slots", "slot", "cpu", "count")
+"""What Open MPI calls the number of procs on a node."""
+_MOST = ("max_slots", "max-slots")
+
+
+def parse_hostfile(text: str, name: str) -> tuple[Node, ...]:
+    """Parse a file of nodes: ``NODE slots=N`` (Open MPI) or ``NODE:N`` (MPICH), 1 slot without.
+
+    A node that comes again gets the sum of its slots, as with both vendors.
+
+    Raises:
+        UsageError: a line is neither, or there is none; it says which one.
+    """
+    found: dict[str, int] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        where = f"--hostfile {name}, line {number}"
+        words = line.partition("#")[0].split()
+        if not words:
+            continue
+        try:
+            [node] = parse(words[0])
+        except (UsageError, ValueError):
+            raise UsageError(f"{where}: a line is 'NODE slots=N' or 'NODE:N', not {line.strip()!r}") from None
+        slots = node.slots
+        for word in words[1:]:
+            key, _, value = word.partition("=")
+            if key not in (*_SLOTS, *_MOST) or not value.isdecimal() or int(value) < 1:
+                raise UsageError(f"{where}: after the node may stand slots=N and max_slots=N, not {word!r}")
+            # Procs never outnumber the slots here, so the other bound is met.
+            slots = int(value) if key in _SLOTS else slots
+        found[node.name] = found.get(node.name, 0) + slots
+    if not found:
+        raise UsageError(f"--hostfile {name} names no node")
+    return tuple(Node(node, slots) for node, slots in found.items())
+
+
 def place(procs: int, nodes: Sequence[Node]) -> tuple[Node, ...]:
     """Fill the nodes in order; return those with procs, ``slots`` being their number.
 
@@ -65,7 +101,7 @@ def place(procs: int, nodes: Sequence[Node]) -> tuple[Node, ...]:
         if count:
             placed.append(Node(node.name, count))
     if left:
-        raise UsageError(f"-np {procs} is more than the {procs - left} slots of --nodes; add nodes or slots")
+        raise UsageError(f"-np {procs} is more than the {procs - left} slots of the nodes; add nodes or slots")
     return tuple(placed)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
+import socket
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,14 +12,13 @@ from typing import Final, Protocol
 
 from impi.engine.fetched_input import VARIABLE as INPUT
 from impi.engine.join import PARENT, VARIABLE
+from impi.errors import UsageError
+from impi.launch import remote_shell
 from impi.launch.nodes import Node, is_here
 from impi.records import record
 from impi.remote.starter import Spec
-from impi.variables import HANDLES_FROM, STANDS_IN
+from impi.variables import EXPORT, HANDLES_FROM, STANDS_IN
 from impi.vendors import interfaces
-
-SSH_OPTIONS: Final = ("-o", "BatchMode=yes", "-o", "ConnectTimeout=20", "-o", "ConnectionAttempts=3")
-"""Never prompt: no user could answer."""
 
 ROOT: Final = str(Path(__file__).absolute().parents[2])
 """The folder of this package."""
@@ -40,6 +39,8 @@ _OUTER: Final = (
 )
 """Variables that procs must not see: of an outer mpiexec, and the key of the job."""
 _OUTER_KEPT: Final = ("PRTE_MCA_", "PMIX_MCA_")
+
+_PRIVATE: Final = (VARIABLE, PARENT, INPUT, HANDLES_FROM, STANDS_IN, EXPORT)
 
 _FORWARDED: Final = (
     "IMPI",
@@ -72,6 +73,12 @@ class Program:
     """Address or name of the chosen network interface."""
     input: str = ""
     """Where rank 0 fetches standard input (:mod:`impi.engine.fetched_input`); empty: none."""
+    labelled: bool = False
+    """Whether an mpiexec marks the output of each rank (:mod:`impi.launch.labels`)."""
+    manager: str = ""
+    """Where the procs reach their process manager, ``address:port``; empty: it is an mpiexec."""
+    ids: tuple[int, ...] = ()
+    """The number by which the manager knows each rank."""
 
     @property
     def size(self) -> int:
@@ -115,8 +122,12 @@ class Command:
     """Whether its processes are procs, numbered by rank."""
     serves: bool = False
     """Whether its processes serve procs of other starters, and end after them."""
+    tags: bytes = b""
+    """How its processes begin a line of a rank; empty: in no way that has to be changed."""
     lasts: bool = False
     """Whether its process never ends by itself: it keeps a starter where mpiexec starts procs."""
+    task: socket.socket | None = None
+    """The connection of a starter that runs already (:mod:`impi.launch.outer`); None: none does."""
 
 
 def command_on(
@@ -130,13 +141,16 @@ def command_on(
     serves: bool = False,
     lasts: bool = False,
     fed: int | None = None,
+    tags: bytes = b"",
+    task: socket.socket | None = None,
 ) -> Command:
     """Return the command of a starter on ``node``: one process for each number in ``own``.
 
     ``own`` has the variables of each, and process ``fed`` gets our standard input. Here ``environ``
-    is the whole environment; elsewhere SSH's plus the variables of :func:`forwarded`.
+    is the whole environment; elsewhere that of ssh or srun plus the variables of :func:`forwarded`,
+    as for a ``task``, which has its own.
     """
-    here = is_here(node)
+    here = task is None and is_here(node)
     names = sorted(environ) if here else forwarded(environ)
     spec = Spec(
         argv=list(argv),
@@ -151,11 +165,11 @@ def command_on(
         silence_s=None,
     )
     start = ["env", f"PYTHONPATH={ROOT}", sys.executable, "-S", "-m", "impi.remote.starter"]
-    if not here:
-        start = ["ssh", *SSH_OPTIONS, node, shlex.join(start)]
-    name = f"the starter of node {node}"
+    if not here and task is None:
+        start = remote_shell.command(node, start, environ)
+    name = f"the starter of node {node}" if task is None else f"the task of {titles[min(titles)]} on node {node}"
     kind = {"ranks": ranks, "serves": serves, "lasts": lasts}
-    return Command(argv=tuple(start), here=here, spec=spec, titles=titles, name=name, **kind)
+    return Command(argv=tuple(start), here=here, spec=spec, titles=titles, name=name, tags=tags, task=task, **kind)
 
 
 class Launcher(Protocol):
@@ -169,13 +183,13 @@ class Launcher(Protocol):
         ...
 
 
-def without_input(rank: str, argv: Sequence[str], hidden: str = "") -> list[str]:
+def without_input(rank: str, argv: Sequence[str], hidden: Sequence[str] = ()) -> list[str]:
     """Return a command with an empty standard input, in place of what mpiexec gives it.
 
     Variable ``rank`` has the rank of the proc; only rank 0 keeps the address of the user's input.
-    ``hidden``: a variable of mpiexec that no proc gets.
+    ``hidden``: variables of mpiexec that no proc gets.
     """
-    unset = f"unset {hidden}; " if hidden else ""
+    unset = f"unset {' '.join(hidden)}; " if hidden else ""
     return ["/bin/sh", "-c", f'{unset}[ "${rank}" = 0 ] || unset {INPUT}; exec "$@" </dev/null', "sh", *argv]
 
 
@@ -184,14 +198,31 @@ def base_environment(environ: Mapping[str, str]) -> dict[str, str]:
     result = {
         name: value
         for name, value in environ.items()
-        if name not in (VARIABLE, PARENT, INPUT, HANDLES_FROM, STANDS_IN)
-        and (not name.startswith(_OUTER) or name.startswith(_OUTER_KEPT))
+        if name not in _PRIVATE and (not name.startswith(_OUTER) or name.startswith(_OUTER_KEPT))
     }
     rest = [item for item in result.get("PYTHONPATH", "").split(os.pathsep) if item and item != _HOOK]
     result["PYTHONPATH"] = os.pathsep.join([_HOOK, *rest])
     return result
 
 
+def exported(wanted: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of ``-x``, NAME or NAME=VALUE, and the list of their names.
+
+    Raises:
+        UsageError: one is not set here, or is none that a user may set.
+    """
+    found: dict[str, str] = {}
+    for text in wanted:
+        name, equals, value = text.partition("=")
+        if name in _PRIVATE or (name.startswith(_OUTER) and not name.startswith(_OUTER_KEPT)):
+            raise UsageError(f"-x {name}: impirun and the MPI library set this variable themselves")
+        if not equals and name not in environ:
+            raise UsageError(f"-x {name}: there is no such variable here; export it, or write {name}=VALUE")
+        found[name] = value if equals else environ[name]
+    return {**found, EXPORT: ",".join(found)} if found else {}
+
+
 def forwarded(environ: Mapping[str, str]) -> list[str]:
     """Return the names of an environment that go to other nodes."""
-    return sorted(name for name in environ if name.startswith(_FORWARDED))
+    exported = environ.get(EXPORT, "").split(",")
+    return sorted(name for name in environ if name.startswith(_FORWARDED) or name in exported)

@@ -19,7 +19,7 @@ import select
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -29,7 +29,7 @@ from impi.launch.net import send_whole, set_options
 from impi.launch.pulse import is_silent, silence
 from impi.proofs import NONCE_SIZE
 from impi.startup.auth import find_credentials, parse_preference
-from impi.startup.client import ALL_VERSIONS, ClientEvent, ClientMachine, Joined, Negotiated
+from impi.startup.client import ALL_VERSIONS, ClientEvent, ClientMachine, Joined, Lost, Negotiated
 from impi.startup.facts import ClientFacts
 from impi.vendors.dial import connect, quick_ack, show_endpoint
 
@@ -88,6 +88,8 @@ class Rendezvous:
         self._heard = 0.0
         """When the last octets came."""
         self._lost: ImpiError | None = None
+        self.losses: list[Lost] = []
+        """What :meth:`lost` has heard of others that are lost; the caller empties it."""
         self._answered = False
         """Whether the server has sent anything."""
 
@@ -246,7 +248,7 @@ class Rendezvous:
         """Return why the job is over, or None while the server is there. Never waits."""
         if self._lost is None and self._sock is not None:
             try:
-                self.on_readable()
+                self.losses += [event for event in self.on_readable() if isinstance(event, Lost)]
             except ImpiError as error:
                 self._lost = error
         return self._lost
@@ -280,6 +282,22 @@ class Rendezvous:
         until = time.monotonic() + self._answer_s
         while select.select([sock], [], [], max(0.0, until - time.monotonic()))[0] and sock.recv(_CHUNK):
             pass
+
+    def lose(self, ranks: Sequence[int], reason: str) -> None:
+        """Tell the server that these ranks (of MPI_COMM_WORLD) of this client are lost."""
+        self._machine.lose(ranks, reason)
+        self._flush()
+
+    def leave(self, reason: str) -> None:
+        """Tell the server that all of this client is lost, and close: the job goes on without."""
+        if self._sock is None:
+            return
+        with suppress(OSError, ImpiError):  # it is gone, or sees our end
+            self._machine.lose((), reason)
+            self._send_all()
+            self._sock.shutdown(socket.SHUT_WR)
+            self._read_on(self._sock)
+        self.close()
 
     def fail(self, reason: str, code: int = 1) -> str:
         """Tell the server why this client ends the job, and by it all clients; then close.

@@ -21,7 +21,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from typing import Final, TextIO
 
@@ -37,11 +37,13 @@ from impi.launch.pulse import BEAT_S, Pulse, is_silent, silence
 from impi.launch.standard_input import Source
 from impi.options import ServerOptions
 from impi.settings import AUTH_KEY, AUTH_NONE, AUTH_SECRET, OPTIONS
-from impi.startup.auth import Method, find_credentials, none_warning, parse_preference
+from impi.startup.auth import Method, find_credentials, names_key, none_warning, parse_preference
+from impi.startup.names import NameTold
 from impi.startup.server import (
     AuthenticatedByNone,
     ClientFinished,
     ClientJoined,
+    ClientLost,
     ConnectionRefused,
     JobFailed,
     JobOver,
@@ -49,13 +51,17 @@ from impi.startup.server import (
     ServerEvent,
     ServerMachine,
 )
-from impi.vendors.dial import quick_ack, show_endpoint
+from impi.vendors.dial import listening, quick_ack, show_endpoint
 from impi.vendors.interfaces import outgoing_address
 
 _CHUNK: Final = 1 << 16
 _ANY: Final = ("0.0.0.0", "::")  # noqa: S104  (compared, not bound)
 _ANY_IPV6_HOST: Final = "2001:db8::1"
 # An address for documentation: the route to it is the default route.
+
+_SOON_S: Final = 0.05
+# Shortest wait while a client is silent whose octets are still to be read.
+
 _TURN_S: Final = 10.0
 # Longest time between two looks at what is waited for.
 
@@ -69,10 +75,19 @@ _OTHERS_END_S: Final = 3.0
 # The same if one of them is stopped, which does not end by itself.
 
 
-def run_server(options: ServerOptions, *, environ: Mapping[str, str], stdout: TextIO, stderr: TextIO) -> int:
+def run_server(
+    options: ServerOptions,
+    *,
+    environ: Mapping[str, str],
+    stdout: TextIO,
+    stderr: TextIO,
+    clients: Callable[[str, Mapping[str, str]], list[Command]] | None = None,
+) -> int:
     """Serve one job to its end.
 
-    SIGINT and SIGTERM end it, too, in the main thread. With ``file`` this process must have no
+    ``clients``: makes the commands of own clients, from the server's address and the variables.
+
+    SIGINT and SIGTERM end it, too, in the main thread. With own clients this process must have no
     other children: at the end everything below it is ended.
 
     Returns:
@@ -81,9 +96,15 @@ def run_server(options: ServerOptions, *, environ: Mapping[str, str], stdout: Te
             signal.
     """
     try:
-        environ = _with_secret(environ) if options.file else environ
+        environ = _with_secret(environ) if options.file or clients else environ
         preference = _preference(options)
-        machine = ServerMachine(options.count, find_credentials(environ, preference), os.urandom)
+        machine = ServerMachine(
+            options.count,
+            find_credentials(environ, preference),
+            os.urandom,
+            resilient=options.resilient,
+            names_key=names_key(environ),
+        )
         lines = read_appfile(options.file, options.count) if options.file else ()
         listener = _listen(options)
     except UsageError as error:
@@ -97,7 +118,8 @@ def run_server(options: ServerOptions, *, environ: Mapping[str, str], stdout: Te
         shown = _reachable(address) if address in _ANY else address
         _print_endpoint(show_endpoint(shown, port), stdout, stderr)
         try:
-            commands = make_commands(lines, show_endpoint(shown, port), environ)
+            where = show_endpoint(shown, port)
+            commands = clients(where, environ) if clients else make_commands(lines, where, environ)
             if any(command.here for command in commands):
                 # Forks of this process are its clients: load their modules once.
                 import impi.launch.client  # noqa: F401
@@ -128,19 +150,14 @@ def _listen(options: ServerOptions) -> socket.socket:
         UsageError: the port or the interface is not available.
     """
     OPTIONS["port"].check(options.port)
-    family = socket.AF_INET6 if ":" in options.interface else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
+    ports = (options.port,) if options.port else options.ports
     try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if family is socket.AF_INET6:
-            # "::" is for both address families, whatever the system's default.
-            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-        listener.bind((options.interface, options.port))
-        listener.listen(128)
+        listener = listening(options.interface, 128, ports)
     except OSError as error:
-        listener.close()
         where = f"{options.interface or 'this machine'}, port {options.port or 'any'}"
         cure = "choose another -port, or leave it to the system"
+        if options.ports and not options.port:
+            cure = "let more ports through with --ports"
         if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
             cure = "--interface takes an address of this machine"
         raise UsageError(f"cannot listen on {where}: {error.strerror or error}; {cure}") from None
@@ -230,6 +247,8 @@ class _Loop:
         self._exit_code: int | None = None
         self._clients_end_s = _CLIENTS_END_S
         self._started = False
+        self._survived = False
+        """Whether a client was lost and the job went on."""
         self._failed: int | None = None
         """The client whose loss has ended the job."""
 
@@ -280,8 +299,12 @@ class _Loop:
 
     def _patience(self) -> float:
         fed = self._input.turn() if self._input is not None else float("inf")
-        pause = min(self._pausing.values(), default=float("inf")) - time.monotonic()
-        return max(0.0, min(fed, self._strangers.patience, BEAT_S, pause))
+        now = time.monotonic()
+        pause = min(self._pausing.values(), default=float("inf")) - now
+        # On time: a client that sees its channels cut, and not why, gives the server a second.
+        heard = (at for conn, at in self._heard.items() if self._machine.beats(conn))
+        silent = min(heard, default=float("inf")) + self._silence_s - now if self._silence_s else float("inf")
+        return max(0.0, min(fed, self._strangers.patience, BEAT_S, pause, max(silent, _SOON_S)))
 
     def _serve(self, key: selectors.SelectorKey, events: int) -> None:
         if isinstance(key.data, int):
@@ -308,7 +331,7 @@ class _Loop:
         """End the job if a client or a starter is silent for too long."""
         if self._children is not None:
             self._children.check_silence()
-        for conn, sock in self._sockets.items():
+        for conn, sock in list(self._sockets.items()):
             if self._machine.beats(conn) and is_silent(sock.fileno(), self._heard[conn], self._silence_s):
                 self._clients_end_s = _OTHERS_END_S
                 for event in self._machine.lose(conn, f"its impirun {silence(self._silence_s)}"):
@@ -334,6 +357,8 @@ class _Loop:
     def _check_children(self) -> None:
         """End the job if an own client failed before it had a connection."""
         children = self._children
+        if self._machine.survives:
+            return  # the machine sees the end of the connection
         why = "" if children is None else children.error or children.lost or children.failure
         if not why and children is not None and (stopped := children.stopped) is not None:
             why = stopped.told(self._silence_s)
@@ -359,7 +384,7 @@ class _Loop:
         while children.running and time.monotonic() < give_up and self._interrupts.signum is None:
             self._turn_children(0.1)
         late = "a client that it started has not ended after the job" if children.running else ""
-        why = children.error or children.lost or children.failure or late
+        why = "" if self._survived else children.error or children.lost or children.failure or late
         if code == 0 and why:
             _say(self._stderr, f"Error: {why}")
             code = ExitCode.FAILED
@@ -455,13 +480,8 @@ class _Loop:
                 self._waiting_since = time.monotonic()
                 if self._verbose:
                     self._report(f"client {client} has joined from {peer}{self._session}")
-            case ConnectionRefused(conn, reason, kind, last, guessed):
-                if guessed:
-                    self._guesses.add(self._addresses[conn])
-                self._refusals.tell(self._addresses[conn], kind, f"closed the connection of {reason}")
-                with suppress(OSError):
-                    self._sockets[conn].send(last)
-                self._close(conn)
+            case ConnectionRefused() | NameTold():
+                self._part(event)
             case JobStarted():
                 self._started = True
                 if self._verbose:
@@ -470,12 +490,30 @@ class _Loop:
                 if self._verbose:
                     self._report(f"client {client} has finished")
                 self._close(conn)
+            case ClientLost():
+                self._go_on_without(event)
             case JobOver():
                 self._exit_code = 0
             case JobFailed(client, reason, code):
                 _say(self._stderr, f"Error: {reason}")
                 self._failed = client
                 self._exit_code = code
+
+    def _part(self, event: ConnectionRefused | NameTold) -> None:
+        """Write the last octets to one that is no client, and close its connection."""
+        if isinstance(event, ConnectionRefused):
+            if event.guessed:
+                self._guesses.add(self._addresses[event.conn])
+            self._refusals.tell(self._addresses[event.conn], event.kind, f"closed the connection of {event.reason}")
+        with suppress(OSError):
+            self._sockets[event.conn].send(event.last)
+        self._close(event.conn)
+
+    def _go_on_without(self, lost: ClientLost) -> None:
+        self._report(f"{lost.reason}; the job goes on without")
+        self._survived = True
+        if lost.conn is not None:
+            self._close(lost.conn)
 
     def _write_all(self) -> None:
         for conn, sock in self._sockets.items():

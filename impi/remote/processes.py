@@ -41,7 +41,8 @@ def fork(streams: Sequence[int], work: Callable[[], object], name: bytes = b"") 
     """Run ``work`` in a fork with the signals, session and descriptors of a fresh Python.
 
     Args:
-        streams: descriptors that become standard input, output and error, as many as there are.
+        streams: descriptors that become standard input, output and error, and further ones; as many
+            as there are.
         work: its result, or that of a ``SystemExit``, is the exit status.
         name: name of the command in ``ps``; empty: no change.
 
@@ -77,7 +78,7 @@ def _settle(streams: Sequence[int], name: bytes) -> None:
         os.dup2(descriptor, place)
     # Open ones only: the limit of descriptors may be millions.
     for held in map(int, os.listdir("/proc/self/fd")):
-        if held > 2:
+        if held >= max(3, len(streams)):
             with contextlib.suppress(OSError):
                 os.close(held)
     if name:

@@ -49,8 +49,11 @@ class Key:
     """``ssh-ed25519 AAAA...``: for authorized_keys, and the end of a line of known_hosts."""
 
     def pkey(self) -> paramiko.PKey:
-        """Return the pair for paramiko."""
-        return paramiko.Ed25519Key.from_private_key(io.StringIO(self.private))
+        """Return the pair for paramiko. LaunchError: it is none, or has a passphrase."""
+        try:
+            return paramiko.Ed25519Key.from_private_key(io.StringIO(self.private))
+        except paramiko.SSHException as error:
+            raise LaunchError(f"it is no ed25519 key without a passphrase: {error}") from None
 
 
 def new_key() -> Key:

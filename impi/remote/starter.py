@@ -54,6 +54,7 @@ _ALONE_S = 1.0  # a proxy ends once its mpiexec has, and then it removes what it
 _SHM = "/dev/shm"
 _TMP = "/tmp"
 _PROXY = "hydra_pmi_proxy"
+_DAEMONS = (_PROXY, "prted")
 _TICK_S = 0.02
 """How much later than a file's time its maker's clock may be: the kernel counts in ticks."""
 
@@ -159,7 +160,7 @@ class _Starter:
             self._end_guests(spec["grace_s"])
         self._drain()
         if keeps:
-            self._sweep(failed=failed)
+            sweep(self._began, [process.pid for process in self._processes], self._segments, failed=failed)
         self._say(leftovers=left)
 
     def _running(self) -> list[int]:
@@ -362,11 +363,14 @@ class _Starter:
     def _end_guests(self, grace_s: float) -> None:
         """End what an mpiexec has started here, if it does not: it may be frozen, or cut off.
 
-        Only then is nobody's what they leave.
+        Only then is nobody's what they leave. An mpiexec's daemon that no proc has named may belong
+        to another job: it has time to end, and is let alone.
         """
-        alive = dict(self._guests)
+        alive = self._guests or _opened(_daemons())
         for number, seconds in ((0, _ALONE_S), (signal.SIGTERM, grace_s), (signal.SIGKILL, _DRAIN_S)):
             patience = Patience(seconds, 1)
+            if number:
+                alive = {pid: guest for pid, guest in alive.items() if pid in self._guests}
             for guest in alive.values():
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     signal.pidfd_send_signal(guest, number)
@@ -399,38 +403,59 @@ class _Starter:
                 if slash and path.startswith(("sm_segment.", "mpich_shm_")):
                     self._segments.add(f"{_SHM}/{path.removesuffix(' (deleted)')}")
 
-    def _sweep(self, *, failed: bool) -> None:
-        """Remove shared memory and sockets that are left.
 
-        MPICH leaves a segment now and then even if all is well: if a process exits at once after
-        MPI_Finalize. What processes have that go on after success stays.
-        """
-        since = self._began - _TICK_S
-        for path in _nobodys(since) | (self._segments | _topologies(since) if failed else set()):
-            with contextlib.suppress(OSError):
-                os.unlink(path)
-        for process in self._processes:
-            # Open MPI's mpiexec keeps its sockets there.
-            folder = os.path.join(os.environ.get("TMPDIR", "/tmp"), f"ompi.{process.pid}")
-            if os.path.isdir(folder):
-                import shutil
+def sweep(since: float, pids: Iterable[int], segments: set[str], *, failed: bool) -> None:
+    """Remove shared memory, files and sockets that processes of a starter have left.
 
-                shutil.rmtree(folder, ignore_errors=True)
+    MPICH leaves a segment now and then even if all is well: if a process exits at once after
+    MPI_Finalize. What processes have that go on after success stays.
+
+    Args:
+        since: when the starter began, in seconds since the epoch.
+        pids: its own processes.
+        segments: shared memory that it has noted.
+        failed: whether nothing goes on.
+    """
+    since -= _TICK_S
+    for path in _nobodys(since) | (segments | _topologies(since) if failed else set()):
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+    # Open MPI's mpiexec and daemons keep their sockets there.
+    temporary = os.environ.get("TMPDIR", _TMP)
+    folders = {os.path.join(temporary, f"ompi.{pid}") for pid in pids}
+    for folder in folders | (_sessions(since, temporary) if failed else set()):
+        if os.path.isdir(folder):
+            import shutil
+
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _opened(procs: Iterable[int]) -> dict[int, int]:
     """Return descriptors of processes and of Hydra's proxies above them, by process id."""
     found = {}
-    for pid in {*procs, *filter(_is_proxy, map(processes.parent, procs))}:
+    for pid in {*procs, *(above for above in map(processes.parent, procs) if _is_daemon(above, _PROXY))}:
         with contextlib.suppress(OSError):
             found[pid] = os.pidfd_open(pid)
     return found
 
 
-def _is_proxy(pid: int) -> bool:
+def _is_daemon(pid: int, *names: str) -> bool:
     with contextlib.suppress(OSError), open(f"/proc/{pid}/comm") as file:
-        return file.read().startswith(_PROXY)
+        return file.read().startswith(names)
     return False
+
+
+def _daemons(*names: str) -> list[int]:
+    """Return the processes here by which mpiexecs start procs; those of another container are not.
+
+    What has another /tmp leaves nothing here.
+    """
+    place, found = os.readlink("/proc/self/ns/mnt"), []
+    for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
+        with contextlib.suppress(OSError):
+            if _is_daemon(pid, *(names or _DAEMONS)) and os.readlink(f"/proc/{pid}/ns/mnt") == place:
+                found.append(pid)
+    return found
 
 
 def _made_since(since: float, folder: str, *beginnings: str) -> set[str]:
@@ -469,13 +494,13 @@ def _topologies(since: float) -> set[str]:
     there must be no other proxy on this node.
     """
     found = _made_since(since, _TMP, "hydra_hwloc_xmlfile_")
-    place = os.readlink("/proc/self/ns/mnt")
-    for pid in filter(str.isdigit, os.listdir("/proc") if found else ()):
-        with contextlib.suppress(OSError):
-            # One of another container has another /tmp.
-            if _is_proxy(int(pid)) and os.readlink(f"/proc/{pid}/ns/mnt") == place:
-                return set()
-    return found
+    return set() if found and _daemons(_PROXY) else found
+
+
+def _sessions(since: float, folder: str) -> set[str]:
+    """Return folders of Open MPI's daemons, by process id, which have ended and left them."""
+    found = _made_since(since, folder, "prted.")
+    return {path for path in found if not os.path.exists(f"/proc/{path.rpartition('.')[2]}")}
 
 
 def _command_line(pid: int) -> str:

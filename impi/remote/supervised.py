@@ -93,6 +93,16 @@ class Supervised:
             raise LaunchError(f"{self._argv[0]} was told to stop and nothing more was heard of it")
         return outcome
 
+    def first_line(self, timeout_s: float) -> bytes:
+        """Wait for the first line of output, and return it without its end.
+
+        Empty: the command has ended without one, or the time is over.
+        """
+        output = self._output["stdout"]
+        with self._changed:
+            self._changed.wait_for(lambda: b"\n" in output or self._over(), timeout_s)
+            return bytes(output).partition(b"\n")[0] if b"\n" in output else b""
+
     def stdout(self) -> bytes:
         """Return the output so far."""
         with self._changed:
@@ -147,6 +157,7 @@ class Supervised:
                 room = max(0, MOST_OUTPUT - len(kept))
                 kept.extend(data[:room])
                 self._dropped[name] += len(data) - min(room, len(data))
+                self._changed.notify_all()
                 if room:
                     self._times.append((name, len(kept), float(line["at"])))
         self.pid = int(line.get("pid", self.pid))

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from impi.remote.processes import Groups
 
-LOOK_S = 1.0
+LOOK_S = 0.5
 """Seconds between two looks."""
 _TABLES = ("/proc/net/tcp", "/proc/net/tcp6")
 _ESTABLISHED = "01"

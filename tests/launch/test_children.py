@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -165,6 +166,38 @@ def test_a_watch_sees_procs_that_it_has_not_started_and_ends_when_it_is_dismisse
     [status, *rest] = result.stdout.splitlines()[2].split(" ")
     assert status == "[0]"
     assert rest[:2] == ["", ""]
+
+
+KILLED = """
+import os, pathlib, selectors, signal, sys
+from impi.launch.children import Children
+from impi.launch.program import command_on
+from impi.remote import starter
+
+starter._SHM = starter._TMP = sys.argv[1]
+selector = selectors.DefaultSelector()
+code = "import pathlib, sys, time; pathlib.Path(sys.argv[1], 'mpich_shm_1').touch(); print(flush=True); time.sleep(600)"
+argv = [sys.executable, "-c", code, sys.argv[1]]
+children = Children([command_on("localhost", argv, os.environ, {0: {}}, {0: "rank 0"})], selector)
+children.start()
+def turn(seconds):
+    for key, _ in selector.select(seconds):
+        key.data()
+    children._reap(-1)
+while not list(pathlib.Path(sys.argv[1]).iterdir()):
+    turn(0.05)
+os.kill(children._starters[0].pid, signal.SIGKILL)
+while children._starters[0].status is None:
+    turn(0.05)
+children.end(turn)
+children.close()
+"""
+
+
+def test_what_a_killed_starter_leaves_is_removed(tmp_path: Path) -> None:
+    driver = [sys.executable, "-c", KILLED, str(tmp_path)]
+    subprocess.run(driver, capture_output=True, timeout=60, check=True)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_stopped_process_without_a_title_has_the_name_of_its_program() -> None:

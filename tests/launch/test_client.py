@@ -514,6 +514,17 @@ def test_a_client_without_a_program_ends_the_job_of_the_others(impirun: type[Imp
     assert reason in other.err
 
 
+def test_a_client_without_its_library_ends_the_job_of_the_others(impirun: type[Impirun]) -> None:
+    job = Job(impirun, 2)
+    other = job.client("-np", "1", "sh", "-c", "echo up; sleep 600")
+    assert other.line() == "up\n"
+    client = job.client("--vendor", "mpich@4.0", "true", rank=1, PATH="/nowhere")
+    reason = "no mpiexec of mpich was found; name its folder with --prefix DIR"
+    for part in (client, job.server, other):
+        assert part.end() == 1
+        assert reason in part.err
+
+
 def test_a_tag_that_the_vendor_does_not_have(impirun: type[Impirun]) -> None:
     need("mpich")
     client = Job(impirun).client("--vendor", "mpich", "--tag-ub", "2000000000", HELLO)

@@ -60,9 +60,11 @@ class Parts:
         assert server.stdout is not None
         self.where = server.stdout.readline().strip()
 
-    def start(self, name: str, *arguments: str) -> subprocess.Popen[str]:
+    def start(
+        self, name: str, *arguments: str, command: tuple[str, ...] = ("-m", "impi.cli.impirun")
+    ) -> subprocess.Popen[str]:
         self.parts[name] = subprocess.Popen(
-            [sys.executable, "-m", "impi.cli.impirun", *arguments],
+            [sys.executable, *command, *arguments],
             env=environment(self.mark),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -71,6 +73,16 @@ class Parts:
             cwd=ROOT,
         )
         return self.parts[name]
+
+    def outcomes(self, but: str) -> dict[str, tuple[int, str]]:
+        """Code and words of all parts but one, in time."""
+        until = time.monotonic() + NOTICED_S
+        found = {}
+        for name, part in self.parts.items():
+            if name != but:
+                _, stderr = part.communicate(timeout=max(0.1, until - time.monotonic()))
+                found[name] = part.returncode, stderr
+        return found
 
 
 class Job(Parts):
@@ -108,16 +120,6 @@ class Job(Parts):
                 if words in Path(f"/proc/{pid}/comm").read_text():
                     found.append(pid)
         return sorted(found)
-
-    def outcomes(self, but: str) -> dict[str, tuple[int, str]]:
-        """Code and words of all parts but one, in time."""
-        until = time.monotonic() + NOTICED_S
-        found = {}
-        for name, part in self.parts.items():
-            if name != but:
-                _, stderr = part.communicate(timeout=max(0.1, until - time.monotonic()))
-                found[name] = part.returncode, stderr
-        return found
 
 
 @pytest.fixture
@@ -177,6 +179,31 @@ def test_the_impirun_of_a_client_is_stopped(jobs: list[Parts]) -> None:
     job.parts["client 1"].send_signal(signal.SIGCONT)
     _, stderr = job.parts["client 1"].communicate(timeout=ENDED_S)
     assert stderr.strip().splitlines()[-1].endswith(sentence)
+
+
+CHANNELS_LOOK_CUT = """
+import runpy
+from impi.launch import client
+from impi.remote import watch
+client._CUT_S = 60
+watch.Watch.cut = lambda watch, *_: [(("127.0.0.1", 1), end) for end in watch.ends]
+runpy.run_module("impi.cli.impirun", run_name="__main__")
+"""
+
+
+def test_a_cut_channel_is_not_blamed_where_the_whole_client_is_lost(jobs: list[Parts]) -> None:
+    jobs.append(job := Parts(2))
+    program = [sys.executable, "-c", PROGRAM, "receiving"]
+    victim = job.start("client 0", "-client", "0", job.where, *program)
+    job.start("client 1", "-client", "1", job.where, *program, command=("-c", CHANNELS_LOOK_CUT))
+    assert victim.stdout is not None
+    assert victim.stdout.readline().startswith("0 ")
+    victim.send_signal(signal.SIGSTOP)
+    for name, (code, stderr) in job.outcomes("client 0").items():
+        assert code == 1, name
+        last = stderr.strip().splitlines()[-1]
+        assert f"its impirun has not been heard of for {LIMIT_S} s" in last, (name, stderr)
+        assert "client 1 (" not in last
 
 
 def test_the_server_is_stopped(jobs: list[Parts]) -> None:

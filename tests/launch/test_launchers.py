@@ -12,12 +12,14 @@ import pytest
 
 from impi.launch import library_settings
 from impi.launch.hydra import HydraLauncher
+from impi.launch.managed import PmiLauncher
 from impi.launch.nodes import parse
 from impi.launch.prefix import Installation
 from impi.launch.program import Command, Program, base_environment
 from impi.launch.prte import PrteLauncher
 from impi.launch.pure import PureLauncher
 from impi.manifests import manifest
+from impi.records import replaced
 
 MPICH = Installation(mpiexec="/m/bin/mpiexec", prefix=Path("/m"), library="/m/lib/libmpi.so.12")
 OPENMPI = Installation(mpiexec="/o/bin/mpiexec", prefix=Path("/o"), library="/o/lib/libmpi.so.40")
@@ -62,6 +64,8 @@ def test_hydra_makes_no_file_that_it_could_leave() -> None:
     argv, env = only(HydraLauncher(manifest("mpich"), MPICH).commands(program(HWLOC_XMLFILE="mine")))
     assert env["HWLOC_XMLFILE"] == "mine"
     assert "HWLOC_XMLFILE" not in argv[argv.index("-c") + 1]
+    _, env = only(HydraLauncher(manifest("intel"), MPICH).commands(program()))
+    assert "HWLOC_XMLFILE" not in env, "Intel's mpiexec ends by SIGSEGV where it is no description"
 
 
 @pytest.mark.parametrize("may", [False, True])
@@ -147,6 +151,26 @@ def test_pure_here_and_elsewhere() -> None:
     assert here.spec["env"]["MINE"] == "1"
     assert "MINE" not in there.spec["env"]
     assert there.spec["env"]["OMP_NUM_THREADS"] == "3"
+
+
+def test_mpich_without_its_mpiexec() -> None:
+    managed = replaced(program("localhost:2,far-away:1"), manager="10.0.0.1:7", ids=(11, 12, 13), input="x:1 token")
+    here, there = PmiLauncher(manifest("mpich"), MPICH).commands(managed)
+    assert here.ranks
+    assert here.spec["argv"] == there.spec["argv"] == ["/bin/prog", "--nodes", "x y"]
+    own = {**here.spec["procs"], **there.spec["procs"]}
+    assert [own[rank]["PMI_ID"] for rank in ("0", "1", "2")] == ["11", "12", "13"]
+    assert {one["PMI_PORT"] for one in own.values()} == {"10.0.0.1:7"}
+    assert [(one["PMI_RANK"], one["PMI_SIZE"], one["MPI_LOCALRANKID"]) for one in own.values()] == [
+        ("0", "3", "0"),
+        ("1", "3", "1"),
+        ("2", "3", "0"),
+    ]
+    for command in (here, there):
+        assert command.spec["env"]["MPI4PY_LIBMPI"] == MPICH.library
+        assert json.loads(command.spec["env"]["IMPI_JOIN"]) == {**JOIN, "size": 3, "library": "MPICH"}
+        assert "IMPI_INPUT" not in command.spec["env"]
+    assert [rank for rank, one in own.items() if "IMPI_INPUT" in one] == ["0"]
 
 
 def test_environment_of_procs() -> None:

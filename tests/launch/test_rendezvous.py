@@ -168,6 +168,18 @@ def test_a_client_that_falls_silent_is_lost(monkeypatch: pytest.MonkeyPatch) -> 
     assert str(caught.value) in server.said
 
 
+def test_the_server_notes_silence_on_time_though_nothing_wakes_it() -> None:
+    server = ServerThread(2, environ=SECRET, heartbeat_timeout_s=0.2)
+    with server.client(0) as silent:
+        silent.start()
+        began = time.monotonic()
+        with pytest.raises(JobEnded):
+            while select.select([silent], [], [], DEADLINE_S)[0]:
+                silent.on_readable()
+        assert time.monotonic() - began < pulse.BEAT_S / 2
+    assert server.join() == 1
+
+
 def test_a_server_that_falls_silent_is_lost() -> None:
     server = ServerThread(1, environ=SECRET)  # whose next beat comes after two seconds
     with server.client(0, silence_s=0.1) as client:

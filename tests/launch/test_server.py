@@ -107,6 +107,14 @@ def test_32_clients() -> None:
     assert server.join() == 0
 
 
+def test_the_server_listens_in_the_range_of_ports() -> None:
+    ports = range(21_010, 21_020)
+    server = ServerThread(1, interface="127.0.0.1", ports=ports)
+    whole_job(server, 1)
+    assert server.join() == 0
+    assert server.port in ports
+
+
 def test_an_interface_is_what_is_printed() -> None:
     server = ServerThread(1, interface="127.0.0.9")
     assert server.host == "127.0.0.9"
