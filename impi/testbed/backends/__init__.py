@@ -1,7 +1,8 @@
 """Backends: the machines that a lab runs on.
 
-``docker`` has containers, SSH and captures; ``local`` has processes on loopback addresses. Both
-implement :mod:`impi.testbed.lab.interface`; nothing here knows of cells or verdicts.
+``docker`` has containers, SSH and captures; ``local`` has processes on loopback addresses;
+``ssh:FILE`` has the hosts that a file names. All implement :mod:`impi.testbed.lab.interface`;
+nothing here knows of cells or verdicts.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import sys
 from pathlib import Path
 
 from impi.errors import UsageError
-from impi.testbed.lab.interface import Backend
+from impi.testbed.lab.interface import ON_HOSTS, Backend
 
 __all__ = ["choose_backend", "engine_installed"]
 
@@ -24,17 +25,23 @@ def engine_installed() -> bool:
 
 
 def choose_backend(name: str | None) -> Backend:
-    """Return the backend of that name; None: ``docker`` with an engine installed, else ``local``.
+    """Return the backend ``docker``, ``local`` or ``ssh:FILE``.
+
+    None is ``docker`` with an engine installed, else ``local``.
 
     ``local`` by default prints a line on stderr. A broken or refusing engine is an error, never a
     reason for ``local``.
 
     Raises:
-        UsageError: there is no backend of that name.
+        UsageError: there is no backend of that name, or its file is wrong.
         LabError: the engine does not answer; the message names the cure.
     """
+    if name is not None and name.startswith(ON_HOSTS):
+        from impi.testbed.backends.ssh.ssh_backend import SshBackend
+
+        return SshBackend(name.removeprefix(ON_HOSTS))
     if name not in ("docker", "local", None):
-        raise UsageError(f"there is no backend {name!r}: write docker or local")
+        raise UsageError(f"there is no backend {name!r}: write docker, local or ssh:FILE")
     if name == "docker" or (name is None and engine_installed()):
         from impi.testbed.backends.docker.docker_backend import DockerBackend
 

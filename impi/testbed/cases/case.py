@@ -51,6 +51,8 @@ class Crossing:
     """Octets of each value, over and over, which little-endian nodes turn round; (): not known."""
     native: bytes | None = None
     """The octets in the native form of x86, where ``units`` cannot tell: sizes differ, too."""
+    access: bool = False
+    """Whether its octets describe an access of a window (``impi.dissect.window_access``)."""
     phase: str = "case"
     """Where the job failed if it is missing."""
 
@@ -98,6 +100,8 @@ class Ends:
     """What the server must say of the client that it refuses."""
     everyone: bool = False
     """Every client's impirun must fail, and the server must name one of them and fail."""
+    lost: int | None = None
+    """This client is lost, the server tells all others so, and these end well without it."""
 
     @property
     def well(self) -> bool:
@@ -128,6 +132,8 @@ class Case:
     """Tags of collective messages that may cross beyond ``crossings``; of all others none may."""
     known: bool = True
     """Whether ``crossings`` are all messages of the program; else any may cross beside them."""
+    meetings: Callable[[Roster, str], Iterable[Crossing]] = lambda _roster, _nonce: ()
+    """Required messages to and from procs of another job, whose ranks are behind this one's."""
     file: str = ""
     """The program's file, where the name does not tell it."""
     finalizes: bool = True
@@ -145,6 +151,10 @@ class Case:
     """Whether it belongs to the selection for clients of several nodes and for three clients."""
     core: bool = False
     """Whether it belongs to the default selection, at least for every pair in one order."""
+    once: bool = False
+    """Whether it belongs to the default selection, for one pair of libraries."""
+    trio: bool = False
+    """Whether it belongs to the default selection, for three clients."""
     nodes: bool = False
     """Whether tier pairs asks it of clients of several nodes; all that are ``wide`` are asked."""
 

@@ -72,6 +72,8 @@ NETWORK_CASES: Final = (
             "ip=6",
             "ip=two",
             "reach=outward",
+            "reach=ports",
+            "hosts=client,reach=port",
             *(f"net={name}" for name in PROFILES),
             *(f"fault={value}" for value in FAULT_VALUES if not FAULTS[value.partition("@")[0]].again_s),
         ),

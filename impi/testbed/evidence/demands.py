@@ -9,9 +9,9 @@ messages without a demand are extra. Equal demands add up.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from impi.dissect import Crossed
+from impi.dissect import Crossed, read_access
 from impi.testbed.cases import Case, Crossing
 from impi.testbed.cases.case import COLLECTIVE
 from impi.testbed.evidence.evidence import Mismatch, Owed
@@ -50,6 +50,7 @@ class Demands:
     def __init__(self, case: Case, roster: Roster, nonce: str, *, native: bool = False) -> None:
         self.case, self.roster = case, roster
         self.crossings: Sequence[Crossing] = case.demands(roster, nonce)
+        self.meetings: Sequence[Crossing] = tuple(case.meetings(roster, nonce))
         self.exact = case.finalizes and case.known
         """Whether what nobody demands is wrong: of a job that is to fail it is not known."""
         self._known = {c: deviations(roster.vendor(c)) for c in range(roster.nclients)}
@@ -127,6 +128,14 @@ def compare(crossed: Iterable[Crossed], demands: Demands) -> Compared:
     return Compared(**ordered, owed=tuple(owed))
 
 
+def missed(crossed: Iterable[Crossed], demands: Demands) -> tuple[Mismatch, ...]:
+    """Return the messages to and from another job that the case demands and that did not cross."""
+    there = {(m.src, m.dest, m.cid, m.tag, m.payload) for m in crossed if m.complete}
+    lacking = [w for w in demands.meetings if (w.src, w.dest, w.cid, w.tag, w.payload) not in there]
+    # Of the other job nothing else is known: its proc's partner here has to tell.
+    return tuple(replace(_absent(w, 1, 1), by_receiver=w.src >= demands.roster.size) for w in lacking)
+
+
 def _owed(key: _Key, wanted: int, seen: int) -> Owed:
     src, dest, cid, tag = key
     return Owed(src=src, dest=dest, cid=cid, tag=tag, wanted=wanted, seen=seen)
@@ -195,6 +204,8 @@ def _mismatch(message: Crossed, expected: str, actual: str) -> Mismatch:
 def _difference(message: Crossed, demand: Crossing, demands: Demands) -> tuple[str, str]:
     """(expected, actual) of a message that is not the demanded one."""
     where = str(demand).partition(" ")[2]
+    if demand.access:
+        return _other_access(message, demand, demands)
     if demand.nbytes not in (None, message.nbytes):
         return f"1 {where}", f"one of {message.nbytes} octets"
     if message.cancelled != demand.cancelled:
@@ -205,6 +216,13 @@ def _difference(message: Crossed, demand: Crossing, demands: Demands) -> tuple[s
     if message.sync and message.at_once and not demand.sync:
         return f"1 {where} by DATA (IMPI 3.7.1)", "one by DATASYNC, which asks for an answer"
     return _other_octets(message, demand, demands)
+
+
+def _other_access(message: Crossed, demand: Crossing, demands: Demands) -> tuple[str, str]:
+    octets = demands.payload(demand) or demand.contains or b""
+    asked, told = (str(read_access(each) or "no access of a window") for each in (octets, message.payload))
+    where = str(demand).partition(" ")[2]
+    return f"1 {where}: {asked}", f"{told}{' with other data' if asked == told else ''}"
 
 
 def _other_octets(message: Crossed, demand: Crossing, demands: Demands) -> tuple[str, str]:

@@ -155,6 +155,8 @@ class Wire:
     """The hosts, as told to everybody."""
     no_channel: tuple[str, ...] = ()
     """Pairs of hosts of different clients without a channel (IMPI 2.3.8)."""
+    losses: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    """By client: the clients of whose loss the server has told it; absent where of none."""
     unfinished: tuple[str, ...] = ()
     """Hosts that sent no FINI, by channel (IMPI 3.8)."""
     missing: tuple[Mismatch, ...] = ()

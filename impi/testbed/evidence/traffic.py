@@ -18,6 +18,8 @@ from impi.dissect import (
     breaches,
     dissect,
     events,
+    losses_told,
+    meetings,
     read_pcap,
     show_address,
     standing,
@@ -25,7 +27,7 @@ from impi.dissect import (
 )
 from impi.errors import LabError
 from impi.testbed.cases.case import WORLD
-from impi.testbed.evidence.demands import Demands, compare
+from impi.testbed.evidence.demands import Demands, compare, missed
 from impi.testbed.evidence.evidence import Answered, HostTold, Wire
 from impi.testbed.lab.interface import Capture
 from impi.testbed.lab.parties import deviations
@@ -62,8 +64,9 @@ def examine(
         clients=_sizes(seen.layout) if seen.layout else (),
         hosts=tuple(_hosts(seen)),
         no_channel=tuple(_no_channel(seen)),
+        losses=_losses(seen),
         unfinished=tuple(_unfinished(seen)),
-        missing=compared.missing,
+        missing=(*compared.missing, *missed(meetings(seen), demands)),
         owed=compared.owed,
         wrong=compared.wrong,
         headers=compared.headers,
@@ -159,6 +162,11 @@ def _no_channel(seen: Dissection) -> Iterable[str]:
         for high in seen.layout.hosts[low.index + 1 :]:
             if low.client != high.client and (high.index, low.index) not in there:
                 yield f"host {high.index} (client {high.client}) to host {low.index} (client {low.client})"
+
+
+def _losses(seen: Dissection) -> dict[int, tuple[int, ...]]:
+    told = {c.client: tuple(losses_told(c)) for c in seen.conversations if c.client is not None}
+    return {client: losses for client, losses in told.items() if losses}
 
 
 def _unfinished(seen: Dissection) -> Iterable[str]:

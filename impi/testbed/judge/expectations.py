@@ -23,7 +23,6 @@ import datetime
 import fnmatch
 import itertools
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -31,7 +30,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from impi.errors import UsageError
-from impi.manifests import names, vendors
+from impi.manifests import names, read_toml, vendors
 from impi.testbed.judge.verdict import PHASES, Verdict
 from impi.testbed.lab.lab_topology import parse_topology
 from impi.testbed.plan.cell import Cell, check_selector, is_literal, matches, select
@@ -127,12 +126,7 @@ def load(path: Path) -> Expectations:
     Raises:
         UsageError: it cannot be read, or a row is wrong; the message names file, row and cure.
     """
-    try:
-        value = tomllib.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise UsageError(f"expectations {path} cannot be read: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"expectations {path} is not TOML: {error}") from None
+    value = read_toml(path, "expectations")
     rows = value.get("expect", [])
     if set(value) - {"expect"} or not isinstance(rows, list) or not all(isinstance(r, dict) for r in rows):
         raise UsageError(f"expectations {path}: write nothing but rows, each one below a line [[expect]]")
@@ -184,7 +178,7 @@ def _check_cells(selector: str) -> None:
         )
 
 
-def _one_of(row: Mapping[str, Any], key: str, known: Sequence[str]) -> str:
+def _one_of(row: Mapping[str, object], key: str, known: Sequence[str]) -> str:
     if row[key] not in known:
         raise UsageError(f"{key} = {row[key]!r} is unknown; write one of {', '.join(known)}")
     return str(row[key])

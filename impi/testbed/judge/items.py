@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from impi.testbed.judge import items_end, items_fault, items_identity, items_network, items_start
+from impi.testbed.judge import items_end, items_fault, items_identity, items_loss, items_network, items_start
 from impi.testbed.judge.cell_facts import Facts, Failed, Item
 
 _Examiner = Callable[[Facts, str], Failed]
@@ -40,6 +40,7 @@ ITEMS: Final[dict[str, _Examiner]] = {
     "identity.counter": items_end.counter,
     "traffic.crossing": items_end.crossing,
     "end.silence": items_end.silence,
+    "end.loss": items_loss.told,
     "end.status": items_end.status,
     "end.fini": items_end.fini,
     "end.leftovers": items_end.leftovers,
@@ -67,6 +68,7 @@ FROM_WIRE: Final = frozenset(
         "traffic.payload",
         "traffic.protocol",
         "end.silence",
+        "end.loss",
         "end.fini",
         "traffic.capture",
     }

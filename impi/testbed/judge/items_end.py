@@ -14,6 +14,7 @@ from impi.testbed.evidence.call_logs import ANY, WORLD_NAME, Call
 from impi.testbed.evidence.evidence import Answered, CommandSeen, Mismatch, Wire
 from impi.testbed.evidence.stack_frames import in_impi, own_frame
 from impi.testbed.judge.cell_facts import Facts, Failed, Item, ending, listed, performed, sender, status_text, wire_of
+from impi.testbed.judge.items_loss import printed
 
 _CLOCK_S: Final = 0.001
 """Log and capture have the clock of one kernel; each takes its stamp a little late."""
@@ -147,8 +148,8 @@ def _of_wire(facts: Facts, name: str, which: Callable[[Wire], Sequence[Mismatch]
             yield item
         elif found := which(item):
             first, more = found[0], f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-            sent_by = facts.rank(first.src)
-            done = sent_by.done if sent_by is not None and name == "traffic.extra" else None
+            sent_by = facts.rank(first.src) if name == "traffic.extra" else None
+            done = sent_by.done if sent_by is not None else None
             yield Item(
                 name=name,
                 ok=False,
@@ -211,13 +212,13 @@ def silence(facts: Facts, name: str) -> Failed:
             yield item
             return
         yield from _early_closes(facts, name, item)
-        mute = {channel.partition(" to ")[0] for channel in item.unfinished}
+        mute = {channel.partition(" to ")[0] for channel in unfinished(facts, item)}
         layout = {f"host {i}": host.client for i, host in enumerate(item.hosts)}
         clients = {layout.get(host) for host in mute}
         whole = [host for host, client in layout.items() if {client} == clients]
         if mute and len(clients) == 1 and None not in clients and sorted(mute) == sorted(whole):
             (client,) = clients
-            expected, actual = "FINI on every channel, both ways", f"none from {item.unfinished[0]}"
+            expected, actual = "FINI on every channel, both ways", f"none from {unfinished(facts, item)[0]}"
             blame = sender(facts, client, None)
             yield Item(name=name, ok=False, expected=expected, actual=actual, phase="finalize", blame=blame)
 
@@ -246,7 +247,10 @@ def status(facts: Facts, name: str) -> Failed:
         seen = facts.rank(planned.rank)
         wanted, status = ends.statuses.get(planned.rank, 0), seen.status if seen else None
         # A failing client may take down others, wrappers and all; the sweep then finds none left.
-        if status != wanted and (ends.well or planned.rank in ends.statuses):
+        if planned.client == ends.lost:
+            if status == 0:
+                found.append((0.0, planned.rank, -9, status))
+        elif status != wanted and (ends.well or planned.rank in ends.statuses):
             ended = seen.ended if seen is not None and status is not None else None
             found.append((ended or float("inf"), planned.rank, wanted, status))
     for _, rank, wanted, status in sorted(found, key=lambda f: f[:2]):  # who ended first took the others down
@@ -254,12 +258,13 @@ def status(facts: Facts, name: str) -> Failed:
         yield Item(name=name, ok=False, expected=expected, actual=status_text(status), phase="finalize", blame=blame)
     yield from _client_commands(facts, name, ends)
     yield from _server_command(facts, name, ends)
+    yield from printed(facts, name)
 
 
 def _client_commands(facts: Facts, name: str, ends: Ends) -> Failed:
     for client, command in enumerate(facts.seen.clients):
-        must_fail = client == ends.failing_client or ends.abrupt or ends.everyone
-        good = command.code is not None and (not ends.well or command.code == 0)
+        must_fail = client in (ends.failing_client, ends.lost) or ends.abrupt or ends.everyone
+        good = command.code is not None and (must_fail or not ends.well or command.code == 0)
         codes = ends.codes if client == ends.failing_client else ()
         if not good or (must_fail and command.code == 0) or (codes and command.code not in codes):
             wanted = " or ".join(map(str, codes)) or ("an error" if must_fail else "0")
@@ -315,19 +320,23 @@ def fini(facts: Facts, name: str) -> Failed:
     for item in wire_of(facts, name):
         if isinstance(item, Item):
             yield item
-        elif item.unfinished and not ends.abrupt:
-            expected, actual = "FINI on every channel, both ways", f"none from {item.unfinished[0]}"
-            yield Item(
-                name=name, ok=False, expected=expected, actual=actual, phase="finalize", blame=item.unfinished[0]
-            )
+        elif (mute := unfinished(facts, item)) and not ends.abrupt:
+            expected, actual = "FINI on every channel, both ways", f"none from {mute[0]}"
+            yield Item(name=name, ok=False, expected=expected, actual=actual, phase="finalize", blame=mute[0])
         else:
             for client in range(facts.roster.nclients):
                 said = item.reached.get(client) == "fini"
-                must_not = client == failing or ends.abrupt
-                if (said and must_not) or (not said and failing is None):
+                must_not = client in (failing, ends.lost) or ends.abrupt
+                if said == must_not and (said or failing is None):
                     expected = f"{'no ' if must_not else ''}FINI of client {client} to the server"
                     actual, blame = "it was sent" if said else "none", facts.client(client)
                     yield Item(name=name, ok=False, expected=expected, actual=actual, phase="fini", blame=blame)
+
+
+def unfinished(facts: Facts, wire: Wire) -> list[str]:
+    """Return the channels on which a FINI is due and missing: none is due to or from the lost."""
+    gone = {f"host {i}" for i, host in enumerate(wire.hosts) if host.client == facts.ends.lost}
+    return [channel for channel in wire.unfinished if gone.isdisjoint(channel.split(" to "))]
 
 
 def refused(facts: Facts, name: str) -> Failed:
@@ -368,9 +377,11 @@ def _is_litter(facts: Facts, finding: str) -> bool:
     A client that is refused ends its mpiexec, and the lab ends those that wait for another one.
     """
     node, _, path = finding.partition(": file ")
-    if not path or facts.hit is not None or (facts.ends.well and facts.ends.refused is None):
+    ends = facts.ends
+    if not path or facts.hit is not None or (ends.well and ends.refused is None and ends.lost is None):
         return False
-    vendors = {planned.vendor for planned in facts.roster.ranks if planned.node == node}
+    here = [planned for planned in facts.roster.ranks if planned.node == node]
+    vendors = {planned.vendor for planned in here if ends.lost in (None, planned.client)}
     return any(fnmatch(path, glob) for vendor in vendors for glob in manifest(vendor).litter)
 
 

@@ -15,6 +15,8 @@ _PHASES: Final = re.compile(rf"before the program had initialised MPI|before (?:
 """The phases that a sentence may name."""
 _LEAST_LATE_S: Final = 0.1
 """Packets of a slow link are held for at least so long."""
+_NOISE: Final = " \t\0"
+"""A library may have begun the line without ending it, Open MPI's mpiexec with a NUL octet."""
 _PARTY: Final = re.compile(r"\bclient (\d+)\b|\b(?:the |our )(server)\b|\b(host) \d+\b")
 
 
@@ -110,8 +112,7 @@ def _blamed(facts: Facts, command: CommandSeen) -> str:
 def sentences(command: CommandSeen) -> list[str]:
     """What the server or an impirun says of failures, without who says it."""
     head = r"Error: " if command.who == "server" else rf"impirun: {command.who}: "
-    # A library may have begun the line without ending it, Open MPI's mpiexec with a NUL octet.
-    found = (re.match(rf"[\s\0]*{head}(.*)", line) for line in command.stderr.splitlines())
+    found = (re.match(rf"{head}(.*)", line.lstrip(_NOISE)) for line in command.stderr.splitlines())
     return [match[1] for match in found if match]
 
 
@@ -170,7 +171,7 @@ def _others(hit: Hit, client: int, command: CommandSeen) -> str:
     """A line that names somebody who is not at fault; empty: there is none."""
     # The server tells who has joined, too.
     for line in sentences(command) if command.who == "server" else command.stderr.splitlines():
-        text = line.strip().removeprefix(f"impirun: {command.who}: ")
+        text = line.strip(_NOISE).removeprefix(f"impirun: {command.who}: ")
         for match in _PARTY.finditer(text):
             number, server, _host = match.groups()
             right = server if hit.victim == "server" else hit.victim == "channel" or number == str(client)

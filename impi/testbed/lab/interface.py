@@ -25,6 +25,8 @@ class Line:
     text: str
 
 
+ON_HOSTS: Final = "ssh:"
+"""The beginning of the name of a backend of existing hosts; the path of their file follows."""
 TTL_S: Final = 2 * 3600.0
 """Default lifetime of a lab, in seconds."""
 
@@ -291,8 +293,8 @@ class Backend(Protocol):
         """
         ...
 
-    def supports(self, topology: Topology) -> str:
-        """Empty when it can run this topology, else the reason why not."""
+    def supports(self, topology: Topology, vendors: Sequence[str] = ...) -> str:
+        """Empty when it can run this topology of these vendors, else the reason why not."""
         ...
 
     def no_machine(self, machine: str) -> str:

@@ -10,7 +10,7 @@ from typing import Final
 
 from impi.errors import LabError
 from impi.manifests import manifest
-from impi.testbed.lab.interface import Completed, Lab, RunningCommand
+from impi.testbed.lab.interface import ON_HOSTS, Completed, Lab, RunningCommand
 from impi.testbed.lab.parties import is_remote, node_prefix
 
 CROWDED: Final = {
@@ -55,13 +55,18 @@ class JobEnded:
         return "".join(parts)
 
 
-def server_argv(lab: Lab, *, auth: str = "") -> list[str]:
-    """The server of a job of all the lab's clients; ``auth``: its methods, best first."""
+def server_argv(lab: Lab, *, auth: str = "", ports: str = "") -> list[str]:
+    """The server of a job of all the lab's clients.
+
+    ``auth``: its methods, best first; ``ports``: where it listens (--ports); empty: anywhere.
+    """
     # Verbose, because its reports of joins and ends belong in the timeline.
     argv = [lab.access.python, "-m", "impi.cli.impirun", "-server", str(len(lab.clients)), "-v"]
     argv += ["-auth", auth] if auth else []
-    # Else it prints a.b.c.d:port, as IMPI 2.2.1 has it.
-    return [*argv, "--interface", lab.server.address] if ":" in lab.server.address else argv
+    argv += ["--ports", ports] if ports else []
+    # Else it prints a.b.c.d:port, as IMPI 2.2.1 has it; a host that exists may have several.
+    named = ":" in lab.server.address or lab.access.backend.startswith(ON_HOSTS)
+    return [*argv, "--interface", lab.server.address] if named else argv
 
 
 def server_environment(lab: Lab) -> dict[str, str]:

@@ -12,10 +12,14 @@ from impi.testbed.lab.lab_links import Direction, between_parties, party_of
 REACHES: Final[Mapping[str, str]] = {
     "heads": "only the first node of a client reaches other clients and the server",
     "outward": "the last client accepts no connection from others, as behind a firewall",
+    "ports": "nodes take connections of others at a hundred ports only (--ports 20000-20099)",
+    "port": "nodes take connections of others at one port only (--ports 20000)",
     "routed": "other nodes of a client than the first reach others through that one, which routes",
     "nat": "those of the last client do so, and the first one's address takes the place of theirs",
 }
 """Who reaches whom."""
+PORTS: Final[Mapping[str, str]] = {"ports": "20000-20099", "port": "20000"}
+"""What goes through, by reach."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +52,8 @@ def reach_of(name: str, nodes: Sequence[str]) -> Reach:
     apart, last = between_parties(nodes), party_of(nodes[-1])
     if name == "outward":
         return Reach(closed={"syn": [(a, b) for a, b in apart if party_of(b) == last]})
+    if name in PORTS:
+        return Reach(closed={name: apart})
     inner = [node for node in nodes if node != "server" and not node.endswith("n0")]
     inner = [node for node in inner if name != "nat" or party_of(node) == last]
     if not inner:

@@ -24,12 +24,12 @@ The latter become settings of the variant of each cell (:mod:`.cluster_networks`
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from impi.errors import UsageError
+from impi.manifests import read_toml
 from impi.testbed.lab.lab_topology import ClientShape, Topology, parse_topology
 from impi.testbed.lab.parties import parse_parties
 from impi.testbed.plan.cluster_networks import NETWORK_KEYS, network_settings
@@ -75,12 +75,7 @@ def list_clusters(folder: Path) -> list[Cluster]:
 
 
 def _read(path: Path) -> Cluster:
-    try:
-        value = tomllib.loads(path.read_text())
-    except OSError as error:
-        raise UsageError(f"topology file {path} cannot be read: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"topology file {path} is not TOML: {error}") from None
+    value = read_toml(path, "topology file")
     unknown = sorted(set(value) - _KEYS)
     if unknown:
         raise UsageError(f"topology file {path}: there is no key {unknown[0]!r}; there are {', '.join(sorted(_KEYS))}")

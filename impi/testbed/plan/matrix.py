@@ -57,15 +57,16 @@ def _parts(tier: str, guest: str = "") -> Sequence[_Part]:
                 # Cases for every pair run in both orders, the rest once for each unordered pair.
                 (lambda case: case.wide, tuple(itertools.product(core, repeat=2)), _PAIR),
                 (lambda case: case.core and not case.wide, tuple(itertools.combinations(core, 2)), _PAIR),
+                (lambda case: case.once, neighbours[-1:], _PAIR),
                 (lambda case: case.wide, neighbours[-1:], _WIDE),
                 (lambda case: case.wide and case.smoke, ((core[-1], core[0]),), _WIDE),
-                (lambda case: case.wide, tuple(itertools.combinations(core, 3)), _TRIO),
+                (lambda case: case.wide or case.trio, tuple(itertools.combinations(core, 3)), _TRIO),
             )
         case "pairs":
             return (
                 (lambda _case: True, pairs, _PAIR),
                 (lambda case: case.nodes or case.wide, pairs, _WIDE),
-                (lambda case: case.wide, tuple(itertools.combinations(every, 3)), _TRIO),
+                (lambda case: case.wide or case.trio, tuple(itertools.combinations(every, 3)), _TRIO),
             )
         case "versions":
             return (
@@ -310,7 +311,7 @@ def make_plan(cells: Sequence[Cell], backend: Backend, *, prove: bool = False) -
     """
     if prove:
         cells = [cell for cell in cells if declared(cell)]
-    shapes = {str(c.topology): backend.supports(c.topology) for c in cells}
+    shapes = {(c.topology, c.vendors): backend.supports(c.topology, c.vendors) for c in cells}
     no_network = backend.no_network() if any(_needs_network(c) for c in cells) else ""
 
     machines = {v: _no_machine(v, backend) for v in {v for c in cells for v in c.vendors}}
@@ -319,7 +320,7 @@ def make_plan(cells: Sequence[Cell], backend: Backend, *, prove: bool = False) -
         network = no_network if _needs_network(cell) else ""
         beyond = _beyond(cell) or beyond_natives(cell, backend.name)
         beyond = beyond or next(filter(None, map(machines.get, cell.vendors)), "")
-        return shapes[str(cell.topology)] or network or beyond or ("" if prove else declared(cell))
+        return shapes[cell.topology, cell.vendors] or network or beyond or ("" if prove else declared(cell))
 
     reasons = [(cell, reason_of(cell)) for cell in cells]
     return Plan(
@@ -335,18 +336,26 @@ def _beyond(cell: Cell) -> str:
             return f"{cell.case.name} has no program in C"
         if abi != "standard" and abi not in {vendor.partition("@")[0] for vendor in cell.vendors}:
             return f"abi={abi} takes the mpi.h of a vendor of the cell, and none is {abi}"
-    if cell.six and cell.settings.get("reach") in ("routed", "nat"):
-        return "the lab's gateways route IPv4"
-    if cell.settings.get("reach") == "nat" and cell.settings.get("auth") != "challenge":
-        return (
-            "IMPI 0.0 knows a host by the address that it comes from (2.3.8), and behind NAT that is another one:"
-            " auth=challenge proves it"
-        )
-    if cell.settings.get("reach") == "heads" and cell.settings.get("hosts") != "client":
-        return (
-            "IMPI wants a channel between every two hosts (2.3.8), and only the first node of a client reaches others:"
-            " hosts=client makes it the only host"
-        )
+    return _beyond_reach(cell, cell.settings.get("reach", ""))
+
+
+def _beyond_reach(cell: Cell, reach: str) -> str:
+    """Why no job can run where nodes reach each other so; empty: one can."""
+    match reach:
+        case "routed" | "nat" if cell.six:
+            return "the lab's gateways route IPv4"
+        case "nat" if cell.settings.get("auth") != "challenge":
+            return (
+                "IMPI 0.0 knows a host by the address that it comes from (2.3.8), and behind NAT that is another one:"
+                " auth=challenge proves it"
+            )
+        case "port" if cell.settings.get("hosts") is None:
+            return "each proc listens for other clients, and one port is open: hosts=client makes one listener of them"
+        case "heads" if cell.settings.get("hosts") != "client":
+            return (
+                "IMPI wants a channel between every two hosts (2.3.8), and only the first node of a client reaches"
+                " others: hosts=client makes it the only host"
+            )
     return ""
 
 

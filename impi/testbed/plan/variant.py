@@ -17,7 +17,7 @@ from impi.testbed.cases.network_faults import FAULT_VALUES, FAULTS
 from impi.testbed.cases.soak import parse_amount
 from impi.testbed.lab.compiled_programs import ABIS
 from impi.testbed.lab.lab_links import FORM, PROFILES, parse_links
-from impi.testbed.lab.lab_reach import REACHES
+from impi.testbed.lab.lab_reach import PORTS, REACHES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +63,8 @@ SETTINGS: Final[Mapping[str, Setting]] = {
         values={"6": (), "two": ()},
     ),
     "reach": Setting(
-        about="; ".join(f"{name}: {text}" for name, text in REACHES.items()), values=dict.fromkeys(REACHES, ())
+        about="; ".join(f"{name}: {text}" for name, text in REACHES.items()),
+        values={name: ("--ports", PORTS[name]) if name in PORTS else () for name in REACHES},
     ),
     "net": Setting(
         about=f"the links between clients, and to the server: {', '.join(PROFILES)}, or settings such as {FORM}",

@@ -5,28 +5,14 @@ from __future__ import annotations
 import os
 import signal
 from array import array
-from pathlib import Path
 
+from look_for_impirun import impirun  # type: ignore[import-not-found]
 from mpi4py import MPI
 from report import Report  # type: ignore[import-not-found]
 
 report = Report(MPI)
 comm = MPI.COMM_WORLD
 rank, size = report.rank, report.size
-
-
-def impirun() -> int:
-    """The process id of this client's impirun, on this node."""
-    wanted = [b"-client", str(report.client).encode()]
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            argv = path.read_bytes().split(b"\0")
-        except OSError:
-            continue  # it has ended
-        if b"impi.cli.impirun" in argv and argv[argv.index(b"impi.cli.impirun") + 1 :][:2] == wanted:
-            return int(path.parent.name)
-    raise SystemExit("there is no impirun on this node")
-
 
 report.check("size of MPI_COMM_WORLD", size, sum(map(len, report.clients)))
 report.done()
@@ -38,5 +24,5 @@ else:
     comm.Send(b"", report.clients[-1][0], 72)
 if rank == report.clients[-1][0]:  # on the node of impirun
     comm.Recv(bytearray(), size - 1, 72)
-    os.kill(impirun(), signal.SIGKILL)
+    os.kill(impirun(report.client), signal.SIGKILL)
 comm.Recv(array("B", bytes(8)), (rank + 1) % size, 70)  # which will never come

@@ -50,10 +50,12 @@ _REFUSALS = {
     # A reset itself goes through, so that this end learns of its own.
     "reset": ("-p", "tcp", "!", "--tcp-flags", "RST", "RST", "-j", "REJECT", "--reject-with", "tcp-reset"),
     "syn": ("-p", "tcp", "--syn", "-j", "DROP"),
+    "ports": ("-p", "tcp", "--syn", "!", "--dport", "20000:20099", "-j", "DROP"),
+    "port": ("-p", "tcp", "--syn", "!", "--dport", "20000", "-j", "DROP"),
     "direct": ("-m", "ttl", "--ttl-gt", "63", "-j", "DROP"),
 }
-"""Packets are dropped; connections are reset; connections are not taken, others go on; packets are
-dropped that no gateway has forwarded."""
+"""Packets are dropped; connections are reset; connections are not taken, others go on, at any
+port or at all but some; packets are dropped that no gateway has forwarded."""
 
 
 class Spread:

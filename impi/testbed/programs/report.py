@@ -89,7 +89,7 @@ class Report:
             "rank": self.rank,
             "size": self.size,
             "nonce": self.plan["nonce"],
-            "node_nonce": self._node_nonce(),
+            "node_nonce": self.node_nonce(),
             "local": local() if local is not None else None,
             **more,
         }
@@ -97,8 +97,8 @@ class Report:
         path.with_suffix(".part").write_text(json.dumps(value))
         path.with_suffix(".part").rename(path)
 
-    def _node_nonce(self) -> str:
-        # Placement: the nonce on this node's disk, and on no other's.
+    def node_nonce(self) -> str:
+        """The nonce on the disk of this node, and on no other."""
         return str(json.loads((self.folder.parent / "node.json").read_text())["nonce"])
 
     def _wait_at_gate(self) -> None:

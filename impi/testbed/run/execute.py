@@ -45,7 +45,7 @@ from impi.testbed.lab.job_commands import (
     server_environment,
 )
 from impi.testbed.lab.lab_links import NetworkSeen, parse_links
-from impi.testbed.lab.lab_reach import reach_of
+from impi.testbed.lab.lab_reach import PORTS, reach_of
 from impi.testbed.plan.cell import Cell
 from impi.testbed.plan.variant import parse_variant, variables_of
 from impi.testbed.run.byhand import Started, script
@@ -261,7 +261,7 @@ class _Attempt:
         lab = self.lab
         # IMPI's own methods alone, unless the cell is about impi's.
         methods = "" if self._auth_setting in (None, "challenge") else "1,0"
-        argv = server_argv(lab, auth=methods)
+        argv = server_argv(lab, auth=methods, ports=PORTS.get(self.cell.settings.get("reach", ""), ""))
         self._start("server", lab.server, argv, {**server_environment(lab), **self._auth(None)})
 
     def _server_is_up(self) -> bool:
@@ -354,6 +354,8 @@ class _Attempt:
 
     def _lost(self, over: list[str]) -> bool:
         """Whether the job cannot go on: an error of a client or the server, or a server's end."""
+        lost = self.cell.case.ends(self.cell.roster).lost
+        over = [name for name in over if name != f"client {lost}"]  # the others go on without it
         if any(self.ended[name][0].code != 0 for name in over):
             return True
         # A client that ends well leaves the others at most the time to say FINI.

@@ -26,6 +26,8 @@ _THAWED_S: Final = 10.0
 """What stood still must end in this time once it is thawed."""
 _LATE: Final = LinkSettings(delay=0.2, jitter=0.05, rate=1_250_000.0)
 """A link of ``slow``."""
+_SLOWED_S: Final = 20.0
+"""More time for a job on such links: start-up has 16 labels in turn (IMPI 2.3.5), then 8 MiB go."""
 
 
 class Strike:
@@ -139,7 +141,8 @@ class Strike:
         if self.holds_back is not None:
             start(self.holds_back)
         self._open()
-        return self._cell_s
+        slowed = self.hit.act == "slow" and self.hit.victim in ("link", "channel")
+        return self._cell_s + (_SLOWED_S if slowed else 0.0)
 
     def _has_come(self) -> bool:
         """Whether all ranks that are awaited have come to the phase."""

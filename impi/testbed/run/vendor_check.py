@@ -212,7 +212,7 @@ def _passes(*cells: str) -> _Check:
 
 
 def _pass(vendor: _Vendor, cell: Cell) -> None:
-    reason = vendor.backend.supports(cell.topology)
+    reason = vendor.backend.supports(cell.topology, cell.vendors)
     if reason:
         raise _Unmet(f"{cell.id} cannot be run: {reason}")
     lab = vendor.lab(cell.parties, str(cell.topology))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from impi.dissect import Crossed, Packet
+from impi.dissect import Access, Crossed, Packet
 from impi.testbed.cases import Case, Crossing
 from impi.testbed.cases.case import turned
 from impi.testbed.evidence import demands as module
@@ -167,3 +167,25 @@ def test_the_beginning_of_a_message_that_nobody_demands_is_too_much():
     (extra,) = compared(GOOD, begun).extra
     assert extra.tag == 9
     assert compared(GOOD, replace(begun, tag=7)) == Compared()
+
+
+PUT = Access(kind="Put", marks=("fence",), datatype="INT", count=4, data=bytes(16))
+
+
+@pytest.mark.parametrize(
+    ("sent", "says"),
+    [
+        (replace(PUT, marks=()), "Put of 4 INT at octet 0 with"),
+        (replace(PUT, count=3, data=bytes(12)), "Put of 3 INT"),
+        (replace(PUT, data=bytes(15) + b"x"), "with other data"),
+        (None, "no access of a window"),
+    ],
+)
+def test_an_access_is_told_in_words(sent: Access | None, says: str):
+    wanted = replace(ONE, nbytes=None, elements=None, payload=PUT.head + PUT.data, access=True)
+    octets = sent.head + sent.data if sent is not None else b"\xff"
+    found = compared(replace(GOOD, nbytes=len(octets), payload=octets), wanted=(wanted,))
+    assert kinds(found) == ["wrong"]
+    assert "Put of 4 INT at octet 0 [fence] with" in found.wrong[0].expected
+    assert says in found.wrong[0].actual
+    assert compared(replace(GOOD, nbytes=43, payload=PUT.head + PUT.data), wanted=(wanted,)) == Compared()

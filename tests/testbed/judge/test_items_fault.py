@@ -194,6 +194,13 @@ def test_a_harmless_hit_leaves_the_job_unharmed(good):
     assert broken(judge(but(facts, 0, code=1))) == {"end.status"}
 
 
+def test_octets_that_a_library_prints_before_a_sentence_name_nobody(good):
+    facts = after(good, hit_of("link"))
+    stderr = facts.seen.clients[2].stderr
+    assert broken(judge(but(facts, 2, stderr=f"\0{stderr}"))) == set()
+    assert broken(judge(but(facts, 2, stderr=f"\0{stderr}\0client 0\n"))) == {"fault.named"}
+
+
 def test_sentences_are_those_of_failures():
     command = CommandSeen(who="client 1", code=1, stderr="\0 impirun: client 1: a\nTraceback\nimpirun: client 0: b\n")
     assert sentences(command) == ["a"]

@@ -121,6 +121,13 @@ def test_nobody_connects_to_the_last_client_behind_nat():
     assert {source for source, _ in directions} == {"server", "c0n0", "c0n1"}
 
 
+@pytest.mark.parametrize("name", ["ports", "port"])
+def test_at_other_ports_nobody_connects_to_another_party(name):
+    directions = reach_of(name, NODES).closed[name]
+    assert {target for _, target in directions} == set(NODES)
+    assert ("c0n0", "c0n1") not in directions
+
+
 @given(SHARES, st.integers(0, 5000), st.randoms(use_true_random=False))
 def test_a_share_is_picked_evenly_and_early(share, count, chance):
     spread = Spread(share, chance)

@@ -16,9 +16,8 @@ from typing import Final
 from mutants_table import Mutant, blames
 
 from impi.errors import ImpiError
-from impi.testbed.backends.docker.container_contents import sources
-from impi.testbed.backends.docker.source_sync import sync
 from impi.testbed.backends.nodes import SshNode, in_parallel
+from impi.testbed.backends.source_sync import source_files, sync
 from impi.testbed.judge.verdict import Verdict
 from impi.testbed.lab.container_node import SOURCES
 from impi.testbed.lab.interface import Backend, Lab, Node
@@ -135,7 +134,7 @@ def _plant(lab: Lab, mutant: Mutant | None) -> None:
     def one(node: Node) -> None:
         if not isinstance(node, SshNode):
             raise TypeError(f"node {node.name} is none of the backend docker")
-        files = {**sources(), **broken} if node.name in ill else sources()
+        files = {**source_files(SOURCES), **broken} if node.name in ill else source_files(SOURCES)
         sync(node.name, node.connection, lab.access.python, SOURCES, files)
 
     in_parallel(one, [lab.server, *(node for nodes in lab.clients for node in nodes)])

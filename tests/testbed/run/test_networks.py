@@ -186,7 +186,12 @@ def test_a_lab_of_ipv6_has_nothing_else_on_the_wire(backend):
 @pytest.mark.docker
 @pytest.mark.proof
 @pytest.mark.parametrize(
-    "cell", ["1x2+1x2/reach=outward", "1x2+1x2/ip=two", *(f"2x2+2x2/{variant}" for variant in ONLY_WIDE)]
+    "cell",
+    [
+        *(f"1x2+1x2/{variant}" for variant in ("reach=outward", "ip=two")),
+        *(f"2x2+1x2/{variant}" for variant in ("reach=ports", "hosts=client,reach=port")),
+        *(f"2x2+2x2/{variant}" for variant in ONLY_WIDE),
+    ],
 )
 def test_jobs_pass_where_few_nodes_reach_others(backend, cell):
     (done,) = run(backend, f"network.steady/pure+pure/{cell}")

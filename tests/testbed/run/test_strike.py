@@ -212,6 +212,8 @@ def test_slow_links_are_late(world):
     hit.turn((), world.started.append)
     assert world.backend.log == ["open", "prepare 2", "links"]
     assert hit.seen().late == 0.2
+    world.now += 4.0
+    assert hit.turn((), world.started.append) == 30.0  # they stay so: the whole job is slower
 
 
 def test_a_frozen_node_is_not_told_to_go_on(monkeypatch):

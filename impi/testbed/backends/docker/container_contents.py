@@ -14,11 +14,10 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from impi.manifests import vendors
 from impi.remote.ssh import Key
+from impi.testbed.backends.source_sync import source_files
 from impi.testbed.lab.container_node import HOME, SOURCES, SSH_PORT, UID, USER
 
-_PACKAGE: Final = Path(__file__).resolve().parents[3]
 _CONFIG: Final = f"""Host *
   Port {SSH_PORT}
   User {USER}
@@ -34,18 +33,6 @@ UNPACKS: Final = ("/bin/sh", "-c", f'tar -xf {_SOURCES_TAR} -C / && exec "$@"', 
 """The beginning of a node's command; the rest of the command runs when the sources are there."""
 IN_MEMORY: Final = {SOURCES: f"exec,uid={UID},gid={UID}"}
 """The folder that the sources are unpacked to, and the options of its mount."""
-
-
-@cache
-def sources() -> dict[str, bytes]:
-    """Return impi's sources in this checkout by path on a node; one reading serves all labs."""
-    files = {f"{SOURCES}/bin/impirun": b'#!/bin/sh\nexec python -m impi.cli.impirun "$@"\n'}
-    for path in sorted(_PACKAGE.rglob("*")):
-        if path.is_file() and path.suffix != ".pyc":
-            files[f"{SOURCES}/impi/{path.relative_to(_PACKAGE)}"] = path.read_bytes()
-    for each in vendors():  # impirun reads the manifests on its node
-        files[f"{SOURCES}/images/{each.name}/{each.name}.toml"] = (each.folder / f"{each.name}.toml").read_bytes()
-    return files
 
 
 def _ssh(user_key: Key, host_key: Key, addresses: Mapping[str, str]) -> dict[str, bytes]:
@@ -73,7 +60,7 @@ def contents(user_key: Key, host_key: Key, addresses: Mapping[str, str]) -> byte
 
 @cache
 def _sources_tar() -> bytes:
-    return _tar(sources())
+    return _tar(source_files(SOURCES))
 
 
 def _tar(files: Mapping[str, bytes]) -> bytes:

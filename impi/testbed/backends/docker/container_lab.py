@@ -31,9 +31,8 @@ from docker.types import LogConfig
 
 from impi.errors import LabError, LaunchError
 from impi.manifests import manifest
-from impi.remote.patience import Patience
 from impi.remote.ssh import Connection, Key, new_key
-from impi.testbed.backends.docker.container_contents import IN_MEMORY, UNPACKS, contents, sources
+from impi.testbed.backends.docker.container_contents import IN_MEMORY, UNPACKS, contents
 from impi.testbed.backends.docker.docker_engine import engine_fault
 from impi.testbed.backends.docker.docker_inventory import LABEL, remove_container, when_free
 from impi.testbed.backends.docker.images.image_copies import mounts, quicken
@@ -49,13 +48,13 @@ from impi.testbed.backends.docker.sidecar_capture import (
     Teller,
     capturing,
 )
-from impi.testbed.backends.docker.source_sync import sync
 from impi.testbed.backends.docker.stack_spy import trace
 from impi.testbed.backends.lifecycle.cleanup import new_labels
 from impi.testbed.backends.lifecycle.held_labs import is_held, let_go
 from impi.testbed.backends.lifecycle.reaper import reaper_of
-from impi.testbed.backends.lifecycle.residue import RESIDUE_S, findings, residue_argv
+from impi.testbed.backends.lifecycle.residue import RESIDUE_S, findings, lasting, residue_argv
 from impi.testbed.backends.nodes import SshNode, in_parallel, lab_fault
+from impi.testbed.backends.source_sync import source_files, sync
 from impi.testbed.lab.container_node import HOME, SOURCES, SSH_PORT, UID, USER
 from impi.testbed.lab.interface import Access, Build, Capture, Node, NodeAccess, Stacks, Terms
 from impi.testbed.lab.lab_links import Network
@@ -65,7 +64,6 @@ from impi.testbed.lab.parties import node_names, node_prefix
 __all__ = ["LABEL", "DockerLab", "Plan"]
 
 _READY_S: Final = 60.0
-_CALM_S: Final = 1.0  # Leftovers that end by themselves get this long after a cell, more under load.
 _PYTHON: Final = "/opt/impi/venv/bin/python"
 _PATH: Final = f"/opt/impi/venv/bin:{SOURCES}/bin:/usr/local/bin:/usr/bin:/bin"
 _SHM: Final = "256m"
@@ -195,13 +193,12 @@ class DockerLab:
 
     def residue(self, known: Collection[str] = ()) -> list[str]:
         """Return leftovers that do not go away by themselves within a second of an idle machine."""
-        calm = Patience(_CALM_S, 1)
-        while True:
+
+        def look() -> list[str]:
             nodes = [node for name, node in self._nodes.items() if name not in self._links.killed]
-            lines = itertools.chain(*in_parallel(self._residue_of, nodes))
-            found = [line for line in lines if line not in known]
-            if not found or calm.ended():
-                return found
+            return list(itertools.chain(*in_parallel(self._residue_of, nodes)))
+
+        return lasting(look, known)
 
     def hold(self) -> None:
         """From now on it outlives this process."""
@@ -275,7 +272,7 @@ class DockerLab:
         def take_up(name: str) -> Tap:
             node = access.nodes[name]
             connected = self._connect(there[node.container], name, node)
-            sync(name, connected.connection, _PYTHON, SOURCES, sources())
+            sync(name, connected.connection, _PYTHON, SOURCES, source_files(SOURCES))
             old = there.get(f"{node.container}-capture")
             with engine_fault(f"the capture of {name} cannot be begun anew"):
                 if old is not None:

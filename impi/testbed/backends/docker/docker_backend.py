@@ -81,7 +81,7 @@ class DockerBackend:
             own = [vendor for vendor in sorted(set(vendors)) if has_image(vendor) and vendor not in self.builds]
             self._compiled.update(self._images.with_programs(own))
 
-    def supports(self, topology: Topology) -> str:
+    def supports(self, topology: Topology, vendors: Sequence[str] = ()) -> str:
         """Every topology that one machine can carry."""
         return _too_many(topology) or neighbours_short(sum(shape.nodes for shape in topology.clients))
 

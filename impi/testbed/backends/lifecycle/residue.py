@@ -3,13 +3,28 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import Final
 
 from impi.errors import LabError
+from impi.remote.patience import Patience
 from impi.testbed.backends.lifecycle import residue_program
 
 RESIDUE_S: Final = 20.0
+MARK: Final = "IMPILAB_LAB"
+"""The variable that names the lab a process belongs to, where a machine is not the lab's alone."""
+_CALM_S: Final = 1.0
+"""Leftovers that end by themselves get this long after a cell, more under load."""
+
+
+def lasting(look: Callable[[], Iterable[str]], known: Collection[str]) -> list[str]:
+    """Return what looks for leftovers find that does not go away by itself, but for ``known``."""
+    calm = Patience(_CALM_S, 1)
+    while True:
+        found = [line for line in look() if line not in known]
+        if not found or calm.ended():
+            return found
 
 
 def residue_argv(python: str, spec: dict[str, object]) -> list[str]:

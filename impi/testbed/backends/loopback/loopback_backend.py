@@ -24,9 +24,9 @@ from impi.remote.patience import Patience
 from impi.testbed.backends.lifecycle.cleanup import new_labels, remove_expired
 from impi.testbed.backends.lifecycle.held_labs import is_held, let_go
 from impi.testbed.backends.lifecycle.reaper import reaper_of
-from impi.testbed.backends.lifecycle.residue import RESIDUE_S, findings, residue_argv
+from impi.testbed.backends.lifecycle.residue import MARK, RESIDUE_S, findings, residue_argv
 from impi.testbed.backends.loopback.loopback_inventory import LoopbackInventory, new_folder, write_labels
-from impi.testbed.backends.loopback.loopback_node import MARK, LoopbackNode
+from impi.testbed.backends.loopback.loopback_node import LoopbackNode
 from impi.testbed.backends.nodes import lab_fault
 from impi.testbed.backends.stack_output import read_stacks
 from impi.testbed.lab.builds import prefix_build
@@ -279,7 +279,7 @@ class LoopbackBackend:
             if known.has_library and not (_prefix(vendor) / "bin/mpiexec").exists():
                 _install(vendor, known)
 
-    def supports(self, topology: Topology) -> str:
+    def supports(self, topology: Topology, vendors: Sequence[str] = ()) -> str:
         """Clients of one node only: all nodes here are one machine."""
         if any(shape.nodes > 1 for shape in topology.clients):
             return "the local backend has one machine, so a client cannot have several nodes"

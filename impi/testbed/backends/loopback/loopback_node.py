@@ -5,15 +5,12 @@ from __future__ import annotations
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
 
 from impi.errors import LabError
 from impi.remote.commands import Commands
+from impi.testbed.backends.lifecycle.residue import MARK
 from impi.testbed.backends.nodes import Command, lab_fault
 from impi.testbed.lab.interface import RunningCommand
-
-MARK: Final = "IMPILAB_LAB"
-"""The variable that names the lab a process belongs to."""
 
 
 class LoopbackNode:

@@ -15,9 +15,8 @@ import pytest
 from impi.errors import LabError
 from impi.remote.ssh import Connection
 from impi.testbed.backends import choose_backend
-from impi.testbed.backends.docker import container_contents
-from impi.testbed.backends.docker.source_sync import sync
 from impi.testbed.backends.lifecycle.cleanup import remove_lab
+from impi.testbed.backends.source_sync import source_files, sync
 from impi.testbed.lab.container_node import SOURCES
 from impi.testbed.lab.interface import run_on
 from impi.testbed.lab.lab_topology import parse_topology
@@ -68,6 +67,12 @@ def test_compiled_text_of_the_old_source_is_not_used(tmp_path):
     assert done.stdout == b"2\n"
 
 
+def test_a_thousand_long_paths_are_sent(tmp_path):
+    root = tmp_path / "src"
+    assert put(Here(), root, **{f"{'long' * 40}{number}": "" for number in range(1000)}) == 1000
+    assert len(list(root.iterdir())) == 1000
+
+
 def test_a_node_that_refuses_is_the_labs_fault(tmp_path):
     (tmp_path / "one.py").mkdir()
     with pytest.raises(LabError, match="1 changed sources cannot be written"):
@@ -84,7 +89,7 @@ def test_an_edit_reaches_containers_that_run(monkeypatch):
     backend.prepare(["pure"])
     lab = backend.open(["pure", "pure"], parse_topology("2x1+1x1"), run="sync")
     try:
-        before = container_contents.sources()
+        before = source_files(SOURCES)
         path = f"{SOURCES}/impi/errors.py"
         edited = {**before, path: before[path] + b"\nEDITED = True\n"}
         argv = [lab.access.python, "-c", "import impi.errors; print(getattr(impi.errors, 'EDITED', False))"]
@@ -102,7 +107,7 @@ def test_an_edit_reaches_containers_that_run(monkeypatch):
         assert len(asked) == 2 * len(nodes)
         assert sum(len(more.get("stdin", b"")) for more in asked) < 32768 * len(nodes)
         assert [run_on(node, argv, env=env).stdout for node in nodes] == [b"True\n"] * 4
-        monkeypatch.setattr("impi.testbed.backends.docker.container_lab.sources", lambda: before)
+        monkeypatch.setattr("impi.testbed.backends.docker.container_lab.source_files", lambda _: before)
         lab.hold()
         lab.close()
         lab = backend.attach(lab.access)

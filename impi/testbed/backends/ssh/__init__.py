@@ -1,0 +1,1 @@
+"""The backend ``ssh``: hosts that exist, which a file names."""

@@ -1,0 +1,227 @@
+"""Labs on existing hosts: this machine by an SSH server in a thread, containers by theirs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sshd_thread import Sshd
+
+from impi.cli.impilab import main
+from impi.errors import LabError
+from impi.remote.ssh import new_key
+from impi.testbed.backends import choose_backend
+from impi.testbed.backends.ssh import host_keeper
+from impi.testbed.backends.ssh.host_checks import between, examine
+from impi.testbed.backends.ssh.hosts_file import HostsFile, read_hosts
+from impi.testbed.backends.ssh.ssh_backend import SshBackend
+from impi.testbed.lab.interface import Lab, run_on
+from impi.testbed.lab.lab_topology import parse_topology
+
+DEADLINE_S = 30.0
+ONE = parse_topology("1x2")
+TWO = ("here", "there")
+
+
+@pytest.fixture(scope="module")
+def sshd() -> Iterator[Sshd]:
+    server = Sshd(host_key=new_key(), user_key=new_key())
+    server.start()
+    yield server
+    server.stop()
+
+
+def file_of(
+    sshd: Sshd, folder: Path, *, python: str = sys.executable, more: str = "", names: tuple[str, ...] = ("here",)
+) -> Path:
+    (key := folder / "key").write_text(sshd.user_key.private)
+    key.chmod(0o600)
+    rows = [
+        f"[hosts.{name}]\naddress = '127.0.0.{number}'\nssh = '127.0.0.1:{sshd.port}'\nuser = 'tester'\n"
+        f"key = '{key}'\nhost_key = '{sshd.host_key.public}'\npython = '{python}'\n{more}\n"
+        for number, name in enumerate(names, start=2)
+    ]
+    (path := folder / "hosts.toml").write_text("\n".join([f"folder = '{folder}'", *rows]))
+    return path
+
+
+@pytest.fixture
+def lab(sshd: Sshd, tmp_path: Path) -> Iterator[Lab]:
+    lab = SshBackend(str(file_of(sshd, tmp_path))).open(["pure"], ONE, run="hosts")
+    yield lab
+    lab.close()
+
+
+def folders(path: Path) -> list[Path]:
+    return list(path.glob("impilab-*"))
+
+
+def until_gone(path: Path) -> None:
+    until = time.monotonic() + DEADLINE_S
+    while folders(path):
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+def test_nodes_have_the_sources_and_a_folder_while_the_lab_lives(lab: Lab, tmp_path: Path) -> None:
+    [[node]] = lab.clients
+    assert lab.server.address == node.address == "127.0.0.2"
+    code = "import impi, os; print(impi.__file__, os.environ['IMPILAB_LAB'], os.environ['TMPDIR'])"
+    done = run_on(node, [lab.access.python, "-c", code], env=lab.access.environment["c0n0"])
+    [folder] = folders(tmp_path)
+    place, name, temporary = done.stdout.decode().split()
+    assert place == f"{folder}/src/impi/__init__.py"
+    assert name == lab.access.lab
+    assert temporary == f"{folder}/c0n0/tmp"
+    node.write("deep/down", b"text")
+    assert node.read("deep/down") == b"text"
+    lab.close()
+    until_gone(tmp_path)
+
+
+def test_the_keeper_is_not_interrupted_by_a_second_end(tmp_path: Path) -> None:
+    folder = tmp_path / "impilab-1"
+    argv = [sys.executable, host_keeper.__file__, str(folder), "A_MARK=that-none-has", "600"]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE) as keeper:
+        assert keeper.stdout is not None
+        assert b'"uid"' in keeper.stdout.readline()
+        for number in range(3000):
+            (folder / str(number)).touch()
+        while keeper.poll() is None:
+            keeper.terminate()
+    assert folders(tmp_path) == []
+
+
+def test_what_stays_of_a_cell_is_found_and_what_was_there_is_not(lab: Lab) -> None:
+    [[node]] = lab.clients
+    assert lab.residue() == []
+    node.write("tmp/left", b"")
+    command = node.start(["sleep", "600"])
+    found = lab.residue()
+    assert any("sleep 600" in line for line in found)
+    assert any(line.endswith("/c0n0/tmp/left") for line in found)
+    command.stop()
+
+
+def test_a_lost_connection_leaves_nothing(lab: Lab, sshd: Sshd, tmp_path: Path) -> None:
+    [[node]] = lab.clients
+    command = node.start(["sleep", "600"])
+    while not command.pid:
+        time.sleep(0.01)
+    sshd.drop()
+    until_gone(tmp_path)
+    assert not Path(f"/proc/{command.pid}").exists()
+
+
+def test_such_a_lab_is_not_kept(lab: Lab) -> None:
+    with pytest.raises(LabError, match="ends with its opener: leave out --keep"):
+        lab.hold()
+    assert lab.stacks({"c0n0": [1]}).notes == ("c0n0: no stacks from outside on an existing host",)
+    assert (lab.captures, lab.end_capture(), lab.network) == (False, [], None)
+
+
+def test_who_does_not_let_us_in_is_named_with_the_cure(sshd: Sshd, tmp_path: Path) -> None:
+    path = file_of(sshd, tmp_path)
+    path.write_text(path.read_text().replace("'tester'", "'nobody'"))
+    with pytest.raises(LabError, match=r"host here cannot be used: .*'ssh -p \d+ nobody@127.0.0.1 true' must work"):
+        SshBackend(str(path)).open(["pure"], ONE, run="hosts")
+    (tmp_path / "key").write_text("no key")
+    with pytest.raises(LabError, match=r"host here: key .*/key cannot be used"):
+        SshBackend(str(path)).open(["pure"], ONE, run="hosts")
+    assert folders(tmp_path) == []
+
+
+def test_a_host_without_python_is_named(sshd: Sshd, tmp_path: Path) -> None:
+    with pytest.raises(LabError, match=r"host here: /no/python does not start there: .*; set python in .*hosts\.toml"):
+        SshBackend(str(file_of(sshd, tmp_path, python="/no/python"))).open(["pure"], ONE, run="hosts")
+
+
+# doctor
+
+
+def told(sshd: Sshd, folder: Path, **more: str) -> dict[str, tuple[bool, str]]:
+    file = read_hosts(file_of(sshd, folder, names=TWO, **more))
+    return {each.subject: (each.ok, each.detail) for each in examine(file)}
+
+
+def test_the_doctor_looks_at_hosts_and_at_the_ways_between_them(sshd: Sshd, tmp_path: Path) -> None:
+    found = told(sshd, tmp_path, more="vendors = { pure = '', mpich = '/no/mpich' }")
+    assert found["here"][0]
+    assert f"Python {sys.version_info.major}.{sys.version_info.minor}" in found["here"][1]
+    assert found["there: mpich"] == (False, "/no/mpich/bin/mpiexec is not there, or no program")
+    assert found["here to there"][0]
+    assert found["here to there"][1].startswith("127.0.0.3, port ")
+    assert found["there to here"][0]
+
+
+def test_the_doctor_of_hosts_that_cannot_be_used(sshd: Sshd, tmp_path: Path) -> None:
+    found = told(sshd, tmp_path, python="/no/python")
+    assert found["here"] == (False, "/no/python does not run there")
+    assert not found["here to there"][0]
+
+
+def ways(sshd: Sshd, folder: Path, change: tuple[str, str] = ("", "")) -> str:
+    path = file_of(sshd, folder, names=TWO)
+    path.write_text(path.read_text().replace(*change))
+    file: HostsFile = read_hosts(path)
+    return " ".join(f"{each.ok} {each.detail}" for each in between(file, "here", "there"))
+
+
+def test_one_way_and_what_blocks_it(sshd: Sshd, tmp_path: Path) -> None:
+    assert ways(sshd, tmp_path).endswith("connected")
+    assert "nothing can listen at 192.0.2.7: " in ways(sshd, tmp_path, ("'127.0.0.3'", "'192.0.2.7'"))
+    assert "Cannot assign requested address" in ways(sshd, tmp_path, ("'127.0.0.2'", "'192.0.2.7'"))
+
+
+def test_doctor_of_the_command_line(sshd: Sshd, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    backend = f"ssh:{file_of(sshd, tmp_path, names=TWO)}"
+    assert main(["doctor", "--backend", backend, "--from", "here", "--to", "there"]) == 0
+    assert capsys.readouterr().out.startswith("ok   here to there: 127.0.0.3, port ")
+    assert main(["doctor", "--backend", backend, "--from", "here"]) == 4
+    assert "--from A --to B names two hosts of a file" in capsys.readouterr().err
+    assert main(["doctor", "--backend", backend, "--from", "here", "--to", "nowhere"]) == 4
+    assert "there is no host 'nowhere'" in capsys.readouterr().err
+
+
+# Containers of another lab as hosts that exist
+
+
+@pytest.mark.docker
+@pytest.mark.proof
+def test_cells_of_three_vendors_pass_on_existing_hosts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    try:
+        docker = choose_backend("docker")
+    except LabError as error:
+        pytest.skip(f"no container engine answers: {error}")
+    vendors = ["mpich", "openmpi", "pure"]
+    docker.prepare(vendors)
+    there = docker.open(vendors, parse_topology("1x1+1x1+1x1"), run="hosts")
+    try:
+        access = there.access
+        (key := tmp_path / "key").write_text(access.private_key)
+        has = {"c0n0": ", mpich = '/opt/mpi/mpich'", "c1n0": ", openmpi = '/opt/mpi/openmpi'"}
+        rows = [
+            f"[hosts.{name}]\naddress = '{node.address}'\nssh = '{node.host}:{node.port}'\nuser = '{access.user}'\n"
+            f"key = '{key}'\nhost_key = '{access.host_key}'\npython = '{access.python}'\n"
+            f"vendors = {{ pure = ''{has.get(name, '')} }}\n"
+            for name, node in access.nodes.items()
+        ]
+        (path := tmp_path / "hosts.toml").write_text("\n".join(["ports = '20000-20099'", *rows]))
+        backend, runs = f"ssh:{path}", str(tmp_path / "runs")
+        assert main(["doctor", "--backend", backend]) == 0
+        cells = ["coll.all/mpich+openmpi/*", "shutdown.abort/pure+openmpi/*", "p2p.ring/pure+mpich/*"]
+        code = main(["run", "--backend", backend, "--runs", runs, *cells])
+        out = capsys.readouterr().out
+        assert code == 0, out
+        assert "self-reported" in out
+        nodes = [there.server, *(node for nodes in there.clients for node in nodes)]
+        until = time.monotonic() + DEADLINE_S
+        while any(b"impilab-" in run_on(node, ["ls", "/tmp"]).stdout for node in nodes):
+            assert time.monotonic() < until
+            time.sleep(0.1)
+    finally:
+        there.close()
