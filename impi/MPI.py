@@ -26,7 +26,6 @@ from impi.api.files.file import *
 from impi.api.handles.errhandler import *
 from impi.api.handles.exceptions import *
 from impi.api.handles.info import *
-from impi.api.handles.unsupported import *
 from impi.api.p2p.bsend import Attach_buffer, Detach_buffer, Flush_buffer, Iflush_buffer
 from impi.api.p2p.grequest import Grequest
 from impi.api.p2p.matched_message import *
@@ -39,18 +38,27 @@ from impi.api.types.pickling import *
 from impi.api.windows.window import *
 
 if _TYPE_CHECKING:
+    from impi.api.comms.lco import Create_local, Lco
+    from impi.api.comms.lco_names import CNAME, LcoName, SlotName
     from impi.api.types.bufferclass import buffer
     from impi.api.types.bufferclass import buffer as memory
 else:
-    _LATER = ("buffer", "memory")  # it needs numpy, and most programs do not need it
+    # What needs numpy, or few programs need.
+    _LATER = {
+        "buffer": ("impi.api.types.bufferclass", "buffer"),
+        "memory": ("impi.api.types.bufferclass", "buffer"),
+        **{name: ("impi.api.comms.lco", name) for name in ("Create_local", "Lco")},
+        **{name: ("impi.api.comms.lco_names", name) for name in ("CNAME", "LcoName", "SlotName")},
+    }
 
     def __getattr__(name: str) -> object:
         if name not in _LATER:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from impi.api.types.bufferclass import buffer
+        from importlib import import_module
 
-        globals().update(dict.fromkeys(_LATER, buffer))
-        return buffer
+        module, theirs = _LATER[name]
+        globals()[name] = found = getattr(import_module(module), theirs)
+        return found
 
     def __dir__() -> list[str]:
         return sorted({*globals(), *_LATER})

@@ -27,6 +27,7 @@ class ExitCode(IntEnum):
     USAGE = 4, "asked wrongly"
     NOTHING = 5, "nothing selected"
     STALE = 6, "only expectations that are not true any more"
+    TIMEOUT = 124, "the job had not ended in time (--timeout)"
     UNTESTED = 125, "not tested, for git bisect run"
     SIGINT = 130, "128+N: ended by signal N; here Ctrl-C"
 

@@ -22,6 +22,9 @@ LONG8_VERSION: Final = (0x494C4142, 1)
 TUNED_VERSION: Final = (0x494C4142, 2)
 """Our next version ("ILAB", 2): that, and clients that take a table of decisions."""
 
+RESILIENT_VERSION: Final = (0x494C4142, 3)
+"""Our version ("ILAB", 3): that, and the job survives the loss of a client; by --resilient only."""
+
 REPRODUCIBLE: Final = "reduce=reproducible"
 """Reductions whose bits do not depend on the clients; only between clients of ours."""
 
@@ -87,7 +90,12 @@ class Job:
     @property
     def is_ours(self) -> bool:
         """Whether a version of our own is in force: every client is ours."""
-        return self.version in (LONG8_VERSION, TUNED_VERSION)
+        return self.version in (LONG8_VERSION, TUNED_VERSION, RESILIENT_VERSION)
+
+    @property
+    def is_resilient(self) -> bool:
+        """Whether the job goes on without a client, or proc, that is lost."""
+        return self.version == RESILIENT_VERSION
 
     @property
     def long_size(self) -> int:

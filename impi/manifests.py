@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from impi import variables
 from impi.errors import UsageError
@@ -25,7 +25,7 @@ LAUNCHERS: Final = ("none", "hydra", "prte")
 """The mpiexec of a backed vendor; ``none``: our own transport, without a library."""
 TIERS: Final = ("core", "pairs", "weekly")
 """The first tier of the matrix that has the vendor."""
-CONDITIONS: Final = ("always", "one_node", "several", "crowded", "interface", "unreadable", "tcp")
+CONDITIONS: Final = ("always", "one_node", "several", "crowded", "interface", "unreadable", "tcp", "mpiexec")
 """When variables of ``[settings]`` are set; images/README.md explains each."""
 _CHECKOUT: Final = Path(__file__).absolute().parents[1]
 _KEYS: Final[Mapping[str, type]] = {
@@ -191,20 +191,30 @@ def _folder() -> Path:
     return Path(named) if named else _CHECKOUT / "images"
 
 
+def read_toml(path: Path, what: str = "") -> dict[str, Any]:
+    """Return the tables of a file; ``what`` it is, for the message.
+
+    Raises:
+        UsageError: it cannot be read, or is no TOML.
+    """
+    import tomllib  # only impirun and the lab read such files, no proc
+
+    name = f"{what} {path}".strip()
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise UsageError(f"{name} cannot be read: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{name} is not TOML: {error}") from None
+
+
 def read(path: Path) -> Manifest:
     """Read one manifest.
 
     Raises:
         UsageError: it is no TOML, a key is missing or unknown, or a value is none of the allowed.
     """
-    import tomllib  # only impirun and the lab read manifests, no proc
-
-    try:
-        value = tomllib.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise UsageError(f"manifest {path} cannot be read: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"manifest {path} is not TOML: {error}") from None
+    value = read_toml(path, "manifest")
     _check(path, value)
     value["unsupported"] = tuple(_unsupported(path, row) for row in value.get("unsupported", []))
     for key in ("libraries", "commands", "marks", "deviations", "litter"):

@@ -14,15 +14,19 @@ from typing import Final, Literal, TypeAlias
 from impi import variables
 from impi.decisions import Decisions
 from impi.errors import UsageError
+from impi.exit_codes import ExitCode
 from impi.job import ALTERNATIVES, REPRODUCIBLE
 from impi.quirks import Quirks
 from impi.records import names_of, record
 from impi.settings import OPTIONS, Option, seconds
+from impi.variables import PORTS, port_range
 from impi.wire import Label, OwnLabel
 
 HostKind: TypeAlias = Literal["proc", "node", "client"]
 HOSTS: Final[tuple[HostKind, ...]] = ("proc", "node", "client")
 """Owner of the channels to other clients: each proc, an agent on each node, or one agent."""
+LAUNCHERS: Final = ("mpiexec", "pmi", "outer")
+"""What starts the procs of a client."""
 ABIS: Final = ("standard", "mpich", "openmpi")
 """Binary interfaces of MPI libraries."""
 MIN_TAG_UB: Final = 32767
@@ -58,6 +62,13 @@ def _collectives(text: str) -> tuple[str, ...]:
         if name not in ALTERNATIVES:
             raise UsageError(f"there is no {name!r}; the choices are {', '.join(ALTERNATIVES)}")
     return chosen
+
+
+def _export(text: str) -> tuple[str, ...]:
+    name = text.partition("=")[0]
+    if not name.replace("_", "a").isalnum():
+        raise UsageError(f"{text!r} is no variable: it is NAME or NAME=VALUE")
+    return (text,)
 
 
 def _abi(text: str) -> str:
@@ -96,10 +107,21 @@ class ServerOptions:
     port: int = Option(
         "-port --port", "server", "PORT", _number, 0, "TCP port", shown="any free one", range=(0, 65535)
     ).default
+    ports: range = Option(
+        "--ports", "both", "FIRST-LAST", port_range, range(0),
+        "where server and procs listen for other clients, such as 20000-20100, or one port: a client needs one for "
+        "each proc of a node, with --hosts client one",
+        shown="any free ones", variable=PORTS,
+    ).default  # fmt: skip
     heartbeat_timeout_s: float = Option(
         "--heartbeat-timeout", "both", "S", _silence, _SILENCE_S,
         "seconds of silence after which a process of the job that is stopped or cut off is lost; 0: never",
         field="heartbeat_timeout_s", variable="IMPI_HEARTBEAT_TIMEOUT",
+    ).default  # fmt: skip
+    resilient: bool = Option(
+        "--resilient", "both", None, bool, False,
+        "the job goes on without a client, or a proc of a client without an MPI library, that is lost; all clients "
+        "alike",
     ).default  # fmt: skip
     auth: str | None = Option(
         "-auth --auth",
@@ -117,6 +139,12 @@ class ServerOptions:
         "-file --file", "server", "APPFILE", str, "", "start the clients that this file lists, too"
     ).default
     """See :mod:`impi.launch.appfile` (IMPI 2.2.3)."""
+    slurm: bool = Option(
+        "-slurm --slurm", "server", None, bool, False,
+        "inside a job of Slurm: start server and one client per component; then follow the arguments of each client, "
+        "with a colon between, or those of all",
+    ).default  # fmt: skip
+    """See :mod:`impi.launch.slurm`."""
     verbose: bool = Option("-v --verbose", "server", None, bool, False, "tell who joins and ends").default
 
 
@@ -192,6 +220,10 @@ class ClientOptions:
     """Address, interface or network that procs advertise; empty: the one towards the server."""
     heartbeat_timeout_s: float = _SILENCE_S
     """See :class:`ServerOptions`."""
+    ports: range = range(0)
+    """See :class:`ServerOptions`."""
+    resilient: bool = False
+    """See :class:`ServerOptions`."""
     procs: int | None = Option(
         "-np -n --np", "client", "N", _number, None, "number of procs", field="procs", shown="all slots, or 1",
         range=(1, MAX_INT4),
@@ -202,6 +234,16 @@ class ClientOptions:
     ).default  # fmt: skip
     prefix: str = Option("--prefix", "client", "DIR", str, "", "where that MPI library is installed").default
     nodes: str = Option("--nodes", "client", "LIST", str, "", "NODE:SLOTS,NODE:SLOTS,...", shown="this machine").default
+    hostfile: str = Option(
+        "--hostfile", "client", "FILE", str, "",
+        "a line for each node in place of --nodes: 'NODE slots=N', as Open MPI has it, or 'NODE:N', as MPICH does",
+    ).default  # fmt: skip
+    launcher: str = Option(
+        "--launcher", "client", None, str, "mpiexec",
+        "what starts the procs of an MPI library: its own mpiexec, or impirun itself, as the process manager of "
+        "libraries that speak PMI-1, such as MPICH; outer: srun --mpi=pmi2 or mpiexec has started impirun once for "
+        "each proc (pure only)", choices=LAUNCHERS, shown="mpiexec",
+    ).default  # fmt: skip
     hosts: str = Option(
         "--hosts", "client", None, str, "proc",
         "what connects to other clients: each proc, an agent on every node, or one agent for all procs",
@@ -226,6 +268,19 @@ class ClientOptions:
     ).default  # fmt: skip
     explain: bool = Option(
         "--explain", "client", None, bool, False, "say how the program reaches MPI, and start it"
+    ).default  # fmt: skip
+    label: bool = Option(
+        "-l --label", "client", None, bool, False, "before each line of output stand the numbers of client and rank",
+    ).default  # fmt: skip
+    exports: tuple[str, ...] = Option[tuple[str, ...]](
+        "-x", "client", "VAR[=VALUE]", _export, (),
+        "procs on all nodes get this variable, as it is here or with that value; may come several times",
+        field="exports", many=True,
+    ).default  # fmt: skip
+    timeout_s: float = Option(
+        "--timeout", "client", "S", _some_seconds, 0.0,
+        f"seconds after which the job is ended, with exit code {int(ExitCode.TIMEOUT)}", field="timeout_s",
+        shown="never",
     ).default  # fmt: skip
     start_timeout_s: float = Option(
         "--start-timeout", "client", "S", _some_seconds, 60.0,

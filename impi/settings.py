@@ -61,6 +61,8 @@ class Option(Generic[T_co]):
     """The label that tells the value to other clients (IMPI 2.3.5)."""
     variable: str = ""
     """The environment variable that counts where no flag is given."""
+    many: bool = False
+    """Whether it may come several times: ``parse`` returns a tuple, and all are put together."""
 
     def __post_init__(self) -> None:
         OPTIONS[self.name] = self
@@ -166,3 +168,7 @@ AUTH_WEAK: Final = Option(
 AUTH_NONE: Final = Option(
     "", "procs", "1", str, "", "no authentication, for closed networks only; even if empty", variable="IMPI_AUTH_NONE"
 )
+NAMESERVER: Final = Option(
+    "", "procs", "HOST:PORT", str, "", "the server whose published names the procs use, in place of their own job's",
+    variable="IMPI_NAMESERVER",
+)  # fmt: skip

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn
 
 from impi.api.rc import CHOICES, LEVELS
-from impi.engine.bootstrap import described, join_job
+from impi.engine.bootstrap import alarm, described, join_job
 from impi.engine.engine import Engine
 from impi.errors import ImpiError, JobError
 from impi.exit_codes import ExitCode
@@ -278,6 +278,7 @@ def fail(failure: ImpiError | MPIException) -> NoReturn:
     # The impirun of a lost proc notices it and tells the server, which ends all clients with the
     # reason. If we ended or spoke at once, this client would look like the lost one.
     if isinstance(failure, JobError):
+        alarm()
         time.sleep(_GRACE_S)
         _say(f"impi: rank {_rank()}: {failure}")
     else:

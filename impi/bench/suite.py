@@ -10,6 +10,7 @@ from typing import Final
 from impi.bench import data, pairs
 from impi.bench.effort import COLLECTIVES, Effort, Pair, across, against, calls, own
 from impi.bench.experiment import Experiment, Line
+from impi.bench.rma import rma
 from impi.bench.rows import at_most
 from impi.bench.timed_jobs import STARTED
 
@@ -115,9 +116,12 @@ MEASURES: Final[dict[str, Callable[[Pair, Effort], Iterator[Experiment]]]] = {
     "idle": _idle,
     "collectives": _collectives,
     "overlap": _overlap,
+    "rma": rma,
 }
 """By the names that users select; each makes the experiments of one pair of vendors."""
-SIZED: Final = tuple(name for name in MEASURES if name not in {"blocked", "derived", "startup", "memory", "idle"})
+SIZED: Final = tuple(
+    name for name in MEASURES if name not in {"blocked", "derived", "startup", "memory", "idle", "rma"}
+)
 """Measures with messages of any size."""
 OF_NUMBERS: Final = ("bandwidth", "native", "local-only", "collectives", "overlap")
 """Measures that include float64: sizes are multiples of 8."""

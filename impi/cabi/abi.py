@@ -16,13 +16,17 @@ class Abi:
     title: str
     """For sentences."""
     handle: str
-    """C type of handles."""
+    """C type of handles; :meth:`handle_of` has the exception."""
     sonames: tuple[str, ...]
     """Names of its libraries in programs; the first is built, the others need it."""
     status: str
     """Members of MPI_Status; see ``start.c`` for their use."""
     constants: Mapping[str, int | str]
     """Values by name without ``MPI_``; text: the symbol whose address it is."""
+
+    def handle_of(self, kind: str) -> str:
+        """Return the C type of a kind of handles: files of MPICH's family are pointers."""
+        return "intptr_t" if kind == "File" else self.handle
 
     @property
     def symbols(self) -> list[str]:

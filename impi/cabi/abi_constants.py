@@ -21,15 +21,20 @@ class Constants(dict[int, int]):
         return [self.get(number, number) for number in numbers]
 
 
-class Flags(Constants):
-    """Bits of a mask."""
+class _Bits(dict[int, int]):
+    """Bits of a mask by those of another one."""
 
     def get(self, mask: int, default: int = 0) -> int:  # type: ignore[override]
-        """Return a mask with impi's bits."""
-        return sum(ours for theirs, ours in self.items() if mask & theirs)
+        """Return a mask with the other bits."""
+        return sum(other for bit, other in self.items() if mask & bit)
+
+
+class Flags(_Bits):
+    """Bits of a mask: impi's by those of the ABI."""
 
     def __init__(self, *names: str) -> None:
-        dict.__init__(self, {link.constant(name): getattr(MPI, name) for name in names})
+        super().__init__({link.constant(name): getattr(MPI, name) for name in names})
+        self.reverse = _Bits({ours: theirs for theirs, ours in self.items()})
 
 
 RANKS = Constants("ANY_SOURCE", "PROC_NULL", "ROOT")
@@ -42,6 +47,11 @@ TOPOLOGIES = Constants("CART", "GRAPH", "DIST_GRAPH", "UNDEFINED")
 TYPECLASSES = Constants("TYPECLASS_INTEGER", "TYPECLASS_REAL", "TYPECLASS_COMPLEX")
 LOCKS = Constants("LOCK_EXCLUSIVE", "LOCK_SHARED")
 MODES = Flags("MODE_NOCHECK", "MODE_NOSTORE", "MODE_NOPUT", "MODE_NOPRECEDE", "MODE_NOSUCCEED")
+ACCESS_MODES = Flags(
+    *("MODE_RDONLY", "MODE_WRONLY", "MODE_RDWR", "MODE_CREATE", "MODE_EXCL", "MODE_DELETE_ON_CLOSE"),
+    *("MODE_UNIQUE_OPEN", "MODE_SEQUENTIAL", "MODE_APPEND"),
+)
+SEEKS = Constants("SEEK_SET", "SEEK_CUR", "SEEK_END")
 DISTRIBUTIONS = Constants("DISTRIBUTE_BLOCK", "DISTRIBUTE_CYCLIC", "DISTRIBUTE_NONE", "DISTRIBUTE_DFLT_DARG")
 FLAVORS = Constants(*(f"WIN_FLAVOR_{name}" for name in ("CREATE", "ALLOCATE", "DYNAMIC", "SHARED")))
 MODELS = Constants("WIN_SEPARATE", "WIN_UNIFIED")

@@ -38,7 +38,7 @@ _ENUMS: Final = ("T_cb_safety", "T_source_order")
 
 DECLARED: Final = """
 typedef ... MPI_Status;
-void impi_know(intptr_t key, int first, int second);
+void impi_know(intptr_t key, int first, int second, int third);
 void impi_now(int state, int level);
 int impi_active(void);
 void impi_join(void);
@@ -93,7 +93,7 @@ def source(abi: Abi, functions: Iterable[Function], python: str, soname: str, be
 
 def declarations(abi: Abi, functions: Iterable[Function], *, front: bool = False) -> str:
     """Return what cffi is told: the Python functions behind the stubs, and :data:`DECLARED`."""
-    lines = [f"typedef {abi.handle} MPI_{name};" for name in HANDLES.values()]
+    lines = [f"typedef {abi.handle_of(name)} MPI_{name};" for name in HANDLES.values()]
     lines += [
         DECLARED,
         fortran_stubs.DECLARED,
@@ -110,7 +110,7 @@ def types(abi: Abi) -> list[str]:
     """Return the declarations of an ABI's types."""
     lines = ["#include <stdint.h>", "typedef intptr_t MPI_Aint;", "typedef int64_t MPI_Count, MPI_Offset;"]
     lines += ["typedef int MPI_Fint;", "typedef struct { int all[8]; } MPI_F08_status;"]
-    lines += [f"typedef {abi.handle} MPI_{name};" for name in HANDLES.values()]
+    lines += [f"typedef {abi.handle_of(name)} MPI_{name};" for name in HANDLES.values()]
     lines += [f"typedef struct {{ {abi.status} }} MPI_Status;", "#define IMPI_STATUS_SIZE ((int)sizeof(MPI_Status))"]
     lines += [f"typedef void MPI_{name}(void);" for name in _CALLBACKS]
     lines += [f"typedef void *MPI_{name};" for name in TOOLS]

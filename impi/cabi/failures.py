@@ -1,7 +1,7 @@
 """Errors of a program's calls: exceptions of impi become codes of the ABI.
 
-The error handler of the communicator, window or session has run when a call returns a code; C's
-default ends the job (MPI_ERRORS_ARE_FATAL).
+The error handler of the communicator, window, file or session has run when a call returns a code;
+C's default ends the job (MPI_ERRORS_ARE_FATAL), but for files.
 """
 
 from __future__ import annotations
@@ -61,6 +61,8 @@ def failed(failure: BaseException, name: str, about: tuple[Object, int] | None) 
     if isinstance(failure, ImpiError):
         runtime.fail(failure)
     table, item = (None, None) if about is None else (about[0], about[0].get(about[1]))
+    if item is None and table is handle_tables.files:
+        item = table[table.null]
     if isinstance(failure, AttributeError) and table is not None and item is not None and failure.obj is item:
         failure = error(table.error, f"it has no MPI_{name}")  # such as MPI_COMM_NULL
     if not isinstance(failure, MPIException):
@@ -82,7 +84,12 @@ def lacking(name: str, about: tuple[Object, int] | None) -> int:
     return failed(error("ERR_UNSUPPORTED_OPERATION", f"impi has no {name} yet"), name, about)
 
 
-_TABLES: Final = {"Comm": ("comms", "MPI_Comm"), "Win": ("wins", "MPI_Win"), "Session": ("sessions", "MPI_Session")}
+_TABLES: Final = {
+    "Comm": ("comms", "MPI_Comm"),
+    "File": ("files", "MPI_File"),
+    "Win": ("wins", "MPI_Win"),
+    "Session": ("sessions", "MPI_Session"),
+}
 
 
 def handler(kind: str, function: int) -> Object:

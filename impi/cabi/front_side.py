@@ -75,12 +75,12 @@ def adopt_op(function: int, commute: int, large: int, number: int) -> int:
     return 0
 
 
-def adopt_errhandler(function: int, number: int) -> int:
+def adopt_errhandler(function: int, of_file: int, number: int) -> int:
     """Know an error handler that the library has made."""
     from impi.cabi.failures import handler
     from impi.cabi.handle_tables import errhandlers
 
-    errhandlers[number] = handler("Comm", function)
+    errhandlers[number] = handler("File" if of_file else "Comm", function)
     return 0
 
 

@@ -19,8 +19,8 @@ from impi.cabi.abi_tables import Parameter
 from impi.cabi.stubs import ANSWERS, Stub
 
 OURS: Final = {
-    # Handles of MPICH have their kind in the upper 6 bits, even the null ones.
-    "mpich": "((unsigned)(handle) < 0x04000000u)",
+    # Handles of MPICH have their kind in the upper 6 bits, even the null ones; files are addresses.
+    "mpich": "((uintptr_t)(handle) < 0x04000000u)",
     # Handles of Open MPI are addresses of structures.
     "openmpi": "((handle) & 1)",
 }
@@ -29,7 +29,7 @@ OURS: Final = {
 DECLARED: Final = """
 extern "Python" int impi_py_turn(void);
 extern "Python" int impi_py_adopt_op(intptr_t function, int commute, int large, MPI_Op op);
-extern "Python" int impi_py_adopt_errhandler(intptr_t function, MPI_Errhandler errhandler);
+extern "Python" int impi_py_adopt_errhandler(intptr_t function, int of_file, MPI_Errhandler errhandler);
 extern "Python" int impi_py_drop_type(MPI_Datatype datatype);
 int impi_is_ours(MPI_Comm handle);
 void impi_library_at(int number, intptr_t from, intptr_t to);
@@ -42,7 +42,6 @@ void impi_serve(int now);
 _ALWAYS: Final = ("Type_", "T_", "Status_", "Abi_")
 _ALWAYS_ALSO: Final = frozenset(
     {"Get_version", "Get_library_version", "Reduce_local", "Op_commutative", "Get_address", "Address"}
-    | {"File_create_errhandler"}
 )
 """Functions that are the library's whatever their arguments are; the former by their beginnings."""
 _WITHOUT_BUFFER: Final = frozenset(
@@ -52,8 +51,6 @@ _WITHOUT_BUFFER: Final = frozenset(
 """Functions of messages, files and collectives that have a communicator and no buffer."""
 _BY_VALUE: Final = ("REQUEST", "MESSAGE", "FILE")
 """Kinds of handles that may be ours or the library's."""
-_OF_FILES: Final = frozenset({"File_delete", "Register_datarep"})
-"""Functions of files that have neither a file nor a communicator."""
 
 
 def way(stub: Stub, abi: Abi) -> str:
@@ -96,7 +93,7 @@ def _condition(stub: Stub, abi: Abi) -> str:
     if "COMMUNICATOR" in kinds:
         buffers = "BUFFER" in kinds and not plain.startswith(("Neighbor", "Ineighbor", "Win_"))
         return "IMPI_LOCAL(comm)" if plain in _WITHOUT_BUFFER or buffers else ""
-    if plain in _OF_FILES:
+    if plain == "File_delete":
         return "1"
     if plain.startswith("Info_"):
         about = stub.function.parameters[0]
@@ -130,6 +127,7 @@ def prelude(abi: Abi) -> list[str]:
         f"#define IMPI_OURS(handle) {OURS[abi.name]}",
         f"#define IMPI_LOCAL(comm) (!IMPI_OURS(comm) && (comm) != IMPI_WORLD && (comm) != {null})",
         f"#define IMPI_LAST_CODE {abi.constants['ERR_LASTCODE']}",
+        f"#define IMPI_NO_FILE (MPI_File)(intptr_t){abi.constants['FILE_NULL']}",
         f"#define IMPI_NO_ERRHANDLER (MPI_Errhandler)(intptr_t){abi.constants['ERRHANDLER_NULL']}",
         _PRELUDE,
     ]
@@ -146,7 +144,7 @@ def converted(stub: Stub, given: str, abi: Abi) -> str:
 
 _ADOPTED_HANDLER: Final = (
     "int code = CALL;\n    impi_start();\n"
-    "    return code ? code : impi_py_adopt_errhandler((intptr_t)comm_errhandler_fn, *errhandler);"
+    "    return code ? code : impi_py_adopt_errhandler((intptr_t)comm_errhandler_fn, 0, *errhandler);"
 )
 _NOT_ADDED: Final = "if (errorcode <= IMPI_LAST_CODE) return CALL;"
 _HOOKS: Final = {
@@ -158,6 +156,11 @@ _HOOKS: Final = {
         "MPI_Op mine = *op;\n    impi_start();\n    int code = impi_py_Op_free(&mine);\n    return code ? code : CALL;"
     ),
     "Comm_create_errhandler": _ADOPTED_HANDLER,
+    "File_create_errhandler": _ADOPTED_HANDLER.replace("comm_errhandler_fn, 0", "file_errhandler_fn, 1"),
+    # New files of both sides have the handler of MPI_FILE_NULL.
+    "File_set_errhandler": (
+        "if (file != IMPI_NO_FILE && !IMPI_OURS(file)) return CALL;\n    if (file == IMPI_NO_FILE) CALL;"
+    ),
     "Errhandler_create": _ADOPTED_HANDLER,
     # Communicators may use it on: the library keeps it.
     "Errhandler_free": "*errhandler = IMPI_NO_ERRHANDLER;\n    return 0;",
@@ -187,7 +190,7 @@ static unsigned impi_calls;
 static int impi_in_library, impi_serving;
 static int impi_py_turn(void);
 static int impi_py_adopt_op(intptr_t function, int commute, int large, MPI_Op op);
-static int impi_py_adopt_errhandler(intptr_t function, MPI_Errhandler errhandler);
+static int impi_py_adopt_errhandler(intptr_t function, int of_file, MPI_Errhandler errhandler);
 static int impi_py_drop_type(MPI_Datatype datatype);
 
 static int impi_is_ours(MPI_Comm handle) { return IMPI_OURS(handle); }

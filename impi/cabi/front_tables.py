@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from impi.api import runtime
@@ -101,23 +102,21 @@ class Datatypes(handle_table.Datatypes):
         self.know(number, made)
         return made
 
+    def put(self, item: Object) -> int:
+        """Return the number that the library knows, too: it gets the datatype where it has none."""
+        number = self.known(item)
+        if number is None:
+            made = self._passed(item).Commit()
+            number = _number(made)
+            self[number] = item
+            self.know(number, item)
+        return number
+
     def _remade(self, theirs: Object) -> Object:
         """Return a datatype of ours with the constructor and the arguments of the library's."""
         if theirs.is_named:
             return self[_number(theirs)]
-        base, combiner, arguments = theirs.decode()
-        combiner = combiner.lower()
-        if "datatypes" in arguments:
-            return MPI.Datatype.Create_struct(**{**arguments, "datatypes": self._inner(*arguments["datatypes"])})
-        if combiner == "value_index":
-            return MPI.Datatype.Get_value_index(*self._inner(*arguments.values()))
-        if combiner.startswith("f90_"):
-            return getattr(MPI.Datatype, f"Create_{combiner}")(**arguments)
-        if "order" in arguments:
-            order = "ORDER_C" if arguments["order"] == _library.ORDER_C else "ORDER_FORTRAN"
-            arguments = {**arguments, "order": getattr(MPI, order)}
-        (inner,) = self._inner(base)
-        return inner.Dup() if combiner == "dup" else getattr(inner, f"Create_{combiner}")(**arguments)
+        return _again(theirs, _library, MPI, self._inner)
 
     def _inner(self, *rows: Object) -> list[Object]:
         made = [self._remade(each) for each in rows]
@@ -125,6 +124,29 @@ class Datatypes(handle_table.Datatypes):
             if not each.is_predefined:
                 each.Free()  # decode gives a handle of its own
         return made
+
+    def _passed(self, ours: Object) -> Object:
+        """Return a datatype of the library with the constructor and the arguments of ours."""
+        if ours.is_named:
+            return _theirs(_library.Datatype, self.known(ours) or 0)
+        return _again(ours, MPI, _library, lambda *rows: [self._passed(each) for each in rows])
+
+
+def _again(given: Object, module: Object, other: Object, inner: Callable[..., list[Object]]) -> Object:
+    """Return a datatype of another module; ``inner`` does so with what it is made of."""
+    base, combiner, arguments = given.decode()
+    combiner = combiner.lower()
+    if "datatypes" in arguments:
+        return other.Datatype.Create_struct(**{**arguments, "datatypes": inner(*arguments["datatypes"])})
+    if combiner == "value_index":
+        return other.Datatype.Get_value_index(*inner(*arguments.values()))
+    if combiner.startswith("f90_"):
+        return getattr(other.Datatype, f"Create_{combiner}")(**arguments)
+    if "order" in arguments:
+        order = "ORDER_C" if arguments["order"] == module.ORDER_C else "ORDER_FORTRAN"
+        arguments = {**arguments, "order": getattr(other, order)}
+    (made,) = inner(base)
+    return made.Dup() if combiner == "dup" else getattr(made, f"Create_{combiner}")(**arguments)
 
 
 class _LibraryOperation(GeneralOperation):

@@ -109,7 +109,7 @@ class Table(dict[int, Object]):
 
 
 class _Known(Table):
-    """Objects of which C knows two numbers."""
+    """Objects of which C knows numbers."""
 
     def put(self, item: Object) -> int:
         number = super().put(item)
@@ -121,18 +121,19 @@ class _Known(Table):
         raise NotImplementedError
 
     def drop(self, number: int) -> None:
-        link.lib.impi_know(number, -1, 0)
+        link.lib.impi_know(number, -1, 0, 0)
         super().drop(number)
 
 
 class Comms(_Known):
-    """Communicators: rank and size."""
+    """Communicators: rank, size, and whether they are intercommunicators."""
 
     def know(self, number: int, item: Object) -> None:
-        """Tell C rank and size of a communicator that has them."""
+        """Tell C the numbers of a communicator that has them."""
         state = item._state
         if state is not None and state.context is not None:
-            link.lib.impi_know(number, state.context.rank, len(state.context.members))
+            context = state.context
+            link.lib.impi_know(number, context.rank, len(context.members), context.is_inter)
 
 
 class Datatypes(_Known):
@@ -141,7 +142,7 @@ class Datatypes(_Known):
     def know(self, number: int, item: Object) -> None:
         """Tell C the octets of a datatype."""
         if item._state is not None and (size := item.typemap.size) <= _INT_MAX:
-            link.lib.impi_know(number, size, 1)
+            link.lib.impi_know(number, size, 1, 0)
 
 
 class Errhandlers(Table):

@@ -37,6 +37,8 @@ _CONSTANTS: Final = {
     "TYPECLASS": "TYPECLASSES",
     "LOCK_TYPE": "LOCKS",
     "ASSERT": "MODES",
+    "ACCESS_MODE": "ACCESS_MODES",
+    "UPDATE_MODE": "SEEKS",
     "DISTRIB_ENUM": "DISTRIBUTIONS",
     "DTYPE_DISTRIBUTION": "DISTRIBUTIONS",
     "COMBINER": "COMBINERS",
@@ -61,6 +63,10 @@ _AT_LEAVES: Final = {"Bcast": "", "Gather": "sendbuf", "Gatherv": "sendbuf", "Re
     "Scatterv": "recvbuf",
 }
 """Buffers that count at all but the procs beside the root of an intercommunicator."""
+_OWNERS: Final = ("COMMUNICATOR", "WINDOW", "SESSION", "FILE")
+"""Kinds of handles whose objects have error handlers."""
+_OF_NO_FILE: Final = ("File_open", "File_delete", "Register_datarep")
+"""Functions whose failures MPI_FILE_NULL's error handler is for (MPI 4.1, 14.7)."""
 _WORD: Final = re.compile(r"'[^']*'|(?<![\w.@'])(@?[A-Za-z_]\w*)")
 _INDENT: Final = "        "
 _HEAD: Final = '''"""The Python side of the library of {abi.title}; written by impi.cabi.marshal."""
@@ -70,8 +76,8 @@ from impi.cabi.abi import Abi
 
 link.know({abi!r})
 
-from impi.cabi import attribute_calls, callbacks, failures, handle_tables, program_life, program_memory
-from impi.cabi import request_calls, strings, topology_calls, type_calls
+from impi.cabi import attribute_calls, callbacks, failures, file_calls, handle_tables, process_calls
+from impi.cabi import program_life, program_memory, request_calls, strings, topology_calls, type_calls
 from impi.cabi.abi_constants import {constants}
 from impi.cabi.failures import failed, lacking
 from impi.cabi.handle_tables import {tables}
@@ -139,10 +145,7 @@ class _Writer:
         """Yield the lines of the function."""
         names = [each.name for each in self._function.parameters]
         yield f"def {self._stub.python}({', '.join(names)}):"
-        owner = next(
-            (each for each in self._function.parameters if each.kind in ("COMMUNICATOR", "WINDOW", "SESSION")), None
-        )
-        about = "None" if owner is None or owner.direction != "in" else f"({_TABLES[owner.kind]}, {owner.name})"
+        about = self._about()
         if not self._text:
             yield f"    return lacking({self._stub.name!r}, {about})"
             return
@@ -158,6 +161,15 @@ class _Writer:
         yield from (f"{_INDENT}{line}" for line in self._failing)
         yield f"        return failed(failure, {self._name!r}, {about})"
         yield "    return 0"
+
+    def _about(self) -> str:
+        """Return the table and the handle of what has the error handler, or None."""
+        if self._name in _OF_NO_FILE:
+            return "(files, files.null)"
+        owner = next((each for each in self._function.parameters if each.kind in _OWNERS), None)
+        if owner is None or (owner.direction != "in" and owner.kind != "FILE"):
+            return "None"
+        return f"({_TABLES[owner.kind]}, {owner.name}{'[0]' if '*' in owner.text else ''})"
 
     @staticmethod
     def _is_handle(parameter: Parameter) -> bool:

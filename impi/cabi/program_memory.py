@@ -50,6 +50,16 @@ def message(address: Pointer, count: int, datatype: int) -> memoryview | UserBuf
     return _elements(address, count, datatypes[datatype], 1)
 
 
+def origin(address: Pointer, count: int, datatype: int, op: Object) -> memoryview | UserBuffer:
+    """Return the origin's elements of a call that fetches; MPI_NO_OP ignores them (12.3 of MPI)."""
+    return _NOTHING if op == MPI.NO_OP else message(address, count, datatype)
+
+
+def operand_of(address: Pointer, result: Pointer, datatype: int, op: Object) -> memoryview | UserBuffer:
+    """Return the origin's element of Fetch_and_op; MPI_NO_OP ignores it, so any one will do."""
+    return message(result if op == MPI.NO_OP else address, 1, datatype)
+
+
 def payload(address: Pointer, count: int, datatype: int) -> memoryview | UserBuffer:
     """Return the elements of a point-to-point message: octets as they are, if clients agreed so."""
     size = _raw.get(datatype)

@@ -9,9 +9,9 @@
 #include <time.h>
 #include <unistd.h>
 
-/* ---- numbers that are known by handle: rank and size of a communicator, octets of a datatype */
+/* ---- numbers that are known by handle: rank, size and kind of a communicator, octets of a datatype */
 
-typedef struct { intptr_t key; int first, second; } impi_entry;
+typedef struct { intptr_t key; int first, second, third; } impi_entry;
 static impi_entry *impi_entries;
 static size_t impi_mask;    /* number of entries - 1 */
 static size_t impi_used;
@@ -34,7 +34,7 @@ static inline const impi_entry *impi_known(intptr_t key)
 }
 
 /* A forgotten handle keeps its entry, with a negative number: handles are used again. */
-static void impi_know(intptr_t key, int first, int second)
+static void impi_know(intptr_t key, int first, int second, int third)
 {
     if (2 * (impi_used + 1) > impi_mask) {
         impi_entry *old = impi_entries;
@@ -47,7 +47,7 @@ static void impi_know(intptr_t key, int first, int second)
     }
     impi_entry *entry = &impi_entries[impi_slot(key)];
     if (!entry->key) impi_used++;
-    *entry = (impi_entry){key, first, second};
+    *entry = (impi_entry){key, first, second, third};
 }
 
 static void impi_now(int state, int level) { impi_state = state; impi_level = level; }
@@ -111,6 +111,9 @@ static void impi_die(const char *why)
 
 static void impi_begin(void)
 {
+    /* Programs that this one starts are no procs; those that started it were none. os.environ is a copy. */
+    const char *preload = getenv("LD_PRELOAD");
+    if (preload && strstr(preload, IMPI_SONAME)) unsetenv("LD_PRELOAD");
     if (!Py_IsInitialized()) {
         const char *python = getenv("IMPI_PYTHON");
         PyConfig config;
@@ -124,9 +127,6 @@ static void impi_begin(void)
         PyConfig_Clear(&config);
         PyEval_SaveThread();
     }
-    /* Programs that this one starts are no procs; those that started it were none. */
-    const char *preload = getenv("LD_PRELOAD");
-    if (preload && strstr(preload, IMPI_SONAME)) unsetenv("LD_PRELOAD");
     /* cffi answers 0 where the code of the start has raised: that must not look like MPI_SUCCESS. */
     if (impi_py_hello() != 1) impi_die("impi.cabi was not imported; the lines above say why");
     impi_ready = 1;

@@ -27,6 +27,7 @@ ANSWERS: Final = {
     "Aint_diff": "return (MPI_Aint)((char *)addr1 - (char *)addr2);",
     "Comm_rank": "KNOWN(comm, rank, first)",
     "Comm_size": "KNOWN(comm, size, second)",
+    "Comm_test_inter": "KNOWN(comm, flag, third)",
     "Type_size": "KNOWN(datatype, size, first)",
     "Get_count": (
         "const impi_entry *known = impi_known((intptr_t)datatype); uint64_t octets = IMPI_PACKED(status);\n"

@@ -98,7 +98,9 @@ def _conform(options: argparse.Namespace) -> int:
         outcomes = _run_server(options, tests) if options.server else _run(_tested(options), tests)
     print("\n".join(verdict_reports.summary(outcomes)))
     _report(options, outcomes)
-    failed = any(outcome.counts_against(strict=options.strict) for outcome in outcomes)
+    failed = [outcome for outcome in outcomes if outcome.counts_against(strict=options.strict)]
+    for outcome in failed:  # last: the reader need not search for them among all tests
+        print(verdict_reports.line(outcome))
     return ExitCode.FAILED if failed else ExitCode.OK
 
 

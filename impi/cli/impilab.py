@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Final, NoReturn
 
 from impi import __version__
@@ -27,7 +28,7 @@ from impi.manifests import vendors
 from impi.testbed.backends import choose_backend
 from impi.testbed.cases import CASES, TAGS
 from impi.testbed.cases.clauses import table as clauses
-from impi.testbed.lab.interface import Backend, Finding
+from impi.testbed.lab.interface import ON_HOSTS, Backend, Finding
 from impi.testbed.plan.clusters import list_clusters
 from impi.testbed.plan.matrix import NothingSelected
 from impi.testbed.report.results import list_runs
@@ -104,6 +105,8 @@ def _parser() -> argparse.ArgumentParser:
     add_clean(verb)
     verb = verbs.add_parser("doctor", help="examine everything that a run needs, with the cure for what is wrong")
     add_backend(verb)
+    verb.add_argument("--from", dest="origin", metavar="A", help="with --backend ssh:FILE: only the way from host A")
+    verb.add_argument("--to", dest="target", metavar="B", help="to host B")
     verb.set_defaults(handler=_doctor)
     return parser
 
@@ -123,7 +126,8 @@ def _cases() -> Iterator[str]:
     for case in CASES.values():
         variants = "".join(f" [{v}]" for v in case.variants if v)
         tags = " ".join(f"@{label}" for label in case.labels)
-        yield f"{case.name:<20} {case.description}{variants} (IMPI {', '.join(case.clauses)}) {tags}"
+        cited = f" (IMPI {', '.join(case.clauses)})" if case.clauses else ""
+        yield f"{case.name:<20} {case.description}{variants}{cited} {tags}"
 
 
 def _tags() -> Iterator[str]:
@@ -152,8 +156,20 @@ def _runs() -> Iterator[str]:
 _LISTS: Final = {"cases": _cases, "tags": _tags, "vendors": _vendors, "topologies": _topologies, "runs": _runs}
 
 
+def _findings(options: argparse.Namespace) -> list[Finding]:
+    if options.origin is None and options.target is None:
+        found: list[Finding] = options.choose(options.backend).doctor()
+        return found
+    if not (options.origin and options.target and (options.backend or "").startswith(ON_HOSTS)):
+        raise UsageError("--from A --to B names two hosts of a file: give both, and --backend ssh:FILE")
+    from impi.testbed.backends.ssh.host_checks import between
+    from impi.testbed.backends.ssh.hosts_file import read_hosts
+
+    return between(read_hosts(Path(options.backend.removeprefix(ON_HOSTS))), options.origin, options.target)
+
+
 def _doctor(options: argparse.Namespace) -> int:
-    findings: list[Finding] = options.choose(options.backend).doctor()
+    findings: list[Finding] = _findings(options)
     for finding in findings:
         mark = "ok  " if finding.ok else ("bad " if finding.fatal else "note")
         cure = f"; {finding.cure}" if finding.cure and not finding.ok else ""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import gc
+import io
 import os
 import sys
 import textwrap
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Final, NoReturn
 
 from impi import __version__
 from impi.errors import UsageError
@@ -20,6 +21,7 @@ from impi.settings import OPTIONS, SIDES, SPIN, ZERO_COPY
 
 _USAGE = """\
 impirun -server COUNT [-port PORT] [-auth LIST] [-file APPFILE] [--interface ADDRESS] [-v]
+       impirun [server options] -slurm [-np N] [--vendor NAME] [options] PROGRAM [ARGUMENTS...] [: ...]
        impirun -client RANK HOST:PORT [-np N] [--vendor NAME] [options] PROGRAM [ARGUMENTS...]"""
 
 _EXAMPLES = """\
@@ -28,6 +30,7 @@ examples:
   impirun -server 2                      # prints where it listens, such as 10.0.0.1:40123
   impirun -client 0 10.0.0.1:40123 -np 4 --vendor mpich pi.py
   impirun -client 1 10.0.0.1:40123 --vendor openmpi --nodes a:2,b:2 ./program --steps 100
+  impirun -slurm --vendor mpich pi.py : --vendor openmpi pi.py     # in a heterogeneous job of Slurm
 
 A PROGRAM that ends in .py is run by this Python; its "from mpi4py import MPI" then spans all clients.
 
@@ -42,6 +45,21 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         self.exit(ExitCode.USAGE, f"impirun: {message}; see impirun --help\n")
+
+    def read(self, argv: Sequence[str]) -> argparse.Namespace:
+        """Parse all before the program: argparse alone would look for options behind it, too."""
+        at = 0
+        while at < len(argv) and argv[at].startswith("-") and argv[at] != "--":
+            at += 1 + _VALUES.get(argv[at], 0)
+        args = self.parse_args(argv[:at])
+        args.program += argv[at:]
+        return args
+
+
+_VALUES: Final = {
+    flag: option.parse is not bool for option in OPTIONS.values() for flag in option.flags.split()
+} | dict.fromkeys(("-client", "--client"), 2)
+"""How many values follow an option."""
 
 
 def _variables() -> str:
@@ -67,6 +85,8 @@ def _parser() -> _Parser:
         names, add = option.flags.split(), groups[option.side].add_argument
         if option.parse is bool:
             add(*names, dest=option.name, action="store_true", default=None, help=option.meaning)
+        elif option.many:
+            add(*names, dest=option.name, metavar=option.metavar, action="append", help=option.meaning)
         elif names:
             add(*names, dest=option.name, metavar=option.metavar, choices=option.choices, help=option.meaning)
     add = groups["client"].add_argument
@@ -76,12 +96,19 @@ def _parser() -> _Parser:
 
 def _chosen(args: argparse.Namespace, record: type) -> dict[str, object]:
     """The values of those fields of a record that the command line or the environment sets."""
-    values = {}
+    values: dict[str, object] = {}
     for option in (OPTIONS[name] for name in names_of(record) if name in OPTIONS):
         given = getattr(args, option.name, None)
-        if given is not None or os.environ.get(option.variable):
+        if isinstance(given, list):
+            values[option.name] = tuple(value for text in given for value in _several(option.read(text)))
+        elif given is not None or os.environ.get(option.variable):
             values[option.name] = option.of(os.environ) if given is None else option.read(given)
     return values
+
+
+def _several(value: object) -> tuple[object, ...]:
+    """The values of one occurrence of an option that may come several times."""
+    return value if isinstance(value, tuple) else (value,)
 
 
 def _client_options(args: argparse.Namespace) -> ClientOptions:
@@ -123,14 +150,57 @@ def _fill_descriptors() -> None:
             os.open(os.devnull, os.O_RDWR)
 
 
+def _slurm_at(argv: Sequence[str]) -> int | None:
+    """Return where -slurm stands; None: nowhere, or it is of the program of a client."""
+    for at, word in enumerate(argv):
+        if word in ("-client", "--client"):
+            return None
+        if word in ("-slurm", "--slurm"):
+            return at
+    return None
+
+
+def _run_in_slurm(parser: _Parser, before: Sequence[str], after: Sequence[str]) -> int:
+    """Run the server and a client per component of the Slurm job; UsageError: a wrong argument."""
+    from impi.launch import slurm
+
+    args = parser.read(before)
+    if args.count is not None or args.file:
+        raise UsageError("-slurm counts and starts the clients itself: leave out -server and -file")
+    if args.program:
+        raise UsageError(f"before -slurm stand options of the server, not {args.program[0]!r}")
+    _check_side(args, "the server of -slurm: it stands behind", "-client")
+    found = slurm.components(os.environ)
+    parts = slurm.segments(after, found)
+    for number, (component, part) in enumerate(zip(found, parts, strict=True)):
+        arguments = slurm.client_arguments(component, part)
+        client = parser.read(["-client", str(number), "server:1", *arguments])
+        _check_side(client, "a client of -slurm: it stands before", "-server")
+        _client_options(client)
+    chosen = {**_chosen(args, ServerOptions), "count": len(found)}
+    from impi.launch.server import run_server
+
+    gc.freeze()
+    return run_server(
+        replaced(ServerOptions(), **chosen),
+        environ=os.environ,
+        stdout=io.StringIO(),  # standard output is the program's alone
+        stderr=sys.stderr,
+        clients=lambda endpoint, environ: slurm.make_commands(found, parts, endpoint, environ),
+    )
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
     _fill_descriptors()
     parser = _parser()
+    argv = list(sys.argv[1:] if argv is None else argv)
     try:
-        args = parser.parse_args(argv)
+        if (at := _slurm_at(argv)) is not None:
+            return _run_in_slurm(parser, argv[:at], argv[at + 1 :])
+        args = parser.read(argv)
         if (args.count is None) == (args.client is None):
-            raise UsageError("either -server COUNT or -client RANK HOST:PORT is needed")
+            raise UsageError("either -server COUNT, -client RANK HOST:PORT or -slurm is needed")
         if args.client is not None:
             _check_side(args, "-client", "-server")
             client = _client_options(args)

@@ -31,6 +31,12 @@ GROUP_TAG: Final = 240
 """Among some processes of a communicator that make one of their own (MPI 4.1, 7.4.2)."""
 FAULT_TAG: Final = 250
 """From a process that cannot take part in a collective, to all others of the communicator."""
+SLOT_TAG: Final = 251
+"""Packets between LCOs (:mod:`impi.slots`), in the collective context of MPI_COMM_WORLD."""
+SLOT_DATA_TAG: Final = 252
+"""Octets of a message between LCOs that are too many for a packet."""
+RECOVERY_TAG: Final = 253
+"""On MPI_COMM_WORLD: a communicator is revoked, or procs agree although some may be lost."""
 NEIGHBOR_TAG: Final = 256
 """Tag of topology edges; grids add the edge's number, so all are below :data:`PARTITIONED_TAG`."""
 PARTITIONED_TAG: Final = 1024

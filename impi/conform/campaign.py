@@ -200,7 +200,9 @@ class Campaign:
             self._unstarted[test.setup] = outcome
             self._attempts[test.setup] += 1
             if found.clause and found.clause != test.clause:
-                return replace(outcome, verdict=Verdict.UNTESTED, why=f"no job (IMPI {found.clause}): {found.text}")
+                said = f"; it said: {found.said}" if found.said else ""
+                why = f"no job (IMPI {found.clause}): {found.text}{said}"
+                return replace(outcome, verdict=Verdict.UNTESTED, why=why)
         return outcome
 
     def _job_for(self, test: Test, setup: Configuration) -> TestedJob:
@@ -261,6 +263,6 @@ class Campaign:
                 outcome_of(test, Verdict.BROKEN, 0.0, why=found[0]),
                 actual=f"{len(found)} times in {self.seen.jobs} jobs",
             )
-        if not self.seen.jobs:
-            return outcome_of(test, Verdict.UNTESTED, 0.0, why="no job ran")
+        if not self._started:
+            return outcome_of(test, Verdict.UNTESTED, 0.0, why="no job came about")
         return outcome_of(test, Verdict.HOLDS, 0.0)

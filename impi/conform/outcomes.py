@@ -61,6 +61,8 @@ class Broken(Exception):
         self.actual = actual
         self.octets = octets
         self.clause = clause
+        self.said = ""
+        """What the implementation has printed, if no job came about."""
 
 
 class NotTested(Exception):

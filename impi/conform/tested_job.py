@@ -28,6 +28,8 @@ from impi.remote.supervised import Outcome, Supervised
 _OWN_REQUESTS: Final = 1 << 48
 """Request ids of control messages begin here; those of tests are below."""
 _SHOWN: Final = 600
+_LAST_WORDS_S: Final = 1.0
+"""Longest wait for the end of an implementation that has left start-up."""
 
 
 class TestedJob:
@@ -146,9 +148,10 @@ class TestedJob:
         try:
             phase()  # type: ignore[operator]
         except Broken as broken:
-            said = self.said()
-            if said:
-                broken.actual += f"; it said: {said}"
+            self.await_end(_LAST_WORDS_S)  # what it prints as it ends may explain all
+            broken.said = self.said()
+            if broken.said:
+                broken.actual += f"; it said: {broken.said}"
             raise
 
     def _listen(self) -> list[tuple[str, int]]:
@@ -201,7 +204,8 @@ class TestedJob:
         for link in links.values():
             if link.ours > link.theirs:
                 self._connect(link)
-        patience = self.tested.patience_s
+        # A part of the start, as the labels are: a client may start its procs only now.
+        patience = max(self.tested.patience_s, self.tested.start_s / 3)
         every = list(links.values())
         self.wiring.wait(lambda: self._all_joined(every) or self.ended() is not None, patience)
         for link in links.values():
@@ -332,9 +336,8 @@ class TestedJob:
         return self._running.poll() if self._running is not None else None
 
     def said(self) -> str:
-        """The end of what the implementation has printed."""
-        outcome = self.ended()
-        text = b"" if outcome is None else outcome.stderr + outcome.stdout
+        """The end of what the implementation has printed so far."""
+        text = b"" if self._running is None else self._running.stderr() + self._running.stdout()
         return " / ".join(text.decode("utf-8", "replace").split("\n"))[-_SHOWN:].strip(" /")
 
     def finish(self) -> None:

@@ -48,7 +48,11 @@ class Wire:
         self._marks: tuple[list[tuple[int, float]], list[tuple[int, float]]] = ([], [])
         self._ended_at: float | None = None
         self._closed_at: float | None = None
-        self._own, self._peer = _endpoint(sock.getsockname()), _endpoint(sock.getpeername())
+        try:
+            self._own, self._peer = _endpoint(sock.getsockname()), _endpoint(sock.getpeername())
+        except OSError:  # the peer has reset the connection already
+            sock.close()
+            raise
 
     @property
     def peer(self) -> str:
@@ -185,12 +189,13 @@ class Wiring:
         return found
 
     def connect(self, address: str, port: int, source: str = "", timeout_s: float = 3.0) -> Wire | None:
-        """Connect, from the address ``source`` if one is given; None: nobody answers."""
+        """Connect, from the address ``source`` if one is given; None: no answer, or a reset."""
         try:
             sock = socket.create_connection((address, port), timeout_s, (source, 0) if source else None)
+            wire = Wire(sock, opened_by_us=True)
         except (OSError, OverflowError):  # a port may be said to be anything
             return None
-        return self._add(Wire(sock, opened_by_us=True))
+        return self._add(wire)
 
     def _add(self, wire: Wire) -> Wire:
         self._forget_closed()  # their descriptors may be those of new sockets

@@ -22,6 +22,7 @@ from impi.dissect.host_channel import (
     unpack_packet,
 )
 from impi.dissect.job_finder import Observation, ObservedJob, observe
+from impi.dissect.meetings import meetings
 from impi.dissect.participants import Layout, WireHost, WireProc, show_address
 from impi.dissect.pcap import Datagram, Segment, read_pcap
 from impi.dissect.pending import Credit, Sent, Standing, standing
@@ -29,15 +30,20 @@ from impi.dissect.problem import Problem
 from impi.dissect.raw import StreamName, name_stream, observe_streams
 from impi.dissect.record_list import Record, records
 from impi.dissect.start_rules import UNNUMBERED
-from impi.dissect.startup import Conversation, Note, decode_startup
+from impi.dissect.startup import Conversation, Note, decode_startup, losses_told
 from impi.dissect.tcp import Connection, Stream, reassemble
 from impi.dissect.timeline import Event, events, timeline
+from impi.dissect.window_access import ACCESS_TAG, ANSWER_TAG, DATA_TAG, Access, read_access
 
 __all__ = [
+    "ACCESS_TAG",
+    "ANSWER_TAG",
+    "DATA_TAG",
     "EARLY_CLOSE",
     "OWED_PROTOACK",
     "PACKET_TYPES",
     "UNNUMBERED",
+    "Access",
     "Breach",
     "Channel",
     "Connection",
@@ -68,10 +74,13 @@ __all__ = [
     "dissect",
     "events",
     "interpret",
+    "losses_told",
+    "meetings",
     "messages",
     "name_stream",
     "observe",
     "observe_streams",
+    "read_access",
     "read_pcap",
     "reassemble",
     "records",

@@ -19,7 +19,7 @@ class Dissection:
     conversations: list[Conversation] = field(default_factory=list)
     channels: list[Channel] = field(default_factory=list)
     layout: Layout | None = None
-    others: int = 0
+    rest: list[Connection] = field(default_factory=list)
     """Connections that are none of the job's: remote shells, the vendors' own."""
     gaps: list[str] = field(default_factory=list)
     """Parts of the job's connections that the captures lack."""
@@ -92,7 +92,7 @@ def interpret(connections: Iterable[Connection], server_port: int | None = None)
     for connection in rest:
         host = result.layout.host_at(*connection.accepter) if result.layout is not None else None
         if host is None:
-            result.others += 1
+            result.rest.append(connection)
         else:
             result.channels.append(decode_channel(connection, host.index))
     for conversation in result.conversations:

@@ -41,6 +41,10 @@ _SIGNED4: Final = ("C_TAGUB", "C_COLL_XSIZE", "C_COLL_MAXLINEAR")
 Value = int | bytes
 
 
+_LOSS: Final = "0x4c4f5353"
+"""impi's own command LOSS: a client, how many of its ranks (none: all), these, and a sentence."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
     """One message of the conversation."""
@@ -107,6 +111,13 @@ class Conversation:
     def said(self, kind: str, *, by_client: bool) -> bool:
         """Whether that side sent a message of that kind."""
         return any(n.kind == kind and n.by_client == by_client for n in self.notes)
+
+
+def losses_told(conversation: Conversation) -> list[int]:
+    """Return the clients of whose loss the server has told this one, whole or in part."""
+    notes = [n for n in conversation.notes if n.kind == _LOSS and not n.by_client]
+    payloads = [value for note in notes for value in note.values if isinstance(value, bytes)]
+    return [int.from_bytes(payload[:4], "big", signed=True) for payload in payloads]
 
 
 def decode_startup(connection: Connection) -> Conversation:

@@ -18,6 +18,8 @@ import os
 import socket
 import sys
 import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from itertools import compress
 from typing import Any, Final
 
@@ -35,6 +37,7 @@ from impi.startup.challenge import Trust
 from impi.vendors import describe, load
 from impi.vendors.base import Vendor
 from impi.vendors.meeting import AGENT, knock, node, open_control, shared_memory
+from impi.vendors.presence import connection
 from impi.wire import addresses
 
 _TAG_UB = 2**31 - 1
@@ -87,7 +90,7 @@ def join_job() -> Engine:
         sock = knock(rank, AGENT, reply["agents"][str(host)], str(invitation["token"]))
         sock.setblocking(False)
         sockets = {host: sock}
-    engine = Engine(
+    engine = _engine_of(job)(
         job,
         rank,
         vendor,
@@ -99,11 +102,28 @@ def join_job() -> Engine:
         shortest=ZERO_COPY.of(os.environ),
     )
     engine.belongs(invitation, trust)
+    if (news := connection()) is not None:
+        engine.follow(news)
+    _note_neighbours(engine, ranks, me, everybody)
+    return engine
+
+
+def _note_neighbours(
+    engine: Engine, ranks: list[int], me: Mapping[str, object], everybody: Sequence[Mapping[str, object]]
+) -> None:
     if me["memory"]:
         # Machines made from one image can have one name for their memories, but not one address.
         same = [(p["address"], p["memory"]) == (me["address"], me["memory"]) for p in everybody]
         engine.neighbours = frozenset(compress(ranks, same))
-    return engine
+
+
+def _engine_of(job: Job) -> type[Engine]:
+    """Return the class of this proc's engine."""
+    if not job.is_resilient:
+        return Engine
+    from impi.engine.surviving import SurvivingEngine  # other jobs need not load it
+
+    return SurvivingEngine
 
 
 def described() -> dict[str, str]:
@@ -176,6 +196,13 @@ def _ask(invitation: dict[str, Any], facts: dict[str, Any]) -> bytes:
         raise JobError(f"impirun at {invitation['control']} closed the connection during start-up")
     _control.append(sock)
     return reply
+
+
+def alarm() -> None:
+    """Tell impirun that a peer is lost: it asks then which of its nodes still answer."""
+    for sock in _control:
+        with suppress(OSError):
+            sock.send(b"lost")
 
 
 def _singleton() -> Job:

@@ -90,6 +90,15 @@ class Channels:
         self._alone = len(sockets) == 1
         self._progress: Callable[[], None] = _nothing
         self._push: Callable[[], None] = _nothing
+        self._survivor: Callable[[int], None] | None = None
+        self._cut: set[int] = set()
+
+    def survive(self, ended: Callable[[int], None]) -> None:
+        """Call ``ended`` with the host of a channel that ends without FINI, and go on without.
+
+        What is written to it from then on is dropped.
+        """
+        self._survivor = ended
 
     def admit(self, host: int, sock: socket.socket) -> None:
         """Add a connected socket; the transfer machine has a channel with ``host``."""
@@ -135,6 +144,14 @@ class Channels:
         elif others:
             self._push = progress
 
+    def fileno(self) -> int:
+        """Return a descriptor that is readable when a channel, or the vendor's own, is."""
+        return self._epoll.fileno()
+
+    def remove_poller(self, fd: int) -> None:
+        """Look no more at ``fd``."""
+        self._epoll.unregister(fd)
+
     def close(self) -> None:
         """Close the sockets and epoll."""
         self._epoll.close()
@@ -154,7 +171,7 @@ class Channels:
             try:
                 n = write(packet, _NOW)
             except OSError as error:
-                n = _none_taken(host, error)
+                n = self._taken(host, error, len(packet))
             if n != len(packet):
                 self._requeue(host, dest, packet, n)
 
@@ -178,7 +195,7 @@ class Channels:
             try:
                 n = write(packet, _NOW)
             except OSError as error:
-                n = _none_taken(host, error)
+                n = self._taken(host, error, len(packet))
             if n != len(packet):
                 self._requeue(host, dest, packet, n)
             return True
@@ -192,8 +209,8 @@ class Channels:
 
     def flush(self, host: int) -> None:
         """Write what is queued for ``host``, as far as TCP takes it."""
-        transfer, sock = self._transfer, self._sockets[host]
-        if sock.fileno() < 0:
+        transfer, sock = self._transfer, self._sockets.get(host)
+        if sock is None or sock.fileno() < 0 or host in self._cut:
             return
         while views := transfer.data_to_send(host):
             try:
@@ -203,7 +220,10 @@ class Channels:
                 self._want_write(host, True)
                 return
             except OSError as error:
-                raise _broken(host, error) from None
+                if self._survivor is None:
+                    raise _broken(host, error) from None
+                self._give_up(host)
+                return
             transfer.sent(host, n)
         self._want_write(host, False)
 
@@ -331,7 +351,13 @@ class Channels:
         """Handle what the reader has left of ``n`` octets; 0 is the end of the stream."""
         transfer = self._transfer
         if n == 0:
-            transfer.eof(host)
+            try:
+                transfer.eof(host)
+            except JobError:
+                if self._survivor is None:
+                    raise
+                self._give_up(host)
+                return
             self._epoll.unregister(self._sockets[host].fileno())
             self._writing.discard(host)
             self._alone = False
@@ -347,6 +373,48 @@ class Channels:
         if self._foreign:
             self._hurry(host)
 
+    def _taken(self, host: int, error: OSError, size: int) -> int:
+        """Return how many of ``size`` octets count as taken after a failed write.
+
+        Raises:
+            JobError: the channel broke, and the job does not go on without.
+        """
+        if isinstance(error, BlockingIOError):
+            return 0
+        if self._survivor is None:
+            raise _broken(host, error) from None
+        self._give_up(host)
+        return size
+
+    def _give_up(self, host: int) -> None:
+        """Go on without a channel that has ended; whoever knows will say why."""
+        if host in self._cut or host not in self._sockets:
+            return
+        self._cut.add(host)
+        with suppress(OSError):
+            self._epoll.unregister(self._sockets[host].fileno())
+        self._writing.discard(host)
+        self._alone = False
+        self._transfer.abandon(host)
+        if self._survivor is not None:
+            self._survivor(host)
+
+    def drain(self, host: int) -> None:
+        """Read what has come from a host that is lost, to the end; then close its channel."""
+        sock = self._sockets.get(host)
+        while sock is not None and host not in self._cut:
+            room = self._rooms[host]()
+            try:
+                n = self._receiver(host, room)(room, 0, _NOW)
+            except OSError:  # nothing more has come, or it broke
+                n = 0
+            if not n:
+                self._give_up(host)
+            elif not self._readers[host](n):
+                self._consume(host, n)
+        if host in self._sockets:
+            self.dismiss(host)
+
     def _want_write(self, host: int, wanted: bool) -> None:
         if wanted == (host in self._writing):
             return
@@ -357,13 +425,6 @@ class Channels:
 
 def _nothing() -> None:
     """No vendor to poll."""
-
-
-def _none_taken(host: int, error: OSError) -> int:
-    """Return 0 if TCP has no room; raise JobError if the channel broke."""
-    if isinstance(error, BlockingIOError):
-        return 0
-    raise _broken(host, error) from None
 
 
 def _broken(host: int, error: OSError) -> JobError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from threading import get_ident
 from typing import Any, Protocol
 
 from impi.collectives.steps import Algorithm, Local, Recv, Send
@@ -10,7 +11,7 @@ from impi.engine.context import Context
 from impi.engine.engine import Engine
 from impi.engine.faults import Agreed
 from impi.engine.local import LocalOperation, Room
-from impi.engine.operations import Compound, Operation, ReceiveOperation
+from impi.engine.operations import Compound, Operation, ReceiveOperation, SendOperation
 from impi.engine.payload import BufferSource, OctetSource, OctetTarget, Source
 from impi.errors import ImpiError
 from impi.semantics.datatype import TypeMap
@@ -140,6 +141,8 @@ class CollectiveOperation(Compound):
         *,
         alone: bool = False,
     ) -> None:
+        if get_ident() != engine.threads.owner:
+            engine.threads.enter()
         self._engine = engine
         self.context = context
         self._algorithm = algorithm
@@ -204,6 +207,9 @@ class CollectiveOperation(Compound):
 
     def _step(self) -> None:
         """Hand over the received values and start the operations of the next step."""
+        for operation in self._waiting:
+            if type(operation) is SendOperation and operation.failure is not None:
+                raise operation.failure
         values = [self._brought(target) for target in self._targets]
         steps = self._algorithm.send(values) if self._waiting else next(self._algorithm)
         self._waiting = []
@@ -229,6 +235,8 @@ class CollectiveOperation(Compound):
         if isinstance(target, LocalOperation):
             return target.value
         operation, octets = target
+        if operation.failure is not None:
+            raise operation.failure
         return self._codec.decode(octets.data, external=operation.message is not None and operation.message.external)
 
     def _end(self, value: Any, failure: Exception | None = None) -> None:
@@ -248,6 +256,12 @@ class CollectiveOperation(Compound):
         self._withdraw()
         self._end(None, self.context.faults.failure())
 
+    def give_up(self, failure: Exception) -> None:
+        """End it with a failure: a proc of the communicator is lost."""
+        if not self.done:
+            self._withdraw()
+            self._end(None, failure)
+
     def _withdraw(self) -> None:
         for target in self._targets:
             if isinstance(target, LocalOperation):
@@ -264,6 +278,8 @@ class Closing(Compound):
     """
 
     def __init__(self, engine: Engine, context: Context, barrier: CollectiveOperation) -> None:
+        if get_ident() != engine.threads.owner:
+            engine.threads.enter()
         self._engine = engine
         self._context = context
         self._barrier = barrier

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from impi.engine.collective import CollectiveOperation
     from impi.engine.faults import Faults
     from impi.engine.operations import Message, ReceiveOperation
+    from impi.engine.payload import Target
+    from impi.semantics.errors import MPIException
 
 
 ShortSend: TypeAlias = Callable[[int, memoryview, int], bool]
@@ -40,7 +42,8 @@ class Context:
         self.members = tuple(members)
         self.rank = rank
         self.peers = self.members if peers is None else tuple(peers)
-        self.npeers = len(self.peers)
+        self.npeers = self.nsources = len(self.peers)
+        """Destinations of sends and sources of receives: equal, except in an LCO."""
         self.is_inter = peers is not None
         self.shadow = shadow
         self.rank_of = {world: rank for rank, world in enumerate(self.peers)}
@@ -54,6 +57,10 @@ class Context:
             Matcher(),
         )
         """Matchers of point-to-point and of collective messages."""
+        self.takers: dict[int, Callable[[int], Target]] = {}
+        """What takes each collective message of a tag, by its source, unasked."""
+        self.external = False
+        """Whether messages through the shadow are external32, too: in an LCO only."""
         self.collectives: deque[CollectiveOperation] = deque()
         """Collectives under way; the first one runs."""
         self.waiting = 0
@@ -66,6 +73,10 @@ class Context:
         """The communicator of the api, whose error handler is called."""
         self.freed = False
         """Whether the program has freed it, although it may not be closed yet."""
+        self.revoked: MPIException | None = None
+        """What every call on it raises, once the communicator is revoked."""
+        self.when_revoked: Callable[[], None] | None = None
+        """Called once, when the communicator is revoked."""
         self.when_closed: Callable[[], None] | None = None
         """Called once, when the communicator is freed or MPI is finalized."""
 
@@ -76,6 +87,12 @@ class Context:
             self.waiters[self.cid] = self
         else:
             self.waiters.pop(self.cid, None)
+
+    def end(self) -> None:
+        """Call :attr:`when_closed`, once."""
+        if self.when_closed is not None:
+            self.when_closed()
+            self.when_closed = None
 
     def leave(self) -> None:
         """Wait no more for the engine: the communicator is freed."""

@@ -3,8 +3,7 @@
 One engine per proc, one thread in it at a time (:mod:`impi.engine.threads`). The api (requests,
 collectives, windows) calls :meth:`send`, :meth:`receive`, :meth:`probe` and the waits. Data flow:
 
-- To a proc of the own client: the vendor library, on the communicator's shadow. The tag there is
-  ``2 * tag + collective``.
+- To a proc of the own client: the vendor library, on the shadow, with ``2 * tag + collective``.
 - To another client: :class:`impi.transfer.Transfer` makes packets, :class:`Channels` writes them.
 - Inbound: both sources meet in the matchers of the :class:`Context`. A receive that finds its
   message gives the place for the octets; a message without a receive waits in the matcher.
@@ -26,20 +25,33 @@ from threading import get_ident
 from time import perf_counter
 from typing import Final
 
-from impi.collectives.tags import FAULT_TAG, REDUCE_TAG
+from impi.collectives.tags import RECOVERY_TAG, REDUCE_TAG
 from impi.engine.channels import Channels
 from impi.engine.context import Context, ShortSend
-from impi.engine.faults import Faults, Notice
-from impi.engine.operations import SENT, Compound, CopyOperation, Message, Operation, ReceiveOperation, SendOperation
+from impi.engine.faults import Faults
+from impi.engine.interrupted import Interrupted
+from impi.engine.operations import (
+    SENT,
+    CopyOperation,
+    Message,
+    Operation,
+    ReceiveOperation,
+    SendOperation,
+    awaited_by,
+    is_remote,
+)
 from impi.engine.payload import Source, Target
+from impi.engine.recovery import Recovery
+from impi.engine.served import Served
 from impi.engine.threads import Threads
 from impi.engine.visited import Visited
-from impi.engine.waiting import ASKS, LONGEST_S, Patience
+from impi.engine.waiting import ASKS, Patience
 from impi.errors import JobError
 from impi.job import STRICT_VERSION, Job
 from impi.quirks import Quirks
 from impi.semantics.blocks import SHORTEST
 from impi.semantics.constants import ANY_SOURCE
+from impi.semantics.errors import again
 from impi.transfer import Incoming, Transfer
 from impi.vendors.base import Arrival, Vendor
 
@@ -58,7 +70,7 @@ _DRAINS = 64
 """Most local messages per turn; then the channels are served."""
 
 
-class Engine(Visited):
+class Engine(Visited, Served, Interrupted):
     """Drives the channels and the vendor of one proc.
 
     Args:
@@ -92,8 +104,7 @@ class Engine(Visited):
     ) -> None:
         super().__init__(job)
         self.job, self.rank, self.vendor = job, rank, vendor
-        self.client = job.procs[rank].client
-        self.neighbours = frozenset([rank])
+        self.client, self.neighbours = job.procs[rank].client, frozenset([rank])
         self.external = not (quirks.little_endian or job.native)
         """Whether messages between clients carry external32; else native form, like local ones."""
         self.threads = Threads()
@@ -112,7 +123,7 @@ class Engine(Visited):
             self.transfer,
             sockets,
             self._patience,
-            deliver=None if quirks.reduce_on_p2p else self._deliver,  # with it the tag marks collectives
+            deliver=None if quirks.reduce_on_p2p or job.is_resilient else self._deliver,
             arrived=self._remote_arrived,
             cancelled=self._remote_cancelled,
             foreign=job.version == STRICT_VERSION,
@@ -124,6 +135,7 @@ class Engine(Visited):
         self._others = len(self.vendor_ranks) > 1
         """Whether another proc can send to us through the vendor."""
         self._channels.add_poller(self._vendor_fd, vendor.progress, others=self._others)
+        self.recovery = Recovery(self)
         self._contexts: dict[int, Context] = {}
         self._waiters: dict[int, Context] = {}
         self._inboxes: dict[int, Inbox] = {}
@@ -142,28 +154,35 @@ class Engine(Visited):
 
     def open(self, context: Context) -> None:
         """Register a communicator and match the messages that came before it."""
+        if get_ident() != self.threads.owner:
+            self.threads.enter()
         self._contexts[context.cid] = context
         context.waiters = self._waiters
         context.faults = Faults(self, context)
         for collective in (0, 1):
             self._inboxes[context.cid + collective] = (context.matchers[collective].meet, context.rank_of, context)
+        self.recovery.opened(context)
         for cid in (context.cid, context.cid + 1):
             for incoming in self._orphans.pop(cid, ()):
                 self._remote_arrived(incoming)
 
     def close(self, context: Context) -> None:
         """Remove a freed communicator."""
+        if get_ident() != self.threads.owner:
+            self.threads.enter()
         self._contexts.pop(context.cid, None)
         self._inboxes.pop(context.cid, None)
         self._inboxes.pop(context.cid + 1, None)
         context.leave()
-        _ended(context)
+        context.end()
         if context.shadow is not None:
             context.shadow.free()
         self.part(context)
 
     def make_context(self, cid: int, members: Sequence[int], peers: Sequence[int] | None = None) -> Context:
         """Create and open a context. Collective: the vendor creates the shadow with all members."""
+        if get_ident() != self.threads.owner:
+            self.threads.enter()
         local = self._local(members, peers)
         shadow = self.vendor.world.subset([self.vendor_ranks[world] for world in local], cid)
         context = Context(cid, members, list(members).index(self.rank), shadow, local, peers=peers)
@@ -172,6 +191,8 @@ class Engine(Visited):
 
     def start_copy(self, context: Context, cid: int, finish: Callable[[Context], None]) -> Operation:
         """Start a copy of a context; ``finish`` gets it. Collective, in one order everywhere."""
+        if get_ident() != self.threads.owner:
+            self.threads.enter()
         assert context.shadow is not None
         shadow, pending = context.shadow.duplicate(cid)
         peers = context.peers if context.is_inter else None
@@ -207,9 +228,11 @@ class Engine(Visited):
         """Start a send to rank ``dest``; ``source`` stays in use until the send is done."""
         if get_ident() != self.threads.owner:
             self.threads.enter()
+        if context.revoked is not None and tag != RECOVERY_TAG:
+            raise again(context.revoked)
         local = context.shadow_of.get(dest)
         if local is not None and context.shadow is not None:
-            data = source.octets(external=False)
+            data = source.octets(external=context.external)
             pending = context.shadow.isend(local, 2 * tag + collective, data, sync=synchronous)
             operation = SendOperation(pending, None, source)
         else:
@@ -273,9 +296,8 @@ class Engine(Visited):
         ``place``. -1: something else came first or is under way; call :meth:`Engine.receive`.
         """
         world, cid = context.peers[source], context.cid
-        host, wait_on, patience = self._host_of[world], self._channels.wait_on, self._patience
+        host, wait_on, patience, threads = self._host_of[world], self._channels.wait_on, self._patience, self.threads
         posted, unexpected = context.matchers[0].lines()
-        threads = self.threads
 
         def receive(tag: int, place: memoryview) -> int:
             if get_ident() != threads.owner:
@@ -296,7 +318,7 @@ class Engine(Visited):
 
     def is_external(self, context: Context, dest: int) -> bool:
         """Whether :meth:`send` sends external32 to rank ``dest``."""
-        return self.external and dest not in context.shadow_of
+        return context.external or (self.external and dest not in context.shadow_of)
 
     def receive(
         self, context: Context, source: int, tag: int, target: Target, *, collective: bool = False
@@ -304,6 +326,8 @@ class Engine(Visited):
         """Post a receive from rank ``source`` (or ANY_SOURCE)."""
         if get_ident() != self.threads.owner:
             self.threads.enter()
+        if context.revoked is not None:
+            raise again(context.revoked)
         if source == ANY_SOURCE:
             # Remote messages may match every receive, and then nothing else would drain the shadow.
             self._drain(context)
@@ -347,6 +371,8 @@ class Engine(Visited):
         """Return the message that a receive would match now; ``take`` removes it from the queue."""
         if get_ident() != self.threads.owner:
             self.threads.enter()
+        if context.revoked is not None:
+            raise again(context.revoked)
         matcher = context.matchers[0]
         if source == ANY_SOURCE:
             self._drain(context)  # see receive()
@@ -411,32 +437,17 @@ class Engine(Visited):
         moved |= self._channels.poll(0.0 if moved else timeout)
         return self._advance() or moved
 
-    def ask(self, test: Callable[[], bool]) -> bool:
-        """Poll ``test`` between turns while waits spin, at most 1 ms; return its last result."""
-        spin_s = min(self._patience.spin_s, LONGEST_S)
-        begun = 0.0
-        while spin_s:
-            self.progress()
-            for _ in self.asks:
-                if test():
-                    return True
-            now = perf_counter()
-            begun = begun or now
-            if now - begun > spin_s:
-                break
-        return test()
-
     def match_probed(self, context: Context, arrival: Arrival) -> None:
         """Match a point-to-point message that a caller took off the library's queue."""
+        if get_ident() != self.threads.owner:
+            self.threads.enter()
         source = context.local_ranks[arrival.source]
-        self._arrived(context, False, Message(source, arrival.tag // 2, arrival.nbytes, 0, arrival, None, False))
-
-    def doze(self, seconds: float) -> None:
-        """Sleep until a packet may be here, at most ``seconds``; for any thread."""
-        self._channels.doze(seconds)
+        self.arrived(context, False, Message(source, arrival.tag // 2, arrival.nbytes, 0, arrival, None, False))
 
     def track(self, operation: Operation) -> None:
         """Drive an operation until it is done."""
+        if get_ident() != self.threads.owner:
+            self.threads.enter()
         self._active.append(operation)
 
     @property
@@ -446,13 +457,16 @@ class Engine(Visited):
 
     def shutdown(self) -> None:
         """Exchange FINI on every channel and close (IMPI 3.8); after the barrier of Finalize."""
+        if get_ident() != self.threads.owner:
+            self.threads.enter()
         for context in self._contexts.values():
-            _ended(context)
+            context.end()
         self.wait(lambda: self.quiet)
         self.transfer.finish()
         for host in self._hosts:
             self._flush(host)
         self.wait(lambda: self.transfer.finished and self._channels.written)
+        self.closed = True
         self._channels.close()
 
     # ---- internals ---------------------------------------------------------------------
@@ -461,12 +475,12 @@ class Engine(Visited):
         """Whether any operation under way depends on the vendor."""
         if self._others and self._waiters:
             return True
-        return not all(map(_is_remote, self._active))
+        return not all(map(is_remote, self._active))
 
     def _only_host(self, operation: Operation) -> int | None:
         """Return the host whose packets alone can complete the operation, or None."""
         host = None
-        awaited = _awaited(operation)
+        awaited = awaited_by(operation)
         if isinstance(awaited, ReceiveOperation):
             if not awaited.maybe_local:
                 host = self._host_of[awaited.context.peers[awaited.source]]
@@ -497,7 +511,7 @@ class Engine(Visited):
             any_came = True
             source = context.local_ranks[arrival.source]
             tag, collective = divmod(arrival.tag, 2)
-            self._arrived(context, bool(collective), Message(source, tag, arrival.nbytes, 0, arrival, None, False))
+            self.arrived(context, bool(collective), Message(source, tag, arrival.nbytes, 0, arrival, None, False))
         return any_came
 
     def _remote_arrived(self, incoming: Incoming) -> None:
@@ -513,7 +527,7 @@ class Engine(Visited):
                 clause="3.3",
             )
         message = Message(source, incoming.tag, incoming.nbytes, incoming.count, None, incoming, self.external)
-        self._arrived(context, self._is_collective(incoming), message)
+        self.arrived(context, self._is_collective(incoming), message)
 
     def _remote_cancelled(self, incoming: Incoming) -> None:
         """Drop an unmatched message that its sender cancelled (IMPI 3.7.4)."""
@@ -530,10 +544,11 @@ class Engine(Visited):
     def _is_collective(self, incoming: Incoming) -> bool:
         return bool(incoming.cid & 1) or self._is_p2p_reduce(incoming.tag)
 
-    def _arrived(self, context: Context, collective: bool, message: Message) -> None:
-        if collective and message.tag == FAULT_TAG:
-            target = Notice(context.faults, message.source)
-            self._matched(ReceiveOperation(context, message.source, FAULT_TAG, target, collective=True), message)
+    def arrived(self, context: Context, collective: bool, message: Message) -> None:
+        """Give a message to what takes those of its tag, or to its receive, or keep it."""
+        if collective and (take := context.takers.get(message.tag)):
+            target = take(message.source)
+            self._matched(ReceiveOperation(context, message.source, message.tag, target, collective=True), message)
             return
         operation = context.matchers[collective].arrive(message.source, message.tag, message)
         if operation is not None:
@@ -578,23 +593,3 @@ class Engine(Visited):
             context.count_waiting(-1)
         operation.deliver(source, tag, count, octets, external=self.external)
         return True
-
-
-def _ended(context: Context) -> None:
-    if context.when_closed is not None:
-        context.when_closed()
-        context.when_closed = None
-
-
-def _is_remote(operation: Operation) -> bool:
-    """Whether only packets can complete the operation."""
-    awaited = _awaited(operation)
-    if isinstance(awaited, SendOperation):
-        return awaited.remote is not None
-    # Only a collective waits for receives that are not matched.
-    return isinstance(awaited, ReceiveOperation) and (awaited.is_remote or not awaited.maybe_local)
-
-
-def _awaited(operation: Operation) -> Operation | None:
-    """Return the operation; for a collective the one operation that it waits for, or None."""
-    return operation if not isinstance(operation, Compound) else operation.awaited

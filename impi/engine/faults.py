@@ -2,7 +2,7 @@
 
 Callers: :mod:`impi.engine.collective` begins and abandons, ``impi.api.collective.client_local``
 expects and abandons, ``impi.api.handles.failing`` refuses. A notice is a message of tag FAULT_TAG
-on the collective context id; the engine passes it to :meth:`Faults.heard`.
+on the collective context id; :class:`Notice` passes it to :meth:`Faults.heard`.
 
 Each proc numbers the collectives of a communicator in call order: one operation, one number.
 A proc whose call is invalid *refuses* the number, before it sends any message, and tells all.
@@ -20,6 +20,7 @@ This is an extension of IMPI: it acts only after an error, and only if all clien
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from impi.collectives.tags import FAULT_TAG
@@ -51,6 +52,7 @@ class Faults:
     def __init__(self, engine: Engine, context: Context) -> None:
         self._engine = engine
         self._context = context
+        context.takers[FAULT_TAG] = lambda source: Notice(self, source)
         self._others = [rank for rank in range(len(context.peers)) if context.is_inter or rank != context.rank]
         self._works = engine.job.is_ours
         self.begun = 0
@@ -60,6 +62,8 @@ class Faults:
         self._heard: dict[int, tuple[set[int], int, str]] = {}
         """Number of a collective not yet called here to those who refused it, and why."""
         self._broken: tuple[int, str] | None = None
+        self._heard_of_loss = False
+        """Whether all hear of that anyway: a member is lost, or the communicator revoked."""
         self.calm = True
         """Whether no refusal is known."""
 
@@ -82,11 +86,21 @@ class Faults:
         """Return what every collective of a broken communicator raises."""
         assert self._broken is not None
         code, why = self._broken
+        if self._heard_of_loss:
+            return error(code, why)
         failure = error(
             code, f"{why}, so this communicator's collectives are out of step; Create_group can make another"
         )
         failure.told = True
         return failure
+
+    def lose(self, failure: MPIException) -> None:
+        """Let every collective fail from now on: a member is lost, or it is revoked."""
+        self._broken = (int(failure), failure.detail)
+        self._heard_of_loss = True
+        self.calm = False
+        self._refused.clear()
+        self._heard.clear()
 
     def expect(self) -> None:
         """Check that the next collective can succeed, before it begins.
@@ -161,7 +175,9 @@ class Faults:
     def _tell(self, number: int, code: int, why: str) -> None:
         octets = json.dumps([number, code, why]).encode()
         for rank in self._others:
-            self._engine.send(self._context, rank, FAULT_TAG, OctetSource(octets), collective=True)
+            # Of LCOs one that is freed already need not hear it.
+            with suppress(MPIException):
+                self._engine.send(self._context, rank, FAULT_TAG, OctetSource(octets), collective=True)
 
 
 class Notice(OctetTarget):

@@ -14,6 +14,8 @@ and closed (:mod:`impi.doors.reception`). The whole dance has 60 s.
 from __future__ import annotations
 
 import contextlib
+import errno
+import os
 import socket
 import sys
 import time
@@ -28,8 +30,9 @@ from impi.job import Job
 from impi.proofs import prove
 from impi.startup.challenge import Trust
 from impi.startup.dance import RANK_SIZE, Connect, check_rank, dance_steps, encode_rank
+from impi.variables import PORTS, port_range
 from impi.vendors import interfaces
-from impi.vendors.dial import without_delay
+from impi.vendors.dial import listening, without_delay
 from impi.wire import addresses
 
 Sockets: TypeAlias = dict[int, Any]
@@ -67,18 +70,16 @@ def listen(address: str) -> socket.socket:
     """Return a listening socket on a free port of the address that will be advertised.
 
     Raises:
-        JobError: the address is not one of this node.
+        JobError: the address is not one of this node, or none of the ports of ``IMPI_PORTS`` is
+            free.
     """
-    sock = socket.socket(_family(address), socket.SOCK_STREAM)
     try:
-        sock.bind((address, 0))
+        return listening(address, _BACKLOG, port_range(os.environ.get(PORTS, "")))
     except OSError as error:
-        sock.close()
-        raise JobError(
-            f"cannot listen on {address}: {error.strerror}; name an address of this node with --interface"
-        ) from None
-    sock.listen(_BACKLOG)
-    return sock
+        cure = "name an address of this node with --interface"
+        if error.errno == errno.EADDRINUSE:
+            cure = "let more ports through with --ports"
+        raise JobError(f"cannot listen on {address}: {error.strerror}; {cure}") from None
 
 
 def connect_hosts(

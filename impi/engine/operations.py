@@ -57,13 +57,14 @@ class Message:
 class SendOperation:
     """A send; done when its buffer is free (and, if synchronous, the message is matched)."""
 
-    __slots__ = ("_keep", "_local", "_remote", "cancelled", "done")
+    __slots__ = ("_keep", "_local", "_remote", "cancelled", "context", "done", "failure")
 
     def __init__(self, local: Pending | None, remote: Outgoing | None, keep: Source | None) -> None:
         self._local = local
         self._remote = remote
         self._keep = keep
         self.cancelled = False
+        self.failure: MPIException | None = None
         self.done = local is None and remote is None
         self.advance()
 
@@ -74,10 +75,19 @@ class SendOperation:
                 self.done = self._remote.done
                 self.cancelled = self._remote.cancelled is True
             elif self._local is not None:
-                self.done = self._local.test()
+                try:
+                    self.done = self._local.test()
+                except MPIException as failure:
+                    # The wait raises: the engine's current driver need not have started the send.
+                    self.failure, self.done = failure, True
             if self.done:
                 self._keep = None
         return self.done
+
+    def give_up(self, failure: MPIException, context: Context) -> None:
+        """End it: its message goes nowhere any more; ``context``: whose error handler is called."""
+        if not self.done:
+            self.failure, self.context, self.done = failure, context, True
 
     @property
     def remote(self) -> Outgoing | None:
@@ -217,3 +227,17 @@ class CopyOperation:
             self.done = True
             self._complete()
         return self.done
+
+
+def is_remote(operation: Operation) -> bool:
+    """Whether only packets can complete the operation."""
+    awaited = awaited_by(operation)
+    if isinstance(awaited, SendOperation):
+        return awaited.remote is not None
+    # Only a collective waits for receives that are not matched.
+    return isinstance(awaited, ReceiveOperation) and (awaited.is_remote or not awaited.maybe_local)
+
+
+def awaited_by(operation: Operation) -> Operation | None:
+    """Return the operation; for a collective the one operation that it waits for, or None."""
+    return operation if not isinstance(operation, Compound) else operation.awaited

@@ -12,6 +12,7 @@ writes its own flag before it reads the other's; the interpreter's lock orders t
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -29,6 +30,8 @@ _NAP_S: Final = 20e-6
 """First sleep between two turns; the next ones are longer, up to :data:`_LOOK_S`."""
 _PATIENCE: Final = 50
 """Checks without a new call after which the helper sleeps until the next call."""
+_LEAVE_S: Final = 1.0
+"""Time for a call to return once its communicator is broken: the library may have all it needs."""
 _LOOK_EACH_S: Final = 10e-3
 """Time between two checks after that, if calls come from C: these cannot wake the helper."""
 
@@ -149,8 +152,8 @@ class ProgressThread:
         return self._calls + calls, self._inside or inside
 
     def _serve(self, call: int) -> None:
-        """Take turns of the engine until the call returns."""
-        nap = _NAP_S
+        """Take turns of the engine until the call returns, or its communicator is broken for good."""
+        nap, broken_at = _NAP_S, math.inf
         while self._now() == (call, True):
             with self._turn:
                 self._set_serving(True)
@@ -158,6 +161,11 @@ class ProgressThread:
                     moved = self._now()[1] and self._take_turn()
                 finally:
                     self._set_serving(False)
+            assert self._context is not None  # a call is under way
+            if self._context.faults.broken:
+                broken_at = min(broken_at, time.monotonic())
+                if time.monotonic() - broken_at > _LEAVE_S:
+                    self._context.faults.check()  # the library's call cannot be left
             nap = _NAP_S if moved else min(nap * 1.25, _LOOK_S)
             self._engine.doze(nap)
 
@@ -171,8 +179,7 @@ class ProgressThread:
         assert context is not None  # a call is under way
         context.count_waiting(1)  # a local message may report a fault
         try:
-            moved = self._engine.progress()
-            context.faults.check()  # the library's call cannot be left
+            with self._engine.threads.helping():
+                return self._engine.progress()
         finally:
             context.count_waiting(-1)
-        return moved

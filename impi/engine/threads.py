@@ -18,7 +18,7 @@ import gc
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from threading import get_ident
 from types import CodeType, FrameType
 from typing import Final
@@ -35,14 +35,20 @@ _ENGINE: Final = ("impi.engine.", "impi.transfer.")
 class Threads:
     """The threads of one proc in MPI; an entry calls :meth:`enter` if not the owner."""
 
-    __slots__ = ("_door", "helper", "owner")
+    __slots__ = ("_awaited", "_door", "_guest", "_turn", "helper", "owner")
 
     def __init__(self) -> None:
         self.owner = 0
         """Identifier of the last thread that entered."""
         self.helper = 0
         """Identifier of the progress thread; its turns are those of the owner."""
+        self._awaited = 0
+        """Identifier of the former owner, while a newcomer looks at its stack."""
         self._door = threading.Lock()
+        self._guest = 0
+        """Identifier of the last thread that called :meth:`attempt`."""
+        self._turn = threading.Lock()
+        """Held from :meth:`attempt` to :meth:`restore`, and by the progress thread in a turn."""
 
     def enter(self) -> None:
         """Make the calling thread the owner, after the former owner has left the engine.
@@ -51,33 +57,118 @@ class Threads:
             JobError: the former owner did not leave within :data:`LIMIT_S`.
         """
         me = get_ident()
-        if me == self.helper or _is_inside(me):
-            return  # a call within a call of this thread, for which another thread waits
+        if me in (self.helper, self._guest):
+            return
+        if _is_inside(me):
+            # A call within a call of this thread, for which others wait; a guest that came before
+            # this thread leaves at once. If nobody waits for this thread, it is not in yet: an
+            # engine function that makes no check itself has called the entry.
+            for _ in range(2):  # a guest may give the ownership back between two looks
+                if self._awaited == me:
+                    with self._turn:
+                        return
+                if self.owner == me:
+                    return
+        self.come_back()
+
+    def is_wanted(self) -> bool:
+        """Return whether another thread waits until the calling one leaves the engine."""
+        return self._awaited == get_ident()
+
+    def rest(self, sleep: Callable[[float], None], seconds: float) -> None:
+        """Sleep outside of the engine, between two turns of a wait (:mod:`.shared_engine`).
+
+        Afterwards the caller compares the owner, and calls :meth:`come_back` if that is another.
+        ``sleep`` touches nothing of the engine that another thread may change.
+        """
+        sleep(seconds)
+
+    def come_back(self) -> None:
+        """Make the calling thread the owner again, whatever of its calls is on its stack.
+
+        Raises:
+            JobError: see :meth:`enter`.
+        """
+        me = get_ident()
         end, nap = time.monotonic() + LIMIT_S, _LOOK_S
         if not self._door.acquire(timeout=LIMIT_S):
             raise _overlap(me, self.owner)
         try:
-            former, self.owner = self.owner, me
-            while _is_inside(former):
+            former = self._awaited = self.owner
+            self.owner = me
+            while _is_inside(former) or self._returns(former):
                 if time.monotonic() > end:
                     raise _overlap(me, former)
                 time.sleep(nap)
                 nap = min(nap * 2, 1e-3)
         finally:
+            self._awaited = 0
             self._door.release()
+
+    def _returns(self, former: int) -> bool:
+        """Let the former owner in no more; return whether it came back just before that."""
+        self._awaited = 0
+        if _is_inside(former):
+            self._awaited = former
+            return True
+        return False
+
+    def helping(self) -> threading.Lock:
+        """Return what the progress thread holds in a turn: a guest then stays outside.
+
+        The stack of the owner does not say it: a program in C that blocks in its library has no
+        frame of the engine.
+        """
+        return self._turn
+
+    def attempt(self) -> int | None:
+        """Make the calling thread the owner if no other is in the engine; None: one is.
+
+        For one thread that is no program's, the *guest*. Returns the former owner, for
+        :meth:`restore`.
+        """
+        me = get_ident()
+        if not self._door.acquire(blocking=False):
+            return None  # a thread is about to enter
+        try:
+            if not self._turn.acquire(blocking=False):
+                return None  # another guest, or the progress thread
+            self._guest = me
+            former = self._awaited = self.owner
+            self.owner = me
+            if former != me and (_is_inside(former) or self._returns(former)):
+                self.owner = former
+                self._turn.release()
+                return None
+            return former
+        finally:
+            self._awaited = 0
+            self._door.release()
+
+    def restore(self, former: int) -> None:
+        """Give the ownership back after :meth:`attempt`, unless a thread wants it already."""
+        self._turn.release()
+        if self._door.acquire(blocking=False):
+            try:
+                if self.owner == get_ident():
+                    self.owner = former
+            finally:
+                self._door.release()
 
 
 def _is_inside(ident: int) -> bool:
     """Return whether a thread is in the engine; one that waits in :meth:`Threads.enter` is not."""
-    entering = False
+    entering = inside = False
     for frame in _stack(ident):
+        if frame.f_code in _OUTSIDE:
+            return False  # all calls below wait, between two turns; those above sleep
         if frame.f_code is _ENTER:
             entering = True  # the next frame is the entry, which has done nothing yet
         elif entering:
             entering = False
         elif frame.f_globals.get("__name__", "").startswith(_ENGINE) and frame.f_globals is not globals():
-            return True
-    return False
+            inside = True
+    return inside
 
 
 def _stack(ident: int) -> Iterator[FrameType]:
@@ -105,3 +196,4 @@ def _overlap(me: int, other: int) -> JobError:
 
 
 _ENTER: Final[CodeType] = Threads.enter.__code__
+_OUTSIDE: Final[tuple[CodeType, ...]] = (Threads.rest.__code__, Threads.come_back.__code__)

@@ -38,6 +38,8 @@ class Visited:
         """Procs of our job; higher ranks are of other jobs."""
         self.launched = {"vendor": "pure", "prefix": ""}
         """Options by which this proc's client was started."""
+        self.names: tuple[str, str] | None = None
+        """The server of names for this proc, as ``host:port``, and its key in hexadecimal."""
         self.encrypted = False
         """Whether channels of this job are encrypted."""
         self.clients_met: dict[tuple[bytes, int], int] = {}
@@ -46,6 +48,8 @@ class Visited:
     def belongs(self, invitation: Mapping[str, object], trust: Trust | None) -> None:
         """Store what jobs that meet this one have to know: options of its client, and TLS."""
         self.launched = {name: str(invitation.get(name, "")) for name in ("vendor", "prefix")}
+        told = invitation.get("names")
+        self.names = (str(told[0]), str(told[1])) if isinstance(told, list) else None
         self.encrypted = trust is not None and bool(trust.tls)
 
     def admit(

@@ -215,3 +215,8 @@ def error(code: int | str, detail: str = "") -> MPIException:
     exc = MPIException(ERROR_CLASSES[code][0] if isinstance(code, str) else code)
     exc.detail = detail
     return exc
+
+
+def again(failure: MPIException) -> MPIException:
+    """Return an equal exception, to be raised and handled by itself."""
+    return error(int(failure), failure.detail)

@@ -11,7 +11,7 @@ from itertools import accumulate, pairwise
 from typing import Final, TypeVar
 
 from impi.errors import StartupError
-from impi.job import STRICT_VERSION, Host, Job, Proc
+from impi.job import RESILIENT_VERSION, STRICT_VERSION, Host, Job, Proc
 from impi.options import MAX_INT4, MAX_UINT4, MIN_TAG_UB
 from impi.wire import Label, addresses
 
@@ -210,3 +210,11 @@ def _one_value(label: Label, values: Sequence[int], default: int) -> int:
                 clause=_CLAUSE,
             )
     return plain[0]
+
+
+def all_resilient(versions: bytes, nclients: int) -> bool:
+    """Whether all clients offer the version of jobs that survive; the clients report bad lists."""
+    try:
+        return agree_on_version(versions, nclients) == RESILIENT_VERSION
+    except StartupError:
+        return False

@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from typing import Final
 
 from impi.errors import UsageError
+from impi.proofs import prove
 from impi.records import record
 from impi.settings import AUTH_KEY, AUTH_NONE, AUTH_SECRET, AUTH_WEAK
 
@@ -82,6 +83,18 @@ def find_credentials(environ: Mapping[str, str], preference: Sequence[Method] | 
         return Credentials(methods, key)
     secret = _secret(environ) if has_secret else key.to_bytes(8, "big")
     return Credentials(methods, key if Method.KEY in methods else 0, secret)
+
+
+def names_key(environ: Mapping[str, str]) -> bytes:
+    """Return what proves a process to the names of a server, made of the secret or else the key.
+
+    Raises:
+        UsageError: the key is not a 64-bit number, or the file of the secret cannot be read.
+    """
+    secret = AUTH_SECRET.of(environ).encode("utf-8", "surrogateescape")
+    if not secret and environ.get(AUTH_KEY.variable, "").strip():
+        secret = parse_key(AUTH_KEY.of(environ)).to_bytes(8, "big")
+    return prove(secret, "names")
 
 
 def _key(environ: Mapping[str, str]) -> int:

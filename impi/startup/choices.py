@@ -17,7 +17,7 @@ from typing import Final
 
 from impi.decisions import Decisions
 from impi.errors import StartupError, UsageError
-from impi.job import ALTERNATIVES, REPRODUCIBLE, TUNED_VERSION
+from impi.job import ALTERNATIVES, REPRODUCIBLE, RESILIENT_VERSION, TUNED_VERSION
 from impi.settings import OPTIONS
 from impi.startup.facts import ClientFacts
 from impi.wire import OwnLabel
@@ -61,11 +61,21 @@ def check_choice(label: OwnLabel, chosen: dict[int, bytes], own: bytes | None, n
 
 def check_version(facts: ClientFacts, version: tuple[int, int]) -> None:
     """Raise StartupError where the user wants what cannot be in a job of the agreed version."""
-    if REPRODUCIBLE in facts.offer.collectives and version != TUNED_VERSION:
+    if facts.resilient and version != RESILIENT_VERSION:
+        raise StartupError(
+            "--resilient needs all clients of ours, each with --resilient and none with --impi-version 0.0; what all "
+            f"of them offer is version {version[0]:#x}.{version[1]}"
+        )
+    if REPRODUCIBLE in facts.offer.collectives and not knows_tables(version):
         raise StartupError(
             f"--collectives {REPRODUCIBLE} is possible only if all clients are ours, and none has --impi-version 0.0; "
             f"what all of them offer is version {version[0]:#x}.{version[1]}"
         )
+
+
+def knows_tables(version: tuple[int, int]) -> bool:
+    """Whether the labels that follow C_VERSION belong to a job of that version."""
+    return version in (TUNED_VERSION, RESILIENT_VERSION)
 
 
 def encode_decisions(decisions: Decisions) -> bytes:

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import struct
 from collections import deque
+from collections.abc import Sequence
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -36,7 +37,7 @@ from impi.errors import (
     Truncated,
     UsageError,
 )
-from impi.job import ALTERNATIVES, LONG8_VERSION, STRICT_VERSION, TUNED_VERSION, Job
+from impi.job import ALTERNATIVES, LONG8_VERSION, RESILIENT_VERSION, STRICT_VERSION, TUNED_VERSION, Job
 from impi.proofs import NONCE_SIZE, PROOF_SIZE
 from impi.records import record, replaced
 from impi.startup.agree import agree_on_job, agree_on_version
@@ -50,6 +51,7 @@ from impi.startup.choices import (
     check_version,
     encode_choices,
     encode_decisions,
+    knows_tables,
 )
 from impi.startup.facts import MAX_CLIENTS, ClientFacts, encode_facts, encode_versions
 from impi.wire import (
@@ -59,8 +61,10 @@ from impi.wire import (
     Label,
     OwnCommand,
     OwnLabel,
+    decode_loss,
     decode_reason,
     encode_command,
+    encode_loss,
     encode_reason,
 )
 
@@ -69,6 +73,8 @@ if TYPE_CHECKING:
 
 ALL_VERSIONS: Final = (STRICT_VERSION, LONG8_VERSION, TUNED_VERSION)
 """Versions offered unless the user asked for 0.0."""
+RESILIENT_VERSIONS: Final = (*ALL_VERSIONS, RESILIENT_VERSION)
+"""Versions offered with ``--resilient``."""
 STRICT_VERSIONS: Final = (STRICT_VERSION,)
 
 _AUTH_LIMIT: Final = 1024
@@ -108,7 +114,17 @@ class Unused:
     """No client has submitted facts, so there is no job; FINI ends it."""
 
 
-ClientEvent: TypeAlias = Joined | Negotiated | Unused
+@record
+class Lost:
+    """A client, or some procs of one without an MPI library, are lost; the job goes on."""
+
+    client: int
+    ranks: tuple[int, ...]
+    """In MPI_COMM_WORLD; empty: all of the client."""
+    reason: str
+
+
+ClientEvent: TypeAlias = Joined | Negotiated | Unused | Lost
 
 
 class _Phase(Enum):
@@ -220,6 +236,14 @@ class ClientMachine:
         if self._phase not in (_Phase.AUTH, _Phase.FINISHED):
             self._send(encode_reason(reason, code))
 
+    def lose(self, ranks: Sequence[int], reason: str) -> None:
+        """Tell the server, and by it all clients, that procs of this client are lost.
+
+        ``ranks``: in MPI_COMM_WORLD; none: all of the client.
+        """
+        if self._phase is _Phase.RUNNING:
+            self._send(encode_loss(self._rank, ranks, reason))
+
     @property
     def beats(self) -> bool:
         """Whether the server sends BEAT, and takes it."""
@@ -325,11 +349,9 @@ class ClientMachine:
         return StartupError(why, clause="" if why.startswith(_WRONG_KEY) else "2.3")
 
     def _on_command(self, cmd: int, payload: bytes) -> ClientEvent | None:
-        if self._phase is _Phase.AUTH:
-            self._on_method(cmd, payload)  # {which, len} has the shape of a command
-            return None
-        if self._phase is _Phase.PROOF:
-            self._on_proof(cmd, payload)  # of another server not even the reason of an end is taken
+        if self._phase in (_Phase.AUTH, _Phase.PROOF):
+            # {which, len} has the shape of a command; of another server not even a reason is taken.
+            (self._on_method if self._phase is _Phase.AUTH else self._on_proof)(cmd, payload)
             return None
         if cmd == OwnCommand.FAIL:
             raise JobEnded(*decode_reason(payload))
@@ -346,7 +368,9 @@ class ClientMachine:
                 return self._on_seal(payload)
             case Command.AUTH | Command.IMPI | Command.COLL | Command.DONE | Command.FINI:
                 raise self._fault(f"sent {Command(cmd).name} in the wrong place", "2.3.2", payload)
-        return None  # 2.3.5: commands that are not understood are ignored.
+            case OwnCommand.LOSS if self._phase is _Phase.RUNNING:
+                return Lost(*decode_loss(payload))
+        return None  # 2.3.5: commands that are not understood are ignored
 
     def _on_method(self, which: int, data: bytes) -> None:
         if which not in self._credentials.methods:
@@ -428,7 +452,7 @@ class ClientMachine:
     def _on_version(self, version: tuple[int, int]) -> None:
         self._version = version
         check_version(self._facts, version)
-        if version != TUNED_VERSION:
+        if not knows_tables(version):
             if self._stream is not None:
                 # C_PROVES would not be sent, so all channels would be in clear without a word.
                 raise StartupError(
@@ -446,7 +470,7 @@ class ClientMachine:
             self._labels.append((OwnLabel.C_PROVES, _PROVES if self._stream is None else _ENCRYPTS))
 
     def _on_choice(self, label: OwnLabel, mask: int, data: bytes) -> None:
-        if label in _OF_TUNED_VERSION and self._version != TUNED_VERSION:
+        if label in _OF_TUNED_VERSION and not knows_tables(self._version):
             return  # Without that version it is nobody's whom we know.
         clients = self._contributors(label, mask, data)
         mine = bool(self._labels) and self._labels[0][0] is label

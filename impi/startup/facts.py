@@ -48,6 +48,8 @@ class ClientFacts:
     """The form of values in its processes' memory, 4 octets (``C_NATIVE``); empty if unknown."""
     software: bytes = b""
     """Its versions of Python and numpy, 4 octets (``C_SOFTWARE``); empty if unknown."""
+    resilient: bool = False
+    """Whether the job must go on without a client that is lost (``job.RESILIENT_VERSION``)."""
 
     def __post_init__(self) -> None:
         if not set(self.offer.collectives) <= set(ALTERNATIVES):

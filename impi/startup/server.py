@@ -12,7 +12,9 @@ handler. The handler yields events and appends answers to the ``out`` buffers of
 
 Invariant: a connection that has not joined is a *stranger*, and its faults cost it the connection,
 never the job. After its accepted IMPI command it *is* a client, and its loss ends the job. All
-clients are told the reason (FAIL) before the connections close.
+clients are told the reason (FAIL) before the connections close. If all clients offer
+``RESILIENT_VERSION``, a loss while the job runs only goes to the others (LOSS), which go on. So
+this server is the one place that decides who is lost, and all hear of losses in one order.
 :mod:`impi.launch.server` drives the machine with sockets, :mod:`impi.simulate` without.
 """
 
@@ -26,17 +28,22 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from impi.errors import LocalProtocolError, PeerError, UsageError
 from impi.proofs import NONCE_SIZE, compare_digest
 from impi.records import record
+from impi.startup.agree import all_resilient
 from impi.startup.auth import PROVING, Credentials, Method, choose_method, decode_mask
 from impi.startup.challenge import BEAT, GREETING_SIZE, SERVER, UNSEALED, Conversation
 from impi.startup.collect import Collector
 from impi.startup.facts import MAX_CLIENTS
+from impi.startup.names import LONGEST, Desk, Names, NameTold
 from impi.wire import (
     MAX_PAYLOAD,
     Command,
     CommandReader,
+    Label,
     OwnCommand,
+    decode_loss,
     decode_reason,
     encode_command,
+    encode_loss,
     encode_reason,
 )
 
@@ -100,6 +107,16 @@ class ClientFinished:
 
 
 @record
+class ClientLost:
+    """A resilient job goes on without a client, or without some procs of one: tell the user."""
+
+    client: int
+    reason: str
+    conn: int | None
+    """The connection to be closed, already forgotten here; None: only procs are lost."""
+
+
+@record
 class JobOver:
     """Every client has sent FINI: the server ends in success (IMPI 2.3.7)."""
 
@@ -116,12 +133,21 @@ class JobFailed:
 
 
 ServerEvent: TypeAlias = (
-    AuthenticatedByNone | ClientJoined | ConnectionRefused | JobStarted | ClientFinished | JobOver | JobFailed
+    AuthenticatedByNone
+    | ClientJoined
+    | ConnectionRefused
+    | JobStarted
+    | ClientFinished
+    | ClientLost
+    | NameTold
+    | JobOver
+    | JobFailed
 )
 
 
 class _Phase(Enum):
     AUTH = auto()
+    NAME = auto()
     KEY = auto()
     IMPI = auto()
     COLL = auto()
@@ -134,7 +160,8 @@ class _Connection:
     """The state of one connection."""
 
     __slots__ = (
-        *("client", "conversation", "method", "nonce", "number", "opening", "out", "peer", "phase", "reader", "stream"),
+        *("client", "conversation", "desk", "method", "nonce", "number", "opening", "out"),
+        *("peer", "phase", "reader", "stream"),
     )
 
     def __init__(self, number: int, peer: str) -> None:
@@ -149,6 +176,7 @@ class _Connection:
         self.opening = (b"", b"")
         # What came and went before the client's proof.
         self.conversation: Conversation | None = None
+        self.desk: Desk | None = None
         self.stream: Stream | None = None
 
     def send(self, octets: bytes) -> None:
@@ -181,13 +209,23 @@ class ServerMachine:
         nclients: how many clients the job has.
         credentials: the methods by which they may authenticate, and key and secret.
         fresh: returns so many octets that nobody can guess; for method CHALLENGE.
+        resilient: whether a client without ``--resilient`` ends the job at its start.
+        names_key: what processes must know that publish names.
 
     Raises:
         UsageError: ``nclients`` is not 1 to 32.
         LocalProtocolError: ``fresh`` is missing.
     """
 
-    def __init__(self, nclients: int, credentials: Credentials, fresh: Callable[[int], bytes] | None = None) -> None:
+    def __init__(
+        self,
+        nclients: int,
+        credentials: Credentials,
+        fresh: Callable[[int], bytes] | None = None,
+        *,
+        resilient: bool = False,
+        names_key: bytes = b"",
+    ) -> None:
         if not 1 <= nclients <= MAX_CLIENTS:
             raise UsageError(f"a job has 1 to {MAX_CLIENTS} clients, not {nclients}", clause="2.3.5")
         if fresh is None and credentials.proving:
@@ -200,7 +238,13 @@ class ServerMachine:
         self._clients: dict[int, _Connection] = {}
         self._unfinished = set(range(nclients))
         self._collector = Collector(nclients)
+        self._names = Names(names_key)
         self._ended = False
+        self._must_survive = resilient
+        self._without: set[int] = set()
+        """The clients that the job goes on without."""
+        self._resilient = False
+        """Whether all clients want the job to survive the loss of one."""
 
     def connected(self, conn: int, peer: str) -> None:
         """A connection was accepted; ``peer`` is its address in the user's words."""
@@ -223,7 +267,7 @@ class ServerMachine:
                     break
                 events += step
         except PeerError as error:
-            events.append(self._lose(connection, str(error), error.message))
+            events += self._lose(connection, str(error), error.message)
         return events
 
     def eof(self, conn: int) -> list[ServerEvent]:
@@ -231,7 +275,7 @@ class ServerMachine:
         connection = self._connections.get(conn)
         if connection is None or self._ended:
             return []
-        return [self._lose(connection, *self._describe_eof(connection))]
+        return self._lose(connection, *self._describe_eof(connection))
 
     def fail(self, reason: str, code: int = 1) -> None:
         """End the job for a reason of the server's own; all clients are told, with an exit code."""
@@ -269,11 +313,16 @@ class ServerMachine:
         connection = self._connections.get(conn)
         if connection is None or self._ended:
             return []
-        return [self._lose(connection, f"{reason}, {_WHEN[connection.phase]}")]
+        return self._lose(connection, f"{reason}, {_WHEN[connection.phase]}")
+
+    @property
+    def survives(self) -> bool:
+        """Whether the job goes on without a client that is lost from now on."""
+        return self._resilient and any(one.phase is _Phase.RUNNING for one in self._clients.values())
 
     def missing(self) -> list[int]:
         """The clients that have not joined yet, ascending."""
-        return [client for client in range(self._nclients) if client not in self._clients]
+        return [c for c in range(self._nclients) if c not in self._clients and c not in self._without]
 
     # One turn: at most one command (or key) of one connection.
 
@@ -321,6 +370,16 @@ class ServerMachine:
         # Both count for the seals, though neither end has a key yet.
         connection.opening = (encode_command(Command.AUTH, payload), answer)
         yield from ()
+
+    def _on_name(self, connection: _Connection, payload: bytes) -> Iterator[ServerEvent]:
+        """Serve a process that is no client; see :mod:`.names`."""
+        connection.phase, connection.reader.limit = _Phase.NAME, LONGEST
+        connection.desk = connection.desk or Desk(self._names, self._fresh(NONCE_SIZE))
+        answer, over = connection.desk.hears(payload)
+        connection.out += answer
+        if over:
+            del self._connections[connection.number]
+            yield NameTold(connection.number, bytes(connection.out))
 
     def _on_key(self, connection: _Connection, key: bytes) -> Iterator[ServerEvent]:
         if not compare_digest(key, self._credentials.key.to_bytes(_KEY_SIZE, "big")):
@@ -399,7 +458,18 @@ class ServerMachine:
 
     def _on_fail(self, connection: _Connection, payload: bytes) -> Iterator[ServerEvent]:
         reason, code = decode_reason(payload)
-        yield self._lose(connection, reason, code=code)
+        yield self._fail(connection, f"{connection.name}: {reason}", code)
+
+    def _on_loss(self, connection: _Connection, payload: bytes) -> Iterator[ServerEvent]:
+        if not self._resilient:
+            raise PeerError("sent LOSS, but not all clients have --resilient")
+        _, ranks, reason = decode_loss(payload)
+        if not ranks:
+            yield from self._lose(connection, reason)
+            return
+        text = f"{connection.name}: {reason}"
+        self._broadcast(encode_loss(connection.client, ranks, text))
+        yield ClientLost(connection.client, text, None)
 
     def _on_fini(self, connection: _Connection, _payload: bytes) -> Iterator[ServerEvent]:
         client = connection.client
@@ -413,10 +483,16 @@ class ServerMachine:
     def _relay(self) -> Iterator[ServerEvent]:
         """Broadcast the complete labels: none while a client that may still submit is missing."""
         for label, mask, data in self._collector.complete():
+            if label == Label.C_VERSION:
+                self._resilient = all_resilient(data, self._nclients)
+                if self._must_survive and not self._resilient:
+                    self.fail(_NOT_RESILIENT)
+                    yield JobFailed(_NOBODY, _NOT_RESILIENT)
+                    return
             self._broadcast(encode_command(Command.COLL, _COLL_HEAD.pack(label, mask) + data))
             for connection in self._clients.values():
                 if len(connection.out) > _MAX_UNREAD:
-                    yield self._lose(connection, f"leaves over {_MAX_UNREAD} octets of broadcasts unread")
+                    yield from self._lose(connection, f"leaves over {_MAX_UNREAD} octets of broadcasts unread")
                     return
         if self._collector.finished:
             self._broadcast(encode_command(Command.DONE))
@@ -431,17 +507,35 @@ class ServerMachine:
         for connection in self._clients.values():
             connection.send(octets)
 
-    def _lose(self, connection: _Connection, reason: str, kind: str = "", code: int = 1) -> ServerEvent:
+    def _lose(self, connection: _Connection, reason: str, kind: str = "") -> list[ServerEvent]:
         text = f"{connection.name}: {reason}"
         if connection.client == _NOBODY:
             del self._connections[connection.number]
             # Only who is authenticated is told why.
             if connection.phase is _Phase.IMPI:
                 connection.put(encode_reason(text))
-            guessed = connection.phase is _Phase.KEY
-            return ConnectionRefused(connection.number, text, kind or reason, bytes(connection.out), guessed)
+            guessed = connection.phase in (_Phase.KEY, _Phase.NAME)
+            return [ConnectionRefused(connection.number, text, kind or reason, bytes(connection.out), guessed)]
+        if self._resilient and connection.phase is _Phase.RUNNING:
+            return self._go_on_without(connection, text)
+        return [self._fail(connection, text)]
+
+    def _fail(self, connection: _Connection, text: str, code: int = 1) -> JobFailed:
         self.fail(text, code)
         return JobFailed(connection.client, text, code)
+
+    def _go_on_without(self, connection: _Connection, text: str) -> list[ServerEvent]:
+        """Forget a client and tell the others; the job ends with the last client."""
+        del self._connections[connection.number], self._clients[connection.client]
+        self._unfinished.discard(connection.client)
+        self._without.add(connection.client)
+        lost = ClientLost(connection.client, text, connection.number)
+        if self._unfinished:
+            self._broadcast(encode_loss(connection.client, (), text))
+            return [lost]
+        self._ended = True
+        # Those that are left have all finished; if there are none, nobody has.
+        return [lost, JobOver() if self._clients else JobFailed(connection.client, text)]
 
     def _describe_eof(self, connection: _Connection) -> tuple[str, str]:
         # A stranger's octets may be part of a key, and are not shown.
@@ -463,11 +557,16 @@ def _new_stream() -> Stream:
 
 _Handler: TypeAlias = Callable[[ServerMachine, _Connection, bytes], Iterator[ServerEvent]]
 
+_NOT_RESILIENT: Final = (
+    "the server was started with --resilient, and not all clients were: give it to all of them, none with "
+    "--impi-version 0.0"
+)
 _COLL_HEAD: Final = struct.Struct(">iI")
 _KNOWN: Final = frozenset(int(command) for command in Command)
 
 _WHEN: Final = {
     _Phase.AUTH: "before authentication",
+    _Phase.NAME: "before it had its answer",
     _Phase.KEY: "before it sent its key",
     _Phase.IMPI: "before it said which client it is",
     _Phase.COLL: "before its start-up was complete",
@@ -479,6 +578,7 @@ _WHEN: Final = {
 # The commands of each phase; a known one elsewhere is an error, an unknown one is skipped.
 _HANDLERS: Final[dict[tuple[_Phase, int], _Handler]] = {
     (_Phase.AUTH, Command.AUTH): ServerMachine._on_auth,
+    **{(phase, OwnCommand.NAME): ServerMachine._on_name for phase in (_Phase.AUTH, _Phase.NAME)},
     (_Phase.IMPI, Command.IMPI): ServerMachine._on_impi,
     (_Phase.COLL, Command.COLL): ServerMachine._on_coll,
     (_Phase.COLL, Command.DONE): ServerMachine._on_done,
@@ -491,4 +591,5 @@ _HANDLERS: Final[dict[tuple[_Phase, int], _Handler]] = {
     (_Phase.DONE, Command.COLL): ServerMachine._on_coll,
     (_Phase.DONE, Command.DONE): ServerMachine._on_done,
     (_Phase.RUNNING, Command.FINI): ServerMachine._on_fini,
+    (_Phase.RUNNING, OwnCommand.LOSS): ServerMachine._on_loss,
 }

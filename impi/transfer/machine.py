@@ -101,6 +101,8 @@ class Transfer:
     def dismiss(self, host: int) -> None:
         """Send FINI to a host, behind its queue."""
         channel = self._channel(host)
+        if channel.closed:
+            return
         channel.finishing = channel.ending = True
         self.busy.add(host)
 
@@ -115,6 +117,16 @@ class Transfer:
         for path in channel.paths:
             del self._paths[path.rank]
         self._inbound.forget(channel.paths)
+
+    def abandon(self, host: int) -> None:
+        """Behave as if FINI had gone and come: the host is lost, and the job goes on without.
+
+        Messages that were to go there are never done; those that have come whole can be accepted.
+        """
+        channel = self._channel(host)
+        channel.fini_sent = channel.fini_received = channel.ending = True
+        channel.close()
+        self.busy.discard(host)
 
     @property
     def hosts(self) -> tuple[int, ...]:

@@ -27,7 +27,7 @@ def load(join: Mapping[str, Any]) -> Vendor:
         LaunchError: the library is missing, or another one was loaded.
     """
     module = _module(join)
-    if "library" in join and "control" in join:
+    if ("library" in join or join.get("resilient")) and "control" in join:
         announce(join)
     return cast(Vendor, module.connect(join))
 

@@ -113,6 +113,13 @@ class Link:
         if not self.waits:
             self.write()
 
+    def drop(self) -> None:
+        """Complete what is queued as if it were written: the other proc is gone."""
+        for _, completion in self._out:
+            if completion is not None:
+                completion.done = True
+        self._out.clear()
+
     def write(self) -> int:
         """Write what the kernel takes; return how many completions became done.
 

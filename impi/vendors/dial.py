@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import socket
+from collections.abc import Sequence
 
 
 def dial(endpoint: str, timeout_s: float) -> socket.socket:
@@ -21,6 +24,39 @@ def connect(host: str, port: int, timeout_s: float) -> socket.socket:
     sock = socket.create_connection((plain(host), port), timeout_s)  # type: ignore[arg-type]  # octets work, too
     without_delay(sock)
     return sock
+
+
+def listening(address: str, backlog: int, ports: Sequence[int] = ()) -> socket.socket:
+    """Return a socket that listens at a free port of ``ports``; none given: at any.
+
+    Args:
+        address: numeric; empty: all of IPv4.
+        backlog: most connections that may wait at once.
+        ports: what a firewall lets through.
+
+    Raises:
+        OSError: the address is not one of this node, or none of the ports is free.
+    """
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    # Processes that start together begin at different ports.
+    first = os.getpid() % len(ports) if ports else 0
+    for port in (*ports[first:], *ports[:first]) or (0,):
+        sock = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            if family is socket.AF_INET6:
+                # "::" is for both address families, whatever the system's default.
+                sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+            if port:
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            sock.bind((address, port))
+            sock.listen(backlog)
+        except OSError as error:
+            sock.close()
+            if error.errno != errno.EADDRINUSE or len(ports) < 2:
+                raise
+        else:
+            return sock
+    raise OSError(errno.EADDRINUSE, f"none of the ports {ports[0]} to {ports[-1]} is free")
 
 
 def without_delay(sock: socket.socket, keepalive: tuple[int, int, int] | None = None) -> None:

@@ -4,6 +4,9 @@ mpiexec tells of a lost proc with an exit code at best. So each proc keeps a con
 (:mod:`impi.launch.control`) from before MPI_Init to its end, and says a last word on it: that it
 has finalised, or that it aborts. A proc without a last word was lost, and the first one is the
 reason of all that follows.
+
+In a resilient job procs without an MPI library have that connection, too, and impirun tells all
+procs by it who is lost.
 """
 
 from __future__ import annotations
@@ -32,7 +35,9 @@ def announce(join: Mapping[str, Any]) -> None:
     Raises:
         LaunchError: impirun does not answer.
     """
-    hello = {"role": "joining", "pid": os.getpid(), "node": socket.gethostname()}
+    hello: dict[str, object] = {"role": "joining", "pid": os.getpid(), "node": socket.gethostname()}
+    if "library" not in join:
+        hello = {"role": "present", "rank": join["rank"]}
     control = str(join["control"])
     try:
         sock = open_control(control, str(join["token"]))
@@ -61,6 +66,11 @@ def _first_to_close(sock: socket.socket) -> socket.socket:
         return sock  # it is taken, and so are all above
     sock.close()
     return socket.socket(fileno=found)
+
+
+def connection() -> socket.socket | None:
+    """Return the connection of this process, if it has one."""
+    return _open[0] if _open else None
 
 
 def last_word(word: bytes) -> None:

@@ -19,6 +19,7 @@ from impi.errors import JobError, LocalProtocolError
 from impi.vendors._mesh import Completion, Frame, Link
 from impi.vendors.base import LocalCollectives, LocalComm, NativeComm, Vendor
 from impi.vendors.meeting import Door, exchange, open_control
+from impi.vendors.presence import FINALIZED, last_word
 
 _EAGER_MAX: Final = 64 * 1024
 _TAG_UB: Final = 2**31 - 1
@@ -86,6 +87,11 @@ class _Arrival:
         self.source = -1
         self.tag = frame.tag
         self.nbytes = frame.nbytes
+
+    @property
+    def is_here(self) -> bool:
+        """Whether its octets are in our memory."""
+        return self._data is not None or not self.nbytes
 
     @property
     def world(self) -> int:
@@ -180,6 +186,7 @@ class PureVendor:
         self._masks: dict[int, int] = {}
         for link in self._links.values():
             self._watch(link)
+        self._survives = False
         self._news = 0
         self._idents = 0
         self._offers: dict[tuple[int, int], tuple[memoryview, Completion]] = {}
@@ -237,6 +244,10 @@ class PureVendor:
             self._rung = False
         self._turn()
 
+    def survive(self) -> None:
+        """Go on without procs that are lost: what goes to them is dropped."""
+        self._survives = True
+
     def describe(self) -> dict[str, str]:
         """Return the interpreter in place of a library."""
         return describe()
@@ -250,6 +261,7 @@ class PureVendor:
                 stream.flush()
             except (OSError, ValueError, AttributeError):
                 pass  # nobody reads it; the exit must not fail
+        last_word(f"MPI_Abort with exit code {code}".encode())
         os._exit(code & 0xFF or 1)
 
     def finalize(self) -> None:
@@ -259,13 +271,14 @@ class PureVendor:
             JobError: another proc was lost before.
         """
         try:
-            for link in self._links.values():
-                link.send(Frame(_BYE))
+            for rank in list(self._links):
+                self._tell(rank, Frame(_BYE))
             while not all(link.bye and link.drained for link in self._links.values()):
                 self._sleep()
                 self.progress()
         finally:
             self.close()
+        last_word(FINALIZED)
 
     def close(self) -> None:
         """Close the sockets without a farewell: others see a lost proc, if not finalized."""
@@ -314,10 +327,10 @@ class PureVendor:
             self.arrivals(cid).append(_Arrival(self, dest, frame, kept, completion))
             self.ring()
         elif eager:
-            self._links[dest].send(frame, data, completion)
+            self._tell(dest, frame, data, completion)
         else:
             self._offers[dest, self._idents] = data, completion
-            self._links[dest].send(frame)
+            self._tell(dest, frame)
         return completion
 
     def ask(self, source: int, ident: int, place: memoryview) -> Completion:
@@ -325,7 +338,7 @@ class PureVendor:
         completion = self.completion(done=not place.nbytes)
         if place.nbytes:
             self._places[source, ident] = place, completion
-        self._links[source].send(Frame(_ASK, ident=ident))
+        self._tell(source, Frame(_ASK, ident=ident))
         return completion
 
     # ---- Sink ----
@@ -349,7 +362,7 @@ class PureVendor:
         elif frame.kind == _ASK:
             data, completion = self._offers.pop((rank, frame.ident))
             if data.nbytes:
-                self._links[rank].send(Frame(_BULK, nbytes=data.nbytes, ident=frame.ident), data, completion)
+                self._tell(rank, Frame(_BULK, nbytes=data.nbytes, ident=frame.ident), data, completion)
             else:
                 completion.done = True
         elif frame.kind == _BULK:
@@ -368,11 +381,37 @@ class PureVendor:
             link = self._by_fd.get(fd)
             if link is None:
                 continue
-            if mask & select.EPOLLOUT:
-                self._news += link.write()
-            if mask & ~select.EPOLLOUT:
-                link.read(self)
+            try:
+                if mask & select.EPOLLOUT:
+                    self._news += link.write()
+                if mask & ~select.EPOLLOUT:
+                    link.read(self)
+            except JobError as error:
+                self._give_up(link, error)
         return self._news > 0
+
+    def _give_up(self, link: Link, error: JobError) -> None:
+        """Drop the link to a proc that is lost; raise the error where the job does not survive."""
+        if not self._survives:
+            raise error
+        if self._masks.pop(link.sock.fileno(), 0):
+            self._epoll.unregister(link.sock.fileno())
+        self._by_fd.pop(link.sock.fileno(), None)
+        self._links.pop(link.rank, None)
+        link.sock.close()
+        link.drop()
+
+    def _tell(self, rank: int, frame: Frame, body: memoryview | None = None, done: Completion | None = None) -> None:
+        """Send a frame, unless that proc is lost."""
+        link = self._links.get(rank)
+        if link is None:
+            if done is not None:
+                done.done = True
+            return
+        try:
+            link.send(frame, body, done)
+        except JobError as error:
+            self._give_up(link, error)
 
     def _sleep(self) -> None:
         """Sleep until an event, after all known work."""

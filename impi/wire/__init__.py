@@ -8,8 +8,10 @@ from impi.wire.commands import (
     Label,
     OwnCommand,
     OwnLabel,
+    decode_loss,
     decode_reason,
     encode_command,
+    encode_loss,
     encode_reason,
 )
 from impi.wire.packets import HEADER_SIZE, Header, PacketType, pack_header, unpack_header
@@ -25,8 +27,10 @@ __all__ = [
     "OwnLabel",
     "PacketType",
     "addresses",
+    "decode_loss",
     "decode_reason",
     "encode_command",
+    "encode_loss",
     "encode_reason",
     "pack_header",
     "unpack_header",

@@ -7,6 +7,7 @@ alike.
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from enum import IntEnum
 from typing import Final
 
@@ -44,6 +45,14 @@ class OwnCommand(IntEnum):
     """
     BEAT = 0x42454154
     """Its sender runs. Both ends send it regularly after PROV; no payload; no part of a seal."""
+    LOSS = 0x4C4F5353
+    """A client, or procs of it, are lost, and the job goes on; only in a resilient job.
+
+    Int4 values: the client, a number of ranks, these ranks in MPI_COMM_WORLD (none: all of the
+    client); then one sentence in UTF-8. From a client to the server, and from it to all.
+    """
+    NAME = 0x4E414D45
+    """A process, which is no client, asks for a published name; see :mod:`impi.startup.names`."""
 
 
 class Label(IntEnum):
@@ -114,9 +123,32 @@ def encode_reason(reason: str, code: int = 1) -> bytes:
 def decode_reason(payload: bytes) -> tuple[str, int]:
     """The sentence in a FAIL, in one line and fit for a terminal, and the exit code, 1 to 255."""
     code = _CODE.unpack_from(payload)[0] if len(payload) >= _CODE.size else 1
-    text = payload[_CODE.size :][:_LONGEST_REASON].decode("utf-8", "replace")
-    shown = "".join(c if c.isprintable() else " " for c in text)
-    return shown or "no reason was given", code if 0 < code < 256 else 1
+    return _shown(payload[_CODE.size :]), code if 0 < code < 256 else 1
+
+
+def _shown(sentence: bytes) -> str:
+    text = sentence[:_LONGEST_REASON].decode("utf-8", "replace")
+    return "".join(c if c.isprintable() else " " for c in text) or "no reason was given"
+
+
+def encode_loss(client: int, ranks: Sequence[int], reason: str) -> bytes:
+    """The command LOSS; no ranks: all of the client."""
+    numbers = struct.pack(f">{len(ranks) + 2}i", client, len(ranks), *ranks)
+    return encode_command(OwnCommand.LOSS, numbers + reason.encode("utf-8", "replace")[:_LONGEST_REASON])
+
+
+def decode_loss(payload: bytes) -> tuple[int, tuple[int, ...], str]:
+    """Client, ranks and sentence in a LOSS.
+
+    Raises:
+        PeerError: it is cut short, or a number is negative.
+    """
+    client, count = struct.unpack_from(">ii", payload) if len(payload) >= _HEAD.size else (-1, -1)
+    end = _HEAD.size + count * _CODE.size
+    if min(client, count) < 0 or len(payload) < end:
+        raise PeerError("sent a LOSS that is cut short", octets=payload[: 2 * _HEAD.size])
+    ranks = struct.unpack_from(f">{count}i", payload, _HEAD.size)
+    return client, ranks, _shown(payload[end:])
 
 
 class CommandReader:

@@ -118,7 +118,7 @@ def test_second_name(run_job, tmp_path):
         ("exit", 3, "rank 0 ended with 3 without MPI_Finalize"),
         ("return", 1, "rank 0 ended with 0 without MPI_Finalize"),
         ("fatal", None, "rank 0 ends the job: Send failed: MPI_ERR_"),
-        ("lacking", None, "impi has no MPI_File_open yet"),
+        ("lacking", None, "impi has no MPI_Abi_set_fortran_info yet"),
         ("after", 4, ""),
         ("well", 0, ""),
     ],

@@ -65,6 +65,12 @@ def test_what_cannot_be_served_is_one_sentence(linked):
     assert program_file(linked(static=True), os.environ) is None
 
 
+def test_a_path_that_env_takes_for_a_variable_is_one_sentence(linked, tmp_path):
+    program = Path(linked("libmpi.so.12")).rename(tmp_path / "steps=9")
+    with pytest.raises(UsageError, match=r"must not contain '=', and .*/steps=9 does: give it a link"):
+        served((str(program),), os.environ, "")
+
+
 def test_another_machines_program(linked, tmp_path):
     path = Path(linked("libmpi.so.12"))
     octets = bytearray(path.read_bytes())

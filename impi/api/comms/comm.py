@@ -14,6 +14,7 @@ from impi.api.comms import communicator
 from impi.api.comms.attributes import Attributes
 from impi.api.comms.communicator import Communicator
 from impi.api.comms.groups import Group
+from impi.api.comms.mitigation import Recovery, agree
 from impi.api.comms.psets import process_set
 from impi.api.constants import (
     CART,
@@ -33,14 +34,13 @@ from impi.api.handles.errhandler import HasErrhandler
 from impi.api.handles.failing import guarded_collective
 from impi.api.handles.handle import Handle
 from impi.api.handles.info import INFO_NULL, Info
-from impi.api.handles.unsupported import unsupported
 from impi.api.p2p import bsend
 from impi.api.p2p.point_to_point import PointToPoint
 from impi.api.p2p.psend import Partitioned
 from impi.api.p2p.request import Request
 from impi.engine.collective import Closing
 from impi.engine.context import Context
-from impi.semantics.errors import error
+from impi.semantics.errors import MPIException, error
 from impi.semantics.topology import Cart, DistGraph, Graph
 
 if TYPE_CHECKING:
@@ -58,7 +58,6 @@ _SPLIT_TYPES: Final = (
     COMM_TYPE_RESOURCE_GUIDED,
     UNDEFINED,
 )
-_NO_RECOVERY: Final = "a job of IMPI 0.0 ends when a process is lost"
 
 
 @guarded_collective(
@@ -72,6 +71,7 @@ class Comm(
     Partitioned,
     Collectives,
     ObjectCollectives,
+    Recovery,
 ):
     """A communicator; null when made without arguments."""
 
@@ -88,6 +88,8 @@ class Comm(
     def _class_of(cls, state: Communicator | None) -> type[Comm]:
         if state is None:
             return Comm
+        if state.special:
+            return Comm._kinds[state.special]
         if state.is_inter:
             return Comm._kinds["inter"]
         return Comm._kinds[type(state.topology) if state.topology else None]
@@ -343,22 +345,20 @@ class Comm(
         """End the whole job."""
         runtime.abort(errorcode)
 
-    # ---- not supported ---------------------------------------------------------------------------
-
-    Revoke = unsupported("MPI_Comm_revoke", _NO_RECOVERY)
-    Is_revoked = unsupported("MPI_Comm_is_revoked", _NO_RECOVERY)
-    Get_failed = unsupported("MPI_Comm_get_failed", _NO_RECOVERY)
-    Ack_failed = unsupported("MPI_Comm_ack_failed", _NO_RECOVERY)
-    Agree = unsupported("MPI_Comm_agree", _NO_RECOVERY)
-    Iagree = unsupported("MPI_Comm_iagree", _NO_RECOVERY)
-    Shrink = unsupported("MPI_Comm_shrink", _NO_RECOVERY)
-    Ishrink = unsupported("MPI_Comm_ishrink", _NO_RECOVERY)
-
     # ---- inside ----------------------------------------------------------------------------------
 
     def _leave(self) -> None:
         """Run the barrier of MPI_Finalize (IMPI 2.4, 4.24)."""
-        self._complete(self._algorithms.barrier())
+        context = self._live()
+        if runtime.engine().job.is_resilient or self.Is_revoked():
+            agree(context)
+            return
+        try:
+            self._complete(self._algorithms.barrier())
+        except MPIException:
+            if not self.Is_revoked():
+                raise
+            agree(context)
 
     def _complete(self, algorithm: Any, lock: str = "") -> Any:
         """Run an algorithm of octets to its end, under the lock ``lock`` among threads."""

@@ -30,7 +30,7 @@ from impi.api.handles.handle import State
 from impi.api.handles.info import Info
 from impi.api.p2p.bsend import Attached
 from impi.api.p2p.request import Request, null_send
-from impi.api.p2p.route_table import CLOSED, Routes
+from impi.api.p2p.route_table import CLOSED, Revoked, Routes
 from impi.api.p2p.routes import Route
 from impi.collectives import Algorithm, Fixed, Layout, inter
 from impi.collectives.steps import among
@@ -56,6 +56,8 @@ class Communicator(State):
 
     algorithms: Algorithms
     """From :meth:`populate` on."""
+    special = ""
+    """Name of its class of handles; empty: the topology decides."""
 
     def __init__(self, topology: Topology | None = None) -> None:
         super().__init__()
@@ -100,6 +102,12 @@ class Communicator(State):
         """Refuse all messages from now on: freed, or MPI is finalized."""
         self.destinations, self.sources, self.strategy = CLOSED.destinations, CLOSED.sources, BY_MESSAGES
 
+    def revoke(self) -> None:
+        """Refuse all messages and collectives from now on: it was revoked."""
+        if self.context is not None and self.context.revoked is not None:
+            self.destinations = self.sources = Revoked(self.context.revoked)
+            self.strategy = BY_MESSAGES
+
     def lock(self, key: Hashable) -> Lock:
         """Return one of the locks; created on demand."""
         return self.locks.setdefault(key, Lock())
@@ -135,6 +143,8 @@ def _own(state: Communicator, context: Context, parent: Context | None) -> None:
     state.strategy = _strategy(engine, context)
     context.owner = state
     context.when_closed = state.close
+    context.when_revoked = state.revoke
+    state.revoke()  # others may have revoked it already
     maker = None if parent is None else parent.owner
     state.errhandler = initial(maker.errhandler if isinstance(maker, Communicator) else None)
     if isinstance(maker, Communicator):
@@ -148,7 +158,7 @@ def _strategy(engine: Engine, context: Context) -> Strategy:
         return BY_MESSAGES
     if not 1 < len(context.members) == shadow.size or set(job.collectives) - {REPRODUCIBLE}:
         return BY_MESSAGES
-    if job.verify or engine.reduce_on_p2p:
+    if job.verify or engine.reduce_on_p2p or job.is_resilient:
         return BY_MESSAGES
     from impi.api.collective.client_local import ClientLocal  # other ranks need not load it
 
@@ -374,6 +384,9 @@ def _talk(context: Context, other: int, tag: int, octets: bytes, *, collective: 
     receiving = engine.receive(context, other, tag, target, collective=collective)
     sending = engine.send(context, other, tag, OctetSource(octets), collective=collective)
     engine.wait(lambda: receiving.done and sending.done)
+    for failure in (receiving.failure, sending.failure):
+        if failure is not None:
+            raise failure
     return bytes(target.data)
 
 

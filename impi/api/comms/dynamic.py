@@ -12,10 +12,12 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Final
 
+import impi
 from impi.api import runtime
 from impi.api.comms import communicator
 from impi.api.comms.communicator import Communicator, run
@@ -27,9 +29,12 @@ from impi.engine.mesh import listen
 from impi.engine.visitors import Fact, Facts, Port
 from impi.errors import PeerError
 from impi.semantics.errors import MPIException, error
-from impi.variables import PARENT
+from impi.settings import NAMESERVER
+from impi.variables import NAMES, PARENT, PREFIX
 from impi.wire import addresses
 
+_IMPIRUN: Final = "import sys; sys.path.insert(0, sys.argv.pop(1)); from impi.cli.impirun import main; sys.exit(main())"
+"""Runs this very impi, which the program's Python need not have installed."""
 _ports: Final[dict[str, Port]] = {}
 
 
@@ -77,19 +82,23 @@ def spawn(
 
     def begin() -> socket.socket:
         port = visitors.open_port(runtime.engine())
-        with port.listener:
-            start(port)
+        with port.listener, _terms(runtime.engine()) as (options, variables):
+            start(port, options, {**variables, "IMPI_AUTH_SECRET": os.urandom(32).hex()})
             return visitors.answer(port, lambda: _alive(started))
 
-    def start(port: Port) -> None:
-        secret = {"IMPI_AUTH_SECRET": os.urandom(32).hex()}
-        server = _start(["-server", str(len(commands)), "--interface", "127.0.0.1"], secret, started, subprocess.PIPE)
+    def start(port: Port, options: Sequence[str], variables: Mapping[str, str]) -> None:
+        # Parents on other machines connect to the children, who must not listen on loopback.
+        engine = runtime.engine()
+        here = addresses.to_text(engine.job.procs[engine.rank].ipv6)
+        kept = engine.names
+        names = {} if kept is None else {NAMES: f"{NAMESERVER.of(os.environ) or kept[0]} {kept[1]}"}
+        server = _start(["-server", str(len(commands)), "--interface", here], variables, started, subprocess.PIPE)
         assert server.stdout is not None
         where = server.stdout.readline().decode().strip()
         for number, (argv, np, info) in enumerate(zip(commands, counts, infos, strict=True)):
             _start(
-                ["-client", str(number), where, "-np", str(np), *_placing(info), *argv],
-                {**secret, PARENT: port.name},
+                ["-client", str(number), where, "-np", str(np), "--interface", here, *options, *_placing(info), *argv],
+                {**variables, PARENT: port.name, **names},
                 started,
                 None,
                 info.Get("wdir") if info else None,
@@ -166,8 +175,9 @@ def _start(
     folder: str | None = None,
 ) -> subprocess.Popen[bytes]:
     """Start an impirun, and note it."""
-    command = [sys.executable, "-m", "impi.cli.impirun", *arguments]
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("IMPI_")}
+    command = [sys.executable, "-c", _IMPIRUN, os.path.dirname(impi.__path__[0]), *arguments]  # noqa: PTH120
+    # Where MPI libraries are is true of the machine; all else is of this job.
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("IMPI_") or k.startswith(PREFIX)}
     process = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
@@ -186,6 +196,25 @@ def _placing(info: Info) -> list[str]:
     chosen = (info.Get("impi_vendor") if info else None) or own["vendor"]
     prefix = own["prefix"] if chosen == own["vendor"] else ""
     return ["--vendor", chosen, *(["--prefix", prefix] if prefix else [])]
+
+
+@contextmanager
+def _terms(engine: Engine) -> Iterator[tuple[list[str], dict[str, str]]]:
+    """Give options and variables with which a client agrees on what the engine's job has agreed on.
+
+    :func:`impi.engine.visitors.terms` has what must be equal.
+    """
+    job = engine.job
+    options = [] if job.native else ["--external32"]
+    for name, value in visitors.terms(engine).items():
+        if name.startswith("--") and value != []:
+            options += [name, ",".join(value) if isinstance(value, list) else str(value)]
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as table:
+        if job.decisions is not None:
+            table.write(job.decisions.to_json())
+            table.flush()
+            options += ["--tuning", table.name]
+        yield options, {"IMPI_VERIFY": str(job.verify)}
 
 
 def _alive(started: Sequence[subprocess.Popen[bytes]]) -> None:

@@ -6,7 +6,7 @@ import os
 import struct
 from collections.abc import Sequence
 from itertools import chain, repeat
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
 
 from impi.api.collective.derived import Scans
 from impi.api.collective.on_objects import ObjectScans
@@ -29,11 +29,17 @@ if TYPE_CHECKING:
     from impi.api.types.specs import FileName
 
 
+T = TypeVar("T")
 _EDGE: Final = struct.Struct(">iiq")
 
 
 @guarded_collective(
-    "Create_intercomm", "Create_cart", "Create_graph", "Create_dist_graph_adjacent", "Create_dist_graph"
+    "Create_endpoints",
+    "Create_intercomm",
+    "Create_cart",
+    "Create_graph",
+    "Create_dist_graph_adjacent",
+    "Create_dist_graph",
 )
 class Intracomm(Comm, Scans, ObjectScans):
     """A communicator of one group."""
@@ -70,13 +76,22 @@ class Intracomm(Comm, Scans, ObjectScans):
         size = self.Get_size()
         if not 0 <= local_leader < size:
             raise error("ERR_RANK", f"the local leader {local_leader} is not in 0..{size - 1}")
-        peer = None
         if self.Get_rank() == local_leader:
             peer_comm._checked(remote_leader, tag)
-            peer = peer_comm._alive()
+        return self._connect(local_leader, peer_comm, remote_leader, tag)
+
+    def _connect(self, local_leader: int, peer_comm: Intracomm, remote_leader: int, tag: int) -> Intercomm:
+        peer = peer_comm._alive() if self.Get_rank() == local_leader else None
         state = communicator.connect(self._alive(), local_leader, peer, remote_leader, tag)
         created: Intercomm = self._handle(state)
         return created
+
+    def Create_endpoints(self, num_ep: int, info: Info = INFO_NULL) -> list[Intracomm]:
+        """Return communicators of this process, each a rank of its own for a thread; collective."""
+        from importlib import import_module  # few programs need it, and its class is made of this one
+
+        made: list[Intracomm] = import_module("impi.api.comms.endpoints").create(self, num_ep)
+        return made
 
     # ---- topologies ------------------------------------------------------------------------------
 
@@ -161,35 +176,45 @@ class Intracomm(Comm, Scans, ObjectScans):
 
     def Spawn(
         self,
-        command: FileName,
+        command: FileName | None,
         args: Sequence[str] | None = None,
         maxprocs: int = 1,
         info: Info = INFO_NULL,
         root: int = 0,
         errcodes: list[int] | None = None,
     ) -> Intercomm:
-        """Start ``maxprocs`` processes of a program; collective (MPI 4.1, 11.8.2)."""
-        found = self._spawned([command], [args], [maxprocs], [info], root)
+        """Start ``maxprocs`` processes of a program; collective (MPI 4.1, 11.8.2).
+
+        Only ``root`` looks at what is given.
+        """
+        told = ([command or ""], [args], [maxprocs], [info]) if self.Get_rank() == root else ([], [], [], [])
+        found = self._spawned(*told, root)
         if errcodes is not None:
             errcodes[:] = [0] * found.Get_remote_size()
         return found
 
     def Spawn_multiple(
         self,
-        command: Sequence[FileName],
+        command: Sequence[FileName] | None,
         args: Sequence[Sequence[str]] | None = None,
-        maxprocs: Sequence[int] | None = None,
+        maxprocs: Sequence[int] | int | None = None,
         info: Sequence[Info] | Info = INFO_NULL,
         root: int = 0,
         errcodes: list[list[int]] | None = None,
     ) -> Intercomm:
-        """Start processes of several programs as one job; collective (MPI 4.1, 11.8.3)."""
-        if self.Get_rank() != root:
-            command, args, maxprocs, info = [], None, None, []
-        counts = list(maxprocs or [1] * len(command))
-        infos = [info] * len(command) if isinstance(info, Info) else list(info)
-        found = self._spawned(command, args or [None] * len(command), counts, infos, root)
+        """Start processes of several programs as one job; collective (MPI 4.1, 11.8.3).
+
+        ``args`` in one word, one number and one object are those of every program. Only ``root``
+        looks at them.
+
+        Raises:
+            ValueError: what is given for each program is not of one length.
+        """
+        told = _programs(command, args, maxprocs, info) if self.Get_rank() == root else ([], [], [], [])
+        found = self._spawned(*told, root)
         if errcodes is not None:
+            # Only the root knows the programs: elsewhere the caller's own lists give the shape.
+            counts = told[2] or (_numbers(maxprocs, len(command)) if command else [found.Get_remote_size()])
             errcodes[:] = [[0] * count for count in counts]
         return found
 
@@ -204,7 +229,10 @@ class Intracomm(Comm, Scans, ObjectScans):
         from impi.api.comms import dynamic
 
         self._live()
-        argv = [[os.fsdecode(name), *(more or [])] for name, more in zip(commands, args, strict=True)]
+        argv = [
+            [os.fsdecode(name), *([more] if isinstance(more, str) else more or [])]
+            for name, more in zip(commands, args, strict=True)
+        ]
         state = dynamic.spawn(self._alive(), argv, counts, infos, root)
         return self._handle(state)  # type: ignore[no-any-return]
 
@@ -286,6 +314,39 @@ def _graph_at(rank: int, pieces: Sequence[bytes]) -> DistGraph:
     weights = tuple(weight for _, weight in into), tuple(weight for _, weight in out)
     weighted = any(piece[0] for piece in pieces)
     return DistGraph(tuple(start for start, _ in into), tuple(end for end, _ in out), weights if weighted else None)
+
+
+_Programs: TypeAlias = tuple[list["FileName"], list[Sequence[str] | None], list[int], list[Info]]
+
+
+def _programs(
+    command: Sequence[FileName] | None,
+    args: Sequence[Sequence[str]] | None,
+    maxprocs: Sequence[int] | int | None,
+    info: Sequence[Info] | Info,
+) -> _Programs:
+    """Return commands, arguments, numbers of processes and Info objects, one for each program."""
+    if isinstance(command, str | bytes | os.PathLike):
+        raise ValueError("expecting a sequence of path-like")
+    commands = list(command or ())
+    given: list[Sequence[str]] = _each(() if args is None else args, not args or isinstance(args, str), len(commands))
+    words: list[Sequence[str] | None] = [*given]
+    infos = _each(info, isinstance(info, Info), len(commands))
+    return commands, words, _numbers(maxprocs, len(commands)), infos
+
+
+def _numbers(maxprocs: Sequence[int] | int | None, count: int) -> list[int]:
+    return _each(1 if maxprocs is None else maxprocs, not hasattr(maxprocs, "__len__"), count)
+
+
+def _each(given: T | Sequence[T], alone: bool, count: int) -> list[T]:
+    """Return what each of ``count`` programs has: ``given``, or one for each."""
+    if alone:
+        return [cast("T", given)] * count
+    values = list(cast("Sequence[T]", given))
+    if len(values) != count:
+        raise ValueError(f"expecting {count} items, got {len(values)}")
+    return values
 
 
 def _weights(weights: Any, degree: int) -> tuple[int, ...] | None:

@@ -9,7 +9,6 @@ from impi.api.handles.failing import Owner
 from impi.api.p2p.generalized import GeneralOperation
 from impi.api.p2p.status import Status
 from impi.api.types import marshalling
-from impi.engine.collective import CollectiveOperation
 from impi.engine.operations import Message as Envelope
 from impi.engine.operations import Operation, ReceiveOperation, SendOperation
 from impi.semantics.constants import ANY_SOURCE, ANY_TAG
@@ -71,7 +70,9 @@ PLAIN: Final = frozenset([SendOperation, ReceiveOperation])
 
 def is_wrong(operation: object) -> bool:
     """Whether :func:`check` would raise for a send or receive."""
-    return type(operation) is ReceiveOperation and (operation.truncated or operation.failure is not None)
+    if type(operation) is ReceiveOperation:
+        return operation.truncated or operation.failure is not None
+    return type(operation) is SendOperation and operation.failure is not None
 
 
 def conclude(operation: Operation, status: Status | None) -> None:
@@ -89,12 +90,15 @@ def check(operation: Operation) -> None:
     """Raise the failure of a complete operation.
 
     Raises:
-        Exception: ERR_TRUNCATE: the message was longer than the buffer.
+        Exception: ERR_TRUNCATE: the message was longer than the buffer. ERR_PORT: refused.
     """
     if isinstance(operation, Pair):
+        if not operation.receiving_failed:
+            check(operation.sending)
         operation = operation.receiving
-    if isinstance(operation, ReceiveOperation | CollectiveOperation) and operation.failure is not None:
-        raise operation.failure
+    failure = getattr(operation, "failure", None)
+    if failure is not None:
+        raise failure
     if isinstance(operation, ReceiveOperation) and operation.truncated and operation.message is not None:
         message = operation.message
         raise error(
@@ -108,9 +112,8 @@ def owner_of(operation: Operation | None) -> Owner | None:
     """Return the owner of the error handler for an operation; None: no particular object."""
     if isinstance(operation, Pair):
         operation = operation.receiving
-    if isinstance(operation, ReceiveOperation | CollectiveOperation):
-        return cast("Owner | None", operation.context.owner)
-    return None
+    context = getattr(operation, "context", None)  # of a send that has failed, too
+    return None if context is None else cast("Owner | None", context.owner)
 
 
 class Nothing:
@@ -135,11 +138,16 @@ class Pair:
 
     def __init__(self, receiving: Operation, sending: Operation) -> None:
         self.receiving = receiving
-        self._sending = sending
+        self.sending = sending
         self.done = False
         self.advance()
 
+    @property
+    def receiving_failed(self) -> bool:
+        """Whether the receive has a failure of its own to tell."""
+        return getattr(self.receiving, "failure", None) is not None
+
     def advance(self) -> bool:
         """Advance both."""
-        self.done = self.receiving.advance() and self._sending.advance()
+        self.done = self.receiving.advance() and self.sending.advance()
         return self.done

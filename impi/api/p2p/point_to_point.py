@@ -271,7 +271,7 @@ class PointToPoint:
     ) -> Any:
         """Blocking receive of a pickled object."""
         _deprecated(buf)
-        return self.irecv(buf, source, tag).wait(status)
+        return self.irecv(buf, source, tag)._finish(status, blocking=True)
 
     def irecv(self, buf: BufferSpec = None, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Request:
         """Start to receive a pickled object; a given buffer only bounds its size, as in mpi4py."""
@@ -400,8 +400,8 @@ class PointToPoint:
     def _checked_source(self, source: int, tag: int) -> Context:
         engine = runtime.engine()
         context = self._context or self._live()
-        if not 0 <= source < context.npeers and source not in (ANY_SOURCE, PROC_NULL):
-            raise error("ERR_RANK", f"source rank {source} is not in 0..{context.npeers - 1}")
+        if not 0 <= source < context.nsources and source not in (ANY_SOURCE, PROC_NULL):
+            raise error("ERR_RANK", f"source rank {source} is not in 0..{context.nsources - 1}")
         check_receive_tag(engine, tag)
         return context
 

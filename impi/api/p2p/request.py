@@ -28,8 +28,10 @@ from impi.api.p2p.status import Status
 from impi.api.types.pickling import pickle
 from impi.engine.operations import Operation, ReceiveOperation, SendOperation
 from impi.engine.partitioned import PartitionedSend
-from impi.semantics.constants import ANY_SOURCE, ANY_TAG, PROC_NULL, UNDEFINED
+from impi.semantics.constants import ANY_SOURCE, ANY_TAG, ERROR_CLASSES, PROC_NULL, UNDEFINED
 from impi.semantics.errors import MPIException, error
+
+_PENDING: Final = ERROR_CLASSES["ERR_PROC_FAILED_PENDING"][0]
 
 
 class _Active(State):
@@ -312,27 +314,34 @@ class Request(Handle):
             self._state.clear()
         self._state = None
 
-    def _finish(self, status: Status | None) -> Any:
+    def _finish(self, status: Status | None, *, blocking: bool = False) -> Any:
         operation = self._operation
         try:
-            return self._complete(status)
+            return self._complete(status, blocking=blocking)
         except MPIException as failure:
             handle(failure, owner_of(operation))
             raise
 
-    def _complete(self, status: Status | None) -> Any:
+    def _complete(self, status: Status | None, *, blocking: bool = False) -> Any:
         operation = self._operation
         if self._state is None or operation is None:
             fill_status(status, ANY_SOURCE, ANY_TAG, 0)
             return None
         if not operation.done:
             runtime.engine().wait_for(operation)
-        value = self._state.value
+        state, value, keep = self._state, self._state.value, self._state.keep
         self._clear()
         if status is None and value is None and type(operation) in PLAIN and not is_wrong(operation):
             return None
         try:
+            if blocking and isinstance(operation, ReceiveOperation):
+                runtime.engine().settle(operation)
             conclude(operation, status)
+        except MPIException as failure:
+            if int(failure) == _PENDING:  # a message may still come, so the request stays
+                state.operation, state.value, state.keep = operation, value, keep
+                self._state = state
+            raise
         finally:
             if isinstance(operation, GeneralOperation):
                 operation.free()

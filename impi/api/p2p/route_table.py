@@ -10,7 +10,7 @@ from impi.api.p2p.routes import ChannelRoute, NullRoute, QueuedRoute, Route
 from impi.engine.context import Context
 from impi.engine.engine import Engine
 from impi.semantics.constants import ANY_SOURCE, PROC_NULL
-from impi.semantics.errors import error
+from impi.semantics.errors import MPIException, again, error
 
 
 class Routes(dict[int, Route]):
@@ -33,15 +33,16 @@ class Routes(dict[int, Route]):
 
     def __missing__(self, rank: int) -> Route:
         engine, context = self._engine, self._context
+        known = context.nsources if self._receiving else context.npeers
         if type(rank) is not int:
             return self[integer(rank)]
         if rank == PROC_NULL:
             route: Route = NullRoute(engine)
         elif rank == ANY_SOURCE and self._receiving:
             route = QueuedRoute(engine, context, rank)
-        elif not 0 <= fitting(rank) < context.npeers:
+        elif not 0 <= fitting(rank) < known:
             what = "source" if self._receiving else "destination"
-            raise error("ERR_RANK", f"{what} rank {rank} is not in 0..{context.npeers - 1}")
+            raise error("ERR_RANK", f"{what} rank {rank} is not in 0..{known - 1}")
         else:
             route = _to(engine, context, rank)
         self[rank] = route
@@ -64,9 +65,21 @@ class Closed:
 CLOSED: Final = Closed()
 
 
+class Revoked(dict[int, Route]):
+    """The routes of a revoked communicator: every access raises."""
+
+    def __init__(self, failure: MPIException) -> None:
+        super().__init__()
+        self._failure = failure
+
+    def __missing__(self, rank: int) -> Route:
+        raise again(self._failure)
+
+
 def _to(engine: Engine, context: Context, rank: int) -> Route:
-    if engine.reduce_on_p2p:
-        return QueuedRoute(engine, context, rank)  # only the engine knows collectives by tag
+    if engine.reduce_on_p2p or engine.job.is_resilient:
+        # Only the engine knows collectives by tag, and can end what waits for a proc that is lost.
+        return QueuedRoute(engine, context, rank)
     if rank not in context.shadow_of:
         return ChannelRoute(engine, context, rank)
     if context.shadow is None or context.shadow.native is None:

@@ -92,7 +92,7 @@ class QueuedRoute:
     def send(self, spec: BufferSpec, tag: int) -> None:
         """Start the send and wait for it."""
         check_tag(self._engine, tag)
-        self._complete(self._started(read(spec, readonly=True), tag))
+        self._finish(self._started(read(spec, readonly=True), tag))
 
     def start(self, spec: BufferSpec, tag: int) -> Request:
         """Start the send."""
@@ -120,12 +120,21 @@ class QueuedRoute:
     def _await(self, data: memoryview | UserBuffer, tag: int, status: Status | None) -> None:
         operation = self._posted(data, tag)
         self._complete(operation)
+        if operation.failure is not None:
+            self._engine.settle(operation)
         if status is not None or operation.truncated or operation.failure is not None:
             conclude(operation, status)
+
+    def _finish(self, sending: SendOperation) -> None:
+        self._complete(sending)
+        if sending.failure is not None:
+            raise sending.failure
 
     def _complete(self, operation: SendOperation | ReceiveOperation) -> None:
         if not operation.done:
             self._engine.wait_for(operation)
+        if type(operation) is SendOperation and operation.failure is not None:
+            raise operation.failure
 
 
 class ChannelRoute(QueuedRoute):
@@ -140,7 +149,7 @@ class ChannelRoute(QueuedRoute):
         """Send one packet, or start the send and wait for it."""
         data = read(spec, readonly=True)
         if not (type(data) is memoryview and self._short(tag, data, len(data))):
-            self._complete(self._started(data, tag))
+            self._finish(self._started(data, tag))
 
     def start(self, spec: BufferSpec, tag: int) -> Request:
         """Send one packet, or start the send."""

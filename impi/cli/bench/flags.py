@@ -12,16 +12,17 @@ from impi.exit_codes import ExitCode
 BENCH_ENDING: Final = Ending(prog="impi bench", wrong=ExitCode.OWN_FAULT)
 _HELP: Final = """\
 MEASURE is any of latency, blocked, bandwidth, rate, bidirectional, native, derived, local, local-only, startup, memory,
-idle, collectives and overlap (default: all), each by the definition of the OSU micro-benchmark of that kind, over IMPI
-between every pair of the vendors, over each vendor's own TCP and shared memory by the same program, and over plain
+idle, collectives, overlap and rma (default: all), each by the definition of the OSU micro-benchmark of that kind, over
+IMPI between every pair of the vendors, over each vendor's own TCP and shared memory by the same program, and over plain
 Python sockets. Of native and derived the reference is IMPI, too: with external32, and with packed datatypes.
 
-Every row is a median; ratios and differences are of pairs of runs, ours and the reference's in turn. In the table and
-in the JSON file a bound is a sign and a limit: "<= 2 x" is at most twice the reference, ">= 0.9 x" at least 0.9 of it,
-"<= +3 us" at most 3 us more, "<= 5 %" the value itself. Do not run anything else meanwhile.
+Every row is a median; ratios and differences are of pairs of runs, ours and the reference's in turn. Values of rma in
+trips, calls and x are ratios themselves, of neighbours in one job. In the table and in the JSON file a bound is a sign
+and a limit: "<= 2 x" is at most twice the reference, ">= 0.9 x" at least 0.9 of it, "<= +3 us" at most 3 us more, "<= 5
+%" the value itself. Do not run anything else meanwhile.
 
-Sizes (--sizes) are octets like 8, 64K (65536) or 64KB (64000); of blocked, derived, startup, memory and idle they are
-fixed. A bound that is about a size holds at that size only, those of long local messages from 64K on.
+Sizes (--sizes) are octets like 8, 64K (65536) or 64KB (64000); of blocked, derived, startup, memory, idle and rma they
+are fixed. A bound that is about a size holds at that size only, those of long local messages from 64K on.
 
 With --profile each job of ours runs once, without its references and without judgement, every rank under cProfile. It
 leaves DIR/MEASURE-VENDORS-rankN.prof (for pstats or snakeviz; a second job of a measure has -2 after the vendors) and a

@@ -85,7 +85,7 @@ def _repro(options: argparse.Namespace) -> int:
         raise UsageError(f"--shell {options.shell}: the nodes of {cell.id} are {', '.join(_nodes(cell))}")
     before = options.parser.parse_args(earlier.head["argv"])
     backend: Backend = options.choose(earlier.head["backend"])
-    reason = backend.supports(cell.topology)
+    reason = backend.supports(cell.topology, cell.vendors)
     if reason:
         raise LabError(f"{cell.id} cannot be run here: {reason}")
     builds = {**parse_replacements(before.replace), **parse_replacements(options.replace)}

@@ -12,7 +12,7 @@ from impi.errors import UsageError
 from impi.manifests import manifest
 from impi.testbed.cases.own_program import own_case
 from impi.testbed.judge.expectations import DEFAULT_FILE, Expectations, declared_rows, load
-from impi.testbed.lab.interface import Backend
+from impi.testbed.lab.interface import ON_HOSTS, Backend
 from impi.testbed.lab.parties import parse_parties
 from impi.testbed.plan.cell import select
 from impi.testbed.plan.clusters import find_cluster
@@ -57,10 +57,20 @@ def add_selection(verb: argparse.ArgumentParser) -> None:
     add_backend(verb)
 
 
+def _backend(text: str) -> str:
+    """Return the name of a backend that there is."""
+    if text not in ("docker", "local") and not text.startswith(ON_HOSTS):
+        raise argparse.ArgumentTypeError(f"invalid choice: {text!r} (choose from docker, local, ssh:FILE)")
+    return text
+
+
 def add_backend(verb: argparse.ArgumentParser) -> None:
     """``--backend``."""
     verb.add_argument(
-        "--backend", choices=("docker", "local"), help="where to run; default: docker, if it is installed"
+        "--backend",
+        type=_backend,
+        metavar="{docker,local,ssh:FILE}",
+        help="where to run: containers, loopback, or existing hosts (default: docker, if it is installed)",
     )
 
 

@@ -40,6 +40,17 @@ int main(int argc, char **argv)
     CHECK("matched message", message == MPI_MESSAGE_NULL && never == status.MPI_SOURCE);
     MPI_Wait(&other, MPI_STATUS_IGNORE);
 
+    MPI_Comm half, between;
+    int inter = -1, beyond;
+    MPI_Comm_split(MPI_COMM_WORLD, rank > 0, rank, &half);
+    MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, rank > 0 ? 0 : 1, 97, &between);
+    MPI_Comm_test_inter(half, &flag);
+    MPI_Comm_test_inter(between, &inter);
+    MPI_Comm_remote_size(between, &beyond);
+    CHECK("intercommunicator", flag == 0 && inter == 1 && beyond == (rank > 0 ? 1 : size - 1));
+    MPI_Comm_free(&between);
+    MPI_Comm_free(&half);
+
     MPI_Datatype pair;
     int lengths[2] = {1, 1};
     MPI_Aint places[2] = {0, sizeof(double)};

@@ -39,7 +39,7 @@ match sys.argv[-1]:
         sys.modules["petsc4py.PETSc"] = mark  # type: ignore[assignment]
     case "thread":  # the others would wait for it
         if world.rank == 0:  # whoever fails first ends the others, maybe without a word
-            threading.Thread(target=lambda: world.Spawn("none")).start()
+            threading.Thread(target=MPI.Win.Create, args=[bytearray(8), 1, MPI.INFO_NULL, world]).start()
         threading.Event().wait()
     case "finalize":
         MPI.Finalize()
