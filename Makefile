@@ -1,6 +1,6 @@
 # Every verb is one line; the work is in ci/*.sh and in impi itself.
 .DEFAULT_GOAL := help
-.PHONY: help interop weekly faults soak test proofs lint pythons reference abi compat programs corpus bench coverage clauses mutants fuzz audit clean
+.PHONY: help interop weekly faults soak slurm test proofs lint pythons reference abi compat programs corpus bench coverage clauses mutants fuzz audit clean
 
 help:     ## show these verbs
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' Makefile
@@ -22,6 +22,8 @@ faults:   ## the fault matrix: kill, freeze, cut each part of a job at each phas
 	@ci/venv.sh lab && ci/vendors.sh && .venv/bin/impilab run --tier faults $(ARGS)
 soak:     ## millions of messages on jobs of several vendors: none lost, doubled, reordered or changed
 	@ci/venv.sh lab && ci/vendors.sh && .venv/bin/impilab run --tier soak --jobs 1 $(ARGS)
+slurm:    ## heterogeneous jobs of a real Slurm in containers: two partitions, three vendors
+	@ci/venv.sh dev && ci/vendors.sh && .venv/bin/python -m pytest -m proof tests/slurm -v $(ARGS)
 abi:      ## programs in C for each ABI of MPI, under each vendor and in mixed jobs; prints the matrix
 	@ci/venv.sh lab && ci/vendors.sh && .venv/bin/impilab run --tier abi $(ARGS)
 compat:   ## mpi4py's own test suite on jobs of several vendors, beside what each makes of it alone

@@ -1,13 +1,16 @@
 #!/bin/sh
 # Put the MPI library of every vendor of the default tier into a prefix of its own under .mpi/, by its script
-# images/NAME/install.
+# images/NAME/install. Usage: ci/vendors.sh [NAME ...], where each NAME is a further vendor.
 set -eu
 cd "$(dirname "$0")/.."
+mkdir -p .mpi
+exec 9>.mpi/.lock
+flock 9  # two that install at the same time would remove each other's files
 for script in images/*/install; do
     folder=${script%/install}
     name=${folder##*/}
     manifest=$folder/$name.toml
-    grep -q '^tier = "core"' "$manifest" || continue
+    case " $* " in *" $name "*) ;; *) grep -q '^tier = "core"' "$manifest" || continue ;; esac
     version=$(sed -n 's/^version = "\(.*\)"/\1/p' "$manifest")
     stamp=.mpi/$name/.made-from
     if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$name==$version" ]; then continue; fi

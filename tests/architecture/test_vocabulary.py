@@ -15,8 +15,8 @@ GONE = r"\b(short|long) ways?\b|\bstraight to the library\b|\bshortest ways?\b"
 MODULES_GONE = re.compile(r"^(prompt|prompter|inside\w*|insideways|rollcall|short_?way|long_?way|yard|leftovers)$")
 OPENING = re.compile(r"^(Those of|The same|As)\b")
 """Openings of a docstring that refers to another place instead of saying what the thing is."""
-AGENT = re.compile(r"(?<!ssh-)(?<!allow_)agent(?!a)", flags=re.I)
-"""The packet router, but not the ssh-agent, ``allow_agent`` of paramiko, or the colour magenta."""
+AGENT = re.compile(r"(?<!ssh-)(?<!allow_)(?<!plm_[rs]sh_)agent(?!a)", flags=re.I)
+"""The packet router, but not the ssh-agent, names of paramiko and PRRTE, or the colour magenta."""
 ROUTER_MEANT = {
     "impi/cli/simulate.py",
     "impi/dissect/participants.py",

@@ -56,7 +56,10 @@ def test_sockets_move_as_much_or_are_not_there() -> None:
     ("argv", "words"),
     [
         (["blocked", "--sizes", "8"], "--sizes is not for blocked; name measures of latency, "),
-        (["--sizes", "8"], "--sizes is not for blocked, derived, startup, memory, idle; name measures of latency, "),
+        (
+            ["--sizes", "8"],
+            "--sizes is not for blocked, derived, startup, memory, idle, rma; name measures of latency, ",
+        ),
         (["latency", "--sizes", "8,many"], "'many' is not a size; write a number and one of B, KB"),
         (["latency", "--sizes", ""], "'' is not a size"),
         (["latency", "--sizes", "8,2G"], "--sizes 8,2G: messages of more than 1 GiB are not measured"),

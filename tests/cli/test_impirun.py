@@ -153,6 +153,8 @@ def test_client_with_everything_chosen(called: list[Any]) -> None:
     [
         ("prog -np 3 --vendor x -server 1", ("prog", "-np", "3", "--vendor", "x", "-server", "1")),
         ("prog --help -v --", ("prog", "--help", "-v", "--")),
+        ("prog -s 1 -l --s -p", ("prog", "-s", "1", "-l", "--s", "-p")),
+        ("--np=2 prog -np", ("prog", "-np")),
         ("-- prog -x", ("prog", "-x")),
         ("-np 2 python -m mod --opt=1 -", ("python", "-m", "mod", "--opt=1", "-")),
     ],
@@ -165,8 +167,8 @@ def test_all_that_follows_the_program_is_the_programs(rest: str, argv: tuple[str
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
-        ("", "either -server COUNT or -client RANK HOST:PORT is needed"),
-        ("-server 2 -client 0 h:1 p", "either -server COUNT or -client RANK HOST:PORT is needed"),
+        ("", "either -server COUNT, -client RANK HOST:PORT or -slurm is needed"),
+        ("-server 2 -client 0 h:1 p", "either -server COUNT, -client RANK HOST:PORT or -slurm is needed"),
         ("-server two", "'two' is not a number"),
         ("-server", "expected one argument"),
         ("-server 2 prog", "a server runs no program, but 'prog' was named"),
@@ -216,7 +218,14 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == f"impirun {__version__}, IMPI 0.0\n"
 
 
-def test_help_has_examples_that_parse(called: list[Any], capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_has_examples_that_parse(
+    called: list[Any], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    monkeypatch.setenv("SLURM_HET_SIZE", "2")
+    for component in range(2):
+        monkeypatch.setenv(f"SLURM_JOB_NODELIST_HET_GROUP_{component}", "a")
+        monkeypatch.setenv(f"SLURM_TASKS_PER_NODE_HET_GROUP_{component}", "1")
     with pytest.raises(SystemExit) as ended:
         impirun.main(["--help"])
     assert ended.value.code == 0
@@ -225,7 +234,7 @@ def test_help_has_examples_that_parse(called: list[Any], capsys: pytest.CaptureF
         for line in capsys.readouterr().out.splitlines()
         if line.startswith("  impirun -")
     ]
-    assert len(examples) == 3
+    assert len(examples) == 4
     for example in examples:
         assert impirun.main(example) == 77
 

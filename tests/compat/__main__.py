@@ -26,7 +26,8 @@ from impi.options import ABIS
 VERSION = "4.1.2"
 CACHE = ROOT / "build" / "compat"
 GAPS = Path(__file__).parent / "gaps.toml"
-GAPS_OF_HANDLES = Path(__file__).parent / "handles.toml"
+GAPS_OF_HANDLES = GAPS.with_name("handles.toml")
+GAPS_OF_ENDPOINTS = GAPS.with_name("endpoints.toml")
 LAYOUTS = (
     "pure:2", "mpich:1,openmpi:1",
     "pure:3", "mpich:2,openmpi:1", "mpich:1,openmpi:1,pure:1",
@@ -35,6 +36,9 @@ LAYOUTS = (
 )  # fmt: skip
 BESIDE = ("pure:1", "pure:1,pure:1", "mpich:1,openmpi:1", "mpich:1,openmpi:1,pure:1")
 """Where mpi4py itself over our library is held against impi.MPI."""
+WITH_ENDPOINTS = ("mpich:1,openmpi:1", "mpich:1,openmpi:1,pure:1")
+OF_MESSAGES = ("test_p2p_", "test_cco_")
+"""Beginnings of the modules for point-to-point and for collectives."""
 ALL_VENDORS = Layout("mpich:1,openmpi:1,pure:1")
 """Where the lists of tests are judged."""
 
@@ -95,6 +99,26 @@ def beside(suite: Path, modules: Sequence[str], names: Sequence[str], abi: str, 
     return 1 if found else 0
 
 
+def with_endpoints(
+    suite: Path, modules: Sequence[str], names: Sequence[str], number: int, limit_s: float, jobs: int
+) -> int:
+    """Run the tests of messages with endpoints as the ranks, beside vendors of as many procs."""
+    layouts = [Layout(f"{number}x/{name}") for name in names]
+    gaps = read_gaps(GAPS_OF_ENDPOINTS)
+    without = [gap.tests for gap in gaps]
+    modules = [name for name in modules if name.startswith(OF_MESSAGES)]
+    ours = run_all(suite, modules, layouts, limit_s, jobs, without)
+    sizes = sorted({layout.procs for layout in layouts})
+    own_layouts = [Layout(f"own:{vendor}:{n}") for n in sizes for vendor in ("mpich", "openmpi")]
+    own = run_all(suite, modules, own_layouts, limit_s, jobs, without)
+    print("\npassed/skipped/failed\n" + "\n".join(table([*ours, *own])))
+    lines, _ = standing(ours, own, {name: read_list(path) for name, path in LISTS.items()}, ALL_VENDORS)
+    print("\n" + "\n".join(lines))
+    found = faults(ours, own, gaps)
+    print(f"\n{len(gaps)} known gaps; {len(found)} faults" + "".join(f"\n  {fault}" for fault in found))
+    return 1 if found else 0
+
+
 def main() -> int:
     """Run the command line; 1 if anything is not as it must be."""
     parser = argparse.ArgumentParser(prog="python tests/compat", description="Run mpi4py's own tests across clients.")
@@ -103,11 +127,15 @@ def main() -> int:
     parser.add_argument("--limit", type=float, default=900.0, help="seconds for a module (default: %(default)s)")
     parser.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 1) // 2), help="at a time (%(default)s)")
     parser.add_argument("--handles", choices=ABIS, help="mpi4py itself over our library of this ABI, beside impi.MPI")
+    parser.add_argument("--endpoints", type=int, help="so many of each process are the ranks: tests of messages only")
     args = parser.parse_args()
     suite = fetch()
     modules = wanted(suite, args.modules)
     if args.handles:
         return beside(suite, modules, args.layout or BESIDE, args.handles, args.limit, args.jobs)
+    if args.endpoints:
+        layouts = args.layout or WITH_ENDPOINTS
+        return with_endpoints(suite, modules, layouts, args.endpoints, args.limit, args.jobs)
     gaps: list[Gap] = read_gaps(GAPS)
     layouts = [Layout(name) for name in args.layout or LAYOUTS]
     ours = run_all(suite, modules, layouts, args.limit, args.jobs)

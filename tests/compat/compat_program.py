@@ -75,6 +75,20 @@ def _clients(MPI: Any) -> int:
     return clients
 
 
+def recorder_of(rank: int, out: Path, MPI: Any) -> unittest.TestResult:
+    """What writes the outcomes of a rank."""
+    return _Recorder(out / f"{rank}.jsonl", _clients(MPI))
+
+
+def tests_of(module: str, patterns: list[str]) -> unittest.TestSuite:
+    """The tests of a module, chosen by patterns."""
+    loader = unittest.TestLoader()
+    chosen = [f"*{pattern}*" for pattern in patterns if not pattern.startswith("!")]
+    loader.testNamePatterns = chosen or None
+    tests = loader.loadTestsFromName(module)
+    return _without(tests, [pattern[1:] for pattern in patterns if pattern.startswith("!")])
+
+
 def main() -> int:
     suite_dir, module, out, *patterns = sys.argv[1:]
     sys.path.insert(0, suite_dir)
@@ -82,12 +96,8 @@ def main() -> int:
         sys.modules[absent] = None  # type: ignore[assignment]
     from mpi4py import MPI
 
-    recorder = _Recorder(Path(out) / f"{MPI.COMM_WORLD.Get_rank()}.jsonl", _clients(MPI))
-    loader = unittest.TestLoader()
-    chosen = [f"*{pattern}*" for pattern in patterns if not pattern.startswith("!")]
-    loader.testNamePatterns = chosen or None
-    tests = loader.loadTestsFromName(module)
-    _without(tests, [pattern[1:] for pattern in patterns if pattern.startswith("!")]).run(recorder)
+    recorder = recorder_of(MPI.COMM_WORLD.Get_rank(), Path(out), MPI)
+    tests_of(module, patterns).run(recorder)
     return 0
 
 

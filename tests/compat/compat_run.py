@@ -14,6 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PROGRAM = Path(__file__).resolve().parent / "compat_program.py"
+OF_ENDPOINTS = PROGRAM.with_name("compat_endpoints.py")
 
 # What a test came to on all ranks together is the worst of what it came to on each.
 WORST = ("passed", "skipped", "unfinished", "failed")
@@ -23,7 +24,8 @@ WORST = ("passed", "skipped", "unfinished", "failed")
 class Layout:
     """``mpich:2,pure:1`` is one job of two clients; ``own:mpich:3`` MPICH alone, without impi.
 
-    ``standard/mpich:2,pure:1`` is that job with mpi4py itself, over our library of an ABI.
+    ``standard/mpich:2,pure:1`` is that job with mpi4py itself, over our library of an ABI;
+    ``2x/mpich:2,pure:1`` is one whose processes have two endpoints each, which are the ranks.
     """
 
     name: str
@@ -39,11 +41,18 @@ class Layout:
 
     @property
     def handles(self) -> str:
-        return self.name.rpartition("/")[0]
+        return "" if self.endpoints else self.name.rpartition("/")[0]
+
+    @property
+    def endpoints(self) -> int:
+        """Endpoints of each process; 0: the processes are the ranks."""
+        number, cross, _ = self.name.partition("x/")
+        return int(number) if cross else 0
 
     @property
     def procs(self) -> int:
-        return sum(n for _, n in self.clients)
+        """The number of ranks."""
+        return sum(n for _, n in self.clients) * (self.endpoints or 1)
 
 
 @dataclass
@@ -69,7 +78,8 @@ def run_module(suite: Path, module: str, layout: Layout, limit_s: float, without
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="compat-") as folder:
         patterns = [f"!{pattern}" for pattern in without if pattern.startswith(f"{module}.")]
-        argv = [str(PROGRAM), str(suite), module, folder, *patterns]
+        program = [str(OF_ENDPOINTS), str(layout.endpoints)] if layout.endpoints else [str(PROGRAM)]
+        argv = [*program, str(suite), module, folder, *patterns]
         commands = [own_command(layout, argv)] if layout.own else None
         processes: list[subprocess.Popen[str]] = []
         codes: list[int | None] = []
@@ -141,6 +151,8 @@ def own_command(layout: Layout, argv: Sequence[str], python: str = sys.executabl
             "OMPI_ALLOW_RUN_AS_ROOT": "1",
             "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
             "OMPI_MCA_btl": "^ofi",
+            # Networks of labs come and go, and processes that meet by spawning would try them.
+            "OMPI_MCA_btl_tcp_if_include": "lo",
             "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
             "OMPI_MCA_mpi_yield_when_idle": "1",
         }

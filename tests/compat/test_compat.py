@@ -35,6 +35,9 @@ def test_layouts() -> None:
     handled = Layout("standard/mpich:1,pure:2")
     assert (handled.clients, handled.procs, handled.own, handled.handles) == (MIXED.clients, 3, False, "standard")
     assert MIXED.handles == ""
+    threads = Layout("2x/mpich:1,pure:2")
+    assert (threads.clients, threads.procs, threads.own, threads.handles) == (MIXED.clients, 6, False, "")
+    assert (threads.endpoints, MIXED.endpoints, handled.endpoints) == (2, 0, 0)
     assert (MIXED.clients, MIXED.procs, MIXED.own) == ([("mpich", 1), ("pure", 2)], 3, False)
     assert (OWN.clients, OWN.procs, OWN.own) == ([("mpich", 3)], 3, True)
 
@@ -191,7 +194,7 @@ def test_the_job_is_what_was_asked(clients: int, ranks: int, expected: str, tmp_
 
 
 def test_every_gap_has_a_reason(tmp_path: Path) -> None:
-    for name in ("gaps.toml", "handles.toml"):
+    for name in ("gaps.toml", "handles.toml", "endpoints.toml"):
         assert all(gap.reason for gap in read_gaps(Path(__file__).parent / name))
     bad = tmp_path / "gaps.toml"
     bad.write_text('[[gap]]\ntests = ["test_a.*"]\nreason = " "\n')
@@ -240,3 +243,20 @@ def test_a_module_but_for_some(tmp_path: Path) -> None:
     )
     found = run_module(tmp_path, "test_a", Layout("pure:1"), 60.0, ["test_a.TestB.*", "test_a.*.testTwo", "test_b.*"])
     assert (found.trouble, found.outcomes) == ("", {TEST: "passed"})
+
+
+def test_a_module_with_endpoints(tmp_path: Path) -> None:
+    (tmp_path / "test_a.py").write_text(
+        "import unittest\n"
+        "from mpi4py import MPI\n"
+        "class TestA(unittest.TestCase):\n"
+        "    def testOne(self):\n"
+        "        self.assertEqual(MPI.COMM_WORLD.allgather(MPI.COMM_WORLD.Get_rank()), [0, 1, 2, 3])\n"
+        "        self.assertEqual(MPI.COMM_SELF.allgather(1), [1])\n"
+        "    def testTwo(self):\n"
+        "        self.assertNotEqual(MPI.COMM_WORLD.Get_rank(), 3)\n"
+    )
+    found = run_module(tmp_path, "test_a", Layout("2x/pure:1,mpich:1"), 60.0)
+    assert found.trouble == ""
+    assert found.outcomes == {TEST: "passed", "test_a.TestA.testTwo": "failed"}
+    assert found.notes["test_a.TestA.testTwo"].startswith("rank 3: AssertionError")

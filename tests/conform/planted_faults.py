@@ -113,7 +113,7 @@ def judged(tree: Path, name: str, out: Path) -> Found:
     if known_tests()[name].server:
         role = ["--server", f"{ours} -server {{n}} -port {{port}} --interface 127.0.0.1"]
     tester = "import sys; sys.path.insert(0, sys.argv.pop(1)); from impi.cli.impi import main; sys.exit(main())"
-    argv = [sys.executable, "-c", tester, str(ROOT), "conform", name, *role, "--start", "5", "--json", str(out)]
+    argv = [sys.executable, "-c", tester, str(ROOT), "conform", name, *role, "--start", "10", "--json", str(out)]
     done = subprocess.run(
         argv, cwd=out.parent, env=dict(os.environ), capture_output=True, text=True, timeout=_LIMIT_S, check=False
     )

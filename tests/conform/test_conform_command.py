@@ -83,6 +83,16 @@ def test_a_server_that_is_none(capsys: pytest.CaptureFixture[str]) -> None:
     assert "does not print where it is" in capsys.readouterr().out
 
 
+def test_last_words_of_a_client_without_a_job(capsys: pytest.CaptureFixture[str]) -> None:
+    script = "import socket, sys; socket.create_connection({}).close(); print('no licence', file=sys.stderr)"
+    host = "tuple(sys.argv[2].rsplit(':', 1))"
+    command = f'{sys.executable} -c "{script.format(host)}" {{client}} {{server}}'
+    conform("2.3/interpreter-1", "3.9/in-every-job", "--strict", "--client", command)
+    out = capsys.readouterr().out
+    assert "it said: no licence" in out
+    assert out.splitlines()[-1] == "not tested    3.9/in-every-job: no job came about", "what failed is told last"
+
+
 def test_our_own_client_gives_up_and_survives(capsys: pytest.CaptureFixture[str]) -> None:
     """Start-up from which no job can follow, and packets that no peer may send."""
     names = ["2.3.3/refused-key", "2.3.5/missing-label", "3.5/garbage", "3.7.4/cancel-of-nothing"]
@@ -98,7 +108,11 @@ def test_our_own_implementation_in_collectives(capsys: pytest.CaptureFixture[str
 @pytest.mark.proof
 @pytest.mark.parametrize("more", ["", "--hosts client", "--vendor mpich", "--vendor openmpi --hosts node"])
 def test_all_of_it_holds_for_every_vendor(more: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert conform("--strict", "--client", OURS.replace("{server}", f"{{server}} {more}")) == 0, capsys.readouterr().out
+    # A right answer ends its wait, so patience costs nothing; a crowded machine may need it.
+    patience = ("--patience", "10", "--start", "90")
+    code = conform("--strict", *patience, "--client", OURS.replace("{server}", f"{{server}} {more}"))
+    told = capsys.readouterr().out.splitlines()
+    assert code == 0, "\n".join(line for line in told if not line.startswith("holds "))
 
 
 def test_our_own_implementation_holds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

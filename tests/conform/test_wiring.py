@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import select
 import socket
+import struct
 import threading
 import time
 from collections.abc import Iterator
@@ -70,3 +72,19 @@ def test_no_crowd_makes_a_wait_endless(ends: Ends) -> None:
     began = time.monotonic()
     assert not ends.wiring.wait(ends.heard, 0.05)
     assert 0.3 < time.monotonic() - began < 30
+
+
+def test_a_listener_that_resets_at_once_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    connect = socket.create_connection
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def connect_and_be_reset(*args: object) -> socket.socket:
+            sock = connect(*args)  # type: ignore[arg-type]
+            peer, _ = listener.accept()
+            peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            peer.close()
+            assert select.select([sock], [], [], 5.0)[0], "the reset has come"
+            return sock
+
+        monkeypatch.setattr(socket, "create_connection", connect_and_be_reset)
+        assert Wiring().connect("127.0.0.1", listener.getsockname()[1]) is None

@@ -20,7 +20,7 @@ NAME: Final = "imb"
 TITLE: Final = "Intel MPI Benchmarks, compiled by Intel"
 VERSION: Final = "2021.19.0"
 _SMALL: Final = ("-npmin", "4", "-iter", "2", "-msglog", "0:12")
-BENCHMARKS: Final = {"IMB-MPI1": 19, "IMB-NBC": 13, "IMB-P2P": 7, "IMB-RMA": 1}
+BENCHMARKS: Final = {"IMB-MPI1": 19, "IMB-NBC": 13, "IMB-P2P": 7, "IMB-RMA": 22}
 """Benchmarks that each program has for four procs."""
 
 

@@ -16,9 +16,15 @@ __all__ = ["Ran", "end_all", "run_binary"]
 
 
 def run_binary(
-    binary: Path, argv: Sequence[str], layout: str, limit_s: float, environ: Mapping[str, str], stdin: str = ""
+    binary: Path,
+    argv: Sequence[str],
+    layout: str,
+    limit_s: float,
+    environ: Mapping[str, str],
+    stdin: str = "",
+    cwd: str = "",
 ) -> Ran:
-    """Run it in an empty folder; every process has ended on return.
+    """Run it in an empty folder, or in ``cwd``; every process has ended on return.
 
     Args:
         binary: the program.
@@ -27,6 +33,7 @@ def run_binary(
         limit_s: seconds after which the job is ended.
         environ: variables beside the caller's.
         stdin: standard input of rank 0.
+        cwd: the folder; empty: a new one.
     """
     parsed = Layout(layout)
     program = Program(
@@ -36,6 +43,7 @@ def run_binary(
         own="mpich",
         environ=environ,
         stdin=stdin,
+        cwd=cwd,
         limit_s=limit_s,
     )
     return run(program, binary, parsed)

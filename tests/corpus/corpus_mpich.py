@@ -28,6 +28,8 @@ ALONE: Final = "own:mpich"
 FRONT: Final = "front:"
 """Before a layout: programs compiled for MPICH's own ABI, in front mode in clients of MPICH."""
 LAYOUTS: Final = ("pure+pure", "mpich+openmpi", "front:mpich+mpich")
+SPAWNS: Final = "spawn"
+"""The folder whose programs start others of it, by paths such as ``./spawn1``."""
 EXPECTATIONS: Final = Path(__file__).with_suffix(".toml")
 RESULTS: Final = suite.BUILD / "results"
 PASSED, FAILED, UNCOMPILED = "passed", "failed", "not compiled"
@@ -87,12 +89,14 @@ def run_layout(layout: str, every: Sequence[Case], errors: dict[str, str], optio
         if layout == ALONE and test.name in kept:
             return kept[test.name]
         clients = divided(layout.removeprefix(FRONT), test.procs)
+        binary = suite.path(test.folder, test.program, kind_of(layout))
         ran = run_binary(
-            suite.path(test.folder, test.program, kind_of(layout)),
+            binary,
             test.argv,
             clients,
             options.limit,
             dict(test.environ),
+            cwd=str(binary.parent) if test.folder == SPAWNS else "",
         )
         result = outcome(test, ran)
         print(f"  {result.outcome:6}  {layout}  {test.name}  {ran.seconds:.1f} s  {result.note}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""Debian's petsc4py, an extension module for Open MPI: solvers of PETSc, MUMPS and Hypre."""
+"""Debian's petsc4py and h5py, extension modules for Open MPI: solvers, files of parallel HDF5."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from argparse import Namespace
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -17,8 +18,8 @@ from corpus_binaries import BUILD, TREE, UNPACKED, Binary, packages, run_all
 from impi.cabi import build
 
 NAME: Final = "petsc"
-TITLE: Final = "solvers by Debian's petsc4py, with handles of C"
-PROGRAM: Final = ROOT / "tests/programs/drivers/petsc_solve.py"
+TITLE: Final = "solvers by Debian's petsc4py, files by its h5py, with handles of C"
+DRIVERS: Final = ROOT / "tests/programs/drivers"
 _PYTHON: Final = "/usr/bin/python3"
 """Debian's: its modules are for it."""
 _LAYOUTS: Final = ("pure:1,pure:1", "mpich:2,openmpi:1", "openmpi:1,pure:2", "mpich:1,openmpi:1,pure:1")
@@ -34,6 +35,7 @@ _PACKAGES: Final = (
     *(f"libtrilinos-{name}-13.2" for name in ("kokkos", "ml", "teuchos", "trilinosss", "triutils", "zoltan")),
     *("libx11-6", "libxext6", "libxcb1", "libxau6", "libxdmcp6", "libyaml-0-2", "libgomp1", "libbsd0", "libmd0"),
     *("libevent-2.1-7", "libnuma1", "libudev1"),
+    *("python3-h5py", "python3-h5py-mpi", "libhdf5-openmpi-hl-100", "liblzf1"),
 )
 _OURS: Final = re.compile(r"libmpi(_mpifh)?\.so|libpmix|libopen-rte|libc\.so|ld-linux")
 """Libraries that are not Debian's here: ours, and those of the clients' Open MPI."""
@@ -48,18 +50,25 @@ def judge(text: str, procs: int) -> str:
     return "" if said == {str(rank) for rank in range(procs)} else f"ranks {sorted(said)} of {procs} are right"
 
 
+def judge_files(text: str, procs: int) -> str:
+    """Return why an output is not right: a rank has not read what all have written."""
+    said = set(re.findall(rf"^rank (\d+) of {procs}: {procs} impi right$", text, re.MULTILINE))
+    return "" if said == {str(rank) for rank in range(procs)} else f"ranks {sorted(said)} of {procs} are right"
+
+
 def _libraries() -> Path:
-    """Return a folder with links to all libraries that PETSc needs, but those of Open MPI."""
+    """Return a folder with links to all libraries that the modules need, but those of Open MPI."""
     folders = [UNPACKED / TREE, UNPACKED / TREE / "blas", UNPACKED / TREE / "lapack"]
     search = {**os.environ, "LD_LIBRARY_PATH": os.pathsep.join(map(str, folders))}
-    petsc = str(UNPACKED / TREE / "libpetsc_real.so.3.18")
-    listed = subprocess.run(["ldd", petsc], env=search, capture_output=True, text=True, check=True).stdout
+    names = ("libpetsc_real.so.3.18", "libhdf5_openmpi_hl.so.100", "liblzf.so.1")
+    needed = [str(UNPACKED / TREE / name) for name in names]
+    listed = subprocess.run(["ldd", *needed], env=search, capture_output=True, text=True, check=True).stdout
     missing = re.findall(r"(\S+) => not found", listed)
     if missing:
         raise SystemExit(f"petsc: libraries are missing: {', '.join(missing)}")
     links = BUILD / "petsc"
     links.mkdir(exist_ok=True)
-    for path in [petsc, *re.findall(rf"=> ({re.escape(str(UNPACKED))}\S+)", listed)]:
+    for path in [*needed, *re.findall(rf"=> ({re.escape(str(UNPACKED))}\S+)", listed)]:
         link = links / Path(path).name
         if not _OURS.match(link.name) and not link.is_symlink():
             link.symlink_to(path)
@@ -94,13 +103,14 @@ def run(options: Namespace) -> int:
         "LD_LIBRARY_PATH": str(_libraries()),
         "PYTHONPATH": os.pathsep.join(map(str, modules)),
     }
-    binary = Binary(
+    solvers = Binary(
         name="solvers",
         path=Path(_PYTHON),
-        argv=(str(PROGRAM),),
+        argv=(str(DRIVERS / "petsc_solve.py"),),
         judge=judge,
         layouts=_LAYOUTS,
         environ=environ,
         handles="openmpi",
     )
-    return run_all(NAME, [binary], options)
+    files = replace(solvers, name="files", argv=(str(DRIVERS / "h5py_parallel.py"), "table.h5"), judge=judge_files)
+    return run_all(NAME, [solvers, files], options)

@@ -58,6 +58,11 @@ _SOLVED = "cg jacobi petsc right\ngmres bjacobi petsc right\npreonly lu mumps ri
             _SOLVED.replace("mumps right", "mumps inf") + "".join(f"rank {rank} of 4: 4 impi\n" for rank in range(4)),
         ),
         (
+            corpus_petsc.judge_files,
+            "".join(f"rank {rank} of 4: 4 impi right\n" for rank in range(4)),
+            "".join(f"rank {rank} of 4: 4 impi {'wrong' if rank else 'right'}\n" for rank in range(4)),
+        ),
+        (
             corpus_netpipe.judge_times,
             " 45:    4099 bytes   2735 times -->    385.81 Mbps in      20.31 usec\n",
             " 45:    1027 bytes   2735 times -->    385.81 Mbps in      20.31 usec\n",

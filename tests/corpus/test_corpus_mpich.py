@@ -10,7 +10,7 @@ from corpus_mpich_suite import Case, read_testlist
 
 
 def test_testlist():
-    text = "# comment\nallred 4 arg=-count=10 env=A=b=c strict=false\n\nerr 1 resultTest=TestStatus\n"
+    text = "# comment\nallred 4 arg=-count=10 env=A=b=c strict=false\n\nerr 1 resultTest=TestStatus\nbig 1 mem=6.5\n"
     first, second = read_testlist("coll", text)
     assert first == Case("coll", "allred", 4, ("-count=10",), (("A", "b=c"),))
     assert first.name == "coll/allred 4 -count=10"

@@ -34,7 +34,7 @@ class Proc:
     def __init__(self, rank: int, groups: list[list[int]], words: Words) -> None:
         [mine] = [group for group in groups if rank in group]
         self.peers = next(group for group in groups if group is not mine or len(groups) == 1)
-        context: Any = SimpleNamespace(rank=mine.index(rank), peers=self.peers, is_inter=len(groups) == 2)
+        context: Any = SimpleNamespace(rank=mine.index(rank), peers=self.peers, is_inter=len(groups) == 2, takers={})
         engine: Any = Engine(rank, words)
         self.faults = Faults(engine, context)
         self.called = 0
@@ -127,7 +127,7 @@ def test_a_code_of_the_programs_own_is_told_as_other() -> None:
 def test_where_another_implementation_may_be_nothing_is_sent() -> None:
     words: Words = {}
     engine: Any = Engine(0, words, is_ours=False)
-    context: Any = SimpleNamespace(rank=0, peers=[0, 1], is_inter=False)
+    context: Any = SimpleNamespace(rank=0, peers=[0, 1], is_inter=False, takers={})
     faults = Faults(engine, context)
     faults.refuse("Bcast", error("ERR_ROOT"))
     faults.abandon("Bcast", error("ERR_ROOT"))
@@ -138,7 +138,7 @@ def test_where_another_implementation_may_be_nothing_is_sent() -> None:
 def test_the_culprit_is_named_by_both_ranks_where_they_differ(rank: int) -> None:
     words: Words = {}
     engine: Any = Engine(rank + 5, words)
-    context: Any = SimpleNamespace(rank=rank, peers=[5, 6], is_inter=False)
+    context: Any = SimpleNamespace(rank=rank, peers=[5, 6], is_inter=False, takers={})
     faults = Faults(engine, context)
     faults.abandon("reduce", error("ERR_OP"))
     assert f"rank {rank} (rank {rank + 5} of MPI_COMM_WORLD) failed in reduce" in str(faults.failure())

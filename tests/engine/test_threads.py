@@ -20,18 +20,22 @@ def entry(threads, body):
     if get_ident() != threads.owner:
         threads.enter()
     return body()
+
+def unchecked(threads, body):
+    return entry(threads, body)
 """
 
 
-def entry_in(package: str) -> Callable[[Threads, Callable[[], Any]], Any]:
+def entry_in(package: str, name: str = "entry") -> Callable[[Threads, Callable[[], Any]], Any]:
     """Return an entry like those of the engine, as if a module of ``package`` had it."""
     names: dict[str, Any] = {"__name__": f"{package}.fake", "get_ident": threading.get_ident}
     exec(ENTRY, names)  # the check goes by the module's name
-    found: Callable[[Threads, Callable[[], Any]], Any] = names["entry"]
+    found: Callable[[Threads, Callable[[], Any]], Any] = names[name]
     return found
 
 
 entry = entry_in("impi.engine")
+unchecked = entry_in("impi.engine", "unchecked")
 
 
 @pytest.fixture
@@ -68,6 +72,26 @@ def test_a_thread_waits_until_the_other_has_left(started: Callable[[Callable[[],
     assert order == []
     leave.set()
     other.join(20)
+    assert order == ["first leaves", "second"]
+
+
+def test_a_newcomer_waits_whose_first_function_makes_no_check(
+    started: Callable[[Callable[[], Any]], threading.Thread],
+) -> None:
+    """Its stack looks like that of a call within a call."""
+    threads = Threads()
+    order: list[str] = []
+    newcomer: list[threading.Thread] = []
+
+    def first() -> None:
+        newcomer[0].start()
+        while newcomer[0].is_alive() and threads.owner == threading.get_ident():
+            time.sleep(1e-3)
+        order.append("first leaves")
+
+    newcomer.append(threading.Thread(target=lambda: unchecked(threads, lambda: order.append("second"))))
+    started(lambda: entry(threads, first)).join(20)
+    newcomer[0].join(20)
     assert order == ["first leaves", "second"]
 
 
@@ -158,3 +182,22 @@ def test_nothing_is_collected_while_the_stacks_of_threads_are_listed(monkeypatch
     assert gc.isenabled()
     assert list(module._stack(1)) == []
     assert (seen, gc.isenabled()) == ([False], True)
+
+
+def test_a_guest_stays_outside_while_the_progress_thread_takes_a_turn(
+    started: Callable[[Callable[[], Any]], threading.Thread],
+) -> None:
+    """As in front mode: the owner blocks in C, and its stack has no frame of the engine."""
+    threads, found = Threads(), list[int | None]()
+    threads.owner = threading.get_ident()
+
+    def visit() -> None:
+        former = threads.attempt()
+        found.append(former)
+        if former is not None:
+            threads.restore(former)
+
+    with threads.helping():
+        started(visit).join(10)
+    started(visit).join(10)
+    assert found == [None, threading.get_ident()]

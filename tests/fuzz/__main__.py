@@ -18,6 +18,7 @@ import fuzz_client
 import fuzz_control
 import fuzz_door
 import fuzz_host
+import fuzz_names
 import fuzz_secret_client
 import fuzz_secret_server
 import fuzz_server
@@ -31,8 +32,9 @@ TARGETS: dict[str, Target] = {
     "secret-client": fuzz_secret_client.play,
     "door": fuzz_door.play,
     "control": fuzz_control.play,
+    "names": fuzz_names.play,
 }
-RARER = {"secret-server": 20, "secret-client": 4, "door": 20, "control": 20}
+RARER = {"secret-server": 20, "secret-client": 4, "door": 20, "control": 20, "names": 20}
 """Targets that get this part of the inputs only: each is several conversations, with proofs."""
 _SLICE = 10_000
 

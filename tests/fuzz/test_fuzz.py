@@ -7,6 +7,7 @@ import fuzz_client
 import fuzz_control
 import fuzz_door
 import fuzz_host
+import fuzz_names
 import fuzz_run
 import fuzz_secret_client
 import fuzz_secret_server
@@ -24,8 +25,9 @@ TARGETS = {
     "secret-client": fuzz_secret_client.play,
     "door": fuzz_door.play,
     "control": fuzz_control.play,
+    "names": fuzz_names.play,
 }
-INPUTS = {"secret-server": 1000, "door": 1000, "control": 1000}
+INPUTS = {"secret-server": 1000, "door": 1000, "control": 1000, "names": 1000}
 """Of the others 3000."""
 
 MUST_REACH = {
@@ -60,6 +62,16 @@ MUST_REACH = {
         for what in ("does not know this job's secret", "ends without its proof")
     ]
     + ["host 1: a connection claims to be host whose address is not", "proc 1: it did not begin as a proc"],
+    "names": [
+        "NameTold",
+        "refused: has not proved that it knows the secret",
+        "refused: sent a NAME without a nonce",
+        "the process hears: has not proved",
+        "publish: done",
+        "publish: ERR_SERVICE",
+        "lookup: ERR_NAME",
+        "unpublish: done",
+    ],
     "control": ["members joined", "came where none was awaited", "does not know this job's token", "sent no JSON"],
 }
 
@@ -128,6 +140,7 @@ def believes(*_arguments: object) -> bool:
         ("secret-client", "impi.startup.client.Conversation.is_proved", "a server without the secret brings about"),
         ("door", "impi.proofs.Keeper.accepts", "somebody without the secret is let in at"),
         ("door", "impi.proofs.proves", "an impostor is believed|somebody without the secret is let in at"),
+        ("names", "impi.startup.names.proves", "somebody without the secret is answered|is answered by"),
         ("control", "impi.proofs.Keeper.accepts", "somebody without the token is let in"),
         ("control", "impi.proofs.proves", "taken for impirun|somebody without the token is let in"),
     ],

@@ -168,14 +168,14 @@ ENDS = {
         "rank 1 failed in Bcast: MPI_ERR_ROOT: invalid root: root 99 is not in 0..2",
     ),
     "what impi lacks": (
-        "comm.Revoke() if comm.rank == 1 else comm.Barrier()",
-        "rank 1 ends the job: MPI_Comm_revoke is not supported: a job of IMPI 0.0 ends when a process is lost",
+        "MPI.Create_local().Idup() if comm.rank == 1 else comm.Barrier()",
+        "rank 1 ends the job: MPI_Comm_idup of an LCO is not supported: an LCO has no group that others know",
     ),
     "what impi lacks, in a thread": (
         "import threading\nif comm.rank == 1:\n"
-        "    threading.Thread(target=MPI.Win.Create, args=(None, 1, MPI.INFO_NULL, comm)).start()\n"
+        "    threading.Thread(target=MPI.Create_local().Idup).start()\n"
         "    threading.Event().wait()\ncomm.Barrier()",
-        "rank 1 ends the job: MPI_Win_create is not supported on a communicator of 3 procs",
+        "rank 1 ends the job: MPI_Comm_idup of an LCO is not supported: an LCO has no group that others know",
     ),
     "an exit code": ("sys.exit(4) if comm.rank == 1 else comm.Barrier()", "client 1"),
 }

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 PROGRAM = str(Path(__file__).parent / "programs" / "two_threads.py")
+LEVELS = str(Path(__file__).parent / "programs" / "thread_levels.py")
 LAYOUTS = [["pure:2"], ["pure:1", "pure:1"], ["mpich:1", "openmpi:1"], ["mpich:2"], ["openmpi:2"]]
 
 
@@ -27,3 +28,10 @@ def test_calls_that_wait_for_other_threads_end_the_job(clients: list[str], run_j
     assert 0 not in result.codes
     assert "were in MPI at the same time for 1 s; impi provides MPI_THREAD_SERIALIZED" in str(result)
     assert "Traceback" not in str(result) and "wrong" not in result.out
+
+
+def test_the_level_is_serialized_whatever_was_asked_for(run_job: Callable[..., Any]) -> None:
+    """Endpoints may block in several threads, but ordinary communicators may not."""
+    result = run_job([LEVELS], ["mpich:1", "openmpi:1", "pure:1"])
+    assert set(result.codes) == {0}, str(result)
+    assert result.out == "level serialized\n" * 3

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +122,13 @@ def alive(pid: int) -> bool:
         return b") Z " not in Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:
         return False
+
+
+def waits_for_processes(pid: int) -> bool:
+    """Whether a process has a descriptor of another one, by which it learns of its end."""
+    with suppress(OSError):
+        return any("pidfd" in str(path.readlink()) for path in Path(f"/proc/{pid}/fd").iterdir())
+    return False
 
 
 def gone(*pids: int) -> bool:
@@ -448,6 +456,42 @@ def test_what_an_mpiexec_elsewhere_has_started_is_ended(start: Start, tmp_path: 
             assert gone(rank)
         finally:
             os.killpg(proxy.pid, signal.SIGKILL)
+
+
+def test_a_proxy_that_no_proc_has_named_has_time_to_end(start: Start, tmp_path: Path) -> None:
+    name = secrets.token_hex(7)
+    own = f"starter._TMP = {str(tmp_path)!r}; starter._PROXY = {name!r}; starter._DAEMONS = [{name!r}]"
+    elsewhere = f"from impi.remote import starter; {own}; starter._ALONE_S = 60; starter.main()"
+    argv = [sys.executable, "-c", "import signal; print('on', flush=True); signal.pause()"]
+    raw = start(argv, settle_s=None, silence_s=60.0, starter=("-c", elsewhere))
+    raw.until("stdout")
+    # It ends without removing its file once the starter has been told to stop.
+    script = f"printf {name} > /proc/$$/comm; touch {tmp_path}/hydra_hwloc_xmlfile_1; echo; read -r line"
+    with subprocess.Popen(["sh", "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as proxy:
+        assert proxy.stdout is not None and proxy.stdin is not None
+        proxy.stdout.readline()
+        raw.hang_up()
+        raw.until("exit")
+        while alive(raw.process.pid) and not waits_for_processes(raw.process.pid):
+            time.sleep(0.01)
+        proxy.stdin.close()
+        raw.rest()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_folders_of_open_mpis_daemons_that_have_ended_are_removed(start: Start, tmp_path: Path) -> None:
+    elsewhere = f"import os; from impi.remote import starter; os.environ['TMPDIR'] = {str(tmp_path)!r}; starter.main()"
+    raw = start(["sh", "-c", "echo; exec sleep 600"], settle_s=None, starter=("-c", elsewhere))
+    raw.until("stdout")
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    lives, left = (tmp_path / f"prted.{pid}" for pid in (os.getpid(), ended.pid))
+    lives.mkdir()
+    left.mkdir()
+    (left / "socket").touch()
+    raw.hang_up()
+    raw.rest()
+    assert list(tmp_path.iterdir()) == [lives]
 
 
 def test_one_process_is_fed_as_fast_as_it_reads(start: Start) -> None:

@@ -9,11 +9,22 @@ from hypothesis import strategies as st
 
 from impi.errors import ImpiError, JobError, LocalProtocolError, PeerError, StartupError, UsageError
 from impi.job import ALTERNATIVES, STRICT_VERSION, TUNED_VERSION
+from impi.records import replaced
 from impi.startup.auth import Credentials, Method
-from impi.startup.client import ALL_VERSIONS, STRICT_VERSIONS, ClientEvent, ClientMachine, Joined, Negotiated, Unused
+from impi.startup.client import (
+    ALL_VERSIONS,
+    RESILIENT_VERSIONS,
+    STRICT_VERSIONS,
+    ClientEvent,
+    ClientMachine,
+    Joined,
+    Lost,
+    Negotiated,
+    Unused,
+)
 from impi.startup.facts import ClientFacts, HostFacts, ProcFacts, encode_facts, encode_versions
 from impi.startup.server import ServerMachine
-from impi.wire import Command, CommandReader, Label, OwnLabel, encode_command
+from impi.wire import Command, CommandReader, Label, OwnLabel, encode_command, encode_loss
 
 NONE = Credentials((Method.NONE,))
 KEY = Credentials((Method.KEY,), 5678)
@@ -411,6 +422,23 @@ def test_the_end_while_the_job_runs(facts_of: Maker) -> None:
     error = machine.eof()
     assert isinstance(error, JobError)
     assert "the server was lost, or ended the job" in str(error)
+
+
+def test_a_resilient_job_hears_of_losses(facts_of: Maker) -> None:
+    machines = [ClientMachine(rank, NONE, RESILIENT_VERSIONS) for rank in range(2)]
+    machines[0].lose((0,), "too early: this job does not run yet")
+    jobs = rendezvous(machines, [replaced(facts_of(rank), resilient=True) for rank in range(2)], NONE)
+    assert all(each.job.is_resilient for each in jobs)
+    machines[0].lose((0,), "rank 0 of this client was ended")
+    told = encode_loss(0, (0,), "rank 0 of this client was ended")
+    assert machines[0].data_to_send() == told
+    assert machines[1].receive_data(told) == [Lost(0, (0,), "rank 0 of this client was ended")]
+
+
+def test_a_resilient_client_needs_resilient_clients(facts_of: Maker) -> None:
+    machines = [ClientMachine(0, NONE, RESILIENT_VERSIONS), ClientMachine(1, NONE)]
+    with pytest.raises(StartupError, match="--resilient needs all clients of ours, each with --resilient"):
+        rendezvous(machines, [replaced(facts_of(0), resilient=True), facts_of(1)], NONE)
 
 
 @pytest.mark.clause("2.3.7")

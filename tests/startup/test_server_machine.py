@@ -9,10 +9,13 @@ from hypothesis import strategies as st
 
 from impi.errors import UsageError
 from impi.startup.auth import Credentials, Method
+from impi.startup.client import ALL_VERSIONS, RESILIENT_VERSIONS
+from impi.startup.facts import encode_versions
 from impi.startup.server import (
     AuthenticatedByNone,
     ClientFinished,
     ClientJoined,
+    ClientLost,
     ConnectionRefused,
     JobFailed,
     JobOver,
@@ -20,7 +23,7 @@ from impi.startup.server import (
     ServerEvent,
     ServerMachine,
 )
-from impi.wire import MAX_PAYLOAD, Command, encode_command
+from impi.wire import MAX_PAYLOAD, Command, Label, OwnCommand, encode_command, encode_loss, encode_reason
 
 NONE = Credentials((Method.NONE,))
 KEY = Credentials((Method.KEY,), 5678)
@@ -408,3 +411,83 @@ def test_octets_of_a_stranger_never_cost_the_job(before: bytes, after: bytes) ->
     events = machine.receive_data(1, before) + machine.receive_data(1, after) + machine.eof(1)
     assert not any(isinstance(e, JobFailed) for e in events) or any(isinstance(e, ClientJoined) for e in events)
     assert machine.is_stranger(2)
+
+
+def resilient(nclients: int = 3, *, demanded: bool = False, versions: bytes = b"") -> ServerMachine:
+    """A server whose clients, on connections of their numbers, have all started up."""
+    machine = ServerMachine(nclients, NONE, resilient=demanded)
+    for client in range(nclients):
+        machine.connected(client, f"peer{client}")
+        machine.receive_data(client, auth(1) + impi(client))
+    for client in range(nclients):
+        machine.receive_data(client, coll(Label.C_VERSION, versions or encode_versions(RESILIENT_VERSIONS)) + DONE)
+    for client in range(nclients):
+        machine.data_to_send(client)
+    return machine
+
+
+def test_a_resilient_job_goes_on_without_a_client() -> None:
+    machine = resilient()
+    assert machine.survives
+    [lost] = machine.eof(1)
+    assert isinstance(lost, ClientLost) and (lost.client, lost.conn) == (1, 1)
+    told = encode_loss(1, (), lost.reason)
+    assert [machine.data_to_send(client) for client in (0, 2)] == [told, told]
+    assert machine.missing() == []
+    assert machine.receive_data(0, FINI) == [ClientFinished(0, 0)]
+    assert machine.receive_data(2, FINI) == [ClientFinished(2, 2), JobOver()]
+
+
+def test_nobody_takes_the_place_of_a_lost_client() -> None:
+    machine = resilient()
+    machine.eof(1)
+    machine.connected(7, "peer7")
+    [refused] = machine.receive_data(7, auth(1) + impi(1))
+    assert isinstance(refused, ConnectionRefused)
+
+
+def test_procs_of_a_client_are_lost() -> None:
+    machine = resilient()
+    events = machine.receive_data(1, encode_loss(1, (4, 5), "rank 1 of this client was ended"))
+    reason = "client 1 (peer1): rank 1 of this client was ended"
+    assert events == [ClientLost(1, reason, None)]
+    assert {machine.data_to_send(client) for client in range(3)} == {encode_loss(1, (4, 5), reason)}
+
+
+def test_the_last_client_that_is_lost_ends_the_job() -> None:
+    machine = resilient(2)
+    machine.eof(0)
+    lost, failed = machine.receive_data(1, encode_loss(1, (), "all is lost"))
+    assert isinstance(lost, ClientLost)
+    assert failed == JobFailed(1, "client 1 (peer1): all is lost")
+
+
+def test_an_abort_ends_a_resilient_job() -> None:
+    machine = resilient()
+    assert machine.receive_data(1, encode_reason("MPI_Abort", 5)) == [JobFailed(1, "client 1 (peer1): MPI_Abort", 5)]
+
+
+@pytest.mark.parametrize("payload", [b"", bytes(7), struct.pack(">ii", 1, 2) + bytes(4), struct.pack(">ii", -1, 0)])
+def test_a_loss_that_is_cut_short_loses_its_client(payload: bytes) -> None:
+    machine = resilient()
+    [lost] = machine.receive_data(1, encode_command(OwnCommand.LOSS, payload))
+    assert isinstance(lost, ClientLost) and lost.conn == 1
+
+
+def test_without_the_version_a_loss_ends_the_job() -> None:
+    machine = resilient(versions=encode_versions(ALL_VERSIONS))
+    assert not machine.survives
+    [failed] = machine.eof(1)
+    assert isinstance(failed, JobFailed)
+    machine = resilient(versions=encode_versions(ALL_VERSIONS))
+    [failed] = machine.receive_data(1, encode_loss(1, (), "x"))
+    assert isinstance(failed, JobFailed)
+
+
+def test_the_server_may_demand_it() -> None:
+    assert resilient(demanded=True).survives
+    machine = ServerMachine(1, NONE, resilient=True)
+    machine.connected(0, "peer0")
+    events = machine.receive_data(0, auth(1) + impi(0) + coll(Label.C_VERSION, encode_versions(ALL_VERSIONS)) + DONE)
+    assert isinstance(events[-1], JobFailed)
+    assert "not all clients were" in events[-1].reason

@@ -90,3 +90,19 @@ def test_who_was_forgotten_is_a_stranger():
     right.send(2, b"x")
     with pytest.raises(PeerError, match="not one of its"):
         left.read(2, drain(right.machine, 2))
+
+
+def test_a_host_that_is_abandoned_has_parted_and_keeps_nobody_waiting():
+    left, right = alone(0), alone(1)
+    admit(left, right)
+    admit(right, left)
+    right.send(1, b"come", tag=7)
+    carry(left, right)
+    lost = left.send(1, bytes(100), synchronous=True)
+    left.machine.abandon(1)
+    assert left.machine.parted(1)
+    assert 1 not in left.machine.busy
+    assert not lost.done
+    left.machine.dismiss(1)
+    assert 1 not in left.machine.busy
+    assert bytes(left.received[0][1]) == b"come"

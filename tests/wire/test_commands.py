@@ -7,7 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from impi.errors import LocalProtocolError, PeerError
-from impi.wire import MAX_PAYLOAD, Command, CommandReader, Label, decode_reason, encode_command, encode_reason
+from impi.wire import (
+    MAX_PAYLOAD,
+    Command,
+    CommandReader,
+    Label,
+    decode_loss,
+    decode_reason,
+    encode_command,
+    encode_loss,
+    encode_reason,
+)
 
 INT4 = st.integers(-(2**31), 2**31 - 1)
 
@@ -104,3 +114,19 @@ def test_reasons_travel(text: str, code: int) -> None:
     command = encode_reason(text, code)
     assert command[:4] == b"FAIL"
     assert decode_reason(command[8:]) == (text, code)
+
+
+@given(st.integers(0, 31), st.lists(st.integers(0, 2**31 - 1), max_size=5), st.text("loses a client", min_size=1))
+def test_losses_travel(client: int, ranks: list[int], text: str) -> None:
+    command = encode_loss(client, ranks, text)
+    assert command[:4] == b"LOSS"
+    assert decode_loss(command[8:]) == (client, tuple(ranks), text)
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [b"", bytes(7), struct.pack(">ii", 1, 2) + bytes(4), struct.pack(">ii", -1, 0), struct.pack(">ii", 0, -1)],
+)
+def test_a_loss_that_is_cut_short(payload: bytes) -> None:
+    with pytest.raises(PeerError, match="cut short"):
+        decode_loss(payload)

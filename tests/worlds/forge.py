@@ -66,7 +66,11 @@ class Job:
     clients: list[Completed] = field(default_factory=list)
     server: Completed | None = None
     messages: list[Crossing] = field(default_factory=list)
+    meetings: list[Crossing] = field(default_factory=list)
+    """To and from procs of another job, on the node of rank 0."""
     startup_said: dict[int, list[str]] = field(default_factory=dict)
+    losses: dict[int, list[int]] = field(default_factory=dict)
+    """By client, of whose losses the server tells it."""
     no_fini: set[tuple[int, int]] = field(default_factory=set)
     unanswered: set[tuple[int, int]] = field(default_factory=set)
     no_channel: set[tuple[int, int]] = field(default_factory=set)
@@ -118,17 +122,20 @@ class Job:
             job.wraps[p.rank] = {"pid": pid, "status": ends.statuses.get(p.rank, 0), "ended": 50.0 + p.rank}
         for client in range(roster.nclients):
             bad = client == ends.failing_client
-            code = (ends.codes or (3,))[0] if bad else int(ends.abrupt)
+            code = (ends.codes or (3,))[0] if bad else 137 if client == ends.lost else int(ends.abrupt)
             job.clients.append(Completed(argv=(), code=code, stdout=b"", stderr=b""))
-            job.startup_said[client] = ["DONE"] if bad or ends.abrupt else ["DONE", "FINI"]
+            job.startup_said[client] = ["DONE"] if bad or ends.abrupt or client == ends.lost else ["DONE", "FINI"]
             native = roster.ranks[roster.of_client(client)[0]].vendor == "lam"
             job.methods[client] = 0 if native and job.key == CHALLENGE else job.key
         text = b"" if ends.failing_client is None else f"Error: client {ends.failing_client} was lost\n".encode()
         job.server = Completed(argv=(), code=1 if text else 0, stdout=b"", stderr=text)
+        if ends.lost is not None:
+            job.lose(ends.lost)
         for crossing in case.demands(roster, nonce):
             native = "form=native" in identifier or "lam" in parties  # LAM sends native data, and ours beside it
             sent = replace(crossing, payload=crossing.form) if native else crossing
             job.messages += [sent] * crossing.count
+        job.meetings = [*case.meetings(roster, nonce)]
         if ends.refused is not None:
             job.refuse(ends.refused, ends.why)
         return job
@@ -141,6 +148,16 @@ class Job:
         self.startup_said = {c: [] for c in range(self.roster.nclients)}
         self.messages = []
         self.server = Completed(argv=(), code=0, stdout=b"", stderr=f"impirun: closed a connection: {why}\n".encode())
+
+    def lose(self, lost: int) -> None:
+        """A client is lost in mid-job, and the others are told."""
+        said = f"impirun: client {lost} (10.9.{lost + 1}.1:1): it was lost; the job goes on without\n"
+        self.server = Completed(argv=(), code=0, stdout=b"", stderr=said.encode())
+        ranks = self.roster.of_client(lost)
+        for rank in ranks:
+            self.wraps[rank]["status"] = -9
+            self.no_fini |= {pair for other in range(self.roster.size) for pair in ((rank, other), (other, rank))}
+        self.losses = {c: [lost] for c in range(self.roster.nclients) if c != lost}
 
     # -- what the witnesses print
 
@@ -178,7 +195,9 @@ class Job:
     # -- what the captures hold
 
     def address(self, rank: int) -> str:
-        client, _, node = self.roster.ranks[rank].node.removeprefix("c").partition("n")
+        client, _, node = (
+            self.roster.ranks[rank if rank < self.roster.size else 0].node.removeprefix("c").partition("n")
+        )
         return f"10.9.{int(client) + 1}.{int(node) + 1}"
 
     def ipv6(self, rank: int) -> bytes:
@@ -203,6 +222,16 @@ class Job:
                     ends = (self.address(high), 7000 + 100 * high + low), (self.address(low), 5000 + low)
                     for node in {self.roster.ranks[r].node for r in (low, high)} & makers.keys():
                         makers[node].dialogue(*ends, said, mss=60000)
+        for child, parent in sorted({(max(m.src, m.dest), min(m.src, m.dest)) for m in self.meetings}):
+            ends = (
+                (self.address(child), 8000 + 100 * child + parent),
+                (self.address(parent), 5500 + 10 * child + parent),
+            )
+            said = [(True, struct.pack(">i", child))]
+            for m in (m for m in self.meetings if {m.src, m.dest} == {child, parent}):
+                said.append((m.src == child, self._message(m, m.tag)[0]))
+            for node in {self.roster.ranks[r].node for r in (0, parent)} & makers.keys():
+                makers[node].dialogue(*ends, said, mss=60000)
         found = []
         for node, maker in makers.items():
             if node in self.lost_frames:
@@ -228,6 +257,8 @@ class Job:
         for word in self.startup_said[client]:
             forth += struct.pack(">4si", word.encode(), 0)
             back += struct.pack(">4si", b"DONE", 0) if word == "DONE" else b""
+        for lost in self.losses.get(client, ()):
+            back += struct.pack(">4siii", b"LOSS", 16, lost, 0) + b"was lost"
         return forth, back
 
     def _labels(self) -> dict[int, list[bytes]]:
@@ -280,7 +311,7 @@ class Job:
         return said
 
     def _message(self, m: Crossing, srqid: int) -> list[bytes]:
-        data = m.payload if m.payload is not None else (m.contains or bytes(m.nbytes or 0))
+        data = m.payload if m.payload is not None else (m.contains or b"").ljust(m.nbytes or 0, b"\0")
         ends, size = (m.src, m.dest, srqid), len(data)
         first, kind = data[:DATALEN], 1 if m.sync or size > DATALEN else 0
         lsrank = m.src if m.lsrank is None else m.lsrank
@@ -296,7 +327,7 @@ class Job:
         return self._packet(kind, 0, src, dest, srqid, 0, 0, 0, 0)
 
     def _packet(self, kind, length, src, dest, srqid, msglen, tag, cid, lsrank, drqid=0, count=0) -> bytes:
-        a, b = (self.ipv6(src), self.pids[src]), (self.ipv6(dest), self.pids[dest])
+        a, b = ((self.ipv6(rank), self.pids.get(rank, 900 + rank)) for rank in (src, dest))
         return HEADER.pack(kind, length, *a, *b, srqid, drqid, msglen, lsrank, tag, cid, 0, count, 0, 0)
 
 
@@ -645,7 +676,7 @@ class FakeBackend:
         self.prepared = list(vendors)
         self.replaced = dict(builds or {})
 
-    def supports(self, topology: Topology) -> str:
+    def supports(self, topology: Topology, vendors: Sequence[str] = ()) -> str:
         return self.unsupported.get(str(topology), "")
 
     def no_machine(self, machine: str) -> str:

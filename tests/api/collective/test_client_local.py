@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -124,6 +125,25 @@ def test_a_member_that_cannot_take_part_ends_the_job_of_the_one_in_the_library(o
 
     run(own_engines, program, [2], failed)
     assert len(sentences) == 1 and "rank 1 failed in Bcast: " in sentences[0], sentences
+
+
+def test_a_call_that_still_returns_does_not_end_the_job(own_engines: threading.local) -> None:
+    ended: list[Exception] = []
+    waiting: list[Any] = []
+
+    def program(engine: Engine, world: Context, home: Any) -> Any:
+        if engine.rank == 0:
+            waiting.append(home)
+            home.Barrier(COMM)
+            assert error_class(lambda: home.Barrier(COMM)) == "ERR_ROOT"
+        else:
+            assert error_class(lambda: home.Bcast(COMM, bytearray(1), 2)) == "ERR_ROOT"
+            while not (waiting and waiting[0]._faults.broken):
+                time.sleep(1e-3)
+            home._native.comm.Barrier()  # all that the other waits for
+
+    run(own_engines, program, [2], ended.append)
+    assert not ended
 
 
 @pytest.mark.parametrize("local", [False, True], ids=["channel", "local"])

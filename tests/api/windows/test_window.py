@@ -93,22 +93,33 @@ def refused(code: int, call: Callable[..., Any], *arguments: Any) -> str:
     return str(caught.value)
 
 
+MADE = pytest.mark.parametrize(
+    ("name", "make"),
+    [
+        ("create", lambda c: Win.Create(bytearray(4), comm=c)),
+        ("allocate", lambda c: Win.Allocate(4, comm=c)),
+        ("create_dynamic", lambda c: Win.Create_dynamic(comm=c)),
+    ],
+)
+
+
 class TestMaking:
-    @pytest.mark.parametrize(
-        ("name", "make"),
-        [
-            ("create", lambda c: Win.Create(bytearray(4), comm=c)),
-            ("allocate", lambda c: Win.Allocate(4, comm=c)),
-            ("create_dynamic", lambda c: Win.Create_dynamic(comm=c)),
-        ],
-    )
+    @MADE
     def test_on_which_communicators(self, name: str, make: Callable[[Any], Win]) -> None:
-        sentence = f"^MPI_Win_{name} is not supported on a communicator of 2 procs: .*; use messages, a window on "
-        with pytest.raises(NotImplementedError, match=sentence):
-            make(comm([3, 4]))
         refused(ERR_COMM, make, comm(is_inter=True))
         refused(ERR_COMM, make, Intracomm())
         make(comm()).Free()
+
+    @MADE
+    def test_a_client_of_the_specification_alone_is_named(
+        self, name: str, make: Callable[[Any], Win], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        procs = [SimpleNamespace(client=client) for client in (0, 0, 1)]
+        job = SimpleNamespace(procs=procs, is_ours=False)
+        monkeypatch.setattr(runtime._state, "engine", SimpleNamespace(rank=0, client=0, job=job))
+        sentence = f"^MPI_Win_{name} is not supported with procs of client 1: IMPI 0.0 has no one-sided "
+        with pytest.raises(NotImplementedError, match=sentence):
+            make(comm([0, 2]))
 
     def test_shared_memory_needs_procs_that_share_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(runtime._state, "engine", SimpleNamespace(rank=ME, neighbours=frozenset([ME, 4])))
@@ -156,8 +167,11 @@ class TestMaking:
 
     def test_hints(self) -> None:
         window = Win.Allocate(1, info=Info.Create({"no_locks": "true"}), comm=comm())
-        window.info = Info.Create({"a": "b"})
-        assert window.Get_info().items() == [("no_locks", "true"), ("a", "b")]
+        window.info = Info.Create({"a": "b", "accumulate_ordering": "none"})
+        hints = dict(window.Get_info().items())
+        assert (hints["no_locks"], hints["accumulate_ordering"]) == ("true", "none")
+        assert hints["accumulate_ops"] == "same_op_no_op"
+        assert "a" not in hints
 
     def test_group_and_name(self, win: Win) -> None:
         assert Group.Compare(win.group, Group._of([ME], ME)) == IDENT
@@ -204,7 +218,6 @@ class TestHandles:
             patch.setattr(runtime._state, "finalized", True)
             assert "finalized" in refused(constants.ERR_OTHER, win.Fence)
 
-    @pytest.mark.skipif(sys.version_info < (3, 12), reason="memoryview() of a class in Python needs Python 3.12")
     def test_memoryview(self, win: Win, memory: Any) -> None:
         assert memoryview(win).cast("i")[3] == memory[3]
 

@@ -94,9 +94,7 @@ def handlers() -> None:
 
 def refused() -> None:
     calls: list[tuple[Callable[..., object], str]] = [
-        (lambda _: MPI.Win.Create(None, comm=comm), "MPI_Win_create"),  # of several procs
-        (comm.Revoke, "MPI_Comm_revoke"),
-        (MPI.Lookup_name, "MPI_Lookup_name"),
+        (MPI.Create_local().Idup_with_info, "MPI_Comm_idup_with_info of an LCO"),
     ]
     for call, name in calls:
         try:

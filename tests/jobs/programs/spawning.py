@@ -71,3 +71,17 @@ for wrong in (lambda: MPI.Close_port("impi:127.0.0.1:1:00"), lambda: world.Conne
         assert failure.Get_error_class() == MPI.ERR_PORT, failure
     else:
         raise AssertionError
+# One number, one word and one object are those of every program; what does not fit is refused.
+if world.rank == 0:
+    talked(MPI.COMM_SELF.Spawn_multiple([sys.executable] * 2, [[__file__, "five"]] * 2, 1, MPI.INFO_NULL))
+    for arguments in (
+        (sys.executable, None, [1], [MPI.INFO_NULL]),
+        ([sys.executable], [["a"], ["b"]], [1], [MPI.INFO_NULL]),
+        ([sys.executable], "a", [1, 1], [MPI.INFO_NULL]),
+        ([sys.executable], None, 1, [MPI.INFO_NULL] * 2),
+    ):
+        try:
+            MPI.COMM_SELF.Spawn_multiple(*arguments)
+        except ValueError:
+            continue
+        raise AssertionError(arguments)
