@@ -152,7 +152,7 @@ class ProgressThread:
         return self._calls + calls, self._inside or inside
 
     def _serve(self, call: int) -> None:
-        """Take turns of the engine until the call returns, or its communicator is broken for good."""
+        """Take turns of the engine until the call returns, or its communicator is broken."""
         nap, broken_at = _NAP_S, math.inf
         while self._now() == (call, True):
             with self._turn:
@@ -161,13 +161,23 @@ class ProgressThread:
                     moved = self._now()[1] and self._take_turn()
                 finally:
                     self._set_serving(False)
-            assert self._context is not None  # a call is under way
-            if self._context.faults.broken:
-                broken_at = min(broken_at, time.monotonic())
-                if time.monotonic() - broken_at > _LEAVE_S:
-                    self._context.faults.check()  # the library's call cannot be left
+            broken_at = self._leave_broken(broken_at)
             nap = _NAP_S if moved else min(nap * 1.25, _LOOK_S)
             self._engine.doze(nap)
+
+    def _leave_broken(self, broken_at: float) -> float:
+        """Return when the communicator was seen broken; the library's call itself cannot be left.
+
+        Raises:
+            MPIException: it has been broken for :data:`_LEAVE_S`, and the call still lasts.
+        """
+        assert self._context is not None  # a call is under way
+        if not self._context.faults.broken:
+            return math.inf
+        now = time.monotonic()
+        if now - broken_at > _LEAVE_S:
+            self._context.faults.check()
+        return min(broken_at, now)
 
     def _set_serving(self, serving: bool) -> None:
         self._serving = serving
