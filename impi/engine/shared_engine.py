@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from threading import get_ident
+from time import perf_counter
 from typing import Final
 
 from impi.engine.engine import Engine
@@ -25,19 +26,24 @@ class SharedEngine(Engine):
 
     def wait(self, ready: Callable[[], bool], *, polling: bool = False) -> None:
         """Run turns until ``ready()``, and let other threads in between."""
-        threads, outside_s = self.threads, _FIRST_S
+        threads, spin_s = self.threads, self._patience.spin_s
+        outside_s, begun = _FIRST_S, 0.0
         if get_ident() != threads.owner:
             threads.enter()
         while not ready():
-            if not self.progress():
-                outside_s = min(outside_s * 2, _LONGEST_S)
-            elif not threads.is_wanted():
-                continue
-            else:
-                outside_s = _FIRST_S
+            if self.progress():
+                outside_s, begun = _FIRST_S, 0.0
+                if not threads.is_wanted():
+                    continue
+            elif not threads.is_wanted() and spin_s:
+                now = perf_counter()
+                begun = begun or now
+                if now - begun < spin_s:
+                    continue
             if ready():
                 return
             threads.rest(self.doze, outside_s)
+            outside_s = min(outside_s * 2, _LONGEST_S)
             if get_ident() != threads.owner:
                 threads.come_back()
 

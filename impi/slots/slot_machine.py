@@ -153,8 +153,8 @@ class LocalObject:
         self.deliver = deliver
         self.receive_slots = 0
         self.send_slots: list[SendSlot] = []
-        self.attached: dict[tuple[int, int], _Attached] = {}
-        """Send slots that refer to this LCO, by rank and number."""
+        self.attached: list[_Attached] = []
+        """Send slots that refer to this LCO."""
         self.kept: list[Parcel] = []
         """Messages for receive slots that do not exist yet."""
         self.kept_octets = 0
@@ -163,6 +163,9 @@ class LocalObject:
     def has_room(self, nbytes: int) -> bool:
         """Whether a message of ``nbytes`` can be kept."""
         return len(self.kept) < KEPT_MESSAGES and self.kept_octets + nbytes <= KEPT_OCTETS
+
+
+_NOBODY: Final[dict[int, _Attached]] = {}
 
 
 class Machine:
@@ -182,7 +185,8 @@ class Machine:
         self._numbered = 0
         self._serial = 0
         self._sent: dict[int, Sent] = {}
-        self._attached: dict[tuple[int, int], _Attached] = {}
+        self._attached: dict[int, dict[int, _Attached]] = {}
+        """Send slots that refer to LCOs here, by rank and their number there."""
         self._handlers: dict[int, Callable[[int, Packet], None]] = {
             packets.ATTACH: self._on_attach,
             packets.STATE: self._on_state,
@@ -203,7 +207,7 @@ class Machine:
     def add_receive_slots(self, lco: LocalObject, count: int) -> None:
         """Add receive slots, and deliver what was kept for them."""
         before, lco.receive_slots = lco.receive_slots, lco.receive_slots + count
-        for one in lco.attached.values():
+        for one in lco.attached:
             if before <= one.slot < lco.receive_slots:
                 self._tell(one, packets.OPEN)
         kept, lco.kept, lco.kept_octets = lco.kept, [], 0
@@ -262,8 +266,8 @@ class Machine:
         """Free an LCO: tell who is attached; leave what it is attached to once sends are done."""
         lco.freed = True
         del self._lcos[lco.number]
-        for place, one in lco.attached.items():
-            del self._attached[place]
+        for one in lco.attached:
+            del self._attached[one.world][one.number]
             self._tell(one, packets.FREED)
         lco.attached.clear()
         lco.kept.clear()
@@ -293,8 +297,9 @@ class Machine:
             code = packets.FORGED
         else:
             code = packets.OPEN if packet.slot < lco.receive_slots else packets.ABSENT
-            place = world, packet.number
-            self._attached[place] = lco.attached[place] = _Attached(*place, lco, packet.slot)
+            one = _Attached(world, packet.number, lco, packet.slot)
+            self._attached.setdefault(world, {})[one.number] = one
+            lco.attached.append(one)
         self._post(world, Packet(packets.STATE, code, number=packet.number).octets())
 
     def _on_state(self, _: int, packet: Packet) -> None:
@@ -309,7 +314,7 @@ class Machine:
                 self._fail(serial, packet.code)
 
     def _on_data(self, world: int, packet: Packet) -> None:
-        one = self._attached.get((world, packet.number))
+        one = self._attached.get(world, _NOBODY).get(packet.number)
         if one is None:
             if packet.serial:
                 self._reply(world, packet.serial, packets.FREED)
@@ -339,9 +344,9 @@ class Machine:
             sent.done = True
 
     def _on_detach(self, world: int, packet: Packet) -> None:
-        one = self._attached.pop((world, packet.number), None)
+        one = self._attached.get(world, _NOBODY).pop(packet.number, None)
         if one is not None:
-            del one.lco.attached[world, packet.number]
+            one.lco.attached.remove(one)
 
     # ---- inside ----------------------------------------------------------------------------------
 

@@ -38,14 +38,15 @@ def test_endpoints(clients: list[str], threads: int, run_job: Callable[..., Any]
     run(clients, threads, run_job, parts=[*PARTS, "rush", "refused"])
 
 
-def test_an_endpoint_more_costs_little(run_job: Callable[..., Any]) -> None:
-    result = run_job([COSTS, "memory", "8"], ["pure:1", "pure:1"])
+@pytest.mark.parametrize("threads", [8, 17])
+def test_an_endpoint_more_costs_little(threads: int, run_job: Callable[..., Any]) -> None:
+    result = run_job([COSTS, "memory", str(threads)], ["pure:1", "pure:1"])
     assert set(result.codes) == {0}, str(result)
-    found = re.search(r"(\d+) octets and (-?\d+) descriptors, beside 8 of (\d+) octets", result.out)
+    found = re.search(r"(-?\d+) octets and (-?\d+) descriptors, beside \d+ of (\d+) octets", result.out)
     assert found, str(result)
     assert int(found[1]) < 20_000
     assert int(found[2]) <= 0
-    assert int(found[3]) < 8 * 20_000
+    assert int(found[3]) < threads * 20_000
 
 
 def test_halos_of_threads_beside_those_of_processes(run_job: Callable[..., Any]) -> None:
