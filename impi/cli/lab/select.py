@@ -59,8 +59,8 @@ def add_selection(verb: argparse.ArgumentParser) -> None:
 
 def _backend(text: str) -> str:
     """Return the name of a backend that there is."""
-    if text not in ("docker", "local") and not text.startswith(ON_HOSTS):
-        raise argparse.ArgumentTypeError(f"invalid choice: {text!r} (choose from docker, local, ssh:FILE)")
+    if text not in ("docker", "local", "swarm") and not text.startswith(ON_HOSTS):
+        raise argparse.ArgumentTypeError(f"invalid choice: {text!r} (choose from docker, local, swarm, ssh:FILE)")
     return text
 
 
@@ -69,8 +69,8 @@ def add_backend(verb: argparse.ArgumentParser) -> None:
     verb.add_argument(
         "--backend",
         type=_backend,
-        metavar="{docker,local,ssh:FILE}",
-        help="where to run: containers, loopback, or existing hosts (default: docker, if it is installed)",
+        metavar="{docker,local,swarm,ssh:FILE}",
+        help="where to run: containers, loopback, a Docker swarm, or existing hosts (default: docker, if it is installed)",
     )
 
 

@@ -1,7 +1,7 @@
 """Backends: the machines that a lab runs on.
 
 ``docker`` has containers, SSH and captures; ``local`` has processes on loopback addresses;
-``ssh:FILE`` has the hosts that a file names. All implement :mod:`impi.testbed.lab.interface`;
+``ssh:FILE`` has the hosts that a file names, ``swarm`` tasks of a Docker swarm. All implement :mod:`impi.testbed.lab.interface`;
 nothing here knows of cells or verdicts.
 """
 
@@ -25,7 +25,7 @@ def engine_installed() -> bool:
 
 
 def choose_backend(name: str | None) -> Backend:
-    """Return the backend ``docker``, ``local`` or ``ssh:FILE``.
+    """Return the backend ``docker``, ``local``, ``ssh:FILE`` or ``swarm``.
 
     None is ``docker`` with an engine installed, else ``local``.
 
@@ -40,8 +40,12 @@ def choose_backend(name: str | None) -> Backend:
         from impi.testbed.backends.ssh.ssh_backend import SshBackend
 
         return SshBackend(name.removeprefix(ON_HOSTS))
+    if name == "swarm":
+        from impi.testbed.backends.swarm.swarm_backend import SwarmBackend
+
+        return SwarmBackend()
     if name not in ("docker", "local", None):
-        raise UsageError(f"there is no backend {name!r}: write docker, local or ssh:FILE")
+        raise UsageError(f"there is no backend {name!r}: write docker, local, ssh:FILE or swarm")
     if name == "docker" or (name is None and engine_installed()):
         from impi.testbed.backends.docker.docker_backend import DockerBackend
 

@@ -23,7 +23,7 @@ from impi.testbed.lab.interface import Inventory
 _MOST_FDS: Final = 4
 _SWEEP_S: Final = 90.0
 _PAUSE_S: Final = 1.0
-_LOOKS: Final = {"docker": 10, "local": 2}
+_LOOKS: Final = {"docker": 10, "local": 2, "swarm": 10}
 """Searches in a row that must find nothing: a busy engine may still execute a dead owner's last
 request."""
 _AGAIN_S: Final = 20.0
@@ -161,6 +161,11 @@ class _Process:
             from impi.testbed.backends.docker.docker_inventory import DockerInventory
 
             return DockerInventory(connect())
+        if self._backend == "swarm":
+            from impi.testbed.backends.docker.docker_engine import connect
+            from impi.testbed.backends.swarm.swarm_inventory import SwarmInventory
+
+            return SwarmInventory(connect())
         from impi.testbed.backends.loopback.loopback_inventory import LoopbackInventory
 
         return LoopbackInventory(self._folder)

@@ -104,6 +104,7 @@ class SshLab:
     Args:
         file: where the hosts are from.
         placed: the host of the server, and of each client.
+        backend: the name of the backend, if it is not that of the file.
     """
 
     captures = False
@@ -117,11 +118,14 @@ class SshLab:
         run: str,
         terms: Terms,
         placed: Sequence[Host],
+        *,
+        backend: str = "",
     ) -> None:
         self.name = f"{run}-{secrets.token_hex(3)}"
         self.topology = topology
         self.software: Mapping[str, str] = {}
         self._file, self._vendors, self._run, self._terms, self._placed = file, tuple(vendors), run, terms, placed
+        self._backend = backend or f"{ON_HOSTS}{file.path}"
         self._expires = time.time() + terms.ttl_s
         self._folder = f"{file.folder}/impilab-{self.name}"
         self._reached: dict[str, _Reached] = {}
@@ -155,7 +159,7 @@ class SshLab:
 
     def hold(self) -> None:
         """LabError: the hosts are not the lab's, so that it ends with its opener."""
-        raise LabError("a lab on existing hosts ends with its opener: leave out --keep, or use --backend docker")
+        raise LabError(f"a lab of backend {self._backend} ends with its opener: leave out --keep, or use --backend docker")
 
     def close(self) -> None:
         """End everything on the hosts and remove the folders. May be called twice."""
@@ -208,7 +212,7 @@ class SshLab:
         self._nodes = [self._server, *itertools.chain(*by_client)]
         vendor_of = {node.name: self._vendors[i] for i, nodes in enumerate(by_client) for node in nodes}
         self.access = Access(
-            backend=f"{ON_HOSTS}{self._file.path}",
+            backend=self._backend,
             lab=self.name,
             run=self._run,
             vendors=self._vendors,

@@ -9,6 +9,7 @@ A tag ends in a hash of its files and of the tag below, so an image is built onc
               impilab/VENDOR-compiled  images/compiled: programs in C; built when first needed
           impilab/spy  what looks at ranks that hang
     impilab/os-MACHINE:bookworm (ci/standin.sh)
+      impilab/machine-MACHINE
       impilab/foreign-MACHINE  images/foreign, whose programs run by qemu-user
           impilab/VENDOR-VERSION
           impilab/net  what changes the network of nodes; built when first needed
@@ -155,6 +156,8 @@ class Images:
         origin = _origin_of(machine)
         if not self._id(origin):
             self._make_standin(origin, machine)
+        if files := machine_files():
+            origin = self._make(f"machine-{machine}", _machine_context(files), origin)
         return self._make(f"foreign-{machine}", _foreign_context(), origin)
 
     def _make_standin(self, tag: str = _STANDIN, *machine: str) -> None:
@@ -254,13 +257,18 @@ def _origin_of(machine: str) -> str:
 
 
 def _foreign_context() -> dict[str, bytes]:
-    return {**_context("foreign"), "sshd_config": _context("base")["sshd_config"]}
+    shared = _context("base")
+    return _context("foreign") | {name: shared[name] for name in ("sshd_config", "locked", "locked.txt")}
 
 
 def _below(name: str, base: str) -> str:
     """The tag of what an image is built on, whether it is there or not."""
     machine = _machine_of(name)
-    return _tag(f"foreign-{machine}", _foreign_context(), _origin_of(machine)) if machine else base
+    if not machine:
+        return base
+    files, origin = machine_files(), _origin_of(machine)
+    origin = _tag(f"machine-{machine}", _machine_context(files), origin) if files else origin
+    return _tag(f"foreign-{machine}", _foreign_context(), origin)
 
 
 def _version(name: str) -> str:

@@ -1,0 +1,1 @@
+"""The backend ``swarm``: labs on the engines of an existing Docker swarm."""

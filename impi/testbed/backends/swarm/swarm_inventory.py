@@ -1,0 +1,66 @@
+"""The labs of a swarm, and removing them part by part."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import docker
+
+from impi.testbed.backends.docker.docker_engine import engine_fault, ignore_missing
+from impi.testbed.backends.docker.docker_inventory import LABEL, when_free
+from impi.testbed.backends.lifecycle.cleanup import lab_seen
+from impi.testbed.lab.interface import LabSeen
+
+_FREE_S: Final = 30.0
+"""Time for the tasks of a removed service to let go of networks and secrets."""
+
+
+class SwarmInventory:
+    """A :class:`~impi.testbed.lab.interface.Inventory`. LabError: the swarm's manager refuses."""
+
+    def __init__(self, client: docker.DockerClient) -> None:
+        self._client = client
+
+    def find(self) -> list[LabSeen]:
+        """All labs, by the labels of their services, secrets and networks."""
+        parts: dict[str, list[str]] = {}
+        labels: dict[str, dict[str, str]] = {}
+        with engine_fault("the swarm's labs cannot be listed"):
+            for kind, name, mine in self._parts():
+                lab = mine.get("lab", "")
+                parts.setdefault(lab, []).append(f"{kind} {name}")
+                labels.setdefault(lab, mine)
+        return [lab_seen(lab, labels[lab], parts[lab]) for lab in sorted(parts)]
+
+    def remove(self, seen: LabSeen) -> list[str]:
+        """Remove services first, then what their tasks use."""
+        removes: dict[str, Callable[[str], object]] = {
+            "service": self._client.api.remove_service,
+            "secret": self._client.api.remove_secret,
+            "network": self._client.api.remove_network,
+        }
+        with engine_fault(f"lab {seen.lab} cannot be removed"):
+            for kind, remove in removes.items():
+                for part in seen.parts:
+                    if part.startswith(f"{kind} "):
+                        name = part.partition(" ")[2]
+                        with ignore_missing():
+                            when_free(lambda remove=remove, name=name: remove(name), _FREE_S)  # type: ignore[misc]
+        return list(seen.parts)
+
+    def _parts(self) -> Iterator[tuple[str, str, dict[str, str]]]:
+        mine: dict[str, Any] = {"label": f"{LABEL}lab"}
+        for kind, found in (
+            ("service", self._client.services.list(filters=mine)),
+            ("secret", self._client.secrets.list(filters=mine)),
+        ):
+            for each in found:
+                spec = each.attrs["Spec"]
+                yield kind, spec["Name"], _ours(spec.get("Labels"))
+        for network in self._client.networks.list(filters={**mine, "driver": "overlay"}):
+            yield "network", str(network.name), _ours(network.attrs.get("Labels"))
+
+
+def _ours(labels: dict[str, str] | None) -> dict[str, str]:
+    return {name.removeprefix(LABEL): text for name, text in (labels or {}).items() if name.startswith(LABEL)}

@@ -1,0 +1,165 @@
+"""The tasks of a lab on a swarm: a service of one task for each node, on one overlay network.
+
+A node's sshd is published at a port of the engine that runs its task. So the lab reaches nodes as it
+reaches hosts that exist (:mod:`impi.testbed.backends.ssh`), whichever engine they are on. Nodes
+reach each other on the overlay network.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import docker
+from docker.types import EndpointSpec, Mount, RestartPolicy, SecretReference
+
+from impi.errors import LabError
+from impi.manifests import manifest
+from impi.remote.ssh import new_key
+from impi.testbed.backends.docker.docker_engine import engine_fault
+from impi.testbed.backends.ssh.hosts_file import Host
+from impi.testbed.lab.container_node import HOME, SSH_PORT, UID, USER
+from impi.testbed.lab.parties import node_prefix
+
+PYTHON: Final = "/opt/impi/venv/bin/python"
+_RUNS_S: Final = 120.0
+_TURN_S: Final = 0.2
+_SHM: Final = 256 << 20
+_ENDED: Final = ("complete", "shutdown", "failed", "rejected", "remove", "orphaned")
+_READABLE: Final = 0o400
+
+
+def engines(client: docker.DockerClient) -> dict[str, str]:
+    """Return the swarm's engines that take tasks: address at which they are reached, by id.
+
+    Raises:
+        LabError: this engine is no manager of a swarm.
+    """
+    with engine_fault("the swarm's nodes cannot be listed"):
+        state = client.info().get("Swarm", {})
+        if not state.get("ControlAvailable"):
+            now = state.get("LocalNodeState", "inactive")
+            raise LabError(
+                f"this engine is no manager of a swarm (state: {now}): make one with 'docker swarm init', "
+                "or name a manager's engine in DOCKER_HOST"
+            )
+        return {str(node.id): _address(node.attrs) for node in client.nodes.list() if _takes_tasks(node.attrs)}
+
+
+def _takes_tasks(node: Mapping[str, Any]) -> bool:
+    return bool(node["Status"]["State"] == "ready" and node["Spec"]["Availability"] == "active")
+
+
+def _address(node: Mapping[str, Any]) -> str:
+    # A manager may know itself as 0.0.0.0 only.
+    reached = str(node.get("ManagerStatus", {}).get("Addr", "")).rpartition(":")[0].strip("[]")
+    return reached or str(node["Status"]["Addr"])
+
+
+class Tasks:
+    """The services of one lab. LabError: the manager refuses, or a task does not run.
+
+    Args:
+        labels: of all that is made, by which :class:`.swarm_inventory.SwarmInventory` finds it.
+        folder: for the key of SSH.
+    """
+
+    def __init__(self, client: docker.DockerClient, lab: str, labels: Mapping[str, str], folder: Path) -> None:
+        self._client, self._lab, self._labels, self._folder = client, lab, dict(labels), folder
+
+    def start(self, nodes: Sequence[tuple[str, str]], images: Mapping[str, str]) -> list[Host]:
+        """Place a node for each (name, vendor), in turn on the engines; return them once they run."""
+        places = engines(self._client)
+        if not places:
+            raise LabError("no node of the swarm takes tasks: see 'docker node ls'")
+        user, host = new_key(), new_key()
+        key = self._folder / "key"
+        key.touch(mode=0o600)
+        key.write_text(user.private, "utf-8")
+        with engine_fault(f"lab {self._lab} cannot be placed on the swarm"):
+            network = self._client.networks.create(
+                f"impilab-{self._lab}", driver="overlay", attachable=True, labels=self._labels
+            )
+            secrets = [
+                self._secret("authorized_keys", user.public + "\n"),
+                self._secret("host_key", host.private),
+            ]
+            ids = list(places)
+            services = []
+            for number, (name, vendor) in enumerate(nodes):
+                engine = ids[max(0, number - 1) % len(ids)]  # the server beside the first client
+                services.append(self._service(name, images[vendor], str(network.name), engine, secrets))
+        deadline = time.monotonic() + _RUNS_S
+        tasks = [self._running(service, deadline) for service in services]
+        return [
+            Host(
+                name=name,
+                address=_overlay_address(task, str(network.id)),
+                ssh=places[task["NodeID"]],
+                port=_published(task),
+                user=USER,
+                key=str(key),
+                host_key=host.public,
+                python=PYTHON,
+                vendors={vendor: node_prefix(vendor) if manifest(vendor).has_library else ""},
+            )
+            for (name, vendor), task in zip(nodes, tasks, strict=True)
+        ]
+
+    def _secret(self, file: str, text: str) -> SecretReference:
+        name = f"impilab-{self._lab}-{file}"
+        made = self._client.secrets.create(name=name, data=text.encode(), labels=self._labels)
+        owner = str(UID)
+        return SecretReference(str(made.id), name, filename=f"{HOME}/.ssh/{file}", uid=owner, gid=owner, mode=_READABLE)
+
+    def _service(self, name: str, image: str, network: str, engine: str, secrets: Sequence[SecretReference]) -> str:
+        port: Any = {"Protocol": "tcp", "TargetPort": SSH_PORT, "PublishMode": "host"}
+        services: Any = self._client.services
+        service = services.create(
+            image,  # by its id: the engine that runs the task must have it, and asks no registry
+            name=f"impilab-{self._lab}-{name}",
+            hostname=name,
+            labels=self._labels,
+            container_labels=self._labels,
+            user=USER,
+            networks=[network],
+            endpoint_spec=EndpointSpec(mode="dnsrr", ports=[port]),
+            constraints=[f"node.id=={engine}"],
+            restart_policy=RestartPolicy("none"),
+            mounts=[Mount("/dev/shm", None, type="tmpfs", tmpfs_size=_SHM)],
+            secrets=list(secrets),
+            stop_grace_period=0,
+        )
+        return str(service.id)
+
+    def _running(self, service: str, deadline: float) -> dict[str, Any]:
+        """Return the task of a service once it runs and its port is known."""
+        while True:
+            with engine_fault(f"the tasks of lab {self._lab} cannot be seen"):
+                api: Any = self._client.api
+                tasks = api.tasks(filters={"service": service})
+            task: dict[str, Any] = tasks[0] if tasks else {"Status": {"State": "new"}}
+            status = task["Status"]
+            if status["State"] == "running" and status.get("PortStatus", {}).get("Ports"):
+                return task
+            if status["State"] in _ENDED or time.monotonic() > deadline:
+                why = status.get("Err") or f"it is {status['State']}"
+                if "No such image" in why:
+                    why += "; bring this image to each node: 'docker save' it here, and 'docker load' it there"
+                raise LabError(
+                    f"a task of lab {self._lab} does not run on node {task.get('NodeID', 'unknown')} of the swarm: {why}"
+                )
+            time.sleep(_TURN_S)
+
+
+def _overlay_address(task: Mapping[str, Any], network: str) -> str:
+    for attached in task["NetworksAttachments"]:
+        if attached["Network"]["ID"] == network:
+            return str(attached["Addresses"][0]).partition("/")[0]
+    raise LabError(f"a task has no address on the overlay network {network}")
+
+
+def _published(task: Mapping[str, Any]) -> int:
+    return int(task["Status"]["PortStatus"]["Ports"][0]["PublishedPort"])
