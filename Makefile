@@ -1,6 +1,6 @@
 # Every verb is one line; the work is in ci/*.sh and in impi itself.
 .DEFAULT_GOAL := help
-.PHONY: help interop weekly faults soak slurm test proofs lint pythons reference abi compat programs corpus bench coverage clauses mutants fuzz audit clean
+.PHONY: help interop weekly faults soak slurm swarm test proofs lint pythons reference abi compat programs corpus bench coverage clauses mutants fuzz audit clean
 
 help:     ## show these verbs
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' Makefile
@@ -20,6 +20,8 @@ pythons:  ## the tests of the protocol on each Python from 3.11 to 3.14 that is 
 	@ci/pythons.sh $(ARGS)
 faults:   ## the fault matrix: kill, freeze, cut each part of a job at each phase; prints the matrix
 	@ci/venv.sh lab && ci/vendors.sh && .venv/bin/impilab run --tier faults $(ARGS)
+swarm:    ## cells of three vendors on a Docker swarm of two engines, made for it
+	@ci/venv.sh dev && ci/vendors.sh && .venv/bin/python -m pytest -m proof tests/swarm -v $(ARGS)
 soak:     ## millions of messages on jobs of several vendors: none lost, doubled, reordered or changed
 	@ci/venv.sh lab && ci/vendors.sh && .venv/bin/impilab run --tier soak --jobs 1 $(ARGS)
 slurm:    ## heterogeneous jobs of a real Slurm in containers: two partitions, three vendors

@@ -70,7 +70,7 @@ def add_backend(verb: argparse.ArgumentParser) -> None:
         "--backend",
         type=_backend,
         metavar="{docker,local,swarm,ssh:FILE}",
-        help="where to run: containers, loopback, a Docker swarm, or existing hosts (default: docker, if it is installed)",
+        help="where to run: containers, loopback, a Docker swarm, existing hosts (default: docker, if it is installed)",
     )
 
 

@@ -1,8 +1,8 @@
 """Backends: the machines that a lab runs on.
 
 ``docker`` has containers, SSH and captures; ``local`` has processes on loopback addresses;
-``ssh:FILE`` has the hosts that a file names, ``swarm`` tasks of a Docker swarm. All implement :mod:`impi.testbed.lab.interface`;
-nothing here knows of cells or verdicts.
+``ssh:FILE`` has the hosts that a file names, ``swarm`` tasks of a Docker swarm. All implement
+:mod:`impi.testbed.lab.interface`; nothing here knows of cells or verdicts.
 """
 
 from __future__ import annotations

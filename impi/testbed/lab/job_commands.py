@@ -64,7 +64,7 @@ def server_argv(lab: Lab, *, auth: str = "", ports: str = "") -> list[str]:
     argv = [lab.access.python, "-m", "impi.cli.impirun", "-server", str(len(lab.clients)), "-v"]
     argv += ["-auth", auth] if auth else []
     argv += ["--ports", ports] if ports else []
-    # Else it prints a.b.c.d:port, as IMPI 2.2.1 has it; a host that exists or is of a swarm has several addresses.
+    # Else it prints a.b.c.d:port, as IMPI 2.2.1 has it; other hosts may have several addresses.
     named = ":" in lab.server.address or lab.access.backend.startswith((ON_HOSTS, ON_SWARM))
     return [*argv, "--interface", lab.server.address] if named else argv
 

@@ -115,10 +115,18 @@ def _ancestors(pid: int) -> list[str]:
     found: list[str] = []
     try:
         while (pid := int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])) > 1:
-            found.append(os.readlink(f"/proc/{pid}/exe"))  # noqa: PTH115
+            found.append(_program(pid))
     except (OSError, ValueError, IndexError):
         pass
     return found
+
+
+def _program(pid: int) -> str:
+    """The file that a process runs: not the emulator, whose first argument is that file."""
+    path = os.readlink(f"/proc/{pid}/exe")  # noqa: PTH115
+    if not path.rpartition("/")[2].startswith("qemu-"):
+        return path
+    return os.path.realpath(Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[1].decode())
 
 
 def _listening(pid: int) -> list[str]:

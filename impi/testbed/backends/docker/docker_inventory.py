@@ -72,20 +72,21 @@ class DockerInventory:
     def _parts(self) -> list[tuple[str, str, dict[str, str]]]:
         mine: dict[str, str | list[str] | bool] = {"label": f"{LABEL}lab"}
         found = [
-            ("container", str(c.name), _ours(c.labels))
+            ("container", str(c.name), ours(c.labels))
             for c in self._client.containers.list(all=True, filters=mine, ignore_removed=True)
         ]
         networks = self._client.networks.list(filters=mine)
-        found += [("network", str(n.name), _ours(n.attrs.get("Labels"))) for n in networks]
+        found += [("network", str(n.name), ours(n.attrs.get("Labels"))) for n in networks]
         volumes = self._client.volumes.list(filters=mine)
-        return found + [("volume", str(v.name), _ours(v.attrs.get("Labels"))) for v in volumes]
+        return found + [("volume", str(v.name), ours(v.attrs.get("Labels"))) for v in volumes]
 
     def _remove_container(self, name: str) -> None:
         with ignore_missing():
             remove_container(self._client.containers.get(name))
 
 
-def _ours(labels: dict[str, str] | None) -> dict[str, str]:
+def ours(labels: dict[str, str] | None) -> dict[str, str]:
+    """Return our labels among all of an object, without their prefix."""
     return {name.removeprefix(LABEL): text for name, text in (labels or {}).items() if name.startswith(LABEL)}
 
 

@@ -159,7 +159,7 @@ class SshLab:
 
     def hold(self) -> None:
         """LabError: the hosts are not the lab's, so that it ends with its opener."""
-        raise LabError(f"a lab of backend {self._backend} ends with its opener: leave out --keep, or use --backend docker")
+        raise LabError(f"a lab of {self._backend} ends with its opener: leave out --keep, or use --backend docker")
 
     def close(self) -> None:
         """End everything on the hosts and remove the folders. May be called twice."""

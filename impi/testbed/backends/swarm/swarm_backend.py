@@ -70,7 +70,7 @@ class SwarmLab(SshLab):
         """End everything and remove the nodes. May be called twice.
 
         Raises:
-            LabError: the manager does not answer; ``impilab clean --backend swarm`` removes it later.
+            LabError: the manager does not answer; ``impilab clean --backend swarm`` helps later.
         """
         super().close()
         self._keys.cleanup()

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import docker
 
 from impi.testbed.backends.docker.docker_engine import engine_fault, ignore_missing
-from impi.testbed.backends.docker.docker_inventory import LABEL, when_free
+from impi.testbed.backends.docker.docker_inventory import LABEL, ours, when_free
 from impi.testbed.backends.lifecycle.cleanup import lab_seen
 from impi.testbed.lab.interface import LabSeen
 
 _FREE_S: Final = 30.0
 """Time for the tasks of a removed service to let go of networks and secrets."""
+_TURN_S: Final = 0.2
 
 
 class SwarmInventory:
@@ -47,6 +49,10 @@ class SwarmInventory:
                         name = part.partition(" ")[2]
                         with ignore_missing():
                             when_free(lambda remove=remove, name=name: remove(name), _FREE_S)  # type: ignore[misc]
+            # This engine keeps a network until its own tasks have left it.
+            deadline = time.monotonic() + _FREE_S
+            while any(mine.get("lab") == seen.lab for _, _, mine in self._parts()) and time.monotonic() < deadline:
+                time.sleep(_TURN_S)
         return list(seen.parts)
 
     def _parts(self) -> Iterator[tuple[str, str, dict[str, str]]]:
@@ -57,10 +63,6 @@ class SwarmInventory:
         ):
             for each in found:
                 spec = each.attrs["Spec"]
-                yield kind, spec["Name"], _ours(spec.get("Labels"))
+                yield kind, spec["Name"], ours(spec.get("Labels"))
         for network in self._client.networks.list(filters={**mine, "driver": "overlay"}):
-            yield "network", str(network.name), _ours(network.attrs.get("Labels"))
-
-
-def _ours(labels: dict[str, str] | None) -> dict[str, str]:
-    return {name.removeprefix(LABEL): text for name, text in (labels or {}).items() if name.startswith(LABEL)}
+            yield "network", str(network.name), ours(network.attrs.get("Labels"))

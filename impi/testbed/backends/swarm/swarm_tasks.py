@@ -1,7 +1,7 @@
 """The tasks of a lab on a swarm: a service of one task for each node, on one overlay network.
 
-A node's sshd is published at a port of the engine that runs its task. So the lab reaches nodes as it
-reaches hosts that exist (:mod:`impi.testbed.backends.ssh`), whichever engine they are on. Nodes
+A node's sshd is published at a port of the engine that runs its task. So the lab reaches nodes as
+it reaches hosts that exist (:mod:`impi.testbed.backends.ssh`), whichever engine they are on. Nodes
 reach each other on the overlay network.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import docker
 from docker.types import EndpointSpec, Mount, RestartPolicy, SecretReference
@@ -23,6 +23,8 @@ from impi.testbed.backends.ssh.hosts_file import Host
 from impi.testbed.lab.container_node import HOME, SSH_PORT, UID, USER
 from impi.testbed.lab.parties import node_prefix
 
+_Told: TypeAlias = dict[str, Any]
+"""An object as the engine tells of it."""
 PYTHON: Final = "/opt/impi/venv/bin/python"
 _RUNS_S: Final = 120.0
 _TURN_S: Final = 0.2
@@ -32,7 +34,7 @@ _READABLE: Final = 0o400
 
 
 def engines(client: docker.DockerClient) -> dict[str, str]:
-    """Return the swarm's engines that take tasks: address at which they are reached, by id.
+    """Return the addresses of the swarm's engines that take tasks, by id, in one order.
 
     Raises:
         LabError: this engine is no manager of a swarm.
@@ -45,14 +47,15 @@ def engines(client: docker.DockerClient) -> dict[str, str]:
                 f"this engine is no manager of a swarm (state: {now}): make one with 'docker swarm init', "
                 "or name a manager's engine in DOCKER_HOST"
             )
-        return {str(node.id): _address(node.attrs) for node in client.nodes.list() if _takes_tasks(node.attrs)}
+        found = [(_address(node.attrs), str(node.id)) for node in client.nodes.list() if _takes_tasks(node.attrs)]
+        return {name: address for address, name in sorted(found)}
 
 
-def _takes_tasks(node: Mapping[str, Any]) -> bool:
+def _takes_tasks(node: _Told) -> bool:
     return bool(node["Status"]["State"] == "ready" and node["Spec"]["Availability"] == "active")
 
 
-def _address(node: Mapping[str, Any]) -> str:
+def _address(node: _Told) -> str:
     # A manager may know itself as 0.0.0.0 only.
     reached = str(node.get("ManagerStatus", {}).get("Addr", "")).rpartition(":")[0].strip("[]")
     return reached or str(node["Status"]["Addr"])
@@ -70,7 +73,7 @@ class Tasks:
         self._client, self._lab, self._labels, self._folder = client, lab, dict(labels), folder
 
     def start(self, nodes: Sequence[tuple[str, str]], images: Mapping[str, str]) -> list[Host]:
-        """Place a node for each (name, vendor), in turn on the engines; return them once they run."""
+        """Place a node for each (name, vendor), on the engines in turn; return those that run."""
         places = engines(self._client)
         if not places:
             raise LabError("no node of the swarm takes tasks: see 'docker node ls'")
@@ -134,13 +137,13 @@ class Tasks:
         )
         return str(service.id)
 
-    def _running(self, service: str, deadline: float) -> dict[str, Any]:
+    def _running(self, service: str, deadline: float) -> _Told:
         """Return the task of a service once it runs and its port is known."""
         while True:
             with engine_fault(f"the tasks of lab {self._lab} cannot be seen"):
                 api: Any = self._client.api
                 tasks = api.tasks(filters={"service": service})
-            task: dict[str, Any] = tasks[0] if tasks else {"Status": {"State": "new"}}
+            task: _Told = tasks[0] if tasks else {"Status": {"State": "new"}}
             status = task["Status"]
             if status["State"] == "running" and status.get("PortStatus", {}).get("Ports"):
                 return task
@@ -148,18 +151,17 @@ class Tasks:
                 why = status.get("Err") or f"it is {status['State']}"
                 if "No such image" in why:
                     why += "; bring this image to each node: 'docker save' it here, and 'docker load' it there"
-                raise LabError(
-                    f"a task of lab {self._lab} does not run on node {task.get('NodeID', 'unknown')} of the swarm: {why}"
-                )
+                node = task.get("NodeID", "unknown")
+                raise LabError(f"a task of lab {self._lab} does not run on node {node} of the swarm: {why}")
             time.sleep(_TURN_S)
 
 
-def _overlay_address(task: Mapping[str, Any], network: str) -> str:
+def _overlay_address(task: _Told, network: str) -> str:
     for attached in task["NetworksAttachments"]:
         if attached["Network"]["ID"] == network:
             return str(attached["Addresses"][0]).partition("/")[0]
     raise LabError(f"a task has no address on the overlay network {network}")
 
 
-def _published(task: Mapping[str, Any]) -> int:
+def _published(task: _Told) -> int:
     return int(task["Status"]["PortStatus"]["Ports"][0]["PublishedPort"])

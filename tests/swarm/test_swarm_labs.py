@@ -1,0 +1,122 @@
+"""Labs on a real Docker swarm of two engines (``make swarm``)."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from swarm_engines import Engine, on_engine, parts_left, swarm
+
+from impi.testbed.backends.swarm.swarm_backend import SwarmBackend
+from impi.testbed.lab.interface import Lab, RunningCommand
+from impi.testbed.lab.job_commands import client_argv, server_argv, server_environment
+from impi.testbed.lab.lab_topology import parse_topology
+
+pytestmark = pytest.mark.docker
+
+VENDORS = ["pure", "mpich", "openmpi"]
+ENDS_WITHIN_S = 15.0
+UP_S = 60.0
+WAITS = """
+from mpi4py import MPI
+world = MPI.COMM_WORLD
+world.Barrier()
+print("up", world.rank, flush=True)
+world.recv(source=world.rank)
+"""
+
+
+@pytest.fixture(scope="module")
+def engines() -> Iterator[list[Engine]]:
+    with swarm(VENDORS) as made:
+        yield made
+
+
+def impilab(engine: Engine, folder: Path, *words: str, timeout_s: float = 300.0) -> subprocess.CompletedProcess[str]:
+    argv = [sys.executable, "-m", "impi.cli.impilab", *words]
+    return subprocess.run(
+        argv, env=on_engine(engine), cwd=folder, capture_output=True, text=True, timeout=timeout_s, check=False
+    )
+
+
+def started(lab: Lab, program: Path) -> list[RunningCommand]:
+    """Start the server and both clients; return them once all four ranks have printed a line."""
+    env = {"IMPI_AUTH_NONE": "1"}
+    server = lab.server.start(server_argv(lab), env={**server_environment(lab), **env})
+    await_lines([server], 1)
+    hostport = server.stdout().decode().split()[0]
+    clients = []
+    for client, (node,) in enumerate(lab.clients):
+        node.write(program.name, program.read_bytes())
+        environment = lab.access.environment[node.name]
+        argv = [*client_argv(lab, client, hostport), lab.access.python, f"{environment['HOME']}/{program.name}"]
+        clients.append(node.start(argv, env={**environment, **env}))
+    await_lines(clients, 4)
+    return [server, *clients]
+
+
+def set_availability(engines: list[Engine], wanted: str) -> None:
+    """Let the second engine keep its tasks or not."""
+    second = str(engines[1].client.info()["Swarm"]["NodeID"])
+    node = engines[0].client.nodes.get(second)
+    node.update({**node.attrs["Spec"], "Availability": wanted})
+
+
+def await_lines(commands: list[RunningCommand], count: int) -> None:
+    end = time.monotonic() + UP_S
+    while sum(command.stdout().count(b"\n") for command in commands) < count:
+        assert time.monotonic() < end, [command.stdout() for command in commands]
+        time.sleep(0.05)
+
+
+def test_a_job_of_each_pair_of_vendors_crosses_the_engines(engines: list[Engine], tmp_path: Path) -> None:
+    ended = impilab(engines[0], tmp_path, "run", "--backend", "swarm", "p2p.ring/*/1x2+1x2", "-x", "*intel*")
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    results = json.loads(next((tmp_path / "runs").glob("2*/results.json")).read_text())
+    assert {cell["self_reported"] for cell in results["cells"]} == {True}
+    assert len(results["cells"]) == 9
+    assert parts_left(engines[0]) == []
+    assert all(engine.client.containers.list() == [] for engine in engines)
+
+
+def test_the_doctor_tells_of_the_swarm(engines: list[Engine], tmp_path: Path) -> None:
+    good = impilab(engines[0], tmp_path, "doctor", "--backend", "swarm")
+    assert good.returncode == 0
+    assert good.stdout == f"ok   swarm: 2 nodes take tasks: {engines[0].address}, {engines[1].address}\n"
+    bad = impilab(engines[1], tmp_path, "doctor", "--backend", "swarm")
+    assert bad.returncode != 0
+    assert "this engine is no manager of a swarm (state: active): make one with 'docker swarm init'" in bad.stdout
+
+
+@pytest.mark.parametrize("event", ["drained", "left"])  # in this order: one engine is left afterwards
+def test_an_engine_that_gives_up_its_tasks_ends_the_job(
+    event: str, engines: list[Engine], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOCKER_HOST", engines[0].url)
+    (tmp_path / "waits.py").write_text(WAITS)
+    backend = SwarmBackend()
+    lab = backend.open(["mpich", "openmpi"], parse_topology("1x2+1x2"), run="leaves")
+    try:
+        server, first, _ = started(lab, tmp_path / "waits.py")
+        if event == "left":
+            engines[1].client.swarm.leave(force=True)
+        else:
+            set_availability(engines, "drain")
+        left = time.monotonic()
+        ended = [each.wait(ENDS_WITHIN_S) for each in (server, first)]
+        assert time.monotonic() - left < ENDS_WITHIN_S
+    finally:
+        lab.close()
+        if event == "drained":
+            set_availability(engines, "active")
+    address = lab.clients[1][0].address
+    for each in ended:
+        assert each.code not in (0, None), each
+        assert f"client 1 ({address}" in each.stderr.decode(), each
+    assert parts_left(engines[0]) == []
+    assert all(engine.client.containers.list() == [] for engine in engines)
