@@ -14,6 +14,7 @@ Invariant: calls after the moment of the look are left out, so that all ranks sh
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
@@ -35,6 +36,8 @@ _TAGS: Final = {
     "mpi_finalize": (110,),
 }
 """Tags of an operation's messages (IMPI 4.25), whose number follows from a case's plan."""
+_FREED: Final = (110, 230)
+"""Tags of the barrier of MPI_Comm_free (IMPI 4.5), which MPI_Finalize completes at the latest."""
 _TO_ROOT: Final = ("gather", "reduce")
 """Operations whose messages go to the root, one of each rank or master."""
 
@@ -346,7 +349,7 @@ class Waits:
         standing = self._wire or Standing()
         if not standing.finis:
             yield from self._inside_collective(rank, others, "MPI_Finalize", "mpi_finalize")
-        owed = [*self._of_skipped_barrier(rank, standing)]
+        owed = [*self._of_skipped_barrier(rank, standing), *self._of_skipped_free(rank, standing)]
         if owed:
             yield from owed
             return
@@ -362,6 +365,16 @@ class Waits:
             for src, tag in self._next_owed(rank, through, _TAGS["mpi_finalize"]):
                 claim = "has sent FINI and nothing of the barrier"
                 yield Wait(waiter=rank, on=src, thing=f"DATA (tag {tag})", claim=claim, due=True, why="MPI_Finalize")
+
+    def _of_skipped_free(self, rank: int, standing: Standing) -> Iterator[Wait]:
+        """A host that has sent its FINI, and has not answered in the barrier of a communicator."""
+        silent = {src for src, _ in standing.no_fini}
+        sent = Counter((m.cid, m.tag, m.src, m.dest) for m in self._messages if m.tag in _FREED and m.cid != COLLECTIVE)
+        for (cid, tag, src, dest), count in sorted(sent.items()):
+            if src == rank and dest not in silent and sent[cid, tag, dest, src] < count:
+                claim = "has sent FINI and nothing of the barrier of MPI_Comm_free"
+                thing = f"DATA (context {cid}, tag {tag})"
+                yield Wait(waiter=rank, on=dest, thing=thing, claim=claim, due=True, why="MPI_Finalize")
 
     # -- counting
 

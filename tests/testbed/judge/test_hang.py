@@ -402,6 +402,16 @@ def test_finalize_without_its_barrier():
     assert sentence.endswith("which has sent FINI and nothing of the barrier")
 
 
+def test_a_communicator_that_was_freed_without_its_barrier():
+    hang = Hang()
+    hang.no_fini += [(2, 0), (2, 1), (3, 0), (3, 1)]
+    hang.finis = 4
+    hang.crossed(2, 0, tag=230, cid=9)
+    ranks, sentence = hang.blames()
+    assert ranks == (0,)
+    assert sentence.endswith("which has sent FINI and nothing of the barrier of MPI_Comm_free")
+
+
 def test_of_many_requests_the_one_that_lacks_something_counts():
     hang = Hang()
     hang.crossed(2, 0, tag=20)
