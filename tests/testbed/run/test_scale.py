@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +18,14 @@ from impi.testbed.run.prepared_lab import prepare
 from impi.testbed.run.schedule import judge_cell
 
 CLIENTS = 32
+SUM = """
+from mpi4py import MPI
+world = MPI.COMM_WORLD
+total = world.allreduce(world.rank)
+world.Barrier()
+if world.rank == 0:
+    print(total, "of", world.size)
+"""
 
 
 @pytest.mark.slow
@@ -30,3 +41,15 @@ def test_thirty_two_clients_in_one_job():
     verdict = judge_cell(cell, seen)
     assert (verdict.outcome, verdict.reason) == ("pass", "")
     assert len(seen.evidence.clients) == CLIENTS
+
+
+@pytest.mark.slow
+@pytest.mark.proof
+def test_eight_procs_of_each_of_thirty_two_clients(run_job: Callable[..., Any], tmp_path: Path) -> None:
+    """256 procs on one machine: one host for each client, so 496 connections and not 31 744."""
+    program = tmp_path / "sum.py"
+    program.write_text(SUM)
+    options = {client: ["--hosts", "client"] for client in range(CLIENTS)}
+    result = run_job([str(program)], ["pure:8"] * CLIENTS, options=options, deadline_s=300.0)
+    assert set(result.codes) == {0}, str(result)
+    assert result.out == "32640 of 256\n"
