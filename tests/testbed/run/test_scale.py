@@ -44,7 +44,7 @@ def test_thirty_two_clients_in_one_job():
 
 
 @pytest.mark.slow
-@pytest.mark.proof
+@pytest.mark.alone
 def test_eight_procs_of_each_of_thirty_two_clients(run_job: Callable[..., Any], tmp_path: Path) -> None:
     """256 procs on one machine: one host for each client, so 496 connections and not 31 744."""
     program = tmp_path / "sum.py"
