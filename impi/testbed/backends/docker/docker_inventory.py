@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import docker
@@ -33,14 +33,8 @@ class DockerInventory:
 
     def find(self) -> list[LabSeen]:
         """All labs, by the labels of their containers, networks and volumes."""
-        parts: dict[str, list[str]] = {}
-        labels: dict[str, dict[str, str]] = {}
         with engine_fault("the engine's labs cannot be listed"):
-            for kind, name, mine in self._parts():
-                lab = mine.get("lab", "")
-                parts.setdefault(lab, []).append(f"{kind} {name}")
-                labels.setdefault(lab, mine)
-        return [lab_seen(lab, labels[lab], parts[lab]) for lab in sorted(parts)]
+            return labs_of(self._parts())
 
     def remove(self, seen: LabSeen, *, patience_s: float = _PATIENCE_S) -> list[str]:
         """Remove containers first; others, which these use, get ``patience_s`` to become free."""
@@ -83,6 +77,17 @@ class DockerInventory:
     def _remove_container(self, name: str) -> None:
         with ignore_missing():
             remove_container(self._client.containers.get(name))
+
+
+def labs_of(found: Iterable[tuple[str, str, dict[str, str]]]) -> list[LabSeen]:
+    """Return the labs that such parts belong to: kind, name, and :func:`ours` of its labels."""
+    parts: dict[str, list[str]] = {}
+    labels: dict[str, dict[str, str]] = {}
+    for kind, name, mine in found:
+        lab = mine.get("lab", "")
+        parts.setdefault(lab, []).append(f"{kind} {name}")
+        labels.setdefault(lab, mine)
+    return [lab_seen(lab, labels[lab], parts[lab]) for lab in sorted(parts)]
 
 
 def ours(labels: dict[str, str] | None) -> dict[str, str]:

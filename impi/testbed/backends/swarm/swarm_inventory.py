@@ -9,8 +9,7 @@ from typing import Any, Final
 import docker
 
 from impi.testbed.backends.docker.docker_engine import engine_fault, ignore_missing
-from impi.testbed.backends.docker.docker_inventory import LABEL, ours, when_free
-from impi.testbed.backends.lifecycle.cleanup import lab_seen
+from impi.testbed.backends.docker.docker_inventory import LABEL, labs_of, ours, when_free
 from impi.testbed.lab.interface import LabSeen
 
 _FREE_S: Final = 30.0
@@ -26,14 +25,8 @@ class SwarmInventory:
 
     def find(self) -> list[LabSeen]:
         """All labs, by the labels of their services, secrets and networks."""
-        parts: dict[str, list[str]] = {}
-        labels: dict[str, dict[str, str]] = {}
         with engine_fault("the swarm's labs cannot be listed"):
-            for kind, name, mine in self._parts():
-                lab = mine.get("lab", "")
-                parts.setdefault(lab, []).append(f"{kind} {name}")
-                labels.setdefault(lab, mine)
-        return [lab_seen(lab, labels[lab], parts[lab]) for lab in sorted(parts)]
+            return labs_of(self._parts())
 
     def remove(self, seen: LabSeen) -> list[str]:
         """Remove services first, then what their tasks use."""
