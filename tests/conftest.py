@@ -49,7 +49,7 @@ def pytest_xdist_auto_num_workers() -> int | None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A test that needs a container engine is a proof: it builds images, runs containers."""
     for item in items:
-        if item.get_closest_marker("docker"):
+        if item.get_closest_marker("docker") and not item.get_closest_marker("alone"):
             item.add_marker(pytest.mark.proof)
 
 

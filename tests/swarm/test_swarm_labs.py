@@ -74,12 +74,18 @@ def await_lines(commands: list[RunningCommand], count: int) -> None:
         time.sleep(0.05)
 
 
-def test_a_job_of_each_pair_of_vendors_crosses_the_engines(engines: list[Engine], tmp_path: Path) -> None:
-    ended = impilab(engines[0], tmp_path, "run", "--backend", "swarm", "p2p.ring/*/1x2+1x2", "-x", "*intel*")
+@pytest.mark.parametrize(
+    ("pairs", "count"), [("mpich+openmpi", 1), pytest.param("*", 9, marks=pytest.mark.alone)], ids=["one", "all"]
+)
+def test_jobs_of_pairs_of_vendors_cross_the_engines(
+    pairs: str, count: int, engines: list[Engine], tmp_path: Path
+) -> None:
+    cells = f"p2p.ring/{pairs}/1x2+1x2"
+    ended = impilab(engines[0], tmp_path, "run", "--backend", "swarm", cells, "-x", "*intel*")
     assert ended.returncode == 0, ended.stdout + ended.stderr
     results = json.loads(next((tmp_path / "runs").glob("2*/results.json")).read_text())
     assert {cell["self_reported"] for cell in results["cells"]} == {True}
-    assert len(results["cells"]) == 9
+    assert len(results["cells"]) == count
     assert parts_left(engines[0]) == []
     assert all(engine.client.containers.list() == [] for engine in engines)
 
@@ -93,6 +99,24 @@ def test_the_doctor_tells_of_the_swarm(engines: list[Engine], tmp_path: Path) ->
     assert "this engine is no manager of a swarm (state: active): make one with 'docker swarm init'" in bad.stdout
 
 
+@pytest.mark.alone
+def test_the_reaper_removes_the_lab_of_an_opener_that_is_killed(engines: list[Engine], tmp_path: Path) -> None:
+    argv = [sys.executable, "-m", "impi.cli.impilab", "run", "--backend", "swarm", "p2p.ring/pure+pure/1x2+1x2"]
+    with subprocess.Popen(argv, env=on_engine(engines[0]), cwd=tmp_path, stdout=subprocess.DEVNULL) as opener:
+        await_parts(engines[0], True)
+        opener.kill()
+    await_parts(engines[0], False)
+    assert all(engine.client.containers.list() == [] for engine in engines)
+
+
+def await_parts(engine: Engine, wanted: bool) -> None:
+    end = time.monotonic() + UP_S
+    while bool(parts_left(engine)) is not wanted:
+        assert time.monotonic() < end, parts_left(engine)
+        time.sleep(0.1)
+
+
+@pytest.mark.alone
 @pytest.mark.parametrize("event", ["drained", "left"])  # in this order: one engine is left afterwards
 def test_an_engine_that_gives_up_its_tasks_ends_the_job(
     event: str, engines: list[Engine], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
