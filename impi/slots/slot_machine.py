@@ -267,7 +267,7 @@ class Machine:
         lco.freed = True
         del self._lcos[lco.number]
         for one in lco.attached:
-            del self._attached[one.world][one.number]
+            self._attached[one.world].pop(one.number, None)
             self._tell(one, packets.FREED)
         lco.attached.clear()
         lco.kept.clear()

@@ -82,6 +82,16 @@ def test_a_channel_keeps_order_before_and_after_its_slot_exists() -> None:
     assert {parcel.tag for parcel in world.came[1, 1]} == {14}
 
 
+def test_a_send_slot_that_attaches_itself_twice_does_not_spoil_the_end() -> None:
+    world, sender, receiver = channel()
+    world.queues[0, 1] *= 2
+    world.carry()
+    world.machines[1].free(receiver)
+    world.carry()
+    with pytest.raises(MPIException, match="that LCO was freed"):
+        send(world, 0, sender, b"x")
+
+
 def test_a_synchronous_send_ends_with_its_match() -> None:
     world, sender, receiver = channel()
     world.machines[1].add_receive_slots(receiver, 1)

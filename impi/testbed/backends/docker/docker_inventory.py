@@ -70,7 +70,9 @@ class DockerInventory:
             for c in self._client.containers.list(all=True, filters=mine, ignore_removed=True)
         ]
         networks = self._client.networks.list(filters=mine)
-        found += [("network", str(n.name), ours(n.attrs.get("Labels"))) for n in networks]
+        # Overlay networks are those of backend swarm.
+        own = [network for network in networks if network.attrs.get("Driver") != "overlay"]
+        found += [("network", str(network.name), ours(network.attrs.get("Labels"))) for network in own]
         volumes = self._client.volumes.list(filters=mine)
         return found + [("volume", str(v.name), ours(v.attrs.get("Labels"))) for v in volumes]
 

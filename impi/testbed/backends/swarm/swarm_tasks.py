@@ -125,7 +125,6 @@ class Tasks:
             name=f"impilab-{self._lab}-{name}",
             hostname=name,
             labels=self._labels,
-            container_labels=self._labels,
             user=USER,
             networks=[network],
             endpoint_spec=EndpointSpec(mode="dnsrr", ports=[port]),
