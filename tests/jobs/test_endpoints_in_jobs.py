@@ -38,15 +38,16 @@ def test_endpoints(clients: list[str], threads: int, run_job: Callable[..., Any]
     run(clients, threads, run_job, parts=[*PARTS, "rush", "refused"])
 
 
-@pytest.mark.parametrize("threads", [8, 17])
-def test_an_endpoint_more_costs_little(threads: int, run_job: Callable[..., Any]) -> None:
+@pytest.mark.parametrize(("threads", "one_more", "average"), [(8, 20_000, 15_000), (17, 45_000, 20_000)])
+def test_endpoints_cost_little(threads: int, one_more: int, average: int, run_job: Callable[..., Any]) -> None:
+    """Tables grow by steps, so what one more costs differs more from run to run."""
     result = run_job([COSTS, "memory", str(threads)], ["pure:1", "pure:1"])
     assert set(result.codes) == {0}, str(result)
     found = re.search(r"(-?\d+) octets and (-?\d+) descriptors, beside \d+ of (\d+) octets", result.out)
     assert found, str(result)
-    assert int(found[1]) < 20_000
+    assert int(found[1]) < one_more
     assert int(found[2]) <= 0
-    assert int(found[3]) < threads * 20_000
+    assert int(found[3]) < threads * average
 
 
 def test_halos_of_threads_beside_those_of_processes(run_job: Callable[..., Any]) -> None:
