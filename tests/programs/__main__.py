@@ -34,7 +34,7 @@ from programs_judge import (
     read_reasons,
     unknown,
 )
-from programs_run import Ran, end_all, run
+from programs_run import end_all, reference, run
 from rich.console import Console
 from rich.table import Table
 
@@ -44,7 +44,7 @@ def judge_all(programs: list[Program], python: Path, reasons: dict[str, Reason],
 
     def one(cell: tuple[Program, Layout]) -> Judged:
         program, layout = cell
-        own: Ran = run(program, python, Layout(f"own:{program.own}:{layout.procs}"))
+        own = reference(lambda: run(program, python, Layout(f"own:{program.own}:{layout.procs}")))
         judged = judge(program, layout.name, run(program, python, layout), own, reasons.get(program.name))
         times = f"{judged.seconds:.1f} s, alone {judged.own_seconds:.1f} s"
         why = f"\n      {judged.why}" if judged.verdict == "fault" else ""

@@ -16,7 +16,7 @@ from compat_run import Layout
 from programs_build import build
 from programs_catalogue import REQUIREMENTS, Program, chosen, read_catalogue
 from programs_judge import Judged, Reason, counts, judge, not_installed, read_not_run, read_reasons, seen, unknown
-from programs_run import Ran, end_all, run, run_once
+from programs_run import REFERENCES, Ran, end_all, reference, run, run_once
 
 LAYOUT = Layout("mpich:1,pure:1")
 
@@ -245,3 +245,10 @@ def test_a_reference_that_hangs_once_runs_again(tmp_path: Path) -> None:
     once = f"import os, time; os.path.exists({str(mark)!r}) or (open({str(mark)!r}, 'w'), time.sleep(600)); print('a')"
     ran = run(program(argv=("-c", once), starts=True, limit_s=2.0), Path(sys.executable), Layout("own:mpich:1"))
     assert (ran.code, ran.out) == (0, "a\n")
+
+
+def test_a_reference_that_hangs_now_and_then_is_tried_again() -> None:
+    ends = [ran("", None), ran("", None), ran("fine")]
+    assert reference(lambda: ends.pop(0)).out == "fine"
+    hung = [ran("", None)] * REFERENCES
+    assert reference(hung.pop).code is None and hung == []
