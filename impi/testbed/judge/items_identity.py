@@ -12,6 +12,8 @@ from impi.testbed.judge.cell_facts import Facts, Failed, Item, listed, vendor_of
 from impi.testbed.lab.lab_reach import head_of
 from impi.testbed.lab.parties import deviations
 
+_RESOLVER = "127.0.0.11:"
+"""Docker's DNS in a container, at a port by chance."""
 _SHELLS = ("python", "bash", "sh", "dash", "sshd", "env")
 
 
@@ -91,7 +93,8 @@ def _elsewhere(facts: Facts, ranks: tuple[int, ...], at: str, port: int) -> str:
             if listens.endswith(f":{port}") and listens != f"{at}:{port}":
                 return f"rank {rank} listens on {listens}"
         # The listener closes with the mesh. A port of all addresses is no port of one of them.
-        there = [each for each in seen.node_listens if each.endswith(f":{port}")] if seen is not None else []
+        on_node = seen.node_listens if seen is not None else ()
+        there = [each for each in on_node if each.endswith(f":{port}") and not each.startswith(_RESOLVER)]
         known = seen is not None and "any-address" in deviations(vendor_of(facts, seen))
         if there and f"{at}:{port}" not in there and not (known and f"0.0.0.0:{port}" in there):
             return f"the host of rank {rank} listened on {there[0]}"

@@ -70,6 +70,13 @@ def test_a_listener_at_the_right_address_is_no_fault():
     assert run(listened).outcome == "pass"
 
 
+def test_the_resolver_of_a_container_is_no_listener_of_a_host():
+    def listened(job: Job) -> None:
+        job.listeners = ["0.0.0.0:2222", "127.0.0.11:5001"]
+
+    assert run(listened).outcome == "pass"
+
+
 @pytest.mark.parametrize(
     ("fault", "item", "blame"),
     [
