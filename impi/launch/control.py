@@ -24,7 +24,7 @@ from impi.errors import PeerError
 from impi.proofs import NONCE_SIZE, PROOF_SIZE, Keeper, compare_digest
 from impi.records import fresh, record
 from impi.remote.patience import Patience
-from impi.vendors.dial import show_endpoint
+from impi.vendors.dial import listening, show_endpoint
 from impi.vendors.meeting import CONTROL_HEAD
 from impi.vendors.presence import FINALIZED
 
@@ -132,8 +132,7 @@ class Control:
         self._connections: dict[int, _Connection] = {}
         self._strangers: Strangers[int] = Strangers(most=MOST + size + agents)
         self._refusals = Refusals(warn)
-        family = socket.AF_INET6 if ":" in address else socket.AF_INET
-        self._listener = socket.create_server((address, 0), family=family, backlog=1024)
+        self._listener = listening(address, 1024)
         self._listener.setblocking(False)
         self.endpoint = show_endpoint(address, self._listener.getsockname()[1])
         """``address:port``."""

@@ -21,7 +21,7 @@ from impi.errors import JobError, PeerError
 from impi.pmi.lines import Query, QueryReader
 from impi.pmi.manager import Manager
 from impi.records import fresh, record
-from impi.vendors.dial import show_endpoint
+from impi.vendors.dial import listening, show_endpoint
 
 _CHUNK: Final = 1 << 16
 _IDS: Final = 2**31 - 1
@@ -69,8 +69,7 @@ class PmiDoor:
         self._wrong = 0
         self._told = 0
         self._lost: tuple[int, float] | None = None
-        family = socket.AF_INET6 if ":" in address else socket.AF_INET
-        self._listener = socket.create_server((address, 0), family=family, backlog=1024)
+        self._listener = listening(address, 1024)
         self._listener.setblocking(False)
         self.endpoint = show_endpoint(address, self._listener.getsockname()[1])
         """``address:port``, for PMI_PORT."""

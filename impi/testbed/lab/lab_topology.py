@@ -6,6 +6,7 @@ A token such as ``2x2+1x4`` means client 0 with 2 nodes of 2 procs, client 1 wit
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from impi.errors import UsageError
@@ -40,6 +41,11 @@ class Topology:
     def np(self) -> int:
         """Size of MPI_COMM_WORLD."""
         return sum(c.np for c in self.clients)
+
+    def check(self, vendors: Sequence[str]) -> None:
+        """UsageError: there is not one vendor for each client."""
+        if len(vendors) != len(self.clients):
+            raise UsageError(f"{len(vendors)} vendors do not fit the {len(self.clients)} clients of {self}")
 
 
 def parse_topology(token: str) -> Topology:

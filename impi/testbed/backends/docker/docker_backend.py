@@ -87,8 +87,7 @@ class DockerBackend:
 
     def open(self, vendors: Sequence[str], topology: Topology, *, run: str, terms: Terms | None = None) -> Lab:
         """Start a lab, building its images if need be."""
-        if len(vendors) != len(topology.clients):
-            raise UsageError(f"{len(vendors)} vendors do not fit the {len(topology.clients)} clients of {topology}")
+        topology.check(vendors)
         reason = _too_many(topology)
         if reason:
             raise UsageError(f"topology {topology}: {reason}")

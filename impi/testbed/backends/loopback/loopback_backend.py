@@ -287,8 +287,7 @@ class LoopbackBackend:
 
     def open(self, vendors: Sequence[str], topology: Topology, *, run: str, terms: Terms | None = None) -> Lab:
         """Start a lab, installing its vendors if need be."""
-        if len(vendors) != len(topology.clients):
-            raise UsageError(f"{len(vendors)} vendors do not fit the {len(topology.clients)} clients of {topology}")
+        topology.check(vendors)
         reason = self.supports(topology)
         if reason:
             raise UsageError(f"topology {topology}: {reason}")

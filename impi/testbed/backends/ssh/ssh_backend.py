@@ -69,8 +69,7 @@ class SshBackend:
 
     def open(self, vendors: Sequence[str], topology: Topology, *, run: str, terms: Terms | None = None) -> Lab:
         """Log in and bring the sources."""
-        if len(vendors) != len(topology.clients):
-            raise UsageError(f"{len(vendors)} vendors do not fit the {len(topology.clients)} clients of {topology}")
+        topology.check(vendors)
         self.prepare(vendors)
         if reason := self.supports(topology, vendors):
             raise UsageError(f"topology {topology}: {reason}")

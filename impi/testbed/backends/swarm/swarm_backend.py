@@ -125,8 +125,7 @@ class SwarmBackend:
 
     def open(self, vendors: Sequence[str], topology: Topology, *, run: str, terms: Terms | None = None) -> Lab:
         """Place a lab on the swarm, building its images if need be."""
-        if len(vendors) != len(topology.clients):
-            raise UsageError(f"{len(vendors)} vendors do not fit the {len(topology.clients)} clients of {topology}")
+        topology.check(vendors)
         if reason := self.supports(topology, vendors):
             raise UsageError(f"topology {topology}: {reason}")
         if not self._tidied:
