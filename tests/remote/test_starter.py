@@ -17,6 +17,8 @@ from typing import Any
 
 import pytest
 
+from impi.remote import starter
+
 DEADLINE_S = 30.0
 ROOT = Path(__file__).parents[2]
 PATH = {"PATH": "/usr/bin:/bin"}
@@ -137,6 +139,13 @@ def gone(*pids: int) -> bool:
     while any(map(alive, pids)) and time.monotonic() < deadline:
         time.sleep(0.01)
     return not any(map(alive, pids))
+
+
+def write_old(path: Path) -> None:
+    """Write a file; return once it is older than whatever starts then, by any clock of the kernel."""
+    path.touch()
+    while time.time() - path.stat().st_ctime < 5 * starter._TICK_S:
+        time.sleep(0.01)
 
 
 @pytest.fixture(autouse=True)
@@ -387,7 +396,7 @@ def test_shared_memory_that_is_made_while_processes_end_is_removed(start: Start,
     # Not in /dev/shm: other starters would remove what nobody has.
     elsewhere = f"from impi.remote import starter; starter._SHM = {str(tmp_path)!r}; starter.main()"
     mine, older, held = (tmp_path / f"mpich_shm_{kind}" for kind in ("mine", "older", "held"))
-    older.write_bytes(bytes(10))
+    write_old(older)
     argv = [sys.executable, "-c", _DIES_IN_INIT, str(mine), end]
     raw = start(argv, settle_s=None, starter=("-c", elsewhere))
     assert raw.printed().startswith("ready")
@@ -419,7 +428,7 @@ def test_what_the_proxy_of_a_killed_mpiexec_leaves_is_removed(start: Start, tmp_
     own = f"starter._TMP = {str(tmp_path)!r}; starter._PROXY = {name!r}"
     elsewhere = f"from impi.remote import starter; {own}; starter.main()"
     mine, older = (tmp_path / f"hydra_hwloc_xmlfile_{kind}" for kind in ("mine", "older"))
-    older.touch()
+    write_old(older)
     argv = [sys.executable, "-c", _LEAVES_A_PROXY.replace("NAME", name), str(mine)]
     raw = start(argv, settle_s=None, starter=("-c", elsewhere))
     raw.ended()
