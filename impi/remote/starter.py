@@ -52,6 +52,8 @@ _MOST_REAPED = 1000  # at a time: processes may end as fast as their statuses ar
 _DRAIN_S = 5.0
 _ALONE_S = 1.0  # a proxy ends once its mpiexec has, and then it removes what it has made
 _SHM = "/dev/shm"
+_UNNAMED = ("mpich_shm_", "ucx_shm_posix_")
+"""How segments of MPICH and of UCX begin; their names do not tell the machine."""
 _TMP = "/tmp"
 _PROXY = "hydra_pmi_proxy"
 _DAEMONS = (_PROXY, "prted")
@@ -400,7 +402,7 @@ class _Starter:
                 continue
             for line in lines:
                 _, slash, path = line.partition(f"{_SHM}/")
-                if slash and path.startswith(("sm_segment.", "mpich_shm_")):
+                if slash and path.startswith(("sm_segment.", *_UNNAMED)):
                     self._segments.add(f"{_SHM}/{path.removesuffix(' (deleted)')}")
 
 
@@ -476,7 +478,7 @@ def _nobodys(since: float) -> set[str]:
     open or mapped; first open, so in that order both are looked at.
     """
     # Open MPI names the machine: another container's processes cannot be seen.
-    found = _made_since(since, _SHM, f"sm_segment.{os.uname().nodename}.", "mpich_shm_")
+    found = _made_since(since, _SHM, f"sm_segment.{os.uname().nodename}.", *_UNNAMED)
     for pid in os.listdir("/proc") if found else ():
         with contextlib.suppress(OSError):
             for number in os.listdir(f"/proc/{pid}/fd") if pid.isdigit() else ():

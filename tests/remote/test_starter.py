@@ -395,7 +395,8 @@ time.sleep(100)
 def test_shared_memory_that_is_made_while_processes_end_is_removed(start: Start, end: str, tmp_path: Path) -> None:
     # Not in /dev/shm: other starters would remove what nobody has.
     elsewhere = f"from impi.remote import starter; starter._SHM = {str(tmp_path)!r}; starter.main()"
-    mine, older, held = (tmp_path / f"mpich_shm_{kind}" for kind in ("mine", "older", "held"))
+    # MPICH's names, and one of UCX, over which MPICH may run.
+    mine, older, held = (tmp_path / name for name in ("ucx_shm_posix_mine", "mpich_shm_older", "mpich_shm_held"))
     write_old(older)
     argv = [sys.executable, "-c", _DIES_IN_INIT, str(mine), end]
     raw = start(argv, settle_s=None, starter=("-c", elsewhere))
