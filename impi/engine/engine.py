@@ -87,6 +87,7 @@ class Engine(Visited, Served, Interrupted):
 
     Attributes:
         neighbours: world ranks of our client's procs that share /dev/shm with this one; it is in.
+        unknown: returns the context of a message that has none yet; None: it is taken care of.
     """
 
     def __init__(
@@ -107,8 +108,7 @@ class Engine(Visited, Served, Interrupted):
         self.client, self.neighbours = job.procs[rank].client, frozenset([rank])
         self.external = not (quirks.little_endian or job.native)
         """Whether messages between clients carry external32; else native form, like local ones."""
-        self.threads = Threads()
-        self._shortest = shortest
+        self.threads, self._shortest = Threads(), shortest
         self.reduce_on_p2p = quirks.reduce_on_p2p
         """Whether tag 190 alone tells Reduce messages, which share the point-to-point context."""
         self.transfer = Transfer(job, rank, agent=agent)
@@ -141,6 +141,7 @@ class Engine(Visited, Served, Interrupted):
         self._inboxes: dict[int, Inbox] = {}
         """Context id to the matcher of its messages."""
         self._orphans: dict[int, list[Incoming]] = {}
+        self.unknown: Callable[[Incoming], Context | None] = self._keep
         self._unmatched: dict[Incoming, Message] = {}
         self._active: list[Operation] = []
         self.asks = range(ASKS if self._patience.spin_s else 1)
@@ -515,10 +516,8 @@ class Engine(Visited, Served, Interrupted):
         return any_came
 
     def _remote_arrived(self, incoming: Incoming) -> None:
-        context = self._contexts.get(incoming.cid & ~1)
+        context = self._contexts.get(incoming.cid & ~1) or self.unknown(incoming)
         if context is None:
-            # A peer may leave the creation of a communicator, and use it, before we do.
-            self._orphans.setdefault(incoming.cid, []).append(incoming)
             return
         source = context.rank_of.get(incoming.source)
         if source is None:
@@ -528,6 +527,10 @@ class Engine(Visited, Served, Interrupted):
             )
         message = Message(source, incoming.tag, incoming.nbytes, incoming.count, None, incoming, self.external)
         self.arrived(context, self._is_collective(incoming), message)
+
+    def _keep(self, incoming: Incoming) -> None:
+        # A peer may leave the creation of a communicator, and use it, before we do.
+        self._orphans.setdefault(incoming.cid, []).append(incoming)
 
     def _remote_cancelled(self, incoming: Incoming) -> None:
         """Drop an unmatched message that its sender cancelled (IMPI 3.7.4)."""

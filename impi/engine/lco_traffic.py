@@ -3,7 +3,8 @@
 No context of their own is agreed on, so an LCO needs no collective: all procs of the job have
 MPI_COMM_WORLD, and the engine moves its messages between clients and inside one. Packets have
 SLOT_TAG there, which :attr:`Context.takers` gives to :class:`Traffic`; long messages follow with
-SLOT_DATA_TAG, straight into the receiver's memory.
+SLOT_DATA_TAG, straight into the receiver's memory. A short message to an open slot of another
+client needs no packet (:mod:`impi.engine.lco_ports`).
 
 To the engine an LCO is a context all of whose messages go through a shadow: :class:`_Shadow` makes
 packets of them. What comes for an LCO is put into the matcher of its context.
@@ -22,6 +23,7 @@ from impi.collectives.tags import SLOT_DATA_TAG, SLOT_TAG
 from impi.engine.context import Context
 from impi.engine.engine import Engine
 from impi.engine.faults import Faults
+from impi.engine.lco_ports import Ports
 from impi.engine.operations import Message
 from impi.engine.payload import DirectTarget, OctetSource, OctetTarget
 from impi.errors import PeerError
@@ -69,7 +71,10 @@ class Traffic:
     def __init__(self, engine: Engine, world: Context) -> None:
         self._engine = engine
         self._world = world
-        self._machine = Machine(self._post, self._transmit)
+        self._contexts: dict[int, LcoContext] = {}
+        """By number of the LCO."""
+        self._ports = Ports(engine, self._contexts)
+        self._machine = self._ports.machine = Machine(self._post, self._transmit, self._ports)
         self._inboxes: dict[int, deque[_Letter]] = defaultdict(deque)
         self._me = engine.job.procs[engine.rank]
         self._ranks = {(proc.ipv6, proc.pid): proc.rank for proc in engine.job.procs[: engine.home]}
@@ -91,6 +96,7 @@ class Traffic:
 
         context.lco = self._machine.create(key, deliver)
         context.shadow.lco = context.lco  # type: ignore[union-attr]
+        self._contexts[context.lco.number] = context
         return context
 
     def name(self, context: LcoContext) -> Name:
@@ -118,7 +124,12 @@ class Traffic:
     def free(self, context: LcoContext) -> None:
         """Free an LCO, and tell everybody whose send slots refer to it."""
         self._entered()
+        self._ports.discard(context)
+        for one in context.lco.attached:
+            self._ports.close(one.world, one.number)
+        self._ports.leave(context.lco.send_slots)
         self._machine.free(context.lco)
+        del self._contexts[context.lco.number]
 
     def _entered(self) -> Engine:
         """Return the engine, which this thread has entered."""

@@ -10,6 +10,8 @@ Invariants:
 * Numbers of LCOs are never used again: a late name of a freed LCO is told from any other.
 * An LCO counts the send slots that refer to it, and tells each when it is freed, with how many of
   its messages were received.
+* A short message for an open slot may go past the packets, by its *port*. None does while another
+  one of its send slot is on its way in a packet: each such message asks for a reply.
 """
 
 from __future__ import annotations
@@ -42,6 +44,22 @@ class Moving(Protocol):
     done: bool
 
 
+class Ports(Protocol):
+    """The way of messages past the packets."""
+
+    def reach(self, world: int) -> int:
+        """Return the most octets of a message that goes this way to a rank; -1: none can."""
+        ...
+
+    def send(self, slot: SendSlot, tag: int, data: memoryview) -> Moving:
+        """Begin to send a message, which overtakes no packet."""
+        ...
+
+    def close(self, world: int, number: int) -> None:
+        """No message of that number of a rank comes any more."""
+        ...
+
+
 class Sent:
     """A message from a send slot, as a pending operation of a vendor."""
 
@@ -70,9 +88,22 @@ class Sent:
 class SendSlot:
     """A reference to a receive slot of an LCO; endpoints have many, so it is small."""
 
-    __slots__ = ("index", "lco", "leaving", "number", "sent", "slot", "state", "taken", "waiting", "world")
+    __slots__ = (
+        "index",
+        "lco",
+        "leaving",
+        "number",
+        "reach",
+        "sent",
+        "short",
+        "slot",
+        "state",
+        "taken",
+        "waiting",
+        "world",
+    )
 
-    def __init__(self, index: int, world: int, lco: int, slot: int, number: int) -> None:
+    def __init__(self, index: int, world: int, lco: int, slot: int, number: int, reach: int) -> None:
         self.index = index
         """Of this slot in its own LCO."""
         self.world = world
@@ -81,6 +112,8 @@ class SendSlot:
         self.slot = slot
         """The receive slot there."""
         self.number = number
+        self.reach = reach
+        """Most octets of a message that can go past the packets; -1: none can."""
         self.state = _ASKED
         self.sent = 0
         """Messages sent."""
@@ -89,6 +122,9 @@ class SendSlot:
         self.waiting = _NONE
         """Serial numbers of messages that await a reply."""
         self.leaving = False
+        self.short: Callable[[int, memoryview, int], bool] | None = None
+        """``short(tag, octets, 0)``: a point-to-point message past the packets, while none is
+        :attr:`waiting`. False: it cannot go so just now. None: :meth:`Machine.send` alone knows."""
 
     @property
     def refused(self) -> bool:
@@ -109,7 +145,7 @@ class SendSlot:
 
 
 @record(frozen=False, eq=False)
-class _Attached:
+class Attached:
     """A send slot of any proc that refers to an LCO here."""
 
     world: int
@@ -117,13 +153,14 @@ class _Attached:
     lco: LocalObject
     slot: int
     taken: int = 0
+    """Its messages that were received."""
 
 
 @record(frozen=False, eq=False)
 class Parcel:
     """A message that is here; ``data`` is empty if its octets come later."""
 
-    attached: _Attached
+    attached: Attached
     serial: int
     flags: int
     tag: int
@@ -153,7 +190,7 @@ class LocalObject:
         self.deliver = deliver
         self.receive_slots = 0
         self.send_slots: list[SendSlot] = []
-        self.attached: list[_Attached] = []
+        self.attached: list[Attached] = []
         """Send slots that refer to this LCO."""
         self.kept: list[Parcel] = []
         """Messages for receive slots that do not exist yet."""
@@ -165,7 +202,7 @@ class LocalObject:
         return len(self.kept) < KEPT_MESSAGES and self.kept_octets + nbytes <= KEPT_OCTETS
 
 
-_NOBODY: Final[dict[int, _Attached]] = {}
+_NOBODY: Final[dict[int, Attached]] = {}
 
 
 class Machine:
@@ -174,18 +211,22 @@ class Machine:
     Args:
         post: sends a packet to a rank of the job.
         transmit: begins to send the octets of a message, which a receive awaits.
+        ports: the way past the packets.
     """
 
-    def __init__(self, post: Callable[[int, bytes], None], transmit: Callable[[int, memoryview], Moving]) -> None:
+    def __init__(
+        self, post: Callable[[int, bytes], None], transmit: Callable[[int, memoryview], Moving], ports: Ports
+    ) -> None:
         self._post = post
         self._transmit = transmit
+        self._ports = ports
         self._lcos: dict[int, LocalObject] = {}
         self._created = 0
         self._slots: dict[int, SendSlot] = {}
         self._numbered = 0
         self._serial = 0
         self._sent: dict[int, Sent] = {}
-        self._attached: dict[int, dict[int, _Attached]] = {}
+        self._attached: dict[int, dict[int, Attached]] = {}
         """Send slots that refer to LCOs here, by rank and their number there."""
         self._handlers: dict[int, Callable[[int, Packet], None]] = {
             packets.ATTACH: self._on_attach,
@@ -220,7 +261,7 @@ class Machine:
     def attach(self, lco: LocalObject, world: int, other: int, slot: int, key: bytes) -> SendSlot:
         """Add a send slot that refers to receive slot ``slot`` of LCO ``other`` of a rank."""
         self._numbered += 1
-        made = SendSlot(len(lco.send_slots), world, other, slot, self._numbered)
+        made = SendSlot(len(lco.send_slots), world, other, slot, self._numbered, self._ports.reach(world))
         lco.send_slots.append(made)
         self._slots[made.number] = made
         self._post(world, Packet(packets.ATTACH, slot=slot, number=made.number, nbytes=other, key=key).octets())
@@ -234,10 +275,15 @@ class Machine:
         """
         if slot.refused:
             raise slot.failure(slot.state)
+        slot.sent += 1
+        if slot.state == packets.OPEN and len(data) <= slot.reach and not (synchronous or slot.waiting):
+            sent = Sent(slot, None)
+            sent.moving = self._ports.send(slot, tag, data)
+            return sent
         apart = len(data) > INLINE
         serial = 0
         sent = Sent(slot, data if apart else None)
-        if synchronous or apart or slot.state != packets.OPEN:
+        if synchronous or apart or slot.state != packets.OPEN or slot.reach >= 0:
             self._serial = serial = self._serial + 1
             self._sent[serial] = sent
             if not slot.waiting:
@@ -245,7 +291,6 @@ class Machine:
             slot.waiting.add(serial)
         else:
             sent.done = True
-        slot.sent += 1
         flags = synchronous * packets.SYNCHRONOUS | apart * packets.APART
         octets = b"" if apart else bytes(data)
         self._post(
@@ -275,6 +320,10 @@ class Machine:
             slot.leaving = True
             self._left(slot)
 
+    def attached(self, world: int, number: int) -> Attached | None:
+        """Return the send slot of a rank, by its number there; None: it refers to no LCO here."""
+        return self._attached.get(world, _NOBODY).get(number)
+
     # ---- packets ---------------------------------------------------------------------------------
 
     def handle(self, world: int, octets: bytes | bytearray) -> None:
@@ -297,7 +346,7 @@ class Machine:
             code = packets.FORGED
         else:
             code = packets.OPEN if packet.slot < lco.receive_slots else packets.ABSENT
-            one = _Attached(world, packet.number, lco, packet.slot)
+            one = Attached(world, packet.number, lco, packet.slot)
             self._attached.setdefault(world, {})[one.number] = one
             lco.attached.append(one)
         self._post(world, Packet(packets.STATE, code, number=packet.number).octets())
@@ -310,11 +359,12 @@ class Machine:
             slot.state = packet.code
         slot.taken = packet.tag
         if slot.refused:
+            slot.short = None
             for serial in tuple(slot.waiting):
                 self._fail(serial, packet.code)
 
     def _on_data(self, world: int, packet: Packet) -> None:
-        one = self._attached.get(world, _NOBODY).get(packet.number)
+        one = self.attached(world, packet.number)
         if one is None:
             if packet.serial:
                 self._reply(world, packet.serial, packets.FREED)
@@ -347,6 +397,7 @@ class Machine:
         one = self._attached.get(world, _NOBODY).pop(packet.number, None)
         if one is not None:
             one.lco.attached.remove(one)
+            self._ports.close(world, packet.number)
 
     # ---- inside ----------------------------------------------------------------------------------
 
@@ -354,7 +405,7 @@ class Machine:
         lco.kept.append(parcel)
         lco.kept_octets += len(parcel.data)
 
-    def _tell(self, one: _Attached, code: int) -> None:
+    def _tell(self, one: Attached, code: int) -> None:
         self._post(one.world, Packet(packets.STATE, code, number=one.number, tag=one.taken).octets())
 
     def _reply(self, world: int, serial: int, code: int) -> None:

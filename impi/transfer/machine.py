@@ -189,7 +189,7 @@ class Transfer:
         """
         path = self._path(dest)
         channel, window, tag_ub, most = self._channels[path.host], path.window, self._job.tag_ub, path.short_max
-        frame = path.frame()
+        frame = path.room()
         size = last_tag = elements = -1
         packet = place = frame
 
@@ -198,10 +198,11 @@ class Transfer:
             nbytes = len(octets)
             if channel.work or nbytes > most or not window.open or self._finishing:
                 return None
-            if nbytes != size or tag != last_tag or count != elements:
+            if path.filled is not make or nbytes != size or tag != last_tag or count != elements:
                 if type(tag) is not int or not 0 <= tag <= tag_ub:
                     return None
-                path.fill(frame, nbytes, lsrank, tag, cid, count)
+                path.fill(nbytes, lsrank, tag, cid, count)
+                path.filled = make
                 size, last_tag, elements = nbytes, tag, count
                 packet = frame[: HEADER_SIZE + nbytes]
                 place = packet[HEADER_SIZE:]

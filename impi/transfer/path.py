@@ -77,7 +77,9 @@ class Path:
         "awake",
         "cancelling",
         "counter",
+        "filled",
         "firsts",
+        "frame",
         "host",
         "longs",
         "newest",
@@ -101,6 +103,10 @@ class Path:
         """The 48 octets that name source and destination in a header of the peer."""
         self.short_max = min(maxdatalen, _SHORT_MAX)
         """Most octets of user data of a packet that goes past the queues."""
+        self.frame = memoryview(b"")
+        """Room for such a packet, for all senders of short messages in turn (:meth:`room`)."""
+        self.filled: object = None
+        """The sender whose header is in :attr:`frame`."""
         self.window = CreditWindow(ackmark, hiwater)
         self.counter = AckCounter(ackmark, hiwater)
         self.acks: deque[bytes] = deque()
@@ -136,13 +142,15 @@ class Path:
         """A packet without user data; what table 3.1 does not list for it is sent as zero."""
         return pack_header(Header(int(pk_type), 0, *self._src, *self._dest, srqid, drqid))
 
-    def frame(self) -> memoryview:
-        """Room for a packet of :attr:`short_max` octets."""
-        return memoryview(bytearray(HEADER_SIZE + self.short_max))
+    def room(self) -> memoryview:
+        """Return :attr:`frame`, which a path has from its first sender on."""
+        if not self.frame:
+            self.frame = memoryview(bytearray(HEADER_SIZE + self.short_max))
+        return self.frame
 
-    def fill(self, frame: memoryview, nbytes: int, lsrank: int, tag: int, cid: int, count: int) -> None:
-        """Write the header of a short message, but for its request."""
-        _pack_short(frame, 0, _DATA, nbytes, self._pair, 0, nbytes, lsrank, tag, cid, count)
+    def fill(self, nbytes: int, lsrank: int, tag: int, cid: int, count: int) -> None:
+        """Write the header of a short message into :attr:`frame`, but for its request."""
+        _pack_short(self.frame, 0, _DATA, nbytes, self._pair, 0, nbytes, lsrank, tag, cid, count)
 
     def next(self) -> Flight:
         """Count and build the next packet. Only while :attr:`sendable`."""

@@ -6,32 +6,14 @@ from itertools import pairwise
 
 import pytest
 from engine_world import make_job, run_job
+from lco_world import KEY, channel_to, traffic
 
 from impi.engine.engine import Engine
-from impi.engine.lco_traffic import LcoContext, Traffic
 from impi.engine.payload import DirectSource, DirectTarget, OctetSource
 from impi.errors import PeerError
 from impi.semantics.constants import ANY_SOURCE, ANY_TAG
 from impi.semantics.errors import MPIException
 from impi.slots.slot_machine import INLINE
-
-KEY = bytes(range(16))
-
-
-def traffic(engine: Engine) -> Traffic:
-    n = len(engine.job.procs)
-    return Traffic(engine, engine.make_context(0, range(n)))
-
-
-def channel_to(one: Traffic, engine: Engine, world: int, other: LcoContext) -> LcoContext:
-    """A sender to receive slot 0 of the LCO of another proc, which has made the same ones."""
-    made = one.create(KEY)
-    address = engine.job.procs[world]
-    name = one.name(other)
-    of_other = type(name)(address.ipv6, address.pid, other.lco.number, KEY).of_slot(0)
-    assert one.rank_of(of_other) == world
-    one.attach(made, world, of_other)
-    return made
 
 
 @pytest.mark.parametrize("clients", [[1], [2], [1, 1], [2, 3]], ids=str)

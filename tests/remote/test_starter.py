@@ -142,7 +142,7 @@ def gone(*pids: int) -> bool:
 
 
 def write_old(path: Path) -> None:
-    """Write a file; return once it is older than whatever starts then, by any clock of the kernel."""
+    """Write a file; return once it is older than whatever starts then, by any clock."""
     path.touch()
     while time.time() - path.stat().st_ctime < 5 * starter._TICK_S:
         time.sleep(0.01)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from impi.semantics.errors import MPIException
-from impi.slots.slot_machine import INLINE, KEPT_MESSAGES, KEPT_OCTETS, LocalObject, Machine, Parcel, Sent
+from impi.slots.slot_machine import INLINE, KEPT_MESSAGES, KEPT_OCTETS, LocalObject, Machine, Parcel, SendSlot, Sent
 from impi.slots.slot_names import slot_key
 from impi.slots.slot_packets import Packet, parse_packet
 
@@ -19,13 +19,24 @@ class _Moved:
     done = True
 
 
+class _NoPorts:
+    def reach(self, world: int) -> int:
+        return -1
+
+    def send(self, slot: SendSlot, tag: int, data: memoryview) -> _Moved:
+        raise AssertionError
+
+    def close(self, world: int, number: int) -> None:
+        pass
+
+
 class World:
     """Procs whose packets wait in queues, one for each pair, until :meth:`carry` takes them."""
 
     def __init__(self, n: int) -> None:
         self.queues: dict[tuple[int, int], deque[bytes]] = defaultdict(deque)
         self.apart: list[bytes] = []
-        self.machines = [Machine(self._poster(rank), self._transmit) for rank in range(n)]
+        self.machines = [Machine(self._poster(rank), self._transmit, _NoPorts()) for rank in range(n)]
         self.came: dict[tuple[int, int], list[Parcel]] = defaultdict(list)
         """By proc and number of an LCO: its messages, in order."""
 

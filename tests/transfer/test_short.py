@@ -62,6 +62,18 @@ def test_nothing_is_made_where_something_stands_before():
     assert make(0, b"f", 1) is None
 
 
+def test_senders_of_one_path_take_turns_with_its_frame():
+    machine = Transfer(make_job([[1], [1]]), 0)
+    one, other = machine.short_sender(1, 4, 0), machine.short_sender(1, 6, 2)
+    made = []
+    for make, data in [(one, b"a"), (other, b"b"), (other, b"c"), (one, b"d")]:
+        packet = make(9, data, 1)
+        assert packet is not None
+        header = unpack_header(packet)
+        made.append((header.cid, header.lsrank, header.srqid, bytes(packet[HEADER_SIZE:])))
+    assert made == [(4, 0, 1, b"a"), (6, 2, 2, b"b"), (6, 2, 3, b"c"), (4, 0, 4, b"d")]
+
+
 def _header(job, kind: PacketType, **more: Any) -> bytes:
     me, peer = job.procs
     return pack_header(Header(int(kind), 0, peer.ipv6, peer.pid, me.ipv6, me.pid)._replace(**more))

@@ -21,6 +21,7 @@ from impi.api.comms.communicator import Communicator
 from impi.api.comms.groups import Group
 from impi.api.comms.intracomm import COMM_WORLD, Intracomm
 from impi.api.comms.lco_names import LcoName, Octets, SlotName, names_of_lcos
+from impi.api.comms.lco_routes import route
 from impi.api.constants import IDENT, UNDEFINED, UNEQUAL
 from impi.api.handles.failing import guarded, guarded_function
 from impi.api.handles.info import Info
@@ -63,7 +64,7 @@ class LcoState(Communicator):
     def __init__(self, engine: Engine, context: LcoContext) -> None:
         super().__init__()
         self.context = context
-        self.destinations = Routes(engine, context, receiving=False)
+        self.destinations = Routes(engine, context, receiving=False, to=route)
         self.sources = Routes(engine, context, receiving=True)
         self.formed: tuple[int, int, Within] | None = None
         """Numbers of slots for which the algorithms of collectives hold, and these."""

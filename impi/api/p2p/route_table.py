@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from impi.api import runtime
@@ -20,16 +21,25 @@ class Routes(dict[int, Route]):
         engine: of this proc.
         context: of the communicator.
         receiving: the ranks are sources of receives, MPI_ANY_SOURCE included.
+        to: makes the route to or from a rank that there is.
 
     Raises:
         Exception: ERR_RANK: no such rank.
     """
 
-    def __init__(self, engine: Engine, context: Context, *, receiving: bool) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        context: Context,
+        *,
+        receiving: bool,
+        to: Callable[[Engine, Context, int], Route] | None = None,
+    ) -> None:
         super().__init__()
         self._engine = engine
         self._context = context
         self._receiving = receiving
+        self._to = to or _to
 
     def __missing__(self, rank: int) -> Route:
         engine, context = self._engine, self._context
@@ -44,7 +54,7 @@ class Routes(dict[int, Route]):
             what = "source" if self._receiving else "destination"
             raise error("ERR_RANK", f"{what} rank {rank} is not in 0..{known - 1}")
         else:
-            route = _to(engine, context, rank)
+            route = self._to(engine, context, rank)
         self[rank] = route
         return route
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from pathlib import Path
+from typing import Final
 
 from impi.testbed.lab.roster import Roster
 
@@ -14,6 +15,10 @@ WORLD = 0
 COLLECTIVE = 1
 FIRST_CREATED = 4
 """The context id of the first communicator of a program: 2 and 3 are MPI_COMM_SELF's (4.3.1)."""
+PORTS: Final = 1 << 62
+"""Context ids from here on are of single send slots of LCOs, for short messages to an open slot."""
+LCO_TAG: Final = 251
+"""Of all other packets between LCOs, in the collective context of MPI_COMM_WORLD."""
 MAKING = (110, 120, 130, 190)
 """Tags of the collectives that make and free a communicator (IMPI 4.3 to 4.7)."""
 DATALEN = 262144

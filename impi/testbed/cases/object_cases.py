@@ -1,7 +1,8 @@
 """LCOs, which one proc makes alone, and endpoints, whose threads are ranks.
 
-Both are impi's own. Their packets are messages of MPI_COMM_WORLD's collectives with tags of their
-own, and no context id is agreed on.
+Both are impi's own, and no context id is agreed on. Their packets are messages of MPI_COMM_WORLD's
+collectives with tags of their own. A short message to an open slot is one of the slot's own context
+id; here both stand for the same demand.
 """
 
 from __future__ import annotations
@@ -9,19 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from impi.testbed.cases.case import COLLECTIVE, WORLD, Case, Crossing, barrier
+from impi.testbed.cases.case import COLLECTIVE, LCO_TAG, WORLD, Case, Crossing, barrier
 from impi.testbed.lab.roster import Roster
 from impi.testbed.programs.payload import octets
 
-_PACKET: Final = 251
 _APART: Final = 252
-"""Tags of packets, and of long data behind them."""
+"""Tag of long data behind their packets."""
 _COUNT: Final = 5
 _LONG: Final = 20_000
 _ENDPOINTS: Final = 2
 
 
-def _sent(src: int, dest: int, data: bytes, *, tag: int = _PACKET) -> Crossing:
+def _sent(src: int, dest: int, data: bytes, *, tag: int = LCO_TAG) -> Crossing:
     return Crossing(src=src, dest=dest, cid=COLLECTIVE, tag=tag, contains=data, units=())
 
 
@@ -56,7 +56,7 @@ OBJECT_CASES: Final = (
         _COUNT + 3,
         _channels,
         params={"count": _COUNT, "long": _LONG},
-        others=(_PACKET, _APART),
+        others=(LCO_TAG, _APART),
         once=True,
     ),
     Case(
@@ -66,7 +66,7 @@ OBJECT_CASES: Final = (
         1 + 2 * _ENDPOINTS,
         _ring,
         params={"endpoints": _ENDPOINTS},
-        others=(_PACKET, _APART, 120, 130, 190),
+        others=(LCO_TAG, _APART, 120, 130, 190),
         once=True,
     ),
 )

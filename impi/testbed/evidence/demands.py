@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from impi.dissect import Crossed, read_access
 from impi.testbed.cases import Case, Crossing
-from impi.testbed.cases.case import COLLECTIVE
+from impi.testbed.cases.case import COLLECTIVE, LCO_TAG, PORTS
 from impi.testbed.evidence.evidence import Mismatch, Owed
 from impi.testbed.lab.parties import deviations
 from impi.testbed.lab.roster import Roster
@@ -70,6 +70,8 @@ class Demands:
     def key(self, message: Crossed) -> _Key:
         """Where a message belongs."""
         cid = message.cid
+        if cid >= PORTS:
+            return message.src, message.dest, COLLECTIVE, LCO_TAG  # as what it is when its slot is not open yet
         if message.tag == _REDUCE_TAG and cid % 2 == 0 and self._reduce_on_p2p:
             cid += 1
         return message.src, message.dest, cid, message.tag
@@ -101,7 +103,8 @@ class Demands:
 
     def allowed(self, message: Crossed) -> bool:
         """Whether it may cross although nobody demands it: inside some collectives."""
-        return message.cid % 2 == 1 and message.cid in self.case.contexts and message.tag in self.case.others
+        _, _, cid, tag = self.key(message)
+        return cid % 2 == 1 and cid in self.case.contexts and tag in self.case.others
 
 
 def compare(crossed: Iterable[Crossed], demands: Demands) -> Compared:

@@ -9,7 +9,7 @@ import pytest
 
 from impi.dissect import Access, Crossed, Packet
 from impi.testbed.cases import Case, Crossing
-from impi.testbed.cases.case import turned
+from impi.testbed.cases.case import PORTS, turned
 from impi.testbed.evidence import demands as module
 from impi.testbed.evidence.demands import Compared, Demands, compare
 from impi.testbed.lab.lab_topology import parse_topology
@@ -57,6 +57,22 @@ def test_what_differs_is_of_one_kind(crossed, kind, says):
     (one,) = getattr(found, kind)
     assert says in one.expected + one.actual
     assert (one.src, one.dest) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("cid", "tag", "kind"),
+    [
+        (1, 251, []),
+        (PORTS | 2 << 32 | 6, 9, []),
+        (PORTS | 2 << 32 | 7, 120, []),
+        (PORTS | 2 << 32 | 6, 9, ["wrong"]),
+    ],
+)
+def test_a_message_between_lcos_may_be_a_packet_or_come_by_a_port(cid, tag, kind):
+    wanted = Crossing(src=1, dest=2, cid=1, tag=251, contains=DATA[4:] if not kind else b"other", units=())
+    assert kinds(compared(replace(GOOD, cid=cid, tag=tag), wanted=(wanted,), others=(251,))) == kind
+    more = replace(GOOD, cid=cid, tag=tag)
+    assert kinds(compared(more, more, wanted=(wanted,), others=(251,))) == kind
 
 
 def test_every_message_of_a_tag_has_the_octets_of_its_demand():
