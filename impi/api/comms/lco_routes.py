@@ -24,7 +24,8 @@ class SlotRoute(QueuedRoute):
     def send(self, spec: BufferSpec, tag: int) -> None:
         """Send one packet, or start the send and wait for it."""
         slot, data = self._slot, read(spec, readonly=True)
-        if slot.short is not None and not slot.waiting and type(data) is memoryview and slot.short(tag, data, 0):
+        short = slot.short  # once: another thread may hear that the slot is gone
+        if short is not None and not slot.waiting and type(data) is memoryview and short(tag, data, 0):
             slot.sent += 1
             return
         check_tag(self._engine, tag)
