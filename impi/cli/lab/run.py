@@ -199,8 +199,8 @@ class _Run:
         def done(result: Done) -> None:
             explained = _explained(result, self._expectations)
             folder.add(explained)
-            results.append(explained)
             screen.done(explained)
+            results.append(explained.without_evidence())  # captures of a whole tier would fill the memory
 
         try:
             with screen, ending(scheduler, screen.tell):

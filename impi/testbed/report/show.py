@@ -36,7 +36,7 @@ class Screen:
         self._total = total
         self._folder = folder
         self._running: dict[str, float] = {}
-        self._results: list[Done] = []
+        self._results = Counter[str]()
         self._start = time.monotonic()
         self._live = Live(console=console, transient=True, refresh_per_second=4, get_renderable=self._status)
         self._is_live = console.is_terminal
@@ -57,12 +57,12 @@ class Screen:
     def done(self, result: Done) -> None:
         """A cell is over: a line, and more for a red one."""
         self._running.pop(result.cell.id, None)
-        self._results.append(result)
+        self._results[result.result] += 1
         mark = sign(result.result, self_reported=result.verdict.self_reported)
         line = Text(f" {mark} ", style=_COLOURS.get(result.result, "yellow"))
         line.append(f"{result.cell.id:<52} {result.seconds:6.1f}s", style="")
         if not self._is_live:
-            line.append(f"  [{len(self._results)}/{self._total}]")
+            line.append(f"  [{self._results.total()}/{self._total}]")
         if len(result.attempts) > 1:
             passed = sum(a.verdict.outcome == "pass" for a in result.attempts)
             line.append(f"  {passed} of {len(result.attempts)} attempts passed")
@@ -81,12 +81,11 @@ class Screen:
         self._console.print(text, soft_wrap=True, highlight=False)
 
     def _status(self) -> Text:
-        counts = Counter(r.result for r in self._results)
         seconds = time.monotonic() - self._start
-        marks = "  ".join(f"{sign(name)}{count}" for name, count in counts.items())
+        marks = "  ".join(f"{sign(name)}{count}" for name, count in self._results.items())
         now = ", ".join(f"{name} {time.monotonic() - at:.0f}s" for name, at in list(self._running.items()))
         return Text(
-            f"[{len(self._results)}/{self._total}] {marks}  {seconds:.0f}s  {now}", no_wrap=True, overflow="ellipsis"
+            f"[{self._results.total()}/{self._total}] {marks}  {seconds:.0f}s  {now}", no_wrap=True, overflow="ellipsis"
         )
 
 

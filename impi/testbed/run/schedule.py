@@ -77,6 +77,10 @@ class Done:
         """The evidence of the deciding attempt."""
         return self.attempts[self.deciding].seen if self.attempts else None
 
+    def without_evidence(self) -> Done:
+        """Return the same without what was seen, which is in files by then."""
+        return replace(self, attempts=tuple(replace(attempt, seen=None) for attempt in self.attempts))
+
     @property
     def result(self) -> str:
         """The outcome compared with the expectations: adds ``xfail`` and ``xpass``."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import gc
 import json
 import os
 import re
@@ -15,6 +16,7 @@ import pytest
 from forge import FakeBackend, FakeLab, Job
 
 from impi.cli.impilab import main
+from impi.testbed.run.execute import Seen
 
 P2P = "p2p.[ras]*/mpich+openmpi/1x2+1x2"
 pytestmark = pytest.mark.usefixtures("three_vendors")
@@ -70,6 +72,22 @@ def interrupts(backend, name: str) -> None:
             os.kill(os.getpid(), signal.SIGINT)
 
     backend.tweak = tweak
+
+
+# -- memory
+
+
+def test_a_run_does_not_keep_what_it_saw_of_cells_that_are_over(backend):
+    kept = []
+
+    def tweak(job: Job) -> None:
+        gc.collect()
+        kept.append(sum(isinstance(one, Seen) for one in gc.get_objects()))
+
+    backend.tweak = tweak
+    assert lab(backend, "run", P2P, "--jobs", "1") == 0
+    assert len(kept) >= 4
+    assert max(kept) <= 1  # that of the cell just before
 
 
 # -- plan

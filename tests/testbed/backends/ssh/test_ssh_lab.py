@@ -19,7 +19,7 @@ from impi.testbed.backends.ssh import host_keeper
 from impi.testbed.backends.ssh.host_checks import between, examine
 from impi.testbed.backends.ssh.hosts_file import HostsFile, read_hosts
 from impi.testbed.backends.ssh.ssh_backend import SshBackend
-from impi.testbed.lab.interface import Lab, run_on
+from impi.testbed.lab.interface import Lab, Terms, run_on
 from impi.testbed.lab.lab_topology import parse_topology
 
 DEADLINE_S = 30.0
@@ -192,15 +192,19 @@ def test_doctor_of_the_command_line(sshd: Sshd, tmp_path: Path, capsys: pytest.C
 
 @pytest.mark.docker
 @pytest.mark.proof
-def test_cells_of_three_vendors_pass_on_existing_hosts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("six", [False, True], ids=["IPv4", "IPv6 only"])
+def test_cells_of_three_vendors_pass_on_existing_hosts(
+    six: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     try:
         docker = choose_backend("docker")
     except LabError as error:
         pytest.skip(f"no container engine answers: {error}")
     vendors = ["mpich", "openmpi", "pure"]
     docker.prepare(vendors)
-    there = docker.open(vendors, parse_topology("1x1+1x1+1x1"), run="hosts")
+    there = docker.open(vendors, parse_topology("1x1+1x1+1x1"), run="hosts", terms=Terms(six=six))
     try:
+        assert all((":" in node.address) is six for node in there.access.nodes.values())
         access = there.access
         (key := tmp_path / "key").write_text(access.private_key)
         has = {"c0n0": ", mpich = '/opt/mpi/mpich'", "c1n0": ", openmpi = '/opt/mpi/openmpi'"}
