@@ -82,7 +82,7 @@ class Screen:
 
     def _status(self) -> Text:
         seconds = time.monotonic() - self._start
-        marks = "  ".join(f"{sign(name)}{count}" for name, count in self._results.items())
+        marks = "  ".join(f"{sign(name)}{count}" for name, count in list(self._results.items()))
         now = ", ".join(f"{name} {time.monotonic() - at:.0f}s" for name, at in list(self._running.items()))
         return Text(
             f"[{self._results.total()}/{self._total}] {marks}  {seconds:.0f}s  {now}", no_wrap=True, overflow="ellipsis"
