@@ -211,6 +211,8 @@ class _Starter:
                 here = os.uname().nodename
                 self._watched = {pid for node, pid in line["procs"] if node == here}
                 self._guests = self._guests or _opened(self._watched)
+                # A proxy may be here before this starter is, and have made its file.
+                self._began = min([self._began, *map(processes.began, self._guests)])
             case "note":
                 self._note()
             case "stop":

@@ -142,8 +142,13 @@ def gone(*pids: int) -> bool:
 
 
 def write_old(path: Path) -> None:
-    """Write a file; return once it is older than whatever starts then, by any clock."""
+    """Write a file that is older than whatever starts then."""
     path.touch()
+    wait_until_older(path)
+
+
+def wait_until_older(path: Path) -> None:
+    """Return once a file is older than whatever starts then, by any clock."""
     while time.time() - path.stat().st_ctime < 5 * starter._TICK_S:
         time.sleep(0.01)
 
@@ -443,20 +448,27 @@ sh -c 'exec 3> FOLDER/mpich_shm_1; touch FOLDER/hydra_hwloc_xmlfile_1; echo $$; 
 """
 
 
-@pytest.mark.parametrize("frozen", [False, True])
-def test_what_an_mpiexec_elsewhere_has_started_is_ended(start: Start, tmp_path: Path, frozen: bool) -> None:
-    # A frozen mpiexec tells its proxy here nothing; what both leave is nobody's only at their end.
+@pytest.mark.parametrize(("frozen", "first"), [(False, False), (True, False), (False, True)])
+def test_what_an_mpiexec_elsewhere_has_started_is_ended(
+    start: Start, tmp_path: Path, frozen: bool, first: bool
+) -> None:
+    # Its proxy here may begin before the starter does. A frozen mpiexec tells its proxy here nothing; what both leave is nobody's only at their end.
     name = secrets.token_hex(7)
     script = _PROXY_OF_ELSEWHERE.replace("NAME", name).replace("FOLDER", str(tmp_path))
     own = f"starter._TMP = starter._SHM = {str(tmp_path)!r}; starter._PROXY = {name!r}; starter._ALONE_S = 0"
     elsewhere = f"from impi.remote import starter; {own}; starter.main()"
     argv = [sys.executable, "-c", "import signal; print('on', flush=True); signal.pause()"]
-    raw = start(argv, settle_s=None, silence_s=60.0, starter=("-c", elsewhere))
-    raw.until("stdout")
+    if not first:
+        raw = start(argv, settle_s=None, silence_s=60.0, starter=("-c", elsewhere))
+        raw.until("stdout")
     with subprocess.Popen(["sh", "-c", script], stdout=subprocess.PIPE, start_new_session=True) as proxy:
         assert proxy.stdout is not None
         rank = int(proxy.stdout.readline())
         try:
+            if first:
+                wait_until_older(tmp_path / "hydra_hwloc_xmlfile_1")
+                raw = start(argv, settle_s=None, silence_s=60.0, starter=("-c", elsewhere))
+                raw.until("stdout")
             raw.say({"do": "watch", "ends": [], "procs": [[os.uname().nodename, rank], ["elsewhere", os.getpid()]]})
             if frozen:
                 os.killpg(proxy.pid, signal.SIGSTOP)
