@@ -452,7 +452,8 @@ sh -c 'exec 3> FOLDER/mpich_shm_1; touch FOLDER/hydra_hwloc_xmlfile_1; echo $$; 
 def test_what_an_mpiexec_elsewhere_has_started_is_ended(
     start: Start, tmp_path: Path, frozen: bool, first: bool
 ) -> None:
-    # Its proxy here may begin before the starter does. A frozen mpiexec tells its proxy here nothing; what both leave is nobody's only at their end.
+    # Its proxy here may begin before the starter does. A frozen mpiexec tells the proxy nothing.
+    # What both leave is nobody's only at their end.
     name = secrets.token_hex(7)
     script = _PROXY_OF_ELSEWHERE.replace("NAME", name).replace("FOLDER", str(tmp_path))
     own = f"starter._TMP = starter._SHM = {str(tmp_path)!r}; starter._PROXY = {name!r}; starter._ALONE_S = 0"
