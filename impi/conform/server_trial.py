@@ -276,8 +276,13 @@ class ServerTrial:
             if len(found) == 8 + size and found[:4].decode("latin-1") not in WORDS and found:
                 continue
             actual = found[:64].hex() or ("the connection was closed" if wire.ended else "nothing")
-            expected = f"{word} {payload.hex()}"
-            raise Broken(f"{expected} does not come", expected=wanted.hex(), actual=actual, octets=found[:64])
+            text = f"{word} {_shown(payload)} does not come"
+            raise Broken(text, expected=_shown(wanted), actual=actual, octets=found[:64])
+
+
+def _shown(octets: bytes) -> str:
+    """Return the first 64 octets in hexadecimal, and how many there are in all."""
+    return octets[:64].hex() + (f"... ({len(octets)} octets)" if len(octets) > 64 else "")
 
 
 def _answer(wire: Wire) -> bytes:

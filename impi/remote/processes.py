@@ -23,6 +23,7 @@ from impi.remote.patience import Patience
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _POLL_S = 0.02
+_ENDED = (b"Z", b"X")  # states of processes that are not reaped
 _ALL_AFTER_S = 0.5
 _GIVE_UP_S = 5.0  # survives KILL: stuck in the kernel, or another user's
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -142,23 +143,32 @@ class Groups(dict[int, int]):
         """Those that a signal has stopped (state T; under a debugger it is t)."""
 
 
-def parent(pid: int) -> int:
-    """Return the process id of a process's parent; 0: there is none, or the process has ended."""
+def _fields(pid: int) -> list[bytes]:
+    """Return state, parent, group and so on of a process (proc(5), stat); empty: there is none."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
-            return int(file.read().rpartition(b")")[2].split()[1])
+            return file.read().rpartition(b")")[2].split()
     except OSError:
-        return 0
+        return []
+
+
+def parent(pid: int) -> int:
+    """Return the process id of a process's parent; 0: there is none, or the process has ended."""
+    fields = _fields(pid)
+    return int(fields[1]) if fields else 0
+
+
+def lives(pid: int) -> bool:
+    """Whether a process has not ended; one that has may not be reaped yet."""
+    return bool(fields := _fields(pid)) and fields[0] not in _ENDED
 
 
 def began(pid: int) -> float:
     """Return when a process began, in seconds since the epoch; infinity: it has ended."""
-    try:
-        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
-            ticks = int(file.read().rpartition(")")[2].split()[19])
-    except OSError:
+    fields = _fields(pid)
+    if not fields:
         return math.inf
-    return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + ticks / os.sysconf("SC_CLK_TCK")
+    return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + int(fields[19]) / os.sysconf("SC_CLK_TCK")
 
 
 def descendants(more: Iterable[int] = ()) -> Groups:
@@ -176,7 +186,7 @@ def descendants(more: Iterable[int] = ()) -> Groups:
         except OSError:
             continue
         children.setdefault(int(parent), []).append(int(name))
-        if state not in (b"Z", b"X"):
+        if state not in _ENDED:
             groups[int(name)] = int(group)
         if state == b"T":
             stopped.add(int(name))

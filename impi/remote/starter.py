@@ -503,8 +503,8 @@ def _topologies(since: float) -> set[str]:
 
 def _sessions(since: float, folder: str) -> set[str]:
     """Return folders of Open MPI's daemons, by process id, which have ended and left them."""
-    found = _made_since(since, folder, "prted.")
-    return {path for path in found if not os.path.exists(f"/proc/{path.rpartition('.')[2]}")}
+    found = {path: path.rpartition(".")[2] for path in _made_since(since, folder, "prted.")}
+    return {path for path, pid in found.items() if pid.isdigit() and not processes.lives(int(pid))}
 
 
 def _command_line(pid: int) -> str:

@@ -502,18 +502,22 @@ def test_a_proxy_that_no_proc_has_named_has_time_to_end(start: Start, tmp_path: 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_folders_of_open_mpis_daemons_that_have_ended_are_removed(start: Start, tmp_path: Path) -> None:
+@pytest.mark.parametrize("reaped", [True, False])
+def test_folders_of_open_mpis_daemons_that_have_ended_are_removed(start: Start, tmp_path: Path, reaped: bool) -> None:
     elsewhere = f"import os; from impi.remote import starter; os.environ['TMPDIR'] = {str(tmp_path)!r}; starter.main()"
     raw = start(["sh", "-c", "echo; exec sleep 600"], settle_s=None, starter=("-c", elsewhere))
     raw.until("stdout")
     ended = subprocess.Popen(["true"])
-    ended.wait()
+    os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)  # over, but not reaped
+    if reaped:
+        ended.wait()
     lives, left = (tmp_path / f"prted.{pid}" for pid in (os.getpid(), ended.pid))
     lives.mkdir()
     left.mkdir()
     (left / "socket").touch()
     raw.hang_up()
     raw.rest()
+    ended.wait()
     assert list(tmp_path.iterdir()) == [lives]
 
 
