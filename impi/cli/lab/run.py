@@ -136,6 +136,8 @@ def _run(options: argparse.Namespace) -> int:
         persistence=persistence,
         expected=lambda cell, verdict: expectations.find(cell, verdict) is not None,
         cut_off=folder.add_cut_off,
+        # What the user asks for is done, although the processors are too few for all procs at once.
+        slots=options.jobs and options.jobs * max((cell.roster.size for cell in plan.cells), default=1),
     )
     folder.capture = options.capture
     before = [_explained(done, expectations) for done in earlier.dones] if earlier is not None else []

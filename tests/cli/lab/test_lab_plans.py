@@ -8,6 +8,7 @@ import json
 import os
 import re
 import signal
+import threading
 from collections import Counter
 from pathlib import Path
 from xml.etree import ElementTree
@@ -72,6 +73,24 @@ def interrupts(backend, name: str) -> None:
             os.kill(os.getpid(), signal.SIGINT)
 
     backend.tweak = tweak
+
+
+# -- labs beside each other
+
+
+@pytest.mark.parametrize(("asked", "most"), [((), 3), (("--jobs", "4"), 4)])
+def test_as_many_labs_as_asked_for_run_beside_each_other(backend, monkeypatch, asked: tuple[str, ...], most: int):
+    """Each cell has four procs; here the processors have room for twelve."""
+    monkeypatch.setattr("impi.testbed.run.schedule._PROCS_PER_CORE", 12 / len(os.sched_getaffinity(0)))
+    monkeypatch.setattr("impi.cli.lab.select.default_jobs", lambda: 4)
+    together = threading.Barrier(most)
+
+    def tweak(job: Job) -> None:
+        together.wait(60)  # broken if fewer come
+
+    backend.tweak = tweak
+    cells = [f"p2p.ring/{pair}/1x2+1x2" for pair in ("pure+mpich", "mpich+openmpi", "openmpi+pure", "openmpi+mpich")]
+    assert lab(backend, "run", *cells[:most], *asked) == 0
 
 
 # -- memory
