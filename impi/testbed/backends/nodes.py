@@ -21,12 +21,15 @@ _MOST_LINES = 500
 
 
 @contextlib.contextmanager
-def lab_fault(where: str) -> Iterator[None]:
-    """Turn a failed connection into a fault of the lab, whatever the cell under test did."""
+def lab_fault(where: str, fate: Callable[[], str] = str) -> Iterator[None]:
+    """Turn a failed connection into a fault of the lab, whatever the cell under test did.
+
+    ``fate`` gives what else is known of the machine, as the end of the sentence.
+    """
     try:
         yield
     except LaunchError as error:
-        raise LabError(f"{where}: {error}") from error
+        raise LabError(f"{where}: {error}{fate()}") from error
 
 
 def in_parallel(work: Callable[[_T], _R], items: Sequence[_T]) -> list[_R]:
@@ -68,9 +71,9 @@ def _lines(outcome: Outcome) -> list[Line]:
 class Command:
     """A command under way on a node; a :class:`impi.testbed.lab.interface.RunningCommand`."""
 
-    def __init__(self, supervised: Supervised, where: str) -> None:
+    def __init__(self, supervised: Supervised, where: str, fate: Callable[[], str] = str) -> None:
         self._supervised = supervised
-        self._where = where
+        self._where, self._fate = where, fate
 
     @property
     def pid(self) -> int:
@@ -79,13 +82,13 @@ class Command:
 
     def poll(self) -> Completed | None:
         """The outcome, or None while it runs."""
-        with lab_fault(self._where):
+        with lab_fault(self._where, self._fate):
             outcome = self._supervised.poll()
         return None if outcome is None else completed(outcome)
 
     def wait(self, timeout_s: float) -> Completed:
         """The outcome; at the deadline all of it is ended."""
-        with lab_fault(self._where):
+        with lab_fault(self._where, self._fate):
             return completed(self._supervised.wait(timeout_s))
 
     def stdout(self) -> bytes:
@@ -98,30 +101,32 @@ class Command:
 
     def stop(self) -> Completed:
         """End all of it now."""
-        with lab_fault(self._where):
+        with lab_fault(self._where, self._fate):
             return completed(self._supervised.stop())
 
 
 class SshNode:
     """A container behind SSH, a :class:`~.interface.Node`. Relative paths are below ``home``."""
 
-    def __init__(self, name: str, address: str, connection: Connection, home: str) -> None:
+    def __init__(
+        self, name: str, address: str, connection: Connection, home: str, fate: Callable[[], str] = str
+    ) -> None:
         self.name = name
         self.address = address
         self.connection = connection
-        self._home = home
+        self._home, self._fate = home, fate
 
     def start(self, argv: Sequence[str], *, env: Mapping[str, str] | None = None) -> RunningCommand:
         """Start it under a starter, in the home folder."""
-        with lab_fault(self.name):
-            return Command(self.connection.start(argv, env=env, cwd=self._home), self.name)
+        with lab_fault(self.name, self._fate):
+            return Command(self.connection.start(argv, env=env, cwd=self._home), self.name, self._fate)
 
     def read(self, path: str) -> bytes | None:
         """A file's content, or None."""
-        with lab_fault(self.name):
+        with lab_fault(self.name, self._fate):
             return self.connection.read(posixpath.join(self._home, path))
 
     def write(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
         """Put a file there, with the folders above it."""
-        with lab_fault(self.name):
+        with lab_fault(self.name, self._fate):
             self.connection.write(posixpath.join(self._home, path), data, mode=mode)

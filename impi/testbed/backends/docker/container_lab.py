@@ -34,7 +34,7 @@ from impi.manifests import manifest
 from impi.remote.ssh import Connection, Key, new_key
 from impi.testbed.backends.docker.container_contents import IN_MEMORY, UNPACKS, contents
 from impi.testbed.backends.docker.docker_engine import engine_fault
-from impi.testbed.backends.docker.docker_inventory import LABEL, remove_container, when_free
+from impi.testbed.backends.docker.docker_inventory import remove_container, when_free
 from impi.testbed.backends.docker.images.image_copies import mounts, quicken
 from impi.testbed.backends.docker.images.node_images import SPY
 from impi.testbed.backends.docker.installed_software import software
@@ -51,6 +51,7 @@ from impi.testbed.backends.docker.sidecar_capture import (
 from impi.testbed.backends.docker.stack_spy import trace
 from impi.testbed.backends.lifecycle.cleanup import new_labels
 from impi.testbed.backends.lifecycle.held_labs import is_held, let_go
+from impi.testbed.backends.lifecycle.labels import LABEL, full
 from impi.testbed.backends.lifecycle.reaper import reaper_of
 from impi.testbed.backends.lifecycle.residue import RESIDUE_S, findings, lasting, residue_argv
 from impi.testbed.backends.nodes import SshNode, in_parallel, lab_fault
@@ -119,7 +120,7 @@ class DockerLab:
         self._client = client
         self._plan = plan
         labels = new_labels(self.name, plan.run, plan.vendors, plan.topology, plan.terms)
-        self._labels = {f"{LABEL}{name}": text for name, text in labels.items()}
+        self._labels = full(labels)
         self._expires = float(labels["expires"])
         self._held = False
         self._reached: dict[str, NodeAccess] = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Final
 
 import docker
@@ -12,11 +12,10 @@ from docker.models.containers import Container
 
 from impi.errors import LabError
 from impi.testbed.backends.docker.docker_engine import engine_fault, ignore_missing
-from impi.testbed.backends.lifecycle.cleanup import lab_seen
+from impi.testbed.backends.lifecycle.labels import LABEL, labs_of, ours
 from impi.testbed.backends.nodes import in_parallel
 from impi.testbed.lab.interface import LabSeen
 
-LABEL: Final = "org.impilab."
 _GONE_S: Final = 60.0
 _TURN_S: Final = 0.1
 _CONFLICT: Final = 409
@@ -79,22 +78,6 @@ class DockerInventory:
     def _remove_container(self, name: str) -> None:
         with ignore_missing():
             remove_container(self._client.containers.get(name))
-
-
-def labs_of(found: Iterable[tuple[str, str, dict[str, str]]]) -> list[LabSeen]:
-    """Return the labs that such parts belong to: kind, name, and :func:`ours` of its labels."""
-    parts: dict[str, list[str]] = {}
-    labels: dict[str, dict[str, str]] = {}
-    for kind, name, mine in found:
-        lab = mine.get("lab", "")
-        parts.setdefault(lab, []).append(f"{kind} {name}")
-        labels.setdefault(lab, mine)
-    return [lab_seen(lab, labels[lab], parts[lab]) for lab in sorted(parts)]
-
-
-def ours(labels: dict[str, str] | None) -> dict[str, str]:
-    """Return our labels among all of an object, without their prefix."""
-    return {name.removeprefix(LABEL): text for name, text in (labels or {}).items() if name.startswith(LABEL)}
 
 
 def remove_container(container: Container) -> None:

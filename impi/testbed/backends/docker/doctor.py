@@ -11,12 +11,13 @@ import docker
 
 from impi.errors import ImpiError
 from impi.testbed.backends.docker.docker_engine import engine_fault
-from impi.testbed.backends.docker.docker_inventory import LABEL, DockerInventory
+from impi.testbed.backends.docker.docker_inventory import DockerInventory
 from impi.testbed.backends.docker.images.node_images import SPY, Images
 from impi.testbed.backends.docker.lab_network import network_subnets
 from impi.testbed.backends.docker.sidecar_capture import CAPTURE_RIGHTS
 from impi.testbed.backends.docker.subnet_pool import free_subnets, host_routes, pool_from_environment
 from impi.testbed.backends.lifecycle import ownership
+from impi.testbed.backends.lifecycle.labels import LABEL
 from impi.testbed.lab.interface import Finding
 from impi.testbed.lab.parties import core_vendors
 

@@ -15,7 +15,7 @@ import itertools
 import json
 import secrets
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -85,11 +85,11 @@ class _Reached:
 class _HostNode(SshNode):
     """A node on an existing host: all that it starts has the lab's mark and folder."""
 
-    def __init__(self, name: str, reached: _Reached, env: Mapping[str, str]) -> None:
+    def __init__(self, name: str, reached: _Reached, env: Mapping[str, str], fate: Callable[[], str]) -> None:
         self.reached = reached
         self.home = f"{reached.folder}/{name}"
         self._own = dict(env)
-        super().__init__(name, reached.host.address, reached.connection, self.home)
+        super().__init__(name, reached.host.address, reached.connection, self.home, fate)
 
     def start(self, argv: Sequence[str], *, env: Mapping[str, str] | None = None) -> RunningCommand:
         """Start it under a starter, in the folder of the node."""
@@ -170,6 +170,10 @@ class SshLab:
 
     # -- details
 
+    def _fate(self, host: Host) -> str:
+        """Return what else is known of a host whose connection is lost, to end a sentence."""
+        return ""
+
     def _reach(self, host: Host) -> None:
         connection = log_in(host)
         try:
@@ -240,7 +244,7 @@ class SshLab:
             "TMPDIR": f"{reached.folder}/{name}/tmp",
             **({PORTS: self._file.ports} if self._file.ports else {}),
         }
-        node = _HostNode(name, reached, own)
+        node = _HostNode(name, reached, own, lambda: self._fate(host))
         node.write("tmp/.lab", b"")
         return node
 

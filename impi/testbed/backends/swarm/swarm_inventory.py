@@ -9,7 +9,8 @@ from typing import Any, Final
 import docker
 
 from impi.testbed.backends.docker.docker_engine import engine_fault, ignore_missing
-from impi.testbed.backends.docker.docker_inventory import LABEL, labs_of, ours, when_free
+from impi.testbed.backends.docker.docker_inventory import when_free
+from impi.testbed.backends.lifecycle.labels import LABEL, labs_of, ours
 from impi.testbed.lab.interface import LabSeen
 
 _FREE_S: Final = 30.0

@@ -9,23 +9,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import docker
 from docker.types import EndpointSpec, Mount, RestartPolicy, SecretReference
 
 from impi.errors import LabError
-from impi.manifests import manifest
-from impi.remote.ssh import new_key
 from impi.testbed.backends.docker.docker_engine import engine_fault
+from impi.testbed.backends.lifecycle.labels import full
+from impi.testbed.backends.placed.placed_lab import Login
 from impi.testbed.backends.ssh.hosts_file import Host
 from impi.testbed.lab.container_node import HOME, SSH_PORT, UID, USER
-from impi.testbed.lab.parties import node_prefix
 
 _Told: TypeAlias = dict[str, Any]
 """An object as the engine tells of it."""
-PYTHON: Final = "/opt/impi/venv/bin/python"
 _RUNS_S: Final = 120.0
 _TURN_S: Final = 0.2
 _SHM: Final = 256 << 20
@@ -66,29 +63,23 @@ class Tasks:
 
     Args:
         labels: of all that is made, by which :class:`.swarm_inventory.SwarmInventory` finds it.
-        folder: for the key of SSH.
+        login: the keys of its nodes.
     """
 
-    def __init__(self, client: docker.DockerClient, lab: str, labels: Mapping[str, str], folder: Path) -> None:
-        self._client, self._lab, self._labels, self._folder = client, lab, dict(labels), folder
+    def __init__(self, client: docker.DockerClient, lab: str, labels: Mapping[str, str], login: Login) -> None:
+        self._client, self._lab, self._login = client, lab, login
+        self._labels = full(labels)
 
     def start(self, nodes: Sequence[tuple[str, str]], images: Mapping[str, str]) -> list[Host]:
         """Place a node for each (name, vendor), on the engines in turn; return those that run."""
         places = engines(self._client)
         if not places:
             raise LabError("no node of the swarm takes tasks: see 'docker node ls'")
-        user, host = new_key(), new_key()
-        key = self._folder / "key"
-        key.touch(mode=0o600)
-        key.write_text(user.private, "utf-8")
         with engine_fault(f"lab {self._lab} cannot be placed on the swarm"):
             network = self._client.networks.create(
                 f"impilab-{self._lab}", driver="overlay", attachable=True, labels=self._labels
             )
-            secrets = [
-                self._secret("authorized_keys", user.public + "\n"),
-                self._secret("host_key", host.private),
-            ]
+            secrets = [self._secret(file, text) for file, text in self._login.files.items()]
             ids = list(places)
             services = []
             for number, (name, vendor) in enumerate(nodes):
@@ -97,19 +88,19 @@ class Tasks:
         deadline = time.monotonic() + _RUNS_S
         tasks = [self._running(service, deadline) for service in services]
         return [
-            Host(
-                name=name,
+            self._login.host(
+                name,
+                vendor,
                 address=_overlay_address(task, str(network.id)),
                 ssh=places[task["NodeID"]],
                 port=_published(task),
-                user=USER,
-                key=str(key),
-                host_key=host.public,
-                python=PYTHON,
-                vendors={vendor: node_prefix(vendor) if manifest(vendor).has_library else ""},
             )
             for (name, vendor), task in zip(nodes, tasks, strict=True)
         ]
+
+    def fate(self, node: str) -> str:
+        """Unknown: the swarm forgets why a task ended with its engine."""
+        return ""
 
     def _secret(self, file: str, text: str) -> SecretReference:
         name = f"impilab-{self._lab}-{file}"
