@@ -21,7 +21,7 @@ environment() {
     echo "$build" | uv pyproject.toml - $(printf ' --extra %s' "$@") -o "ci/locks/$name.txt"
 }
 environment lab lab vendors compiled web
-environment dev lab vendors compiled web test lint plots
+environment dev lab vendors compiled web test lint plots kubernetes schemas
 environment fuzz fuzz
 environment tests test
 environment browser browser

@@ -43,7 +43,7 @@ class TestLab:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """``--impi-backend``."""
-    parser.addoption("--impi-backend", metavar="{docker,local,swarm,ssh:FILE}", help="where impi_lab opens its labs")
+    parser.addoption("--impi-backend", metavar="NAME", help="where impi_lab opens its labs, as for impilab run")
 
 
 @pytest.fixture(scope="session")

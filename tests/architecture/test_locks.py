@@ -13,7 +13,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
 ENVIRONMENTS = {
     "lab": ("lab", "vendors", "compiled", "web"),
-    "dev": ("lab", "vendors", "compiled", "web", "test", "lint", "plots"),
+    "dev": ("lab", "vendors", "compiled", "web", "test", "lint", "plots", "kubernetes", "schemas"),
     "fuzz": ("fuzz",),
     "tests": ("test",),
     "browser": ("browser",),

@@ -12,7 +12,7 @@ from impi.errors import UsageError
 from impi.manifests import manifest
 from impi.testbed.cases.own_program import own_case
 from impi.testbed.judge.expectations import DEFAULT_FILE, Expectations, declared_rows, load
-from impi.testbed.lab.interface import ON_HOSTS, Backend
+from impi.testbed.lab.interface import ON_HOSTS, ON_KUBERNETES, Backend
 from impi.testbed.lab.parties import parse_parties
 from impi.testbed.plan.cell import select
 from impi.testbed.plan.clusters import find_cluster
@@ -59,8 +59,10 @@ def add_selection(verb: argparse.ArgumentParser) -> None:
 
 def _backend(text: str) -> str:
     """Return the name of a backend that there is."""
-    if text not in ("docker", "local", "swarm") and not text.startswith(ON_HOSTS):
-        raise argparse.ArgumentTypeError(f"invalid choice: {text!r} (choose from docker, local, swarm, ssh:FILE)")
+    named = text.startswith(ON_HOSTS) or text.partition(":")[0] == ON_KUBERNETES
+    if text not in ("docker", "local", "swarm") and not named:
+        choices = "docker, local, swarm, ssh:FILE, kubernetes[:NAMESPACE]"
+        raise argparse.ArgumentTypeError(f"invalid choice: {text!r} (choose from {choices})")
     return text
 
 
@@ -69,8 +71,9 @@ def add_backend(verb: argparse.ArgumentParser) -> None:
     verb.add_argument(
         "--backend",
         type=_backend,
-        metavar="{docker,local,swarm,ssh:FILE}",
-        help="where to run: containers, loopback, a Docker swarm, existing hosts (default: docker, if it is installed)",
+        metavar="{docker,local,swarm,ssh:FILE,kubernetes[:NAMESPACE]}",
+        help="where to run: containers, loopback, a Docker swarm, existing hosts, a Kubernetes cluster "
+        "(default: docker, if it is installed)",
     )
 
 

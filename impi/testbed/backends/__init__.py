@@ -1,8 +1,9 @@
 """Backends: the machines that a lab runs on.
 
 ``docker`` has containers, SSH and captures; ``local`` has processes on loopback addresses;
-``ssh:FILE`` has the hosts that a file names, ``swarm`` tasks of a Docker swarm. All implement
-:mod:`impi.testbed.lab.interface`; nothing here knows of cells or verdicts.
+``ssh:FILE`` has the hosts that a file names, ``swarm`` tasks of a Docker swarm, ``kubernetes`` Jobs
+of a cluster. All implement :mod:`impi.testbed.lab.interface`; nothing here knows of cells or
+verdicts.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import sys
 from pathlib import Path
 
 from impi.errors import UsageError
-from impi.testbed.lab.interface import ON_HOSTS, Backend
+from impi.testbed.lab.interface import ON_HOSTS, ON_KUBERNETES, Backend
 
 __all__ = ["choose_backend", "engine_installed"]
 
@@ -25,7 +26,7 @@ def engine_installed() -> bool:
 
 
 def choose_backend(name: str | None) -> Backend:
-    """Return the backend ``docker``, ``local``, ``ssh:FILE`` or ``swarm``.
+    """Return ``docker``, ``local``, ``ssh:FILE``, ``swarm`` or ``kubernetes[:NAMESPACE]``.
 
     None is ``docker`` with an engine installed, else ``local``.
 
@@ -44,8 +45,14 @@ def choose_backend(name: str | None) -> Backend:
         from impi.testbed.backends.swarm.swarm_backend import SwarmBackend
 
         return SwarmBackend()
+    if name is not None and name.partition(":")[0] == ON_KUBERNETES:
+        from impi.testbed.backends.kubernetes.kubernetes_backend import KubernetesBackend
+
+        return KubernetesBackend(name.partition(":")[2])
     if name not in ("docker", "local", None):
-        raise UsageError(f"there is no backend {name!r}: write docker, local, ssh:FILE or swarm")
+        raise UsageError(
+            f"there is no backend {name!r}: write docker, local, ssh:FILE, swarm or kubernetes[:NAMESPACE]"
+        )
     if name == "docker" or (name is None and engine_installed()):
         from impi.testbed.backends.docker.docker_backend import DockerBackend
 

@@ -18,12 +18,12 @@ from typing import Final
 
 from impi.errors import ImpiError
 from impi.testbed.backends.lifecycle.held_labs import holding_name
-from impi.testbed.lab.interface import Inventory
+from impi.testbed.lab.interface import ON_KUBERNETES, Inventory
 
 _MOST_FDS: Final = 4
 _SWEEP_S: Final = 90.0
 _PAUSE_S: Final = 1.0
-_LOOKS: Final = {"docker": 10, "local": 2, "swarm": 10}
+_LOOKS: Final = {"docker": 10, "local": 2, "swarm": 10, "kubernetes": 10}
 """Searches in a row that must find nothing: a busy engine may still execute a dead owner's last
 request."""
 _AGAIN_S: Final = 20.0
@@ -108,7 +108,7 @@ class _Process:
     def _sweep(self) -> None:
         """Remove what a dead owner left."""
         deadline, quiet = time.monotonic() + _SWEEP_S, 0
-        while quiet < _LOOKS[self._backend] and time.monotonic() < deadline:
+        while quiet < _LOOKS[self._backend.partition(":")[0]] and time.monotonic() < deadline:
             try:
                 inventory = self._inventory()
                 mine = [f for f in inventory.find() if f.labels.get("owner") == self._label and f.lab not in self._held]
@@ -166,6 +166,11 @@ class _Process:
             from impi.testbed.backends.swarm.swarm_inventory import SwarmInventory
 
             return SwarmInventory(connect())
+        if self._backend.startswith(ON_KUBERNETES):
+            from impi.testbed.backends.kubernetes.cluster_api import Cluster
+            from impi.testbed.backends.kubernetes.cluster_inventory import ClusterInventory
+
+            return ClusterInventory(Cluster(self._backend.partition(":")[2]))
         from impi.testbed.backends.loopback.loopback_inventory import LoopbackInventory
 
         return LoopbackInventory(self._folder)

@@ -29,6 +29,8 @@ ON_HOSTS: Final = "ssh:"
 """The beginning of the name of a backend of existing hosts; the path of their file follows."""
 ON_SWARM: Final = "swarm"
 """The name of the backend of a Docker swarm."""
+ON_KUBERNETES: Final = "kubernetes"
+"""The beginning of the name of a backend of a Kubernetes cluster; ``:NAMESPACE`` follows."""
 TTL_S: Final = 2 * 3600.0
 """Default lifetime of a lab, in seconds."""
 

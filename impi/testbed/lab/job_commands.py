@@ -10,7 +10,7 @@ from typing import Final
 
 from impi.errors import LabError
 from impi.manifests import manifest
-from impi.testbed.lab.interface import ON_HOSTS, ON_SWARM, Completed, Lab, RunningCommand
+from impi.testbed.lab.interface import ON_HOSTS, ON_KUBERNETES, ON_SWARM, Completed, Lab, RunningCommand
 from impi.testbed.lab.parties import is_remote, node_prefix
 
 CROWDED: Final = {
@@ -65,7 +65,7 @@ def server_argv(lab: Lab, *, auth: str = "", ports: str = "") -> list[str]:
     argv += ["-auth", auth] if auth else []
     argv += ["--ports", ports] if ports else []
     # Else it prints a.b.c.d:port, as IMPI 2.2.1 has it; other hosts may have several addresses.
-    named = ":" in lab.server.address or lab.access.backend.startswith((ON_HOSTS, ON_SWARM))
+    named = ":" in lab.server.address or lab.access.backend.startswith((ON_HOSTS, ON_SWARM, ON_KUBERNETES))
     return [*argv, "--interface", lab.server.address] if named else argv
 
 
