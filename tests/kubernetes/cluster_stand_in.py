@@ -13,7 +13,7 @@ import re
 import secrets
 import socket
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -66,10 +66,11 @@ class StandIn:
 
     Args:
         workers: None: pods are said to run.
-        second_s: how long a second of deadlines is.
+
+    Its clock stands still but for :meth:`advance`.
     """
 
-    def __init__(self, workers: Workers | None = None, second_s: float = 1.0) -> None:
+    def __init__(self, workers: Workers | None = None) -> None:
         self.objects: dict[tuple[str, str], Object] = {}
         self.forbidden: set[tuple[str, str]] = set()
         """(verb, kind) for which there is no right."""
@@ -80,9 +81,10 @@ class StandIn:
         self.states: dict[str, tuple[str, str]] = {}
         """By image: reason and message of a container that waits for ever."""
         self.asked: list[str] = []
-        self._workers, self._second_s = workers, second_s
+        self._workers = workers
         self._changed = threading.Condition(threading.RLock())
-        self._timers: list[threading.Timer] = []
+        self._now_s = 0.0
+        self._timers: list[tuple[float, Callable[[], object]]] = []
         self._threads: list[threading.Thread] = []
         self._closed = False
         stand_in = self
@@ -128,8 +130,6 @@ class StandIn:
                 if kind == "pods":
                     self._end(name, force=True)
             self._changed.notify_all()
-        for timer in self._timers:
-            timer.cancel()
         for thread in self._threads:
             thread.join(30)
 
@@ -141,6 +141,15 @@ class StandIn:
         """Names of all that is there."""
         with self._changed:
             return sorted(f"{kind} {name}" for kind, name in self.objects if kind != "events")
+
+    def advance(self, seconds: float) -> None:
+        """Let deadlines of Jobs come."""
+        with self._changed:
+            self._now_s += seconds
+            due = [do for at, do in self._timers if at <= self._now_s]
+            self._timers = [timer for timer in self._timers if timer[0] > self._now_s]
+            for do in due:
+                do()
 
     # -- what happens to pods
 
@@ -159,6 +168,9 @@ class StandIn:
     # -- requests
 
     def _answer(self, request: BaseHTTPRequestHandler) -> None:
+        if self._closed:  # the connection of an earlier request
+            request.close_connection = True
+            return
         body = request.rfile.read(int(request.headers.get("content-length") or 0))
         kind = "application/json"
         try:
@@ -270,7 +282,7 @@ class StandIn:
         self.objects["pods", pod["metadata"]["name"]] = {
             **pod,
             "spec": dict(template["spec"]),
-            "status": {"phase": "Pending"},
+            "status": {"phase": "Pending", "ofANewerVersion": True},
         }
         self._thread(self._run, pod["metadata"]["name"], name)
 
@@ -328,7 +340,8 @@ class StandIn:
 
     def _services(self, pod: Object) -> list[Object]:
         labels = pod["metadata"]["labels"].items()
-        return [each for each in self.of("services") if each["spec"].get("selector", {}).items() <= labels]
+        chosen = [(each, each["spec"].get("selector", {})) for each in self.of("services")]
+        return [each for each, selector in chosen if selector and selector.items() <= labels]
 
     def _state(self, pod: Object, **state: Object) -> None:
         (container,) = pod["spec"]["containers"]
@@ -379,13 +392,10 @@ class StandIn:
     def _end(self, pod: str, *, force: bool = False) -> bool:
         return self._workers is None or self._workers.end(pod, force=force)
 
-    def _after(self, seconds: float, do: Any) -> None:
-        timer = threading.Timer(seconds * self._second_s, do)
-        timer.daemon = True
-        timer.start()
-        self._timers.append(timer)
+    def _after(self, seconds: float, do: Callable[[], object]) -> None:
+        self._timers.append((self._now_s + seconds, do))
 
-    def _thread(self, do: Any, *args: object) -> None:
+    def _thread(self, do: Callable[..., object], *args: object) -> None:
         thread = threading.Thread(target=do, args=args, daemon=True)
         thread.start()
         self._threads.append(thread)
@@ -424,8 +434,8 @@ def _free_port() -> int:
 
 
 @contextmanager
-def stand_in(workers: Workers | None = None, second_s: float = 1.0) -> Iterator[StandIn]:
-    made = StandIn(workers, second_s)
+def stand_in(workers: Workers | None = None) -> Iterator[StandIn]:
+    made = StandIn(workers)
     try:
         yield made
     finally:

@@ -10,25 +10,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from placed_jobs import UP_S, WAITS, started
 from swarm_engines import Engine, on_engine, parts_left, swarm
 
 from impi.testbed.backends.swarm.swarm_backend import SwarmBackend
-from impi.testbed.lab.interface import Lab, RunningCommand
-from impi.testbed.lab.job_commands import client_argv, server_argv, server_environment
 from impi.testbed.lab.lab_topology import parse_topology
 
 pytestmark = pytest.mark.docker
 
 VENDORS = ["pure", "mpich", "openmpi"]
 ENDS_WITHIN_S = 15.0
-UP_S = 60.0
-WAITS = """
-from mpi4py import MPI
-world = MPI.COMM_WORLD
-world.Barrier()
-print("up", world.rank, flush=True)
-world.recv(source=world.rank)
-"""
 
 
 @pytest.fixture(scope="module")
@@ -44,34 +35,11 @@ def impilab(engine: Engine, folder: Path, *words: str, timeout_s: float = 300.0)
     )
 
 
-def started(lab: Lab, program: Path) -> list[RunningCommand]:
-    """Start the server and both clients; return them once all four ranks have printed a line."""
-    env = {"IMPI_AUTH_NONE": "1"}
-    server = lab.server.start(server_argv(lab), env={**server_environment(lab), **env})
-    await_lines([server], 1)
-    hostport = server.stdout().decode().split()[0]
-    clients = []
-    for client, (node,) in enumerate(lab.clients):
-        node.write(program.name, program.read_bytes())
-        environment = lab.access.environment[node.name]
-        argv = [*client_argv(lab, client, hostport), lab.access.python, f"{environment['HOME']}/{program.name}"]
-        clients.append(node.start(argv, env={**environment, **env}))
-    await_lines(clients, 4)
-    return [server, *clients]
-
-
 def set_availability(engines: list[Engine], wanted: str) -> None:
     """Let the second engine keep its tasks or not."""
     second = str(engines[1].client.info()["Swarm"]["NodeID"])
     node = engines[0].client.nodes.get(second)
     node.update({**node.attrs["Spec"], "Availability": wanted})
-
-
-def await_lines(commands: list[RunningCommand], count: int) -> None:
-    end = time.monotonic() + UP_S
-    while sum(command.stdout().count(b"\n") for command in commands) < count:
-        assert time.monotonic() < end, [command.stdout() for command in commands]
-        time.sleep(0.05)
 
 
 @pytest.mark.parametrize(

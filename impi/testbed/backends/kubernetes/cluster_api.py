@@ -68,6 +68,8 @@ class Cluster:
                 return None
             cure = "; clusters/kubernetes/role.yaml has the rights it takes" if error.status == _FORBIDDEN else ""
             raise LabError(f"{what}: the cluster says: {_said(error)}{cure}") from error
+        except ValueError as error:  # of pydantic: client and cluster differ in their versions
+            raise LabError(f"{what}: the client of the API does not take it: {' '.join(str(error).split())}") from error
         except (HTTPError, OSError) as error:
             raise LabError(f"{what}: the cluster's API does not answer: {_last(error)}") from error
 

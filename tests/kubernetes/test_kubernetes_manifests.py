@@ -1,0 +1,71 @@
+"""The manifests of clusters/kubernetes, held against Kubernetes' schemas and run on a stand-in."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+from cluster_stand_in import NAMESPACE, VERSION
+from cluster_workers import docker_cluster
+from kubernetes import config, utils
+
+from impi.testbed.backends.docker.docker_engine import connect
+from impi.testbed.backends.docker.images.node_images import Images
+from impi.testbed.backends.kubernetes.kubernetes_backend import _RIGHTS
+
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "clusters/kubernetes"
+DEADLINE_S = 120.0
+
+
+def objects(name: str) -> list[dict[str, Any]]:
+    return list(yaml.safe_load_all((FOLDER / name).read_text()))
+
+
+@pytest.mark.parametrize("name", ["job.yaml", "role.yaml"])
+def test_manifests_are_what_the_schemas_ask(name: str) -> None:
+    found = objects(name)
+    assert len(found) > 1
+    for each in found:
+        kubernetes_validate.validate(each, VERSION, strict=True)
+        each["metadata"]["labelz"] = {}
+        with pytest.raises(kubernetes_validate.ValidationError):
+            kubernetes_validate.validate(each, VERSION, strict=True)
+
+
+def test_the_role_has_the_rights_that_the_backend_takes_and_no_others() -> None:
+    rules = objects("role.yaml")[0]["rules"]
+    assert {kind: tuple(rule["verbs"]) for rule in rules for kind in rule["resources"]} == _RIGHTS
+
+
+@pytest.mark.docker
+def test_the_manifests_run_a_job_across_two_vendors(tmp_path: Path) -> None:
+    engine = connect()
+    images = Images(engine).ensure(["mpich", "openmpi"])
+    for vendor in ("mpich", "openmpi"):
+        base = engine.images.get(images[vendor]).tags[0]
+        make = "tar c --exclude=__pycache__ impi images examples clusters | docker build -q"
+        make += f" -f clusters/kubernetes/Dockerfile --build-arg BASE={base} -t impi-{vendor}:1 -"
+        subprocess.run(["bash", "-o", "pipefail", "-c", make], cwd=ROOT, check=True, capture_output=True, timeout=120)
+    with docker_cluster() as (cluster, workers):
+        client = config.new_client_from_config(str(cluster.config(tmp_path)))
+        utils.create_from_yaml(client, str(FOLDER / "job.yaml"), namespace=NAMESPACE)
+        end = time.monotonic() + DEADLINE_S
+        while len(over := [job["status"].get("conditions") for job in cluster.of("jobs")]) and not all(over):
+            assert time.monotonic() < end, over
+            time.sleep(0.1)
+        logs = {
+            pod["metadata"]["labels"]["batch.kubernetes.io/job-name"]: _log(workers, pod) for pod in cluster.of("pods")
+        }
+    assert [conditions[0]["type"] for conditions in over] == ["Complete"] * 3, logs
+    assert "pi = 3.14159265" in logs["impi-client-0"], logs
+    engine.close()
+
+
+def _log(workers: Any, pod: dict[str, Any]) -> str:
+    return workers.log(pod["metadata"]["name"]).decode()
