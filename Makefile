@@ -1,9 +1,9 @@
 # Every verb is one line; the work is in ci/*.sh and in impi itself.
 .DEFAULT_GOAL := help
-.PHONY: help interop weekly faults soak slurm swarm test proofs lint pythons reference abi compat programs corpus bench coverage clauses mutants fuzz audit clean
+.PHONY: help interop weekly faults soak slurm swarm kubernetes test proofs lint pythons reference abi compat programs corpus bench coverage clauses mutants fuzz audit clean
 
 help:     ## show these verbs
-	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' Makefile
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' Makefile
 interop:  ## build what is needed and run every vendor pair; prints the matrix
 	@ci/venv.sh lab && ci/vendors.sh && .venv/bin/impilab run $(ARGS)
 weekly:   ## the parts of the matrix that take long: all pairs, versions, LAM, networks, other machines
@@ -22,6 +22,8 @@ faults:   ## the fault matrix: kill, freeze, cut each part of a job at each phas
 	@ci/venv.sh lab && ci/vendors.sh && .venv/bin/impilab run --tier faults $(ARGS)
 swarm:    ## cells of three vendors on a Docker swarm of two engines, made for it
 	@ci/venv.sh dev && ci/vendors.sh && .venv/bin/python -m pytest -m "proof or alone" tests/swarm -v $(ARGS)
+kubernetes: ## cells of three vendors as Jobs, in a stand-in of a cluster whose pods are containers
+	@ci/venv.sh dev && ci/vendors.sh && .venv/bin/python -m pytest -m "proof or alone" tests/kubernetes -v $(ARGS)
 soak:     ## millions of messages on jobs of several vendors: none lost, doubled, reordered or changed
 	@ci/venv.sh lab && ci/vendors.sh && .venv/bin/impilab run --tier soak --jobs 1 $(ARGS)
 slurm:    ## heterogeneous jobs of a real Slurm in containers: two partitions, three vendors

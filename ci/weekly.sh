@@ -21,6 +21,7 @@ run '@smoke/*/1x2+1x2' --with pure@arm64
 run '@smoke/*/1x2+1x2' --with mpich@arm64
 part .venv/bin/python -m pytest -m proof tests/slurm
 part .venv/bin/python -m pytest -m proof tests/swarm
+part .venv/bin/python -m pytest -m proof tests/kubernetes
 part .venv/bin/python -m pytest -m alone
 part .venv/bin/python tests/testbed/mutants
 part .venv/bin/python tests/conform

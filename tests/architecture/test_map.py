@@ -81,6 +81,8 @@ HELD = {
     "impi.testbed.backends.reaper_process": ("testbed/backends/lifecycle/test_reaper.py", "reaper"),
     "impi.testbed.backends.docker.*": ("testbed/backends/docker/test_docker_backend.py", ""),
     "impi.testbed.backends.ssh.ssh_lab": ("testbed/backends/ssh/test_ssh_lab.py", ""),
+    "impi.testbed.backends.kubernetes.*": ("kubernetes/test_kubernetes_backend.py", ""),
+    "impi.testbed.backends.placed.*": ("kubernetes/test_kubernetes_backend.py", ""),
     "impi.testbed.backends.swarm.*": ("swarm/test_swarm_labs.py", ""),
     "impi.testbed.backends.loopback.*": ("testbed/backends/loopback/test_loopback_backend.py", ""),
     "impi.testbed.cases.*": ("testbed/judge/test_verdict.py", ""),

@@ -144,7 +144,7 @@ def test_patience_waits_for_room(cluster: StandIn, tmp_path: Path, monkeypatch: 
             if not any(job["metadata"]["name"] in pod["metadata"]["name"] for pod in cluster.of("pods")):
                 cluster._make_pod(job)
 
-    monkeypatch.setattr(cluster_jobs.time, "sleep", room)
+    monkeypatch.setattr(time, "sleep", room)
     assert len(jobs(tmp_path).start(NODES, IMAGES)) == 3
 
 

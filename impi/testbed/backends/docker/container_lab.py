@@ -51,7 +51,7 @@ from impi.testbed.backends.docker.sidecar_capture import (
 from impi.testbed.backends.docker.stack_spy import trace
 from impi.testbed.backends.lifecycle.cleanup import new_labels
 from impi.testbed.backends.lifecycle.held_labs import is_held, let_go
-from impi.testbed.backends.lifecycle.labels import LABEL, full
+from impi.testbed.backends.lifecycle.lab_labels import LABEL, full
 from impi.testbed.backends.lifecycle.reaper import reaper_of
 from impi.testbed.backends.lifecycle.residue import RESIDUE_S, findings, lasting, residue_argv
 from impi.testbed.backends.nodes import SshNode, in_parallel, lab_fault

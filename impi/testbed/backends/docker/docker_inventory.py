@@ -12,7 +12,7 @@ from docker.models.containers import Container
 
 from impi.errors import LabError
 from impi.testbed.backends.docker.docker_engine import engine_fault, ignore_missing
-from impi.testbed.backends.lifecycle.labels import LABEL, labs_of, ours
+from impi.testbed.backends.lifecycle.lab_labels import LABEL, labs_of, ours
 from impi.testbed.backends.nodes import in_parallel
 from impi.testbed.lab.interface import LabSeen
 

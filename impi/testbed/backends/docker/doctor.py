@@ -17,7 +17,7 @@ from impi.testbed.backends.docker.lab_network import network_subnets
 from impi.testbed.backends.docker.sidecar_capture import CAPTURE_RIGHTS
 from impi.testbed.backends.docker.subnet_pool import free_subnets, host_routes, pool_from_environment
 from impi.testbed.backends.lifecycle import ownership
-from impi.testbed.backends.lifecycle.labels import LABEL
+from impi.testbed.backends.lifecycle.lab_labels import LABEL
 from impi.testbed.lab.interface import Finding
 from impi.testbed.lab.parties import core_vendors
 

@@ -26,7 +26,7 @@ from impi.testbed.backends.docker.docker_engine import engine_fault
 from impi.testbed.backends.docker.docker_inventory import remove_container
 from impi.testbed.backends.docker.images.node_images import LINKS, Images
 from impi.testbed.backends.lifecycle import ownership
-from impi.testbed.backends.lifecycle.labels import LABEL
+from impi.testbed.backends.lifecycle.lab_labels import LABEL
 from impi.testbed.backends.nodes import in_parallel
 from impi.testbed.lab.interface import NodeAccess
 from impi.testbed.lab.lab_links import CutSeen, Direction, LinkSeen, LinkSettings, NetworkSeen, RouteSeen

@@ -9,7 +9,7 @@ from typing import Final
 from impi.errors import LabError
 from impi.testbed.backends.kubernetes.cluster_api import Cluster, Told
 from impi.testbed.backends.kubernetes.cluster_objects import LAB, key_of
-from impi.testbed.backends.lifecycle.labels import labs_of, ours
+from impi.testbed.backends.lifecycle.lab_labels import labs_of, ours
 from impi.testbed.lab.interface import LabSeen
 
 _FREE_S: Final = 20.0

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from impi.testbed.backends.kubernetes.cluster_api import Object
-from impi.testbed.backends.lifecycle.labels import LABEL, full
+from impi.testbed.backends.lifecycle.lab_labels import LABEL, full
 from impi.testbed.lab.container_node import HOME, SSH_PORT, UID
 
 LAB: Final = f"{LABEL}lab"

@@ -46,11 +46,19 @@ def trouble(pod: Told) -> Trouble | None:
     status = pod.status
     if status.phase in _ENDED or pod.metadata.deletion_timestamp:
         return Trouble(reason="", message=ending(pod), hopeless=True)
+    return _of_containers(status) or _of_scheduling(status)
+
+
+def _of_containers(status: Told) -> Trouble | None:
     for container in status.container_statuses or ():
         waiting = container.state.waiting if container.state else None
-        if waiting and (waiting.reason in _HOPELESS or waiting.reason in _IMAGE):
+        if waiting and waiting.reason in _HOPELESS | _IMAGE:
             message = waiting.message or f"image {container.image}"
             return Trouble(reason=waiting.reason, message=message, hopeless=waiting.reason in _HOPELESS)
+    return None
+
+
+def _of_scheduling(status: Told) -> Trouble | None:
     for condition in status.conditions or ():
         if condition.type == "PodScheduled" and condition.status == "False":
             return Trouble(reason=condition.reason or "", message=condition.message or "", hopeless=False)

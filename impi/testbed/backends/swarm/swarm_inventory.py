@@ -10,7 +10,7 @@ import docker
 
 from impi.testbed.backends.docker.docker_engine import engine_fault, ignore_missing
 from impi.testbed.backends.docker.docker_inventory import when_free
-from impi.testbed.backends.lifecycle.labels import LABEL, labs_of, ours
+from impi.testbed.backends.lifecycle.lab_labels import LABEL, labs_of, ours
 from impi.testbed.lab.interface import LabSeen
 
 _FREE_S: Final = 30.0

@@ -16,7 +16,7 @@ from docker.types import EndpointSpec, Mount, RestartPolicy, SecretReference
 
 from impi.errors import LabError
 from impi.testbed.backends.docker.docker_engine import engine_fault
-from impi.testbed.backends.lifecycle.labels import full
+from impi.testbed.backends.lifecycle.lab_labels import full
 from impi.testbed.backends.placed.placed_lab import Login
 from impi.testbed.backends.ssh.hosts_file import Host
 from impi.testbed.lab.container_node import HOME, SSH_PORT, UID, USER

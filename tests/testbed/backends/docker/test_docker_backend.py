@@ -22,7 +22,7 @@ from impi.testbed.backends.docker.container_lab import DockerLab, Plan
 from impi.testbed.backends.docker.docker_backend import DockerBackend
 from impi.testbed.backends.docker.images.node_images import Images
 from impi.testbed.backends.lifecycle.cleanup import Choice, clean
-from impi.testbed.backends.lifecycle.labels import LABEL
+from impi.testbed.backends.lifecycle.lab_labels import LABEL
 from impi.testbed.lab.interface import Lab, Node, RunningCommand, run_on
 from impi.testbed.lab.lab_topology import parse_topology
 

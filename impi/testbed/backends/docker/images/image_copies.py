@@ -19,7 +19,7 @@ from docker.types import Mount
 
 from impi.testbed.backends.docker.docker_engine import engine_fault
 from impi.testbed.backends.docker.images.node_images import only_one_builds
-from impi.testbed.backends.lifecycle.labels import LABEL
+from impi.testbed.backends.lifecycle.lab_labels import LABEL
 from impi.testbed.backends.lifecycle.ownership import myself
 
 COPY_LABEL: Final = "org.impilab.copy"

@@ -16,7 +16,7 @@ from impi.testbed.backends.docker.docker_engine import engine_fault
 from impi.testbed.backends.docker.docker_inventory import remove_container
 from impi.testbed.backends.docker.images.node_images import Images
 from impi.testbed.backends.lifecycle import ownership
-from impi.testbed.backends.lifecycle.labels import LABEL
+from impi.testbed.backends.lifecycle.lab_labels import LABEL
 from impi.testbed.lab.builds import digest_of, digests, is_library, library_of, prefix_archive, prefix_build
 from impi.testbed.lab.interface import Build
 from impi.testbed.lab.parties import node_prefix
