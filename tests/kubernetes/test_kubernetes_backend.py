@@ -23,6 +23,7 @@ from impi.testbed.backends.kubernetes.cluster_api import Cluster
 from impi.testbed.backends.kubernetes.cluster_inventory import ClusterInventory
 from impi.testbed.backends.kubernetes.cluster_jobs import Jobs
 from impi.testbed.backends.kubernetes.kubernetes_backend import KubernetesBackend
+from impi.testbed.backends.lifecycle import ownership
 from impi.testbed.backends.lifecycle.cleanup import Choice, clean, new_labels
 from impi.testbed.backends.placed.placed_lab import Login
 from impi.testbed.lab.interface import Terms
@@ -180,6 +181,18 @@ def test_a_lab_is_found_with_its_labels_and_removed_alone(cluster: StandIn, tmp_
     assert inventory.remove(first) == list(first.parts)  # what is gone is no error
     assert clean(inventory, Choice(everything=True, labels={"lab": "another"}))
     assert cluster.left() == []
+
+
+def test_a_lab_of_another_machine_runs_until_its_time_is_over(
+    cluster: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ownership, "myself", lambda: "another-boot/1/2/3")
+    jobs(tmp_path, lab="young").start(NODES, IMAGES)
+    jobs(tmp_path, lab="old", ttl_s=-1.0).start(NODES, IMAGES)
+    inventory = ClusterInventory(Cluster())
+    assert {seen.lab: seen.state for seen in inventory.find()} == {"old": "left over", "young": "running"}
+    clean(inventory, Choice())
+    assert [seen.lab for seen in inventory.find()] == ["young"]
 
 
 def test_a_lab_that_does_not_start_is_removed(cluster: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -80,14 +80,16 @@ def _client() -> tuple[Told, str]:
     files = [str(Path(part).expanduser().absolute()) for part in (named or "~/.kube/config").split(os.pathsep) if part]
     if named:
         os.environ["KUBECONFIG"] = os.pathsep.join(files)  # the reaper looks from another folder
+    chosen = api.Configuration()
+    chosen.retries = 1
     try:
         if any(Path(file).exists() for file in files):
             path = os.pathsep.join(files)
             _, context = config.list_kube_config_contexts(path)
-            return config.new_client_from_config(path), context["context"].get("namespace") or "default"
-        inside = api.Configuration()
-        config.load_incluster_config(client_configuration=inside)
-        return api.ApiClient(inside), _OWN_NAMESPACE.read_text("utf-8").strip()
+            config.load_kube_config(path, client_configuration=chosen)
+            return api.ApiClient(chosen), context["context"].get("namespace") or "default"
+        config.load_incluster_config(client_configuration=chosen)
+        return api.ApiClient(chosen), _OWN_NAMESPACE.read_text("utf-8").strip()
     except (config.ConfigException, OSError) as error:
         raise LabError(
             f"no Kubernetes cluster is named ({error}): let 'kubectl get pods' work, or set KUBECONFIG"

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 from impi.errors import LabError
 from impi.testbed.backends.kubernetes.cluster_api import Cluster, Told
 from impi.testbed.backends.kubernetes.cluster_objects import LAB, key_of
 from impi.testbed.backends.lifecycle.lab_labels import labs_of, ours
+from impi.testbed.backends.lifecycle.ownership import is_of_this_boot
 from impi.testbed.lab.interface import LabSeen
 
 _FREE_S: Final = 20.0
@@ -25,8 +27,11 @@ class ClusterInventory:
         self._cluster = cluster
 
     def find(self) -> list[LabSeen]:
-        """All labs, by the labels of their Jobs, Services and Secrets."""
-        return labs_of(self._parts())
+        """All labs, by the labels of their Jobs, Services and Secrets.
+
+        Whether an opener on another machine lives cannot be seen: it does until its time is over.
+        """
+        return [self._seen(seen) for seen in labs_of(self._parts())]
 
     def remove(self, seen: LabSeen) -> list[str]:
         """Remove Jobs first, then the rest; wait until their pods are gone."""
@@ -52,6 +57,10 @@ class ClusterInventory:
                     cluster.ask(what, remove, pod.metadata.name, cluster.namespace, gone=True, grace_period_seconds=0)
             time.sleep(_TURN_S)
         return list(seen.parts)
+
+    def _seen(self, seen: LabSeen) -> LabSeen:
+        elsewhere = not is_of_this_boot(seen.labels.get("owner", ""))
+        return replace(seen, state="running") if elsewhere and seen.left_s > 0 else seen
 
     def _pods(self, lab: str) -> list[Told]:
         cluster = self._cluster

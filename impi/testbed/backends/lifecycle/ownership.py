@@ -43,6 +43,11 @@ def of_process(number: int, *, before: float) -> str:
     return f"{_world()}/{number}/{started}" if began <= before + 1.0 else ""
 
 
+def is_of_this_boot(label: str) -> bool:
+    """Whether :func:`myself` named a process of this machine, since it is up."""
+    return label.partition("/")[0] == _world().partition("/")[0]
+
+
 def is_live(label: str) -> bool:
     """Whether the process that :func:`myself` named there may still run.
 
