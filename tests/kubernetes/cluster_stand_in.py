@@ -80,6 +80,8 @@ class StandIn:
         """Why no worker takes a pod."""
         self.states: dict[str, tuple[str, str]] = {}
         """By image: reason and message of a container that waits for ever."""
+        self.silent = False
+        """Whether the API does not answer."""
         self.asked: list[str] = []
         self._workers = workers
         self._changed = threading.Condition(threading.RLock())
@@ -168,7 +170,7 @@ class StandIn:
     # -- requests
 
     def _answer(self, request: BaseHTTPRequestHandler) -> None:
-        if self._closed:  # the connection of an earlier request
+        if self._closed or self.silent:  # the connection of an earlier request may still be there
             request.close_connection = True
             return
         body = request.rfile.read(int(request.headers.get("content-length") or 0))

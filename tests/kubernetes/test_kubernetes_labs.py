@@ -20,6 +20,7 @@ from placed_jobs import WAITS, started
 from impi.errors import LabError
 from impi.testbed.backends.kubernetes import cluster_inventory
 from impi.testbed.backends.kubernetes.kubernetes_backend import KubernetesBackend
+from impi.testbed.backends.lifecycle.cleanup import remove_lab
 from impi.testbed.lab.lab_topology import parse_topology
 
 pytestmark = pytest.mark.docker
@@ -102,5 +103,24 @@ def test_a_pod_that_is_lost_ends_the_job(
     for each in ended:
         assert each.code not in (0, None), each
         assert f"client 1 ({address}" in each.stderr.decode(), each
+    assert stand_in.left() == []
+    assert workers.running() == []
+
+
+def test_a_job_goes_on_without_the_api_and_its_lab_is_removed_later(
+    cluster: tuple[StandIn, DockerWorkers], tmp_path: Path
+) -> None:
+    (tmp_path / "waits.py").write_text(WAITS)
+    stand_in, workers = cluster
+    backend = KubernetesBackend()
+    lab = backend.open(["pure", "pure"], parse_topology("1x2+1x2"), run="alone")
+    try:
+        stand_in.silent = True
+        assert [each.poll() for each in started(lab, tmp_path / "waits.py")] == [None] * 3
+        with pytest.raises(LabError, match=r"cannot be listed: the cluster's API does not answer"):
+            lab.close()
+    finally:
+        stand_in.silent = False
+        remove_lab(backend.inventory, lab.access.lab)
     assert stand_in.left() == []
     assert workers.running() == []
