@@ -26,7 +26,7 @@ Told: TypeAlias = Any
 """An object as the client tells of it; the client has no types of use here."""
 _ANSWER_S: Final = 10.0
 _FORBIDDEN: Final = 403
-MISSING: Final = 404
+_MISSING: Final = 404
 _OWN_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
 # Failures are exceptions; an API that does not answer needs no lines of its client's log.
@@ -64,7 +64,7 @@ class Cluster:
         try:
             return method(*args, **options, _request_timeout=_ANSWER_S)
         except api.ApiException as error:
-            if gone and error.status == MISSING:
+            if gone and error.status == _MISSING:
                 return None
             cure = "; clusters/kubernetes/role.yaml has the rights it takes" if error.status == _FORBIDDEN else ""
             raise LabError(f"{what}: the cluster says: {_said(error)}{cure}") from error
