@@ -1,4 +1,4 @@
-"""A backend whose nodes somebody places: all but who does."""
+"""What backends share that place the nodes of a lab: as tasks of a swarm, as Jobs of a cluster."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from impi.testbed.lab.parties import is_remote
 
 
 class PlacedBackend(ABC):
-    """A :class:`~impi.testbed.lab.interface.Backend` of nodes that somebody places.
+    """A :class:`~impi.testbed.lab.interface.Backend` of placed nodes.
 
     Args:
         name: of the backend.
@@ -47,7 +47,7 @@ class PlacedBackend(ABC):
 
     @abstractmethod
     def placing(self, lab: str, labels: Mapping[str, str], login: Login) -> Placing:
-        """Return what places the nodes of one lab."""
+        """Return the placing of one lab's nodes."""
 
     def prepare(
         self, vendors: Sequence[str], builds: Mapping[str, str] | None = None, *, compiled: bool = False
@@ -88,7 +88,7 @@ class PlacedBackend(ABC):
         return f"the nodes of {self._place} are no {machine}"
 
     def no_network(self) -> str:
-        """The network belongs to who places the nodes."""
+        """The network belongs to the place."""
         return f"the network of {self._place} is not the lab's to change; use --backend docker"
 
     def network(self, access: Access) -> Network:

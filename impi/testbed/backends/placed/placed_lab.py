@@ -1,4 +1,4 @@
-"""A lab whose nodes somebody places; from then on they are hosts that exist.
+"""A lab of placed nodes, such as tasks of a swarm; once they run, they are hosts that exist.
 
 Each client has one node, and nobody captures (:mod:`impi.testbed.backends.ssh`).
 """
@@ -77,11 +77,11 @@ class Placing(Protocol):
 
 
 class PlacedLab(SshLab):
-    """A lab of nodes that somebody places. Call :meth:`start`, and :meth:`close` whatever happens.
+    """A lab of placed nodes. Call :meth:`start`, and :meth:`close` whatever happens.
 
     Args:
         backend: its name.
-        placing: makes what places them of the lab's name, its labels and their keys.
+        placing: makes the placing of the lab's name, its labels and their keys.
         inventory: where the lab is found, to be removed.
     """
 
@@ -117,7 +117,7 @@ class PlacedLab(SshLab):
         """End everything and remove the nodes. May be called twice.
 
         Raises:
-            LabError: who placed them does not answer; ``impilab clean --backend`` helps later.
+            LabError: the place does not answer; ``impilab clean --backend`` helps later.
         """
         super().close()
         self._keys.cleanup()
