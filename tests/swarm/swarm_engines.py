@@ -170,10 +170,26 @@ def _join(engines: Sequence[Engine]) -> None:
         worker.client.swarm.join(
             remote_addrs=[f"{manager.address}:2377"], join_token=token, advertise_addr=worker.address
         )
+    await_ready(engines)
+
+
+def await_ready(engines: Sequence[Engine]) -> None:
+    """Wait until the manager has heard of all of them."""
     end = time.monotonic() + _UP_S
-    while sum(node.attrs["Status"]["State"] == "ready" for node in manager.client.nodes.list()) < len(engines):
+    while sum(node.attrs["Status"]["State"] == "ready" for node in engines[0].client.nodes.list()) < len(engines):
         assert time.monotonic() < end, "not all engines are ready in the swarm"
         time.sleep(0.2)
+
+
+@contextmanager
+def cut_off(engine: Engine) -> Iterator[None]:
+    """No packet from or to an engine, and nobody is told."""
+    link = ("-n", f"{_NAME}-hub", "link", "set", f"engine{engine.namespace.rpartition('-')[2]}")
+    ip(*link, "down")
+    try:
+        yield
+    finally:
+        ip(*link, "up")
 
 
 def _mounts(folder: Path) -> list[str]:

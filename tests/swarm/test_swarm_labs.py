@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from placed_jobs import UP_S, WAITS, started
-from swarm_engines import Engine, on_engine, parts_left, swarm
+from swarm_engines import Engine, await_ready, cut_off, on_engine, parts_left, swarm
 
 from impi.testbed.backends.swarm.swarm_backend import SwarmBackend
 from impi.testbed.lab.lab_topology import parse_topology
@@ -81,6 +81,31 @@ def await_parts(engine: Engine, wanted: bool) -> None:
     end = time.monotonic() + UP_S
     while bool(parts_left(engine)) is not wanted:
         assert time.monotonic() < end, parts_left(engine)
+        time.sleep(0.1)
+
+
+@pytest.mark.alone
+def test_a_lost_manager_ends_the_job(engines: list[Engine], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Server and client 0 are on its machine; client 1 hears nothing of the server any more."""
+    monkeypatch.setenv("DOCKER_HOST", engines[0].url)
+    (tmp_path / "waits.py").write_text(WAITS)
+    lab = SwarmBackend().open(["mpich", "openmpi"], parse_topology("1x2+1x2"), run="lost")
+    try:
+        _, _, other = started(lab, tmp_path / "waits.py")
+        with cut_off(engines[0]):
+            cut = time.monotonic()
+            ended = other.wait(ENDS_WITHIN_S)
+            assert time.monotonic() - cut < ENDS_WITHIN_S
+    finally:
+        lab.close()
+    assert ended.code not in (0, None), ended
+    said = ended.stderr.decode()
+    assert f"client 1: {lab.server.address}:" in said and "the server was lost" in said, ended
+    assert parts_left(engines[0]) == []
+    await_ready(engines)
+    end = time.monotonic() + UP_S  # the other engine hears of the lab's end as soon as it has its manager again
+    while any(engine.client.containers.list() for engine in engines):
+        assert time.monotonic() < end
         time.sleep(0.1)
 
 
