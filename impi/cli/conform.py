@@ -96,12 +96,20 @@ def _conform(options: argparse.Namespace) -> int:
                 _told(outcome)
     else:
         outcomes = _run_server(options, tests) if options.server else _run(_tested(options), tests)
-    print("\n".join(verdict_reports.summary(outcomes)))
     _report(options, outcomes)
-    failed = [outcome for outcome in outcomes if outcome.counts_against(strict=options.strict)]
+    return _concluded(outcomes, strict=options.strict)
+
+
+def _concluded(outcomes: Sequence[Outcome], *, strict: bool) -> int:
+    """Print the sum of a run; return its exit code."""
+    print("\n".join(verdict_reports.summary(outcomes)))
+    untested = all(outcome.verdict is Verdict.UNTESTED for outcome in outcomes)
+    if untested:
+        print("nothing was tested: no job came about; the first line says why")
+    failed = [outcome for outcome in outcomes if outcome.counts_against(strict=strict)]
     for outcome in failed:  # last: the reader need not search for them among all tests
         print(verdict_reports.line(outcome))
-    return ExitCode.FAILED if failed else ExitCode.OK
+    return ExitCode.FAILED if failed or untested else ExitCode.OK
 
 
 def _chosen(options: argparse.Namespace) -> list[Test]:
@@ -183,6 +191,8 @@ def _run_server(options: argparse.Namespace, tests: list[Test]) -> list[Outcome]
 
 
 def _tested_server(options: argparse.Namespace) -> TestedServer:
+    if "{n}" not in options.server:
+        raise UsageError("--server: the command has no {n}, the number of clients, which is another in each test")
     return TestedServer(
         command=options.server, interface=options.interface, patience_s=options.patience, start_s=options.start
     )

@@ -6,6 +6,7 @@ other clients contribute follows from the configuration and from what the client
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
@@ -90,9 +91,12 @@ class Dialogue:
     def _need(self, count: int, what: str, clause: str, timeout_s: float | None = None) -> bytes:
         wire = self._wire
         seconds = self._patience_s if timeout_s is None else timeout_s
+        began = time.monotonic()
         self._wiring.wait(lambda: len(wire.incoming) >= count or wire.ended or self._whole.ended(), seconds)
         if len(wire.incoming) < count:
-            how = "the client has closed the connection" if wire.ended else f"nothing more came for {seconds:g} s"
+            come = f"only {len(wire.incoming)} of {count} octets" if wire.incoming else "nothing"
+            waited = f"{come} came in {time.monotonic() - began:.1f} s"
+            how = "the client has closed the connection" if wire.ended else waited
             if wire.closed:
                 how = f"start-up does not come to its end in {_MOST} octets"
             elif self._whole.left < 0:

@@ -173,18 +173,22 @@ class TestedJob:
         if not self.tested.command:
             setup = self.setup
             start = f"{self.tested.interpreter} {setup.control}"
-            self.tested.announce(f"start client {setup.client} at {self.server}, {setup.procs} procs of: {start}")
+            key = " ".join(f"{name}={value}" for name, value in self._authentication().items())
+            where = f"start client {setup.client} at {self.server} with {key} in its environment"
+            self.tested.announce(f"{where}, {setup.procs} procs of: {start}")
             return
         if self._commands is None:
             self._commands = this_machine(dict(os.environ))
         environ = {name: value for name, value in os.environ.items() if not name.startswith("IMPI_AUTH")}
-        environ |= self.tested.environment
-        if self.setup.auth == "key":
-            environ |= {"IMPI_AUTH_KEY": str(KEY + (self.setup.refusal == "wrong key")), "IMPI_AUTH_WEAK": "1"}
-        else:
-            environ["IMPI_AUTH_NONE"] = "" if self.setup.variation == "empty IMPI_AUTH_NONE" else "1"
+        environ |= {**self.tested.environment, **self._authentication()}
         argv = self.tested.argv(self.setup, self.server)
         self._running = self._commands.start(argv, env=environ, only=True, cwd=str(File.cwd()), grace_s=1.0)
+
+    def _authentication(self) -> dict[str, str]:
+        """Return the variables of a client that may join (IMPI 2.3.3), or that is to be refused."""
+        if self.setup.auth == "key":
+            return {"IMPI_AUTH_KEY": str(KEY + (self.setup.refusal == "wrong key")), "IMPI_AUTH_WEAK": "1"}
+        return {"IMPI_AUTH_NONE": "" if self.setup.variation == "empty IMPI_AUTH_NONE" else "1"}
 
     def _check_wishes(self) -> None:
         for name, wish in (("XSIZE", self.setup.xsize), ("MAXLINEAR", self.setup.maxlinear)):

@@ -139,9 +139,9 @@ def test_our_own_implementation_holds(tmp_path: Path, capsys: pytest.CaptureFixt
     [
         ("raise SystemExit('no such option')", "does not connect to the server"),
         ("import socket; s = socket.create_connection({0}); s.sendall(b'GET / HTTP/1.0'); s.recv(1)", "a command of"),
-        ("import socket; s = socket.create_connection({0}); s.recv(1)", "nothing more came"),
+        ("import socket; s = socket.create_connection({0}); s.recv(1)", "nothing came in"),
         ("import socket; s = socket.create_connection({0}); s.close()", "closed the connection"),
-        (_LORIS, "nothing more came"),
+        (_LORIS, "octets came in"),
         (_ENDLESS, "start-up does not come to its end"),
     ],
 )
@@ -150,7 +150,7 @@ def test_a_command_that_is_no_client_is_a_verdict(program: str, told: str, capsy
     file.write_text("import sys\nhost, port = sys.argv[2].split(':')\n" + program.format("(host, int(port))"))
     command = f"{sys.executable} {file} {{client}} {{server}}"
     with within(20.0):
-        assert conform("3.1", "2.3.3/in-every-job", "--client", command, "--start", "1", "--patience", "0.2") in (0, 1)
+        assert conform("3.1", "2.3.3/in-every-job", "--client", command, "--start", "1", "--patience", "0.2") == 1
     printed = capsys.readouterr().out
     assert told in printed
     assert "not tested" in printed
@@ -174,6 +174,26 @@ def test_a_peer_that_is_none_after_the_dance_is_a_verdict(how: str, told: str, c
     assert "2 tests: 2 broken" in printed
 
 
+@pytest.mark.parametrize("command", ["nosuch {client} {server}", "false {client} {server}"])
+def test_a_run_in_which_no_job_came_about_fails(command: str, capsys) -> None:
+    assert conform("2.3/interpreter-1", "--client", command, "--start", "1") == 1
+    assert "nothing was tested: no job came about" in capsys.readouterr().out
+
+
+def test_a_server_must_learn_how_many_clients_there_are(capsys) -> None:
+    assert conform("2.3.4/server-size", "--server", "impirun -server 2") == 4
+    assert "--server: the command has no {n}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("test", "told"), [("2.3/interpreter-1", "IMPI_AUTH_NONE=1"), ("2.3.3/refused-key", "IMPI_AUTH_KEY=")]
+)
+def test_what_is_started_by_hand_is_told_its_authentication(test: str, told: str, capsys) -> None:
+    assert conform(test, "--start", "0.1") == 1
+    (line,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("start client"))
+    assert told in line
+
+
 def test_nothing_of_the_command_is_left(tmp_path: Path) -> None:
     """Not even a process that has a session of its own, and no parent."""
     file, noted = tmp_path / "client.py", tmp_path / "pid"
@@ -181,7 +201,7 @@ def test_nothing_of_the_command_is_left(tmp_path: Path) -> None:
         "import sys\nhost, port = sys.argv[2].split(':')\n" + _DETACHED.format("(host, int(port))", str(noted))
     )
     command = f"{sys.executable} {file} {{client}} {{server}}"
-    assert conform("3.1/replies-to-each", "--client", command, "--start", "1", "--patience", "0.2") == 0
+    assert conform("3.1/replies-to-each", "--client", command, "--start", "1", "--patience", "0.2") == 1
     with pytest.raises(ProcessLookupError):
         os.kill(int(noted.read_text()), 0)
 
@@ -197,7 +217,7 @@ def test_nothing_of_the_command_is_left(tmp_path: Path) -> None:
         (["table"], "name the reports"),
         (["4.10", "--server", "true"], "for a server"),
         (["2.2.1", "--client", "true"], "for a client"),
-        (["2.2.1", "--server", "true {nobody}"], "nothing stands for"),
+        (["2.2.1", "--server", "true {n} {nobody}"], "nothing stands for"),
         (["--client", "true", "--server", "true"], "not both"),
         (["table", "/dev/null"], "is no report"),
     ],
