@@ -211,7 +211,8 @@ class _Starter:
                 here = os.uname().nodename
                 self._watched = {pid for node, pid in line["procs"] if node == here}
                 self._guests = self._guests or _opened(self._watched)
-                self._reach_back(self._guests)
+                # A proxy of this job may be here before this starter is, and have made its file.
+                self._began = min([self._began, *map(processes.began, self._guests)])
             case "note":
                 self._note()
             case "stop":
@@ -363,10 +364,6 @@ class _Starter:
         left = left or [names.get(pid, "") for pid in stubborn if pid not in running]
         return [line for line in left if line]
 
-    def _reach_back(self, pids: Iterable[int]) -> None:
-        """A proxy may be here before this starter is, and have made its file."""
-        self._began = min([self._began, *map(processes.began, pids)])
-
     def _end_guests(self, grace_s: float) -> None:
         """End what an mpiexec has started here, if it does not: it may be frozen, or cut off.
 
@@ -374,7 +371,6 @@ class _Starter:
         to another job: it has time to end, and is let alone.
         """
         alive = self._guests or _opened(_daemons())
-        self._reach_back(alive)
         for number, seconds in ((0, _ALONE_S), (signal.SIGTERM, grace_s), (signal.SIGKILL, _DRAIN_S)):
             patience = Patience(seconds, 1)
             if number:

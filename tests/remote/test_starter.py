@@ -398,20 +398,26 @@ time.sleep(100)
 
 @pytest.mark.parametrize("end", ["by itself", "stopped", "well"])
 def test_shared_memory_that_is_made_while_processes_end_is_removed(start: Start, end: str, tmp_path: Path) -> None:
-    # Not in /dev/shm: other starters would remove what nobody has.
-    elsewhere = f"from impi.remote import starter; starter._SHM = {str(tmp_path)!r}; starter.main()"
+    # Not in /dev/shm: other starters would remove what nobody has. Another daemon is older than all.
+    name = secrets.token_hex(7)
+    own = f"starter._SHM = {str(tmp_path)!r}; starter._DAEMONS = [{name!r}]; starter._ALONE_S = 0"
+    elsewhere = f"from impi.remote import starter; {own}; starter.main()"
     # MPICH's names, and one of UCX, over which MPICH may run.
     mine, older, held = (tmp_path / name for name in ("ucx_shm_posix_mine", "mpich_shm_older", "mpich_shm_held"))
-    write_old(older)
     argv = [sys.executable, "-c", _DIES_IN_INIT, str(mine), end]
-    raw = start(argv, settle_s=None, starter=("-c", elsewhere))
-    assert raw.printed().startswith("ready")
-    with held.open("wb"):  # another job's, which is in its MPI_Init just now
-        if end == "stopped":
-            raw.say({"do": "stop"})
-        raw.ended()
-        assert not mine.exists()
-        assert held.exists()
+    daemon = ["sh", "-c", f"printf {name} > /proc/$$/comm; echo; read -r line"]
+    with subprocess.Popen(daemon, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+        write_old(older)
+        raw = start(argv, settle_s=None, starter=("-c", elsewhere))
+        assert raw.printed().startswith("ready")
+        with held.open("wb"):  # another job's, which is in its MPI_Init just now
+            if end == "stopped":
+                raw.say({"do": "stop"})
+            raw.ended()
+            assert not mine.exists()
+            assert held.exists()
     assert older.exists()
 
 
@@ -481,24 +487,18 @@ def test_what_an_mpiexec_elsewhere_has_started_is_ended(
             os.killpg(proxy.pid, signal.SIGKILL)
 
 
-@pytest.mark.parametrize("first", [False, True])
-def test_a_proxy_that_no_proc_has_named_has_time_to_end(start: Start, tmp_path: Path, first: bool) -> None:
+def test_a_proxy_that_no_proc_has_named_has_time_to_end(start: Start, tmp_path: Path) -> None:
     name = secrets.token_hex(7)
     own = f"starter._TMP = {str(tmp_path)!r}; starter._PROXY = {name!r}; starter._DAEMONS = [{name!r}]"
     elsewhere = f"from impi.remote import starter; {own}; starter._ALONE_S = 60; starter.main()"
     argv = [sys.executable, "-c", "import signal; print('on', flush=True); signal.pause()"]
-    if not first:
-        raw = start(argv, settle_s=None, silence_s=60.0, starter=("-c", elsewhere))
-        raw.until("stdout")
+    raw = start(argv, settle_s=None, silence_s=60.0, starter=("-c", elsewhere))
+    raw.until("stdout")
     # It ends without removing its file once the starter has been told to stop.
     script = f"printf {name} > /proc/$$/comm; touch {tmp_path}/hydra_hwloc_xmlfile_1; echo; read -r line"
     with subprocess.Popen(["sh", "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as proxy:
         assert proxy.stdout is not None and proxy.stdin is not None
         proxy.stdout.readline()
-        if first:
-            wait_until_older(tmp_path / "hydra_hwloc_xmlfile_1")
-            raw = start(argv, settle_s=None, silence_s=60.0, starter=("-c", elsewhere))
-            raw.until("stdout")
         raw.hang_up()
         raw.until("exit")
         while alive(raw.process.pid) and not waits_for_processes(raw.process.pid):
