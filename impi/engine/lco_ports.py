@@ -132,6 +132,9 @@ class Ports:
         if one is None or incoming.cid & ~1 != _cid(one.world, one.number) or one.slot >= one.lco.receive_slots:
             self._engine.transfer.accept(incoming, None)
             return None
-        port = _Port(one, self._contexts[one.lco.number])
+        context = self._contexts[one.lco.number]
+        port = _Port(one, context)
         self._engine.open(port)
+        # What takes messages by their tag takes those of all ports: a fault is the LCO's.
+        port.takers, port.faults = context.takers, context.faults
         return port

@@ -12,7 +12,7 @@ from impi.engine.engine import Engine
 from impi.engine.lco_ports import _PORTS, _cid
 from impi.engine.lco_traffic import LcoContext, Traffic
 from impi.engine.operations import SendOperation
-from impi.engine.payload import DirectTarget, OctetSource
+from impi.engine.payload import DirectTarget, OctetSource, OctetTarget
 from impi.semantics.constants import ANY_SOURCE, ANY_TAG
 from impi.semantics.errors import MPIException
 from impi.slots.slot_machine import INLINE
@@ -140,3 +140,24 @@ def test_only_messages_to_another_client_have_ports(clients: list[int]) -> None:
         return any(cid >= _PORTS for cid in engine._contexts)
 
     assert run_job(make_job(clients), program) == [len(clients) > 1] * 2
+
+
+def test_what_takes_messages_by_their_tag_takes_those_of_ports_too() -> None:
+    """Faults of collectives are told so."""
+
+    def program(engine: Engine) -> list[int]:
+        _, receiver, out = connected(engine)
+        taken: list[tuple[int, OctetTarget]] = []
+
+        def take(source: int) -> OctetTarget:
+            taken.append((source, OctetTarget()))
+            return taken[-1][1]
+
+        receiver.takers[99] = take
+        for octet in (b"1", b"2"):
+            engine.send(out, 0, 99, OctetSource(octet), collective=True)
+        engine.wait(lambda: len(taken) == 2 and bool(taken[1][1].data))
+        assert [source for source, _ in taken] == [0, 0]
+        return [int(target.data) for _, target in taken]
+
+    assert run_job(make_job([1, 1]), program) == [[1, 2], [1, 2]]

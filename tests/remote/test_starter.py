@@ -398,7 +398,7 @@ time.sleep(100)
 
 @pytest.mark.parametrize("end", ["by itself", "stopped", "well"])
 def test_shared_memory_that_is_made_while_processes_end_is_removed(start: Start, end: str, tmp_path: Path) -> None:
-    # Not in /dev/shm: other starters would remove what nobody has. Another daemon is older than all.
+    # Not in /dev/shm: other starters would remove what nobody has. One daemon is older than all.
     name = secrets.token_hex(7)
     own = f"starter._SHM = {str(tmp_path)!r}; starter._DAEMONS = [{name!r}]; starter._ALONE_S = 0"
     elsewhere = f"from impi.remote import starter; {own}; starter.main()"
