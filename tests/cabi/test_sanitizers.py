@@ -50,5 +50,6 @@ def test_a_fault_is_found(compiled, run_job, sanitized, monkeypatch):
         monkeypatch.setenv(variable, value)
     done = run_job([program], ["pure:1", "pure:1"])
     assert all(done.codes), done
-    assert "AddressSanitizer: heap-buffer-overflow" in done.clients[0].err
-    assert "impi_set_status" in done.clients[0].err
+    # Both write it; the first one's end ends the job, perhaps in the midst of the other's report.
+    reports = [client.err for client in done.clients]
+    assert any("AddressSanitizer: heap-buffer-overflow" in err and "impi_set_status" in err for err in reports), done
