@@ -154,6 +154,8 @@ def test_what_takes_messages_by_their_tag_takes_those_of_ports_too() -> None:
             return taken[-1][1]
 
         receiver.takers[99] = take
+        engine.send(out, 0, 1, OctetSource(b"r"))
+        assert wait(engine, receiver, 1) == (1, b"r")  # the other one takes them now
         for octet in (b"1", b"2"):
             engine.send(out, 0, 99, OctetSource(octet), collective=True)
         engine.wait(lambda: len(taken) == 2 and bool(taken[1][1].data))
