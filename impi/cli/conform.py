@@ -191,8 +191,6 @@ def _run_server(options: argparse.Namespace, tests: list[Test]) -> list[Outcome]
 
 
 def _tested_server(options: argparse.Namespace) -> TestedServer:
-    if "{n}" not in options.server:
-        raise UsageError("--server: the command has no {n}, the number of clients, which is another in each test")
     return TestedServer(
         command=options.server, interface=options.interface, patience_s=options.patience, start_s=options.start
     )

@@ -119,6 +119,8 @@ class ServerTrial:
     # -- the server
 
     def _start(self, clients: int, auth: list[str]) -> None:
+        if "{n}" not in self._tested.command:
+            raise UsageError("--server: the command has no {n}, the number of clients, which is another in each test")
         known = {"n": clients, "port": self._free_port()}
         unknown = [name for name in re.findall(r"\{(\w*)\}", self._tested.command) if name not in known]
         if unknown:
