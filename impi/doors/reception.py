@@ -77,6 +77,7 @@ def receive(
     try:
         while not here.links.keys() >= set(awaited) and (left := deadline - time.monotonic()) > 0:
             here.turn(left)
+        here.tell_of_ended()
     except BaseException:
         for sock in here.links.values():
             sock.close()
@@ -97,6 +98,8 @@ class _Reception:
         # Awaited ones may all come at once, and have proved nothing yet, either.
         self._strangers: Strangers[int] = Strangers(most=MOST + 1024)
         self._visitors: dict[int, _Visitor] = {}
+        self._ended: list[tuple[_Visitor, str, str]] = []
+        """Connections that have ended too early. A lost process ends so: its job tells why first."""
         self._poll = select.poll()
         self.links: dict[int, socket.socket] = {}
         for descriptor, sock in self._listeners.items():
@@ -147,7 +150,12 @@ class _Reception:
             if self._introduced(visitor, octets):
                 self._admit(descriptor)
         except PeerError as error:
-            self._refuse(descriptor, error.message, str(error))
+            if piece:
+                self._refuse(descriptor, error.message, str(error))
+            else:
+                self._forget(descriptor).sock.close()
+                if len(self._ended) < MOST:
+                    self._ended.append((visitor, error.message, str(error)))
 
     def _introduced(self, visitor: _Visitor, octets: bytes) -> bool:
         """Take the next step of an introduction with all its octets; whether it was the last."""
@@ -177,7 +185,15 @@ class _Reception:
     def _refuse(self, descriptor: int, kind: str, sentence: str = "") -> None:
         visitor = self._forget(descriptor)
         visitor.sock.close()
-        self._refusals.tell(visitor.address, kind, f"connection of {visitor.name} refused: {sentence or kind}")
+        self._tell(visitor, kind, sentence or kind)
+
+    def _tell(self, visitor: _Visitor, kind: str, sentence: str) -> None:
+        self._refusals.tell(visitor.address, kind, f"connection of {visitor.name} refused: {sentence}")
+
+    def tell_of_ended(self) -> None:
+        """Say which connections have ended too early."""
+        for visitor, kind, sentence in self._ended:
+            self._tell(visitor, kind, sentence)
 
     def _forget(self, descriptor: int) -> _Visitor:
         self._poll.unregister(descriptor)

@@ -171,8 +171,11 @@ def began(pid: int) -> float:
     return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + int(fields[19]) / os.sysconf("SC_CLK_TCK")
 
 
-def descendants(more: Iterable[int] = ()) -> Groups:
-    """Return living processes below this one, and ``more``, with their groups; no zombies."""
+def descendants(more: Iterable[int] = (), under: Iterable[int] = ()) -> Groups:
+    """Return living processes below this one, and ``more``, with their groups; no zombies.
+
+    ``under``: more processes of which those below are wanted, too.
+    """
     children: dict[int, list[int]] = {}
     groups: dict[int, int] = {}
     stopped: set[int] = set()
@@ -190,8 +193,8 @@ def descendants(more: Iterable[int] = ()) -> Groups:
             groups[int(name)] = int(group)
         if state == b"T":
             stopped.add(int(name))
-    found: list[int] = [*more]
-    todo = [os.getpid()]
+    found: list[int] = [*more, *under]
+    todo = [os.getpid(), *under]
     while todo:
         below = children.get(todo.pop(), [])
         found += below

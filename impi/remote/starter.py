@@ -122,6 +122,8 @@ class _Starter:
         """Procs of this node that an mpiexec has started, not this starter."""
         self._guests: dict[int, int] = {}
         """These procs and Hydra's proxies above them, each with a descriptor."""
+        self._strays: set[int] = set()
+        """While no proc has a name: what has been seen here of daemons of mpiexecs, and below them."""
         self._stop = False
         self._signal = ""
         self._wake, self._wake_end = os.pipe()
@@ -312,6 +314,8 @@ class _Starter:
         if self._stop or not watch.due():
             return
         found = processes.descendants(self._watched)
+        if not self._watched:
+            self._strays |= set(processes.descendants(under=_daemons()))
         for pid in watch.stopped(found):
             self._say(stopped=pid, name=_command_line(pid))
         for ends in watch.cut(found):
@@ -368,9 +372,9 @@ class _Starter:
         """End what an mpiexec has started here, if it does not: it may be frozen, or cut off.
 
         Only then is nobody's what they leave. An mpiexec's daemon that no proc has named may belong
-        to another job: it has time to end, and is let alone.
+        to another job: it has time to end, with what is below it, and is let alone.
         """
-        alive = self._guests or _opened(_daemons())
+        alive = self._guests or _opened(self._strays | set(processes.descendants(under=_daemons())))
         for number, seconds in ((0, _ALONE_S), (signal.SIGTERM, grace_s), (signal.SIGKILL, _DRAIN_S)):
             patience = Patience(seconds, 1)
             if number:

@@ -87,11 +87,13 @@ def test_what_does_not_come_is_missing_at_the_deadline(world: World) -> None:
     [(b"\x63", "that is no number"), (b"", "that is no number"), (b"\2IMPI", "ends without its proof")],
 )
 def test_strangers_are_closed_and_delay_nobody(world: World, octets: bytes, why: str) -> None:
+    """What ends by itself is told at the end: as a part of a lost job, it would hide the reason."""
     waiting = world.pool.submit(world.receive, 1)
     stranger = world.connect()
     stranger.sendall(octets)
     stranger.shutdown(socket.SHUT_WR)
     assert ended(stranger)
+    assert [why in each for each in world.said] == ([True] if octets == b"\x63" else [])
     with world.connect() as honest:
         introduce(honest, b"\1", b"", b"")
         waiting.result(WAIT_S)[1].close()

@@ -421,6 +421,47 @@ def test_shared_memory_that_is_made_while_processes_end_is_removed(start: Start,
     assert older.exists()
 
 
+_HOLDS = """
+import mmap, os, sys
+
+with open(sys.argv[1], "wb+") as file:
+    file.truncate(4096)
+    held = mmap.mmap(file.fileno(), 4096)
+print(flush=True)
+os.read(int(sys.argv[2]), 1)
+"""
+
+
+def test_what_is_below_a_daemon_may_end_after_it(start: Start, tmp_path: Path) -> None:
+    """Ranks of a frozen node whose proxy has ended: what they have mapped is removed, too."""
+    name, mine = secrets.token_hex(7), tmp_path / "mpich_shm_mine"
+    own = f"starter._SHM = {str(tmp_path)!r}; starter._DAEMONS = [{name!r}]; starter._ALONE_S = 60; watch.LOOK_S = 0"
+    code = f"from impi.remote import starter, watch; {own}; starter.main()"
+    raw = start(["sleep", "100"], settle_s=None, silence_s=60.0, starter=("-c", code))
+    held, holding = os.pipe()
+    script = tmp_path / "holds.py"
+    script.write_text(_HOLDS)
+    below = f"{sys.executable} {script} {mine} {held} &"
+    daemon = ["sh", "-c", f"printf {name} > /proc/$$/comm; {below} read -r line"]
+    with subprocess.Popen(daemon, stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=[held]) as other:
+        assert other.stdin is not None and other.stdout is not None
+        os.close(held)
+        other.stdout.readline()  # what is below has mapped its file
+        raw.until("pid")
+        raw.say({"do": "beat"})
+        raw.until("beat")  # it has looked who is here
+        other.stdin.close()
+        other.wait()
+        raw.say({"do": "stop"})
+        raw.until("exit")
+        with pytest.raises(subprocess.TimeoutExpired):
+            raw.process.wait(0.3)
+        os.close(holding)
+        assert raw.until("leftovers")
+        raw.process.wait(20)
+    assert not mine.exists()
+
+
 _LEAVES_A_PROXY = """
 import subprocess, sys
 from pathlib import Path
