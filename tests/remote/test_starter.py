@@ -438,6 +438,7 @@ def test_what_is_below_a_daemon_may_end_after_it(start: Start, tmp_path: Path) -
     own = f"starter._SHM = {str(tmp_path)!r}; starter._DAEMONS = [{name!r}]; starter._ALONE_S = 60; watch.LOOK_S = 0"
     code = f"from impi.remote import starter, watch; {own}; starter.main()"
     raw = start(["sleep", "100"], settle_s=None, silence_s=60.0, starter=("-c", code))
+    raw.until("pid")  # what it removes is no older
     held, holding = os.pipe()
     script = tmp_path / "holds.py"
     script.write_text(_HOLDS)
@@ -447,7 +448,6 @@ def test_what_is_below_a_daemon_may_end_after_it(start: Start, tmp_path: Path) -
         assert other.stdin is not None and other.stdout is not None
         os.close(held)
         other.stdout.readline()  # what is below has mapped its file
-        raw.until("pid")
         raw.say({"do": "beat"})
         raw.until("beat")  # it has looked who is here
         other.stdin.close()
