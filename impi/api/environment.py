@@ -55,7 +55,11 @@ def Init() -> None:
 
 @guarded_function
 def Init_thread(required: int = THREAD_MULTIPLE) -> int:
-    """Initialize MPI unless its import has, and return the provided thread level."""
+    """Initialize MPI unless its import has, and return the provided thread level.
+
+    What was asked for, but THREAD_SERIALIZED instead of THREAD_MULTIPLE if a client has IMPI 0.0
+    only, or if the library below provides no more.
+    """
     _initialize(required)
     return runtime.thread_level()
 
@@ -88,7 +92,7 @@ def Is_finalized() -> bool:
 
 @guarded_function
 def Query_thread() -> int:
-    """Return the provided level: at most THREAD_SERIALIZED, so threads call MPI one at a time."""
+    """Return the provided level, as :func:`Init_thread` did."""
     return runtime.thread_level()
 
 

@@ -77,13 +77,20 @@ def initialize(thread_level: int) -> None:
             time.sleep(_GRACE_S)  # as in fail(): who cannot connect to a lost proc is not the lost one
         _say(f"impi: {failure}")
         os._exit(1)
-    _state.thread_level = min(thread_level, LEVELS.index("serialized"))
+    _state.contexts.repeats = _state.engine.job.is_ours
+    _state.thread_level = min(thread_level, LEVELS.index(_most(_state.engine)))
     _state.thread_ident = threading.get_ident()
     sys.excepthook = _abort_on_exception
     threading.excepthook = partial(_thread_ended, threading.excepthook)
     sys.exit = _exit
     if _state.set_up is not None:
         _state.set_up(_state.engine)
+
+
+def _most(engine: Engine) -> str:
+    """Return the highest thread level: see :func:`thread_level`."""
+    native = engine.vendor.world.native
+    return "multiple" if engine.job.is_ours and (native is None or native.multiple) else "serialized"
 
 
 def engine() -> Engine:
@@ -137,7 +144,11 @@ def finalized() -> bool:
 
 
 def thread_level() -> int:
-    """Return the provided thread level: what was asked for, but at most THREAD_SERIALIZED."""
+    """Return the provided thread level: what was asked for, up to THREAD_MULTIPLE.
+
+    At most THREAD_SERIALIZED if a client has IMPI 0.0, which lets no two threads agree on context
+    ids at the same time, or if the library below has not got THREAD_MULTIPLE.
+    """
     engine()
     return _state.thread_level
 

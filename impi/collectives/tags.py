@@ -27,8 +27,6 @@ COMM_FREE_TAG: Final = 230
 """Between the two groups of an intercommunicator that is freed (IMPI 4.5)."""
 
 # Ours, above all of the specification.
-GROUP_TAG: Final = 240
-"""Among some processes of a communicator that make one of their own (MPI 4.1, 7.4.2)."""
 FAULT_TAG: Final = 250
 """From a process that cannot take part in a collective, to all others of the communicator."""
 SLOT_TAG: Final = 251
@@ -38,6 +36,10 @@ SLOT_DATA_TAG: Final = 252
 RECOVERY_TAG: Final = 253
 """On MPI_COMM_WORLD: a communicator is revoked, or procs agree although some may be lost."""
 NEIGHBOR_TAG: Final = 256
-"""Tag of topology edges; grids add the edge's number, so all are below :data:`PARTITIONED_TAG`."""
+"""Tag of topology edges; grids add the edge's number, so all are below :data:`GROUP_TAG`."""
+GROUP_TAG: Final = 640
+"""The first of those among some processes of a communicator that make one (MPI 4.1, 7.4.2)."""
+GROUP_TAGS: Final = 383
+"""How many there are. The program's tag chooses one: so creations of several threads differ."""
 PARTITIONED_TAG: Final = 1024
 """The first of partitioned point-to-point; the program's tag is added."""

@@ -99,7 +99,7 @@ class _Reception:
         self._strangers: Strangers[int] = Strangers(most=MOST + 1024)
         self._visitors: dict[int, _Visitor] = {}
         self._ended: list[tuple[_Visitor, str, str]] = []
-        """Connections that have ended too early. A lost process ends so: its job tells why first."""
+        """Connections that have ended early. A lost process ends so: its job tells why first."""
         self._poll = select.poll()
         self.links: dict[int, socket.socket] = {}
         for descriptor, sock in self._listeners.items():

@@ -7,8 +7,8 @@ not take of it goes back to the head of the queue. Inbound: octets are read into
 transfer machine offers. Its reader hands whole short messages to the engine (``deliver``); the rest
 is parsed into events, which become calls of ``arrived`` and ``cancelled``.
 
-The sockets block, and every call passes MSG_DONTWAIT. The one exception is a proc with a single
-channel and nothing else to do: it waits in ``recv`` itself, so a message costs one system call.
+The sockets block, and every call passes MSG_DONTWAIT. The one exception is a proc with one thread,
+one channel and nothing else to do: it waits in ``recv``, so a message costs one system call.
 
 Invariant: a host is registered for EPOLLOUT exactly while it is in ``_writing``.
 """
@@ -25,7 +25,7 @@ from threading import get_ident
 from time import perf_counter
 from typing import Any, Final
 
-from impi.engine.threads import Threads
+from impi.engine.threads import Threads, is_single, longest_sleep
 from impi.engine.waiting import Patience
 from impi.errors import JobError
 from impi.transfer import Arrived, Cancelled, Deliver, Incoming, ShortSender, Transfer
@@ -259,7 +259,7 @@ class Channels:
         First spin for ``spin_s`` seconds, then block at most ``longest_s``. False: no event.
         """
         sole = self._alone and not self._writing  # nothing but one channel to wait for
-        if not (spin_s or sole):
+        if not (spin_s or self._may_block()):
             return self._slept(longest_s)
         room = self._rooms[host]()
         receive = self._receiver(host, room)
@@ -277,7 +277,7 @@ class Channels:
                     return True
                 if perf_counter() - begun < spin_s:
                     continue
-                if not sole:
+                if not self._may_block():
                     return self._slept(longest_s)
                 begun, flags = perf_counter(), 0  # one system call waits and reads
                 continue
@@ -288,6 +288,10 @@ class Channels:
             if not (n and reader(n)):
                 self._consume(host, n)
             return True
+
+    def _may_block(self) -> bool:
+        """Whether a receive from one channel may block: nothing else can be awaited meanwhile."""
+        return self._alone and not self._writing and is_single()
 
     def _others_moved(self) -> bool:
         """Poll all channels and a vendor without a descriptor; whether anything happened."""
@@ -307,7 +311,7 @@ class Channels:
     def _slept(self, longest_s: float) -> bool:
         begun = perf_counter()
         self._push()
-        moved = self.poll(longest_s)
+        moved = self.poll(longest_sleep(longest_s))
         self._patience.learn(perf_counter() - begun)
         return moved
 

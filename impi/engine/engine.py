@@ -22,7 +22,6 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Sequence
 from threading import get_ident
-from time import perf_counter
 from typing import Final
 
 from impi.collectives.tags import RECOVERY_TAG, REDUCE_TAG
@@ -37,13 +36,12 @@ from impi.engine.operations import (
     Operation,
     ReceiveOperation,
     SendOperation,
-    awaited_by,
-    is_remote,
 )
 from impi.engine.payload import Source, Target
 from impi.engine.recovery import Recovery
 from impi.engine.served import Served
 from impi.engine.threads import Threads
+from impi.engine.turns import IDLE_S, REMOTE_ONLY_S, Waits
 from impi.engine.visited import Visited
 from impi.engine.waiting import ASKS, Patience
 from impi.errors import JobError
@@ -53,24 +51,17 @@ from impi.semantics.blocks import SHORTEST
 from impi.semantics.constants import ANY_SOURCE
 from impi.semantics.errors import again
 from impi.transfer import Incoming, Transfer
-from impi.vendors.base import Arrival, Vendor
+from impi.vendors.base import Arrival, LocalComm, Vendor
 
 Inbox = tuple[Callable[[int, int], ReceiveOperation | None], dict[int, int], Context]
 
 _NOTHING_STANDS: Final = (-1, -1, -1)
 
-_NAP_S = 20e-6
-"""First sleep of a wait on a polled vendor; every next sleep is 5 us longer."""
-_LONGEST_NAP_S = 1e-3
-_IDLE_S = 1.0
-"""Longest sleep if every event has a descriptor; bounds the effect of a lost wake-up."""
-_REMOTE_ONLY_S = 0.05
-"""Longest sleep while only channels matter: the vendor may have eager sends to push."""
 _DRAINS = 64
 """Most local messages per turn; then the channels are served."""
 
 
-class Engine(Visited, Served, Interrupted):
+class Engine(Visited, Waits, Served, Interrupted):
     """Drives the channels and the vendor of one proc.
 
     Args:
@@ -130,7 +121,7 @@ class Engine(Visited, Served, Interrupted):
         )
         self._flush = self._channels.flush
         self._vendor_fd = vendor.fileno()
-        self._longest_s = _REMOTE_ONLY_S if self._vendor_fd is None else _IDLE_S
+        self._longest_s = REMOTE_ONLY_S if self._vendor_fd is None else IDLE_S
         """Longest sleep of a wait for packets of one host."""
         self._others = len(self.vendor_ranks) > 1
         """Whether another proc can send to us through the vendor."""
@@ -180,12 +171,20 @@ class Engine(Visited, Served, Interrupted):
             context.shadow.free()
         self.part(context)
 
-    def make_context(self, cid: int, members: Sequence[int], peers: Sequence[int] | None = None) -> Context:
-        """Create and open a context. Collective: the vendor creates the shadow with all members."""
-        if get_ident() != self.threads.owner:
-            self.threads.enter()
+    def make_context(
+        self,
+        cid: int,
+        members: Sequence[int],
+        peers: Sequence[int] | None = None,
+        around: Callable[[Callable[..., LocalComm]], Callable[..., LocalComm]] | None = None,
+    ) -> Context:
+        """Create and open a context. Collective: the vendor creates the shadow with all members.
+
+        ``around`` wraps that call, in which the vendor may block.
+        """
         local = self._local(members, peers)
-        shadow = self.vendor.world.subset([self.vendor_ranks[world] for world in local], cid)
+        subset = self.vendor.world.subset if around is None else around(self.vendor.world.subset)
+        shadow = self.threads.outside(subset, [self.vendor_ranks[world] for world in local], cid)
         context = Context(cid, members, list(members).index(self.rank), shadow, local, peers=peers)
         self.open(context)
         return context
@@ -306,7 +305,7 @@ class Engine(Visited, Served, Interrupted):
             spin_s = patience.spin_s
             self._standing, self._place, self._came = (world, cid, tag), place, -1
             try:
-                while not (posted or unexpected or self._active or (self._others and self._waiters)):
+                while not (posted or unexpected or self._active or threads.crowded or (self._others and self._waiters)):
                     moved = wait_on(host, spin_s, self._longest_s)
                     if self._came >= 0:
                         return self._came
@@ -388,44 +387,6 @@ class Engine(Visited, Served, Interrupted):
 
     # ---- progress ----------------------------------------------------------------------
 
-    def wait(self, ready: Callable[[], bool], *, polling: bool = False) -> None:
-        """Run turns until ``ready()``; ``polling``: for a local message that no receive awaits."""
-        if get_ident() != self.threads.owner:
-            self.threads.enter()
-        spins, begun, naps, timeout = self._patience.spin_s, 0.0, 0, 0.0
-        while not ready():
-            if self.progress(timeout):
-                begun, naps, timeout = 0.0, 0, 0.0
-                continue
-            if spins:
-                now = perf_counter()
-                begun = begun or now
-                if now - begun < spins:
-                    continue
-            if self._vendor_fd is not None:
-                timeout = _IDLE_S
-            elif not (polling and self._others) and not self._local_interest():
-                timeout = _REMOTE_ONLY_S
-            else:
-                # No descriptor: naps, which a packet ends, leave the core to the awaited proc.
-                timeout = min(_NAP_S * (1 + naps / 4), _LONGEST_NAP_S)
-                naps += 1
-
-    def wait_for(self, operation: Operation) -> None:
-        """Run turns until one operation is done; block in one channel if only that matters."""
-        if get_ident() != self.threads.owner:
-            self.threads.enter()
-        spin_s = self._patience.spin_s
-        if not self._others and isinstance(operation, ReceiveOperation) and operation.maybe_local:
-            self.progress()  # our messages to ourselves; none can follow while we wait
-        while not operation.done and (host := self._only_host(operation)) is not None:
-            moved = self._channels.wait_on(host, spin_s, self._longest_s)
-            spin_s = self._patience.spin_s if moved else 0.0
-            if self._active:
-                self._advance()
-        if not operation.done:
-            self.wait(lambda: operation.done)
-
     def progress(self, timeout: float = 0.0) -> bool:
         """Run a turn of vendor, channels, operations; sleep <= ``timeout``. Whether any moved."""
         if get_ident() != self.threads.owner:
@@ -471,25 +432,6 @@ class Engine(Visited, Served, Interrupted):
         self._channels.close()
 
     # ---- internals ---------------------------------------------------------------------
-
-    def _local_interest(self) -> bool:
-        """Whether any operation under way depends on the vendor."""
-        if self._others and self._waiters:
-            return True
-        return not all(map(is_remote, self._active))
-
-    def _only_host(self, operation: Operation) -> int | None:
-        """Return the host whose packets alone can complete the operation, or None."""
-        host = None
-        awaited = awaited_by(operation)
-        if isinstance(awaited, ReceiveOperation):
-            if not awaited.maybe_local:
-                host = self._host_of[awaited.context.peers[awaited.source]]
-            elif awaited.source == ANY_SOURCE and not self._others and len(self._hosts) == 1:
-                host = self._hosts[0]
-        elif isinstance(awaited, SendOperation) and awaited.remote is not None:
-            host = self._host_of[awaited.remote.dest]
-        return None if host is None or self._local_interest() else host
 
     def _advance(self) -> bool:
         if not self._active:

@@ -2,12 +2,12 @@
 
 A proc that blocks in its library serves no channel and matches no local message. A job would
 deadlock if another proc waits for one of these before it makes its own call. So a helper thread
-checks every millisecond whether the program is still in the same call. If so, the helper takes
+checks every millisecond whether a call has lasted since the last check. If so, the helper takes
 turns of the engine until the call returns. Without calls the helper sleeps for good.
 
-The threads share the engine without a lock in the common case. The program touches the engine only
-while ``_inside`` is false, the helper only while it is true and ``_serving`` is set. Each thread
-writes its own flag before it reads the other's; the interpreter's lock orders the two.
+A thread in such a call is outside of the engine, so other threads may call MPI meanwhile. The
+helper is a guest (:meth:`impi.engine.threads.Threads.attempt`): it has its turns when no thread is
+in the engine. A library that calls come from must allow several threads (MPI_THREAD_MULTIPLE).
 """
 
 from __future__ import annotations
@@ -16,13 +16,17 @@ import math
 import threading
 import time
 from collections.abc import Callable
-from threading import get_ident
-from typing import TYPE_CHECKING, Final, Protocol
+from itertools import count
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+
+from impi.engine.threads import start_helper
 
 if TYPE_CHECKING:
     from impi.engine.context import Context
     from impi.engine.engine import Engine
 
+
+T = TypeVar("T")
 
 _LOOK_S: Final = 1e-3
 """Time between two checks; a shorter call never meets the helper."""
@@ -37,14 +41,14 @@ _LOOK_EACH_S: Final = 10e-3
 
 
 class Calls(Protocol):
-    """Calls of the library that do not come through Python; their thread waits while we serve."""
+    """Calls of the library that do not come through Python."""
 
     def now(self) -> tuple[int, bool]:
         """Return how many calls there have been, and whether one is under way."""
         ...
 
     def serve(self, serving: bool, /) -> None:
-        """From now on the engine is the helper's, or is not."""
+        """From now on the helper is in the engine, or is not: a call that ends waits for that."""
         ...
 
 
@@ -58,138 +62,131 @@ class ProgressThread:
 
     __slots__ = (
         "_asleep",
-        "_calls",
-        "_context",
+        "_begun",
         "_engine",
         "_failed",
-        "_inside",
-        "_serving",
+        "_numbers",
         "_thread",
-        "_turn",
+        "_under_way",
         "_wake",
         "_watched",
+        "_world",
     )
 
     def __init__(self, engine: Engine, failed: Callable[[Exception], None]) -> None:
         self._engine = engine
         self._failed = failed
-        self._inside = False
-        self._serving = False
+        self._numbers = count(1)
+        self._begun = 0
+        """Number of the last call."""
+        self._under_way: dict[int, Context] = {}
+        """Calls of Python under way, by number, and their communicators."""
         self._watched: Calls | None = None
-        self._context: Context | None = None
-        self._calls = 0
+        self._world: Context | None = None
+        """Communicator of the watched calls."""
         self._asleep = True
         self._wake = threading.Semaphore(0)
-        self._turn = threading.Lock()
         self._thread: threading.Thread | None = None
 
     def watch(self, context: Context, calls: Calls) -> None:
         """Watch calls of the program in C, too, from now on; the helper never sleeps for good."""
-        self._context, self._watched = context, calls
+        self._world, self._watched = context, calls
         if self._asleep:
             self._rouse()
 
-    def around(self, context: Context, function: Callable[..., object]) -> Callable[..., None]:
+    def around(self, context: Context, function: Callable[..., T]) -> Callable[..., T]:
         """Return ``function``, a blocking library call on ``context``, watched by the helper."""
+        under_way, numbers = self._under_way, self._numbers
 
-        threads = self._engine.threads
-
-        def call(*args: object) -> None:
-            if get_ident() != threads.owner:
-                threads.enter()
-            self._calls += 1
+        def call(*args: object) -> T:
+            self._begun = number = next(numbers)
+            under_way[number] = context
             if self._asleep:
                 self._rouse()
-            self._context = context
-            self._inside = True
             try:
-                function(*args)
+                return function(*args)
             finally:
-                self._inside = False
-                if self._serving:
-                    with self._turn:
-                        pass  # the helper's turn is over
+                del under_way[number]
 
         return call
 
     def _rouse(self) -> None:
         self._asleep = False
         if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="impi progress", daemon=True)
-            self._thread.start()
+            self._thread = start_helper(self._run, "impi progress")
         else:
             self._wake.release()
 
     def _run(self) -> None:
-        self._engine.threads.helper = get_ident()
         try:
             self._look()
         except Exception as failure:  # the program's thread is in the library
             self._failed(failure)
 
     def _look(self) -> None:
-        seen, idle = 0, 0
+        begun, before = self._now()
+        idle = 0
         while True:
             time.sleep(_LOOK_S)
-            calls, inside = self._now()
-            if calls != seen:
-                seen, idle = calls, 0
-            elif inside:
-                self._serve(calls)
+            calls, now = self._now()
+            if lasting := now & before:
+                self._serve(lasting)
+            elif calls != begun:
+                idle = 0
             elif (idle := idle + 1) >= _PATIENCE and self._watched is not None:
                 time.sleep(_LOOK_EACH_S)
             elif idle >= _PATIENCE:
                 self._asleep, idle = True, 0
-                if self._calls == seen:  # else a call came before the flag was set
+                if self._begun == begun:  # else a call came before the flag was set
                     self._wake.acquire()
                 self._asleep = False
+            begun, before = calls, now
 
-    def _now(self) -> tuple[int, bool]:
-        """Return how many calls there have been, and whether one is under way."""
+    def _now(self) -> tuple[int, set[int]]:
+        """Return how many calls there have been, and the numbers of those that are under way.
+
+        Those of watched calls are negative.
+        """
+        numbers = set(self._under_way)
         if self._watched is None:
-            return self._calls, self._inside
+            return self._begun, numbers
         calls, inside = self._watched.now()
-        return self._calls + calls, self._inside or inside
+        if inside:
+            numbers.add(-1 - calls)
+        return self._begun + calls, numbers
 
-    def _serve(self, call: int) -> None:
-        """Take turns of the engine until the call returns, or its communicator is broken."""
+    def _serve(self, calls: set[int]) -> None:
+        """Take turns of the engine until these calls return, or a communicator is broken."""
         nap, broken_at = _NAP_S, math.inf
-        while self._now() == (call, True):
-            with self._turn:
-                self._set_serving(True)
-                try:
-                    moved = self._now()[1] and self._take_turn()
-                finally:
-                    self._set_serving(False)
+        while calls & self._now()[1]:
+            moved = self._take_turn(calls)
             broken_at = self._leave_broken(broken_at)
             nap = _NAP_S if moved else min(nap * 1.25, _LOOK_S)
-            self._engine.doze(nap)
+            self._engine.threads.outside(self._engine.doze, nap)
+
+    def _contexts(self) -> list[Context]:
+        contexts = list(self._under_way.values())
+        return contexts if self._world is None else [*contexts, self._world]
 
     def _leave_broken(self, broken_at: float) -> float:
-        """Return when the communicator was seen broken; the library's call itself cannot be left.
+        """Return when a communicator was seen broken; the library's call itself cannot be left.
 
         Raises:
             MPIException: it has been broken for :data:`_LEAVE_S`, and the call still lasts.
         """
-        assert self._context is not None  # a call is under way
-        if not self._context.faults.broken:
+        broken = [context for context in self._contexts() if context.faults.broken]
+        if not broken:
             return math.inf
         now = time.monotonic()
         if now - broken_at > _LEAVE_S:
-            self._context.faults.check()
+            broken[0].faults.check()
         return min(broken_at, now)
 
-    def _set_serving(self, serving: bool) -> None:
-        self._serving = serving
-        if self._watched is not None:
-            self._watched.serve(serving)
-
-    def _take_turn(self) -> bool:
-        context = self._context
-        assert context is not None  # a call is under way
-        context.count_waiting(1)  # a local message may report a fault
+    def _take_turn(self, calls: set[int]) -> bool:
+        if self._watched is None:
+            return bool(self._engine.serve(self._contexts()))
+        self._watched.serve(True)
         try:
-            with self._engine.threads.helping():
-                return self._engine.progress()
+            return bool(calls & self._now()[1] and self._engine.serve(self._contexts()))
         finally:
-            context.count_waiting(-1)
+            self._watched.serve(False)

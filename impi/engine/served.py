@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from threading import get_ident
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -65,16 +65,22 @@ class Served:
         """Whether messages can come that :meth:`arrivals` does not tell of."""
         return self.encrypted or (self._others and self.vendor.fileno() is None)
 
-    def serve(self) -> bool | None:
+    def serve(self, contexts: Sequence[Context] = ()) -> bool | None:
         """Run a turn for a thread that is no program's; None: another thread is in the engine.
 
-        Returns whether anything moved.
+        ``contexts`` take local messages in this turn. Returns whether anything moved.
         """
         former = self.threads.attempt()
         if former is None:
             return None
         try:
-            return not self.closed and self.progress()
+            for context in contexts:
+                context.count_waiting(1)
+            try:
+                return not self.closed and self.progress()
+            finally:
+                for context in contexts:
+                    context.count_waiting(-1)
         finally:
             self.threads.restore(former)
 
@@ -86,7 +92,7 @@ class Served:
         """Poll ``test`` between turns while waits spin, at most 1 ms; return its last result."""
         spin_s = min(self._patience.spin_s, LONGEST_S)
         begun = 0.0
-        while spin_s:
+        while spin_s and not self.threads.is_wanted():
             self.progress()
             for _ in self.asks:
                 if test():

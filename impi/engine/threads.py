@@ -1,12 +1,14 @@
-"""One thread at a time in the engine: MPI_THREAD_SERIALIZED, checked.
+"""One thread at a time in the engine, whichever calls MPI: what MPI_THREAD_MULTIPLE needs.
 
 Each entry of the engine compares the calling thread with the last one, :attr:`Threads.owner`. Only
 a change of thread costs more: the newcomer takes the ownership, then looks at the stack of the
 former owner. While that stack has a frame of the engine, the former owner is in an MPI call, and
 the newcomer waits. So the engine needs no lock and no flag while one thread makes all calls.
 
-Short overlaps are harmless, because calls follow each other. A call that blocks until the newcomer
-makes its own would wait for ever, so the job ends with one sentence after :data:`LIMIT_S`.
+A call that blocks may wait for one that the newcomer is about to make. So a newcomer that has to
+wait sets :attr:`Threads.crowded`: from then on each wait leaves the engine between two turns
+(:mod:`.turns`). Blocking calls of the MPI library are outside of the engine anyway
+(:mod:`.progress_thread`).
 
 The order matters: the newcomer writes ``owner`` before it looks. A thread that passed its check
 earlier has the frame of that check on its stack; a later one finds that it is not the owner.
@@ -21,43 +23,47 @@ import time
 from collections.abc import Callable, Iterator
 from threading import get_ident
 from types import CodeType, FrameType
-from typing import Final
+from typing import Final, ParamSpec, TypeVar
 
-from impi.errors import JobError
-
-LIMIT_S = 10.0
-"""Longest wait of a thread until another has left MPI."""
+_NOTICE_S: Final = 0.05
+"""Longest sleep of a wait in a program of several threads, until the first of them has to wait."""
+_SAY_S = 10.0
+"""Time after which a thread says for which other one it waits."""
 _LOOK_S: Final = 50e-6
 """First sleep between two looks; the next ones are longer, up to 1 ms."""
 _ENGINE: Final = ("impi.engine.", "impi.transfer.")
+_AROUND: Final = (__name__, "impi.engine.progress_thread")
+"""Modules of the engine whose frames touch nothing that another thread may change."""
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_helpers: list[threading.Thread] = []
+"""They end with the process."""
 
 
 class Threads:
     """The threads of one proc in MPI; an entry calls :meth:`enter` if not the owner."""
 
-    __slots__ = ("_awaited", "_door", "_guest", "_turn", "helper", "owner")
+    __slots__ = ("_awaited", "_door", "_guest", "_turn", "crowded", "owner")
 
     def __init__(self) -> None:
         self.owner = 0
         """Identifier of the last thread that entered."""
-        self.helper = 0
-        """Identifier of the progress thread; its turns are those of the owner."""
+        self.crowded = False
+        """Whether a thread has ever found another one in the engine: waits share it since."""
         self._awaited = 0
         """Identifier of the former owner, while a newcomer looks at its stack."""
         self._door = threading.Lock()
         self._guest = 0
         """Identifier of the last thread that called :meth:`attempt`."""
         self._turn = threading.Lock()
-        """Held from :meth:`attempt` to :meth:`restore`, and by the progress thread in a turn."""
+        """Held from :meth:`attempt` to :meth:`restore`."""
 
     def enter(self) -> None:
-        """Make the calling thread the owner, after the former owner has left the engine.
-
-        Raises:
-            JobError: the former owner did not leave within :data:`LIMIT_S`.
-        """
+        """Make the calling thread the owner, after the former owner has left the engine."""
         me = get_ident()
-        if me in (self.helper, self._guest):
+        if me == self._guest:
             return
         if _is_inside(me):
             # A call within a call of this thread, for which others wait; a guest that came before
@@ -75,35 +81,35 @@ class Threads:
         """Return whether another thread waits until the calling one leaves the engine."""
         return self._awaited == get_ident()
 
-    def rest(self, sleep: Callable[[float], None], seconds: float) -> None:
-        """Sleep outside of the engine, between two turns of a wait (:mod:`.shared_engine`).
+    def outside(self, function: Callable[P, R], *args: P.args, **named: P.kwargs) -> R:
+        """Call a function outside of the engine, for which other threads need not wait.
 
-        Afterwards the caller compares the owner, and calls :meth:`come_back` if that is another.
-        ``sleep`` touches nothing of the engine that another thread may change.
+        It touches nothing of the engine that another thread may change: the sleep between two turns
+        of a wait (:mod:`.turns`), a call of the MPI library. Afterwards the caller compares the
+        owner, and calls :meth:`come_back` if that is another.
         """
-        sleep(seconds)
+        return function(*args, **named)
 
     def come_back(self) -> None:
-        """Make the calling thread the owner again, whatever of its calls is on its stack.
-
-        Raises:
-            JobError: see :meth:`enter`.
-        """
+        """Make the calling thread the owner again, whatever of its calls is on its stack."""
         me = get_ident()
-        end, nap = time.monotonic() + LIMIT_S, _LOOK_S
-        if not self._door.acquire(timeout=LIMIT_S):
-            raise _overlap(me, self.owner)
-        try:
+        with self._door:
             former = self._awaited = self.owner
             self.owner = me
-            while _is_inside(former) or self._returns(former):
-                if time.monotonic() > end:
-                    raise _overlap(me, former)
-                time.sleep(nap)
-                nap = min(nap * 2, 1e-3)
-        finally:
-            self._awaited = 0
-            self._door.release()
+            try:
+                if former == self._guest:
+                    with self._turn:
+                        return  # its turn is over
+                nap, say_at = _LOOK_S, time.monotonic() + _SAY_S
+                while _is_inside(former) or self._returns(former):
+                    self.crowded = True
+                    time.sleep(nap)
+                    nap = min(nap * 2, 1e-3)
+                    if time.monotonic() > say_at:
+                        say_at += _SAY_S
+                        _say(me, former)
+            finally:
+                self._awaited = 0
 
     def _returns(self, former: int) -> bool:
         """Let the former owner in no more; return whether it came back just before that."""
@@ -113,18 +119,10 @@ class Threads:
             return True
         return False
 
-    def helping(self) -> threading.Lock:
-        """Return what the progress thread holds in a turn: a guest then stays outside.
-
-        The stack of the owner does not say it: a program in C that blocks in its library has no
-        frame of the engine.
-        """
-        return self._turn
-
     def attempt(self) -> int | None:
         """Make the calling thread the owner if no other is in the engine; None: one is.
 
-        For one thread that is no program's, the *guest*. Returns the former owner, for
+        For threads that are no program's, *guests*: one at a time. Returns the former owner, for
         :meth:`restore`.
         """
         me = get_ident()
@@ -132,7 +130,7 @@ class Threads:
             return None  # a thread is about to enter
         try:
             if not self._turn.acquire(blocking=False):
-                return None  # another guest, or the progress thread
+                return None  # another guest
             self._guest = me
             former = self._awaited = self.owner
             self.owner = me
@@ -166,8 +164,9 @@ def _is_inside(ident: int) -> bool:
             entering = True  # the next frame is the entry, which has done nothing yet
         elif entering:
             entering = False
-        elif frame.f_globals.get("__name__", "").startswith(_ENGINE) and frame.f_globals is not globals():
-            inside = True
+        else:
+            module = frame.f_globals.get("__name__", "")
+            inside = inside or (module.startswith(_ENGINE) and module not in _AROUND)
     return inside
 
 
@@ -187,13 +186,33 @@ def _stack(ident: int) -> Iterator[FrameType]:
         frame = frame.f_back
 
 
-def _overlap(me: int, other: int) -> JobError:
+def start_helper(target: Callable[[], None], name: str) -> threading.Thread:
+    """Start a daemon thread of impi's own: a guest, or one that never calls MPI."""
+    thread = threading.Thread(target=target, name=name, daemon=True)
+    _helpers.append(thread)
+    thread.start()
+    return thread
+
+
+def is_single() -> bool:
+    """Whether no other thread of the program can come into MPI while this one sleeps."""
+    return threading.active_count() <= 1 + len(_helpers)
+
+
+def longest_sleep(seconds: float) -> float:
+    """Return how long a wait may sleep: short if another thread may come, which cannot wake it."""
+    return seconds if is_single() else min(seconds, _NOTICE_S)
+
+
+def _say(me: int, other: int) -> None:
+    """Tell for which thread this one waits."""
     names = {thread.ident: thread.name for thread in threading.enumerate()}
-    return JobError(
-        f"threads {names.get(other, other)} and {names.get(me, me)} were in MPI at the same time for {LIMIT_S:g} s; "
-        "impi provides MPI_THREAD_SERIALIZED: let one lock guard all MPI calls, and poll instead of blocking"
+    sys.stderr.write(
+        f"impi: thread {names.get(me, me)} waits for thread {names.get(other, other)}, which has been in one call of "
+        f"MPI for {_SAY_S:g} s or more\n"
     )
+    sys.stderr.flush()
 
 
 _ENTER: Final[CodeType] = Threads.enter.__code__
-_OUTSIDE: Final[tuple[CodeType, ...]] = (Threads.rest.__code__, Threads.come_back.__code__)
+_OUTSIDE: Final[tuple[CodeType, ...]] = (Threads.outside.__code__, Threads.come_back.__code__)

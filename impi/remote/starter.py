@@ -123,7 +123,7 @@ class _Starter:
         self._guests: dict[int, int] = {}
         """These procs and Hydra's proxies above them, each with a descriptor."""
         self._strays: set[int] = set()
-        """While no proc has a name: what has been seen here of daemons of mpiexecs, and below them."""
+        """Daemons of mpiexecs, and what is below them, seen here while no proc had a name."""
         self._stop = False
         self._signal = ""
         self._wake, self._wake_end = os.pipe()

@@ -56,6 +56,7 @@ HELD = {
     "impi.dissect.pending": ("dissect/test_ledger.py", ""),
     "impi.dissect.problem": ("dissect/test_ledger.py", ""),
     "impi.engine.library_call": ("api/p2p/test_routes.py", ""),
+    "impi.engine.turns": ("engine/test_several_threads.py", ""),
     "impi.engine.served": ("jobs/test_windows_in_jobs.py", "windows_random.py"),
     "impi.engine.windows.*": ("jobs/test_windows_in_jobs.py", "windows_random.py"),
     "impi.semantics.places": ("api/windows/test_window.py", ""),

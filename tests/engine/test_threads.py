@@ -1,4 +1,4 @@
-"""One thread at a time in the engine: waiting, nested entries, the helper, the limit."""
+"""One thread at a time in the engine: waiting, nested entries, guests, what is said."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ import pytest
 
 from impi.engine import threads as module
 from impi.engine.threads import Threads
-from impi.errors import JobError
 
 ENTRY = """
 def entry(threads, body):
@@ -136,16 +135,27 @@ def test_never_two_of_many_threads_are_inside(started: Callable[[Callable[[], An
     assert (most, entries) == (1, [1000])
 
 
-def test_both_threads_are_named_after_the_limit(
-    monkeypatch: pytest.MonkeyPatch, started: Callable[[Callable[[], Any]], threading.Thread]
+def test_both_threads_are_named_while_one_waits_long(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    started: Callable[[Callable[[], Any]], threading.Thread],
 ) -> None:
-    monkeypatch.setattr(module, "LIMIT_S", 0.05)
+    monkeypatch.setattr(module, "_SAY_S", 0.05)
     threads, inside, leave = Threads(), threading.Event(), threading.Event()
     started(lambda: entry(threads, lambda: (inside.set(), leave.wait(20))))
     assert inside.wait(20)
-    with pytest.raises(JobError, match=r"threads T0 and MainThread were in MPI at the same time .*SERIALIZED"):
-        entry(threads, lambda: None)
-    leave.set()
+    said = ""
+
+    def look() -> None:
+        nonlocal said
+        while not said:
+            said = capsys.readouterr().err
+        leave.set()
+
+    started(look)
+    entry(threads, lambda: None)
+    assert said.startswith("impi: thread MainThread waits for thread T0, which has been in one call of MPI for 0.05 s")
+    assert threads.crowded
 
 
 def test_code_of_the_program_and_of_the_api_is_not_the_engine(
@@ -158,15 +168,23 @@ def test_code_of_the_program_and_of_the_api_is_not_the_engine(
     leave.set()
 
 
-def test_the_helper_takes_turns_while_the_owner_is_inside(
+def test_a_guest_has_its_turn_while_the_owner_is_in_a_call_of_the_library(
     started: Callable[[Callable[[], Any]], threading.Thread],
 ) -> None:
     threads, inside, leave = Threads(), threading.Event(), threading.Event()
-    owner = started(lambda: entry(threads, lambda: (inside.set(), leave.wait(20))))
+
+    def library() -> None:
+        inside.set()
+        leave.wait(20)
+
+    owner = started(lambda: entry(threads, lambda: threads.outside(library)))
     assert inside.wait(20)
-    threads.helper = threading.get_ident()
+    former = threads.attempt()
+    assert former == owner.ident
     assert entry(threads, lambda: "turn") == "turn"
+    threads.restore(former)
     assert threads.owner == owner.ident
+    assert not threads.crowded
     leave.set()
 
 
@@ -184,12 +202,25 @@ def test_nothing_is_collected_while_the_stacks_of_threads_are_listed(monkeypatch
     assert (seen, gc.isenabled()) == ([False], True)
 
 
-def test_a_guest_stays_outside_while_the_progress_thread_takes_a_turn(
+def test_a_newcomer_waits_for_the_end_of_a_guests_turn(
     started: Callable[[Callable[[], Any]], threading.Thread],
 ) -> None:
-    """As in front mode: the owner blocks in C, and its stack has no frame of the engine."""
+    threads, came = Threads(), list[str]()
+    entry(threads, lambda: None)
+    former = threads.attempt()
+    assert former is not None
+    newcomer = started(lambda: entry(threads, lambda: came.append("in")))
+    while threads.owner != newcomer.ident:
+        time.sleep(1e-3)
+    assert came == []
+    threads.restore(former)
+    newcomer.join(20)
+    assert (came, threads.owner, threads.crowded) == (["in"], newcomer.ident, False)
+
+
+def test_guests_have_their_turns_one_at_a_time(started: Callable[[Callable[[], Any]], threading.Thread]) -> None:
     threads, found = Threads(), list[int | None]()
-    threads.owner = threading.get_ident()
+    entry(threads, lambda: None)
 
     def visit() -> None:
         former = threads.attempt()
@@ -197,7 +228,9 @@ def test_a_guest_stays_outside_while_the_progress_thread_takes_a_turn(
         if former is not None:
             threads.restore(former)
 
-    with threads.helping():
-        started(visit).join(10)
+    former = threads.attempt()
+    started(visit).join(10)
+    assert former is not None
+    threads.restore(former)
     started(visit).join(10)
     assert found == [None, threading.get_ident()]

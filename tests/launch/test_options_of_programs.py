@@ -23,7 +23,7 @@ PURE = ["pure:1", "pure:1"]
             pytest.param([], {"INITIALIZE": "no", "THREADS": "0"}, 0),
             pytest.param(["thread_level='single'"], {}, 0),
             pytest.param(["finalize=True", "keep"], {"ERRORS": "fatal", "THREAD_LEVEL": "funneled"}, 1),
-            pytest.param(["without"], {"ERRORS": "exception"}, 2),
+            pytest.param(["without"], {"ERRORS": "exception"}, 3),
         ],
         [MIXED, PURE],
     ),

@@ -1,8 +1,23 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
+from random import Random
+
 import pytest
 
-from impi.semantics.contexts import COMM_SELF_CID, COMM_WORLD_CID, MAX_CID, ContextIds, copy_cid
+from impi.semantics.contexts import (
+    AGAIN,
+    COMM_SELF_CID,
+    COMM_WORLD_CID,
+    MAX_CID,
+    UNKNOWN,
+    Asking,
+    ContextIds,
+    Key,
+    copy_cid,
+    met_cid,
+    shrunk_cid,
+)
 from impi.semantics.errors import MPIException
 
 
@@ -34,6 +49,74 @@ def test_all_processes_agree_whatever_they_had() -> None:
     maximum = max(one.contribution(), two.contribution())
     assert one.take(maximum) == two.take(maximum) == 10
     assert one.maximum == two.maximum
+
+
+def agreed(draw: Random, processes: int, keys: Sequence[Key | None]) -> list[int]:
+    """Return the ids of creations under way at once; None: its key is known after a round.
+
+    In a round all processes offer, in any order and amid rounds of others, then all take.
+    """
+    every = [ContextIds() for _ in range(processes)]
+    for one in every:
+        one.repeats = True
+    asking = [[Asking(one, key or UNKNOWN) for one in every] for key in keys]
+    offers: list[list[int]] = [[] for _ in keys]
+    begun = [0] * len(keys)
+    found: dict[int, int] = {}
+    for _ in range(100_000):
+        number = draw.choice([n for n in range(len(keys)) if n not in found])
+        mine = asking[number]
+        if (place := len(offers[number])) < processes:
+            if place == begun[number]:
+                mine[place].begin()
+                begun[number] += 1
+            offers[number].append(mine[place].offer())
+            continue
+        cids = {one.take(max(offers[number])) for one in mine}
+        assert len(cids) == 1
+        offers[number] = []
+        if (cid := cids.pop()) is not None:
+            found[number] = cid
+            for one in mine:
+                one.end()
+            if len(found) == len(keys):
+                return [found[n] for n in range(len(keys))]
+        for one in mine:
+            one.key = keys[number] or (3, 2, number)
+    raise AssertionError("no creation goes on")
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_creations_of_several_threads_end_with_different_ids(seed: int) -> None:
+    draw = Random(seed)
+    keys = [draw.choice([(n, 0, 0), (3, 1, n), None]) for n in range(draw.randint(2, 6))]
+    ids = agreed(draw, draw.randint(1, 5), keys)
+    assert len(set(ids)) == len(ids)
+    assert all(cid % 2 == 0 and 4 <= cid < 4 + 4 * len(ids) for cid in ids)
+
+
+def test_a_process_of_impi_0_0_offers_only_what_the_specification_knows() -> None:
+    ids = ContextIds()
+    with ids.asking((0, 0, 0)) as one, ids.asking((4, 0, 0)) as two:
+        assert (one.offer(), two.offer()) == (3, 3)
+
+
+def test_a_creation_that_fails_gives_its_turn_away() -> None:
+    ids = ContextIds()
+    ids.repeats = True
+    with ids.asking((4, 0, 0)) as other:
+        with pytest.raises(ValueError), ids.asking((0, 0, 0)) as one:
+            assert (one.offer(), other.offer()) == (3, AGAIN)
+            raise ValueError
+        assert other.offer() == 3
+
+
+def test_ids_of_shrinks_and_of_meetings_are_used_for_nothing_else() -> None:
+    shrunk = {shrunk_cid(parent, number) for parent in (0, 4, 6) for number in range(3)}
+    copies = {copy_cid(parent, number) for parent in (0, 4, 6) for number in range(3)}
+    met = {met_cid(f"{number:064x}"[::-1]) for number in (0, 1, 2**40, 2**256 - 1)}
+    assert len(shrunk | copies) == 18
+    assert all(2**61 <= cid < 2**62 and cid % 2 == 0 for cid in met) and len(met) == 4
 
 
 def test_the_last_id_and_no_more() -> None:

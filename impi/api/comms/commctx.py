@@ -41,7 +41,7 @@ def _companions(comm: Comm) -> tuple[Any, Any, int]:
     if not state.companions:
         state.companions.append(communicator.duplicate(state))
         if state.is_inter:
-            local = communicator.create_group(COMM_WORLD._live(), context.members)
+            local = communicator.create_group(COMM_WORLD._live(), context.members, state.companions[0].live().cid)
             assert local is not None
             state.companions.append(local)
     tag = state.companion_tag

@@ -18,7 +18,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Hashable, Sequence
+from functools import partial
 from threading import Lock
+from time import monotonic
 from typing import Any, Self
 
 from impi.api import runtime
@@ -34,7 +36,7 @@ from impi.api.p2p.route_table import CLOSED, Revoked, Routes
 from impi.api.p2p.routes import Route
 from impi.collectives import Algorithm, Fixed, Layout, inter
 from impi.collectives.steps import among
-from impi.collectives.tags import BCAST_TAG, GATHER_TAG, GROUP_TAG
+from impi.collectives.tags import BCAST_TAG, GATHER_TAG, GROUP_TAG, GROUP_TAGS
 from impi.engine.collective import Closing, CollectiveOperation, OctetCodec
 from impi.engine.context import Context
 from impi.engine.engine import Engine
@@ -42,13 +44,16 @@ from impi.engine.payload import OctetSource, OctetTarget
 from impi.job import REPRODUCIBLE
 from impi.records import record
 from impi.semantics.constants import UNDEFINED
-from impi.semantics.contexts import copy_cid
+from impi.semantics.contexts import AGAIN, COPIES, UNKNOWN, Asking, Key, copy_cid
 from impi.semantics.errors import error
 from impi.semantics.topology import Topology
 
 _UINT8 = struct.Struct(">Q")
 _TWO_UINT8 = struct.Struct(">QQ")
+_KEY = struct.Struct(">QQQ")
 _SPLIT = struct.Struct(">iii")
+_PAUSE_S = 0.5e-3
+"""Time between two attempts to agree on an id."""
 
 
 class Communicator(State):
@@ -80,6 +85,8 @@ class Communicator(State):
         """Locks of mpi4py's utilities and of object collectives, by name."""
         self.copies = 0
         """Number of non-blocking duplicates."""
+        self.shrunk = 0
+        """Number of times that it was shrunk."""
         self.companions: list[Communicator] = []
         """A duplicate and a local communicator for mpi4py's utilities; freed with this one."""
         self.companion_tag = 0
@@ -130,7 +137,10 @@ def make(
 ) -> Communicator:
     """Make a communicator of an agreed id; called by every member. ``made``: complete that one."""
     state = (made or Communicator(topology)).populate(members, peers)
-    _own(state, runtime.engine().make_context(cid, members, peers), parent)
+    engine, around = runtime.engine(), None
+    if parent is not None and engine.vendor.world.native is not None:
+        around = partial(runtime.progress_thread().around, parent)
+    _own(state, engine.make_context(cid, members, peers, around), parent)
     return state
 
 
@@ -174,17 +184,27 @@ def run(context: Context, algorithm: Algorithm[Any], *, alone: bool = False) -> 
     return operation.result
 
 
-def _mine() -> bytes:
-    """Return this proc's contribution to a new context id (IMPI 4.3.1)."""
-    return _UINT8.pack(runtime.contexts().contribution())
+def _agreed(key: Key, maximum: Callable[[Asking], int]) -> int:
+    """Return a new context id (IMPI 4.3.1).
 
-
-def _take(maximum: bytes | bytearray) -> int:
-    return runtime.contexts().take(_UINT8.unpack(maximum)[0])
+    ``maximum`` returns that of all offers. It is called again while other threads of a proc create
+    communicators, too (:class:`impi.semantics.contexts.ContextIds`).
+    """
+    with runtime.contexts().asking(key) as asking:
+        cid = asking.take(maximum(asking))
+        while cid is None:
+            until = monotonic() + _PAUSE_S
+            runtime.engine().wait(lambda until=until: monotonic() > until)
+            cid = asking.take(maximum(asking))
+        return cid
 
 
 def _agree_all(state: Communicator) -> int:
-    return _take(run(state.live(), state.algorithms.maximum(_mine())))
+    def maximum(asking: Asking) -> int:
+        largest = run(state.live(), state.algorithms.maximum(_UINT8.pack(asking.offer())))
+        return _UINT8.unpack(largest)[0]  # type: ignore[no-any-return]
+
+    return _agreed((state.live().cid, 0, 0), maximum)
 
 
 def duplicate(state: Communicator) -> Communicator:
@@ -214,7 +234,7 @@ def start_duplicate(state: Communicator) -> tuple[Communicator, Request]:
     Waits for the other procs only if :func:`impi.semantics.contexts.copy_cid` has no id.
     """
     context = state.live()
-    cid = copy_cid(context.cid, state.copies)
+    cid = copy_cid(context.cid, state.copies) if state.copies < COPIES else None
     if cid is None:
         return duplicate(state), null_send()
     state.copies += 1
@@ -269,9 +289,14 @@ def merge(state: Communicator, high: bool) -> Communicator:
     context, do = state.live(), state.algorithms
     if not isinstance(do, Between):
         raise error("ERR_COMM", "only an intercommunicator can be merged")
-    contexts = runtime.contexts()
-    largest, their_high = run(context, inter.merge(do.rank, do.peers, contexts.contribution(), high))
-    cid = contexts.take(largest)
+    their_high = False
+
+    def maximum(asking: Asking) -> int:
+        nonlocal their_high
+        largest, their_high = run(context, inter.merge(do.rank, do.peers, asking.offer(), high))
+        return largest
+
+    cid = _agreed((context.cid, 0, 0), maximum)
     # Equal flags: the group with the lower first world rank comes first.
     second = high if high != their_high else _order(context, context.members) > _order(context, context.peers)
     return make(
@@ -288,10 +313,17 @@ def _order(context: Context, group: Sequence[int]) -> tuple[bytes, int]:
     return first.ipv6, first.pid
 
 
-def create_group(parent: Context, ranks: Sequence[int]) -> Communicator | None:
+def create_group(parent: Context, ranks: Sequence[int], tag: int) -> Communicator | None:
     """Create a communicator of ``ranks`` (world ranks), the only callers; None for others."""
-    part = _Part.of(parent, ranks)
-    return None if part is None else make(_take(part.run(part.within.maximum(_mine()))), ranks, parent=parent)
+    part = _Part.of(parent, ranks, tag)
+    if part is None:
+        return None
+
+    def maximum(asking: Asking) -> int:
+        largest = part.run(part.within.maximum(_UINT8.pack(asking.offer())))
+        return _UINT8.unpack(largest)[0]  # type: ignore[no-any-return]
+
+    return make(_agreed((parent.cid, 1, tag), maximum), ranks, parent=parent)
 
 
 def connect(local: Communicator, leader: int, peer: Communicator | None, remote_leader: int, tag: int) -> Communicator:
@@ -311,22 +343,23 @@ def connect(local: Communicator, leader: int, peer: Communicator | None, remote_
             raise error("ERR_COMM", "the leader needs a peer communicator")
         return _talk(peer.live(), remote_leader, tag, octets, collective=False)
 
-    return _connect(context, do, context.members, leader, lambda algorithm: run(context, algorithm), talk)
+    known = None if peer is None or peer.context is None else (peer.context.cid, 2, tag)
+    return _connect(context, do, context.members, leader, lambda algorithm: run(context, algorithm), talk, known)
 
 
 def connect_groups(
-    parent: Context, local: Sequence[int], leader: int, remote: Sequence[int], remote_leader: int
+    parent: Context, local: Sequence[int], leader: int, remote: Sequence[int], remote_leader: int, tag: int
 ) -> Communicator | None:
     """Connect two groups of ``parent`` (world ranks), whose members alone call it."""
-    part = _Part.of(parent, local)
+    part = _Part.of(parent, local, tag)
     if part is None:
         return None
     other = parent.rank_of[remote[remote_leader]]
 
     def talk(octets: bytes) -> bytes:
-        return _talk(parent, other, GROUP_TAG, octets, collective=True)
+        return _talk(parent, other, part.tag, octets, collective=True)
 
-    return _connect(parent, part.within, local, leader, part.run, talk)
+    return _connect(parent, part.within, local, leader, part.run, talk, (parent.cid, 1, tag))
 
 
 @record
@@ -336,9 +369,11 @@ class _Part:
     parent: Context
     within: Within
     ranks: Sequence[int]
+    tag: int
+    """Of their messages."""
 
     @classmethod
-    def of(cls, parent: Context, worlds: Sequence[int]) -> _Part | None:
+    def of(cls, parent: Context, worlds: Sequence[int], tag: int) -> _Part | None:
         engine = runtime.engine()
         strangers = [world for world in worlds if world not in parent.rank_of]
         if strangers:
@@ -347,10 +382,10 @@ class _Part:
             return None
         layout = Layout([engine.job.procs[world].client for world in worlds])
         within = Within(layout, list(worlds).index(engine.rank), engine.job)
-        return cls(parent, within, [parent.rank_of[world] for world in worlds])
+        return cls(parent, within, [parent.rank_of[world] for world in worlds], GROUP_TAG + tag % GROUP_TAGS)
 
     def run(self, algorithm: Algorithm[Any]) -> Any:
-        return run(self.parent, among(algorithm, self.ranks, GROUP_TAG), alone=True)
+        return run(self.parent, among(algorithm, self.ranks, self.tag), alone=True)
 
 
 def _connect(
@@ -360,19 +395,33 @@ def _connect(
     leader: int,
     run_local: Callable[[Algorithm[Any]], Any],
     talk: Callable[[bytes], bytes],
+    key: Key | None,
 ) -> Communicator:
+    """Connect two groups; ``key``: of the creation, at the leader at least."""
     is_leader = within.role(leader).is_root
-    largest = run_local(within.reduce(leader, _mine(), LARGEST))
-    known: bytes | None = None
-    if is_leader:
-        # The specification says two MPI_INT, but the first is a context id of 8 octets.
-        maximum, their_size = _TWO_UINT8.unpack(talk(bytes(largest) + _UINT8.pack(len(members))))
-        known = _TWO_UINT8.pack(max(maximum, _UINT8.unpack(largest)[0]), their_size)
-    known = bytes(run_local(within.bcast(leader, known)))
-    cid = _take(known[: _UINT8.size])
+    their_size = 0
+
+    def maximum(asking: Asking) -> int:
+        nonlocal their_size
+        largest = run_local(within.reduce(leader, _UINT8.pack(asking.offer()), LARGEST))
+        known: bytes | None = None
+        if is_leader:
+            # The specification says two MPI_INT, but the first is a context id of 8 octets.
+            theirs, size = _TWO_UINT8.unpack(talk(bytes(largest) + _UINT8.pack(len(members))))
+            both = max(theirs, _UINT8.unpack(largest)[0])
+            known = _TWO_UINT8.pack(both, size)
+            if both == AGAIN and key is not None:
+                known += _KEY.pack(*key)
+        known = bytes(run_local(within.bcast(leader, known)))
+        both, their_size = _TWO_UINT8.unpack(known[: _TWO_UINT8.size])
+        if len(known) > _TWO_UINT8.size:
+            asking.key = _KEY.unpack(known[_TWO_UINT8.size :])
+        return both
+
+    cid = _agreed(UNKNOWN, maximum)
     ranks = talk(struct.pack(f">{len(members)}i", *members)) if is_leader else None
     peers = _ints(run_local(within.bcast(leader, ranks)))
-    if len(peers) != _UINT8.unpack(known[_UINT8.size :])[0] or set(peers) & set(members):
+    if len(peers) != their_size or set(peers) & set(members):
         raise error("ERR_GROUP", f"the remote group {peers} is not as announced, or overlaps the local group")
     return make(cid, members, peers, parent=parent)
 

@@ -28,6 +28,7 @@ from impi.engine.engine import Engine
 from impi.engine.mesh import listen
 from impi.engine.visitors import Fact, Facts, Port
 from impi.errors import PeerError
+from impi.semantics.contexts import met_cid
 from impi.semantics.errors import MPIException, error
 from impi.settings import NAMESERVER
 from impi.variables import NAMES, PARENT, PREFIX
@@ -121,7 +122,7 @@ def _meet(comm: Communicator, root: int, link: Callable[[], socket.socket], *, f
     engine.wait(lambda: not engine.parting)
     me = engine.job.procs[engine.rank]
     listener = listen(addresses.to_text(me.ipv6))
-    mine = {**visitors.fact(engine, listener.getsockname()[1]), "cid": runtime.contexts().contribution()}
+    mine = visitors.fact(engine, listener.getsockname()[1])
     rows = run(context, do.allgather(json.dumps(mine).encode(), Prefixed(), 0))
     ours = [json.loads(bytes(row)) for row in rows]
     said: bytes | None = None
@@ -133,8 +134,7 @@ def _meet(comm: Communicator, root: int, link: Callable[[], socket.socket], *, f
         raise error(met["class"], met["error"])
     groups = met["groups"]
     peers = visitors.meet(engine, listener, groups, met["key"], met["tag_ub"])
-    cid = runtime.contexts().take(max(one["cid"] for group in groups for one in group))
-    return communicator.make(cid, context.members, peers, parent=context)
+    return communicator.make(met_cid(met["key"]), context.members, peers, parent=context)
 
 
 def _leaders(engine: Engine, link: Callable[[], socket.socket], ours: Sequence[Fact], first: bool | None) -> Facts:

@@ -3,7 +3,7 @@
 A communicator of endpoints is a set of LCOs that refer to each other like ranks: their ranks follow
 the parent's, consecutive inside a process. Each handle is used by one thread at a time. Point-to-
 point and collective calls of several threads may block at once, as waits let each other into the
-engine (:mod:`impi.engine.shared_engine`). A collective is called once for each endpoint.
+engine (:mod:`impi.engine.threads`). A collective is called once for each endpoint.
 
 An intercommunicator of endpoints is the same between two groups: send slots lead to the other
 group. As each endpoint has an address of its own, a process may have endpoints in both groups. The
@@ -33,7 +33,6 @@ from impi.api.handles.unsupported import unsupported
 from impi.api.p2p.request import Request, null_send
 from impi.engine.engine import Engine
 from impi.engine.lco_traffic import LcoContext
-from impi.engine.shared_engine import share
 from impi.semantics.errors import error
 
 _WHY = "a group of MPI names processes, and several endpoints may be of one; Split makes parts"
@@ -269,7 +268,7 @@ def create(parent: Intracomm, num_ep: int) -> list[Endpoint]:
         endpoint.Add_receive_slots(len(names))
         endpoint.Add_send_slots(names, [rank] * len(names))
     parent.Barrier()
-    share(runtime.engine())
+    runtime.engine().threads.crowded = True
     return mine
 
 

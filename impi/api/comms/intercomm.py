@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from zlib import crc32
+
 from impi.api import runtime
 from impi.api.comms import communicator
 from impi.api.comms.comm import Comm
@@ -33,8 +35,9 @@ class Intercomm(Comm):
         errhandler: Errhandler | None = None,
     ) -> Intercomm:
         """Create a communicator of two groups; only their members call it."""
+        tag = crc32(stringtag.encode())
         state = communicator.connect_groups(
-            COMM_WORLD._live(), local_group._ranks, local_leader, remote_group._ranks, remote_leader
+            COMM_WORLD._live(), local_group._ranks, local_leader, remote_group._ranks, remote_leader, tag
         )
         if state is not None:
             _furnish(state, info, errhandler, local_group)

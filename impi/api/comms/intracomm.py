@@ -7,6 +7,7 @@ import struct
 from collections.abc import Sequence
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
+from zlib import crc32
 
 from impi.api.collective.derived import Scans
 from impi.api.collective.on_objects import ObjectScans
@@ -18,7 +19,7 @@ from impi.api.constants import UNDEFINED, UNWEIGHTED, WEIGHTS_EMPTY
 from impi.api.handles.errhandler import Errhandler
 from impi.api.handles.failing import guarded_collective
 from impi.api.handles.info import INFO_NULL, Info
-from impi.api.handles.integers import row
+from impi.api.handles.integers import integer, row
 from impi.collectives import Prefixed
 from impi.semantics.errors import error
 from impi.semantics.topology import Cart, DistGraph, Graph
@@ -53,7 +54,7 @@ class Intracomm(Comm, Scans, ObjectScans):
     def Create_group(self, group: Group, tag: int = 0) -> Intracomm:
         """Create a communicator of ``group``; only its members call it."""
         self._live()
-        created: Intracomm = self._handle(communicator.create_group(self._live(), group._ranks))
+        created: Intracomm = self._handle(communicator.create_group(self._live(), group._ranks, integer(tag)))
         return created
 
     @classmethod
@@ -65,7 +66,7 @@ class Intracomm(Comm, Scans, ObjectScans):
         errhandler: Errhandler | None = None,
     ) -> Intracomm:
         """Create one of ``group``; only its members call it, in one order with other such calls."""
-        state = communicator.create_group(COMM_WORLD._live(), group._ranks)
+        state = communicator.create_group(COMM_WORLD._live(), group._ranks, crc32(stringtag.encode()))
         if state is not None:
             _furnish(state, info, errhandler, group)
         created: Intracomm = cls._handle(state)

@@ -19,6 +19,7 @@ from impi.api.p2p.request import Request
 from impi.engine.context import Context
 from impi.engine.recovery import AgreementOperation
 from impi.semantics.consensus import Value
+from impi.semantics.contexts import shrunk_cid
 from impi.semantics.errors import error
 
 if TYPE_CHECKING:
@@ -97,14 +98,18 @@ class Recovery:
         made = Communicator()
         made.is_inter = context.is_inter
 
+        parent = self._alive()
+        known = shrunk_cid(context.cid, parent.shrunk)
+        parent.shrunk += 1
+
         def finish(value: Value) -> None:
-            runtime.contexts().take(value["largest"])
+            cid = runtime.contexts().take(value["largest"]) if known is None else known
             lost = {*value["failed"]}
             members = [world for world in context.members if world not in lost]
             peers = [world for world in context.peers if world not in lost] if context.is_inter else None
             if peers is not None and not peers:
                 raise error("ERR_PROC_FAILED", "all procs of the remote group are lost")
-            communicator.make(value["largest"] + 1, members, peers, parent=context, made=made)
+            communicator.make(cid, members, peers, parent=context, made=made)
 
         operation = _begin(context, 0, finish)
         kind = self._kinds["inter" if context.is_inter else None]

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import Final
 
 from impi.engine.engine import Engine
+from impi.engine.threads import start_helper
 
 _LOOK_S: Final = 1e-3
 _NAP_S: Final = 20e-6
@@ -46,8 +47,7 @@ class Helper:
         self._windows += 1
         self._wanted.set()
         if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="impi windows", daemon=True)
-            self._thread.start()
+            self._thread = start_helper(self._run, "impi windows")
 
     def leave(self) -> None:
         """Count a window less."""

@@ -12,7 +12,6 @@ from engine_world import make_job, run_job
 from impi.engine.engine import Engine
 from impi.engine.lco_traffic import Traffic
 from impi.engine.payload import OctetSource, OctetTarget
-from impi.engine.shared_engine import SharedEngine, share
 
 KEY = bytes(range(16))
 THREADS = 4
@@ -52,8 +51,6 @@ def test_blocking_receives_of_all_threads_get_their_messages(clients: list[int])
             one.add_receive_slots(lco, 1)
             name = one.name(lcos[(number + 1) % THREADS])
             one.attach(lco, there.rank, type(name)(there.ipv6, there.pid, name.lco, KEY).of_slot(0))
-        share(engine)
-        assert isinstance(engine, SharedEngine)
         inside: list[int] = []
 
         def body(number: int) -> None:

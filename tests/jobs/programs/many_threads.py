@@ -1,0 +1,95 @@
+"""Threads of each proc use ordinary communicators at once; ``python many_threads.py WHAT SEED``.
+
+``messages``: random blocking messages with checksums between all threads of all procs.
+``communicators``: each thread makes, uses and frees communicators; no two have one context id.
+``collectives``: each thread runs blocking collectives on a communicator of its own.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+import threading
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+from mpi4py import MPI
+
+THREADS = 4
+world: Any = MPI.COMM_WORLD
+what, seed = sys.argv[1], int(sys.argv[2])
+rounds = int(sys.argv[3]) if len(sys.argv) > 3 else 30
+assert MPI.Query_thread() == MPI.THREAD_MULTIPLE
+comms = [world.Dup() for _ in range(THREADS)]
+wrong: list[str] = []
+gate = threading.Barrier(THREADS)
+
+
+def messages(number: int) -> None:
+    """Each thread sends to the same thread of all procs, in one order, and receives from any."""
+    draw = random.Random(f"{seed}/{world.rank}/{number}")
+    nexts, requests = [0] * world.size, []
+    for turn in range(rounds):
+        octets = draw.randbytes(draw.choice((0, 1, 8, 1000, 20_000, 200_000)))
+        head = (world.rank, turn, zlib.crc32(octets))
+        requests += [world.isend((head, octets), dest=dest, tag=number) for dest in range(world.size)]
+        for _ in range(world.size):
+            (source, sent, checksum), got = world.recv(source=MPI.ANY_SOURCE, tag=number)
+            if (sent, checksum) != (nexts[source], zlib.crc32(got)):
+                wrong.append(f"thread {number}: message {sent} of {source} instead of {nexts[source]}")
+            nexts[source] += 1
+    MPI.Request.waitall(requests)
+
+
+def communicators(number: int) -> None:
+    """Different orders in different procs: threads start at once, and the scheduler decides."""
+    mine = comms[number]
+    for turn in range(rounds):
+        made = [mine.Dup(), mine.Split(world.rank % 2, -world.rank)]
+        made.append(world.Create_group(world.group, tag=number))
+        side = halves[number]
+        inter = side.Create_intercomm(0, world, 1 - world.rank % 2, tag=number)
+        made += [inter, inter.Merge(world.rank % 2 == 1)]
+        for comm in made:
+            total = comm.allgather((number, turn))
+            if total != [(number, turn)] * len(total):
+                wrong.append(f"thread {number} turn {turn}: {total}")
+        for comm in reversed(made):
+            comm.Free()
+
+
+def collectives(number: int) -> None:
+    """Barrier, Bcast and Allreduce, in the library where a client has all procs."""
+    local = home[number]
+    for turn in range(rounds):
+        for comm in (comms[number], local):
+            comm.Barrier()
+            place = bytearray([number * 16 + turn % 16 if comm.rank == 0 else 0])
+            comm.Bcast([place, MPI.BYTE], root=0)
+            total = comm.allreduce(comm.rank + turn)
+            if place[0] != number * 16 + turn % 16 or total != comm.size * (comm.size - 1) // 2 + turn * comm.size:
+                wrong.append(f"thread {number} turn {turn}: {place[0]} {total}")
+            one, all_ = bytearray((comm.rank + turn).to_bytes(8, "little")), bytearray(8)
+            comm.Allreduce([one, MPI.INT64_T], [all_, MPI.INT64_T])
+            if int.from_bytes(all_, "little") != total:
+                wrong.append(f"thread {number} turn {turn}: Allreduce {list(all_)}")
+
+
+halves = [world.Split(world.rank % 2, world.rank) for _ in range(THREADS)]
+home = [world.Split(world.Get_attr(MPI.IMPI_CLIENT_COLOR) or 0, world.rank) for _ in range(THREADS)]
+body: Callable[[int], None] = {"messages": messages, "communicators": communicators, "collectives": collectives}[what]
+
+
+def run(number: int) -> None:
+    gate.wait()
+    body(number)
+
+
+running = [threading.Thread(target=run, args=(number,), daemon=True) for number in range(THREADS)]
+for thread in running:
+    thread.start()
+for thread in running:
+    thread.join()
+world.Barrier()
+sys.stdout.write(f"wrong: {wrong[:5]}\n")
