@@ -39,7 +39,7 @@ class State:
         self.end: tuple[Callable[[], bool], Callable[[], None]] | None = None
         self.thread_level = 0
         self.thread_ident = 0
-        self.contexts = ContextIds()
+        self.contexts = ContextIds(threading.Lock())
         self.finalized = False
         self.exit_code = 0
         self.thread: ProgressThread | None = None

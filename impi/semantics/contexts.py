@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
-from threading import Lock
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Final, TypeAlias
 
 from impi.semantics.errors import error
@@ -100,13 +99,16 @@ class ContextIds:
     could end with one id for both. So one of them has the offer of this process, and another one
     offers :data:`AGAIN`, whereupon all its processes try again. Which one goes first is decided
     by the parents' ids, alike everywhere: so one of all agreements can always go on.
+
+    Args:
+        lock: held while the state changes.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, lock: AbstractContextManager[object] | None = None) -> None:
         self.repeats = False
         """Whether all clients know :data:`AGAIN`, a value of ours."""
         self._maximum = COMM_SELF_CID + 1
-        self._lock = Lock()
+        self._lock = lock or nullcontext()
         self._asking: list[Asking] = []
         self._turn: Asking | None = None
         """The creation that has this process's offer."""

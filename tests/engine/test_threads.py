@@ -180,7 +180,7 @@ def test_a_guest_has_its_turn_while_the_owner_is_in_a_call_of_the_library(
     owner = started(lambda: entry(threads, lambda: threads.outside(library)))
     assert inside.wait(20)
     former = threads.attempt()
-    assert former == owner.ident
+    assert former is not None and former == owner.ident
     assert entry(threads, lambda: "turn") == "turn"
     threads.restore(former)
     assert threads.owner == owner.ident

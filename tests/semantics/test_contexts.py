@@ -72,17 +72,17 @@ def agreed(draw: Random, processes: int, keys: Sequence[Key | None]) -> list[int
                 begun[number] += 1
             offers[number].append(mine[place].offer())
             continue
-        cids = {one.take(max(offers[number])) for one in mine}
+        cids = {asked.take(max(offers[number])) for asked in mine}
         assert len(cids) == 1
         offers[number] = []
         if (cid := cids.pop()) is not None:
             found[number] = cid
-            for one in mine:
-                one.end()
+            for asked in mine:
+                asked.end()
             if len(found) == len(keys):
                 return [found[n] for n in range(len(keys))]
-        for one in mine:
-            one.key = keys[number] or (3, 2, number)
+        for asked in mine:
+            asked.key = keys[number] or (3, 2, number)
     raise AssertionError("no creation goes on")
 
 

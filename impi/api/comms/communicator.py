@@ -191,18 +191,24 @@ def _agreed(key: Key, maximum: Callable[[Asking], int]) -> int:
     communicators, too (:class:`impi.semantics.contexts.ContextIds`).
     """
     with runtime.contexts().asking(key) as asking:
-        cid = asking.take(maximum(asking))
-        while cid is None:
-            until = monotonic() + _PAUSE_S
-            runtime.engine().wait(lambda until=until: monotonic() > until)
-            cid = asking.take(maximum(asking))
+        while (cid := asking.take(maximum(asking))) is None:
+            _pause()
         return cid
+
+
+def _pause() -> None:
+    until = monotonic() + _PAUSE_S
+    runtime.engine().wait(lambda: monotonic() > until)
+
+
+def _number(octets: bytes | bytearray) -> int:
+    number: int = _UINT8.unpack(octets)[0]
+    return number
 
 
 def _agree_all(state: Communicator) -> int:
     def maximum(asking: Asking) -> int:
-        largest = run(state.live(), state.algorithms.maximum(_UINT8.pack(asking.offer())))
-        return _UINT8.unpack(largest)[0]  # type: ignore[no-any-return]
+        return _number(run(state.live(), state.algorithms.maximum(_UINT8.pack(asking.offer()))))
 
     return _agreed((state.live().cid, 0, 0), maximum)
 
@@ -293,6 +299,7 @@ def merge(state: Communicator, high: bool) -> Communicator:
 
     def maximum(asking: Asking) -> int:
         nonlocal their_high
+        largest: int
         largest, their_high = run(context, inter.merge(do.rank, do.peers, asking.offer(), high))
         return largest
 
@@ -320,8 +327,7 @@ def create_group(parent: Context, ranks: Sequence[int], tag: int) -> Communicato
         return None
 
     def maximum(asking: Asking) -> int:
-        largest = part.run(part.within.maximum(_UINT8.pack(asking.offer())))
-        return _UINT8.unpack(largest)[0]  # type: ignore[no-any-return]
+        return _number(part.run(part.within.maximum(_UINT8.pack(asking.offer()))))
 
     return make(_agreed((parent.cid, 1, tag), maximum), ranks, parent=parent)
 
@@ -408,15 +414,16 @@ def _connect(
         if is_leader:
             # The specification says two MPI_INT, but the first is a context id of 8 octets.
             theirs, size = _TWO_UINT8.unpack(talk(bytes(largest) + _UINT8.pack(len(members))))
-            both = max(theirs, _UINT8.unpack(largest)[0])
+            both = max(theirs, _number(largest))
             known = _TWO_UINT8.pack(both, size)
             if both == AGAIN and key is not None:
                 known += _KEY.pack(*key)
         known = bytes(run_local(within.bcast(leader, known)))
-        both, their_size = _TWO_UINT8.unpack(known[: _TWO_UINT8.size])
+        agreed: int
+        agreed, their_size = _TWO_UINT8.unpack(known[: _TWO_UINT8.size])
         if len(known) > _TWO_UINT8.size:
             asking.key = _KEY.unpack(known[_TWO_UINT8.size :])
-        return both
+        return agreed
 
     cid = _agreed(UNKNOWN, maximum)
     ranks = talk(struct.pack(f">{len(members)}i", *members)) if is_leader else None
