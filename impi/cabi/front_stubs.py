@@ -187,7 +187,7 @@ _PRELUDE: Final = """
 static void *impi_buffer;
 static intptr_t impi_from[2], impi_length[2];
 static unsigned impi_calls;
-static int impi_in_library, impi_serving;
+static int impi_in_library, impi_serving; /* threads in calls of the library; the helper's turn */
 static int impi_py_turn(void);
 static int impi_py_adopt_op(intptr_t function, int commute, int large, MPI_Op op);
 static int impi_py_adopt_errhandler(intptr_t function, int of_file, MPI_Errhandler errhandler);
@@ -207,18 +207,18 @@ static void impi_library_at(int number, intptr_t from, intptr_t to)
 
 /* A helper thread of Python serves the engine while a call of the library lasts, and only then. */
 static unsigned impi_passed(void) { return impi_calls; }
-static int impi_inside(void) { return __atomic_load_n(&impi_in_library, __ATOMIC_SEQ_CST); }
+static int impi_inside(void) { return !!__atomic_load_n(&impi_in_library, __ATOMIC_SEQ_CST); }
 static void impi_serve(int now) { __atomic_store_n(&impi_serving, now, __ATOMIC_SEQ_CST); }
 
 static inline void impi_enter(void)
 {
     impi_calls++;
-    __atomic_store_n(&impi_in_library, 1, __ATOMIC_SEQ_CST);
+    __atomic_fetch_add(&impi_in_library, 1, __ATOMIC_SEQ_CST);
 }
 
 static inline int impi_leave(int code)
 {
-    __atomic_store_n(&impi_in_library, 0, __ATOMIC_SEQ_CST);
+    __atomic_fetch_sub(&impi_in_library, 1, __ATOMIC_SEQ_CST);
     while (__atomic_load_n(&impi_serving, __ATOMIC_SEQ_CST)) usleep(10);
     /* A program whose calls are complete at once must serve its channels, too. */
     if (!(impi_calls & 255) && impi_state == 1) impi_py_turn();

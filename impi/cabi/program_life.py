@@ -13,6 +13,7 @@ from impi.cabi.abi_constants import THREAD_LEVELS
 from impi.cabi.handle_tables import known_world
 from impi.cabi.link import MPI, Object, lib
 from impi.cabi.program_memory import agreed
+from impi.engine.threads import expect_threads
 
 _ACTIVE: Final = 1
 _FINALIZED: Final = 2
@@ -54,6 +55,8 @@ def _finalizes() -> bool:
 def initialize(required: int) -> int:
     """Initialise MPI; return the provided thread level."""
     level: int = MPI.Init_thread(required)
+    if level == MPI.THREAD_MULTIPLE:
+        expect_threads()
     set_default_owner(_AnyOwner())
     active()
     return level

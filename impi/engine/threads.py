@@ -40,6 +40,7 @@ R = TypeVar("R")
 
 _helpers: list[threading.Thread] = []
 """They end with the process."""
+_expected = False
 
 
 class Threads:
@@ -194,9 +195,15 @@ def start_helper(target: Callable[[], None], name: str) -> threading.Thread:
     return thread
 
 
+def expect_threads() -> None:
+    """A program in C has asked for several threads, which Python does not count."""
+    global _expected
+    _expected = True
+
+
 def is_single() -> bool:
     """Whether no other thread of the program can come into MPI while this one sleeps."""
-    return threading.active_count() <= 1 + len(_helpers)
+    return threading.active_count() <= 1 + len(_helpers) and not _expected
 
 
 def longest_sleep(seconds: float) -> float:

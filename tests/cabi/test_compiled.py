@@ -50,6 +50,18 @@ def test_ring(compiled, run_job, abi, vendors, mode):
 @pytest.mark.slow
 @pytest.mark.vendor("mpich")
 @pytest.mark.vendor("openmpi")
+@pytest.mark.parametrize("abi", ["mpich", "openmpi"])
+@pytest.mark.parametrize("mode", ["", "--stand-in"])
+def test_several_threads(compiled, run_job, abi, mode):
+    program = compiled("threads", abi)
+    done = run_job([program], [f"{abi}:2", "pure:2"], options={0: mode.split(), 1: mode.split()})
+    assert done.codes == [0, 0, 0], done
+    assert sorted(done.out.splitlines()) == [f"rank {rank} of 4: 0 wrong" for rank in range(4)]
+
+
+@pytest.mark.slow
+@pytest.mark.vendor("mpich")
+@pytest.mark.vendor("openmpi")
 @pytest.mark.parametrize("second", ["mpich", "openmpi"])
 @pytest.mark.parametrize("mode", ["--explain", "--stand-in"])
 def test_both_libraries_in_one_program(compiled, run_job, second, mode):

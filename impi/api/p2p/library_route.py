@@ -104,16 +104,17 @@ class ProbingRoute(LibraryRoute):
     def __init__(self, engine: Engine, context: Context, native: NativeComm, rank: int) -> None:
         super().__init__(engine, context, native, rank)
         self._improbe = native.comm.Improbe
-        self._theirs = native.status()
+        self._status = native.status
 
     def _receive(self, octets: memoryview, tag: int, status: Status | None) -> None:
-        message = self._found(tag + tag)
+        theirs = self._status()  # of this call alone: other threads receive, too
+        message = self._found(tag + tag, theirs)
         if message is None:
             return self._await(octets, tag, status)
-        nbytes: int = self._theirs.Get_elements(self._byte)
+        nbytes: int = theirs.Get_elements(self._byte)
         if nbytes > len(octets):
             # The engine's receive raises with the length of the message.
-            self._engine.match_probed(self._context, self._native.arrival(message, self._theirs))
+            self._engine.match_probed(self._context, self._native.arrival(message, theirs))
             return self._await(octets, tag, status)
         place = [octets, nbytes, self._byte]
         try:
@@ -124,9 +125,9 @@ class ProbingRoute(LibraryRoute):
             status.fill(source=self._rank, tag=tag, nbytes=nbytes)
         return None
 
-    def _found(self, native_tag: int) -> Any:
+    def _found(self, native_tag: int, theirs: Any) -> Any:
         """Probe until the message is here; None: it is in the engine's queue, or takes long."""
-        improbe, local, theirs, unexpected = self._improbe, self._local, self._theirs, self._unexpected_line
+        improbe, local, unexpected = self._improbe, self._local, self._unexpected_line
         for _ in self._engine.asks:
             message = improbe(local, native_tag, theirs)
             if message is not None:
