@@ -77,7 +77,8 @@ def initialize(thread_level: int) -> None:
             time.sleep(_GRACE_S)  # as in fail(): who cannot connect to a lost proc is not the lost one
         _say(f"impi: {failure}")
         os._exit(1)
-    _state.contexts.repeats = _state.engine.job.is_ours
+    if _state.engine.job.is_ours:
+        _state.contexts.draw = _drawn
     _state.thread_level = min(thread_level, LEVELS.index(_most(_state.engine)))
     _state.thread_ident = threading.get_ident()
     sys.excepthook = _abort_on_exception
@@ -85,6 +86,10 @@ def initialize(thread_level: int) -> None:
     sys.exit = _exit
     if _state.set_up is not None:
         _state.set_up(_state.engine)
+
+
+def _drawn(bits: int) -> int:
+    return int.from_bytes(os.urandom(8)) >> (64 - bits)
 
 
 def _most(engine: Engine) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Final, TypeAlias
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Final, Self
 
 from impi.semantics.errors import error
 
@@ -14,18 +14,12 @@ COMM_SELF_CID: Final = 2
 """Never on the wire. Spending it raises the first maximum to 3, which 4.3 allows."""
 MAX_CID: Final = 2**64 - 16
 """IMPI_MAX_CID."""
-AGAIN: Final = 2**64 - 1
-"""Ours, above each id: offered by a process that makes another communicator at the same time."""
-
-Key: TypeAlias = tuple[int, int, int]
-"""A communicator's id, the kind of creation (0: of all its processes), a tag of the program."""
-UNKNOWN: Final[Key] = (2**64, 0, 0)
-"""Lower than no key: for a creation whose key is not known yet."""
+_DRAWN: Final = 1 << 61
+_DRAWN_BITS: Final = 60
+"""Ids from 2^61 to 2^62 are drawn by lot."""
 
 _COPY: Final = 1 << 63
 _COPY_BITS: Final = 22
-COPIES: Final = 2**21
-"""Most non-blocking duplicates of a communicator whose ids are computed."""
 _LAST_PARENT: Final = 2**39
 _PATH_BITS: Final = 61
 
@@ -55,23 +49,6 @@ def copy_cid(parent: int, number: int) -> int | None:
     return _COPY | (1 << _PATH_BITS | int(code, 2)) << 1
 
 
-def shrunk_cid(parent: int, number: int) -> int | None:
-    """Return the id of what a communicator's ``number``-th shrink makes; see :func:`copy_cid`."""
-    return copy_cid(parent, COPIES + number)
-
-
-def met_cid(key: str) -> int:
-    """Return the id of a communicator of two jobs, made from the random key of their meeting.
-
-    Each job has used ids that the other does not know, and may wait long for the other. Ids from
-    2^61 to 2^62 are used for nothing else.
-
-    Args:
-        key: hexadecimal.
-    """
-    return 1 << 61 | int(key[:14], 16) << 1
-
-
 def _path(cid: int) -> str:
     """Return the numbers by which a copy came to be, as bits."""
     value = (cid ^ _COPY) >> 1
@@ -91,42 +68,30 @@ def _delta(number: int) -> str:
 class ContextIds:
     """IMPI_max_cid of one process: the largest context id in use by it, as far as it knows.
 
-    A new communicator's id is agreed on thus: every process involved offers
-    :meth:`Asking.offer`, the maximum of all is computed, and all call :meth:`Asking.take` with it,
-    even processes that end up outside.
+    A new communicator's id is agreed on thus: every process involved offers :meth:`Asking.offer`,
+    the maximum of all is computed, and all call :meth:`Asking.take` with it, even processes that
+    end up outside.
 
-    Threads of a process may create communicators at the same time. Two agreements with equal offers
-    could end with one id for both. So one of them has the offer of this process, and another one
-    offers :data:`AGAIN`, whereupon all its processes try again. Which one goes first is decided
-    by the parents' ids, alike everywhere: so one of all agreements can always go on.
+    Threads of a process may create communicators at the same time, and two agreements with equal
+    offers could end with one id for both. So while one has the offer of this process, others offer
+    a number drawn by lot, above all that are counted. Two numbers of 59 bits are hardly ever equal.
 
     Args:
         lock: held while the state changes.
     """
 
     def __init__(self, lock: AbstractContextManager[object] | None = None) -> None:
-        self.repeats = False
-        """Whether all clients know :data:`AGAIN`, a value of ours."""
+        self.draw: Callable[[int], int] | None = None
+        """Returns a random number of so many bits; None: offers of all agreements are alike."""
         self._maximum = COMM_SELF_CID + 1
         self._lock = lock or nullcontext()
-        self._asking: list[Asking] = []
-        self._turn: Asking | None = None
+        self._asking: Asking | None = None
         """The creation that has this process's offer."""
 
     @property
     def maximum(self) -> int:
-        """The largest id in use."""
+        """The largest id in use that is no drawn one."""
         return self._maximum
-
-    @contextmanager
-    def asking(self, key: Key) -> Iterator[Asking]:
-        """Create a communicator in this block; ``key`` puts the creations under way in order."""
-        one = Asking(self, key)
-        one.begin()
-        try:
-            yield one
-        finally:
-            one.end()
 
     def contribution(self) -> int:
         """Return the offer of this process, odd: point-to-point ids are even, collective ids odd
@@ -145,55 +110,41 @@ class ContextIds:
             raise error(
                 "ERR_OTHER", f"out of contexts: {maximum} is in use and {MAX_CID} is the largest id (IMPI 4.3.1)"
             )
-        self._maximum = maximum + 2
+        if self.draw is None or not _DRAWN <= maximum < 2 * _DRAWN:
+            self._maximum = maximum + 2
         return maximum + 1
 
 
 class Asking:
-    """The creation of one communicator, by one thread of this process.
+    """The creation of one communicator, by one thread of this process; also a context manager."""
 
-    Attributes:
-        key: equal at all processes that take part; the lowest one goes first.
-    """
+    def __init__(self, ids: ContextIds) -> None:
+        self._ids = ids
 
-    def __init__(self, ids: ContextIds, key: Key) -> None:
-        self._ids, self.key = ids, key
+    def __enter__(self) -> Self:
+        return self
 
-    def begin(self) -> None:
-        """Ask from now on."""
-        with self._ids._lock:
-            self._ids._asking.append(self)
-
-    def end(self) -> None:
-        """Ask no more."""
-        ids = self._ids
-        with ids._lock:
-            ids._asking.remove(self)
-            if ids._turn is self:
-                ids._turn = None
+    def __exit__(self, *_: object) -> None:
+        self.end()
 
     def offer(self) -> int:
-        """Return the offer of this process; :data:`AGAIN`: another creation has it, or is first."""
+        """Return the offer of this process."""
         ids = self._ids
         with ids._lock:
-            if ids.repeats and ids._turn is not self:
-                if ids._turn is not None or min(ids._asking, key=lambda one: one.key) is not self:
-                    return AGAIN
-                ids._turn = self
+            if ids._asking is not None and ids.draw is not None:
+                return _DRAWN | ids.draw(_DRAWN_BITS - 1) << 1 | 1
+            ids._asking = self
             return ids.contribution()
 
-    def take(self, maximum: int) -> int | None:
-        """Return the id for the maximum of all offers; None: somebody has offered AGAIN.
-
-        Raises:
-            MPIException: see :meth:`ContextIds.take`.
-        """
+    def take(self, maximum: int) -> int:
+        """Return the id for the maximum of all offers; see :meth:`ContextIds.take`."""
         ids = self._ids
         with ids._lock:
-            if ids._turn is self:
-                ids._turn = None
-            if ids.repeats and maximum == AGAIN:
-                ids._asking.remove(self)
-                ids._asking.append(self)  # of equal keys another one is first now
-                return None
             return ids.take(maximum)
+
+    def end(self) -> None:
+        """Give the offer of this process to others."""
+        ids = self._ids
+        with ids._lock:
+            if ids._asking is self:
+                ids._asking = None

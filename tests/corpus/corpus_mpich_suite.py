@@ -18,6 +18,7 @@ from compat_run import ROOT
 VERSION: Final = "4.0.2"
 FOLDERS: Final = (
     *("attr", "coll", "comm", "datatype", "errhan", "group", "info", "init", "io", "pt2pt", "rma", "spawn", "topo"),
+    *(f"threads/{name}" for name in ("coll", "comm", "init", "pt2pt", "rma")),
 )
 MOST_PROCS: Final = 4
 BUILD: Final = ROOT / "build" / "corpus" / "mpich"
@@ -28,7 +29,7 @@ OWN: Final = "own"
 """The programs compiled for MPICH's own ABI, in place of the standard one."""
 _DEBIAN: Final = "deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] {url} bookworm main\n"
 _URL: Final = "http://deb.debian.org/debian"
-_COMMON: Final = ("util/mtest.c", "util/mtest_common.c", "util/mtest_single.c", "util/dtypes.c")
+_COMMON: Final = ("util/mtest.c", "util/mtest_common.c", "util/mtest_single.c", "util/mtest_thread.c", "util/dtypes.c")
 _DTPOOLS: Final = "dtpools/src/*.c"
 
 
@@ -140,7 +141,9 @@ def _program(folder: str, name: str, recipe: str, objects: Sequence[Path], kind:
     out.parent.mkdir(parents=True, exist_ok=True)
     sources = _variable(recipe, f"{name}_SOURCES") or [f"{name}.c"]
     flags = [flag for flag in _variable(recipe, f"{name}_CPPFLAGS") if flag.startswith("-D")]
-    argv = ["cc", *_flags(kind), *flags, "-o", str(out), *sources, *map(str, objects)]
+    other = "mtest_single" if folder.startswith("threads/") else "mtest_thread"
+    argv = ["cc", *_flags(kind), *flags, "-o", str(out), *sources]
+    argv += [str(each) for each in objects if each.stem != other]
     argv += [
         f"-L{MPICH}/lib",
         "-l:libmpi.so.12" if kind == OWN else "-lmpi_abi",

@@ -1,23 +1,10 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
 from random import Random
 
 import pytest
 
-from impi.semantics.contexts import (
-    AGAIN,
-    COMM_SELF_CID,
-    COMM_WORLD_CID,
-    MAX_CID,
-    UNKNOWN,
-    Asking,
-    ContextIds,
-    Key,
-    copy_cid,
-    met_cid,
-    shrunk_cid,
-)
+from impi.semantics.contexts import COMM_SELF_CID, COMM_WORLD_CID, MAX_CID, Asking, ContextIds, copy_cid
 from impi.semantics.errors import MPIException
 
 
@@ -51,72 +38,50 @@ def test_all_processes_agree_whatever_they_had() -> None:
     assert one.maximum == two.maximum
 
 
-def agreed(draw: Random, processes: int, keys: Sequence[Key | None]) -> list[int]:
-    """Return the ids of creations under way at once; None: its key is known after a round.
-
-    In a round all processes offer, in any order and amid rounds of others, then all take.
-    """
-    every = [ContextIds() for _ in range(processes)]
-    for one in every:
-        one.repeats = True
-    asking = [[Asking(one, key or UNKNOWN) for one in every] for key in keys]
-    offers: list[list[int]] = [[] for _ in keys]
-    begun = [0] * len(keys)
-    found: dict[int, int] = {}
-    for _ in range(100_000):
-        number = draw.choice([n for n in range(len(keys)) if n not in found])
-        mine = asking[number]
-        if (place := len(offers[number])) < processes:
-            if place == begun[number]:
-                mine[place].begin()
-                begun[number] += 1
-            offers[number].append(mine[place].offer())
-            continue
-        cids = {asked.take(max(offers[number])) for asked in mine}
-        assert len(cids) == 1
-        offers[number] = []
-        if (cid := cids.pop()) is not None:
-            found[number] = cid
-            for asked in mine:
-                asked.end()
-            if len(found) == len(keys):
-                return [found[n] for n in range(len(keys))]
-        for asked in mine:
-            asked.key = keys[number] or (3, 2, number)
-    raise AssertionError("no creation goes on")
-
-
 @pytest.mark.parametrize("seed", range(200))
 def test_creations_of_several_threads_end_with_different_ids(seed: int) -> None:
+    """Creations under way at once, of any processes: all offer, in any order, then all take."""
     draw = Random(seed)
-    keys = [draw.choice([(n, 0, 0), (3, 1, n), None]) for n in range(draw.randint(2, 6))]
-    ids = agreed(draw, draw.randint(1, 5), keys)
-    assert len(set(ids)) == len(ids)
-    assert all(cid % 2 == 0 and 4 <= cid < 4 + 4 * len(ids) for cid in ids)
+    every = [ContextIds() for _ in range(draw.randint(1, 5))]
+    for one in every:
+        one.draw = draw.getrandbits
+    count = draw.randint(1, 6)
+    members = [draw.sample(every, draw.randint(1, len(every))) for _ in range(count)]
+    asking = [[Asking(one) for one in mine] for mine in members]
+    todo: list[list[tuple[int, Asking]]] = [[(n, each) for each in mine] for n, mine in enumerate(asking)]
+    offers: list[list[int]] = [[] for _ in range(count)]
+    cids: list[set[int]] = [set() for _ in range(count)]
+    while waiting := [n for n in range(count) if todo[n]]:
+        number = draw.choice(waiting)
+        _, each = todo[number].pop(draw.randrange(len(todo[number])))
+        if len(offers[number]) < len(asking[number]):
+            offers[number].append(each.offer())
+            if len(offers[number]) == len(asking[number]):
+                todo[number] = [(number, one) for one in asking[number]]
+        else:
+            with each:
+                cids[number].add(each.take(max(offers[number])))
+    found = [cid.pop() for cid in cids if len(cid) == 1]
+    for one in every:
+        mine = [cid for cid, group in zip(found, members, strict=True) if one in group]
+        assert len(set(mine)) == len(mine)
+    assert all(cid % 2 == 0 and (4 <= cid < 4 + 4 * count or 2**61 <= cid < 2**62) for cid in found)
+    assert all(one.maximum < 4 + 4 * count for one in every)
 
 
 def test_a_process_of_impi_0_0_offers_only_what_the_specification_knows() -> None:
     ids = ContextIds()
-    with ids.asking((0, 0, 0)) as one, ids.asking((4, 0, 0)) as two:
+    with Asking(ids) as one, Asking(ids) as two:
         assert (one.offer(), two.offer()) == (3, 3)
 
 
-def test_a_creation_that_fails_gives_its_turn_away() -> None:
+def test_a_creation_that_fails_gives_the_offer_of_its_process_away() -> None:
     ids = ContextIds()
-    ids.repeats = True
-    with ids.asking((4, 0, 0)) as other:
-        with pytest.raises(ValueError), ids.asking((0, 0, 0)) as one:
-            assert (one.offer(), other.offer()) == (3, AGAIN)
-            raise ValueError
-        assert other.offer() == 3
-
-
-def test_ids_of_shrinks_and_of_meetings_are_used_for_nothing_else() -> None:
-    shrunk = {shrunk_cid(parent, number) for parent in (0, 4, 6) for number in range(3)}
-    copies = {copy_cid(parent, number) for parent in (0, 4, 6) for number in range(3)}
-    met = {met_cid(f"{number:064x}"[::-1]) for number in (0, 1, 2**40, 2**256 - 1)}
-    assert len(shrunk | copies) == 18
-    assert all(2**61 <= cid < 2**62 and cid % 2 == 0 for cid in met) and len(met) == 4
+    ids.draw = lambda bits: 2**bits - 1
+    with pytest.raises(ValueError), Asking(ids) as one:
+        assert (one.offer(), Asking(ids).offer()) == (3, 2**61 + 2**60 - 1)
+        raise ValueError
+    assert Asking(ids).offer() == 3
 
 
 def test_the_last_id_and_no_more() -> None:

@@ -20,7 +20,6 @@ import struct
 from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 from threading import Lock
-from time import monotonic
 from typing import Any, Self
 
 from impi.api import runtime
@@ -44,16 +43,13 @@ from impi.engine.payload import OctetSource, OctetTarget
 from impi.job import REPRODUCIBLE
 from impi.records import record
 from impi.semantics.constants import UNDEFINED
-from impi.semantics.contexts import AGAIN, COPIES, UNKNOWN, Asking, Key, copy_cid
+from impi.semantics.contexts import Asking, copy_cid
 from impi.semantics.errors import error
 from impi.semantics.topology import Topology
 
 _UINT8 = struct.Struct(">Q")
 _TWO_UINT8 = struct.Struct(">QQ")
-_KEY = struct.Struct(">QQQ")
 _SPLIT = struct.Struct(">iii")
-_PAUSE_S = 0.5e-3
-"""Time between two attempts to agree on an id."""
 
 
 class Communicator(State):
@@ -85,8 +81,6 @@ class Communicator(State):
         """Locks of mpi4py's utilities and of object collectives, by name."""
         self.copies = 0
         """Number of non-blocking duplicates."""
-        self.shrunk = 0
-        """Number of times that it was shrunk."""
         self.companions: list[Communicator] = []
         """A duplicate and a local communicator for mpi4py's utilities; freed with this one."""
         self.companion_tag = 0
@@ -184,33 +178,16 @@ def run(context: Context, algorithm: Algorithm[Any], *, alone: bool = False) -> 
     return operation.result
 
 
-def _agreed(key: Key, maximum: Callable[[Asking], int]) -> int:
-    """Return a new context id (IMPI 4.3.1).
-
-    ``maximum`` returns that of all offers. It is called again while other threads of a proc create
-    communicators, too (:class:`impi.semantics.contexts.ContextIds`).
-    """
-    with runtime.contexts().asking(key) as asking:
-        while (cid := asking.take(maximum(asking))) is None:
-            _pause()
-        return cid
-
-
-def _pause() -> None:
-    until = monotonic() + _PAUSE_S
-    runtime.engine().wait(lambda: monotonic() > until)
-
-
 def _number(octets: bytes | bytearray) -> int:
     number: int = _UINT8.unpack(octets)[0]
     return number
 
 
 def _agree_all(state: Communicator) -> int:
-    def maximum(asking: Asking) -> int:
-        return _number(run(state.live(), state.algorithms.maximum(_UINT8.pack(asking.offer()))))
-
-    return _agreed((state.live().cid, 0, 0), maximum)
+    """Return a new context id, agreed on by all procs (IMPI 4.3.1)."""
+    with Asking(runtime.contexts()) as asking:
+        largest = run(state.live(), state.algorithms.maximum(_UINT8.pack(asking.offer())))
+        return asking.take(_number(largest))
 
 
 def duplicate(state: Communicator) -> Communicator:
@@ -240,7 +217,7 @@ def start_duplicate(state: Communicator) -> tuple[Communicator, Request]:
     Waits for the other procs only if :func:`impi.semantics.contexts.copy_cid` has no id.
     """
     context = state.live()
-    cid = copy_cid(context.cid, state.copies) if state.copies < COPIES else None
+    cid = copy_cid(context.cid, state.copies)
     if cid is None:
         return duplicate(state), null_send()
     state.copies += 1
@@ -295,15 +272,9 @@ def merge(state: Communicator, high: bool) -> Communicator:
     context, do = state.live(), state.algorithms
     if not isinstance(do, Between):
         raise error("ERR_COMM", "only an intercommunicator can be merged")
-    their_high = False
-
-    def maximum(asking: Asking) -> int:
-        nonlocal their_high
-        largest: int
+    with Asking(runtime.contexts()) as asking:
         largest, their_high = run(context, inter.merge(do.rank, do.peers, asking.offer(), high))
-        return largest
-
-    cid = _agreed((context.cid, 0, 0), maximum)
+        cid = asking.take(largest)
     # Equal flags: the group with the lower first world rank comes first.
     second = high if high != their_high else _order(context, context.members) > _order(context, context.peers)
     return make(
@@ -325,11 +296,10 @@ def create_group(parent: Context, ranks: Sequence[int], tag: int) -> Communicato
     part = _Part.of(parent, ranks, tag)
     if part is None:
         return None
-
-    def maximum(asking: Asking) -> int:
-        return _number(part.run(part.within.maximum(_UINT8.pack(asking.offer()))))
-
-    return make(_agreed((parent.cid, 1, tag), maximum), ranks, parent=parent)
+    with Asking(runtime.contexts()) as asking:
+        largest = part.run(part.within.maximum(_UINT8.pack(asking.offer())))
+        cid = asking.take(_number(largest))
+    return make(cid, ranks, parent=parent)
 
 
 def connect(local: Communicator, leader: int, peer: Communicator | None, remote_leader: int, tag: int) -> Communicator:
@@ -349,8 +319,7 @@ def connect(local: Communicator, leader: int, peer: Communicator | None, remote_
             raise error("ERR_COMM", "the leader needs a peer communicator")
         return _talk(peer.live(), remote_leader, tag, octets, collective=False)
 
-    known = None if peer is None or peer.context is None else (peer.context.cid, 2, tag)
-    return _connect(context, do, context.members, leader, lambda algorithm: run(context, algorithm), talk, known)
+    return _connect(context, do, context.members, leader, lambda algorithm: run(context, algorithm), talk)
 
 
 def connect_groups(
@@ -365,7 +334,7 @@ def connect_groups(
     def talk(octets: bytes) -> bytes:
         return _talk(parent, other, part.tag, octets, collective=True)
 
-    return _connect(parent, part.within, local, leader, part.run, talk, (parent.cid, 1, tag))
+    return _connect(parent, part.within, local, leader, part.run, talk)
 
 
 @record
@@ -401,31 +370,17 @@ def _connect(
     leader: int,
     run_local: Callable[[Algorithm[Any]], Any],
     talk: Callable[[bytes], bytes],
-    key: Key | None,
 ) -> Communicator:
-    """Connect two groups; ``key``: of the creation, at the leader at least."""
     is_leader = within.role(leader).is_root
-    their_size = 0
-
-    def maximum(asking: Asking) -> int:
-        nonlocal their_size
+    with Asking(runtime.contexts()) as asking:
         largest = run_local(within.reduce(leader, _UINT8.pack(asking.offer()), LARGEST))
         known: bytes | None = None
         if is_leader:
             # The specification says two MPI_INT, but the first is a context id of 8 octets.
-            theirs, size = _TWO_UINT8.unpack(talk(bytes(largest) + _UINT8.pack(len(members))))
-            both = max(theirs, _number(largest))
-            known = _TWO_UINT8.pack(both, size)
-            if both == AGAIN and key is not None:
-                known += _KEY.pack(*key)
-        known = bytes(run_local(within.bcast(leader, known)))
-        agreed: int
-        agreed, their_size = _TWO_UINT8.unpack(known[: _TWO_UINT8.size])
-        if len(known) > _TWO_UINT8.size:
-            asking.key = _KEY.unpack(known[_TWO_UINT8.size :])
-        return agreed
-
-    cid = _agreed(UNKNOWN, maximum)
+            maximum, their_size = _TWO_UINT8.unpack(talk(bytes(largest) + _UINT8.pack(len(members))))
+            known = _TWO_UINT8.pack(max(maximum, _number(largest)), their_size)
+        maximum, their_size = _TWO_UINT8.unpack(bytes(run_local(within.bcast(leader, known))))
+        cid = asking.take(maximum)
     ranks = talk(struct.pack(f">{len(members)}i", *members)) if is_leader else None
     peers = _ints(run_local(within.bcast(leader, ranks)))
     if len(peers) != their_size or set(peers) & set(members):

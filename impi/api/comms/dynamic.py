@@ -28,7 +28,7 @@ from impi.engine.engine import Engine
 from impi.engine.mesh import listen
 from impi.engine.visitors import Fact, Facts, Port
 from impi.errors import PeerError
-from impi.semantics.contexts import met_cid
+from impi.semantics.contexts import Asking
 from impi.semantics.errors import MPIException, error
 from impi.settings import NAMESERVER
 from impi.variables import NAMES, PARENT, PREFIX
@@ -116,13 +116,24 @@ def spawn(
 
 def _meet(comm: Communicator, root: int, link: Callable[[], socket.socket], *, first: bool | None) -> Communicator:
     """Meet the other group; ``first``: whether this one accepts; None: as the names order them."""
-    engine, context, do = runtime.engine(), comm.live(), comm.algorithms
+    engine, context = runtime.engine(), comm.live()
     if not 0 <= root < len(context.members):
         raise error("ERR_ROOT", f"root {root} is not in a communicator of {len(context.members)}")
     engine.wait(lambda: not engine.parting)
+    with Asking(runtime.contexts()) as asking:
+        largest, peers = _met(comm, root, link, first, asking.offer())
+        cid = asking.take(largest)
+    return communicator.make(cid, context.members, peers, parent=context)
+
+
+def _met(
+    comm: Communicator, root: int, link: Callable[[], socket.socket], first: bool | None, offer: int
+) -> tuple[int, list[int]]:
+    """Return the maximum of all offers for a context id, and the ranks of the other group here."""
+    engine, context, do = runtime.engine(), comm.live(), comm.algorithms
     me = engine.job.procs[engine.rank]
     listener = listen(addresses.to_text(me.ipv6))
-    mine = visitors.fact(engine, listener.getsockname()[1])
+    mine = {**visitors.fact(engine, listener.getsockname()[1]), "cid": offer}
     rows = run(context, do.allgather(json.dumps(mine).encode(), Prefixed(), 0))
     ours = [json.loads(bytes(row)) for row in rows]
     said: bytes | None = None
@@ -134,7 +145,7 @@ def _meet(comm: Communicator, root: int, link: Callable[[], socket.socket], *, f
         raise error(met["class"], met["error"])
     groups = met["groups"]
     peers = visitors.meet(engine, listener, groups, met["key"], met["tag_ub"])
-    return communicator.make(met_cid(met["key"]), context.members, peers, parent=context)
+    return max(one["cid"] for group in groups for one in group), peers
 
 
 def _leaders(engine: Engine, link: Callable[[], socket.socket], ours: Sequence[Fact], first: bool | None) -> Facts:

@@ -19,7 +19,7 @@ from impi.api.p2p.request import Request
 from impi.engine.context import Context
 from impi.engine.recovery import AgreementOperation
 from impi.semantics.consensus import Value
-from impi.semantics.contexts import shrunk_cid
+from impi.semantics.contexts import Asking
 from impi.semantics.errors import error
 
 if TYPE_CHECKING:
@@ -98,12 +98,11 @@ class Recovery:
         made = Communicator()
         made.is_inter = context.is_inter
 
-        parent = self._alive()
-        known = shrunk_cid(context.cid, parent.shrunk)
-        parent.shrunk += 1
+        asking = Asking(runtime.contexts())
 
         def finish(value: Value) -> None:
-            cid = runtime.contexts().take(value["largest"]) if known is None else known
+            with asking:
+                cid = asking.take(value["largest"])
             lost = {*value["failed"]}
             members = [world for world in context.members if world not in lost]
             peers = [world for world in context.peers if world not in lost] if context.is_inter else None
@@ -111,7 +110,7 @@ class Recovery:
                 raise error("ERR_PROC_FAILED", "all procs of the remote group are lost")
             communicator.make(cid, members, peers, parent=context, made=made)
 
-        operation = _begin(context, 0, finish)
+        operation = _begin(context, 0, finish, asking.offer())
         kind = self._kinds["inter" if context.is_inter else None]
         return kind._wrap(made), Request._of(operation)
 
@@ -148,13 +147,14 @@ def agree(context: Context) -> None:
     runtime.engine().wait(lambda: operation.done)
 
 
-def _begin(context: Context, flag: int, finish: Callable[[Value], None]) -> AgreementOperation:
+def _begin(context: Context, flag: int, finish: Callable[[Value], None], offer: int = 0) -> AgreementOperation:
+    """Begin an agreement; ``offer``: for the id of a new communicator."""
     engine = runtime.engine()
     value = {
         "flags": {_group(context.members): flag},
         "failed": _failed(context),
         "acked": engine.acknowledged(context),
-        "largest": runtime.contexts().contribution(),
+        "largest": offer,
     }
     return engine.recovery.agree(context, value, finish)
 
