@@ -79,7 +79,7 @@ def initialize(thread_level: int) -> None:
         os._exit(1)
     if _state.engine.job.is_ours:
         _state.contexts.draw = _drawn
-    _state.thread_level = min(thread_level, LEVELS.index(_most(_state.engine)))
+    _state.thread_level = min(thread_level, LEVELS.index(most_threads()))
     _state.thread_ident = threading.get_ident()
     sys.excepthook = _abort_on_exception
     threading.excepthook = partial(_thread_ended, threading.excepthook)
@@ -90,12 +90,6 @@ def initialize(thread_level: int) -> None:
 
 def _drawn(bits: int) -> int:
     return int.from_bytes(os.urandom(8)) >> (64 - bits)
-
-
-def _most(engine: Engine) -> str:
-    """Return the highest thread level: see :func:`thread_level`."""
-    native = engine.vendor.world.native
-    return "multiple" if engine.job.is_ours and (native is None or native.multiple) else "serialized"
 
 
 def engine() -> Engine:
@@ -146,6 +140,12 @@ def initialized() -> bool:
 def finalized() -> bool:
     """Return whether Finalize was called."""
     return _state.finalized
+
+
+def most_threads() -> str:
+    """Return the name of the highest thread level, as in ``mpi4py.rc``: see :func:`thread_level`."""
+    native = engine().vendor.world.native
+    return "multiple" if engine().job.is_ours and (native is None or native.multiple) else "serialized"
 
 
 def thread_level() -> int:

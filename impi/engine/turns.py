@@ -88,7 +88,7 @@ class Waits:
             if ready():
                 return
             threads.outside(self._channels.doze, outside_s)
-            outside_s = min(outside_s * 2, _LONGEST_NAP_S)
+            outside_s = min(outside_s * 1.25, _LONGEST_NAP_S)
             if get_ident() != threads.owner:
                 threads.come_back()
 

@@ -25,6 +25,7 @@ class _SessionState(State):
     def __init__(self, info: Info, errhandler: Errhandler | None) -> None:
         super().__init__()
         self.info = Info.Create(info)
+        self.info.Set("thread_level", f"MPI_THREAD_{runtime.most_threads().upper()}")
         self.errhandler = initial(errhandler)
         self.attached = Attached()
 
@@ -60,7 +61,7 @@ class Session(Handle, HasErrhandler, BufferedSends):
         return NAMES[n]
 
     def Get_info(self) -> Info:
-        """Return a copy of the hints."""
+        """Return a copy of the hints, and as "thread_level" the highest level of this process."""
         return self._live().info.Dup()
 
     def Get_pset_info(self, pset_name: str) -> Info:
