@@ -24,9 +24,9 @@ def test_threads_need_not_wait_for_each_other(clients: list[str], how: str, run_
 
 
 @pytest.mark.parametrize("clients", [["pure:1", "pure:1"], ["mpich:2", "openmpi:2"]], ids="+".join)
-@pytest.mark.parametrize("what", ["messages", "communicators", "collectives"])
+@pytest.mark.parametrize("what", ["messages", "exchange", "communicators", "collectives"])
 def test_all_threads_of_all_procs_at_once(clients: list[str], what: str, run_job: Callable[..., Any]) -> None:
-    result = run_job([MANY, what, "1", "10"], clients)
+    result = run_job([MANY, what, "1", "10", "4"], clients)
     assert set(result.codes) == {0}, str(result)
     assert set(result.out.split("\n")) == {"", "wrong: []"}
 

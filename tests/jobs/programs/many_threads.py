@@ -1,6 +1,7 @@
-"""Threads of each proc use ordinary communicators at once; ``python many_threads.py WHAT SEED``.
+"""Threads of each proc use ordinary communicators at once: ``WHAT SEED ROUNDS THREADS``.
 
-``messages``: random blocking messages with checksums between all threads of all procs.
+``messages``: random messages with checksums between all threads, from any source.
+``exchange``: the same from each source in turn, for any number of rounds.
 ``communicators``: each thread makes, uses and frees communicators; no two have one context id.
 ``collectives``: each thread runs blocking collectives on a communicator of its own.
 """
@@ -16,10 +17,9 @@ from typing import Any
 
 from mpi4py import MPI
 
-THREADS = 4
 world: Any = MPI.COMM_WORLD
 what, seed = sys.argv[1], int(sys.argv[2])
-rounds = int(sys.argv[3]) if len(sys.argv) > 3 else 30
+rounds, THREADS = int(sys.argv[3]), int(sys.argv[4])
 assert MPI.Query_thread() == MPI.THREAD_MULTIPLE
 comms = [world.Dup() for _ in range(THREADS)]
 wrong: list[str] = []
@@ -40,6 +40,21 @@ def messages(number: int) -> None:
                 wrong.append(f"thread {number}: message {sent} of {source} instead of {nexts[source]}")
             nexts[source] += 1
     MPI.Request.waitall(requests)
+
+
+def exchange(number: int) -> None:
+    """Each thread exchanges messages with the same thread of each proc, its own one, too."""
+    draw = random.Random(f"{seed}/{world.rank}/{number}")
+    for turn in range(rounds):
+        octets = draw.randbytes(draw.choice((0, 1, 8, 1000, 20_000, 200_000)))
+        sent = (turn, number, zlib.crc32(octets))
+        send = draw.choice((world.isend, world.issend))
+        requests = [send((sent, octets), dest=dest, tag=number) for dest in range(world.size)]
+        for source in draw.sample(range(world.size), world.size):
+            (then, one, checksum), got = world.recv(source=source, tag=number)
+            if (then, one, checksum) != (turn, number, zlib.crc32(got)):
+                wrong.append(f"thread {number}: message {then} of {source} instead of {turn}")
+        MPI.Request.waitall(requests)
 
 
 def communicators(number: int) -> None:
@@ -78,7 +93,7 @@ def collectives(number: int) -> None:
 
 halves = [world.Split(world.rank % 2, world.rank) for _ in range(THREADS)]
 home = [world.Split(world.Get_attr(MPI.IMPI_CLIENT_COLOR) or 0, world.rank) for _ in range(THREADS)]
-body: Callable[[int], None] = {"messages": messages, "communicators": communicators, "collectives": collectives}[what]
+body: Callable[[int], None] = globals()[what]
 
 
 def run(number: int) -> None:
