@@ -19,11 +19,13 @@ from typing import Final
 
 import impi
 from impi.api import runtime
+from impi.api.collective.algorithms import Algorithms
 from impi.api.comms import communicator
 from impi.api.comms.communicator import Communicator, run
 from impi.api.handles.info import Info
 from impi.collectives import Prefixed
 from impi.engine import visitors
+from impi.engine.context import Context
 from impi.engine.engine import Engine
 from impi.engine.mesh import listen
 from impi.engine.visitors import Fact, Facts, Port
@@ -116,21 +118,21 @@ def spawn(
 
 def _meet(comm: Communicator, root: int, link: Callable[[], socket.socket], *, first: bool | None) -> Communicator:
     """Meet the other group; ``first``: whether this one accepts; None: as the names order them."""
-    engine, context = runtime.engine(), comm.live()
+    engine, context, do = runtime.engine(), comm.live(), comm.algorithms
     if not 0 <= root < len(context.members):
         raise error("ERR_ROOT", f"root {root} is not in a communicator of {len(context.members)}")
     engine.wait(lambda: not engine.parting)
     with Asking(runtime.contexts()) as asking:
-        largest, peers = _met(comm, root, link, first, asking.offer())
+        largest, peers = _met(context, do, root, link, first, asking.offer())
         cid = asking.take(largest)
     return communicator.make(cid, context.members, peers, parent=context)
 
 
 def _met(
-    comm: Communicator, root: int, link: Callable[[], socket.socket], first: bool | None, offer: int
+    context: Context, do: Algorithms, root: int, link: Callable[[], socket.socket], first: bool | None, offer: int
 ) -> tuple[int, list[int]]:
     """Return the maximum of all offers for a context id, and the ranks of the other group here."""
-    engine, context, do = runtime.engine(), comm.live(), comm.algorithms
+    engine = runtime.engine()
     me = engine.job.procs[engine.rank]
     listener = listen(addresses.to_text(me.ipv6))
     mine = {**visitors.fact(engine, listener.getsockname()[1]), "cid": offer}

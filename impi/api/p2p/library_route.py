@@ -125,7 +125,7 @@ class ProbingRoute(LibraryRoute):
             status.fill(source=self._rank, tag=tag, nbytes=nbytes)
         return None
 
-    def _found(self, native_tag: int, theirs: Any) -> Any:
+    def _found(self, native_tag: int, theirs: object) -> Any:
         """Probe until the message is here; None: it is in the engine's queue, or takes long."""
         improbe, local, unexpected = self._improbe, self._local, self._unexpected_line
         for _ in self._engine.asks:
