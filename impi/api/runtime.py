@@ -143,7 +143,7 @@ def finalized() -> bool:
 
 
 def most_threads() -> str:
-    """Return the name of the highest thread level, as in ``mpi4py.rc``: see :func:`thread_level`."""
+    """Return the highest thread level, as in ``mpi4py.rc``; see :func:`thread_level`."""
     native = engine().vendor.world.native
     return "multiple" if engine().job.is_ours and (native is None or native.multiple) else "serialized"
 
