@@ -20,49 +20,26 @@ _DRAWN_BITS: Final = 60
 
 _COPY: Final = 1 << 63
 _COPY_BITS: Final = 22
-_LAST_PARENT: Final = 2**39
-_PATH_BITS: Final = 61
+_PARENTS: Final = 2**40
+_HASHED: Final = _COPY | 1 << 62
 
 
-def copy_cid(parent: int, number: int) -> int | None:
+def copy_cid(parent: int, number: int) -> int:
     """Return the id of a communicator's ``number``-th (from 0) non-blocking duplicate, unasked.
 
     Several duplicates may be under way at once, begun in different orders; agreement on a maximum
     would then give one id twice. All members know the parent's id and the number, so these make the
-    id, in the upper half that the maximum never reaches. IMPI 0.0 has no such operation. None:
-    there is no room, so ids must be agreed on.
+    id, in the upper half that the maximum never reaches. IMPI 0.0 has no such operation.
 
-    A copy of a parent with an agreed id has that id and the number side by side. A copy of a copy
-    has the path that leads to it: the first parent and all numbers in Elias' delta code in
-    sequence, a 1, and zeros. A field above any agreed id marks this form.
+    A copy of a parent with a small id has that id and the number side by side. Any other one, such
+    as the copy of a copy, has 60 bits of their hash.
     """
-    if number >= 2**_COPY_BITS:
-        return None
-    if parent < _COPY:
-        if parent >> 1 > _LAST_PARENT:
-            return None
+    if parent < _PARENTS and number < 2**_COPY_BITS:
         return _COPY | (parent >> 1 << _COPY_BITS | number) << 1
-    path = _path(parent) + _delta(number)
-    code = f"{path}1".ljust(_PATH_BITS, "0")
-    if len(code) > _PATH_BITS or "0" not in code[:39]:
-        return None
-    return _COPY | (1 << _PATH_BITS | int(code, 2)) << 1
+    from hashlib import blake2b  # few programs have copies of copies
 
-
-def _path(cid: int) -> str:
-    """Return the numbers by which a copy came to be, as bits."""
-    value = (cid ^ _COPY) >> 1
-    parent, number = value >> _COPY_BITS, value % (1 << _COPY_BITS)
-    if parent <= _LAST_PARENT:
-        return _delta(parent) + _delta(number)
-    return f"{value ^ 1 << _PATH_BITS:0{_PATH_BITS}b}".rstrip("0")[:-1]
-
-
-def _delta(number: int) -> str:
-    """Return a self-delimiting code of ``number`` (P. Elias, IEEE Trans. Inform. Theory 21)."""
-    digits = f"{number + 1:b}"
-    length = f"{len(digits):b}"
-    return "0" * (len(length) - 1) + length + digits[1:]
+    digest = blake2b(f"{parent}/{number}".encode(), digest_size=8).digest()
+    return _HASHED | int.from_bytes(digest) >> 4 << 1
 
 
 class ContextIds:

@@ -93,37 +93,24 @@ def test_the_last_id_and_no_more() -> None:
 
 def test_copies_have_ids_of_their_own() -> None:
     """Copies share no id, none is an agreed one, and all are even, below the highest."""
-    ids = {copy_cid(parent, number) for parent in (0, 2, 4, 2**40) for number in (0, 1, 2, 2**22 - 1)}
+    ids = {copy_cid(parent, number) for parent in (0, 2, 2**40, 2**61) for number in (0, 1, 2, 2**22)}
     assert len(ids) == 16
-    assert all(cid is not None and 2**63 <= cid <= MAX_CID and cid % 2 == 0 for cid in ids)
-
-
-@pytest.mark.parametrize(("parent", "number"), [(0, 2**22), (2**41, 0), (MAX_CID - 1, 2**21)])
-def test_without_room_a_copy_needs_an_agreed_id(parent: int, number: int) -> None:
-    assert copy_cid(parent, number) is None
+    assert all(2**63 <= cid <= MAX_CID and cid % 2 == 0 for cid in ids)
 
 
 def test_copies_of_copies_have_ids_of_their_own() -> None:
-    """At any depth ids are unique, without questions for three generations of children."""
+    """At any depth ids are unique, also of parents with drawn ids and of many copies."""
     known: dict[int, tuple[int, ...]] = {}
 
     def grow(parent: int, path: tuple[int, ...], depth: int) -> None:
         for number in (0, 1, 2, 7, 100):
             cid = copy_cid(parent, number)
-            assert cid is not None and cid not in known, (path, number, known.get(cid or 0))
+            assert cid not in known, (path, number, known[cid])
             assert 2**63 <= cid <= MAX_CID and cid % 2 == 0
             known[cid] = (*path, number)
             if depth:
                 grow(cid, (*path, number), depth - 1)
 
-    for root in (0, 2, 4, 100, 1000):
+    for root in (0, 2, 4, 100, 2**61 + 2):
         grow(root, (root,), 2)
     assert len(known) == 5 * (5 + 25 + 125)
-
-
-def test_a_long_line_of_copies_ends_without_a_wrong_id() -> None:
-    line: list[int] = [0]
-    while (cid := copy_cid(line[-1], 0)) is not None:
-        assert cid not in line
-        line.append(cid)
-    assert len(line) > 30

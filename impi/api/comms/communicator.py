@@ -7,7 +7,7 @@ collectives. The functions create and free communicators; Comm, Intracomm and In
 Creation: each proc offers an id above all that it uses; the maximum is the new id (IMPI 4.3.1).
 Each member of the new communicator calls :func:`make`: a context in the engine, with the vendor's
 shadow for the procs of each client.
-Duplicates by :func:`start_duplicate` compute the id without messages where possible.
+Duplicates by :func:`start_duplicate` compute the id without messages.
 
 Invariants: all members of the parent take part in the agreement, also those outside the result;
 ``create_group`` and ``connect_groups`` agree among their callers only (:class:`_Part`). Routes and
@@ -30,7 +30,7 @@ from impi.api.handles.errhandler import Errhandler, initial
 from impi.api.handles.handle import State
 from impi.api.handles.info import Info
 from impi.api.p2p.bsend import Attached
-from impi.api.p2p.request import Request, null_send
+from impi.api.p2p.request import Request
 from impi.api.p2p.route_table import CLOSED, Revoked, Routes
 from impi.api.p2p.routes import Route
 from impi.collectives import Algorithm, Fixed, Layout, inter
@@ -212,14 +212,9 @@ def free(state: Communicator) -> Closing:
 
 
 def start_duplicate(state: Communicator) -> tuple[Communicator, Request]:
-    """Start a :func:`duplicate`; it has a context once the request is complete.
-
-    Waits for the other procs only if :func:`impi.semantics.contexts.copy_cid` has no id.
-    """
+    """Start a :func:`duplicate`; it has a context once the request is complete."""
     context = state.live()
     cid = copy_cid(context.cid, state.copies)
-    if cid is None:
-        return duplicate(state), null_send()
     state.copies += 1
     copy = Communicator(state.topology).populate(context.members, context.peers if state.is_inter else None)
 
