@@ -7,6 +7,7 @@ import errno
 import fcntl
 import os
 from collections.abc import Iterator, Sequence
+from threading import Lock
 from typing import Final
 
 from impi.api.files.view import Pieces
@@ -65,6 +66,7 @@ class Descriptor:
         self.number = number
         self._name = name
         self._written = False
+        self._own = Lock()
         """Whether octets may not be on the device yet."""
 
     @contextlib.contextmanager
@@ -111,13 +113,14 @@ class Descriptor:
     def _locked(self, pieces: Pieces, *, exclusive: bool) -> Iterator[None]:
         """Lock all from the first to the last octet of pieces; others wait in their accesses."""
         first, end = pieces.span
-        with self._failing():
-            fcntl.lockf(self.number, fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH, end - first, first)
-        try:
-            yield
-        finally:
+        with self._own:  # locks of a file exclude other procs, not other threads of this one
             with self._failing():
-                fcntl.lockf(self.number, fcntl.LOCK_UN, end - first, first)
+                fcntl.lockf(self.number, fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH, end - first, first)
+            try:
+                yield
+            finally:
+                with self._failing():
+                    fcntl.lockf(self.number, fcntl.LOCK_UN, end - first, first)
 
     def write(self, pieces: Pieces, octets: memoryview, *, atomic: bool) -> None:
         """Write octets into pieces; ``atomic``: others see all of it or nothing."""

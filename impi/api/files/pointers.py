@@ -16,6 +16,7 @@ import fcntl
 import os
 import struct
 from collections.abc import Iterator
+from threading import Lock
 from typing import Final, Protocol
 
 from impi.api.files.descriptor import failure_of
@@ -51,12 +52,14 @@ class Individual:
 
     def __init__(self, position: int = 0) -> None:
         self.position = position
+        self._own = Lock()
 
     def advance(self, etypes: int) -> int:
         """Return the position; move it by all that is asked for, as MPI does at an end of file."""
-        begin = self.position
-        self.position += etypes
-        return begin
+        with self._own:
+            begin = self.position
+            self.position += etypes
+            return begin
 
 
 class Shared:
@@ -72,6 +75,8 @@ class Shared:
         self._era = 0
         self._start = start
         self._descriptor: int | None = None
+        self._own = Lock()
+        """The lock of the companion excludes other procs, not other threads of this one."""
 
     @property
     def position(self) -> int:
@@ -111,15 +116,16 @@ class Shared:
     @contextlib.contextmanager
     def _locked(self, *, make: bool) -> Iterator[int]:
         """Lock the companion and yield the value. Raises OSError."""
-        if self._descriptor is None:
-            self._descriptor = os.open(self._path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if make else 0), 0o600)
-        fcntl.lockf(self._descriptor, fcntl.LOCK_EX)
-        try:
-            row = os.pread(self._descriptor, _ROW.size, 0)
-            era, value = _ROW.unpack(row) if len(row) == _ROW.size else (self._era, self._start)
-            yield value if era == self._era else self._start
-        finally:
-            fcntl.lockf(self._descriptor, fcntl.LOCK_UN)
+        with self._own:
+            if self._descriptor is None:
+                self._descriptor = os.open(self._path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if make else 0), 0o600)
+            fcntl.lockf(self._descriptor, fcntl.LOCK_EX)
+            try:
+                row = os.pread(self._descriptor, _ROW.size, 0)
+                era, value = _ROW.unpack(row) if len(row) == _ROW.size else (self._era, self._start)
+                yield value if era == self._era else self._start
+            finally:
+                fcntl.lockf(self._descriptor, fcntl.LOCK_UN)
 
 
 def companion_of(path: bytes, token: str) -> bytes:

@@ -18,6 +18,7 @@ import operator
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import accumulate
+from threading import Lock
 from typing import Any, Final
 
 from impi.api import runtime
@@ -61,6 +62,8 @@ class SharedFile:
 
     def __init__(self, descriptor: int, nbytes: int) -> None:
         self._descriptor = descriptor
+        self._own = Lock()
+        """Locks of a file exclude other procs, not other threads of this one."""
         self.view = memoryview(mmap.mmap(descriptor, nbytes)) if nbytes else memoryview(bytearray())
         """The memory. It stays as long as anything refers to it, also after :meth:`close`."""
 
@@ -107,11 +110,12 @@ class SharedFile:
     @contextlib.contextmanager
     def locked(self, octet: int) -> Iterator[None]:
         """Lock an octet for a moment; procs that hold such a lock wait for nothing."""
-        fcntl.lockf(self._descriptor, fcntl.LOCK_EX, 1, octet)
-        try:
-            yield
-        finally:
-            self.unlock(octet, 1)
+        with self._own:
+            fcntl.lockf(self._descriptor, fcntl.LOCK_EX, 1, octet)
+            try:
+                yield
+            finally:
+                self.unlock(octet, 1)
 
     def close(self) -> None:
         """Close the file; its memory stays."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -40,6 +42,27 @@ def test_one_for_all(tmp_path: Path) -> None:
     b.close(remove=True)
     assert list(tmp_path.iterdir()) == []
     b.close(remove=True)
+
+
+def test_one_for_all_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between the look and the write of one, another one would move it: the kernel has one owner."""
+    pointer = Shared(os.fsencode(tmp_path / "companion"), 0)
+    read = os.pread
+
+    def slow(*args: int) -> bytes:
+        row = read(*args)
+        turn.set()
+        go.wait(0.05)
+        return row
+
+    monkeypatch.setattr(os, "pread", slow)
+    turn, go = threading.Event(), threading.Event()
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(pointer.advance, 1)
+        turn.wait(20)
+        second = pool.submit(pointer.advance, 1)
+        assert sorted([first.result(20), second.result(20)]) == [0, 1]
+    pointer.close(remove=True)
 
 
 def test_where_none_can_be(tmp_path: Path) -> None:

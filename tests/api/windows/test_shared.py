@@ -5,6 +5,7 @@ from __future__ import annotations
 import mmap
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -115,6 +116,25 @@ def test_a_moment_of_ones_own(file: SharedFile, other: Other) -> None:
     with file.locked(8):
         assert (other("exclusive", 8), other("exclusive", 7)) == ("False", "True")
     assert other("exclusive", 8) == "True"
+
+
+def test_a_moment_of_one_thread(file: SharedFile) -> None:
+    """The kernel would give both threads the lock: it belongs to their process."""
+    inside, seen = threading.Event(), list[bool]()
+
+    def other_thread() -> None:
+        with file.locked(8):
+            seen.append(inside.is_set())
+
+    thread = threading.Thread(target=other_thread)
+    with file.locked(8):
+        inside.set()
+        thread.start()
+        thread.join(0.05)
+        assert seen == []
+        inside.clear()
+    thread.join(20)
+    assert seen == [False]
 
 
 def test_no_octets() -> None:
