@@ -45,7 +45,7 @@ def test_one_for_all(tmp_path: Path) -> None:
 
 
 def test_one_for_all_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between the look and the write of one, another one would move it: the kernel has one owner."""
+    """Between look and write of one, another would move it: the kernel has one owner."""
     pointer = Shared(os.fsencode(tmp_path / "companion"), 0)
     read = os.pread
 
