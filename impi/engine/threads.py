@@ -109,6 +109,9 @@ class Threads:
                     if time.monotonic() > say_at:
                         say_at += _SAY_S
                         _say(me, former)
+            except BaseException:  # an interrupt
+                self.owner = former
+                raise
             finally:
                 self._awaited = 0
 

@@ -158,6 +158,24 @@ def test_both_threads_are_named_while_one_waits_long(
     assert threads.crowded
 
 
+def test_a_thread_that_is_interrupted_while_it_waits_is_not_in(
+    monkeypatch: pytest.MonkeyPatch, started: Callable[[Callable[[], Any]], threading.Thread]
+) -> None:
+    threads, inside, leave = Threads(), threading.Event(), threading.Event()
+    first = started(lambda: entry(threads, lambda: (inside.set(), leave.wait(20))))
+    assert inside.wait(20)
+
+    def interrupt(_: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(module.time, "sleep", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        entry(threads, lambda: None)
+    monkeypatch.undo()
+    assert threads.owner == first.ident
+    leave.set()
+
+
 def test_code_of_the_program_and_of_the_api_is_not_the_engine(
     started: Callable[[Callable[[], Any]], threading.Thread],
 ) -> None:
