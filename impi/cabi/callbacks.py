@@ -20,22 +20,23 @@ class _Operation:
 
     def __init__(self, function: int, count: str) -> None:
         self._call = ffi.cast(f"void (*)(intptr_t, intptr_t, {count} *, intptr_t)", function)
-        self._number = ffi.new(f"{count} *")
-        self._datatype, self._fortran_datatype = ffi.new("MPI_Datatype *"), ffi.new("int *")
-        self._at, self._fortran_at = (int(ffi.cast("intptr_t", p)) for p in (self._datatype, self._fortran_datatype))
+        self._count = f"{count} *"
         self.fortran = False
 
     def __call__(self, invec: Pointer, inoutvec: Pointer, datatype: Object) -> None:
         typemap = datatype.typemap
         first = typemap.true_lb if typemap.true_lb < 0 else 0
         # The last element may lack the gap behind it.
-        self._number[0] = -(-memoryview(inoutvec).nbytes // typemap.extent) if typemap.extent else 0
-        number, at = datatypes.number_of(datatype), self._at
+        count = -(-memoryview(inoutvec).nbytes // typemap.extent) if typemap.extent else 0
+        number = datatypes.number_of(datatype)
+        # Cells of this call alone: other threads may be in the function, too.
         if self.fortran:
-            self._fortran_datatype[0], at = link.lib.impi_fortran_number(1, number), self._fortran_at
+            place = ffi.new("int *", link.lib.impi_fortran_number(1, number))
         else:
-            self._datatype[0] = number
-        self._call(invec.address - first, inoutvec.address - first, self._number, at)
+            place = ffi.new("MPI_Datatype *")
+            place[0] = number
+        at = int(ffi.cast("intptr_t", place))
+        self._call(invec.address - first, inoutvec.address - first, ffi.new(self._count, count), at)
 
 
 class _Functions:

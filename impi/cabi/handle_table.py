@@ -84,7 +84,7 @@ class Table(dict[int, Object]):
             return self.null
         if state in self._constants:
             return self._constants[state]
-        return next((number for number, other in self.items() if other._state is state), None)
+        return next((number for number, other in list(self.items()) if other._state is state), None)
 
     def settle(self, place: Pointer, item: Object) -> None:
         """Write the null handle where an object is gone, and forget its number."""

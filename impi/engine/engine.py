@@ -180,11 +180,13 @@ class Engine(Visited, Waits, Served, Interrupted):
     ) -> Context:
         """Create and open a context. Collective: the vendor creates the shadow with all members.
 
-        ``around`` wraps that call, in which the vendor may block.
+        ``around`` wraps that call where the vendor may block in it, and stands several threads.
         """
+        if get_ident() != self.threads.owner:
+            self.threads.enter()
         local = self._local(members, peers)
-        subset = self.vendor.world.subset if around is None else around(self.vendor.world.subset)
-        shadow = self.threads.outside(subset, [self.vendor_ranks[world] for world in local], cid)
+        subset, ranks = self.vendor.world.subset, [self.vendor_ranks[world] for world in local]
+        shadow = subset(ranks, cid) if around is None else self.threads.outside(around(subset), ranks, cid)
         context = Context(cid, members, list(members).index(self.rank), shadow, local, peers=peers)
         self.open(context)
         return context

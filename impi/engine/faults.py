@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
+from threading import get_ident
 from typing import TYPE_CHECKING, Final
 
 from impi.collectives.tags import FAULT_TAG
@@ -108,6 +109,8 @@ class Faults:
         Raises:
             Exception: another proc has refused it, or the communicator is broken.
         """
+        if get_ident() != self._engine.threads.owner:
+            self._engine.threads.enter()
         heard = self._heard.get(self.begun)
         if heard is not None:
             self._break(heard[1], heard[2])
@@ -122,6 +125,8 @@ class Faults:
 
     def refuse(self, call: str, failure: Exception) -> None:
         """Count a collective whose call is invalid, and tell all others."""
+        if get_ident() != self._engine.threads.owner:
+            self._engine.threads.enter()
         number = self.begun
         self.begun += 1
         if self.broken or not self._works:
@@ -135,6 +140,8 @@ class Faults:
 
     def abandon(self, call: str, failure: Exception) -> None:
         """Break the communicator: a collective that was begun cannot end."""
+        if get_ident() != self._engine.threads.owner:
+            self._engine.threads.enter()
         self._break(*self._describe(call, failure))
 
     def heard(self, source: int, octets: bytes | bytearray) -> None:

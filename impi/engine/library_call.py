@@ -8,9 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from threading import get_ident
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from impi.engine.engine import Engine
 from impi.engine.waiting import ASKS
+
+if TYPE_CHECKING:
+    from impi.engine.context import Context
+
+R = TypeVar("R")
 
 Test = Callable[[], bool]
 """Polls a request of the library; may be called again after it was complete."""
@@ -51,6 +57,30 @@ class LibraryCall:
             if self.done:
                 self._keep = None
         return self.done
+
+
+class Start(Protocol):
+    """Starts a receive of the library, or looks for a message there."""
+
+    def __call__(self, call: Callable[..., R], *args: object) -> R | None:
+        """Return what ``call`` does; None: an older receive, or message, is the engine's.
+
+        Other threads, whose turns take messages off the library, are outside meanwhile.
+        """
+        ...
+
+
+def starter(engine: Engine, context: Context) -> Start:
+    """Return what starts receives of a communicator."""
+    threads = engine.threads
+    posted, unexpected = context.matchers[0].lines()
+
+    def start(call: Callable[..., R], *args: object) -> R | None:
+        if get_ident() != threads.owner:
+            threads.enter()
+        return None if posted or unexpected else call(*args)
+
+    return start
 
 
 def waiter(engine: Engine, failure: type[Exception]) -> Callable[[Test, object], None]:

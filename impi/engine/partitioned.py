@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from threading import get_ident
+
 from impi.engine.context import Context
 from impi.engine.engine import Engine
 from impi.engine.operations import SendOperation
@@ -26,6 +28,8 @@ class PartitionedSend:
 
     def ready(self, partition: int) -> None:
         """Mark a partition as ready; MPIException ERR_ARG: ready already, or it does not exist."""
+        if get_ident() != self._engine.threads.owner:
+            self._engine.threads.enter()
         if partition not in self._missing:
             raise error("ERR_ARG", f"partition {partition} is ready already, or does not exist")
         self._missing.remove(partition)

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from itertools import count
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
-from impi.engine.threads import start_helper
+from impi.engine.threads import expects_threads, start_helper
 
 if TYPE_CHECKING:
     from impi.engine.context import Context
@@ -152,7 +152,8 @@ class ProgressThread:
             return self._begun, numbers
         calls, inside = self._watched.now()
         if inside:
-            numbers.add(-1 - calls)
+            # Of several threads one may last while others begin calls.
+            numbers.add(-1 if expects_threads() else -1 - calls)
         return self._begun + calls, numbers
 
     def _serve(self, calls: set[int]) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Sequence
+from threading import get_ident
 from typing import TYPE_CHECKING, Final
 
 from impi.collectives.tags import RECOVERY_TAG
@@ -64,6 +65,8 @@ class Recovery:
     def agree(self, context: Context, value: Value, finish: Callable[[Value], None]) -> AgreementOperation:
         """Begin the next agreement of a communicator's procs, on :func:`merge` of their values."""
         engine = self._engine
+        if get_ident() != engine.threads.owner:
+            engine.threads.enter()
         number = self._numbers.get(context.cid, 0)
         self._numbers[context.cid] = number + 1
         key = (context.cid, number)

@@ -41,6 +41,8 @@ R = TypeVar("R")
 _helpers: list[threading.Thread] = []
 """They end with the process."""
 _expected = False
+_listing: Final = threading.RLock()
+"""Held while the collector is off: one thread must not turn it on for another."""
 
 
 class Threads:
@@ -159,7 +161,7 @@ class Threads:
 
 
 def _is_inside(ident: int) -> bool:
-    """Return whether a thread is in the engine; one that waits in :meth:`Threads.enter` is not."""
+    """Return whether a thread is in the engine; while it waits, or calls the library, it is not."""
     entering = inside = False
     for frame in _stack(ident):
         if frame.f_code in _OUTSIDE:
@@ -178,13 +180,14 @@ def _stack(ident: int) -> Iterator[FrameType]:
     """Yield the frames of a thread, innermost first; none if there is no such thread."""
     # Python before 3.12 makes this table under a lock of the interpreter. A collection there runs
     # code that may hand the GIL to a thread that wants that lock: then all threads wait for ever.
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        frame = sys._current_frames().get(ident)
-    finally:
-        if collects:
-            gc.enable()
+    with _listing:
+        collects = gc.isenabled()
+        gc.disable()
+        try:
+            frame = sys._current_frames().get(ident)
+        finally:
+            if collects:
+                gc.enable()
     while frame is not None:
         yield frame
         frame = frame.f_back
@@ -193,8 +196,8 @@ def _stack(ident: int) -> Iterator[FrameType]:
 def start_helper(target: Callable[[], None], name: str) -> threading.Thread:
     """Start a daemon thread of impi's own: a guest, or one that never calls MPI."""
     thread = threading.Thread(target=target, name=name, daemon=True)
-    _helpers.append(thread)
     thread.start()
+    _helpers.append(thread)  # not before: while it is counted only here, two threads look like one
     return thread
 
 
@@ -202,6 +205,11 @@ def expect_threads() -> None:
     """A program in C has asked for several threads, which Python does not count."""
     global _expected
     _expected = True
+
+
+def expects_threads() -> bool:
+    """Whether :func:`expect_threads` was called."""
+    return _expected
 
 
 def is_single() -> bool:

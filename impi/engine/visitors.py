@@ -213,7 +213,8 @@ def meanwhile(engine: Engine, work: Callable[[], T]) -> T:
 
     threading.Thread(target=run, daemon=True, name="impi-meeting").start()
     while not future.done():
-        engine.progress(_TURN_S)
+        engine.progress()
+        engine.threads.outside(engine.doze, _TURN_S)
     return future.result()
 
 

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from impi.engine.faults import Faults
+from impi.engine.threads import Threads
 from impi.semantics.errors import error, table
 
 Words = dict[tuple[int, int], deque[bytes]]
@@ -20,6 +21,7 @@ class Engine:
     def __init__(self, rank: int, words: Words, *, is_ours: bool = True) -> None:
         self.rank = rank
         self.job = SimpleNamespace(is_ours=is_ours)
+        self.threads = Threads()
         self._words = words
 
     def send(self, context: Any, dest: int, tag: int, source: Any, *, collective: bool) -> None:

@@ -168,7 +168,7 @@ def test_a_thread_that_is_interrupted_while_it_waits_is_not_in(
     def interrupt(_: float) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(module.time, "sleep", interrupt)
+    monkeypatch.setattr("impi.engine.threads.time.sleep", interrupt)
     with pytest.raises(KeyboardInterrupt):
         entry(threads, lambda: None)
     monkeypatch.undo()

@@ -132,7 +132,8 @@ def make(
     """Make a communicator of an agreed id; called by every member. ``made``: complete that one."""
     state = (made or Communicator(topology)).populate(members, peers)
     engine, around = runtime.engine(), None
-    if parent is not None and engine.vendor.world.native is not None:
+    native = engine.vendor.world.native
+    if parent is not None and native is not None and native.multiple:
         around = partial(runtime.progress_thread().around, parent)
     _own(state, engine.make_context(cid, members, peers, around), parent)
     return state

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Self
+from threading import Lock
+from typing import Any, ClassVar, Final, Self
 
 from impi.api import runtime
 from impi.api.collective.algorithms import Algorithms, Within
@@ -36,6 +37,7 @@ from impi.slots.slot_names import KEY_SIZE, MOST_SLOTS, Name
 
 _ALONE = "an LCO has no group that others know; Dup and Split make LCOs of LCOs"
 _traffic: Traffic | None = None
+_starting: Final = Lock()
 
 
 def _started() -> Traffic:
@@ -51,9 +53,10 @@ def _started() -> Traffic:
             "ERR_UNSUPPORTED_OPERATION",
             "LCOs need a version of IMPI of our own in every client, and one has IMPI 0.0 only; use communicators",
         )
-    if _traffic is None:
-        _traffic = Traffic(engine, COMM_WORLD._live())
-    return _traffic
+    with _starting:
+        if _traffic is None:
+            _traffic = Traffic(engine, COMM_WORLD._live())
+        return _traffic
 
 
 class LcoState(Communicator):

@@ -16,6 +16,7 @@ A proc that cannot make its call takes part in the exchange, so the others do no
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from functools import wraps
 from inspect import signature
@@ -59,8 +60,15 @@ _Describe: TypeAlias = Callable[..., None]
 """Fills the fields of a :class:`Call`, its first argument, from the method's arguments."""
 
 _level = 0
-_described: list[Call] = []
-"""At most one: the call of the operation that is being started."""
+
+
+class _Described(threading.local):
+    """The call of the operation that a thread is starting."""
+
+    call: Call | None = None
+
+
+_described: Final = _Described()
 
 
 def install(level: int) -> None:
@@ -106,11 +114,11 @@ def _verified_start(original: Callable[..., Any], name: str, describe: _Describe
             comm._complete(_checked(comm, call, fault=fault))
 
         def verified_start() -> Any:
-            _described.append(call)
+            _described.call = call
             try:
                 return start()
             finally:
-                _described.clear()
+                _described.call = None
 
         return verified_start
 
@@ -122,10 +130,11 @@ def _verified_begin(original: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(original)
     def verified(comm: Comm, algorithm: Any, finish: Any = None, codec: Codec | None = None) -> Any:
-        if not _described:
+        call, _described.call = _described.call, None
+        if call is None:
             return original(comm, algorithm, finish, codec)
         switch = _Switch(codec or OctetCodec())
-        return original(comm, _checked(comm, _described.pop(), algorithm, switch), finish, switch)
+        return original(comm, _checked(comm, call, algorithm, switch), finish, switch)
 
     return verified
 

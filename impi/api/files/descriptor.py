@@ -66,8 +66,8 @@ class Descriptor:
         self.number = number
         self._name = name
         self._written = False
-        self._own = Lock()
         """Whether octets may not be on the device yet."""
+        self._own = Lock()
 
     @contextlib.contextmanager
     def _failing(self) -> Iterator[None]:
@@ -96,9 +96,9 @@ class Descriptor:
     def sync(self) -> None:
         """Wait until all that was written here is on the device."""
         if self._written:
+            self._written = False  # first: another thread may write meanwhile
             with self._failing():
                 os.fsync(self.number)
-            self._written = False
         # Where the file is on another machine: who has had a lock forgets what it has cached.
         with contextlib.suppress(OSError):
             fcntl.lockf(self.number, fcntl.LOCK_SH | fcntl.LOCK_NB, 1, _PAST_ALL)

@@ -87,7 +87,7 @@ class Keyvals:
     def copied(self, owner: object, values: dict[int, object]) -> dict[int, object]:
         """Return the attributes of a duplicate of the owner."""
         result = {}
-        for keyval, value in values.items():
+        for keyval, value in list(values.items()):
             copy_fn = self._keys[keyval].copy_fn
             if copy_fn is True:
                 result[keyval] = value

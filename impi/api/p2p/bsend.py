@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from impi.api import runtime
@@ -37,8 +38,10 @@ class Attached:
 
     def used(self) -> int:
         """Return the octets of messages under way."""
-        self.sending = [(operation, nbytes) for operation, nbytes in self.sending if not operation.done]
-        return sum(nbytes for _, nbytes in self.sending)
+        for row in [row for row in self.sending if row[0].done]:
+            with suppress(ValueError):  # another thread has seen it, too
+                self.sending.remove(row)
+        return sum(nbytes for _, nbytes in list(self.sending))
 
     def attach(self, buf: BufferSpec) -> None:
         """Attach memory; BUFFER_AUTOMATIC: copies without a bound."""

@@ -14,7 +14,6 @@ drives everything else of this proc.
 from __future__ import annotations
 
 from functools import partial
-from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 from impi.api.p2p.routes import QueuedRoute, Route, check_tag
@@ -22,7 +21,7 @@ from impi.api.p2p.status import Status
 from impi.api.types.buffers import read
 from impi.engine.context import Context
 from impi.engine.engine import Engine
-from impi.engine.library_call import waiter
+from impi.engine.library_call import starter, waiter
 from impi.semantics.errors import error
 from impi.vendors.base import INT_MAX, NativeComm
 
@@ -47,7 +46,7 @@ class LibraryRoute(QueuedRoute):
         self._local = context.shadow_of[rank]
         self._isend, self._irecv = native.comm.Isend, native.comm.Irecv
         self._wait = waiter(engine, native.failure)
-        self._threads = engine.threads
+        self._start = starter(engine, context)
         self._posted_line, self._unexpected_line = context.matchers[0].lines()
 
     def send(self, spec: BufferSpec, tag: int) -> None:
@@ -67,8 +66,6 @@ class LibraryRoute(QueuedRoute):
 
     def receive(self, spec: BufferSpec, tag: int, status: Status | None) -> None:
         """Call the library's Irecv and wait, unless an older receive or message is ours."""
-        if get_ident() != self._threads.owner:
-            self._threads.enter()  # another thread's probe could take the message off the library
         if self._posted_line or self._unexpected_line or type(tag) is not int or not 0 <= tag <= self._tag_ub:
             return super().receive(spec, tag, status)
         data = read(spec, readonly=False)
@@ -79,7 +76,10 @@ class LibraryRoute(QueuedRoute):
 
     def _receive(self, octets: memoryview, tag: int, status: Status | None) -> None:
         place = [octets, len(octets), self._byte]
-        test = self._irecv(place, self._local, tag + tag).Test
+        request = self._start(self._irecv, place, self._local, tag + tag)
+        if request is None:  # another thread was quicker
+            return self._await(octets, tag, status)
+        test = request.Test
         if status is not None:
             theirs = self._native.status()
             test = partial(test, theirs)
@@ -96,6 +96,7 @@ class LibraryRoute(QueuedRoute):
             ) from None
         if status is not None:
             status.fill(source=self._rank, tag=tag, nbytes=theirs.Get_elements(self._byte))
+        return None
 
 
 class ProbingRoute(LibraryRoute):
@@ -127,16 +128,23 @@ class ProbingRoute(LibraryRoute):
 
     def _found(self, native_tag: int, theirs: object) -> Any:
         """Probe until the message is here; None: it is in the engine's queue, or takes long."""
-        improbe, local, unexpected = self._improbe, self._local, self._unexpected_line
-        for _ in self._engine.asks:
-            message = improbe(local, native_tag, theirs)
-            if message is not None:
-                return message
+        improbe, local = self._improbe, self._local
+        posted, unexpected = self._posted_line, self._unexpected_line
+
+        def ask() -> object:
+            for _ in self._engine.asks:
+                message = improbe(local, native_tag, theirs)
+                if message is not None:
+                    return message
+            return None
+
+        if (message := self._start(ask)) is not None:
+            return message
         found: list[Any] = []
 
         def ready() -> bool:
-            if not unexpected and (message := improbe(local, native_tag, theirs)) is not None:
+            if not (posted or unexpected) and (message := improbe(local, native_tag, theirs)) is not None:
                 found.append(message)
-            return bool(unexpected or found)
+            return bool(posted or unexpected or found)
 
         return found[0] if self._engine.ask(ready) and found else None

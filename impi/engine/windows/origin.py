@@ -173,7 +173,7 @@ class Origin:
             for access in peer.pending:
                 while (operation := access.awaited) is not None:
                     self._engine.wait_for(operation)
-            peer.pending = []
+            peer.pending = [each for each in peer.pending if not each.done]  # other threads add to it
 
     def check(self) -> None:
         """Raise the first failure at a target since the last check."""
