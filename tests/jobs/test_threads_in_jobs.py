@@ -15,7 +15,7 @@ LAYOUTS = [["pure:2"], ["pure:1", "pure:1"], ["mpich:1", "openmpi:1"], ["mpich:2
 
 
 @pytest.mark.parametrize("clients", LAYOUTS, ids="+".join)
-@pytest.mark.parametrize("how", ["polling", "blocking"])
+@pytest.mark.parametrize("how", ["polling", "blocking", "accepting"])
 def test_threads_need_not_wait_for_each_other(clients: list[str], how: str, run_job: Callable[..., Any]) -> None:
     """``blocking``: a receive waits for what another thread's peer sends only then."""
     result = run_job([PROGRAM, how], clients)

@@ -1,4 +1,4 @@
-"""Threads of each proc exchange messages with those of the other: ``blocking`` or ``polling``."""
+"""Threads of each proc and of the other: ``blocking``, ``polling`` or ``accepting``."""
 
 from __future__ import annotations
 
@@ -32,6 +32,21 @@ def blocking() -> list[threading.Thread]:
     return [receiving, threading.Thread(target=send)]
 
 
+def accepting() -> list[threading.Thread]:
+    """Let a thread wait in Accept while another one tells the name of the port."""
+    if world.rank:
+        return [threading.Thread(target=lambda: MPI.COMM_SELF.Connect(world.recv(source=0)).Disconnect())]
+    port = MPI.Open_port()
+    waiting = threading.Thread(target=lambda: MPI.COMM_SELF.Accept(port).Disconnect())
+
+    def tell() -> None:
+        while not in_engine(waiting.ident or 0):
+            time.sleep(1e-3)
+        world.send(port, 1)
+
+    return [waiting, threading.Thread(target=tell)]
+
+
 def exchange(tag: int) -> None:
     """Exchange messages; no call waits for another thread."""
     for turn in range(100):
@@ -49,7 +64,7 @@ def polling() -> list[threading.Thread]:
     return [threading.Thread(target=exchange, args=(tag,)) for tag in (1, 2, 3)]
 
 
-running = blocking() if sys.argv[1] == "blocking" else polling()
+running = {"accepting": accepting, "blocking": blocking, "polling": polling}[sys.argv[1]]()
 for thread in running:
     thread.start()
 for thread in running:
