@@ -15,9 +15,9 @@ other = 1 - world.rank
 wrong = []
 
 
-def in_engine(ident: int) -> bool:
+def in_engine(ident: int, module: str = "") -> bool:
     """Return whether a thread is in a call, be it between two turns."""
-    return any(frame.f_globals["__name__"].startswith("impi.engine.") for frame in threads._stack(ident))
+    return any(frame.f_globals["__name__"].startswith(f"impi.engine.{module}") for frame in threads._stack(ident))
 
 
 def blocking() -> list[threading.Thread]:
@@ -40,7 +40,7 @@ def accepting() -> list[threading.Thread]:
     waiting = threading.Thread(target=lambda: MPI.COMM_SELF.Accept(port).Disconnect())
 
     def tell() -> None:
-        while not in_engine(waiting.ident or 0):
+        while not in_engine(waiting.ident or 0, "visitors"):
             time.sleep(1e-3)
         world.send(port, 1)
 
