@@ -264,6 +264,7 @@ class _Game:
             for sock in (*self.open, *self.hall.links.values()):
                 sock.close()
             self.turn_out()
+        self.hall.tell_of_ended()
         self.hall._refusals.summary()
         for sentence in self.hall.said:
             if not is_shown(sentence):
