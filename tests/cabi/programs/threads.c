@@ -1,11 +1,11 @@
-/* Four threads of each process in blocking calls at once: messages between equal threads of all
+/* Some threads of each process in blocking calls at once: messages between equal threads of all
    processes, collectives and communicators, each thread on a communicator of its own. */
 #include <mpi.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { THREADS = 4, ROUNDS = 20, LONG = 50000 };
+enum { THREADS = 3, ROUNDS = 6, LONG = 50000 };
 static int rank, size, wrong;
 static MPI_Comm comms[THREADS];
 
