@@ -105,10 +105,9 @@ class ProbingRoute(LibraryRoute):
     def __init__(self, engine: Engine, context: Context, native: NativeComm, rank: int) -> None:
         super().__init__(engine, context, native, rank)
         self._improbe = native.comm.Improbe
-        self._status = native.status
 
     def _receive(self, octets: memoryview, tag: int, status: Status | None) -> None:
-        theirs = self._status()  # of this call alone: other threads receive, too
+        theirs = self._native.status()  # of this call alone: other threads receive, too
         message = self._found(tag + tag, theirs)
         if message is None:
             return self._await(octets, tag, status)
