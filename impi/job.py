@@ -25,6 +25,9 @@ TUNED_VERSION: Final = (0x494C4142, 2)
 RESILIENT_VERSION: Final = (0x494C4142, 3)
 """Our version ("ILAB", 3): that, and the job survives the loss of a client; by --resilient only."""
 
+LAZY_VERSION: Final = (0x494C4142, 4)
+"""Our version ("ILAB", 4): 2, and two hosts connect when the first message needs it; by --lazy."""
+
 REPRODUCIBLE: Final = "reduce=reproducible"
 """Reductions whose bits do not depend on the clients; only between clients of ours."""
 
@@ -90,12 +93,17 @@ class Job:
     @property
     def is_ours(self) -> bool:
         """Whether a version of our own is in force: every client is ours."""
-        return self.version in (LONG8_VERSION, TUNED_VERSION, RESILIENT_VERSION)
+        return self.version in (LONG8_VERSION, TUNED_VERSION, RESILIENT_VERSION, LAZY_VERSION)
 
     @property
     def is_resilient(self) -> bool:
         """Whether the job goes on without a client, or proc, that is lost."""
         return self.version == RESILIENT_VERSION
+
+    @property
+    def is_lazy(self) -> bool:
+        """Whether two hosts connect when the first message needs it, not in the dance (2.3.8)."""
+        return self.version == LAZY_VERSION
 
     @property
     def long_size(self) -> int:

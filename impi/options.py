@@ -286,6 +286,11 @@ class ClientOptions:
         "--start-timeout", "client", "S", _some_seconds, 60.0,
         "seconds that procs may start after the first", field="start_timeout_s",
     ).default  # fmt: skip
+    lazy: bool = Option(
+        "--lazy", "client", None, bool, False,
+        "procs of two clients connect when the first message needs it, and not at the start; where all clients have "
+        "this option",
+    ).default  # fmt: skip
     quirks: Quirks = Option(
         "--peer-quirks", "peers", "LIST", _quirks, Quirks(),
         "little-endian: user data is native, not external32; reduce-on-p2p: Reduce uses the point-to-point "

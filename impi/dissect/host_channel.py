@@ -106,8 +106,11 @@ class Channel:
         return any(p.kind == "FINI" and p.from_host == host for p in self.packets)
 
 
-def decode_channel(connection: Connection, accepter: int) -> Channel:
-    """Everything a captured host channel carried; ``accepter`` is the host that listens there."""
+def decode_channel(connection: Connection, accepter: int, *, answers: bool = False) -> Channel:
+    """Everything a captured host channel carried; ``accepter`` is the host that listens there.
+
+    ``answers``: that host begins with its rank, too, as in impi's lazy jobs.
+    """
     channel = Channel(connection, -1, accepter)
     data = connection.forth.data
     if len(data) >= 4:
@@ -119,12 +122,17 @@ def decode_channel(connection: Connection, accepter: int) -> Channel:
     proofs = PROOFS if proved(connection) else 0
     # The connecting side's host rank comes first (IMPI 2.3.8).
     forth = _packets(connection.forth, 4 + proofs, True, channel.opener, accepter, channel.problems)
-    back = _packets(connection.back, proofs, False, accepter, channel.opener, channel.problems)
+    back = _packets(connection.back, proofs + 4 * answers, False, accepter, channel.opener, channel.problems)
     every = sorted([*forth, *back], key=lambda p: p.time)
     for packet in every:
         whole = packet.kind not in _CARRIERS or len(packet.payload) == packet.length
         (channel.packets if whole else channel.cut).append(packet)
     return channel
+
+
+def is_answered(connection: Connection) -> bool:
+    """Whether the accepting host of a lazy job has said its rank: then it is a channel."""
+    return len(connection.back.data) >= 4 + (PROOFS if proved(connection) else 0)
 
 
 def proved(connection: Connection) -> bool:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import ipaddress
 from dataclasses import dataclass, field
+from typing import Final
+
+_LAZY: Final = (0x494C4142, 4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,12 @@ class Layout:
     procs: tuple[WireProc, ...]
     values: dict[str, tuple[int, ...]] = field(default_factory=dict)
     """The per-client numbers, by label name: ``C_DATALEN``, ``C_TAGUB``, ..."""
+
+    @property
+    def is_lazy(self) -> bool:
+        """Whether hosts connect at the first message: all clients offer that version of impi's."""
+        numbers = self.values.get("C_VERSION", ())
+        return list(zip(numbers[::2], numbers[1::2], strict=False)).count(_LAZY) == self.nclients
 
     def rank_of(self, ipv6: bytes, pid: int) -> int | None:
         """The rank in MPI_COMM_WORLD of the proc that a packet names, or None."""

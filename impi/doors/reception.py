@@ -73,7 +73,7 @@ def receive(
         deadline: on the monotonic clock.
         say: prints one sentence about connections that were closed.
     """
-    here = _Reception(listeners, head, claim, say)
+    here = Reception(listeners, head, claim, say)
     try:
         while not here.links.keys() >= set(awaited) and (left := deadline - time.monotonic()) > 0:
             here.turn(left)
@@ -87,7 +87,12 @@ def receive(
     return here.links
 
 
-class _Reception:
+class Reception:
+    """What :func:`receive` does, turn by turn, for an owner with a loop; close it at the end.
+
+    The owner may take connections out of :attr:`links` between two turns.
+    """
+
     def __init__(
         self, listeners: Sequence[socket.socket], head: int, claim: Claiming, say: Callable[[str], None]
     ) -> None:
@@ -102,11 +107,13 @@ class _Reception:
         """Connections that have ended early. A lost process ends so: its job tells why first."""
         self._poll = select.poll()
         self.links: dict[int, socket.socket] = {}
+        """The connections that have proved their numbers, by these."""
         for descriptor, sock in self._listeners.items():
             sock.setblocking(False)
             self._poll.register(descriptor, select.POLLIN)
 
     def close(self) -> None:
+        """Close the connections that have not said what they are; the listeners stay open."""
         for descriptor in list(self._visitors):
             self._forget(descriptor).sock.close()
         self._strangers.close()

@@ -84,7 +84,10 @@ def join_job() -> Engine:
     # The process's own CPU set says nothing if it is bound to one core already.
     patience = Patience(asked_s, crowded=here > int(invitation.get("cores") or os.cpu_count() or 1))
     trust = Trust.of(**reply["trust"]) if reply["trust"] else None
-    if listener is not None:
+    lazy = listener is not None and job.is_lazy
+    if lazy:
+        sockets = {}
+    elif listener is not None:
         sockets = connect_hosts(job, host, listener, address, trust)
     else:
         sock = knock(rank, AGENT, reply["agents"][str(host)], str(invitation["token"]))
@@ -102,6 +105,8 @@ def join_job() -> Engine:
         shortest=ZERO_COPY.of(os.environ),
     )
     engine.belongs(invitation, trust)
+    if listener is not None and lazy:
+        engine.connect_later(host, listener, address, trust)
     if (news := connection()) is not None:
         engine.follow(news)
     _note_neighbours(engine, ranks, me, everybody)

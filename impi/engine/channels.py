@@ -88,7 +88,8 @@ class Channels:
         for host, sock in sockets.items():
             self.admit(host, sock)
         self._alone = len(sockets) == 1
-        self._progress: Callable[[], None] = _nothing
+        self._pollers: dict[int, Callable[[], None]] = {}
+        """By descriptor, what else a wait serves."""
         self._push: Callable[[], None] = _nothing
         self._survivor: Callable[[int], None] | None = None
         self._cut: set[int] = set()
@@ -139,7 +140,7 @@ class Channels:
         """
         self._alone = self._alone and not others
         if fd is not None:
-            self._progress = progress
+            self._pollers[fd] = progress
             self._epoll.register(fd, select.EPOLLIN)
         elif others:
             self._push = progress
@@ -238,7 +239,7 @@ class Channels:
         for fd, mask in ready:
             host = self._hosts.get(fd)
             if host is None:
-                self._progress()
+                self._pollers.get(fd, _nothing)()
                 continue
             if mask & ~select.EPOLLOUT:
                 self._read(host)
@@ -259,8 +260,8 @@ class Channels:
         First spin for ``spin_s`` seconds, then block at most ``longest_s``. False: no event.
         """
         sole = self._alone and not self._writing  # nothing but one channel to wait for
-        if not (spin_s or self._may_block()):
-            return self._slept(longest_s)
+        if not (spin_s or self._may_block()) or host not in self._rooms:
+            return self._slept(longest_s)  # with no channel yet, in a lazy job, likewise
         room = self._rooms[host]()
         receive = self._receiver(host, room)
         reader = self._readers[host]
@@ -428,7 +429,7 @@ class Channels:
 
 
 def _nothing() -> None:
-    """No vendor to poll."""
+    """Nobody to serve: the descriptor was removed in this turn."""
 
 
 def _broken(host: int, error: OSError) -> JobError:

@@ -265,6 +265,8 @@ class Engine(Visited, Waits, Served, Interrupted):
         if get_ident() != self.threads.owner:
             self.threads.enter()
         world = context.peers[dest]
+        if self.dance is not None:
+            self.dance.reach(self._host_of[world])
         outgoing = self.transfer.send(
             world,
             cid=context.cid + (collective and not self._is_p2p_reduce(tag)),
@@ -286,6 +288,8 @@ class Engine(Visited, Waits, Served, Interrupted):
         send = known.get(dest)
         if send is None:
             world = context.peers[dest]
+            if self.dance is not None:
+                self.dance.reach(self._host_of[world])
             make = self.transfer.short_sender(world, context.cid + collective, context.rank)
             known[dest] = send = self._channels.short_sender(self._host_of[world], world, make, self.threads)
         return send
@@ -426,6 +430,8 @@ class Engine(Visited, Waits, Served, Interrupted):
         for context in self._contexts.values():
             context.end()
         self.wait(lambda: self.quiet)
+        if self.dance is not None:
+            self.dance.close()
         self.transfer.finish()
         for host in self._hosts:
             self._flush(host)

@@ -24,7 +24,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from impi.doors.introduce import introduce
-from impi.doors.reception import Claim, receive
+from impi.doors.reception import Claim, Claiming, receive
 from impi.errors import JobError, PeerError, StartupError
 from impi.job import Job
 from impi.proofs import prove
@@ -38,7 +38,8 @@ from impi.wire import addresses
 Sockets: TypeAlias = dict[int, Any]
 """Channels by global host index: sockets, or with TLS what looks like one."""
 
-_DEADLINE_S = 60.0
+DANCE_S = 60.0
+"""Seconds that a dance may take."""
 _BACKLOG = 1024
 _PROBES = (2, 2, 127)
 """Of keepalive. A starter sees the lost ones (:mod:`impi.remote.watch`), and impirun decides what
@@ -101,9 +102,9 @@ def connect_hosts(
     Raises:
         JobError: a host could not be reached, or did not connect, within a minute.
     """
-    deadline = time.monotonic() + _DEADLINE_S
+    deadline = time.monotonic() + DANCE_S
     steps = dance_steps(job, me)
-    proofs = _Proofs(job, me, trust)
+    proofs = Proofs(job, me, trust)
     # No circular wait: a host accepts once it is connected to all lower ones.
     sockets = {
         step.host: _connect(job, me, step.host, address, deadline, proofs)
@@ -113,9 +114,14 @@ def connect_hosts(
     with contextlib.closing(listener):
         sockets.update(_accept(job, me, listener, deadline, proofs, known))
     for sock in sockets.values():
-        sock.setblocking(False)
-        without_delay(sock, _PROBES)
+        prepare(sock)
     return _encrypted(job, me, sockets, deadline, trust)
+
+
+def prepare(sock: socket.socket) -> None:
+    """Set the options of a channel."""
+    sock.setblocking(False)
+    without_delay(sock, _PROBES)
 
 
 def _encrypted(job: Job, me: int, sockets: dict[int, socket.socket], deadline: float, trust: Trust | None) -> Sockets:
@@ -123,26 +129,40 @@ def _encrypted(job: Job, me: int, sockets: dict[int, socket.socket], deadline: f
 
     All hosts take their channels in one order, so that no two wait for each other in a ring.
     """
-    clients = trust.tls if trust is not None else ()
     found: Sockets = dict(sockets)
-    if trust is None or job.hosts[me].client not in clients:
-        return found
-    from impi.vendors.secure_socket import encrypt
-
     for host in sorted(sockets, key=lambda host: (min(me, host), max(me, host))):
-        if job.hosts[host].client in clients:
-            key = prove(trust.key, "channel", encode_rank(min(me, host)), encode_rank(max(me, host)))
-            try:
-                found[host] = encrypt(found[host], key, accepts=host > me, deadline=deadline)
-            except (OSError, PeerError) as error:
-                for sock in found.values():
-                    sock.close()
-                raise JobError(f"host {host} (client {job.hosts[host].client}) has no TLS: {error}") from None
+        try:
+            found[host] = encrypted(job, me, host, sockets[host], host > me, deadline, trust)
+        except JobError:
+            for sock in found.values():
+                sock.close()
+            raise
     return found
 
 
-class _Proofs:
-    """What the hosts of a job prove to this one."""
+def encrypted(
+    job: Job, me: int, host: int, sock: socket.socket, accepts: bool, deadline: float, trust: Trust | None
+) -> Any:
+    """Return the channel of a host, with TLS if the clients of both have it.
+
+    Raises:
+        JobError: the other end has no TLS, or another key.
+    """
+    clients = trust.tls if trust is not None else ()
+    if trust is None or not {job.hosts[me].client, job.hosts[host].client} <= set(clients):
+        return sock
+    from impi.vendors.secure_socket import encrypt
+
+    key = prove(trust.key, "channel", encode_rank(min(me, host)), encode_rank(max(me, host)))
+    try:
+        return encrypt(sock, key, accepts=accepts, deadline=deadline)
+    except (OSError, PeerError) as error:
+        sock.close()
+        raise JobError(f"host {host} (client {job.hosts[host].client}) has no TLS: {error}") from None
+
+
+class Proofs:
+    """What the hosts of a job prove to host ``me``, and this one to them."""
 
     def __init__(self, job: Job, me: int, trust: Trust | None) -> None:
         self._key = trust.key if trust is not None else b""
@@ -164,9 +184,21 @@ def _family(address: str) -> socket.AddressFamily:
     return socket.AF_INET6 if ":" in address else socket.AF_INET
 
 
-def _connect(job: Job, me: int, host: int, address: str, deadline: float, proofs: _Proofs) -> socket.socket:
+def _connect(job: Job, me: int, host: int, address: str, deadline: float, proofs: Proofs) -> socket.socket:
+    try:
+        return reach(job, me, host, address, deadline, proofs)
+    except OSError as error:
+        raise unreachable(job, me, host, error) from None
+
+
+def reach(job: Job, me: int, host: int, address: str, deadline: float, proofs: Proofs) -> socket.socket:
+    """Return a connection to a host, to which this one has proved itself.
+
+    Raises:
+        OSError: it cannot be reached, or has closed the connection; see :func:`unreachable`.
+        JobError: what answers there does not know the job's secret.
+    """
     where = addresses.to_text(job.hosts[host].ipv6)
-    there = f"host {host} (client {job.hosts[host].client}) at {where}:{job.hosts[host].port}"
     sock = socket.socket(_family(where), socket.SOCK_STREAM)
     sock.settimeout(max(deadline - time.monotonic(), 0.001))
     try:
@@ -175,22 +207,29 @@ def _connect(job: Job, me: int, host: int, address: str, deadline: float, proofs
             sock.bind((address, 0))
         sock.connect((where, job.hosts[host].port))
         known = introduce(sock, encode_rank(me), proofs.secret(host), proofs.about(me, host))
-    except OSError as error:
+    except OSError:
         sock.close()
-        reason = error.strerror or str(error) or "no answer"
-        raise JobError(f"host {me} cannot connect to {there}: {reason}", clause="2.3.8") from None
+        raise
     if not known:
         sock.close()
-        raise JobError(f"what answers host {me} as {there} does not know this job's secret", clause="2.3.8")
+        what = f"what answers host {me} as {_there(job, host)} does not know this job's secret"
+        raise JobError(what, clause="2.3.8")
     return sock
 
 
-def _accept(
-    job: Job, me: int, listener: socket.socket, deadline: float, proofs: _Proofs, known: Collection[int]
-) -> dict[int, socket.socket]:
-    """Accept until all higher hosts of other clients are here; report and close others."""
-    higher = [host.index for host in job.hosts[me + 1 :] if host.client != job.hosts[me].client]
-    awaited = [host for host in higher if host not in known]
+def unreachable(job: Job, me: int, host: int, error: OSError) -> JobError:
+    """Return what to raise where a host cannot be reached."""
+    reason = error.strerror or str(error) or "no answer"
+    return JobError(f"host {me} cannot connect to {_there(job, host)}: {reason}", clause="2.3.8")
+
+
+def _there(job: Job, host: int) -> str:
+    known = job.hosts[host]
+    return f"host {host} (client {known.client}) at {addresses.to_text(known.ipv6)}:{known.port}"
+
+
+def claims(job: Job, me: int, proofs: Proofs) -> Claiming:
+    """Return what reads the rank with which a connection to host ``me`` begins (2.3.8)."""
 
     def claim(head: bytes, address: str) -> Claim:
         host = check_rank(job, me, (), head)
@@ -202,15 +241,25 @@ def _accept(
             )
         return Claim(host, secret, proofs.about(host, me))
 
-    links = receive([listener], awaited, RANK_SIZE, claim, deadline, partial(_say, me))
+    return claim
+
+
+def _accept(
+    job: Job, me: int, listener: socket.socket, deadline: float, proofs: Proofs, known: Collection[int]
+) -> dict[int, socket.socket]:
+    """Accept until all higher hosts of other clients are here; report and close others."""
+    higher = [host.index for host in job.hosts[me + 1 :] if host.client != job.hosts[me].client]
+    awaited = [host for host in higher if host not in known]
+    links = receive([listener], awaited, RANK_SIZE, claims(job, me, proofs), deadline, partial(say, me))
     missing = [host for host in awaited if host not in links]
     if missing:
         for sock in links.values():
             sock.close()
         names = ", ".join(map(str, missing))
-        raise JobError(f"host {me} waited {_DEADLINE_S:.0f} s for host {names} to connect", clause="2.3.8")
+        raise JobError(f"host {me} waited {DANCE_S:.0f} s for host {names} to connect", clause="2.3.8")
     return links
 
 
-def _say(me: int, sentence: str) -> None:
+def say(me: int, sentence: str) -> None:
+    """Tell the user what host ``me`` has to say."""
     print(f"impi: host {me}: {sentence}", file=sys.stderr, flush=True)

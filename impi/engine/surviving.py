@@ -64,8 +64,7 @@ class SurvivingEngine(Engine):
     # ---- news ----------------------------------------------------------------------------
 
     def _serve(self) -> None:
-        """Serve the vendor and the news."""
-        self.vendor.progress()
+        """Hear the news."""
         with suppress(BlockingIOError):
             try:
                 octets = self._news.recv(_CHUNK)

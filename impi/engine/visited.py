@@ -16,6 +16,7 @@ from impi.records import replaced
 if TYPE_CHECKING:
     from impi.engine.channels import Channels
     from impi.engine.context import Context
+    from impi.engine.lazy_dance import LazyDance
     from impi.engine.operations import Operation
     from impi.startup.challenge import Trust
     from impi.transfer import Transfer
@@ -40,6 +41,8 @@ class Visited:
         """Options by which this proc's client was started."""
         self.names: tuple[str, str] | None = None
         """The server of names for this proc, as ``host:port``, and its key in hexadecimal."""
+        self.dance: LazyDance | None = None
+        """How hosts of this job are reached that have no channel yet; None: all have one."""
         self.encrypted = False
         """Whether channels of this job are encrypted."""
         self.clients_met: dict[tuple[bytes, int], int] = {}
@@ -51,6 +54,18 @@ class Visited:
         told = invitation.get("names")
         self.names = (str(told[0]), str(told[1])) if isinstance(told, list) else None
         self.encrypted = trust is not None and bool(trust.tls)
+
+    def connect_later(self, host: int, listener: socket.socket, address: str, trust: Trust | None) -> None:
+        """Have channels with hosts of this lazy job at the first message (:mod:`.lazy_dance`)."""
+        from impi.engine.lazy_dance import LazyDance  # other jobs need not load it
+
+        self.dance = LazyDance(self.job, host, listener, address, trust, self._connected)
+        self._channels.add_poller(self.dance.fileno(), self.dance.take_up, others=True)
+
+    def _connected(self, host: int, sock: socket.socket) -> None:
+        self._hosts += (host,)
+        self.transfer.open(host)
+        self._channels.admit(host, sock)
 
     def admit(
         self, hosts: Sequence[Host], procs: Sequence[Proc], sockets: dict[int, socket.socket], tag_ub: int

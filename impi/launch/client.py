@@ -45,7 +45,7 @@ from impi.options import ClientOptions
 from impi.records import replaced, values_of
 from impi.startup.auth import names_key
 from impi.startup.challenge import Trust
-from impi.startup.client import ALL_VERSIONS, RESILIENT_VERSIONS, STRICT_VERSIONS, Joined, Lost, Negotiated, Unused
+from impi.startup.client import Joined, Lost, Negotiated, Unused, versions_to_offer
 from impi.startup.facts import ClientFacts, HostFacts
 from impi.vendors.dial import show_endpoint
 from impi.wire.addresses import to_text
@@ -96,7 +96,7 @@ def run_client(options: ClientOptions, *, environ: Mapping[str, str], stderr: Te
 def _begin(options: ClientOptions, environ: Mapping[str, str], warn: Any, stack: ExitStack) -> int:
     """Check all that needs no job, connect to the server, and only then start procs."""
     host, port = parse_endpoint(options.server)
-    versions = STRICT_VERSIONS if options.impi_version else RESILIENT_VERSIONS if options.resilient else ALL_VERSIONS
+    versions = versions_to_offer(options)
     silence_s = options.heartbeat_timeout_s
     rendezvous = stack.enter_context(
         Rendezvous(host, port, options.rank, environ=environ, versions=versions, silence_s=silence_s)

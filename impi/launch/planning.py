@@ -59,6 +59,8 @@ def make_plan(
         raise UsageError("--resilient needs a version of our own: leave out --impi-version 0.0")
     if options.resilient and options.hosts != "proc":
         raise UsageError(f"--resilient needs a host for each proc: leave out --hosts {options.hosts}")
+    if options.lazy:
+        _check_lazy(options)
     if tasks is not None:
         check(options, tasks, library=backed(options.vendor).launcher != "none")
         placed = tasks.placed
@@ -85,6 +87,17 @@ def make_plan(
         interface="" if inside else options.interface,
         advertised=_advertised(options.interface, one_node or inside),
     )
+
+
+def _check_lazy(options: ClientOptions) -> None:
+    """Raise UsageError for what contradicts --lazy."""
+    for other, given in (
+        ("--impi-version 0.0", bool(options.impi_version)),
+        ("--resilient", options.resilient),
+        (f"--hosts {options.hosts}", options.hosts != "proc"),
+    ):
+        if given:
+            raise UsageError(f"--lazy and {other} exclude each other: leave out one of them")
 
 
 def _told(ports: range) -> dict[str, str]:

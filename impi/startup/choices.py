@@ -17,7 +17,7 @@ from typing import Final
 
 from impi.decisions import Decisions
 from impi.errors import StartupError, UsageError
-from impi.job import ALTERNATIVES, REPRODUCIBLE, RESILIENT_VERSION, TUNED_VERSION
+from impi.job import ALTERNATIVES, LAZY_VERSION, REPRODUCIBLE, RESILIENT_VERSION, TUNED_VERSION
 from impi.settings import OPTIONS
 from impi.startup.facts import ClientFacts
 from impi.wire import OwnLabel
@@ -75,7 +75,7 @@ def check_version(facts: ClientFacts, version: tuple[int, int]) -> None:
 
 def knows_tables(version: tuple[int, int]) -> bool:
     """Whether the labels that follow C_VERSION belong to a job of that version."""
-    return version in (TUNED_VERSION, RESILIENT_VERSION)
+    return version in (TUNED_VERSION, RESILIENT_VERSION, LAZY_VERSION)
 
 
 def encode_decisions(decisions: Decisions) -> bytes:

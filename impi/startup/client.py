@@ -37,7 +37,15 @@ from impi.errors import (
     Truncated,
     UsageError,
 )
-from impi.job import ALTERNATIVES, LONG8_VERSION, RESILIENT_VERSION, STRICT_VERSION, TUNED_VERSION, Job
+from impi.job import (
+    ALTERNATIVES,
+    LAZY_VERSION,
+    LONG8_VERSION,
+    RESILIENT_VERSION,
+    STRICT_VERSION,
+    TUNED_VERSION,
+    Job,
+)
 from impi.proofs import NONCE_SIZE, PROOF_SIZE
 from impi.records import record, replaced
 from impi.startup.agree import agree_on_job, agree_on_version
@@ -69,13 +77,26 @@ from impi.wire import (
 )
 
 if TYPE_CHECKING:
+    from impi.options import ClientOptions
     from impi.startup.encrypted import Stream
 
 ALL_VERSIONS: Final = (STRICT_VERSION, LONG8_VERSION, TUNED_VERSION)
 """Versions offered unless the user asked for 0.0."""
 RESILIENT_VERSIONS: Final = (*ALL_VERSIONS, RESILIENT_VERSION)
 """Versions offered with ``--resilient``."""
+LAZY_VERSIONS: Final = (*ALL_VERSIONS, LAZY_VERSION)
+"""Versions offered with ``--lazy``."""
 STRICT_VERSIONS: Final = (STRICT_VERSION,)
+
+
+def versions_to_offer(options: ClientOptions) -> tuple[tuple[int, int], ...]:
+    """Return the versions of a client with these options; the highest that all have is in force."""
+    if options.impi_version:
+        return STRICT_VERSIONS
+    if options.resilient:
+        return RESILIENT_VERSIONS
+    return LAZY_VERSIONS if options.lazy else ALL_VERSIONS
+
 
 _AUTH_LIMIT: Final = 1024
 _KNOWN_LABELS: Final = frozenset(int(label) for label in Label)

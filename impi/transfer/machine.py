@@ -64,6 +64,8 @@ class Transfer:
         self.busy: set[int] = set()
         """Hosts for which something is queued, even if held back for credit; read only."""
         remote = [host for host in job.hosts if host.client != self._me.client]
+        if job.is_lazy:
+            remote = []  # :meth:`open` makes them
         if agent:
             own = job.hosts[self._me.host]
             paths = [self._new_path(peer, own.index) for host in remote for peer in host.procs]
@@ -97,6 +99,10 @@ class Transfer:
         self._job = job
         for host in hosts:
             self._inbound.admit(job, self._new_channel(host).paths, tag_ub)
+
+    def open(self, host: int) -> None:
+        """Add the channel with a host of a lazy job, to which this process is connected now."""
+        self._inbound.admit(self._job, self._new_channel(self._job.hosts[host]).paths, self._job.tag_ub)
 
     def dismiss(self, host: int) -> None:
         """Send FINI to a host, behind its queue."""

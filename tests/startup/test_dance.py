@@ -5,8 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from impi.errors import PeerError, Truncated
-from impi.job import Host, Job
-from impi.startup.dance import Accept, Connect, check_rank, dance_steps, encode_rank
+from impi.job import LAZY_VERSION, Host, Job
+from impi.records import replaced
+from impi.startup.dance import Accept, Connect, Encounters, check_rank, dance_steps, encode_rank
 
 
 def job_of(shape: list[int]) -> Job:
@@ -87,3 +88,81 @@ def test_rank_accepted_with_what_follows() -> None:
 def test_rank_cut_short() -> None:
     with pytest.raises(Truncated):
         check_rank(job_of([1, 1]), 0, (), b"\0\0\0")
+
+
+def lazy(shape: list[int]) -> Job:
+    return replaced(job_of(shape), version=LAZY_VERSION)
+
+
+def test_in_a_lazy_job_any_host_of_another_client_may_connect() -> None:
+    job = lazy([1, 2, 2])
+    assert [check_rank(job, 1, (), encode_rank(host)) for host in (0, 3, 4)] == [0, 3, 4]
+    with pytest.raises(PeerError, match="host of client 1 too"):
+        check_rank(job, 1, (), encode_rank(1))
+
+
+class Pair:
+    """Two hosts of a lazy job that both want the channel, and every order of what happens."""
+
+    def __init__(self) -> None:
+        self.ends = [Encounters(0), Encounters(1)]
+        self.under_way: dict[int, str] = {}
+        """By the host that has connected: "knocks", or the answer that it has not heard yet."""
+        self.channels: list[tuple[int, int]] = []
+        """(host, the host that connected), as each of them sees it."""
+
+    def moves(self) -> list[tuple[str, int]]:
+        found = []
+        for me in (0, 1):
+            if me not in self.under_way and not any(host == me for host, _ in self.channels):
+                found.append(("call", me))
+            if self.under_way.get(me) == "knocks":
+                found.append(("come", me))
+            elif me in self.under_way:
+                found.append(("hear", me))
+        return found
+
+    def move(self, what: str, me: int) -> None:
+        other = 1 - me
+        if what == "call":
+            if self.ends[me].calls(other):
+                self.under_way[me] = "knocks"
+        elif what == "come":
+            accepted = self.ends[other].comes(me)
+            self.under_way[me] = "answer" if accepted else "end"
+            if accepted:
+                self.channels.append((other, me))
+        elif self.under_way.pop(me) == "answer":
+            self.ends[me].answered(other)
+            self.channels.append((me, me))
+        else:
+            self.ends[me].ended(other)
+
+
+@given(st.lists(st.integers(0, 3), min_size=12, max_size=40))
+def test_two_hosts_that_connect_at_once_have_one_channel(choices: list[int]) -> None:
+    pair = Pair()
+    for choice in choices:
+        moves = pair.moves()
+        if moves:
+            pair.move(*moves[choice % len(moves)])
+        for me in (0, 1):
+            assert sum(host == me for host, _ in pair.channels) <= 1
+    for _ in range(20):
+        moves = [move for move in pair.moves() if move[0] != "call"] or pair.moves()
+        if moves:
+            pair.move(*moves[0])
+    assert sorted(host for host, _ in pair.channels) == [0, 1]
+    assert len({knocker for _, knocker in pair.channels}) == 1, "both have the same channel"
+
+
+def test_a_connection_that_came_to_nothing_can_be_made_again() -> None:
+    end = Encounters(1)
+    assert end.comes(0)
+    assert not end.comes(0)
+    assert not end.calls(0)
+    end.lost(0)
+    assert end.calls(0)
+    assert not end.comes(0), "the higher host's own one stays"
+    end.ended(0)
+    assert end.comes(0)

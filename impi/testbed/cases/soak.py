@@ -69,6 +69,7 @@ CONFIGURATIONS: Final = (
     Configuration(about="a host agent on each node", settings="auth=challenge,form=native,hosts=node,amount=200000"),
     Configuration(about="one host agent for each client", settings="hosts=client,amount=200000"),
     Configuration(about="IMPI 0.0 alone", settings="version=0.0,amount=200000"),
+    Configuration(about="channels at the first message", settings="form=native,connect=lazy,amount=200000"),
     Configuration(about="two packets under way", settings="form=native,limits=hiwater,amount=100000"),
     Configuration(about="packets of 500 octets", settings="limits=datalen,amount=50000"),
     Configuration(about="no spinning", settings="form=native,spin=0,amount=200000"),

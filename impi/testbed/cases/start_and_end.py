@@ -75,6 +75,7 @@ JOB_CASES: Final = (
         core=True,
         smoke=True,
         wide=True,
+        variants=("", "connect=lazy"),
     ),
     Case(
         "startup.key",

@@ -155,7 +155,7 @@ def _offers(seen: Dissection) -> dict[int, tuple[int, ...]]:
 
 def _no_channel(seen: Dissection) -> Iterable[str]:
     """IMPI 2.3.8: every two hosts of different clients have one; the higher connects."""
-    if seen.layout is None:
+    if seen.layout is None or seen.layout.is_lazy:
         return
     there = {(c.opener, c.accepter) for c in seen.channels}
     for low in seen.layout.hosts:

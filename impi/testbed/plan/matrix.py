@@ -336,6 +336,8 @@ def _beyond(cell: Cell) -> str:
             return f"{cell.case.name} has no program in C"
         if abi != "standard" and abi not in {vendor.partition("@")[0] for vendor in cell.vendors}:
             return f"abi={abi} takes the mpi.h of a vendor of the cell, and none is {abi}"
+    if (kind := cell.settings.get("hosts")) is not None and "connect" in cell.settings:
+        return f"agents have few channels, and make them at the start: connect=lazy is not for hosts={kind}"
     return _beyond_reach(cell, cell.settings.get("reach", ""))
 
 

@@ -57,6 +57,10 @@ SETTINGS: Final[Mapping[str, Setting]] = {
         about="the owner of channels: a router for each node, or one for each client (IMPI 1.2.1)",
         values={"node": ("--hosts", "node"), "client": ("--hosts", "client")},
     ),
+    "connect": Setting(
+        about="hosts of two clients connect when the first message needs it, by a version of impi's",
+        values={"lazy": ("--lazy",)},
+    ),
     "ip": Setting(
         about="6: nodes know each other by IPv6 addresses only; two: each has a second address, on a network that "
         "leads nowhere, and impirun chooses",

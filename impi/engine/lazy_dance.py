@@ -1,0 +1,173 @@
+"""Channels of a lazy job: two hosts connect when one has the first message for the other.
+
+The engine calls :meth:`LazyDance.reach` before it sends; if there is no channel yet, the calling
+thread connects. A helper thread accepts at any time, so whoever connects waits for no MPI call of
+the other host. Its connections lie in a basket until a turn of the engine takes them up: a
+descriptor wakes the engine. :class:`impi.startup.dance.Encounters` says which of two connections
+stays where both hosts connect at once.
+
+Invariants: a connection is a channel only once the accepting host has answered with its rank. After
+the barrier of MPI_Finalize nobody connects any more: what was answered is in a basket by then. The
+helper never touches the engine.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any, Final
+
+from impi.doors.introduce import receive_exactly
+from impi.doors.reception import Reception
+from impi.engine.mesh import DANCE_S, Proofs, claims, encrypted, prepare, reach, say, unreachable
+from impi.engine.threads import start_helper
+from impi.errors import JobError
+from impi.job import Job
+from impi.startup.challenge import Trust
+from impi.startup.dance import RANK_SIZE, Encounters, encode_rank
+
+_TURN_S: Final = 1.0
+_CROSSED_S: Final = 0.2
+"""Time in which the other host's connection is here if it has refused ours for that one."""
+
+
+class LazyDance:
+    """The channels of host ``me``; close it at the end.
+
+    Args:
+        listener: its port is that of ``me`` in the job; the dance closes it.
+        address: where this host is known.
+        trust: see :func:`impi.engine.mesh.connect_hosts`.
+        connected: takes each channel, by host, in the thread that calls the methods here.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        me: int,
+        listener: socket.socket,
+        address: str,
+        trust: Trust | None,
+        connected: Callable[[int, Any], None],
+    ) -> None:
+        self._job, self._me, self._listener, self._address, self._trust = job, me, listener, address, trust
+        self._connected = connected
+        self._proofs = Proofs(job, me, trust)
+        self._open = {host.index for host in job.hosts if host.client == job.hosts[me].client}
+        self._changed = threading.Condition()
+        self._encounters = Encounters(me)
+        self._basket: dict[int, Any] = {}
+        self._awake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._over = False
+        self._reception = Reception([listener], RANK_SIZE, claims(job, me, self._proofs), partial(say, me))
+        self._helper = start_helper(self._accept, "impi lazy dance")
+
+    def fileno(self) -> int:
+        """Return a descriptor that is readable when :meth:`take_up` has something to do."""
+        return self._awake
+
+    def reach(self, host: int) -> None:
+        """Have a channel with a host of this job; hosts of other jobs have theirs.
+
+        Raises:
+            JobError: it cannot be reached.
+        """
+        if host in self._open or host >= len(self._job.hosts):
+            return
+        deadline = time.monotonic() + DANCE_S
+        with self._changed:
+            calls = self._encounters.calls(host)
+        while calls:
+            try:
+                sock = self._call(host, deadline)
+            except OSError as error:
+                with self._changed:
+                    if self._changed.wait_for(lambda: host in self._basket, _CROSSED_S):
+                        break
+                    self._encounters.ended(host)
+                    if isinstance(error, ConnectionRefusedError) or time.monotonic() > deadline:
+                        raise unreachable(self._job, self._me, host, error) from None
+                    calls = self._encounters.calls(host)
+            else:
+                with self._changed:
+                    self._encounters.answered(host)
+                self._admit(host, encrypted(self._job, self._me, host, sock, False, deadline, self._trust))
+                return
+        with self._changed:
+            self._changed.wait_for(lambda: host in self._basket, max(0.0, deadline - time.monotonic()))
+        self.take_up()
+        if host not in self._open:
+            raise JobError(f"host {self._me} has waited {DANCE_S:g} s for host {host} to connect", clause="2.3.8")
+
+    def take_up(self) -> None:
+        """Admit what the helper has accepted."""
+        with suppress(BlockingIOError):
+            os.eventfd_read(self._awake)
+        with self._changed:
+            came, self._basket = self._basket, {}
+        for host, sock in came.items():
+            self._admit(host, sock)
+
+    def close(self) -> None:
+        """Accept no more, and admit what has come. May be called twice."""
+        if self._over:
+            return
+        self._over = True
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)  # wakes the helper
+        self._helper.join()
+        self._reception.close()
+        self._listener.close()
+        self.take_up()
+        os.close(self._awake)
+
+    def _admit(self, host: int, sock: Any) -> None:
+        self._open.add(host)
+        self._connected(host, sock)
+
+    def _call(self, host: int, deadline: float) -> socket.socket:
+        """Connect, and wait for the answer; OSError: there is none."""
+        sock = reach(self._job, self._me, host, self._address, deadline, self._proofs)
+        try:
+            answer = receive_exactly(sock, RANK_SIZE)
+        except OSError:
+            sock.close()
+            raise
+        if answer != encode_rank(host):
+            sock.close()
+            raise JobError(f"what host {self._me} has reached as host {host} is another", clause="2.3.8", octets=answer)
+        prepare(sock)
+        return sock
+
+    def _accept(self) -> None:
+        """What the helper does."""
+        while not self._over:
+            self._reception.turn(_TURN_S)
+            for host in list(self._reception.links):
+                self._meet(host, self._reception.links.pop(host))
+
+    def _meet(self, host: int, sock: socket.socket) -> None:
+        with self._changed:
+            comes = self._encounters.comes(host)
+        if not comes:
+            sock.close()
+            return
+        try:
+            sock.sendall(encode_rank(self._me))
+            prepare(sock)
+            channel = encrypted(self._job, self._me, host, sock, True, time.monotonic() + DANCE_S, self._trust)
+        except (OSError, JobError) as error:  # the other host has gone, or goes on without
+            sock.close()
+            with self._changed:
+                self._encounters.lost(host)
+            say(self._me, f"host {host} has connected in vain: {error}")
+            return
+        with self._changed:
+            self._basket[host] = channel
+            self._changed.notify_all()
+        os.eventfd_write(self._awake, 1)

@@ -1,0 +1,38 @@
+"""Ranks 0 and 5 talk; the rest sends nothing. Rank 0 prints who has more connections than before.
+
+``channels_in_use.py N``: so many there are right after the start, or more; each has at most three
+that are no channels.
+"""
+
+import sys
+from collections import Counter
+from pathlib import Path
+
+from mpi4py import MPI
+
+
+def channels() -> int:
+    """Return the number of this process's established connections."""
+    pairs = set()
+    own = {str(path.readlink()) for path in Path("/proc/self/fd").iterdir() if path.is_symlink()}
+    for name in ("tcp", "tcp6"):
+        for line in Path(f"/proc/self/net/{name}").read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == "01" and f"socket:[{fields[9]}]" in own:
+                pairs.add((fields[1], fields[2]))
+    return len(pairs)
+
+
+world = MPI.COMM_WORLD
+before = channels()
+if world.rank == 0:
+    world.send("first", 5)
+    assert world.recv(source=5) == "answer"
+elif world.rank == 5:
+    assert world.recv(source=0) == "first"
+    world.send("answer", 0)
+more = channels() - before
+assert 0 <= before - int(sys.argv[1]) <= 3, f"{before} right after the start"
+every = world.gather(more)
+if every is not None:
+    print(", ".join(f"{n} procs have {count} more" for count, n in sorted(Counter(every).items())))
