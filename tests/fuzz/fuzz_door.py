@@ -120,7 +120,7 @@ def _of_client(name: str, me: int, others: Sequence[int]) -> _Place:
 
 
 def _of_host(me: int) -> _Place:
-    proofs = mesh._Proofs(_JOB, me, Trust(_KEY, (0, 1, 2)))
+    proofs = mesh.Proofs(_JOB, me, Trust(_KEY, (0, 1, 2)))
     with socket.socket() as listener:
         found = _captured(mesh, lambda: mesh._accept(_JOB, me, listener, time.monotonic() + 60, proofs, ()))
     return _Place(
@@ -143,7 +143,7 @@ _PLACES = (
 )
 
 
-class _Hall(reception._Reception):
+class _Hall(reception.Reception):
     """A reception without listeners: connections are put in."""
 
     def __init__(self, place: _Place) -> None:
