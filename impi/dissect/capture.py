@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
-from impi.dissect.host_channel import Channel, Crossed, decode_channel, messages
+from impi.dissect.host_channel import Channel, Crossed, channels_of, messages
 from impi.dissect.participants import Layout
 from impi.dissect.pcap import Segment, read_pcap
 from impi.dissect.startup import Conversation, decode_startup, learn_layout
@@ -94,7 +94,7 @@ def interpret(connections: Iterable[Connection], server_port: int | None = None)
         if host is None:
             result.rest.append(connection)
         else:
-            result.channels.append(decode_channel(connection, host.index))
+            result.channels += channels_of(connection, host.index, result.layout)
     for conversation in result.conversations:
         who = "?" if conversation.client is None else conversation.client
         _sort_out(result, f"client {who} and the server", conversation)

@@ -130,9 +130,15 @@ def decode_channel(connection: Connection, accepter: int, *, answers: bool = Fal
     return channel
 
 
-def is_answered(connection: Connection) -> bool:
-    """Whether the accepting host of a lazy job has said its rank: then it is a channel."""
-    return len(connection.back.data) >= 4 + (PROOFS if proved(connection) else 0)
+def channels_of(connection: Connection, accepter: int, layout: Layout | None) -> list[Channel]:
+    """Return the channel that a connection to a host of a job is, or none.
+
+    In a lazy job both of two hosts may connect at once. One of these connections has no answer.
+    """
+    if layout is None or not layout.is_lazy:
+        return [decode_channel(connection, accepter)]
+    answer = 4 + (PROOFS if proved(connection) else 0)
+    return [decode_channel(connection, accepter, answers=True)] if len(connection.back.data) >= answer else []
 
 
 def proved(connection: Connection) -> bool:

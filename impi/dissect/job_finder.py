@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from impi.dissect.host_channel import PACKET_TYPES, Channel, decode_channel, is_answered
+from impi.dissect.host_channel import PACKET_TYPES, Channel, channels_of, decode_channel
 from impi.dissect.participants import Layout, WireHost
 from impi.dissect.startup import Conversation, decode_startup, learn_layout
 from impi.dissect.tcp import Connection
@@ -101,9 +101,7 @@ def _place(seen: Observation, orphans: ObservedJob, connection: Connection) -> N
     for job in reversed(seen.jobs):  # a port may be used again: the latest job that had begun
         host = job.host_at(connection)
         if host is not None and job.conversations[0].connection.opened <= connection.opened:
-            lazy = job.layout is not None and job.layout.is_lazy
-            if not lazy or is_answered(connection):  # else another connection of the two hosts stays
-                job.channels.append(decode_channel(connection, host.index, answers=lazy))
+            job.channels += channels_of(connection, host.index, job.layout)
             return
     if _NO_BEGINNING not in connection.forth.problems and seems_channel(connection.forth.data, connection.back.data):
         orphans.channels.append(decode_channel(connection, _UNKNOWN_HOST))

@@ -26,7 +26,7 @@ from typing import Any, Final
 from impi.engine import launcher_variables, software
 from impi.engine.engine import Engine
 from impi.engine.join import claim, invited
-from impi.engine.mesh import connect_hosts, listen, own_address
+from impi.engine.mesh import Sockets, connect_hosts, listen, own_address
 from impi.engine.waiting import Patience
 from impi.errors import JobError, StartupError
 from impi.job import LONG8_VERSION, Host, Job, Proc
@@ -84,15 +84,7 @@ def join_job() -> Engine:
     # The process's own CPU set says nothing if it is bound to one core already.
     patience = Patience(asked_s, crowded=here > int(invitation.get("cores") or os.cpu_count() or 1))
     trust = Trust.of(**reply["trust"]) if reply["trust"] else None
-    lazy = listener is not None and job.is_lazy
-    if lazy:
-        sockets = {}
-    elif listener is not None:
-        sockets = connect_hosts(job, host, listener, address, trust)
-    else:
-        sock = knock(rank, AGENT, reply["agents"][str(host)], str(invitation["token"]))
-        sock.setblocking(False)
-        sockets = {host: sock}
+    sockets = _channels(job, rank, listener, address, trust, (reply["agents"], str(invitation["token"])))
     engine = _engine_of(job)(
         job,
         rank,
@@ -105,12 +97,30 @@ def join_job() -> Engine:
         shortest=ZERO_COPY.of(os.environ),
     )
     engine.belongs(invitation, trust)
-    if listener is not None and lazy:
+    if listener is not None and job.is_lazy:
         engine.connect_later(host, listener, address, trust)
     if (news := connection()) is not None:
         engine.follow(news)
     _note_neighbours(engine, ranks, me, everybody)
     return engine
+
+
+def _channels(
+    job: Job,
+    rank: int,
+    listener: socket.socket | None,
+    address: str,
+    trust: Trust | None,
+    agents: tuple[Mapping[str, str], str],
+) -> Sockets:
+    """Return the channels of this proc: with hosts, or with its agent at its door, by a token."""
+    host = job.procs[rank].host
+    if listener is not None:
+        return {} if job.is_lazy else connect_hosts(job, host, listener, address, trust)
+    doors, token = agents
+    sock = knock(rank, AGENT, doors[str(host)], token)
+    sock.setblocking(False)
+    return {host: sock}
 
 
 def _note_neighbours(

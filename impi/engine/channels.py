@@ -260,8 +260,8 @@ class Channels:
         First spin for ``spin_s`` seconds, then block at most ``longest_s``. False: no event.
         """
         sole = self._alone and not self._writing  # nothing but one channel to wait for
-        if not (spin_s or self._may_block()) or host not in self._rooms:
-            return self._slept(longest_s)  # with no channel yet, in a lazy job, likewise
+        if self._must_sleep(host, spin_s):
+            return self._slept(longest_s)
         room = self._rooms[host]()
         receive = self._receiver(host, room)
         reader = self._readers[host]
@@ -289,6 +289,10 @@ class Channels:
             if not (n and reader(n)):
                 self._consume(host, n)
             return True
+
+    def _must_sleep(self, host: int, spin_s: float) -> bool:
+        """Whether a wait can neither spin nor block: in a lazy job there may be no channel yet."""
+        return host not in self._rooms or not (spin_s or self._may_block())
 
     def _may_block(self) -> bool:
         """Whether a receive from one channel may block: nothing else can be awaited meanwhile."""

@@ -20,11 +20,11 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from impi.doors.introduce import receive_exactly
 from impi.doors.reception import Reception
-from impi.engine.mesh import DANCE_S, Proofs, claims, encrypted, prepare, reach, say, unreachable
+from impi.engine.mesh import DANCE_S, Proofs, Sockets, claims, encrypted, prepare, reach, say, unreachable
 from impi.engine.threads import start_helper
 from impi.errors import JobError
 from impi.job import Job
@@ -53,7 +53,7 @@ class LazyDance:
         listener: socket.socket,
         address: str,
         trust: Trust | None,
-        connected: Callable[[int, Any], None],
+        connected: Callable[[int, socket.socket], None],
     ) -> None:
         self._job, self._me, self._listener, self._address, self._trust = job, me, listener, address, trust
         self._connected = connected
@@ -61,7 +61,7 @@ class LazyDance:
         self._open = {host.index for host in job.hosts if host.client == job.hosts[me].client}
         self._changed = threading.Condition()
         self._encounters = Encounters(me)
-        self._basket: dict[int, Any] = {}
+        self._basket: Sockets = {}
         self._awake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._over = False
         self._reception = Reception([listener], RANK_SIZE, claims(job, me, self._proofs), partial(say, me))
@@ -96,7 +96,7 @@ class LazyDance:
             else:
                 with self._changed:
                     self._encounters.answered(host)
-                self._admit(host, encrypted(self._job, self._me, host, sock, False, deadline, self._trust))
+                self._admit(encrypted(self._job, self._me, host, sock, False, deadline, self._trust))
                 return
         with self._changed:
             self._changed.wait_for(lambda: host in self._basket, max(0.0, deadline - time.monotonic()))
@@ -110,8 +110,7 @@ class LazyDance:
             os.eventfd_read(self._awake)
         with self._changed:
             came, self._basket = self._basket, {}
-        for host, sock in came.items():
-            self._admit(host, sock)
+        self._admit(came)
 
     def close(self) -> None:
         """Accept no more, and admit what has come. May be called twice."""
@@ -126,9 +125,10 @@ class LazyDance:
         self.take_up()
         os.close(self._awake)
 
-    def _admit(self, host: int, sock: Any) -> None:
-        self._open.add(host)
-        self._connected(host, sock)
+    def _admit(self, channels: Sockets) -> None:
+        for host, sock in channels.items():
+            self._open.add(host)
+            self._connected(host, sock)
 
     def _call(self, host: int, deadline: float) -> socket.socket:
         """Connect, and wait for the answer; OSError: there is none."""
@@ -168,6 +168,6 @@ class LazyDance:
             say(self._me, f"host {host} has connected in vain: {error}")
             return
         with self._changed:
-            self._basket[host] = channel
+            self._basket |= channel
             self._changed.notify_all()
         os.eventfd_write(self._awake, 1)

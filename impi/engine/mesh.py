@@ -132,7 +132,7 @@ def _encrypted(job: Job, me: int, sockets: dict[int, socket.socket], deadline: f
     found: Sockets = dict(sockets)
     for host in sorted(sockets, key=lambda host: (min(me, host), max(me, host))):
         try:
-            found[host] = encrypted(job, me, host, sockets[host], host > me, deadline, trust)
+            found |= encrypted(job, me, host, sockets[host], host > me, deadline, trust)
         except JobError:
             for sock in found.values():
                 sock.close()
@@ -142,20 +142,20 @@ def _encrypted(job: Job, me: int, sockets: dict[int, socket.socket], deadline: f
 
 def encrypted(
     job: Job, me: int, host: int, sock: socket.socket, accepts: bool, deadline: float, trust: Trust | None
-) -> Any:
-    """Return the channel of a host, with TLS if the clients of both have it.
+) -> Sockets:
+    """Return the channel of one host, with TLS if the clients of both have it.
 
     Raises:
         JobError: the other end has no TLS, or another key.
     """
     clients = trust.tls if trust is not None else ()
     if trust is None or not {job.hosts[me].client, job.hosts[host].client} <= set(clients):
-        return sock
+        return {host: sock}
     from impi.vendors.secure_socket import encrypt
 
     key = prove(trust.key, "channel", encode_rank(min(me, host)), encode_rank(max(me, host)))
     try:
-        return encrypt(sock, key, accepts=accepts, deadline=deadline)
+        return {host: encrypt(sock, key, accepts=accepts, deadline=deadline)}
     except (OSError, PeerError) as error:
         sock.close()
         raise JobError(f"host {host} (client {job.hosts[host].client}) has no TLS: {error}") from None

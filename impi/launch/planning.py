@@ -55,12 +55,7 @@ def make_plan(
 
     ``tasks``: procs that an outer process manager has placed.
     """
-    if options.resilient and options.impi_version:
-        raise UsageError("--resilient needs a version of our own: leave out --impi-version 0.0")
-    if options.resilient and options.hosts != "proc":
-        raise UsageError(f"--resilient needs a host for each proc: leave out --hosts {options.hosts}")
-    if options.lazy:
-        _check_lazy(options)
+    _check_version(options)
     if tasks is not None:
         check(options, tasks, library=backed(options.vendor).launcher != "none")
         placed = tasks.placed
@@ -89,13 +84,18 @@ def make_plan(
     )
 
 
-def _check_lazy(options: ClientOptions) -> None:
-    """Raise UsageError for what contradicts --lazy."""
-    for other, given in (
+def _check_version(options: ClientOptions) -> None:
+    """Raise UsageError for what contradicts an option that stands for a version of ours."""
+    if options.resilient and options.impi_version:
+        raise UsageError("--resilient needs a version of our own: leave out --impi-version 0.0")
+    if options.resilient and options.hosts != "proc":
+        raise UsageError(f"--resilient needs a host for each proc: leave out --hosts {options.hosts}")
+    others = (
         ("--impi-version 0.0", bool(options.impi_version)),
         ("--resilient", options.resilient),
         (f"--hosts {options.hosts}", options.hosts != "proc"),
-    ):
+    )
+    for other, given in others if options.lazy else ():
         if given:
             raise UsageError(f"--lazy and {other} exclude each other: leave out one of them")
 

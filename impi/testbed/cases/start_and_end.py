@@ -75,7 +75,6 @@ JOB_CASES: Final = (
         core=True,
         smoke=True,
         wide=True,
-        variants=("", "connect=lazy"),
     ),
     Case(
         "startup.key",

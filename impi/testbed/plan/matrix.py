@@ -136,6 +136,7 @@ def _varied(tier: str) -> Sequence[_Varied]:
                 (_moves_data, unordered, _PAIR, "form=native"),
                 (_is_routed, one, _WIDE, "hosts=node"),
                 (_is_routed, unordered[:1], _WIDE, "hosts=client"),
+                (_is_routed, unordered, _PAIR, "connect=lazy"),
             )
         case "abi":
             pairs, trio = tuple(itertools.product(core, repeat=2)), tuple(itertools.combinations(core, 3))
@@ -152,6 +153,8 @@ def _varied(tier: str) -> Sequence[_Varied]:
                 (lambda case: case.wide or _moves_data(case), unordered, _PAIR, "form=native"),
                 (_is_routed, unordered, _WIDE, "hosts=node"),
                 (_is_routed, unordered, _WIDE, "hosts=client"),
+                (_is_routed, tuple(itertools.product(core, repeat=2)), _PAIR, "connect=lazy"),
+                (_is_routed, unordered, _WIDE, "connect=lazy"),
                 # Beyond four clients collectives are trees (IMPI 4.10 to 4.16).
                 (lambda case: case.wide or "collective" in case.tags, six, _LINE, ""),
             )
@@ -171,7 +174,7 @@ def _moves_data(case: Case) -> bool:
 
 
 def _is_routed(case: Case) -> bool:
-    """Cases for --hosts."""
+    """Cases for --hosts and --lazy: other channels than those of the dance."""
     return case.name in ("p2p.ring", "p2p.sizes", "coll.all", "comm.split")
 
 
@@ -337,7 +340,7 @@ def _beyond(cell: Cell) -> str:
         if abi != "standard" and abi not in {vendor.partition("@")[0] for vendor in cell.vendors}:
             return f"abi={abi} takes the mpi.h of a vendor of the cell, and none is {abi}"
     if (kind := cell.settings.get("hosts")) is not None and "connect" in cell.settings:
-        return f"agents have few channels, and make them at the start: connect=lazy is not for hosts={kind}"
+        return f"hosts={kind} has few channels, and makes them at the start: connect=lazy is for procs"
     return _beyond_reach(cell, cell.settings.get("reach", ""))
 
 

@@ -122,7 +122,7 @@ def test_exclusion_comes_after():
 
 def test_what_a_tier_varies_is_picked_by_its_variant():
     varied = {c for c in ALL if c.case.name == "p2p.ring" and c.variant}
-    assert {c.variant for c in varied} == {"form=native", "hosts=node", "hosts=client"}
+    assert {c.variant for c in varied} == {"form=native", "hosts=node", "hosts=client", "connect=lazy"}
     assert set(select(ALL, ["p2p.ring/*/*/*=*"])) == varied
     assert not set(select(ALL, ["p2p.ring"])) & varied
     assert not {c for c in select(ALL, [], ["p2p.ring"]) if c.case.name == "p2p.ring"}  # to leave out means all
