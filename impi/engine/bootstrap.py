@@ -111,7 +111,7 @@ def _channels(
     listener: socket.socket | None,
     address: str,
     trust: Trust | None,
-    agents: tuple[Mapping[str, Mapping[str, Any]], str],
+    agents: tuple[Mapping[str, Mapping[str, object]], str],
 ) -> Sockets:
     """Return the channels of this proc: with hosts, or with its agent at its door, by a token."""
     host = job.procs[rank].host
