@@ -148,6 +148,14 @@ class ServerOptions:
     verbose: bool = Option("-v --verbose", "server", None, bool, False, "tell who joins and ends").default
 
 
+Option(
+    "-relay", "relay", None, bool, False,
+    "accept for clients that have --relay with the address that this prints, until a signal ends it; it takes "
+    "--interface, -port, --ports for them, --heartbeat-timeout and -v, and needs the job's secret",
+    field="is_relay",
+)  # fmt: skip
+
+
 @record(kw_only=True)
 class Offer:
     """A client's offer to the job; checked when made.
@@ -248,6 +256,12 @@ class ClientOptions:
         "--hosts", "client", None, str, "proc",
         "what connects to other clients: each proc, an agent on every node, or one agent for all procs",
         choices=HOSTS, shown="proc",
+    ).default  # fmt: skip
+    relay: str = Option(
+        "--relay", "client", "ADDRESS:PORT", str, "",
+        "the line of an impirun -relay, where this client's hosts take the connections of others, which they only "
+        "fetch from there: behind NAT or a firewall that lets none in",
+        shown="they are reached themselves", variable="IMPI_RELAY",
     ).default  # fmt: skip
     impi_version: str = Option(
         "--impi-version", "client", None, str, "", "offer this version only, even to clients that have ours",

@@ -23,11 +23,12 @@ _DIGITS: Final = 18
 _SHOWN: Final = 80
 _OTHERS: Final = 0o077
 """Rights of group and others."""
-Side: TypeAlias = Literal["both", "server", "client", "offer", "peers", "procs"]
+Side: TypeAlias = Literal["both", "server", "relay", "client", "offer", "peers", "procs"]
 
 SIDES: Final[dict[Side, tuple[str, str]]] = {
     "both": ("server and client", ""),
     "server": ("the server", "-server"),
+    "relay": ("a relay", "-relay"),
     "client": ("a client", "-client"),
     "offer": ("what the client offers to the job", "-client"),
     "peers": ("what the other clients do against IMPI 0.0; say it to every client alike", "-client"),

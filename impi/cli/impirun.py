@@ -1,4 +1,4 @@
-"""``impirun``: start the server or one client of an IMPI job (IMPI 2.2)."""
+"""``impirun``: start the server, one client, or a relay of an IMPI job (IMPI 2.2)."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from impi.settings import OPTIONS, SIDES, SPIN, ZERO_COPY
 
 _USAGE = """\
 impirun -server COUNT [-port PORT] [-auth LIST] [-file APPFILE] [--interface ADDRESS] [-v]
+       impirun -relay [-port PORT] [--ports FIRST-LAST] [--interface ADDRESS] [-v]
        impirun [server options] -slurm [-np N] [--vendor NAME] [options] PROGRAM [ARGUMENTS...] [: ...]
        impirun -client RANK HOST:PORT [-np N] [--vendor NAME] [options] PROGRAM [ARGUMENTS...]"""
 
@@ -56,6 +57,8 @@ class _Parser(argparse.ArgumentParser):
         return args
 
 
+_OF_A_RELAY: Final = ("is_relay", "interface", "port", "ports", "heartbeat_timeout_s", "verbose")
+"""Names of the options that go with -relay."""
 _VALUES: Final = {
     flag: option.parse is not bool for option in OPTIONS.values() for flag in option.flags.split()
 } | dict.fromkeys(("-client", "--client"), 2)
@@ -141,6 +144,18 @@ def _check_side(args: argparse.Namespace, mine: str, other: str) -> None:
             raise UsageError(f"{option.title} belongs to {other}, not to {mine}")
 
 
+def _relay_options(args: argparse.Namespace) -> ServerOptions:
+    if args.program:
+        raise UsageError(f"a relay runs no program, but {args.program[0]!r} was named")
+    if args.client is not None:
+        raise UsageError("-relay is a process of its own: a client takes its address by --relay ADDRESS:PORT")
+    for option in OPTIONS.values():
+        if getattr(args, option.name, None) is not None and option.name not in _OF_A_RELAY:
+            raise UsageError(f"{option.title} does not belong to -relay")
+    chosen = _chosen(args, ServerOptions)
+    return replaced(ServerOptions(), **{name: value for name, value in chosen.items() if name in _OF_A_RELAY})
+
+
 def _fill_descriptors() -> None:
     """Open /dev/null for closed standard streams: a socket would get their number."""
     for descriptor in range(3):
@@ -190,6 +205,12 @@ def _run_in_slurm(parser: _Parser, before: Sequence[str], after: Sequence[str]) 
     )
 
 
+def _run_relay(options: ServerOptions) -> int:
+    from impi.launch.relay import run_relay
+
+    return run_relay(options, environ=os.environ, stdout=sys.stdout, stderr=sys.stderr)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
     _fill_descriptors()
@@ -199,8 +220,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         if (at := _slurm_at(argv)) is not None:
             return _run_in_slurm(parser, argv[:at], argv[at + 1 :])
         args = parser.read(argv)
+        if args.is_relay:
+            return _run_relay(_relay_options(args))
         if (args.count is None) == (args.client is None):
-            raise UsageError("either -server COUNT, -client RANK HOST:PORT or -slurm is needed")
+            raise UsageError("either -server COUNT, -client RANK HOST:PORT, -relay or -slurm is needed")
         if args.client is not None:
             _check_side(args, "-client", "-server")
             client = _client_options(args)

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from impi.errors import LaunchError
-from impi.launch import relay
+from impi.launch import between
 from impi.launch.labels import Labels
 from impi.launch.program import Command
 from impi.launch.pulse import is_silent, silence
@@ -125,7 +125,7 @@ class _Starter:
             # A fork needs no new Python, which takes longer than all else before the procs begin.
             # But the fork of a process with threads may deadlock.
             if command.task is not None:
-                self.pid = relay.start(command.task, theirs_in, theirs_out)
+                self.pid = between.start(command.task, theirs_in, theirs_out)
             elif command.here and threading.active_count() == 1:
                 self.pid = processes.fork((theirs_in, theirs_out), lambda: starter.main(_IMPIRUN), b"impi-starter")
             else:

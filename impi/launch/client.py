@@ -19,8 +19,8 @@ import selectors
 import signal
 import socket
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, closing, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from typing import Any, Final, TextIO
 
 from impi.errors import ImpiError, JobEnded, JobError, LaunchError, ServerLost, StartupError, UsageError
@@ -31,13 +31,14 @@ from impi.launch.children import Children, Exit, exit_code
 from impi.launch.control import Control
 from impi.launch.interrupts import Interrupts
 from impi.launch.labels import Labels
+from impi.launch.near_end import NearEnd, open_near_end
 from impi.launch.net import parse_endpoint
 from impi.launch.outer import OuterLauncher, Tasks, is_further, serve
-from impi.launch.planning import Plan, control_address, make_plan, numeric
+from impi.launch.planning import control_address, numeric, plan_client
 from impi.launch.pmi_door import PmiDoor
 from impi.launch.program import Command, Program, base_environment
 from impi.launch.pulse import BEAT_S, Pulse
-from impi.launch.rendezvous import Rendezvous
+from impi.launch.rendezvous import Rendezvous, telling
 from impi.launch.standard_input import Feed, Source, has_input
 from impi.launch.survival import Survival
 from impi.launch.without_mpi import title, why_unsure
@@ -58,8 +59,6 @@ _ANSWER_S: Final = 2.0
 """The longest wait for an answer of a starter once a proc is lost: less than the procs wait."""
 _CUT_S: Final = 1.0
 """After a cut channel: the wait for the server, which may know that the whole client is lost."""
-_INTRODUCED_S: Final = 10.0
-"""The longest wait for the server's answer, which normally is immediate."""
 
 
 def run_client(options: ClientOptions, *, environ: Mapping[str, str], stderr: TextIO) -> int:
@@ -101,7 +100,11 @@ def _begin(options: ClientOptions, environ: Mapping[str, str], warn: Any, stack:
     rendezvous = stack.enter_context(
         Rendezvous(host, port, options.rank, environ=environ, versions=versions, silence_s=silence_s)
     )
-    tasks, plan = _plan(options, environ, warn, stack, rendezvous)
+    with telling(rendezvous):
+        tasks, plan = plan_client(options, environ, warn, stack)
+        near = open_near_end(options, environ, plan.hosts(options.hosts))
+        if near is not None:
+            stack.enter_context(near)
     if options.explain:
         warn(plan.way)
     placed, one_node, interface = plan.placed, plan.one_node, plan.interface
@@ -109,7 +112,7 @@ def _begin(options: ClientOptions, environ: Mapping[str, str], warn: Any, stack:
     control = control_address(placed, interface)
     count = {"proc": 0, "node": len(placed), "client": 1}[options.hosts]
     size = sum(node.slots for node in placed)
-    session = stack.enter_context(_Session(options, size, count, rendezvous, control, warn))
+    session = stack.enter_context(_Session(options, size, count, rendezvous, control, warn, near))
     launcher = plan.launcher if tasks is None else OuterLauncher(tasks.nodes, session.gather(tasks))
     manager, ids = session.manage([node.slots for node in placed], control)
     address = plan.advertised or rendezvous.local_address
@@ -143,35 +146,25 @@ def _begin(options: ClientOptions, environ: Mapping[str, str], warn: Any, stack:
     return session.run([*others, *launcher.commands(program)], program)
 
 
-def _plan(
-    options: ClientOptions,
-    environ: Mapping[str, str],
-    warn: Callable[[str], None],
-    stack: ExitStack,
-    rendezvous: Rendezvous,
-) -> tuple[Tasks | None, Plan]:
-    """Return the tasks of an outer process manager, if there are any, and the plan."""
-    try:
-        tasks = stack.enter_context(closing(Tasks(environ))) if options.launcher == "outer" else None
-        return tasks, make_plan(options, environ, warn, tasks)
-    except ImpiError as error:
-        # The server would wait for this client: our loss ends the job.
-        with suppress(ImpiError):
-            rendezvous.start(_INTRODUCED_S)
-            rendezvous.fail(str(error), ExitCode.USAGE if isinstance(error, UsageError) else ExitCode.FAILED)
-        raise
-
-
 class _Session:
     """The event loop of a running client."""
 
     def __init__(
-        self, options: ClientOptions, size: int, agents: int, rendezvous: Rendezvous, address: str, warn: Any
+        self,
+        options: ClientOptions,
+        size: int,
+        agents: int,
+        rendezvous: Rendezvous,
+        address: str,
+        warn: Any,
+        near: NearEnd | None,
     ) -> None:
         self._options = options
         self._silence_s = options.heartbeat_timeout_s
         self._size = size
         self._rendezvous = rendezvous
+        self._near = near
+        """What fetches the connections of others from a relay; None: hosts accept them."""
         self._warn = warn
         self._selector = selectors.DefaultSelector()
         self._interrupts = Interrupts()
@@ -208,6 +201,8 @@ class _Session:
         self._interrupts.__enter__()
         self._selector.register(self._interrupts, selectors.EVENT_READ, lambda: None)
         self._selector.register(self._rendezvous, selectors.EVENT_READ, self._from_server)
+        if (near := self._near) is not None:
+            self._selector.register(near, selectors.EVENT_READ, lambda: near.raise_lost(self._phase()))
         return self
 
     def manage(self, nodes: Sequence[int], address: str) -> tuple[str, tuple[int, ...]]:
@@ -275,6 +270,8 @@ class _Session:
         try:
             children.start()
             pulse.start()
+            if self._near is not None:
+                self._near.start()
             while self._running(children) and not children.failure and self._interrupts.signum is None:
                 self._turn(self._patience())
                 self._check(children, program)
@@ -338,7 +335,7 @@ class _Session:
         # An mpiexec that is killed prints long messages.
         children.quiet = self._interrupts.signum is not None
         for key in list(self._selector.get_map().values()):
-            if key.fileobj in (self._rendezvous, self._interrupts):
+            if key.fileobj in (self._rendezvous, self._interrupts, self._near):
                 self._selector.unregister(key.fileobj)
         if lost and self._survival is not None:
             self._rendezvous.leave(reason)
@@ -372,6 +369,8 @@ class _Session:
                     self._survival.heard(event)
                 case Negotiated(job=job, trust=trust):
                     self._job = job
+                    if self._near is not None:
+                        self._near.check(job, trust)
                     if self._options.offer.decisions is not None and job.decisions is None:
                         self._warn(
                             "the tuning (--tuning or IMPI_TUNING) is not used: at least one client offers no more than "
@@ -487,6 +486,7 @@ class _Session:
         else:
             facts = hosts.alone(rank0["procs"])
         representation = b"" if self._options.external32 else hosts.representation(rank0["procs"])
+        facts = self._near.lead(facts) if self._near is not None else facts
         self._submitted_at = time.monotonic()
         told = _facts(self._options, facts, int(rank0["tag_ub"]), representation)
         software = bytes.fromhex(rank0.get("software", ""))

@@ -7,6 +7,7 @@ import shutil
 import socket
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 from impi.errors import UsageError
@@ -46,6 +47,23 @@ class Plan:
     """Whether the nodes need no interface that others can reach."""
     interface: str
     advertised: str
+
+    def hosts(self, kind: str) -> int:
+        """Return the number of hosts of a kind; see :data:`impi.options.HOSTS`."""
+        return {"proc": sum(node.slots for node in self.placed), "node": len(self.placed), "client": 1}[kind]
+
+
+def plan_client(
+    options: ClientOptions, environ: Mapping[str, str], warn: Callable[[str], None], stack: ExitStack
+) -> tuple[Tasks | None, Plan]:
+    """Return the tasks of an outer process manager, if there are any, and the plan.
+
+    Raises:
+        UsageError: see :func:`make_plan`.
+        StartupError: the outer process manager has ended.
+    """
+    tasks = stack.enter_context(closing(Tasks(environ))) if options.launcher == "outer" else None
+    return tasks, make_plan(options, environ, warn, tasks)
 
 
 def make_plan(

@@ -19,11 +19,12 @@ import select
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Final
 
-from impi.errors import ImpiError, JobEnded, JobError, LocalProtocolError, ServerLost, StartupError
+from impi.errors import ImpiError, JobEnded, JobError, LocalProtocolError, ServerLost, StartupError, UsageError
+from impi.exit_codes import ExitCode
 from impi.job import Job
 from impi.launch.net import send_whole, set_options
 from impi.launch.pulse import is_silent, silence
@@ -41,6 +42,8 @@ _AGAIN_S: Final = 3.0
 """How long a client that was closed out without a word tries again: the server may be crowded."""
 _PAUSE_S: Final = 0.2
 _SEND_S: Final = 60.0
+_INTRODUCED_S: Final = 10.0
+"""The longest wait for the server's answer, which normally is immediate."""
 _WORDS_S: Final = 1.0
 """The longest wait for the server's words on a failure."""
 
@@ -369,3 +372,18 @@ class Rendezvous:
             error.peer = self._where
         if error is not None:
             raise error
+
+
+@contextmanager
+def telling(rendezvous: Rendezvous) -> Iterator[None]:
+    """Tell the server, to which there is no connection yet, of what keeps this client from it.
+
+    The server would wait for this client: its loss ends the job.
+    """
+    try:
+        yield
+    except ImpiError as error:
+        with suppress(ImpiError):
+            rendezvous.start(_INTRODUCED_S)
+            rendezvous.fail(str(error), ExitCode.USAGE if isinstance(error, UsageError) else ExitCode.FAILED)
+        raise

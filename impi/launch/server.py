@@ -14,7 +14,6 @@ end :meth:`_Loop._see_off` closes all connections first: that tells clients that
 
 from __future__ import annotations
 
-import errno
 import os
 import selectors
 import signal
@@ -30,13 +29,14 @@ from impi.errors import LaunchError, UsageError
 from impi.exit_codes import ExitCode
 from impi.launch.appfile import make_commands, read_appfile
 from impi.launch.children import Children, exit_code
+from impi.launch.front import ANY, listen, print_endpoint, reachable, say
 from impi.launch.interrupts import Interrupts
 from impi.launch.net import Names, set_options
 from impi.launch.program import Command
 from impi.launch.pulse import BEAT_S, Pulse, is_silent, silence
 from impi.launch.standard_input import Source
 from impi.options import ServerOptions
-from impi.settings import AUTH_KEY, AUTH_NONE, AUTH_SECRET, OPTIONS
+from impi.settings import AUTH_KEY, AUTH_NONE, AUTH_SECRET
 from impi.startup.auth import Method, find_credentials, names_key, none_warning, parse_preference
 from impi.startup.names import NameTold
 from impi.startup.server import (
@@ -51,14 +51,9 @@ from impi.startup.server import (
     ServerEvent,
     ServerMachine,
 )
-from impi.vendors.dial import listening, quick_ack, show_endpoint
-from impi.vendors.interfaces import outgoing_address
+from impi.vendors.dial import quick_ack, show_endpoint
 
 _CHUNK: Final = 1 << 16
-_ANY: Final = ("0.0.0.0", "::")  # noqa: S104  (compared, not bound)
-_ANY_IPV6_HOST: Final = "2001:db8::1"
-# An address for documentation: the route to it is the default route.
-
 _SOON_S: Final = 0.05
 # Shortest wait while a client is silent whose octets are still to be read.
 
@@ -106,17 +101,17 @@ def run_server(
             names_key=names_key(environ),
         )
         lines = read_appfile(options.file, options.count) if options.file else ()
-        listener = _listen(options)
+        listener = listen(options)
     except UsageError as error:
-        _say(stderr, f"Error: {error}")
+        say(stderr, f"Error: {error}")
         return ExitCode.USAGE
     with ExitStack() as stack:
         stack.enter_context(listener)
         interrupts = stack.enter_context(Interrupts())
         loop = stack.enter_context(_Loop(machine, listener, interrupts, stderr, options))
         address, port = listener.getsockname()[:2]
-        shown = _reachable(address) if address in _ANY else address
-        _print_endpoint(show_endpoint(shown, port), stdout, stderr)
+        shown = reachable(address) if address in ANY else address
+        print_endpoint("server", show_endpoint(shown, port), stdout, stderr)
         try:
             where = show_endpoint(shown, port)
             commands = clients(where, environ) if clients else make_commands(lines, where, environ)
@@ -126,7 +121,7 @@ def run_server(
             loop.start(commands)
             return loop.run()
         except LaunchError as error:
-            _say(stderr, f"Error: {error}")
+            say(stderr, f"Error: {error}")
             return 1
 
 
@@ -141,62 +136,6 @@ def _with_secret(environ: Mapping[str, str]) -> Mapping[str, str]:
     if any(option.variable in environ for option in (AUTH_SECRET, AUTH_KEY, AUTH_NONE)):
         return {**environ, AUTH_SECRET.variable: AUTH_SECRET.of(environ)}
     return {**environ, AUTH_SECRET.variable: os.urandom(16).hex()}
-
-
-def _listen(options: ServerOptions) -> socket.socket:
-    """Return a listening socket.
-
-    Raises:
-        UsageError: the port or the interface is not available.
-    """
-    OPTIONS["port"].check(options.port)
-    ports = (options.port,) if options.port else options.ports
-    try:
-        listener = listening(options.interface, 128, ports)
-    except OSError as error:
-        where = f"{options.interface or 'this machine'}, port {options.port or 'any'}"
-        cure = "choose another -port, or leave it to the system"
-        if options.ports and not options.port:
-            cure = "let more ports through with --ports"
-        if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
-            cure = "--interface takes an address of this machine"
-        raise UsageError(f"cannot listen on {where}: {error.strerror or error}; {cure}") from None
-    listener.setblocking(False)
-    return listener
-
-
-def _reachable(address: str) -> str:
-    """Return an address for others when listening everywhere: IPv6 only on request."""
-    if address == _ANY[1] and (six := outgoing_address(_ANY_IPV6_HOST)) != "::1":
-        return six
-    return outgoing_address()
-
-
-def _print_endpoint(endpoint: str, stdout: TextIO, stderr: TextIO) -> None:
-    try:
-        print(endpoint, file=stdout, flush=True)
-    except (OSError, ValueError):
-        _say(stderr, f"impirun: stdout is closed; the server listens on {endpoint}")
-        _discard(stdout)
-
-
-def _discard(stream: TextIO) -> None:
-    """Redirect ``stream`` to /dev/null: flushing it at the end would spoil the exit code."""
-    try:
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, stream.fileno())
-        os.close(nowhere)
-    except (OSError, ValueError):
-        pass
-
-
-def _say(stderr: TextIO, text: str) -> None:
-    """Print to the user; a closed stderr must not end a job."""
-    try:
-        stderr.write(f"{text}\n")  # one write: other threads print, too
-        stderr.flush()
-    except (OSError, ValueError):
-        _discard(stderr)
 
 
 def _preference(options: ServerOptions) -> tuple[Method, ...] | None:
@@ -349,7 +288,7 @@ class _Loop:
             name = signal.Signals(self._interrupts.signum).name
             phase = "while the job was running" if self._started else "before start-up was complete"
             self._machine.fail(f"the server was ended by {name}, {phase}", 128 + self._interrupts.signum)
-            _say(self._stderr, f"Error: the server was ended by {name}, {phase}")
+            say(self._stderr, f"Error: the server was ended by {name}, {phase}")
             self._exit_code = 128 + self._interrupts.signum
 
     # ---- the server's own clients
@@ -364,7 +303,7 @@ class _Loop:
             why = stopped.told(self._silence_s)
         if why:
             self._machine.fail(str(why))
-            _say(self._stderr, f"Error: {why}")
+            say(self._stderr, f"Error: {why}")
             self._exit_code = ExitCode.FAILED
 
     def _see_off(self, code: int) -> int:
@@ -386,7 +325,7 @@ class _Loop:
         late = "a client that it started has not ended after the job" if children.running else ""
         why = "" if self._survived else children.error or children.lost or children.failure or late
         if code == 0 and why:
-            _say(self._stderr, f"Error: {why}")
+            say(self._stderr, f"Error: {why}")
             code = ExitCode.FAILED
         return self._code_of_the_client() if code == ExitCode.FAILED else code
 
@@ -474,7 +413,7 @@ class _Loop:
         match event:
             case AuthenticatedByNone(conn):
                 address = self._addresses[conn]
-                self._names.find(address, lambda name: _say(self._stderr, none_warning(name, address)))
+                self._names.find(address, lambda name: say(self._stderr, none_warning(name, address)))
             case ClientJoined(conn, client, peer):
                 self._strangers.discard(conn)
                 self._waiting_since = time.monotonic()
@@ -495,7 +434,7 @@ class _Loop:
             case JobOver():
                 self._exit_code = 0
             case JobFailed(client, reason, code):
-                _say(self._stderr, f"Error: {reason}")
+                say(self._stderr, f"Error: {reason}")
                 self._failed = client
                 self._exit_code = code
 
@@ -548,4 +487,4 @@ class _Loop:
         sock.close()
 
     def _report(self, text: str) -> None:
-        _say(self._stderr, f"impirun: {text}")
+        say(self._stderr, f"impirun: {text}")

@@ -97,6 +97,20 @@ def names_key(environ: Mapping[str, str]) -> bytes:
     return prove(secret, "names")
 
 
+def relay_key(environ: Mapping[str, str]) -> bytes:
+    """Return what proves an impirun and a relay to each other, made of the secret or else the key.
+
+    Raises:
+        UsageError: there is none, or it can be guessed.
+    """
+    if not any(environ.get(option.variable, "").strip() for option in (AUTH_SECRET, AUTH_KEY)):
+        raise UsageError(
+            f"a relay needs a secret, or anybody could use it: set {AUTH_SECRET.variable}, the same for the relay, the "
+            "server and all clients"
+        )
+    return prove(find_credentials(environ, (Method.CHALLENGE,)).secret, "relay")
+
+
 def _key(environ: Mapping[str, str]) -> int:
     key = parse_key(AUTH_KEY.of(environ))
     if key < _LEAST_KEY and AUTH_WEAK.variable not in environ:

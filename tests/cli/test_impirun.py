@@ -167,8 +167,8 @@ def test_all_that_follows_the_program_is_the_programs(rest: str, argv: tuple[str
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
-        ("", "either -server COUNT, -client RANK HOST:PORT or -slurm is needed"),
-        ("-server 2 -client 0 h:1 p", "either -server COUNT, -client RANK HOST:PORT or -slurm is needed"),
+        ("", "either -server COUNT, -client RANK HOST:PORT, -relay or -slurm is needed"),
+        ("-server 2 -client 0 h:1 p", "either -server COUNT, -client RANK HOST:PORT, -relay or -slurm is needed"),
         ("-server two", "'two' is not a number"),
         ("-server", "expected one argument"),
         ("-server 2 prog", "a server runs no program, but 'prog' was named"),

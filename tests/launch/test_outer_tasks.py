@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from impi.errors import StartupError, UsageError
-from impi.launch import relay
+from impi.launch import between
 from impi.launch.outer import Tasks
 
 ROOT = Path(__file__).parents[2]
@@ -124,7 +124,7 @@ def test_a_manager_that_ends() -> None:
 def test_a_relay_copies_both_ways_until_the_task_ends() -> None:
     ours, task = socket.socketpair()
     (theirs_in, to), (output, theirs_out) = os.pipe(), os.pipe()
-    pid = relay.start(ours, theirs_in, theirs_out)
+    pid = between.start(ours, theirs_in, theirs_out)
     os.close(theirs_in)
     os.close(theirs_out)
     os.write(to, b"spec")

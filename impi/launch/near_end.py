@@ -1,0 +1,238 @@
+"""The end of a relay inside impirun: fetches the connections that come to its endpoints.
+
+For a client whose hosts accept no connection of others (``--relay``). :class:`NearEnd` connects to
+the relay before the procs start, and has an endpoint for each host. The client's labels advertise
+these (:meth:`NearEnd.lead`). A thread then connects each visitor of an endpoint with the listener
+of its host, through connections that go out from here (:mod:`.relay` has the steps).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import closing, suppress
+from typing import Any, Final
+
+from impi.doors.introduce import introduce, receive_exactly
+from impi.errors import JobError, PeerError, StartupError, UsageError
+from impi.job import Job
+from impi.launch.net import parse_endpoint
+from impi.launch.pulse import silence
+from impi.launch.splice import MARK, MOST_LINE, OWNER, TOKEN_SIZE, beat, decode, encode, hear, knock, splice, tell
+from impi.options import ClientOptions
+from impi.records import replaced
+from impi.startup.auth import relay_key
+from impi.startup.challenge import Trust
+from impi.startup.facts import HostFacts
+from impi.vendors.dial import connect
+from impi.wire import addresses
+
+_ANSWER_S: Final = 10.0
+"""The longest wait for what a relay or a host does at once."""
+_DRAIN_S: Final = 10.0
+"""The longest wait for the last octets of hosts that have ended, on their way to the relay."""
+_START: Final = "start 'impirun -relay' where all clients reach it, and give --relay the line that it prints"
+
+
+def open_near_end(options: ClientOptions, environ: Mapping[str, str], count: int) -> NearEnd | None:
+    """Return the near end for ``count`` hosts; None: the client has no relay.
+
+    Raises:
+        UsageError: there is no secret, or ``--relay`` is malformed.
+        StartupError: no relay with this secret answers, or it has no such endpoints.
+    """
+    if not options.relay:
+        return None
+    return NearEnd(options.relay, relay_key(environ), count, options.heartbeat_timeout_s)
+
+
+class NearEnd:
+    """Endpoints at a relay, and what leads from there to the hosts; a context manager.
+
+    Readable (``fileno``) once the relay is lost. Raises what :func:`open_near_end` does.
+
+    Args:
+        where: HOST:PORT of the relay.
+        key: see :func:`impi.startup.auth.relay_key`.
+        count: number of endpoints.
+        silence_s: seconds of silence after which the relay is lost; 0: never.
+    """
+
+    def __init__(self, where: str, key: bytes, count: int, silence_s: float) -> None:
+        self._where = where
+        self._key = key
+        self._silence_s = silence_s
+        self._hosts: Sequence[tuple[str, int]] = ()
+        """Where each host listens, by the number of its endpoint."""
+        self.lost = ""
+        """Why there is no relay any more."""
+        self._sock = self._reach()
+        try:
+            ports = self._ask(count)
+        except BaseException:
+            self._sock.close()
+            raise
+        self._relay: tuple[str, int] = self._sock.getpeername()[:2]
+        self.endpoints = tuple((self._relay[0], port) for port in ports)
+        """Address and port of each, which hosts advertise."""
+        self._inside, self._outside = socket.socketpair()
+        self._over = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._begun = threading.Event()
+        self._outward: set[asyncio.Task[None]] = set()
+        self._thread = threading.Thread(target=self._run, name="near end", daemon=True)
+
+    def __enter__(self) -> NearEnd:
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self.close()
+
+    def fileno(self) -> int:
+        """Return a descriptor for a selector."""
+        return self._inside.fileno()
+
+    def _reach(self) -> socket.socket:
+        try:
+            host, port = parse_endpoint(self._where)
+        except UsageError:
+            raise UsageError(f"--relay takes HOST:PORT of a relay, not {self._where!r}: {_START}") from None
+        try:
+            sock = connect(host, port, _ANSWER_S)
+        except OSError as error:
+            reason = error.strerror or error
+            raise StartupError(f"no relay answers at {self._where} ({reason}): {_START}") from None
+        head = MARK + OWNER
+        try:
+            known = introduce(sock, head, self._key, head)
+        except OSError as error:
+            sock.close()
+            raise StartupError(f"what listens at {self._where} is no relay ({error}): {_START}") from None
+        if not known:
+            sock.close()
+            raise StartupError(f"the relay at {self._where} does not know this job's secret: give it the same")
+        return sock
+
+    def _ask(self, count: int) -> list[int]:
+        line = bytearray()
+        try:
+            self._sock.sendall(encode({"endpoints": count}))
+            while not line.endswith(b"\n") and len(line) < MOST_LINE:
+                line += receive_exactly(self._sock, 1)  # what follows the line is the thread's
+            answer = decode(bytes(line))
+        except (OSError, PeerError) as error:
+            raise StartupError(f"the relay at {self._where} has not given {count} endpoints: {error}") from None
+        if "error" in answer:
+            raise StartupError(f"the relay at {self._where}: {answer['error']}")
+        ports: list[int] = answer["ports"]
+        return ports
+
+    def lead(self, hosts: Sequence[HostFacts]) -> tuple[HostFacts, ...]:
+        """Return the facts of hosts as others must know them: at the endpoints of the relay."""
+        self._hosts = [(addresses.to_text(host.ipv6), host.port) for host in hosts]
+        return tuple(
+            replaced(host, ipv6=addresses.from_text(address), port=port)
+            for host, (address, port) in zip(hosts, self.endpoints, strict=False)
+        )
+
+    def check(self, job: Job, trust: Trust | None) -> None:
+        """Raise StartupError if hosts of a job prove no secret: ours come from other addresses."""
+        proving = trust.clients if trust is not None else ()
+        others = [str(client) for client in range(job.nclients) if client not in proving]
+        if others:
+            raise StartupError(
+                f"hosts behind the relay at {self._where} are known by a secret alone, and client"
+                f"{'s' if len(others) > 1 else ''} {', '.join(others)} cannot prove one (IMPI 0.0, or no "
+                "IMPI_AUTH_SECRET): give all clients and the server the same, or let hosts be reached without --relay",
+                clause="2.3.8",
+            )
+
+    def start(self) -> None:
+        """Begin to serve visitors, in a thread; the process must not fork from now on."""
+        self._thread.start()
+
+    def raise_lost(self, phase: str) -> None:
+        """Raise JobError if the relay is lost; ``phase``: of the job, in words."""
+        if self.lost:
+            raise JobError(f"the relay at {self._where} {self.lost}, {phase}")
+
+    def close(self) -> None:
+        """Give the endpoints up, after the last octets of hosts. Idempotent."""
+        if self._thread.ident is not None:
+            self._begun.wait()
+            with suppress(RuntimeError):  # the loop has ended
+                if self._loop is not None:
+                    self._loop.call_soon_threadsafe(self._over.set)
+            self._thread.join()
+        for sock in (self._sock, self._inside, self._outside):
+            sock.close()
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._serve())
+        finally:
+            self._begun.set()
+
+    async def _serve(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._begun.set()
+        reader, writer = await asyncio.open_connection(sock=self._sock, limit=MOST_LINE)
+        visits: set[asyncio.Task[None]] = set()
+        beats = asyncio.create_task(beat(writer))
+        hearing = asyncio.create_task(self._hear(reader, writer, visits))
+        over = asyncio.create_task(self._over.wait())
+        await asyncio.wait({hearing, over}, return_when=asyncio.FIRST_COMPLETED)
+        if hearing.done():
+            self.lost = hearing.result()
+            self._outside.send(b"\0")
+            # Hosts that saw their channels end would look like the cause: impirun ends them first.
+            await over
+        elif self._outward:
+            await asyncio.wait(set(self._outward), timeout=_DRAIN_S)
+        writer.close()
+        tasks = [beats, hearing, *visits]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _hear(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, visits: set[asyncio.Task[None]]
+    ) -> str:
+        """Serve visitors; return why there will be no more."""
+        try:
+            while (word := await hear(reader, self._silence_s)) is not None:
+                if "visit" in word:
+                    visit = asyncio.create_task(self._fetch(word, writer))
+                    visits.add(visit)
+                    visit.add_done_callback(visits.discard)
+        except TimeoutError:
+            return silence(self._silence_s)
+        except PeerError as error:
+            return error.message
+        return "has ended"
+
+    async def _fetch(self, word: Mapping[str, Any], writer: asyncio.StreamWriter) -> None:
+        """Connect one visitor with the host that it wants."""
+        try:
+            token, place = bytes.fromhex(word["visit"]), self._hosts[word["endpoint"]]
+            with closing(await _dial(place)) as host, closing(await _dial(self._relay)) as relay:
+                async with asyncio.timeout(_ANSWER_S):
+                    await knock(relay, token, self._key)
+                await splice(host, relay, self._outward)
+        except (OSError, PeerError, LookupError, ValueError):
+            tell(writer, refuse=str(word["visit"])[: 2 * TOKEN_SIZE])
+
+
+async def _dial(place: tuple[str, int]) -> socket.socket:
+    """Return a connection that does not block; OSError: there is none in time."""
+    sock = socket.socket(socket.AF_INET6 if ":" in place[0] else socket.AF_INET, socket.SOCK_STREAM)
+    sock.setblocking(False)
+    try:
+        async with asyncio.timeout(_ANSWER_S):
+            await asyncio.get_running_loop().sock_connect(sock, place)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
