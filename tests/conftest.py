@@ -187,6 +187,38 @@ def run_job() -> Callable[..., JobResult]:
     return run
 
 
+@dataclass(frozen=True)
+class RelayProcess:
+    """A running ``impirun -relay``."""
+
+    where: str
+    """What it has printed: address and port."""
+    process: subprocess.Popen[str]
+
+    def end(self, signum: int = signal.SIGTERM) -> Ended:
+        """End it, and tell how it ended."""
+        self.process.send_signal(signum)
+        return _end(self.process)
+
+
+@pytest.fixture
+def start_relay() -> Iterator[Callable[..., RelayProcess]]:
+    """``start_relay("-v", environ={...})``: a relay on loopback, which ends with the test."""
+    started: list[RelayProcess] = []
+
+    def start(*options: str, environ: dict[str, str]) -> RelayProcess:
+        process = _impirun(["-relay", "--interface", "127.0.0.1", *options], {**os.environ, **environ})
+        assert process.stdout is not None
+        started.append(RelayProcess(process.stdout.readline().strip(), process))
+        return started[-1]
+
+    yield start
+    for each in started:
+        each.process.kill()
+        with each.process:  # waits for it, and closes its pipes
+            pass
+
+
 @pytest.fixture
 def run_alone() -> Callable[..., Ended]:
     """``run_alone(argv, "mpich", 3)``: the program under a vendor's mpiexec, plain mpi4py."""

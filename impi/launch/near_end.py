@@ -81,7 +81,6 @@ class NearEnd:
         self._over = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._begun = threading.Event()
-        self._outward: set[asyncio.Task[None]] = set()
         self._thread = threading.Thread(target=self._run, name="near end", daemon=True)
 
     def __enter__(self) -> NearEnd:
@@ -142,10 +141,14 @@ class NearEnd:
         proving = trust.clients if trust is not None else ()
         others = [str(client) for client in range(job.nclients) if client not in proving]
         if others:
+            who = (
+                f"client{'s' if len(others) > 1 else ''} {', '.join(others)} cannot prove"
+                if proving
+                else "none here proves"
+            )
             raise StartupError(
-                f"hosts behind the relay at {self._where} are known by a secret alone, and client"
-                f"{'s' if len(others) > 1 else ''} {', '.join(others)} cannot prove one (IMPI 0.0, or no "
-                "IMPI_AUTH_SECRET): give all clients and the server the same, or let hosts be reached without --relay",
+                f"hosts behind the relay at {self._where} are known by a secret alone, and {who} one: give "
+                "server and clients the same IMPI_AUTH_SECRET, without --impi-version 0.0, or leave out --relay",
                 clause="2.3.8",
             )
 
@@ -179,7 +182,7 @@ class NearEnd:
         self._loop = asyncio.get_running_loop()
         self._begun.set()
         reader, writer = await asyncio.open_connection(sock=self._sock, limit=MOST_LINE)
-        visits: set[asyncio.Task[None]] = set()
+        visits: dict[asyncio.Task[None], asyncio.Event] = {}
         beats = asyncio.create_task(beat(writer))
         hearing = asyncio.create_task(self._hear(reader, writer, visits))
         over = asyncio.create_task(self._over.wait())
@@ -189,8 +192,9 @@ class NearEnd:
             self._outside.send(b"\0")
             # Hosts that saw their channels end would look like the cause: impirun ends them first.
             await over
-        elif self._outward:
-            await asyncio.wait(set(self._outward), timeout=_DRAIN_S)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(0.0 if self.lost else _DRAIN_S):
+                await asyncio.gather(*(sent.wait() for sent in visits.values()))
         writer.close()
         tasks = [beats, hearing, *visits]
         for task in tasks:
@@ -198,31 +202,40 @@ class NearEnd:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _hear(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, visits: set[asyncio.Task[None]]
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        visits: dict[asyncio.Task[None], asyncio.Event],
     ) -> str:
-        """Serve visitors; return why there will be no more."""
+        """Serve visitors; return why there will be no more.
+
+        ``visits`` gets their tasks, and what is set once a host has sent all that it will.
+        """
         try:
             while (word := await hear(reader, self._silence_s)) is not None:
                 if "visit" in word:
-                    visit = asyncio.create_task(self._fetch(word, writer))
-                    visits.add(visit)
-                    visit.add_done_callback(visits.discard)
+                    sent = asyncio.Event()
+                    visit = asyncio.create_task(self._fetch(word, writer, sent))
+                    visits[visit] = sent
+                    visit.add_done_callback(visits.pop)
         except TimeoutError:
             return silence(self._silence_s)
         except PeerError as error:
             return error.message
         return "has ended"
 
-    async def _fetch(self, word: Mapping[str, Any], writer: asyncio.StreamWriter) -> None:
+    async def _fetch(self, word: Mapping[str, Any], writer: asyncio.StreamWriter, sent: asyncio.Event) -> None:
         """Connect one visitor with the host that it wants."""
         try:
             token, place = bytes.fromhex(word["visit"]), self._hosts[word["endpoint"]]
             with closing(await _dial(place)) as host, closing(await _dial(self._relay)) as relay:
                 async with asyncio.timeout(_ANSWER_S):
                     await knock(relay, token, self._key)
-                await splice(host, relay, self._outward)
+                await splice(host, relay, sent)
         except (OSError, PeerError, LookupError, ValueError):
             tell(writer, refuse=str(word["visit"])[: 2 * TOKEN_SIZE])
+        finally:
+            sent.set()
 
 
 async def _dial(place: tuple[str, int]) -> socket.socket:

@@ -299,7 +299,7 @@ class Relay:
             async with asyncio.timeout(AGE_S):
                 fetched = await visit.fetched
             visitors.welcome()
-            await splice(sock, fetched, set())
+            await splice(sock, fetched)
         finally:
             del self._visits[token]
             visit.over.set()

@@ -12,7 +12,6 @@ import asyncio
 import json
 import socket
 import struct
-from collections.abc import MutableSet
 from contextlib import suppress
 from typing import Any, Final
 
@@ -37,7 +36,7 @@ _KEEPALIVE: Final = (15, 5, 6)
 _AT_ONCE: Final = struct.pack("ii", 1, 0)
 
 
-async def splice(one: socket.socket, other: socket.socket, outward: MutableSet[asyncio.Task[None]]) -> None:
+async def splice(one: socket.socket, other: socket.socket, sent: asyncio.Event | None = None) -> None:
     """Pass octets both ways until both have ended; the caller closes the sockets.
 
     The end of one direction is passed on, and the other one goes on. A reset becomes a reset.
@@ -45,13 +44,13 @@ async def splice(one: socket.socket, other: socket.socket, outward: MutableSet[a
     Args:
         one: connected; does not block.
         other: connected; does not block.
-        outward: has the task of the direction from ``one`` to ``other`` as long as that lasts.
+        sent: set once the direction from ``one`` to ``other`` has ended.
     """
     for sock in (one, other):
         without_delay(sock, _KEEPALIVE)
     pumps = [asyncio.create_task(_pump(*ends)) for ends in ((one, other), (other, one))]
-    outward.add(pumps[0])
-    pumps[0].add_done_callback(outward.discard)
+    if sent is not None:
+        pumps[0].add_done_callback(lambda _: sent.set())
     try:
         await asyncio.gather(*pumps)
     except BaseException as error:

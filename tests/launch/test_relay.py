@@ -1,0 +1,280 @@
+"""A relay and its near ends: what passes, what is refused, and what ends when."""
+
+from __future__ import annotations
+
+import select
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, suppress
+from typing import Any
+
+import pytest
+
+from impi.errors import JobError, StartupError, UsageError
+from impi.job import Host, Job, Proc
+from impi.launch.near_end import NearEnd, open_near_end
+from impi.launch.relay import MOST_ENDPOINTS
+from impi.launch.splice import MARK
+from impi.options import ClientOptions
+from impi.startup.auth import relay_key
+from impi.startup.challenge import Trust
+from impi.startup.facts import HostFacts, ProcFacts
+from impi.vendors.dial import dial
+from impi.wire import addresses
+
+SECRET = {"IMPI_AUTH_SECRET": "correct horse battery"}
+KEY = relay_key(SECRET)
+LIMIT_S = 30.0
+HERE = addresses.from_text("127.0.0.1")
+MIB = 1 << 20
+StartRelay = Callable[..., Any]
+
+
+class Behind:
+    """A host that accepts nothing but its near end's connections."""
+
+    def __init__(self, where: str, silence_s: float = 0.0, count: int = 1) -> None:
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.listener.settimeout(LIMIT_S)
+        self.near = NearEnd(where, KEY, count, silence_s)
+        self.facts = self.near.lead(
+            [HostFacts(HERE, self.listener.getsockname()[1], (ProcFacts(HERE, 1),)) for _ in range(count)]
+        )
+        self.near.start()
+
+    def visit(self, number: int = 0) -> socket.socket:
+        """A connection to an endpoint."""
+        return socket.create_connection(("127.0.0.1", self.facts[number].port), LIMIT_S)
+
+    def accept(self) -> socket.socket:
+        sock, _ = self.listener.accept()
+        sock.settimeout(LIMIT_S)
+        return sock
+
+    def close(self) -> None:
+        self.near.close()
+        self.listener.close()
+
+
+@pytest.fixture
+def stack() -> Iterator[ExitStack]:
+    with ExitStack() as stack:
+        yield stack
+
+
+def behind(stack: ExitStack, where: str, **others: Any) -> Behind:
+    return stack.enter_context(closing(Behind(where, **others)))
+
+
+def everything(sock: socket.socket) -> bytes:
+    data = bytearray()
+    while piece := sock.recv(1 << 16):
+        data += piece
+    return bytes(data)
+
+
+def test_octets_pass_both_ways_and_a_half_close_is_kept(start_relay: StartRelay, stack: ExitStack) -> None:
+    host = behind(stack, start_relay(environ=SECRET).where)
+    visitor = stack.enter_context(host.visit())
+    inside = stack.enter_context(host.accept())
+    out, back = bytes(range(256)) * 16384, b"back" * MIB
+    writing = threading.Thread(target=lambda: (visitor.sendall(out), visitor.shutdown(socket.SHUT_WR)))
+    writing.start()
+    assert everything(inside) == out
+    writing.join()
+    answering = threading.Thread(target=lambda: (inside.sendall(back), inside.close()))
+    answering.start()
+    assert everything(visitor) == back
+    answering.join()
+
+
+def test_a_reset_is_passed_on(start_relay: StartRelay, stack: ExitStack) -> None:
+    host = behind(stack, start_relay(environ=SECRET).where)
+    visitor = stack.enter_context(host.visit())
+    inside = host.accept()
+    visitor.sendall(b"x")
+    assert inside.recv(1) == b"x"
+    inside.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+    inside.close()
+    with pytest.raises(ConnectionResetError):
+        visitor.recv(1)
+
+
+def test_a_reader_that_does_not_read_stops_the_writer(start_relay: StartRelay, stack: ExitStack) -> None:
+    host = behind(stack, start_relay(environ=SECRET).where)
+    visitor = stack.enter_context(host.visit())
+    stack.enter_context(host.accept())
+    visitor.settimeout(2.0)
+    with pytest.raises(TimeoutError):
+        visitor.sendall(bytes(256 * MIB))
+
+
+def test_visitors_come_to_their_own_host(start_relay: StartRelay, stack: ExitStack) -> None:
+    where = start_relay(environ=SECRET).where
+    hosts = [behind(stack, where) for _ in range(2)]
+    for number, host in enumerate(hosts):
+        visitor = stack.enter_context(host.visit())
+        visitor.sendall(bytes([number]))
+        assert stack.enter_context(host.accept()).recv(1) == bytes([number])
+    assert hosts[0].facts[0].procs[0].ipv6 == HERE
+
+
+def test_the_last_octets_of_a_host_arrive_although_its_impirun_ends(start_relay: StartRelay, stack: ExitStack) -> None:
+    host = behind(stack, start_relay(environ=SECRET).where)
+    visitor = stack.enter_context(host.visit())
+    inside = host.accept()
+    inside.sendall(bytes(MIB))
+    inside.close()
+    host.near.close()
+    assert len(everything(visitor)) == MIB
+
+
+def test_an_endpoint_goes_with_its_owner(start_relay: StartRelay, stack: ExitStack) -> None:
+    relay = start_relay("-v", environ=SECRET)
+    host = behind(stack, relay.where)
+    port = host.facts[0].port
+    host.near.close()
+    assert relay.process.stderr is not None
+    while "has gone" not in relay.process.stderr.readline():
+        assert relay.process.poll() is None
+    with pytest.raises(ConnectionRefusedError), socket.create_connection(("127.0.0.1", port), LIMIT_S):
+        pass
+
+
+def test_a_visitor_of_a_host_that_listens_no_more_is_closed_at_once(start_relay: StartRelay, stack: ExitStack) -> None:
+    host = behind(stack, start_relay(environ=SECRET).where)
+    host.listener.close()
+    with host.visit() as visitor:
+        assert select.select([visitor], [], [], 8.0)[0], "strangers have 10 s"
+        assert visitor.recv(1) == b""
+
+
+# ---- who is refused
+
+
+@pytest.mark.parametrize("octets", [b"GET / HTTP/1.1\r\nHost: a.example.org\r\n\r\n", MARK + bytes(16) + bytes(64)])
+def test_garbage_gets_nothing(octets: bytes, start_relay: StartRelay) -> None:
+    relay = start_relay(environ=SECRET)
+    with dial(relay.where, LIMIT_S) as sock:
+        sock.sendall(octets)
+        with suppress(ConnectionResetError):
+            assert len(everything(sock)) <= 64  # a nonce and a proof, which tell nothing
+    ended = relay.end()
+    assert ended.code == 143
+    assert "refused: it is no process of a job" in ended.err or "refused: it does not know this relay's" in ended.err
+    assert "Traceback" not in ended.err
+
+
+def test_another_secret_gets_no_endpoint(start_relay: StartRelay) -> None:
+    relay = start_relay(environ=SECRET)
+    options = ClientOptions(rank=0, server="", argv=(), relay=relay.where)
+    with pytest.raises(StartupError, match=rf"^the relay at {relay.where} does not know this job's secret"):
+        open_near_end(options, {"IMPI_AUTH_SECRET": "another secret, as long"}, 1)
+
+
+def test_a_token_that_nobody_waits_for_leads_nowhere(start_relay: StartRelay, stack: ExitStack) -> None:
+    from impi.doors.introduce import introduce
+
+    host = behind(stack, start_relay(environ=SECRET).where)
+    head = MARK + b"guessed, 16 long"
+    with dial("{}:{}".format(*host.near._relay), LIMIT_S) as sock:
+        assert introduce(sock, head, KEY, head)
+        assert sock.recv(1) == b""
+
+
+def test_a_crowd_of_strangers_keeps_nobody_out(start_relay: StartRelay, stack: ExitStack) -> None:
+    where = start_relay(environ=SECRET).where
+    crowd = [stack.enter_context(dial(where, LIMIT_S)) for _ in range(300)]
+    behind(stack, where)
+    closed = select.select(crowd, [], [], LIMIT_S)[0]
+    assert len(closed) >= 300 - 128
+    assert closed[0].recv(1) == b""
+
+
+def test_what_cannot_be_had_gets_a_sentence(start_relay: StartRelay) -> None:
+    where = start_relay("--ports", "20970-20972", environ=SECRET).where
+    assert 20970 <= int(where.rpartition(":")[2]) <= 20972
+    with pytest.raises(StartupError, match=rf"the relay at {where}: it cannot open 3 endpoints: .*--ports"):
+        NearEnd(where, KEY, 3, 0.0)
+    with pytest.raises(StartupError, match=f"the {MOST_ENDPOINTS} of a relay: start another relay"):
+        NearEnd(where, KEY, MOST_ENDPOINTS + 1, 0.0)
+    NearEnd(where, KEY, 2, 0.0).close()
+
+
+def test_where_no_relay_is() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as gone:
+        where = "{}:{}".format(*gone.getsockname())
+    with pytest.raises(
+        StartupError, match=rf"no relay answers at {where} \(Connection refused\): start 'impirun -relay'"
+    ):
+        NearEnd(where, KEY, 1, 0.0)
+    with pytest.raises(UsageError, match="--relay takes HOST:PORT of a relay, not 'here'"):
+        NearEnd("here", KEY, 1, 0.0)
+
+
+def test_without_a_secret_there_is_no_relay(start_relay: StartRelay) -> None:
+    relay = start_relay(environ={"IMPI_AUTH_SECRET": "", "IMPI_AUTH_KEY": "", "IMPI_AUTH_NONE": "1"})
+    assert relay.process.wait(LIMIT_S) == 4
+    assert relay.where == ""
+    assert relay.process.stderr.read().startswith(
+        "Error: a relay needs a secret, or anybody could use it: set IMPI_AUTH"
+    )
+    with pytest.raises(UsageError, match="a relay needs a secret"):
+        open_near_end(ClientOptions(rank=0, server="", argv=(), relay="127.0.0.1:1"), {"IMPI_AUTH_NONE": "1"}, 1)
+
+
+def test_hosts_that_prove_nothing_cannot_be_with_those_behind_a_relay(
+    start_relay: StartRelay, stack: ExitStack
+) -> None:
+    host = behind(stack, start_relay(environ=SECRET).where)
+    hosts = tuple(Host(index=i, client=i, ipv6=HERE, port=1, procs=(i,)) for i in range(3))
+    procs = tuple(Proc(rank=i, client=i, host=i, ipv6=HERE, pid=i) for i in range(3))
+    sizes = {"maxdatalen": 1, "tag_ub": 1, "xsize": 1, "maxlinear": 1, "ackmark": 1, "hiwater": 1}
+    job = Job(version=(0, 0), nclients=3, hosts=hosts, procs=procs, **sizes)
+    host.near.check(job, Trust(b"", (0, 1, 2)))
+    with pytest.raises(StartupError, match="are known by a secret alone, and client 2 cannot prove one"):
+        host.near.check(job, Trust(b"", (0, 1)))
+    with pytest.raises(StartupError, match="none here proves one"):
+        host.near.check(job, None)
+
+
+# ---- ends
+
+
+@pytest.mark.parametrize(("signum", "why"), [(signal.SIGKILL, "has ended"), (signal.SIGSTOP, "of for 5 s")])
+def test_a_relay_that_is_lost_is_named(signum: int, why: str, start_relay: StartRelay, stack: ExitStack) -> None:
+    relay = start_relay(environ=SECRET)
+    host = behind(stack, relay.where, silence_s=5.0)
+    host.near.raise_lost("so far")
+    relay.process.send_signal(signum)
+    assert select.select([host.near], [], [], 15.0)[0]
+    with pytest.raises(JobError, match=rf"the relay at {relay.where} .*{why}.*, at last"):
+        host.near.raise_lost("at last")
+
+
+def test_a_silent_owner_loses_its_endpoints(start_relay: StartRelay, stack: ExitStack) -> None:
+    from impi.doors.introduce import introduce
+
+    relay = start_relay("--heartbeat-timeout", "5", environ=SECRET)
+    with dial(relay.where, LIMIT_S) as owner:
+        assert introduce(owner, MARK + bytes(16), KEY, MARK + bytes(16))
+        owner.sendall(b'{"endpoints": 1}\n{}\n')
+        data = owner.recv(1000)
+        assert data.startswith(b'{"ports": [')
+        assert everything(owner).strip(b"{}\n") == b""
+    assert "has not been heard of for 5 s" in relay.end().err
+
+
+@pytest.mark.parametrize(("signum", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_it_in_order(signum: int, code: int, start_relay: StartRelay, stack: ExitStack) -> None:
+    relay = start_relay(environ=SECRET)
+    host = behind(stack, relay.where)
+    visitor = stack.enter_context(host.visit())
+    stack.enter_context(host.accept())
+    ended = relay.end(signum)
+    assert ended.code == code
+    assert ended.err == f"impirun: the relay was ended by {signal.Signals(signum).name}\n"
+    with suppress(ConnectionResetError):
+        assert visitor.recv(1) == b""
