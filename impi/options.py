@@ -261,7 +261,7 @@ class ClientOptions:
         "--relay", "client", "ADDRESS:PORT", str, "",
         "the line of an impirun -relay, where this client's hosts take the connections of others, which they only "
         "fetch from there: behind NAT or a firewall that lets none in",
-        shown="they are reached themselves", variable="IMPI_RELAY",
+        shown="they are reached themselves", variable=variables.RELAY,
     ).default  # fmt: skip
     impi_version: str = Option(
         "--impi-version", "client", None, str, "", "offer this version only, even to clients that have ours",

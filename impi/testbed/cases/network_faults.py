@@ -72,6 +72,7 @@ NETWORK_CASES: Final = (
             "ip=6",
             "ip=two",
             "reach=outward",
+            "auth=challenge,reach=relay",
             "reach=ports",
             "hosts=client,reach=port",
             *(f"net={name}" for name in PROFILES),

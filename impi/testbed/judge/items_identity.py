@@ -61,19 +61,23 @@ def _is_backed(vendor: str) -> bool:
 def address(facts: Facts, name: str) -> Failed:
     """Hosts have their nodes' addresses, and listen and connect there (IMPI 2.3.5, 2.3.8)."""
     for host in (facts.seen.wire or Wire()).hosts:
+        relayed = facts.settings.get("reach") == "relay"
         nodes = {facts.roster.ranks[r].node for r in host.ranks if r < facts.roster.size}
         # One host for several nodes is on one of them.
         there = [facts.seen.addresses[node] for node in sorted(nodes) if node in facts.seen.addresses]
         blame = facts.client(host.client) if host.client < facts.roster.nclients else "start-up"
+        # The relay is on the server's node.
+        at = [facts.seen.hostport.rpartition(":")[0].strip("[]")] if relayed else there
+        seen_as = there if relayed else _seen_as(facts, nodes, host.address)
         found = ""
-        if there and host.address not in there:
+        if there and host.address not in at:
             found = f"H_IPV6 is {host.address}"
-        elif any(came not in _seen_as(facts, nodes, host.address) for came in host.came_from):
+        elif any(came not in seen_as for came in host.came_from):
             found = f"it connects from {listed(host.came_from)}, while its H_IPV6 is {host.address}"
-        else:
+        elif not relayed:
             found = _elsewhere(facts, host.ranks, host.address, host.port)
         if found:
-            expected = f"the host of ranks {listed(host.ranks)} at {listed(there)}"
+            expected = f"the host of ranks {listed(host.ranks)} at {listed(at)}"
             yield Item(name=name, ok=False, expected=expected, actual=found, phase="mesh", blame=blame)
 
 

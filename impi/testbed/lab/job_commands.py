@@ -24,6 +24,10 @@ NATIVE_CLIENT: Final = "/opt/impi/vendor/client"
 NATIVE_HOSTS: Final = "client"
 """Whose hosts there are in a job with a native client: theirs and ours."""
 NATIVE_PROGRAMS: Final = "/opt/impi/vendor/programs"
+_KEY: Final = "IMPI_AUTH_KEY"
+_SECRET: Final = "IMPI_AUTH_SECRET"  # noqa: S105  (a name)
+SECRETS: Final = (_KEY, _SECRET)
+"""Names of variables whose values nobody may see."""
 _TURN_S: Final = 0.02
 _SERVER_S: Final = 30.0
 _GRACE_S: Final = 8.0
@@ -69,10 +73,35 @@ def server_argv(lab: Lab, *, auth: str = "", ports: str = "") -> list[str]:
     return [*argv, "--interface", lab.server.address] if named else argv
 
 
+def relay_argv(lab: Lab) -> list[str]:
+    """The relay of a job whose clients accept no connection; on the server's node."""
+    return [lab.access.python, "-m", "impi.cli.impirun", "-relay", "-v", "--interface", lab.server.address]
+
+
 def server_environment(lab: Lab) -> dict[str, str]:
     """Variables of a node that the server needs: the place of impi."""
     environment = lab.access.environment["server"]
     return {name: environment[name] for name in ("HOME", "PATH", "PYTHONPATH", "LANG") if name in environment}
+
+
+def authentication(setting: str | None, number: int, *, last: bool) -> dict[str, str]:
+    """Variables of the server or a client for ``auth=`` of a variant.
+
+    ``number``: key and secret of the cell; ``last``: it is the last client, which may be another.
+    """
+    none, key = {"IMPI_AUTH_NONE": "1"}, {_KEY: str(number)}
+    match setting:
+        case "key":
+            return key
+        case "both":
+            return none | key
+        case "wrong":
+            return {_KEY: str(number ^ 1)} if last else key
+        case "apart":
+            return none if last else key
+        case "challenge":
+            return none | {_SECRET: str(number)}
+    return none
 
 
 def native_options(vendors: Sequence[str]) -> list[str]:

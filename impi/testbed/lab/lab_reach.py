@@ -12,6 +12,7 @@ from impi.testbed.lab.lab_links import Direction, between_parties, party_of
 REACHES: Final[Mapping[str, str]] = {
     "heads": "only the first node of a client reaches other clients and the server",
     "outward": "the last client accepts no connection from others, as behind a firewall",
+    "relay": "no client accepts a connection from others; the relay runs on the server's node",
     "ports": "nodes take connections of others at a hundred ports only (--ports 20000-20099)",
     "port": "nodes take connections of others at one port only (--ports 20000)",
     "routed": "other nodes of a client than the first reach others through that one, which routes",
@@ -52,6 +53,8 @@ def reach_of(name: str, nodes: Sequence[str]) -> Reach:
     apart, last = between_parties(nodes), party_of(nodes[-1])
     if name == "outward":
         return Reach(closed={"syn": [(a, b) for a, b in apart if party_of(b) == last]})
+    if name == "relay":
+        return Reach(closed={"syn": [(a, b) for a, b in apart if b != "server"]})
     if name in PORTS:
         return Reach(closed={name: apart})
     inner = [node for node in nodes if node != "server" and not node.endswith("n0")]

@@ -354,6 +354,11 @@ def _beyond_reach(cell: Cell, reach: str) -> str:
                 "IMPI 0.0 knows a host by the address that it comes from (2.3.8), and behind NAT that is another one:"
                 " auth=challenge proves it"
             )
+        case "relay" if cell.settings.get("auth") != "challenge":
+            return (
+                "a relay is for those who know a secret, and hosts behind it do not come from the address that they"
+                " advertise: auth=challenge proves both"
+            )
         case "port" if cell.settings.get("hosts") is None:
             return "each proc listens for other clients, and one port is open: hosts=client makes one listener of them"
         case "heads" if cell.settings.get("hosts") != "client":

@@ -2,7 +2,8 @@
 
 Commands of the lab appear with their arguments and variables; only addresses, folders and the
 authentication key, which belong to one lab, become variables of the script. The script judges
-nothing: the ranks' gate is open, and the exit status is that of the first command that failed.
+nothing: the ranks' gate is open, and so is the network, which needs no relay. The exit status is
+that of the first command that failed.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Final
 
 from impi.testbed.lab.container_node import SOURCES, SSH_PORT, UID
 from impi.testbed.lab.interface import Access
+from impi.variables import RELAY
 
 _CHECKOUT: Final = Path(__file__).absolute().parents[3]
 _MARK: Final = "IMPILAB_LAB"  # by which a lab on loopback knows its processes: these are not its
@@ -99,7 +101,7 @@ class _Words:
 
 
 def _run(words: _Words, each: Started) -> Iterator[str]:
-    env = {name: value for name, value in sorted(each.env.items()) if name != _MARK}
+    env = {name: value for name, value in sorted(each.env.items()) if name not in (_MARK, RELAY)}
     variables = " ".join(f"{name}={words.quoted(value)}" for name, value in env.items())
     name = each.who.replace(" ", "")
     yield f"start {name} {each.node} env {variables} \\"

@@ -39,29 +39,31 @@ from impi.testbed.lab.interface import Capture, Completed, Line, Node, RunningCo
 from impi.testbed.lab.job_commands import (
     CROWDED,
     NATIVE_HOSTS,
+    SECRETS,
+    authentication,
     client_argv,
     program_argv,
+    relay_argv,
     server_argv,
     server_environment,
 )
 from impi.testbed.lab.lab_links import NetworkSeen, parse_links
 from impi.testbed.lab.lab_reach import PORTS, reach_of
 from impi.testbed.plan.cell import Cell
-from impi.testbed.plan.variant import parse_variant, variables_of
+from impi.testbed.plan.variant import variables_of
 from impi.testbed.run.byhand import Started, script
 from impi.testbed.run.interference import Interference, impose
 from impi.testbed.run.phase_gate import network_of
 from impi.testbed.run.prepared_lab import Prepared
 from impi.testbed.run.remote_party import RemoteClient, invite, wait_for
 from impi.testbed.run.strike import Strike
+from impi.variables import RELAY
 
 _PROGRAMS: Final = Path(__file__).parents[1] / "programs"
 _TURN_S: Final = 0.02
 _EMULATED: Final = 6.0
 """How much longer programs of another machine take."""
 _LAST_WORDS_S: Final = 2.0
-_AUTH_KEY: Final = "IMPI_AUTH_KEY"
-_AUTH_SECRET: Final = "IMPI_AUTH_SECRET"  # noqa: S105  (a name)
 _IDENTITY: Final = b'"kind": "identity"'
 """The witness's mark that all ranks of its node have initialised MPI."""
 
@@ -172,7 +174,7 @@ class _Attempt:
         self.happened: list[Event] = []
         self.remotes: dict[str, RunningCommand] = {}
         self.ended: dict[str, tuple[Completed, float]] = {}
-        self.hostport = ""
+        self.hostport = self.relay = ""
         self.started = False
         self.timed_out = False
         self.trouble = ""
@@ -260,25 +262,35 @@ class _Attempt:
     def _start_server(self) -> None:
         lab = self.lab
         # IMPI's own methods alone, unless the cell is about impi's.
-        methods = "" if self._auth_setting in (None, "challenge") else "1,0"
+        methods = "" if self.cell.settings.get("auth") in (None, "challenge") else "1,0"
         argv = server_argv(lab, auth=methods, ports=PORTS.get(self.cell.settings.get("reach", ""), ""))
-        self._start("server", lab.server, argv, {**server_environment(lab), **self._auth(None)})
+        env = {**server_environment(lab), **self._auth(None)}
+        self._start("server", lab.server, argv, env)
+        if self.cell.settings.get("reach") == "relay":
+            self._start("relay", lab.server, relay_argv(lab), env)
 
     def _server_is_up(self) -> bool:
-        """Wait for the server's line."""
+        """Wait for the lines of the server and, where there is one, of the relay."""
+        self.hostport = self._printed("server")
+        if self.hostport and "relay" in self.remotes:
+            self.relay = self._printed("relay")
+            return bool(self.relay)
+        return bool(self.hostport)
+
+    def _printed(self, name: str) -> str:
+        """Wait for the endpoint that a command prints; empty: it does not."""
         patience = Patience(self.limits.server, self.cell.roster.size)
         while not patience.ended() and not self.stop_asked.is_set():
-            line, newline, _ = self.remotes["server"].stdout().partition(b"\n")
+            line, newline, _ = self.remotes[name].stdout().partition(b"\n")
             if newline:
                 text = line.decode("utf-8", "replace").strip()
                 # One line a.b.c.d:port (IMPI 2.2.1); anything else is as good as silence.
-                self.hostport = text if text.rpartition(":")[2].isdecimal() else ""
-                return bool(self.hostport)
-            if self._poll("server"):
-                return False
+                return text if text.rpartition(":")[2].isdecimal() else ""
+            if self._poll(name):
+                return ""
             time.sleep(_TURN_S)
         self.timed_out = not self.stop_asked.is_set()
-        return False
+        return ""
 
     def _invite(self) -> list[RemoteClient]:
         """Ask remote parties to come; our own clients start after them, so that none waits long."""
@@ -304,6 +316,7 @@ class _Attempt:
         argv += program_argv(lab, client, f"{root}/programs", self.cell.case.program, abi)
         env = {**CROWDED, **lab.access.environment[node.name], **self._auth(client)}
         env |= variables_of(self.cell.settings)
+        env |= {RELAY: self.relay} if self.relay else {}
         if self.mutation is not None:
             argv, env = self.mutation(client, argv, env)
         self._start(f"client {client}", node, argv, env)
@@ -336,7 +349,7 @@ class _Attempt:
         """Wait until the job has outlasted a hit or ended by it, or for so long as it may take."""
         patience = Patience(self.limits.start, self.cell.roster.size)
         while not self.stop_asked.is_set():
-            jobs = [name for name in self.remotes if not name.startswith("witness")]
+            jobs = [name for name in self.remotes if not name.startswith(("witness", "relay"))]
             over = [name for name in jobs if self._poll(name)]
             if len(over) == len(jobs) or (over and not strike.began):
                 return
@@ -384,7 +397,7 @@ class _Attempt:
         if over:
             self._hear_out(witnesses)
         # Of a hang the witnesses must tell before anything is ended, else after it.
-        for name in (*witnesses, *clients, "server") if hangs else (*clients, *witnesses, "server"):
+        for name in (*(witnesses + clients if hangs else clients + witnesses), "server", "relay"):
             self._guard(lambda name=name: self._stop(name))  # type: ignore[misc]
         if self.capturing:
             self._guard(lambda: self.captures.extend(self.lab.end_capture()))
@@ -466,7 +479,7 @@ class _Attempt:
     def _script(self) -> str:
         folders = {node.name: f"{self.prepared.roots[node.name]}/{self.folder}" for node in self._nodes()}
         plan = json.dumps(self._plan())
-        jobs = [each for each in self.commands if not each.who.startswith("witness")]
+        jobs = [each for each in self.commands if not each.who.startswith(("witness", "relay"))]
         return script(self.cell.id, self.lab.access, jobs, folders=folders, plan=plan, hostport=self.hostport)
 
     def _command(self, who: str) -> CommandSeen:
@@ -527,26 +540,9 @@ class _Attempt:
             return self.limits.server
         return self.limits.cell if self.started else self.limits.start
 
-    @property
-    def _auth_setting(self) -> str | None:
-        return parse_variant(self.cell.variant).get("auth")
-
     def _auth(self, client: int | None) -> dict[str, str]:
         """The variables of the server (None) or a client, by the variant."""
-        none, key = {"IMPI_AUTH_NONE": "1"}, {_AUTH_KEY: str(self.key)}
-        last = client == len(self.lab.clients) - 1
-        match self._auth_setting:
-            case "key":
-                return key
-            case "both":
-                return none | key
-            case "wrong":
-                return {_AUTH_KEY: str(self.key ^ 1)} if last else key
-            case "apart":
-                return none if last else key
-            case "challenge":
-                return none | {_AUTH_SECRET: str(self.key)}
-        return none
+        return authentication(self.cell.settings.get("auth"), self.key, last=client == len(self.lab.clients) - 1)
 
     def _plan(self) -> Mapping[str, object]:
         roster = self.cell.roster
@@ -580,7 +576,7 @@ class _Attempt:
         return [*argv, f"{root}/{self.folder}", str(count), str(limit)]
 
     def _start(self, name: str, node: Node, argv: list[str], env: dict[str, str]) -> None:
-        shown = {k: "(key)" if k in (_AUTH_KEY, _AUTH_SECRET) else v for k, v in env.items()}
+        shown = {k: "(key)" if k in SECRETS else v for k, v in env.items()}
         self.command_lines.append(f"{node.name}$ {json.dumps(shown)} {json.dumps(argv)}")
         self.commands.append(Started(who=name, node=node.name, argv=tuple(argv), env=shown))
         self.remotes[name] = node.start(argv, env=env)

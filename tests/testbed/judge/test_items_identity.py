@@ -9,7 +9,9 @@ import pytest
 from forge import FakeBackend, Job
 
 from impi.testbed.cases import CASES
+from impi.testbed.evidence.evidence import Evidence, HostTold, Wire
 from impi.testbed.judge import items_identity
+from impi.testbed.judge.cell_facts import Facts
 from impi.testbed.judge.verdict import Verdict
 from impi.testbed.lab.lab_topology import parse_topology
 from impi.testbed.plan.cell import Cell
@@ -97,6 +99,23 @@ def test_a_fault_is_caught_by_its_item(fault, item, blame):
     assert verdict.culprit is not None
     assert verdict.culprit.name == item
     assert verdict.blame.startswith(blame)
+
+
+@pytest.mark.parametrize(
+    ("address", "came_from", "found"),
+    [
+        ("10.9.0.1", "10.9.1.1", ""),
+        ("10.9.1.1", "10.9.1.1", "H_IPV6 is 10.9.1.1"),
+        ("10.9.0.1", "10.9.0.1", "it connects from 10.9.0.1, while its H_IPV6 is 10.9.0.1"),
+    ],
+)
+def test_hosts_of_a_relay_are_at_the_servers_node_and_come_from_their_own(address, came_from, found):
+    cell = Cell(CASES["p2p.ring"], ("pure", "pure"), parse_topology("1x1+1x1"), "auth=challenge,reach=relay")
+    told = HostTold(client=1, address=address, port=4001, ranks=(1,), came_from=(came_from,))
+    where = {"c0n0": "10.9.1.0", "c1n0": "10.9.1.1"}
+    seen = Evidence(captures=True, hostport="10.9.0.1:4000", addresses=where, wire=Wire(hosts=(told,)))
+    facts = Facts(case=cell.case, roster=cell.roster, nonce="", variant=cell.variant, seen=seen)
+    assert [item.actual for item in items_identity.address(facts, "start.address")] == ([found] if found else [])
 
 
 def test_one_rank_on_a_node_shares_with_nobody():

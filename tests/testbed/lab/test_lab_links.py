@@ -121,6 +121,14 @@ def test_nobody_connects_to_the_last_client_behind_nat():
     assert {source for source, _ in directions} == {"server", "c0n0", "c0n1"}
 
 
+def test_nobody_connects_to_any_client_that_has_a_relay():
+    directions = reach_of("relay", NODES).closed["syn"]
+    assert {target for _, target in directions} == {"c0n0", "c0n1", "c1n0", "c1n1"}
+    assert ("server", "c0n0") in directions
+    assert ("c0n0", "server") not in directions
+    assert ("c0n0", "c0n1") not in directions
+
+
 @pytest.mark.parametrize("name", ["ports", "port"])
 def test_at_other_ports_nobody_connects_to_another_party(name):
     directions = reach_of(name, NODES).closed[name]

@@ -22,6 +22,7 @@ from impi.testbed.plan.matrix import make_plan
 from impi.testbed.run.execute import Limits, Seen, run_cell
 from impi.testbed.run.prepared_lab import prepare
 from impi.testbed.run.schedule import Done, Scheduler, judge_cell
+from impi.variables import RELAY
 
 SLOW = "p2p.ring/pure+pure/1x1+1x1/net=delay:20ms"
 BAD = "p2p.flood/pure+pure/1x1+1x1/net=delay:1ms+loss:1%+reorder:1%"
@@ -113,6 +114,7 @@ def test_an_inner_node_cannot_have_a_channel_of_its_own():
     ("variant", "reason"),
     [
         ("reach=nat", "IMPI 0.0 knows a host by the address that it comes from (2.3.8)"),
+        ("reach=relay", "a relay is for those who know a secret"),
         ("ip=6,reach=routed", "the lab's gateways route IPv4"),
     ],
 )
@@ -188,7 +190,8 @@ def test_a_lab_of_ipv6_has_nothing_else_on_the_wire(backend):
 @pytest.mark.parametrize(
     "cell",
     [
-        *(f"1x2+1x2/{variant}" for variant in ("reach=outward", "ip=two")),
+        *(f"1x2+1x2/{variant}" for variant in ("reach=outward", "ip=two", "auth=challenge,reach=relay")),
+        "2x2+1x2/auth=challenge,hosts=client,reach=relay",
         *(f"2x2+1x2/{variant}" for variant in ("reach=ports", "hosts=client,reach=port")),
         *(f"2x2+2x2/{variant}" for variant in ONLY_WIDE),
     ],
@@ -196,6 +199,24 @@ def test_a_lab_of_ipv6_has_nothing_else_on_the_wire(backend):
 def test_jobs_pass_where_few_nodes_reach_others(backend, cell):
     (done,) = run(backend, f"network.steady/pure+pure/{cell}")
     assert f"{done.verdict.outcome} {done.verdict.reason}" == "pass "
+
+
+@pytest.mark.docker
+@pytest.mark.proof
+def test_where_no_client_accepts_a_job_needs_its_relay(backend):
+    def without(_client: int, argv: list[str], env: dict[str, str]) -> tuple[list[str], dict[str, str]]:
+        return argv, {name: value for name, value in env.items() if name != RELAY}
+
+    cell = parse_cell("network.steady/pure+pure/1x1+1x1/auth=challenge,reach=relay")
+    lab = backend.open(cell.vendors, cell.topology, run="r")
+    try:
+        limits = Limits(server=30.0, start=10.0, cell=10.0, grace=10.0)
+        seen = run_cell(prepare(lab, "r"), cell, limits, threading.Event(), without)
+    finally:
+        lab.close()
+    assert judge_cell(cell, seen).outcome != "pass"
+    assert seen.evidence.wire is not None
+    assert seen.evidence.wire.no_channel or not seen.evidence.wire.hosts
 
 
 @pytest.mark.docker
