@@ -17,7 +17,7 @@ StartRelay = Callable[..., Any]
 
 def relayed(where: str, clients: int, *more: str) -> dict[int, list[str]]:
     """Options of as many clients."""
-    return dict.fromkeys(range(clients), ["--relay", where, *more])
+    return {client: ["--relay", where, *more] for client in range(clients)}
 
 
 @pytest.mark.parametrize(
