@@ -95,7 +95,7 @@ _SILENCE_S: Final = 10.0
 
 @record(kw_only=True)
 class ServerOptions:
-    """The command line of ``impirun -server``."""
+    """The command line of ``impirun -server``, and of ``impirun -relay``."""
 
     count: int = Option(
         "-server --server", "server", "COUNT", _number, 0, "serve a job of COUNT clients", field="count", range=(1, 32),
@@ -145,15 +145,14 @@ class ServerOptions:
         "with a colon between, or those of all",
     ).default  # fmt: skip
     """See :mod:`impi.launch.slurm`."""
+    is_relay: bool = Option(
+        "-relay", "relay", None, bool, False,
+        "accept for clients that have --relay with the address that this prints, until a signal ends it; it takes "
+        "--interface, -port, --ports for them, --heartbeat-timeout and -v, and needs the job's secret",
+        field="is_relay",
+    ).default  # fmt: skip
+    """See :mod:`impi.launch.relay`."""
     verbose: bool = Option("-v --verbose", "server", None, bool, False, "tell who joins and ends").default
-
-
-Option(
-    "-relay", "relay", None, bool, False,
-    "accept for clients that have --relay with the address that this prints, until a signal ends it; it takes "
-    "--interface, -port, --ports for them, --heartbeat-timeout and -v, and needs the job's secret",
-    field="is_relay",
-)  # fmt: skip
 
 
 @record(kw_only=True)

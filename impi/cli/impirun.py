@@ -145,15 +145,14 @@ def _check_side(args: argparse.Namespace, mine: str, other: str) -> None:
 
 
 def _relay_options(args: argparse.Namespace) -> ServerOptions:
-    if args.program:
-        raise UsageError(f"a relay runs no program, but {args.program[0]!r} was named")
     if args.client is not None:
         raise UsageError("-relay is a process of its own: a client takes its address by --relay ADDRESS:PORT")
+    if args.program:
+        raise UsageError(f"a relay runs no program, but {args.program[0]!r} was named")
     for option in OPTIONS.values():
         if getattr(args, option.name, None) is not None and option.name not in _OF_A_RELAY:
             raise UsageError(f"{option.title} does not belong to -relay")
-    chosen = _chosen(args, ServerOptions)
-    return replaced(ServerOptions(), **{name: value for name, value in chosen.items() if name in _OF_A_RELAY})
+    return replaced(ServerOptions(), **_chosen(args, ServerOptions))
 
 
 def _fill_descriptors() -> None:

@@ -13,14 +13,14 @@ import socket
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
-from typing import Any, Final
+from typing import Final
 
 from impi.doors.introduce import introduce, receive_exactly
 from impi.errors import JobError, PeerError, StartupError, UsageError
 from impi.job import Job
 from impi.launch.net import parse_endpoint
 from impi.launch.pulse import silence
-from impi.launch.splice import MARK, MOST_LINE, OWNER, TOKEN_SIZE, beat, decode, encode, hear, knock, splice, tell
+from impi.launch.splice import MARK, MOST_LINE, OWNER, beat, decode, encode, hear, knock, splice, tell
 from impi.options import ClientOptions
 from impi.records import replaced
 from impi.startup.auth import relay_key
@@ -125,7 +125,9 @@ class NearEnd:
             raise StartupError(f"the relay at {self._where} has not given {count} endpoints: {error}") from None
         if "error" in answer:
             raise StartupError(f"the relay at {self._where}: {answer['error']}")
-        ports: list[int] = answer["ports"]
+        ports = answer.get("ports")
+        if not isinstance(ports, list) or len(ports) != count or not all(isinstance(port, int) for port in ports):
+            raise StartupError(f"the relay at {self._where} is of another version: it has told no {count} ports")
         return ports
 
     def lead(self, hosts: Sequence[HostFacts]) -> tuple[HostFacts, ...]:
@@ -215,7 +217,7 @@ class NearEnd:
             while (word := await hear(reader, self._silence_s)) is not None:
                 if "visit" in word:
                     sent = asyncio.Event()
-                    visit = asyncio.create_task(self._fetch(word, writer, sent))
+                    visit = asyncio.create_task(self._fetch(word["visit"], word.get("endpoint"), writer, sent))
                     visits[visit] = sent
                     visit.add_done_callback(visits.pop)
         except TimeoutError:
@@ -224,16 +226,16 @@ class NearEnd:
             return error.message
         return "has ended"
 
-    async def _fetch(self, word: Mapping[str, Any], writer: asyncio.StreamWriter, sent: asyncio.Event) -> None:
+    async def _fetch(self, visitor: object, number: object, writer: asyncio.StreamWriter, sent: asyncio.Event) -> None:
         """Connect one visitor with the host that it wants."""
         try:
-            token, place = bytes.fromhex(word["visit"]), self._hosts[word["endpoint"]]
+            token, place = bytes.fromhex(str(visitor)), self._hosts[int(str(number))]
             with closing(await _dial(place)) as host, closing(await _dial(self._relay)) as relay:
                 async with asyncio.timeout(_ANSWER_S):
                     await knock(relay, token, self._key)
                 await splice(host, relay, sent)
         except (OSError, PeerError, LookupError, ValueError):
-            tell(writer, refuse=str(word["visit"])[: 2 * TOKEN_SIZE])
+            tell(writer, refuse=visitor)
         finally:
             sent.set()
 

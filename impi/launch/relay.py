@@ -145,12 +145,16 @@ class _Door:
         self._tasks.discard(task)
         self._strangers.discard(task)
 
-    async def close(self, farewell_s: float = 0.0) -> None:
-        """Close the listeners at once, and all connections after so many seconds at most."""
+    def shut(self) -> None:
+        """Accept nobody any more."""
         for listener in self._listeners:
             asyncio.get_running_loop().remove_reader(listener)
             listener.close()
         self._listeners.clear()
+
+    async def close(self, farewell_s: float = 0.0) -> None:
+        """Shut it, and close all connections after so many seconds at most."""
+        self.shut()
         try:
             if farewell_s and self._tasks:
                 await asyncio.wait(self._tasks, timeout=farewell_s)
@@ -273,6 +277,7 @@ class Relay:
                 limit_s = self._silence_s
                 self._refuse(word.get("refuse"))
             farewell_s = _FAREWELL_S
+            visitors.shut()
             self._report(f"{name} has gone")
         except TimeoutError:
             self._say(f"{name} {silence(limit_s)}; its endpoints are closed")

@@ -13,7 +13,7 @@ import json
 import socket
 import struct
 from contextlib import suppress
-from typing import Any, Final
+from typing import Final
 
 from impi.doors.introduce import new_nonce
 from impi.errors import PeerError
@@ -113,7 +113,7 @@ def encode(word: dict[str, object]) -> bytes:
     return json.dumps(word).encode() + b"\n"
 
 
-async def hear(reader: asyncio.StreamReader, limit_s: float) -> dict[str, Any] | None:
+async def hear(reader: asyncio.StreamReader, limit_s: float) -> dict[str, object] | None:
     """Return the next line; None: the connection has ended.
 
     Raises:
@@ -132,7 +132,7 @@ async def hear(reader: asyncio.StreamReader, limit_s: float) -> dict[str, Any] |
     return decode(line) if line.endswith(b"\n") else None
 
 
-def decode(line: bytes) -> dict[str, Any]:
+def decode(line: bytes) -> dict[str, object]:
     """Return the word of a line; PeerError: it has none."""
     try:
         word = json.loads(line)

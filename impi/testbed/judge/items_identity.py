@@ -61,28 +61,37 @@ def _is_backed(vendor: str) -> bool:
 def address(facts: Facts, name: str) -> Failed:
     """Hosts have their nodes' addresses, and listen and connect there (IMPI 2.3.5, 2.3.8)."""
     for host in (facts.seen.wire or Wire()).hosts:
-        relayed = facts.settings.get("reach") == "relay"
         nodes = {facts.roster.ranks[r].node for r in host.ranks if r < facts.roster.size}
         # One host for several nodes is on one of them.
         there = [facts.seen.addresses[node] for node in sorted(nodes) if node in facts.seen.addresses]
         blame = facts.client(host.client) if host.client < facts.roster.nclients else "start-up"
-        # The relay is on the server's node.
-        at = [facts.seen.hostport.rpartition(":")[0].strip("[]")] if relayed else there
-        seen_as = there if relayed else _seen_as(facts, nodes, host.address)
+        at = _advertised(facts, there)
         found = ""
         if there and host.address not in at:
             found = f"H_IPV6 is {host.address}"
-        elif any(came not in seen_as for came in host.came_from):
+        elif any(came not in _seen_as(facts, nodes, host.address) for came in host.came_from):
             found = f"it connects from {listed(host.came_from)}, while its H_IPV6 is {host.address}"
-        elif not relayed:
+        elif at is there:
             found = _elsewhere(facts, host.ranks, host.address, host.port)
         if found:
             expected = f"the host of ranks {listed(host.ranks)} at {listed(at)}"
             yield Item(name=name, ok=False, expected=expected, actual=found, phase="mesh", blame=blame)
 
 
+def _advertised(facts: Facts, there: list[str]) -> list[str]:
+    """Return the addresses that a host on nodes ``there`` may advertise: with a relay, that one's.
+
+    The relay is on the server's node.
+    """
+    if facts.settings.get("reach") != "relay":
+        return there
+    return [facts.seen.hostport.rpartition(":")[0].strip("[]")]
+
+
 def _seen_as(facts: Facts, nodes: Collection[str], address: str) -> list[str]:
     """Return the addresses from which a host comes: its own; behind NAT its gateway's."""
+    if facts.settings.get("reach") == "relay":
+        return [facts.seen.addresses[node] for node in sorted(nodes) if node in facts.seen.addresses]
     last = facts.roster.ranks[-1].client
     if facts.settings.get("reach") != "nat" or not all(node.startswith(f"c{last}n") for node in nodes):
         return [address]
