@@ -20,7 +20,7 @@ from impi.errors import JobError, PeerError, StartupError, UsageError
 from impi.job import Job
 from impi.launch.net import parse_endpoint
 from impi.launch.pulse import silence
-from impi.launch.splice import MARK, MOST_LINE, OWNER, beat, decode, encode, hear, knock, splice, tell
+from impi.launch.splice import MARK, MOST_LINE, OWNER, beat, decode, encode, hear, knock, open_more_files, splice, tell
 from impi.options import ClientOptions
 from impi.records import replaced
 from impi.startup.auth import relay_key
@@ -156,6 +156,7 @@ class NearEnd:
 
     def start(self) -> None:
         """Begin to serve visitors, in a thread; the process must not fork from now on."""
+        open_more_files()
         self._thread.start()
 
     def raise_lost(self, phase: str) -> None:

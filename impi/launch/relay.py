@@ -37,7 +37,19 @@ from impi.exit_codes import ExitCode
 from impi.launch.front import ANY, listen, print_endpoint, reachable, say
 from impi.launch.interrupts import Interrupts
 from impi.launch.pulse import silence
-from impi.launch.splice import HEAD_SIZE, MARK, MOST_LINE, OWNER, TOKEN_SIZE, beat, exactly, hear, splice, tell
+from impi.launch.splice import (
+    HEAD_SIZE,
+    MARK,
+    MOST_LINE,
+    OWNER,
+    TOKEN_SIZE,
+    beat,
+    exactly,
+    hear,
+    open_more_files,
+    splice,
+    tell,
+)
 from impi.options import ServerOptions
 from impi.proofs import NONCE_SIZE, PROOF_SIZE, Keeper
 from impi.records import fresh, record
@@ -54,6 +66,7 @@ _FAREWELL_S: Final = 30.0
 _MOST_UNREAD: Final = 1 << 18
 """Octets of lines that an owner has not read; with more of them nobody is announced."""
 
+_CROWDED: Final = "was closed to make room for others"
 _TOKEN: Final = re.compile(f"[0-9a-f]{{{2 * TOKEN_SIZE}}}")
 
 _Serving: TypeAlias = Callable[[socket.socket, str, str], Awaitable[None]]
@@ -72,6 +85,7 @@ def run_relay(options: ServerOptions, *, environ: Mapping[str, str], stdout: Tex
     except UsageError as error:
         say(stderr, f"Error: {error}")
         return ExitCode.USAGE
+    open_more_files()
     with listener, Interrupts() as interrupts:
         address, port = listener.getsockname()[:2]
         shown = reachable(address) if address in ANY else address
@@ -124,16 +138,26 @@ class _Door:
             task.add_done_callback(self._forget)
         while (surplus := self._strangers.surplus()) is not None:
             self._strangers.discard(surplus)
-            surplus.cancel()
+            surplus.cancel(_CROWDED)
 
     async def _run(self, serve: _Serving, sock: socket.socket, address: str, name: str) -> None:
         with closing(sock):
             try:
                 await serve(sock, address, name)
+            except asyncio.CancelledError as end:
+                if _CROWDED in end.args:
+                    self._refusals.tell(address, _CROWDED, f"connection of {name} {_CROWDED}")
+                raise
             except PeerError as error:
                 self._refusals.tell(address, error.message, f"connection of {name} refused: it {error.message}")
             except OSError:
                 pass  # it has ended by itself, or has had its time
+
+    def hear(self) -> None:
+        """The connection of this task has said something; those that have not go first."""
+        task = asyncio.current_task()
+        if task is not None:
+            self._strangers.spoke(task)
 
     def welcome(self) -> None:
         """The connection of this task is no stranger any more."""
@@ -199,7 +223,8 @@ class Relay:
         """How many there are."""
 
     async def __aenter__(self) -> Relay:
-        self._door = _Door(self._say, MOST)
+        # Connections for visitors may all come at once, and have proved nothing yet, either.
+        self._door = _Door(self._say, MOST + _BACKLOG)
         self._door.open(self._listener, self._introduce)
         return self
 
@@ -212,6 +237,8 @@ class Relay:
         async with asyncio.timeout(AGE_S):
             await asyncio.sleep(self._guesses.pause_s(address))
             head = await exactly(sock, HEAD_SIZE)
+            if self._door is not None:
+                self._door.hear()
             if not head.startswith(MARK):
                 raise PeerError("is no process of a job", octets=head)
             keeper = Keeper(self._key, head, await exactly(sock, NONCE_SIZE), new_nonce())
@@ -231,10 +258,8 @@ class Relay:
     async def _serve_owner(self, sock: socket.socket, name: str) -> None:
         own = socket.socket(fileno=sock.detach())  # the streams close it
         reader, writer = await asyncio.open_connection(sock=own, limit=MOST_LINE)
-        listeners: list[socket.socket] = []
         try:
-            asked = await hear(reader, AGE_S)
-            listeners = self._open(asked or {})
+            listeners = self._open(await hear(reader, AGE_S) or {})
             tell(writer, ports=[listener.getsockname()[1] for listener in listeners])
             self._report(f"{name} has {len(listeners)} endpoints")
             await self._serve_visitors(listeners, reader, writer, name)
@@ -242,7 +267,6 @@ class Relay:
             tell(writer, error=error.message)
             await writer.drain()
         finally:
-            self.endpoints -= len(listeners)
             writer.close()
 
     def _open(self, asked: Mapping[str, object]) -> list[socket.socket]:
@@ -277,13 +301,14 @@ class Relay:
                 limit_s = self._silence_s
                 self._refuse(word.get("refuse"))
             farewell_s = _FAREWELL_S
-            visitors.shut()
-            self._report(f"{name} has gone")
         except TimeoutError:
             self._say(f"{name} {silence(limit_s)}; its endpoints are closed")
         finally:
             beats.cancel()
             writer.close()
+            visitors.shut()
+            self.endpoints -= len(listeners)
+            self._report(f"{name} has gone")
             await visitors.close(farewell_s)
 
     def _refuse(self, token: object) -> None:
