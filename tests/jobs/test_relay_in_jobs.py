@@ -64,6 +64,34 @@ def test_a_lost_relay_is_named(how: str, why: str, vendor: str, run_job: RunJob,
         assert "while the job was running" in end.err
 
 
+@pytest.mark.parametrize("vendor", ["pure", "openmpi"])
+def test_an_impirun_that_is_killed_leaves_nothing_at_the_relay(
+    vendor: str, run_job: RunJob, start_relay: StartRelay
+) -> None:
+    relay = start_relay("-v", environ=SECRET)
+    open_files = Path(f"/proc/{relay.process.pid}/fd")
+    before = len(list(open_files.iterdir()))
+    result = run_job(
+        [PROGRAM, "kill", "impirun"], [f"{vendor}:2", "pure:2"], options=relayed(relay.where, 2), environ=SECRET
+    )
+    assert result.clients[0].code == -9, str(result)
+    assert result.clients[1].code == 1
+    until = time.monotonic() + 60
+    while len(list(open_files.iterdir())) > before and time.monotonic() < until:
+        time.sleep(0.1)
+    assert len(list(open_files.iterdir())) == before
+    assert relay.end().err.count("has gone") == 2
+
+
+def test_a_resilient_job_behind_a_relay_goes_on(run_job: RunJob, start_relay: StartRelay) -> None:
+    relay, clients = start_relay(environ=SECRET), ["mpich:1", "pure:2", "openmpi:2"]
+    survivors = str(Path(__file__).parent / "programs" / "survive_steps.py")
+    options = relayed(relay.where, len(clients), "--resilient")
+    result = run_job([survivors, "0@5,3@9"], clients, options=options, environ=SECRET)
+    assert sorted(line for line in result.out.splitlines() if line.startswith("left ")) == ["left 1 2 5", "left 2 2 5"]
+    assert result.server.code == 0, str(result)
+
+
 @pytest.mark.parametrize("other", [["--impi-version", "0.0"], []])
 def test_without_a_proof_of_all_there_is_no_job(other: list[str], run_job: RunJob, start_relay: StartRelay) -> None:
     relay = start_relay(environ=SECRET)

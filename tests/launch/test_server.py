@@ -144,7 +144,7 @@ def test_all_interfaces_of_both_kinds(has_route: bool, monkeypatch: pytest.Monke
     if not socket.has_dualstack_ipv6():
         pytest.skip("this machine has no dual-stack IPv6 sockets")
     found = {"2001:db8::1": "fd00::7" if has_route else "::1", "192.0.2.1": "127.0.0.1"}
-    monkeypatch.setattr("impi.launch.server.outgoing_address", lambda towards="192.0.2.1": found[towards])
+    monkeypatch.setattr("impi.launch.front.outgoing_address", lambda towards="192.0.2.1": found[towards])
     server = ServerThread(1, interface="::", verbose=True)
     assert server.host == ("[fd00::7]" if has_route else "127.0.0.1")
     server.host = "127.0.0.1"
