@@ -21,6 +21,7 @@ from typing import Final
 from impi.errors import LaunchError
 from impi.exit_codes import ExitCode
 from impi.launch.program import ROOT
+from impi.variables import RELAY
 
 LOOPBACK: Final = "127.0.0.1"
 _GRACE_S: Final = 5.0
@@ -54,6 +55,7 @@ class LocalJob:
         self._title = title
         path = os.pathsep.join(filter(None, (ROOT, environ.get("PYTHONPATH", ""))))
         self._environ = {**environ, "PYTHONPATH": path}
+        self._environ.pop(RELAY, None)  # of jobs of several machines
         self._parts: list[_Part] = []
         self._stack = ExitStack()
         self._limit_s = limit_s

@@ -17,7 +17,7 @@ from impi.launch import remote_shell
 from impi.launch.nodes import Node, is_here
 from impi.records import record
 from impi.remote.starter import Spec
-from impi.variables import EXPORT, HANDLES_FROM, STANDS_IN
+from impi.variables import EXPORT, HANDLES_FROM, RELAY, STANDS_IN
 from impi.vendors import interfaces
 
 ROOT: Final = str(Path(__file__).absolute().parents[2])
@@ -40,7 +40,7 @@ _OUTER: Final = (
 """Variables that procs must not see: of an outer mpiexec, and the key of the job."""
 _OUTER_KEPT: Final = ("PRTE_MCA_", "PMIX_MCA_")
 
-_PRIVATE: Final = (VARIABLE, PARENT, INPUT, HANDLES_FROM, STANDS_IN, EXPORT)
+_PRIVATE: Final = (VARIABLE, PARENT, INPUT, HANDLES_FROM, STANDS_IN, EXPORT, RELAY)
 
 _FORWARDED: Final = (
     "IMPI",

@@ -13,11 +13,12 @@ from typing import Any
 
 import pytest
 
+from impi.doors.introduce import introduce
 from impi.errors import JobError, StartupError, UsageError
 from impi.job import Host, Job, Proc
 from impi.launch.near_end import NearEnd, open_near_end
 from impi.launch.relay import MOST_ENDPOINTS
-from impi.launch.splice import MARK
+from impi.launch.splice import MARK, OWNER
 from impi.options import ClientOptions
 from impi.startup.auth import relay_key
 from impi.startup.challenge import Trust
@@ -122,6 +123,16 @@ def test_visitors_come_to_their_own_host(start_relay: StartRelay, stack: ExitSta
     assert hosts[0].facts[0].procs[0].ipv6 == HERE
 
 
+def test_a_relay_of_ipv6(start_relay: StartRelay, stack: ExitStack) -> None:
+    if not socket.has_dualstack_ipv6():
+        pytest.skip("this machine has no IPv6")
+    host = behind(stack, start_relay("--interface", "::1", environ=SECRET).where)
+    assert addresses.to_text(host.facts[0].ipv6) == "::1"
+    with socket.create_connection(("::1", host.facts[0].port), LIMIT_S) as visitor, host.accept() as inside:
+        visitor.sendall(b"x")
+        assert inside.recv(1) == b"x"
+
+
 def test_the_last_octets_of_a_host_arrive_although_its_impirun_ends(start_relay: StartRelay, stack: ExitStack) -> None:
     host = behind(stack, start_relay(environ=SECRET).where)
     visitor = stack.enter_context(host.visit())
@@ -175,9 +186,22 @@ def test_another_secret_gets_no_endpoint(start_relay: StartRelay) -> None:
         open_near_end(options, {"IMPI_AUTH_SECRET": "another secret, as long"}, 1)
 
 
-def test_a_token_that_nobody_waits_for_leads_nowhere(start_relay: StartRelay, stack: ExitStack) -> None:
-    from impi.doors.introduce import introduce
+@pytest.mark.parametrize(
+    "words", [b"x\n", b"[]\n", b"{}\n", b'{"endpoints": 0}\n', b'{"endpoints": "1"}\n', b"{" * 200_000, b""]
+)
+def test_an_owner_that_asks_for_nothing_sensible_is_refused(words: bytes, start_relay: StartRelay) -> None:
+    relay = start_relay(environ=SECRET)
+    with dial(relay.where, LIMIT_S) as owner:
+        assert introduce(owner, MARK + OWNER, KEY, MARK + OWNER)
+        with suppress(ConnectionError):
+            owner.sendall(words)
+            owner.shutdown(socket.SHUT_WR)
+            assert everything(owner) == b""
+    NearEnd(relay.where, KEY, 1, 0.0).close()
+    assert "Traceback" not in relay.end().err
 
+
+def test_a_token_that_nobody_waits_for_leads_nowhere(start_relay: StartRelay, stack: ExitStack) -> None:
     host = behind(stack, start_relay(environ=SECRET).where)
     head = MARK + b"guessed, 16 long"
     with dial("{}:{}".format(*host.near._relay), LIMIT_S) as sock:
@@ -273,11 +297,9 @@ def test_a_relay_that_is_lost_is_named(signum: int, why: str, start_relay: Start
 
 
 def test_a_silent_owner_loses_its_endpoints(start_relay: StartRelay, stack: ExitStack) -> None:
-    from impi.doors.introduce import introduce
-
     relay = start_relay("--heartbeat-timeout", "5", environ=SECRET)
     with dial(relay.where, LIMIT_S) as owner:
-        assert introduce(owner, MARK + bytes(16), KEY, MARK + bytes(16))
+        assert introduce(owner, MARK + OWNER, KEY, MARK + OWNER)
         owner.sendall(b'{"endpoints": 1}\n{}\n')
         data = owner.recv(1000)
         assert data.startswith(b'{"ports": [')
