@@ -19,6 +19,7 @@ import fuzz_control
 import fuzz_door
 import fuzz_host
 import fuzz_names
+import fuzz_relay
 import fuzz_secret_client
 import fuzz_secret_server
 import fuzz_server
@@ -33,8 +34,9 @@ TARGETS: dict[str, Target] = {
     "door": fuzz_door.play,
     "control": fuzz_control.play,
     "names": fuzz_names.play,
+    "relay": fuzz_relay.play,
 }
-RARER = {"secret-server": 20, "secret-client": 4, "door": 20, "control": 20, "names": 20}
+RARER = {"secret-server": 20, "secret-client": 4, "door": 20, "control": 20, "names": 20, "relay": 40}
 """Targets that get this part of the inputs only: each is several conversations, with proofs."""
 _SLICE = 10_000
 

@@ -8,6 +8,7 @@ import fuzz_control
 import fuzz_door
 import fuzz_host
 import fuzz_names
+import fuzz_relay
 import fuzz_run
 import fuzz_secret_client
 import fuzz_secret_server
@@ -26,8 +27,9 @@ TARGETS = {
     "door": fuzz_door.play,
     "control": fuzz_control.play,
     "names": fuzz_names.play,
+    "relay": fuzz_relay.play,
 }
-INPUTS = {"secret-server": 1000, "door": 1000, "control": 1000, "names": 1000}
+INPUTS = {"secret-server": 1000, "door": 1000, "control": 1000, "names": 1000, "relay": 1000}
 """Of the others 3000."""
 
 MUST_REACH = {
@@ -72,6 +74,7 @@ MUST_REACH = {
         "lookup: ERR_NAME",
         "unpublish: done",
     ],
+    "relay": ["endpoints were opened", "it does not know this relay's", "it is no process of a job", "it sent no JSON"],
     "control": ["members joined", "came where none was awaited", "does not know this job's token", "sent no JSON"],
 }
 
@@ -142,6 +145,8 @@ def believes(*_arguments: object) -> bool:
         ("door", "impi.proofs.proves", "an impostor is believed|somebody without the secret is let in at"),
         ("names", "impi.startup.names.proves", "somebody without the secret is answered|is answered by"),
         ("control", "impi.proofs.Keeper.accepts", "somebody without the token is let in"),
+        ("relay", "impi.proofs.Keeper.accepts", "somebody without the secret (is let in|fetches a visitor)"),
+        ("relay", "impi.proofs.proves", "taken for a relay|somebody without the secret (is let in|fetches a visitor)"),
         ("control", "impi.proofs.proves", "taken for impirun|somebody without the token is let in"),
     ],
 )
