@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+from impi.launch.splice import HEAD_SIZE
+from impi.vendors.dial import dial
+
 PROGRAM = str(Path(__file__).parent / "programs" / "relayed.py")
 SECRET = {"IMPI_AUTH_SECRET": "correct horse battery"}
 RunJob = Callable[..., Any]
@@ -70,6 +73,9 @@ def test_an_impirun_that_is_killed_leaves_nothing_at_the_relay(
 ) -> None:
     relay = start_relay("-v", environ=SECRET)
     open_files = Path(f"/proc/{relay.process.pid}/fd")
+    with dial(relay.where, 60.0) as stranger:
+        stranger.sendall(bytes(HEAD_SIZE))
+        assert stranger.recv(1) == b""  # from now on it has all that it has without a job
     before = len(list(open_files.iterdir()))
     result = run_job(
         [PROGRAM, "kill", "impirun"], [f"{vendor}:2", "pure:2"], options=relayed(relay.where, 2), environ=SECRET
