@@ -51,6 +51,7 @@ def test_one_client_of_two_has_a_relay(run_job: RunJob, start_relay: StartRelay)
     assert set(result.codes) == {0}, str(result)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("vendor", ["pure", "mpich"])
 @pytest.mark.parametrize(("how", "why"), [("kill", "has ended"), ("stop", "has not been heard of for 5 s")])
 def test_a_lost_relay_is_named(how: str, why: str, vendor: str, run_job: RunJob, start_relay: StartRelay) -> None:

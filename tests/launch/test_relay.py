@@ -104,6 +104,7 @@ def test_a_reset_is_passed_on(start_relay: StartRelay, stack: ExitStack) -> None
         visitor.recv(1)
 
 
+@pytest.mark.slow
 def test_a_reader_that_does_not_read_stops_the_writer(start_relay: StartRelay, stack: ExitStack) -> None:
     host = behind(stack, start_relay(environ=SECRET).where)
     visitor = stack.enter_context(host.visit())
@@ -285,6 +286,7 @@ def test_hosts_that_prove_nothing_cannot_be_with_those_behind_a_relay(
 # ---- ends
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("signum", "why"), [(signal.SIGKILL, "has ended"), (signal.SIGSTOP, "of for 5 s")])
 def test_a_relay_that_is_lost_is_named(signum: int, why: str, start_relay: StartRelay, stack: ExitStack) -> None:
     relay = start_relay(environ=SECRET)
@@ -296,6 +298,7 @@ def test_a_relay_that_is_lost_is_named(signum: int, why: str, start_relay: Start
         host.near.raise_lost("at last")
 
 
+@pytest.mark.slow
 def test_a_silent_owner_loses_its_endpoints(start_relay: StartRelay, stack: ExitStack) -> None:
     relay = start_relay("--heartbeat-timeout", "5", environ=SECRET)
     with dial(relay.where, LIMIT_S) as owner:
