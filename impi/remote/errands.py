@@ -48,7 +48,10 @@ def _write(errand: dict[str, Any]) -> dict[str, Any]:
 
 
 def _datagram(errand: dict[str, Any]) -> dict[str, Any]:
-    """Send ``data`` in one UDP datagram to ``host`` and ``port``."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+    """Send ``data`` in one UDP datagram to ``host`` and ``port``; ``source``: own address."""
+    family = socket.AF_INET6 if ":" in errand["host"] else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM) as sock:
+        if errand["source"]:
+            sock.bind((errand["source"], 0))
         sock.sendto(base64.b64decode(errand["data"]), (errand["host"], errand["port"]))
     return {}

@@ -243,11 +243,11 @@ class Connection:
         text = base64.b64encode(data).decode()
         self._errand("write", f"{path} cannot be written", timeout_s, path=path, data=text, mode=mode)
 
-    def datagram(self, host: str, port: int, data: bytes) -> None:
-        """Send one UDP datagram from the node to a numeric address."""
+    def datagram(self, host: str, port: int, data: bytes, *, source: str = "") -> None:
+        """Send one UDP datagram from the node, and its address ``source``, to a numeric address."""
         text = base64.b64encode(data).decode()
         failing = f"no datagram can be sent to {host}:{port}"
-        self._errand("datagram", failing, _STEP_S, host=host, port=port, data=text)
+        self._errand("datagram", failing, _STEP_S, host=host, port=port, data=text, source=source)
 
     def _errand(self, do: str, failing: str, timeout_s: float, **errand: object) -> dict[str, Any]:
         """Return the answer; LaunchError with ``failing`` if it is an error."""

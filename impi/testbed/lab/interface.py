@@ -198,6 +198,11 @@ class Capture:
     """Packets that the kernel dropped while capturing, by tcpdump's own account."""
     canaries: tuple[bytes, bytes]
     """UDP payloads that must be first and last in it: sent before and after the cell."""
+    ahead_s: tuple[float, float] = (0.0, 0.0)
+    """The node's clock is ahead of ours by at least and at most so many seconds.
+
+    Zeros: all nodes have our clock.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,7 +225,9 @@ class Lab(Protocol):
     clients: Sequence[Sequence[Node]]
     """``clients[i][j]`` is node j of client i, named ``c{i}n{j}``; a remote party has none."""
     captures: bool
-    """Whether :meth:`end_capture` brings anything; only then can a cell *pass* with evidence."""
+    """Whether all nodes are captured; only then can a cell *pass* with evidence."""
+    unseen: Sequence[str]
+    """Names of existing hosts that nobody captures on."""
     software: Mapping[str, str]
     """Image ids and package versions, for the records."""
     network: Network | None

@@ -32,6 +32,7 @@ from docker.types import LogConfig
 from impi.errors import LabError, LaunchError
 from impi.manifests import manifest
 from impi.remote.ssh import Connection, Key, new_key
+from impi.testbed.backends.capture.canary_tap import Tap
 from impi.testbed.backends.docker.container_contents import IN_MEMORY, UNPACKS, contents
 from impi.testbed.backends.docker.docker_engine import engine_fault
 from impi.testbed.backends.docker.docker_inventory import remove_container, when_free
@@ -44,7 +45,7 @@ from impi.testbed.backends.docker.sidecar_capture import (
     CAPTURE_FOLDER,
     CAPTURE_RIGHTS,
     CAPTURE_SHARES,
-    Tap,
+    Sidecar,
     Teller,
     capturing,
 )
@@ -108,6 +109,7 @@ class DockerLab:
     """
 
     captures = True
+    unseen: Sequence[str] = ()
     access: Access
     server: Node
     clients: Sequence[Sequence[Node]]
@@ -378,7 +380,7 @@ class DockerLab:
         teller = Teller(sidecar)
         self._tellers.append(teller)
         sidecar.start()
-        return Tap(node, sidecar, teller, gateway(self._network))
+        return Tap(node.name, Sidecar(node, sidecar, teller, gateway(self._network)))
 
     def _where(self, container: Container, name: str, four: str, address: str) -> NodeAccess:
         if not self._plan.publish:

@@ -62,6 +62,7 @@ class LoopbackLab:
     """A :class:`impi.testbed.lab.interface.Lab` on loopback."""
 
     captures = False
+    unseen: Sequence[str] = ()
     network: Network | None = None
 
     def __init__(

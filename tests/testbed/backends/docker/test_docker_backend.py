@@ -215,7 +215,7 @@ def test_a_dead_capture_is_the_labs_fault(backend: DockerBackend) -> None:
         sidecar = backend._client.containers.get(f"impilab-{lab.access.lab}-c1n0-capture")
         sidecar.remove(force=True)
         with pytest.MonkeyPatch.context() as patch, pytest.raises(LabError, match="c1n0"):
-            patch.setattr("impi.testbed.backends.docker.sidecar_capture._SEEN_S", 0.5)
+            patch.setattr("impi.testbed.backends.capture.canary_tap.SEEN_S", 0.5)
             lab.end_capture()
     finally:
         lab.close()

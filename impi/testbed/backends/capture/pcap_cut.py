@@ -14,6 +14,24 @@ _LITTLE: Final = (b"\xd4\xc3\xb2\xa1", b"\x4d\x3c\xb2\xa1")  # microseconds, nan
 _BIG: Final = (b"\xa1\xb2\xc3\xd4", b"\xa1\xb2\x3c\x4d")
 
 
+def _record(header: bytes) -> struct.Struct:
+    if header[:4] in _LITTLE:
+        return _RECORD
+    if header[:4] in _BIG:
+        return _RECORD_BIG
+    raise LabError(f"a capture does not begin as a pcap file does but with {header[:4].hex()}")
+
+
+def begun_at(pcap: bytes) -> float:
+    """Return when the first packet was captured (seconds since the epoch, by its machine's clock).
+
+    Raises:
+        LabError: this is no pcap.
+    """
+    seconds, fraction, *_ = _record(pcap).unpack_from(pcap, HEADER_OCTETS)
+    return float(seconds + fraction * (1e-6 if pcap[:4] in (_LITTLE[0], _BIG[0]) else 1e-9))
+
+
 def between(header: bytes, records: bytes, first: bytes, last: bytes) -> tuple[bytes, int] | None:
     """Return a pcap from the packet with ``first`` to the packet with ``last``, both included.
 
@@ -29,12 +47,7 @@ def between(header: bytes, records: bytes, first: bytes, last: bytes) -> tuple[b
     Raises:
         LabError: this is no pcap, or ``first`` does not come before ``last``.
     """
-    if header[:4] in _LITTLE:
-        record = _RECORD
-    elif header[:4] in _BIG:
-        record = _RECORD_BIG
-    else:
-        raise LabError(f"a capture does not begin as a pcap file does but with {header[:4].hex()}")
+    record = _record(header)
     begin = -1
     at = 0
     while at + record.size <= len(records):

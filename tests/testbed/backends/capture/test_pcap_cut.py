@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from impi.errors import LabError
-from impi.testbed.backends.docker.pcap_cut import HEADER_OCTETS, between
+from impi.testbed.backends.capture.pcap_cut import HEADER_OCTETS, begun_at, between
 
 LITTLE = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65550, 1)
 BIG = struct.pack(">IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 65550, 1)
@@ -48,3 +48,8 @@ def test_a_last_canary_without_a_first_is_an_error() -> None:
 def test_no_pcap_is_an_error() -> None:
     with pytest.raises(LabError, match="00000000"):
         between(bytes(24), b"", FIRST, LAST)
+
+
+def test_when_a_capture_began() -> None:
+    assert begun_at(LITTLE + record(FIRST)) == 1 + 2e-6
+    assert begun_at(BIG + record(FIRST, ">")) == 1 + 2e-9

@@ -1,0 +1,1 @@
+"""Captures of cells, whatever machine tcpdump runs on: canaries, cuts, statistics."""
