@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from impi.dissect.host_channel import Channel, Crossed, channels_of, messages
 from impi.dissect.participants import Layout
-from impi.dissect.pcap import Segment, read_pcap
+from impi.dissect.pcap import Endpoint, Segment, read_pcap
 from impi.dissect.startup import Conversation, decode_startup, learn_layout
 from impi.dissect.tcp import Connection, reassemble
 
@@ -31,19 +31,22 @@ class Dissection:
         return messages(self.channels, self.layout) if self.layout is not None else []
 
 
-def dissect(captures: Iterable[bytes], server_port: int | None = None, hidden: Collection[bytes] = ()) -> Dissection:
+def dissect(
+    captures: Iterable[bytes], server_port: int | None = None, hidden: Collection[bytes] = (), server: bytes = b""
+) -> Dissection:
     """Decode the pcap files of a job's nodes.
 
     Of two captures of a connection, the more complete one counts. With ``server_port``, connections
     to it belong to the job even if their beginning is missing. Connections of ``hidden`` addresses,
     in network order, are left out: those by another address stand for them, which a gateway gives.
+    With ``server``, the address of the job's, clients of other servers are those of other jobs.
 
     Raises:
         LabError: a file cannot be read.
     """
     every = ((s for s in read_pcap(octets) if isinstance(s, Segment)) for octets in captures)
     segments = ((s for s in each if s.src[0] not in hidden and s.dst[0] not in hidden) for each in every)
-    return interpret(merge_views(reassemble(found) for found in segments), server_port)
+    return interpret(merge_views(reassemble(found) for found in segments), server_port, server)
 
 
 def merge_views(captures: Iterable[Iterable[Connection]]) -> list[Connection]:
@@ -75,16 +78,18 @@ def _begins(connection: Connection) -> bool:
     return connection.forth.data[:4] == b"AUTH"
 
 
-def interpret(connections: Iterable[Connection], server_port: int | None = None) -> Dissection:
-    """Tell start-up conversations, host channels and the rest apart, and decode them."""
+def interpret(connections: Iterable[Connection], server_port: int | None = None, server: bytes = b"") -> Dissection:
+    """Tell start-up conversations, host channels and the rest apart, and decode them.
+
+    The arguments are as for :func:`dissect`.
+    """
     result = Dissection()
     rest: list[Connection] = []
     connections = list(connections)
-    # A host of another node may listen on the same port as the server.
-    servers = {c.accepter for c in connections if _begins(c) and c.accepter[1] == server_port}
+    servers = _servers(connections, server_port, server)
     for connection in connections:
-        to_server = connection.accepter in servers if servers else connection.accepter[1] == server_port
-        if to_server or _begins(connection):
+        stray = _begins(connection) or (not servers and connection.accepter[1] == server_port)
+        if connection.accepter in servers or (stray and not server):
             result.conversations.append(decode_startup(connection))
         else:
             rest.append(connection)
@@ -101,6 +106,13 @@ def interpret(connections: Iterable[Connection], server_port: int | None = None)
     for channel in result.channels:
         _sort_out(result, f"hosts {channel.opener} and {channel.accepter}", channel)
     return result
+
+
+def _servers(connections: Iterable[Connection], server_port: int | None, server: bytes) -> set[Endpoint]:
+    """Return where the job's server listens: a host of another node may have the same port."""
+    if server and server_port is not None:
+        return {(server, server_port)}
+    return {c.accepter for c in connections if _begins(c) and c.accepter[1] == server_port}
 
 
 def _sort_out(result: Dissection, who: str, decoded: Conversation | Channel) -> None:

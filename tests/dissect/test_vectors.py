@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
@@ -164,6 +165,19 @@ def test_two_views_of_one_connection_are_one():
         result = dissect([m.bytes() for m in order])
         assert len(result.conversations) == 1
         assert result.problems == result.gaps == []
+
+
+def test_clients_of_another_server_are_of_another_job():
+    streams = octets("short", "client0_to_server"), octets("short", "server_to_client0")
+    maker = PcapMaker()
+    for client, server in enumerate((SERVER, ("127.0.0.9", SERVER[1]), ("127.0.0.1", 9))):
+        maker.connection(("127.0.0.1", 6000 + client), server, *streams)
+    here = ip_address(SERVER[0]).packed
+    assert len(dissect([maker.bytes()], SERVER[1]).conversations) == 3
+    assert [c.connection.accepter for c in dissect([maker.bytes()], SERVER[1], server=here).conversations] == [
+        (here, SERVER[1])
+    ]
+    assert dissect([maker.bytes()], 10, server=here).conversations == []
 
 
 @pytest.mark.parametrize("size", range(0, 400, 7))

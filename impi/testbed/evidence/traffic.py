@@ -40,16 +40,19 @@ def examine(
     server_port: int,
     looked_at: float | None = None,
     hidden: Collection[str] = (),
+    server: str = "",
 ) -> tuple[Wire, list[Event]]:
     """The facts of one cell's captures, for the verdict, and all that happened on the wire.
 
     ``looked_at``: when a cell that hung was looked at, before it was ended. ``hidden``: addresses
-    in whose place that of a gateway is seen.
+    in whose place that of a gateway is seen. ``server``: the server's address, where nodes may have
+    other jobs, too.
     """
     roster = demands.roster
     untrusted = _untrusted(captures, roster)
     try:
-        seen = dissect((c.pcap for c in captures), server_port, [ip_address(each).packed for each in hidden])
+        gone, home = [ip_address(each).packed for each in hidden], ip_address(server).packed if server else b""
+        seen = dissect((c.pcap for c in captures), server_port, gone, home)
     except LabError as error:
         return Wire(untrusted=(*untrusted, str(error))), []
     crossed, happened = seen.messages(), events(seen)
@@ -80,6 +83,12 @@ def examine(
         standing=standing(seen, looked_at) if looked_at is not None else None,
     )
     return wire, happened
+
+
+def apart(captures: Sequence[Capture]) -> float:
+    """Return how far the clocks of two captured nodes may be apart, in seconds."""
+    ahead = [capture.ahead_s for capture in captures]
+    return max((most for _, most in ahead), default=0.0) - min((least for least, _ in ahead), default=0.0)
 
 
 def _held_against(found: Iterable[Breach], roster: Roster) -> Iterable[Breach]:
