@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from test_mutants import attempt, patched
+from lies import patched
+from test_mutants import attempt
 
 from impi.errors import LabError
 from impi.testbed.backends import choose_backend

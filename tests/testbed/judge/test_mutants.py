@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable
 
 import pytest
+from lies import SENDS_NOTHING, patched
 
 from impi.errors import LabError
 from impi.testbed.backends import choose_backend
@@ -81,25 +82,6 @@ def attempt(backend: Backend, cell: Cell, limits: Limits, mutation: Mutation | N
 def only(client: int, change: Callable[[list[str], dict[str, str]], tuple[list[str], dict[str, str]]]) -> Mutation:
     """The change in one client's command."""
     return lambda i, argv, env: change(argv, env) if i == client else (argv, env)
-
-
-def patched(*replacements: tuple[str, str], clients: tuple[int, ...] = (1,)) -> Mutation:
-    """The program with some of its text replaced, in some clients."""
-    code = (
-        "import sys, os\n"
-        "path = sys.argv.pop(1)\n"
-        "sys.path.insert(0, os.path.dirname(path))\n"
-        "text = open(path).read()\n"
-        f"for old, new in {list(replacements)!r}:\n"
-        "    assert old in text, old\n"
-        "    text = text.replace(old, new)\n"
-        "exec(compile(text, path, 'exec'))\n"
-    )
-
-    def change(i: int, argv: list[str], env: dict[str, str]) -> tuple[list[str], dict[str, str]]:
-        return ([*argv[:-1], "-c", code, argv[-1]] if i in clients else argv), env
-
-    return change
 
 
 @pytest.mark.slow
@@ -247,11 +229,7 @@ def test_a_process_that_stays(backend):
 @pytest.mark.slow
 @pytest.mark.docker
 def test_sends_nothing(docker):
-    lie = (
-        ("comm.Sendrecv(", "(lambda *nothing: None)("),
-        ("report.check(", "(lambda what, actual, expected: report.check(what, expected, expected))("),
-    )
-    verdict = run(docker, patched(*lie, clients=(0, 1)))
+    verdict = run(docker, SENDS_NOTHING)
     assert (verdict.outcome, verdict.phase) == ("fail", "case")
     assert verdict.culprit is not None
     assert verdict.culprit.name == "traffic.crossing"
