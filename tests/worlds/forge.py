@@ -529,7 +529,7 @@ class FakeLab:
 
     def __init__(self, backend: FakeBackend, vendors, topology: Topology, run: str) -> None:
         self.backend, self.topology = backend, topology
-        self.captures = backend.captures
+        self.captures, self.unseen = backend.captures, backend.unseen
         self.software: Mapping[str, str] = {"fake": "1"}
         self.network: Network | None = FakeNetwork(self) if backend.captures else None
         self.server: Node = FakeNode(self, "server", "10.9.0.1")
@@ -603,7 +603,8 @@ class FakeLab:
         self.backend.log.append("end")
         if not self.captures:
             return []
-        return self.job.captures() if self.job else quiet_captures(self.access.nodes)
+        found = self.job.captures() if self.job else quiet_captures(self.access.nodes)
+        return [replace(capture, ahead_s=self.backend.clocks) for capture in found]
 
     def stacks(self, pids) -> Stacks:
         return Stacks(notes=("this lab is made up",))
@@ -652,6 +653,9 @@ class FakeBackend:
 
     def __init__(self, *, captures: bool = True, tweak: Tweak = lambda job: None) -> None:
         self.captures, self.tweak = captures, tweak
+        self.unseen: Sequence[str] = ()
+        self.clocks = (0.0, 0.0)
+        """How far clocks of nodes are ahead of ours, at least and at most."""
         self.log: list[str] = []
         self.open_labs = 0
         self.broken_open = ""

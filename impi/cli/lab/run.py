@@ -29,7 +29,7 @@ from impi.testbed.plan.cell import Cell
 from impi.testbed.plan.matrix import NothingSelected, Plan
 from impi.testbed.report.evidence_files import CAPTURE_CHOICES
 from impi.testbed.report.history import EarlierRun, durations, read_run
-from impi.testbed.report.results import RunFolder, exit_code, sign
+from impi.testbed.report.results import RunFolder, exit_code, sign, why_self_reported
 from impi.testbed.report.show import Screen, matrix
 from impi.testbed.report.upkeep import check_rows, check_run
 from impi.testbed.run.execute import Limits
@@ -235,8 +235,9 @@ class _Run:
         for problem in problems:
             self._say(f"expectations: {problem}")
         text = ", ".join(f"{count} {name}" for name, count in self._folder.totals.items())
-        if any(r.verdict.self_reported for r in self._results):
-            text += f"; {sign('pass', self_reported=True)} self-reported: no capture shows that anything crossed"
+        if own := [r.verdict for r in self._results if r.verdict.self_reported]:
+            why = why_self_reported(name for verdict in own for name in verdict.unseen)
+            text += f"; {sign('pass', self_reported=True)} {why}"
         if self._plan.unsupported:
             text += f"; unsupported here: {self._plan.unsupported[0].reason}"
         if code == ExitCode.INTERRUPTED:

@@ -250,7 +250,11 @@ class Evidence:
     """All of it."""
 
     captures: bool
-    """Whether the backend can capture at all."""
+    """Whether all nodes were captured."""
+    unseen: tuple[str, ...] = ()
+    """Existing hosts that nobody captured on."""
+    clocks_s: float = 0.0
+    """How far the clocks of two nodes may be apart, in seconds; 0: they have one."""
     hostport: str = ""
     """The server's output; empty: nothing in time."""
     server: CommandSeen | None = None

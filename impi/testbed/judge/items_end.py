@@ -17,7 +17,7 @@ from impi.testbed.judge.cell_facts import Facts, Failed, Item, ending, listed, p
 from impi.testbed.judge.items_loss import printed
 
 _CLOCK_S: Final = 0.001
-"""Log and capture have the clock of one kernel; each takes its stamp a little late."""
+"""Log and capture of a node have the clock of one kernel; each takes its stamp a little late."""
 _TAKEN_DOWN: Final = (-signal.SIGHUP, -signal.SIGINT, -signal.SIGKILL, -signal.SIGTERM)
 """How ranks end that a launcher ends; by others, such as SIGSEGV, they end by themselves."""
 _CUT_OFF: Final = "Server disconnected"
@@ -51,8 +51,9 @@ def checks(facts: Facts, name: str) -> Failed:
 def _early_leavers(facts: Facts, name: str) -> Failed:
     """Nobody leaves a barrier of all that another has not entered (IMPI 4.10), by their logs.
 
-    Logs are compared where one kernel gives the time of all nodes: where there are captures, too.
+    Logs are compared where it is known how far clocks are apart: where there are captures, too.
     """
+    apart_s = _CLOCK_S + facts.seen.clocks_s
     calls: dict[int, dict[int, Call]] = {}
     for seen in facts.seen.ranks if facts.seen.captures else ():
         for call in seen.calls:
@@ -62,7 +63,7 @@ def _early_leavers(facts: Facts, name: str) -> Failed:
         last = max(each, key=lambda rank: each[rank].began)
         left = [(c.ended, rank) for rank, c in each.items() if c.ended is not None and not c.error]
         first, rank = min(left, default=(each[last].began, last))
-        if first + _CLOCK_S < each[last].began:
+        if first + apart_s < each[last].began:
             yield Item(
                 name=name,
                 ok=False,
@@ -183,7 +184,7 @@ def _unmatched_answers(facts: Facts, name: str, wire: Wire) -> Failed:
         seen = facts.rank(answer.dest)
         could = [call for call in (seen.calls if seen is not None else ()) if _could_take(call, answer)]
         began = min((call.began for call in could), default=answer.time)
-        if began > answer.time + _CLOCK_S:
+        if began > answer.time + _CLOCK_S + facts.seen.clocks_s:
             early = 1000 * (began - answer.time)
             yield Item(
                 name=name,

@@ -50,6 +50,8 @@ class Verdict:
     items: tuple[Item, ...] = ()
     self_reported: bool = False
     """A pass without captures: nobody but the ranks says that anything crossed."""
+    unseen: tuple[str, ...] = ()
+    """Existing hosts whose traffic could not be seen."""
     culprit: Item | None = None
     """The item that decided, where one did."""
 
@@ -69,7 +71,7 @@ def judge(facts: Facts) -> Verdict:
     if not failed:
         if facts.seen.timed_out:
             return Verdict(outcome="timeout", phase="down", blame="lab", reason=_limit(facts), items=items)
-        return Verdict(outcome="pass", items=items, self_reported=not facts.seen.captures)
+        return Verdict(outcome="pass", items=items, self_reported=not facts.seen.captures, unseen=facts.seen.unseen)
     culprit, speaks_of_job = _culprit(failed)
     if not speaks_of_job:
         return _verdict("error", culprit, items)

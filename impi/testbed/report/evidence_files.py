@@ -51,8 +51,9 @@ def _write_timelines(cell: Cell, seen: Seen, verdict: Verdict, folder: Path) -> 
         (folder / "hang.txt").write_text("\n".join(report) + "\n")
     waits = Waits(facts)
     ranks = [(cell.roster.label(r.rank), state(facts, waits, r.rank)) for r in cell.roster.ranks] if report else []
-    wire = seen.evidence.wire
-    crossed = f"{wire.messages} messages crossed" if wire is not None else "no capture: what crossed is not known"
+    evidence, wire = seen.evidence, seen.evidence.wire
+    unseen = f"no capture{' on ' if evidence.unseen else ''}{', '.join(evidence.unseen)}: what crossed is not known"
+    crossed = f"{wire.messages} messages crossed" if wire is not None else unseen
     small = {"phase": verdict.phase, "blame": verdict.blame, "took": f"{seen.evidence.seconds:.1f} s", "wire": crossed}
     head = Head(
         title=cell.id,

@@ -43,6 +43,13 @@ def sign(result: str, *, self_reported: bool = False) -> str:
     return "~" if result == "pass" and self_reported else _SIGNS[result]
 
 
+def why_self_reported(unseen: Iterable[str]) -> str:
+    """Return why a pass is self-reported, in a sentence; ``unseen``: hosts without a capture."""
+    if names := ", ".join(dict.fromkeys(unseen)):
+        return f"self-reported: nobody captures on {names}, so what crossed was not seen in full"
+    return "self-reported: no capture shows that anything crossed"
+
+
 def exit_code(results: Iterable[str], *, interrupted: bool = False, stale: bool = False) -> int:
     """Return 0 as expected, 1 failures, 2 interrupted, 3 the lab's fault, 6 ``stale`` expectations.
 
@@ -275,6 +282,7 @@ def _bare(cell: Cell, outcome: str, reason: str) -> dict[str, Any]:
         "blame": "",
         "reason": reason,
         "self_reported": False,
+        "unseen": [],
         "seconds": 0.0,
         "expected": None,
         "attempts": [],
@@ -290,6 +298,7 @@ def _record(done: Done) -> dict[str, Any]:
         "phase": verdict.phase,
         "blame": verdict.blame,
         "self_reported": verdict.self_reported,
+        "unseen": list(verdict.unseen),
         "seconds": round(done.seconds, 2),
         "attempts": [_attempt(i, attempt, done) for i, attempt in enumerate(done.attempts)],
         "evidence": {"folder": f"cells/{done.cell.hash}", "items": [asdict(item) for item in verdict.items]},
@@ -353,7 +362,7 @@ def _junit(
         if element is not None:
             ElementTree.SubElement(case, element, {"type": record["result"], "message": _message(record)})
         elif record["self_reported"]:
-            ElementTree.SubElement(case, "system-out").text = "self-reported: no capture shows that anything crossed"
+            ElementTree.SubElement(case, "system-out").text = why_self_reported(record["unseen"])
     if problems:
         case = ElementTree.SubElement(suite, "testcase", {"classname": "expectations", "name": "rows", "time": "0"})
         ElementTree.SubElement(case, "failure", {"type": "stale", "message": _printable("; ".join(problems))})

@@ -32,10 +32,10 @@ from impi.testbed.cases.fault_matrix import HITS
 from impi.testbed.evidence.demands import Demands
 from impi.testbed.evidence.evidence import CommandSeen, Evidence, FaultSeen, Look, RankSeen, Wire
 from impi.testbed.evidence.process_snapshot import take_look
-from impi.testbed.evidence.traffic import examine
+from impi.testbed.evidence.traffic import apart, examine
 from impi.testbed.evidence.witness_reports import read_ranks
 from impi.testbed.judge.cell_facts import Facts
-from impi.testbed.lab.interface import Capture, Completed, Line, Node, RunningCommand
+from impi.testbed.lab.interface import ON_HOSTS, Capture, Completed, Line, Node, RunningCommand
 from impi.testbed.lab.job_commands import (
     CROWDED,
     NATIVE_HOSTS,
@@ -440,6 +440,8 @@ class _Attempt:
         clients = tuple(self._command(f"client {i}") for i in range(len(self.lab.clients)))
         evidence = Evidence(
             captures=self.lab.captures and self.cell.case.captured,
+            unseen=tuple(self.lab.unseen),
+            clocks_s=apart(self.captures),
             hostport=self.hostport,
             server=self._command("server") if "server" in self.ended else None,
             clients=clients if any(c.ended_s is not None for c in clients) else (),
@@ -522,8 +524,10 @@ class _Attempt:
         native = self.cell.settings.get("form") == "native"
         demands = Demands(self.cell.case, roster, self.nonce, native=native)
         looked_at = self.look.at if self.look is not None else None
-        wire, self.happened = examine(self.captures, demands, port, looked_at, self.hidden)
-        return wire
+        # Existing hosts may have jobs of other labs, too, and of other users.
+        server = self.lab.server.address if self.lab.access.backend.startswith(ON_HOSTS) else ""
+        wire, self.happened = examine(self.captures, demands, port, looked_at, self.hidden, server)
+        return wire if self.lab.captures else None  # what only some nodes saw is for the timeline
 
     # -- details
 

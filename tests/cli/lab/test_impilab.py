@@ -109,6 +109,16 @@ def test_without_captures_it_is_another_sign_and_total(backend, capsys):
     assert value["cells"][0]["self_reported"]
 
 
+def test_hosts_that_nobody_captures_on_are_named(backend, capsys):
+    backend.captures, backend.unseen = False, ["alpha", "beta"]
+    assert lab(backend, "run", RING) == 0
+    assert "~ self-reported: nobody captures on alpha, beta, so what crossed was not seen" in capsys.readouterr().out
+    assert results()["cells"][0]["unseen"] == ["alpha", "beta"]
+    assert "nobody captures on alpha, beta" in Path("runs/latest/junit.xml").read_text()
+    [timeline] = Path("runs/latest").glob("cells/*/timeline.html")
+    assert "no capture on alpha, beta: what crossed is not known" in timeline.read_text()
+
+
 def test_unsupported_is_declared_and_counted(backend, capsys):
     backend.unsupported["2x2+2x2"] = "there is one machine"
     assert lab(backend, "run", "p2p.ring/mpich+openmpi") == 0

@@ -26,8 +26,9 @@ ELSEWHERE = {"start.refused", "fault.ended", "fault.named"}
 LIMITS = Limits(server=0.3, start=0.3, cell=0.3, grace=0.1)
 
 
-def run(tweak=lambda job: None, *, cell=PAIR, captures=True, variant=""):
+def run(tweak=lambda job: None, *, cell=PAIR, captures=True, variant="", clocks=(0.0, 0.0)):
     backend = FakeBackend(captures=captures, tweak=tweak)
+    backend.clocks = clocks
     case, vendors, topology = cell
     it = Cell(CASES[case], vendors, parse_topology(topology), variant)
     lab = backend.open(vendors, it.topology, run="r")
@@ -717,6 +718,18 @@ def test_a_barrier_that_is_left_before_all_are_in(ended, outcome):
     if outcome == "fail":
         assert verdict.culprit is not None
         assert (verdict.culprit.name, verdict.blame) == ("end.checks", "client 0 (mpich) rank 1 on c0n0")
+
+
+@pytest.mark.parametrize(("clocks", "outcome"), [((0.0, 0.0), "fail"), ((-1.5, 0.0), "fail"), ((-1.5, 1.0), "pass")])
+def test_logs_of_hosts_whose_clocks_differ_accuse_nobody(clocks, outcome):
+    """Rank 1 has left the barrier 2 s before rank 3 entered, by the clocks of their hosts."""
+
+    def leaves(job: Job) -> None:
+        for rank in range(4):
+            job.calls[rank] = log(1, "Barrier", 5.0 + rank, 9.0, nth=1)
+        job.calls[1] = log(1, "Barrier", 5.0, 6.0, nth=1)
+
+    assert run(leaves, clocks=clocks).outcome == outcome
 
 
 def test_a_rank_that_crashed_stopped_before_those_that_it_took_along():
