@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import secrets
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final
 
@@ -11,6 +12,7 @@ from impi.errors import LabError, LaunchError, UsageError
 from impi.manifests import manifest
 from impi.remote.ssh import Connection
 from impi.testbed.backends.nodes import in_parallel
+from impi.testbed.backends.ssh.host_capture import HostRecorder, begun, capture_filter
 from impi.testbed.backends.ssh.hosts_file import Host, HostsFile
 from impi.testbed.backends.ssh.ssh_lab import last_line, log_in
 from impi.testbed.lab.interface import Finding
@@ -18,6 +20,9 @@ from impi.variables import port_range
 
 _LOGIN_S: Final = 15.0
 _ANSWER_S: Final = 15.0
+_CAPTURE_S: Final = 60.0
+_CLOCK_S: Final = 0.5
+"""So far may a clock be from ours: views of one connection fit together within a second."""
 _OLDEST: Final = (3, 11)
 _LOOK: Final = """
 import importlib.util, json, os, sys
@@ -88,7 +93,7 @@ def _look(
                 found.append(Finding(subject=host.name, ok=False, detail=outcome))
                 continue
             reached[host.name] = outcome
-            found += _contents(host, outcome) if contents else ()
+            found += [*_contents(host, outcome), *_capture(file, host, outcome)] if contents else ()
         # One after the other: two at once would meet at the same ports.
         found += [_way(file, file.hosts[a], file.hosts[b], reached) for a, b in pairs if {a, b} <= reached.keys()]
     finally:
@@ -133,6 +138,32 @@ def _contents(host: Host, connection: Connection) -> Iterator[Finding]:
         folder = host.vendors[vendor]
         detail = folder if there else f"{folder}/bin/mpiexec is not there, or no program"
         yield Finding(subject=f"{host.name}: {vendor}", ok=there, detail=detail, cure="set vendors in the file")
+
+
+def _capture(file: HostsFile, host: Host, connection: Connection) -> Iterator[Finding]:
+    """Capture two canaries, where the file has a command for it."""
+    if not host.capture:
+        return
+    subject, path = f"{host.name}: capture", f"{file.folder}/impilab-doctor-{secrets.token_hex(6)}.pcap"
+    recorder = None
+    try:
+        what = capture_filter([host], file.ports)
+        recorder = HostRecorder(host, connection, path, env={}, seconds=_CAPTURE_S, what=what)
+        capture = begun(file, host.name, recorder, host).end()
+    except LabError as error:
+        yield Finding(subject=subject, ok=False, detail=error.message)
+        return
+    finally:
+        if recorder is not None:
+            recorder.stop()
+    detail, cure = f"'{host.capture}' works", ""
+    apart_s = max(capture.ahead_s, key=abs)
+    if capture.ahead_s[0] > _CLOCK_S or capture.ahead_s[1] < -_CLOCK_S:
+        detail, cure = (
+            f"its clock is {apart_s:+.1f} s from ours",
+            "let NTP set the clocks, or captures do not fit together",
+        )
+    yield Finding(subject=subject, ok=not cure, detail=detail, cure=cure, fatal=False)
 
 
 def _way(file: HostsFile, origin: Host, target: Host, reached: Mapping[str, Connection]) -> Finding:

@@ -13,11 +13,13 @@
     host_key = "ssh-ed25519 AAAA..."        # optional: known_hosts
     python = "/usr/bin/python3"             # 3.11 or newer, with numpy; optional: python3
     vendors = { pure = "", mpich = "/opt/mpich" }   # what it has, and where
+    capture = "sudo -n tcpdump"             # how tcpdump runs there; optional: nobody captures
 """
 
 from __future__ import annotations
 
 import getpass
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from ipaddress import ip_address
@@ -28,9 +30,9 @@ from impi.errors import UsageError
 from impi.manifests import manifest, read_toml
 from impi.variables import port_range
 
-_SSH_PORT: Final = 22
+SSH_PORT: Final = 22
 _TOP: Final = {"folder", "ports", "hosts"}
-_KEYS: Final = {"address", "ssh", "user", "key", "host_key", "python", "vendors"}
+_KEYS: Final = {"address", "ssh", "user", "key", "host_key", "python", "vendors", "capture"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +53,8 @@ class Host:
     python: str
     vendors: Mapping[str, str]
     """The folder of each MPI library; empty where there is none."""
+    capture: str = ""
+    """How tcpdump runs there, in a shell's words; empty: nobody captures."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +113,7 @@ def _host(path: Path, name: str, row: object) -> Host:
         host_key=_text(where, row, "host_key"),
         python=_text(where, row, "python", "python3"),
         vendors=_vendors(where, row.get("vendors", {"pure": ""})),
+        capture=_command(where, _text(where, row, "capture")),
     )
 
 
@@ -121,7 +126,7 @@ def _allow(where: str, table: Mapping[str, object], keys: set[str]) -> None:
 def _endpoint(where: str, text: str) -> tuple[str, int]:
     host, colon, port = text.rpartition(":")
     if not colon or (":" in host and not host.startswith("[")):
-        return text, _SSH_PORT
+        return text, SSH_PORT
     if not port.isdecimal() or not host:
         raise UsageError(f"{where}: ssh = {text!r} is not HOST or HOST:PORT")
     return host.strip("[]"), int(port)
@@ -140,6 +145,16 @@ def _vendors(where: str, value: object) -> dict[str, str]:
         if known.has_library and not folder.startswith("/"):
             raise UsageError(f"{where}: vendors.{vendor} = {folder!r} is not the folder of its library there")
     return dict(value)
+
+
+def _command(where: str, text: str) -> str:
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise UsageError(f"{where}: capture = {text!r} is no command, such as 'sudo -n tcpdump': {error}") from None
+    if text and not (words and words[0]):
+        raise UsageError(f"{where}: capture = {text!r} names no program, such as 'sudo -n tcpdump'; leave it out")
+    return text
 
 
 def _text(where: object, table: Mapping[str, object], key: str, default: str = "") -> str:

@@ -2,7 +2,7 @@
 
 :meth:`SshLab.start` logs in, starts a keeper (:mod:`.host_keeper`) that makes the folder and tells
 of the host, and brings impi's sources. Nothing has to be installed on a host but Python and the MPI
-libraries that it is to lend.
+libraries that it is to lend. Where the file names a tcpdump, it captures (:mod:`.host_capture`).
 
 Invariants: everything below the folder and every process with the lab's mark is the lab's. The
 keeper removes the folder when its starter ends it: at :meth:`SshLab.close`, after the lifetime, and
@@ -11,6 +11,7 @@ when the connection or this process is gone. So labs need no reaper, and cannot 
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import secrets
@@ -23,10 +24,12 @@ from typing import Final
 from impi.errors import LabError, LaunchError
 from impi.manifests import manifest
 from impi.remote.ssh import Connection, Key
+from impi.testbed.backends.capture.canary_tap import Tap
 from impi.testbed.backends.lifecycle.residue import MARK, RESIDUE_S, findings, lasting, residue_argv
 from impi.testbed.backends.nodes import SshNode, in_parallel, lab_fault
 from impi.testbed.backends.source_sync import source_files, sync
 from impi.testbed.backends.ssh import host_keeper
+from impi.testbed.backends.ssh.host_capture import HostRecorder, begun, capture_filter, turns
 from impi.testbed.backends.ssh.hosts_file import Host, HostsFile
 from impi.testbed.lab.interface import ON_HOSTS, Access, Capture, Node, NodeAccess, RunningCommand, Stacks, Terms
 from impi.testbed.lab.lab_links import Network
@@ -108,6 +111,7 @@ class SshLab:
     """
 
     captures = False
+    unseen: Sequence[str] = ()
     network: Network | None = None
 
     def __init__(
@@ -130,6 +134,9 @@ class SshLab:
         self._folder = f"{file.folder}/impilab-{self.name}"
         self._reached: dict[str, _Reached] = {}
         self._known: list[str] = []
+        self._recorders: list[HostRecorder] = []
+        self._taps: list[Tap] = []
+        self._turn = contextlib.ExitStack()
 
     def start(self) -> None:
         """Once; nothing is left behind when it fails or is interrupted."""
@@ -143,11 +150,28 @@ class SshLab:
             raise
 
     def begin_capture(self) -> None:
-        """Nothing: who captures on a host that is not the lab's needs rights there."""
+        """Start tcpdump for each node whose host has one, and mark the beginning of a cell.
+
+        Wait until no other lab of this process captures a cell on any of the hosts.
+
+        Raises:
+            LabError: one does not run, or sees nothing; the message names the cure.
+        """
+        self._stop_captures()
+        try:
+            for turn in turns([node.reached.host for node in self._nodes]) if self.captures else ():
+                self._turn.enter_context(turn)
+            self._taps = in_parallel(self._capture, [node for node in self._nodes if node.reached.host.capture])
+        except BaseException:
+            self._stop_captures()
+            raise
 
     def end_capture(self) -> list[Capture]:
-        """None."""
-        return []
+        """Mark the end, fetch what lies between, and end tcpdump."""
+        try:
+            return in_parallel(lambda tap: tap.end(), self._taps)
+        finally:
+            self._stop_captures()
 
     def stacks(self, pids: Mapping[str, Sequence[int]]) -> Stacks:
         """None: existing hosts get no py-spy."""
@@ -167,8 +191,29 @@ class SshLab:
         # The starters end everything, the keepers among it, and these remove the folders.
         for each in reached:  # also at the interpreter's end, when no thread can start
             each.connection.close()
+        self._turn.close()
 
     # -- details
+
+    def _capture(self, node: _HostNode) -> Tap:
+        reached, hosts = node.reached, [each.reached.host for each in self._nodes]
+        recorder = HostRecorder(
+            reached.host,
+            reached.connection,
+            f"{reached.folder}/{node.name}-{secrets.token_hex(3)}.pcap",
+            env={MARK: self.name},
+            seconds=max(1.0, self._expires - time.time()),
+            what=capture_filter(hosts, self._file.ports),
+        )
+        self._recorders.append(recorder)
+        return begun(self._file, node.name, recorder, reached.host)
+
+    def _stop_captures(self) -> None:
+        recorders, self._recorders, self._taps = self._recorders, [], []
+        try:
+            in_parallel(lambda recorder: recorder.stop(), recorders)
+        finally:
+            self._turn.close()
 
     def _fate(self, host: Host) -> str:
         """Return what else is known of a host whose connection is lost, to end a sentence."""
@@ -214,6 +259,8 @@ class SshLab:
         self.server: Node = self._server
         self.clients: Sequence[Sequence[Node]] = by_client
         self._nodes = [self._server, *itertools.chain(*by_client)]
+        self.unseen = tuple(dict.fromkeys(host.name for host in self._placed if not host.capture))
+        self.captures = not self.unseen
         vendor_of = {node.name: self._vendors[i] for i, nodes in enumerate(by_client) for node in nodes}
         self.access = Access(
             backend=self._backend,

@@ -24,6 +24,7 @@ key = "~/.ssh/id_alpha"
 host_key = "ssh-ed25519 AAAA"
 python = "/opt/python/bin/python3"
 vendors = { pure = "", mpich = "/opt/mpich" }
+capture = "sudo -n tcpdump"
 
 [hosts.beta]
 address = "2001:db8::1"
@@ -39,6 +40,7 @@ def test_all_that_a_file_can_say(tmp_path: Path) -> None:
     assert alpha.key == str(Path("~/.ssh/id_alpha").expanduser())
     assert alpha.vendors == {"pure": "", "mpich": "/opt/mpich"}
     assert (beta.ssh, beta.port, beta.key, beta.python) == ("2001:db8::1", 22, "", "python3")
+    assert (alpha.capture, beta.capture) == ("sudo -n tcpdump", "")
     assert file.having("mpich") == [alpha]
     assert file.having("pure") == [alpha, beta]
 
@@ -60,6 +62,12 @@ def test_all_that_a_file_can_say(tmp_path: Path) -> None:
         ("[hosts.a]\naddress = '192.0.2.1'\nvendors = {x = ''}", "host a: there is no vendor 'x'"),
         ("[hosts.a]\naddress = '192.0.2.1'\nvendors = {lam = ''}", "host a: lam needs a node of its own image"),
         ("[hosts.a]\naddress = '192.0.2.1'\nvendors = {mpich = ''}", "vendors.mpich = '' is not the folder"),
+        ("[hosts.a]\naddress = '192.0.2.1'\ncapture = true", "host a: capture = True is no text"),
+        ("[hosts.a]\naddress = '192.0.2.1'\ncapture = ' '", "host a: capture = ' ' names no program"),
+        (
+            "[hosts.a]\naddress = '192.0.2.1'\ncapture = 'sudo \"a'",
+            "is no command, such as 'sudo -n tcpdump': No closing",
+        ),
         ("ports = '7-6'\n[hosts.a]\naddress = '192.0.2.1'", "'7-6' is no range of ports"),
     ],
 )
