@@ -81,8 +81,8 @@ def until_nothing(folder: Path) -> None:
 def talk(source: str, dest: str, octets: bytes) -> None:
     """Send octets over TCP from one address of this machine to another."""
     with (
-        socket.create_server((dest, 0)) as listener,
-        socket.create_connection(listener.getsockname(), DEADLINE_S, (source, 0)) as one,
+        socket.create_server((dest, 0), family=socket.AF_INET6 if ":" in dest else socket.AF_INET) as listener,
+        socket.create_connection(listener.getsockname()[:2], DEADLINE_S, (source, 0)) as one,
         listener.accept()[0] as other,
     ):
         one.sendall(octets)
@@ -191,6 +191,23 @@ def test_a_capture_has_the_labs_traffic_between_its_canaries_and_no_other(sshd: 
     finally:
         lab.close()
     until_nothing(tmp_path)
+
+
+@captures_here
+def test_a_capture_of_an_ipv6_address(sshd: Sshd, tmp_path: Path) -> None:
+    path = file_of(sshd, tmp_path, "tcpdump")
+    path.write_text(path.read_text().replace("127.0.7.1", "::1"))
+    lab = SshBackend(str(path)).open(["pure"], ONE, run="captures")
+    try:
+        lab.begin_capture()
+        talk("::1", "::1", b"of the lab")
+        talk("127.0.7.1", "127.0.7.1", b"of strangers")
+        for capture in lab.end_capture():
+            seen = payloads(capture.pcap)
+            assert (seen[0], seen[-1]) == capture.canaries
+            assert [each for each in seen if b"canary" not in each] == [b"of the lab"]
+    finally:
+        lab.close()
 
 
 @captures_here
