@@ -4,7 +4,8 @@ The one argument is a JSON object:
 
 * ``uid``: whose processes and segments count.
 * ``spare``: processes whose command line begins with one of these are the lab's own.
-* ``mark``: ``NAME=value``; only processes with it in their environment count; empty: all.
+* ``mark``: ``NAME=value``; only processes with it in their environment count, and no listeners of
+  other users, or of processes with another value; empty: all.
 * ``ports``: listening TCP ports that are the lab's own.
 * ``prefix``: only listeners on addresses that begin so count; empty: all but loopback's resolvers.
 * ``known``: names in /dev/shm that were there before.
@@ -110,8 +111,23 @@ def _address(text: str, order: str) -> str:
     return socket.inet_ntop(socket.AF_INET if len(words) == 1 else socket.AF_INET6, b"".join(words))
 
 
+def _of_other_labs(mark: str) -> set[str]:
+    """Return the inodes of sockets that processes with the mark of another lab have."""
+    name, found = mark.partition("=")[0].encode() + b"=", set()
+    for pid in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208
+        words = _read(f"/proc/{pid}/environ").split(b"\0")
+        if mark.encode() in words or not any(word.startswith(name) for word in words):
+            continue
+        with contextlib.suppress(OSError):
+            for number in os.listdir(f"/proc/{pid}/fd"):  # noqa: PTH208
+                with contextlib.suppress(OSError):
+                    found.add(os.readlink(f"/proc/{pid}/fd/{number}"))  # noqa: PTH115
+    return {link.removeprefix("socket:[").rstrip("]") for link in found}
+
+
 def _listeners(spec: Spec) -> Iterator[str]:
     order = _kernel_order()
+    theirs = None
     for table in ("tcp", "tcp6"):
         for line in _read(f"/proc/net/{table}").decode("ascii").splitlines()[1:]:
             fields = line.split()
@@ -119,8 +135,13 @@ def _listeners(spec: Spec) -> Iterator[str]:
             address = _address(host, order)
             if fields[3] != _LISTEN or int(port, 16) in spec["ports"] or address == _RESOLVER:
                 continue
-            if address.startswith(spec["prefix"]):
-                yield f"listener {address} port {int(port, 16)}"
+            if not address.startswith(spec["prefix"]):
+                continue
+            if spec["mark"]:  # on a shared machine
+                theirs = _of_other_labs(spec["mark"]) if theirs is None else theirs
+                if int(fields[7]) != spec["uid"] or fields[9] in theirs:
+                    continue
+            yield f"listener {address} port {int(port, 16)}"
 
 
 def _mapped(names: list[str], pids: list[int]) -> set[str]:

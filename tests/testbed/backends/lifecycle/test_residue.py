@@ -75,6 +75,25 @@ def test_a_listener(spec: Spec) -> None:
     assert sweep(spec) == []
 
 
+def test_a_listener_of_another_lab_or_user_is_theirs(spec: Spec, mark: str) -> None:
+    name, _, value = mark.partition("=")
+    program = (
+        "import socket, time\n"
+        "listener = socket.create_server(('127.126.3.2', 0))\n"
+        "print(listener.getsockname()[1], flush=True)\n"
+        "time.sleep(600)"
+    )
+    argv = [sys.executable, "-c", program]
+    for lab, found in (("another", 0), (value, 1)):
+        with subprocess.Popen(argv, env={name: lab}, stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            port = int(process.stdout.readline())
+            seen, of_others = sweep(spec), sweep({**spec, "uid": os.getuid() + 1})
+            process.kill()
+        assert [line for line in seen if line.startswith("listener ")] == [f"listener 127.126.3.2 port {port}"] * found
+        assert of_others == []
+
+
 def test_listeners_on_every_address_and_on_ipv6(spec: Spec) -> None:
     with socket.create_server(("::1", 0), family=socket.AF_INET6) as six, socket.create_server(("0.0.0.0", 0)) as four:
         found = sweep({**spec, "prefix": ""})
