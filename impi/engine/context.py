@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
+from impi.semantics.constants import ANY_SOURCE
 from impi.semantics.matching import Matcher
 from impi.vendors.base import LocalComm
 
@@ -79,6 +80,10 @@ class Context:
         """Called once, when the communicator is revoked."""
         self.when_closed: Callable[[], None] | None = None
         """Called once, when the communicator is freed or MPI is finalized."""
+
+    def sender_of(self, source: int) -> int | None:
+        """Return the world rank of a source if that is of another client, and alone is it."""
+        return None if source == ANY_SOURCE or source in self.shadow_of else self.peers[source]
 
     def count_waiting(self, more: int) -> None:
         """Count ``more`` (1 or -1) operations in :attr:`waiting`."""

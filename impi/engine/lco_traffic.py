@@ -15,7 +15,7 @@ Once this exists, every turn of the engine looks for messages of this client, to
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from threading import get_ident
 from typing import Final
 
@@ -42,11 +42,20 @@ class LcoContext(Context):
     lco: LocalObject
     """Set once, at the creation."""
 
-    def __init__(self, shadow: LocalComm) -> None:
+    def __init__(self, shadow: LocalComm, own: Collection[int]) -> None:
         super().__init__(-1, (), 0, shadow, ())
+        self._own = own
 
     def count_waiting(self, more: int) -> None:
         """Nothing: no shadow need be drained, as packets come to the matcher by themselves."""
+
+    def sender_of(self, source: int) -> int | None:
+        """Return the rank of the only send slot that refers to a receive slot, if it is remote.
+
+        Another one may come while a receive waits; what it sends ends that wait, too.
+        """
+        worlds = [one.world for one in self.lco.attached if one.slot == source]
+        return worlds[0] if len(worlds) == 1 and worlds[0] not in self._own else None
 
     def resize(self) -> None:
         """Take over the numbers of slots of the LCO."""
@@ -84,7 +93,7 @@ class Traffic:
     def create(self, key: bytes) -> LcoContext:
         """Create an LCO; ``key`` is random."""
         engine = self._entered()
-        context = LcoContext(_Shadow(engine, self._machine))
+        context = LcoContext(_Shadow(engine, self._machine), engine.vendor_ranks)
         context.external = engine.external
         context.faults = Faults(engine, context)
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from impi.engine.payload import DirectTarget
 from impi.records import record
-from impi.semantics.constants import ANY_SOURCE
 from impi.semantics.errors import MPIException
 from impi.transfer import Incoming, Outgoing
 from impi.vendors.base import Arrival, Pending
@@ -112,6 +111,7 @@ class ReceiveOperation:
         "done",
         "failure",
         "maybe_local",
+        "sender",
         "source",
         "tag",
         "target",
@@ -124,7 +124,9 @@ class ReceiveOperation:
         self.tag = tag
         self.target = target
         self.collective = collective
-        self.maybe_local = source == ANY_SOURCE or source in context.shadow_of
+        self.sender = context.sender_of(source)
+        """World rank of the only proc, of another client, that can be the source; None: others."""
+        self.maybe_local = self.sender is None
         """Whether a proc of our own client can be the source."""
         self.done = False
         self.cancelled = False

@@ -119,8 +119,8 @@ class Waits:
         host = None
         awaited = awaited_by(operation)
         if isinstance(awaited, ReceiveOperation):
-            if not awaited.maybe_local:
-                host = self._host_of[awaited.context.peers[awaited.source]]
+            if awaited.sender is not None:
+                host = self._host_of[awaited.sender]
             elif awaited.source == ANY_SOURCE and not self._others and len(self._hosts) == 1:
                 host = self._hosts[0]
         elif isinstance(awaited, SendOperation) and awaited.remote is not None:
