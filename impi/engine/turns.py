@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 _NAP_S: Final = 20e-6
 """First sleep of a wait on a polled vendor (each next one is 5 us longer), or outside (twice)."""
 _LONGEST_NAP_S: Final = 1e-3
+_BRIEF_S: Final = 30e-6
+"""Spin on one channel of a wait that other threads may share."""
 IDLE_S: Final = 1.0
 """Longest sleep if every event has a descriptor; bounds the effect of a lost wake-up."""
 REMOTE_ONLY_S: Final = 0.05
@@ -100,9 +102,14 @@ class Waits:
         spin_s = self._patience.spin_s
         if not self._others and isinstance(operation, ReceiveOperation) and operation.maybe_local:
             self.progress()  # our messages to ourselves; none can follow while we wait
-        while not (operation.done or threads.crowded) and (host := self._only_host(operation)) is not None:
-            moved = self._channels.wait_on(host, spin_s, self._longest_s)
-            spin_s = self._patience.spin_s if moved else 0.0
+        while not operation.done and (host := self._only_host(operation)) is not None:
+            if threads.crowded:
+                # Others wait for that long; most answers come sooner. Then the wait is shared.
+                if threads.is_wanted() or not self._channels.wait_on(host, min(spin_s, _BRIEF_S), 0.0):
+                    break
+            else:
+                moved = self._channels.wait_on(host, spin_s, self._longest_s)
+                spin_s = self._patience.spin_s if moved else 0.0
             if self._active:
                 self._advance()
         if not operation.done:

@@ -1,7 +1,8 @@
 """What endpoints cost: ``endpoint_costs.py memory|latency [...]``; prints a line of figures.
 
 ``memory THREADS``: octets and descriptors of one endpoint more, where each process has so many.
-``latency COUNT``: half the time of 8 octets there and back, between processes and endpoints.
+``latency COUNT ENDPOINTS``: half the time of 8 octets there and back, between two processes, and
+between the first endpoint of each.
 """
 
 from __future__ import annotations
@@ -45,31 +46,31 @@ def memory(threads: int) -> None:
         print(f"{second - first} octets and {opened} descriptors, beside {threads} of {first} octets")
 
 
-def latency(count: int) -> None:
+def latency(count: int, number: int) -> None:
     processes = halves(world, count)  # first: endpoints change how all wait
-    (endpoint,) = world.Create_endpoints(1)
-    endpoints = halves(endpoint, count)
+    endpoint = world.Create_endpoints(number)[0]
+    endpoints = halves(endpoint, count, number)
     if world.rank == 0:
         both = f"{processes:.1f} us between processes, {endpoints:.1f} us between endpoints"
         print(f"{both}: {endpoints / processes:.2f}")
 
 
-def halves(comm: Any, count: int) -> float:
-    return median(there_and_back(comm, count) / count / 2 * 1e6 for _ in range(ROUNDS))
+def halves(comm: Any, count: int, apart: int = 1) -> float:
+    return median(there_and_back(comm, count, apart) / count / 2 * 1e6 for _ in range(ROUNDS))
 
 
-def there_and_back(comm: Any, count: int) -> float:
-    place, other = bytearray(8), 1 - comm.Get_rank()
-    comm.Barrier()
+def there_and_back(comm: Any, count: int, apart: int) -> float:
+    place, other = bytearray(8), comm.Get_rank() == 0
+    world.Barrier()
     begin = time.perf_counter()
     for _ in range(count):
         if other:
-            comm.Send(place, 1)
-            comm.Recv(place, 1)
+            comm.Send(place, apart)
+            comm.Recv(place, apart)
         else:
             comm.Recv(place, 0)
             comm.Send(place, 0)
     return time.perf_counter() - begin
 
 
-globals()[sys.argv[1]](int(sys.argv[2]))
+globals()[sys.argv[1]](*map(int, sys.argv[2:]))
