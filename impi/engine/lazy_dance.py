@@ -25,7 +25,7 @@ from typing import Final
 from impi.doors.introduce import receive_exactly
 from impi.doors.reception import Reception
 from impi.engine.mesh import DANCE_S, Proofs, Sockets, claims, encrypted, prepare, reach, say, unreachable
-from impi.engine.threads import start_helper
+from impi.engine.threads import join_helper, start_helper
 from impi.errors import JobError
 from impi.job import Job
 from impi.startup.challenge import Trust
@@ -119,7 +119,7 @@ class LazyDance:
         self._over = True
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)  # wakes the helper
-        self._helper.join()
+        join_helper(self._helper)
         self._reception.close()
         self._listener.close()
         self.take_up()

@@ -15,7 +15,7 @@ Once this exists, every turn of the engine looks for messages of this client, to
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from threading import get_ident
 from typing import Final
 
@@ -42,9 +42,9 @@ class LcoContext(Context):
     lco: LocalObject
     """Set once, at the creation."""
 
-    def __init__(self, shadow: LocalComm, own: Collection[int]) -> None:
+    def __init__(self, shadow: LocalComm, traffic: Traffic) -> None:
         super().__init__(-1, (), 0, shadow, ())
-        self._own = own
+        self._traffic = traffic
 
     def count_waiting(self, more: int) -> None:
         """Nothing: no shadow need be drained, as packets come to the matcher by themselves."""
@@ -54,8 +54,10 @@ class LcoContext(Context):
 
         Another one may come while a receive waits; what it sends ends that wait, too.
         """
+        if self._traffic.to_itself:
+            return None  # one may be on its way from here
         worlds = [one.world for one in self.lco.attached if one.slot == source]
-        return worlds[0] if len(worlds) == 1 and worlds[0] not in self._own else None
+        return worlds[0] if len(worlds) == 1 and self._traffic.is_remote(worlds[0]) else None
 
     def resize(self) -> None:
         """Take over the numbers of slots of the LCO."""
@@ -85,6 +87,8 @@ class Traffic:
         self._ports = Ports(engine, self._contexts)
         self._machine = self._ports.machine = Machine(self._post, self._transmit, self._ports)
         self._inboxes: dict[int, deque[_Letter]] = defaultdict(deque)
+        self.to_itself = 0
+        """Packets of this proc to itself that were not handled yet."""
         self._me = engine.job.procs[engine.rank]
         self._ranks = {(proc.ipv6, proc.pid): proc.rank for proc in engine.job.procs[: engine.home]}
         world.takers[SLOT_TAG] = self._expect
@@ -93,7 +97,7 @@ class Traffic:
     def create(self, key: bytes) -> LcoContext:
         """Create an LCO; ``key`` is random."""
         engine = self._entered()
-        context = LcoContext(_Shadow(engine, self._machine), engine.vendor_ranks)
+        context = LcoContext(_Shadow(engine, self._machine), self)
         context.external = engine.external
         context.faults = Faults(engine, context)
 
@@ -130,6 +134,10 @@ class Traffic:
         self._machine.add_receive_slots(context.lco, count)
         context.resize()
 
+    def settle(self) -> None:
+        """Handle what this proc has sent to itself."""
+        self._entered().wait(lambda: not self.to_itself)
+
     def free(self, context: LcoContext) -> None:
         """Free an LCO, and tell everybody whose send slots refer to it."""
         self._entered()
@@ -148,7 +156,12 @@ class Traffic:
 
     # ---- packets ---------------------------------------------------------------------------------
 
+    def is_remote(self, world: int) -> bool:
+        """Whether a proc is of another client."""
+        return world not in self._engine.vendor_ranks
+
     def _post(self, world: int, octets: bytes) -> None:
+        self.to_itself += world == self._engine.rank
         self._engine.send(self._world, world, SLOT_TAG, OctetSource(octets), collective=True)
 
     def _transmit(self, world: int, data: memoryview) -> Moving:
@@ -167,6 +180,7 @@ class Traffic:
         """
         inbox = self._inboxes[source]
         while inbox and inbox[0].whole:
+            self.to_itself -= source == self._engine.rank
             try:
                 self._machine.handle(source, inbox.popleft().data)
             except ValueError as failure:

@@ -39,7 +39,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _helpers: list[threading.Thread] = []
-"""They end with the process."""
+"""Those that run; most end with the process."""
 _expected = False
 _listing: Final = threading.RLock()
 """Held while the collector is off: one thread must not turn it on for another."""
@@ -199,6 +199,12 @@ def start_helper(target: Callable[[], None], name: str) -> threading.Thread:
     thread.start()
     _helpers.append(thread)  # not before: while it is counted only here, two threads look like one
     return thread
+
+
+def join_helper(thread: threading.Thread) -> None:
+    """Wait for the end of a thread of :func:`start_helper`."""
+    thread.join()
+    _helpers.remove(thread)
 
 
 def expect_threads() -> None:

@@ -12,8 +12,8 @@ import pytest
 ROOT = Path(__file__).parent.parent.parent
 PROGRAM = str(Path(__file__).parent / "programs" / "lcos.py")
 PARTS = [
-    "names", "point_to_point", "many_to_one", "later", "gone", "capabilities", "collectives", "intercommunicator",
-    "graph", "thousand", "unfreed",
+    "names", "point_to_point", "many_to_one", "own_message", "later", "gone", "capabilities", "collectives",
+    "intercommunicator", "graph", "thousand", "unfreed",
 ]  # fmt: skip
 THREE = ["mpich:2", "openmpi:2", "pure:1"]
 TIGHT = ["--datalen", "1000", "--hiwater", "2", "--ackmark", "1"]
@@ -21,6 +21,7 @@ LAYOUTS = [
     pytest.param(THREE, {}, id="three vendors"),
     pytest.param(["pure:2", "pure:1"], {0: TIGHT, 1: ["--external32"]}, id="tight, external32"),
     pytest.param(["pure:1"], {}, id="one proc"),
+    pytest.param(["pure:1", "mpich:1"], {}, id="one proc each"),
     pytest.param(
         ["pure:2", "pure:1"],
         {0: ["--hosts", "client"], 1: ["--hosts", "client"]},

@@ -24,7 +24,7 @@ from impi.api.comms.comm import COMM_NULL, Comm
 from impi.api.comms.groups import Group
 from impi.api.comms.intercomm import Intercomm
 from impi.api.comms.intracomm import Intracomm
-from impi.api.comms.lco import Lco, LcoState, Slotted
+from impi.api.comms.lco import Lco, LcoState, Slotted, settle
 from impi.api.comms.lco_names import LcoName
 from impi.api.constants import UNDEFINED
 from impi.api.handles.failing import guarded_collective
@@ -268,6 +268,7 @@ def create(parent: Intracomm, num_ep: int) -> list[Endpoint]:
         endpoint.Add_receive_slots(len(names))
         endpoint.Add_send_slots(names, [rank] * len(names))
     parent.Barrier()
+    settle()
     if num_ep > 1:  # for as many threads, which need not meet in the engine first
         runtime.engine().threads.crowded = True
     return mine

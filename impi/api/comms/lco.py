@@ -40,6 +40,11 @@ _traffic: Traffic | None = None
 _starting: Final = Lock()
 
 
+def settle() -> None:
+    """Handle what the LCOs of this process have told each other; else a later wait would."""
+    _started().settle()
+
+
 def _started() -> Traffic:
     """Return the LCOs of this process; made at the first one.
 

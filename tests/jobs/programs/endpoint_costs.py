@@ -35,8 +35,11 @@ def memory(threads: int) -> None:
         before = tracemalloc.get_traced_memory()[0], descriptors()
         kept.append(world.Create_endpoints(number))
         world.Barrier()
+        world.Iprobe()
         gc.collect()
-        return tracemalloc.get_traced_memory()[0] - before[0], descriptors() - before[1]
+        found = tracemalloc.get_traced_memory()[0] - before[0], descriptors() - before[1]
+        world.Barrier()  # nothing of the next ones has come yet
+        return found
 
     tracemalloc.start()
     taken(1)

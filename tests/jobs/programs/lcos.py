@@ -152,6 +152,19 @@ def many_to_one() -> None:
             pass
 
 
+def own_message() -> None:
+    """A slot that has one remote sender, now mute, gets a message of this proc, too."""
+    receiver = port()
+    names = world.allgather(receiver.Get_lco_name())
+    remote = sender(names[(rank + 1) % size])
+    remote.send("from there", 0)
+    assert receiver.recv(source=0) == "from there"
+    own = sender(receiver.Get_lco_name())
+    own.send("from here", 0)
+    assert receiver.recv(source=0) == "from here"
+    world.Barrier()
+
+
 def later() -> None:
     """Messages wait for a slot that does not exist yet, up to a bound; the sender hears of more."""
     receiver, out = ring(0)
