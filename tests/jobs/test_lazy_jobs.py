@@ -19,14 +19,17 @@ def lazily(*more: str) -> dict[int, list[str]]:
     return {client: [*LAZY, *more] for client in range(len(CLIENTS))}
 
 
-def test_procs_have_the_channels_that_their_messages_need(run_job: Callable[..., Any]) -> None:
+def test_procs_have_the_channels_that_their_messages_need(run_job: Callable[..., Any], tmp_path: Path) -> None:
     program = str(PROGRAMS / "channels_in_use.py")
-    result = run_job([program, "0"], CLIENTS, options=lazily())
+    lazy, eager = tmp_path / "lazy", tmp_path / "eager"
+    lazy.mkdir()
+    eager.mkdir()
+    result = run_job([program, "0", str(lazy)], CLIENTS, options=lazily())
     assert set(result.codes) == {0}, str(result)
     assert result.out == "4 procs have 0 more, 2 procs have 1 more\n"
-    eager = run_job([program, "4"], CLIENTS, options={0: LAZY, 1: LAZY})
-    assert set(eager.codes) == {0}, str(eager)
-    assert eager.out == "6 procs have 0 more\n", "client 2 has no --lazy"
+    result = run_job([program, "4", str(eager)], CLIENTS, options={0: LAZY, 1: LAZY})
+    assert set(result.codes) == {0}, str(result)
+    assert result.out == "6 procs have 0 more\n", "client 2 has no --lazy"
 
 
 @pytest.mark.slow
@@ -52,5 +55,5 @@ def test_a_storm_over_tls(run_job: Callable[..., Any]) -> None:
 
 @pytest.mark.parametrize("more", [["--resilient"], ["--hosts", "client"], ["--impi-version", "0.0"]])
 def test_what_excludes_it_is_said(more: list[str], run_job: Callable[..., Any]) -> None:
-    result = run_job([str(PROGRAMS / "channels_in_use.py"), "0"], ["pure:1"], options={0: [*LAZY, *more]}, joins=False)
+    result = run_job([str(PROGRAMS / "channels_in_use.py")], ["pure:1"], options={0: [*LAZY, *more]}, joins=False)
     assert f"--lazy and {' '.join(more)} exclude each other: leave out one of them" in str(result)

@@ -1,10 +1,11 @@
 """Ranks 0 and 5 talk; the rest sends nothing. Rank 0 prints who has more connections than before.
 
-``channels_in_use.py N``: so many there are right after the start, or more; each has at most three
-that are no channels.
+``channels_in_use.py N FOLDER``: so many there are right after the start, or more; each has at most
+three that are no channels. FOLDER tells the others that both have counted.
 """
 
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -32,6 +33,9 @@ elif world.rank == 5:
     assert world.recv(source=0) == "first"
     world.send("answer", 0)
 more = channels() - before
+(Path(sys.argv[2]) / str(world.rank)).touch()
+while not all((Path(sys.argv[2]) / str(rank)).exists() for rank in range(6)):
+    time.sleep(0.01)  # what follows connects others
 assert 0 <= before - int(sys.argv[1]) <= 3, f"{before} right after the start"
 every = world.gather(more)
 if every is not None:
