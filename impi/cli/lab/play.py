@@ -17,7 +17,7 @@ from impi.errors import LabError, UsageError
 from impi.testbed.backends.lifecycle.cleanup import remove_lab
 from impi.testbed.lab.builds import parse_replacements
 from impi.testbed.lab.interface import Lab, LabSeen, Terms
-from impi.testbed.lab.job_commands import CROWDED, client_argv, server_argv
+from impi.testbed.lab.job_commands import CROWDED, client_argv, relay_argv, server_argv
 from impi.testbed.lab.lab_links import parse_links
 from impi.testbed.lab.lab_reach import reach_of
 from impi.testbed.lab.parties import core_vendors, parse_parties
@@ -105,7 +105,8 @@ def _up(options: argparse.Namespace) -> int:
         lab.hold()
     finally:
         lab.close()
-    for line in (*_table(saved), *way_in(saved), *_example(saved, lab)):
+    relayed = cluster.settings.get("reach") == "relay"
+    for line in (*_table(saved), *way_in(saved), *_example(saved, lab, relayed=relayed)):
         print(line)
     return 0
 
@@ -147,18 +148,21 @@ def _table(saved: SavedLab) -> list[str]:
     return lines
 
 
-def _example(saved: SavedLab, lab: Lab) -> list[str]:
+def _example(saved: SavedLab, lab: Lab, *, relayed: bool) -> list[str]:
     """A job, as it would be typed; each command in a shell of its own."""
+    secret, relay = ("env IMPI_AUTH_SECRET=SECRET ", " --relay HOST:PORT") if relayed else ("", "")
 
     def words(argv: Sequence[str]) -> str:
-        return " ".join(["impirun", *argv[3:]])
+        return secret + " ".join(["impirun", *argv[3:]])
 
     option = f"--lab {saved.name} " if saved.name != "lab" else ""
     lines = ["    a job; PROGRAM is a file on the node:"]
+    if relayed:
+        lines.append(f"        impilab exec {option}server -- {words(relay_argv(lab))}")
     lines.append(f"        impilab exec {option}server -- {words(server_argv(lab))}")
     for client in range(len(lab.clients)):
         where = f"impilab exec {option}c{client}n0 --" if lab.clients[client] else "elsewhere:"
-        lines.append(f"        {where} {words(client_argv(lab, client, 'HOST:PORT'))} PROGRAM")
+        lines.append(f"        {where} {words(client_argv(lab, client, 'HOST:PORT'))}{relay} PROGRAM")
     return lines
 
 

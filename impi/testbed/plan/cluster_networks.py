@@ -10,8 +10,8 @@ from impi.testbed.cases.network_faults import FAULTS, PHASES
 from impi.testbed.lab.lab_links import LINK_KEYS
 from impi.testbed.plan.variant import join, parse_variant
 
-NETWORK_KEYS: Final = {"auth", "ip", "hosts", "reach", "net", "link", "event"}
-_PLAIN: Final = ("auth", "ip", "hosts", "reach", "net")
+NETWORK_KEYS: Final = {"auth", "hosts", "connect", "ip", "reach", "net", "link", "event"}
+_PLAIN: Final = ("auth", "hosts", "connect", "ip", "reach", "net")
 
 
 def network_settings(where: str, value: Mapping[str, object], clients: int) -> dict[str, str]:
