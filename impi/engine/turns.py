@@ -103,6 +103,8 @@ class Waits:
         if not self._others and isinstance(operation, ReceiveOperation) and operation.maybe_local:
             self.progress()  # our messages to ourselves; none can follow while we wait
         while not operation.done and (host := self._only_host(operation)) is not None:
+            if self._active and self._advance():
+                continue  # the end of one may be what another waits for
             if threads.crowded:
                 # Others wait for that long; most answers come sooner. Then the wait is shared.
                 if threads.is_wanted() or not self._channels.wait_on(host, min(spin_s, _BRIEF_S), 0.0):
@@ -110,8 +112,6 @@ class Waits:
             else:
                 moved = self._channels.wait_on(host, spin_s, self._longest_s)
                 spin_s = self._patience.spin_s if moved else 0.0
-            if self._active:
-                self._advance()
         if not operation.done:
             self.wait(lambda: operation.done)
 
