@@ -33,6 +33,7 @@ def _tell(*_: object) -> None:
 
 
 def _take_terminal() -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # whoever started all this may ignore it: nohup
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
