@@ -120,6 +120,12 @@ def decode_channel(connection: Connection, accepter: int, *, answers: bool = Fal
         problem = Problem.at(text, "2.3.8", forth=True, offset=0, time=connection.opened, data=data, cut=True)
         channel.problems.append(problem)
     proofs = PROOFS if proved(connection) else 0
+    if answers and connection.back.data[proofs : proofs + 4] != accepter.to_bytes(4, "big"):
+        text = f"host {accepter} did not answer with its rank"
+        problem = Problem.at(
+            text, "2.3.8", forth=False, offset=proofs, time=connection.opened, data=connection.back.data, cut=True
+        )
+        channel.problems.append(problem)
     # The connecting side's host rank comes first (IMPI 2.3.8).
     forth = _packets(connection.forth, 4 + proofs, True, channel.opener, accepter, channel.problems)
     back = _packets(connection.back, proofs + 4 * answers, False, accepter, channel.opener, channel.problems)
@@ -133,12 +139,15 @@ def decode_channel(connection: Connection, accepter: int, *, answers: bool = Fal
 def channels_of(connection: Connection, accepter: int, layout: Layout | None) -> list[Channel]:
     """Return the channel that a connection to a host of a job is, or none.
 
-    In a lazy job both of two hosts may connect at once. One of these connections has no answer.
+    In a lazy job both of two hosts may connect at once. One of these connections has no answer, and
+    its opener has said no more than what it is.
     """
     if layout is None or not layout.is_lazy:
         return [decode_channel(connection, accepter)]
-    answer = 4 + (PROOFS if proved(connection) else 0)
-    return [decode_channel(connection, accepter, answers=True)] if len(connection.back.data) >= answer else []
+    before = PROOFS if proved(connection) else 0
+    if len(connection.back.data) < before + 4 and len(connection.forth.data) <= before + 4 and not connection.problems:
+        return []
+    return [decode_channel(connection, accepter, answers=True)]
 
 
 def proved(connection: Connection) -> bool:

@@ -73,7 +73,8 @@ def receive(
         deadline: on the monotonic clock.
         say: prints one sentence about connections that were closed.
     """
-    here = Reception(listeners, head, claim, say)
+    # Awaited ones may all come at once, and have proved nothing yet, either.
+    here = Reception(listeners, head, claim, say, MOST + 1024)
     try:
         while not here.links.keys() >= set(awaited) and (left := deadline - time.monotonic()) > 0:
             here.turn(left)
@@ -94,14 +95,18 @@ class Reception:
     """
 
     def __init__(
-        self, listeners: Sequence[socket.socket], head: int, claim: Claiming, say: Callable[[str], None]
+        self,
+        listeners: Sequence[socket.socket],
+        head: int,
+        claim: Claiming,
+        say: Callable[[str], None],
+        most: int = MOST,
     ) -> None:
         self._listeners = {sock.fileno(): sock for sock in listeners}
         self._head = head
         self._claim = claim
         self._refusals = Refusals(say)
-        # Awaited ones may all come at once, and have proved nothing yet, either.
-        self._strangers: Strangers[int] = Strangers(most=MOST + 1024)
+        self._strangers: Strangers[int] = Strangers(most=most)
         self._visitors: dict[int, _Visitor] = {}
         self._ended: list[tuple[_Visitor, str, str]] = []
         """Connections that have ended early. A lost process ends so: its job tells why first."""

@@ -12,6 +12,7 @@ with most connections, then the oldest.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import socket
 import time
@@ -58,11 +59,12 @@ class Strangers(Generic[K]):
         self._number = 0
         self._crowded = False
         self._reserve = os.open(os.devnull, os.O_RDONLY)
-        """A descriptor that is given up for a moment where there is no other."""
+        """A descriptor that is given up for a moment where there is no other; -1: it is lost."""
 
     def close(self) -> None:
         """Close the reserve; the sockets are the owner's."""
-        os.close(self._reserve)
+        if self._reserve >= 0:
+            os.close(self._reserve)
 
     def __len__(self) -> int:
         return len(self._there)
@@ -77,15 +79,23 @@ class Strangers(Generic[K]):
             sock, peer = listener.accept()
         except (BlockingIOError, InterruptedError, ConnectionAbortedError):
             return None
-        except OSError:
-            self._crowded = True
-            os.close(self._reserve)
-            with contextlib.suppress(OSError):
-                listener.accept()[0].close()
-            self._reserve = os.open(os.devnull, os.O_RDONLY)
+        except OSError as error:
+            if error.errno != errno.EINVAL:  # that is a listener which was shut down
+                self._make_room(listener)
             return None
         sock.setblocking(False)
         return (sock, *_name(peer))
+
+    def _make_room(self, listener: socket.socket) -> None:
+        """Close the next connection at once: there is no descriptor for it."""
+        self._crowded = True
+        if self._reserve >= 0:
+            os.close(self._reserve)
+            self._reserve = -1
+        with contextlib.suppress(OSError):
+            listener.accept()[0].close()
+        with contextlib.suppress(OSError):  # another thread may have taken it meanwhile
+            self._reserve = os.open(os.devnull, os.O_RDONLY)
 
     def add(self, key: K, address: str) -> None:
         """A connection has come."""

@@ -317,7 +317,8 @@ class Channels:
         begun = perf_counter()
         self._push()
         moved = self.poll(longest_sleep(longest_s))
-        self._patience.learn(perf_counter() - begun)
+        if longest_s:  # else it was a look, not a sleep
+            self._patience.learn(perf_counter() - begun)
         return moved
 
     def _receiver(self, host: int, room: memoryview | list[memoryview]) -> Callable[[Any, int, int], int]:

@@ -24,6 +24,7 @@ from typing import Final
 
 from impi.doors.introduce import receive_exactly
 from impi.doors.reception import Reception
+from impi.doors.strangers import AGE_S
 from impi.engine.mesh import DANCE_S, Proofs, Sockets, claims, encrypted, prepare, reach, say, unreachable
 from impi.engine.threads import join_helper, start_helper
 from impi.errors import JobError
@@ -64,6 +65,8 @@ class LazyDance:
         self._basket: Sockets = {}
         self._awake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._over = False
+        self._failure: Exception | None = None
+        """What has ended the helper."""
         self._reception = Reception([listener], RANK_SIZE, claims(job, me, self._proofs), partial(say, me))
         self._helper = start_helper(self._accept, "impi lazy dance")
 
@@ -74,38 +77,56 @@ class LazyDance:
     def reach(self, host: int) -> None:
         """Have a channel with a host of this job; hosts of other jobs have theirs.
 
+        A host that can be connected to is waited for as long as the job goes on.
+
         Raises:
             JobError: it cannot be reached.
         """
         if host in self._open or host >= len(self._job.hosts):
             return
         deadline = time.monotonic() + DANCE_S
-        with self._changed:
-            calls = self._encounters.calls(host)
-        while calls:
+        while True:
+            with self._changed:
+                calls = self._encounters.calls(host)
+            if not calls:
+                break  # the other host has connected
             try:
                 sock = self._call(host, deadline)
             except OSError as error:
+                if not self._crosses(host, error, deadline):
+                    raise unreachable(self._job, self._me, host, error) from None
+            except BaseException:
                 with self._changed:
-                    if self._changed.wait_for(lambda: host in self._basket, _CROSSED_S):
-                        break
                     self._encounters.ended(host)
-                    if isinstance(error, ConnectionRefusedError) or time.monotonic() > deadline:
-                        raise unreachable(self._job, self._me, host, error) from None
-                    calls = self._encounters.calls(host)
+                raise
             else:
                 with self._changed:
                     self._encounters.answered(host)
-                self._admit(encrypted(self._job, self._me, host, sock, False, deadline, self._trust))
+                until = time.monotonic() + DANCE_S
+                self._admit(encrypted(self._job, self._me, host, sock, False, until, self._trust))
                 return
         with self._changed:
-            self._changed.wait_for(lambda: host in self._basket, max(0.0, deadline - time.monotonic()))
+            self._changed.wait_for(lambda: host in self._basket or self._failure or not self._encounters.has(host))
         self.take_up()
         if host not in self._open:
-            raise JobError(f"host {self._me} has waited {DANCE_S:g} s for host {host} to connect", clause="2.3.8")
+            self.reach(host)  # what came could not be answered
+
+    def _crosses(self, host: int, error: OSError, deadline: float) -> bool:
+        """Note that our connection has ended; return whether theirs has come, or ours may again."""
+        closed = isinstance(error, ConnectionError) and not isinstance(error, ConnectionRefusedError)
+        with self._changed:
+            self._encounters.ended(host)
+            came = self._changed.wait_for(lambda: self._encounters.has(host), _CROSSED_S if closed else 0.0)
+        return came or (closed and time.monotonic() < deadline)
 
     def take_up(self) -> None:
-        """Admit what the helper has accepted."""
+        """Admit what the helper has accepted.
+
+        Raises:
+            JobError: it accepts no more.
+        """
+        if self._failure is not None:
+            raise JobError(f"host {self._me} cannot accept connections any more: {self._failure}", clause="2.3.8")
         with suppress(BlockingIOError):
             os.eventfd_read(self._awake)
         with self._changed:
@@ -132,7 +153,7 @@ class LazyDance:
 
     def _call(self, host: int, deadline: float) -> socket.socket:
         """Connect, and wait for the answer; OSError: there is none."""
-        sock = reach(self._job, self._me, host, self._address, deadline, self._proofs)
+        sock = reach(self._job, self._me, host, self._address, deadline, self._proofs, patient=True)
         try:
             answer = receive_exactly(sock, RANK_SIZE)
         except OSError:
@@ -146,10 +167,16 @@ class LazyDance:
 
     def _accept(self) -> None:
         """What the helper does."""
-        while not self._over:
-            self._reception.turn(_TURN_S)
-            for host in list(self._reception.links):
-                self._meet(host, self._reception.links.pop(host))
+        try:
+            while not self._over:
+                self._reception.turn(_TURN_S)
+                for host in list(self._reception.links):
+                    self._meet(host, self._reception.links.pop(host))
+        except Exception as failure:
+            with self._changed:
+                self._failure = failure
+                self._changed.notify_all()
+            os.eventfd_write(self._awake, 1)
 
     def _meet(self, host: int, sock: socket.socket) -> None:
         with self._changed:
@@ -160,11 +187,12 @@ class LazyDance:
         try:
             sock.sendall(encode_rank(self._me))
             prepare(sock)
-            channel = encrypted(self._job, self._me, host, sock, True, time.monotonic() + DANCE_S, self._trust)
+            channel = encrypted(self._job, self._me, host, sock, True, time.monotonic() + AGE_S, self._trust)
         except (OSError, JobError) as error:  # the other host has gone, or goes on without
             sock.close()
             with self._changed:
                 self._encounters.lost(host)
+                self._changed.notify_all()
             say(self._me, f"host {host} has connected in vain: {error}")
             return
         with self._changed:

@@ -61,6 +61,10 @@ class _Port(Context):
         one, two = (_CountingMatcher(matcher, attached) for matcher in context.matchers)
         self.matchers = (one, two)  # type: ignore[assignment]
 
+    def sender_of(self, source: int) -> int | None:
+        """Return None: what its messages are to do, the LCO's receives say."""
+        return None
+
     def count_waiting(self, more: int) -> None:
         """Nothing, as in an LCO."""
 

@@ -52,7 +52,7 @@ class LcoContext(Context):
     def sender_of(self, source: int) -> int | None:
         """Return the rank of the only send slot that refers to a receive slot, if it is remote.
 
-        Another one may come while a receive waits; what it sends ends that wait, too.
+        A further remote one may come while a receive waits: that wait serves all channels.
         """
         if self._traffic.to_itself:
             return None  # one may be on its way from here
@@ -161,8 +161,8 @@ class Traffic:
         return world not in self._engine.vendor_ranks
 
     def _post(self, world: int, octets: bytes) -> None:
-        self.to_itself += world == self._engine.rank
         self._engine.send(self._world, world, SLOT_TAG, OctetSource(octets), collective=True)
+        self.to_itself += world == self._engine.rank
 
     def _transmit(self, world: int, data: memoryview) -> Moving:
         return self._engine.send(self._world, world, SLOT_DATA_TAG, OctetSource(data), collective=True)

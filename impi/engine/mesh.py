@@ -191,8 +191,12 @@ def _connect(job: Job, me: int, host: int, address: str, deadline: float, proofs
         raise unreachable(job, me, host, error) from None
 
 
-def reach(job: Job, me: int, host: int, address: str, deadline: float, proofs: Proofs) -> socket.socket:
+def reach(
+    job: Job, me: int, host: int, address: str, deadline: float, proofs: Proofs, *, patient: bool = False
+) -> socket.socket:
     """Return a connection to a host, to which this one has proved itself.
+
+    ``patient``: once connected, it waits for that host as long as the job goes on.
 
     Raises:
         OSError: it cannot be reached, or has closed the connection; see :func:`unreachable`.
@@ -206,6 +210,8 @@ def reach(job: Job, me: int, host: int, address: str, deadline: float, proofs: P
             # Peers may identify us by the advertised address.
             sock.bind((address, 0))
         sock.connect((where, job.hosts[host].port))
+        if patient:
+            sock.settimeout(None)
         known = introduce(sock, encode_rank(me), proofs.secret(host), proofs.about(me, host))
     except OSError:
         sock.close()

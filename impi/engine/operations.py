@@ -111,7 +111,6 @@ class ReceiveOperation:
         "done",
         "failure",
         "maybe_local",
-        "sender",
         "source",
         "tag",
         "target",
@@ -124,9 +123,7 @@ class ReceiveOperation:
         self.tag = tag
         self.target = target
         self.collective = collective
-        self.sender = context.sender_of(source)
-        """World rank of the only proc, of another client, that can be the source; None: others."""
-        self.maybe_local = self.sender is None
+        self.maybe_local = context.sender_of(source) is None
         """Whether a proc of our own client can be the source."""
         self.done = False
         self.cancelled = False

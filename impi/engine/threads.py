@@ -203,8 +203,8 @@ def start_helper(target: Callable[[], None], name: str) -> threading.Thread:
 
 def join_helper(thread: threading.Thread) -> None:
     """Wait for the end of a thread of :func:`start_helper`."""
+    _helpers.remove(thread)  # first: while it is counted nowhere, there seem to be two threads
     thread.join()
-    _helpers.remove(thread)
 
 
 def expect_threads() -> None:

@@ -126,8 +126,9 @@ class Waits:
         host = None
         awaited = awaited_by(operation)
         if isinstance(awaited, ReceiveOperation):
-            if awaited.sender is not None:
-                host = self._host_of[awaited.sender]
+            sender = awaited.context.sender_of(awaited.source)  # now: of an LCO it changes
+            if sender is not None:
+                host = self._host_of[sender]
             elif awaited.source == ANY_SOURCE and not self._others and len(self._hosts) == 1:
                 host = self._hosts[0]
         elif isinstance(awaited, SendOperation) and awaited.remote is not None:

@@ -93,6 +93,10 @@ class Encounters:
         self._calling: set[int] = set()
         self._met: set[int] = set()
 
+    def has(self, host: int) -> bool:
+        """Whether there is a channel, or one that is about to be answered."""
+        return host in self._met
+
     def calls(self, host: int) -> bool:
         """Note that we want a channel; whether to connect: False, there is one, or it comes."""
         if host in self._met:

@@ -21,8 +21,8 @@ def known(*versions: tuple[int, ...]) -> Layout:
     return replace(found, values={**found.values, "C_VERSION": tuple(n for each in versions for n in each)})
 
 
-def connection(back: bytes, proof: bytes = b"") -> Connection:
-    seen = Connection((b"", 0), (b"", 0), 0.0, Stream(b"\0\0\0\1" + proof + FINI))
+def connection(back: bytes, proof: bytes = b"", said: bytes = FINI) -> Connection:
+    seen = Connection((b"", 0), (b"", 0), 0.0, Stream(b"\0\0\0\1" + proof + said))
     seen.back.data = back
     return seen
 
@@ -36,7 +36,14 @@ def test_the_answer_is_no_packet(proof: bytes) -> None:
 
 @pytest.mark.parametrize("proof", [b"", PROOF])
 def test_a_connection_without_an_answer_is_no_channel(proof: bytes) -> None:
-    assert channels_of(connection(proof, proof), 0, known(LAZY, LAZY)) == []
+    assert channels_of(connection(proof, proof, b""), 0, known(LAZY, LAZY)) == []
+    (channel,) = channels_of(connection(proof, proof), 0, known(LAZY, LAZY))
+    assert "host 0 did not answer with its rank" in str(channel.problems[0]), "packets without an answer"
+
+
+def test_another_rank_is_no_answer() -> None:
+    (channel,) = channels_of(connection(b"\0\0\0\2" + FINI), 0, known(LAZY, LAZY))
+    assert "host 0 did not answer with its rank" in str(channel.problems[0])
 
 
 def test_where_one_client_is_not_lazy_packets_come_first() -> None:

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pytest
@@ -35,19 +36,23 @@ def run(
 
 @pytest.mark.parametrize(("clients", "threads"), LAYOUTS)
 def test_endpoints(clients: list[str], threads: int, run_job: Callable[..., Any]) -> None:
-    run(clients, threads, run_job, parts=[*PARTS, "rush", "refused"])
+    run(clients, threads, run_job, parts=[*PARTS, "rush", "refused", "one_refuses"])
 
 
 @pytest.mark.parametrize(("threads", "one_more", "average"), [(8, 15_000, 15_000), (17, 25_000, 21_000)])
 def test_endpoints_cost_little(threads: int, one_more: int, average: int, run_job: Callable[..., Any]) -> None:
-    """Tables grow by steps, so what one more costs differs more from run to run."""
-    result = run_job([COSTS, "memory", str(threads)], ["pure:1", "pure:1"])
-    assert set(result.codes) == {0}, str(result)
-    found = re.search(r"(-?\d+) octets and (-?\d+) descriptors, beside \d+ of (\d+) octets", result.out)
-    assert found, str(result)
-    assert int(found[1]) < one_more
-    assert int(found[2]) <= 0
-    assert int(found[3]) < threads * average
+    """Medians of three: tables grow by steps, so what one more costs differs from run to run."""
+    rows = []
+    for _ in range(3):
+        result = run_job([COSTS, "memory", str(threads)], ["pure:1", "pure:1"])
+        assert set(result.codes) == {0}, str(result)
+        found = re.search(r"(-?\d+) octets and (-?\d+) descriptors, beside \d+ of (\d+) octets", result.out)
+        assert found, str(result)
+        rows.append([int(number) for number in found.groups()])
+    more, descriptors, all_of_them = map(median, zip(*rows, strict=True))
+    assert more < one_more
+    assert descriptors <= 0
+    assert all_of_them < threads * average
 
 
 def test_halos_of_threads_beside_those_of_processes(run_job: Callable[..., Any]) -> None:

@@ -23,7 +23,7 @@ from impi.api.p2p.status import Status
 from impi.api.types import marshalling
 from impi.api.types.buffers import UserBuffer, read
 from impi.collectives.tags import REDUCE_TAG
-from impi.engine.context import Context
+from impi.engine.context import Context, ShortSend
 from impi.engine.engine import Engine
 from impi.engine.operations import SENT, ReceiveOperation, SendOperation
 from impi.engine.payload import DirectSource, DirectTarget
@@ -142,8 +142,13 @@ class ChannelRoute(QueuedRoute):
 
     def __init__(self, engine: Engine, context: Context, rank: int) -> None:
         super().__init__(engine, context, rank)
-        self._short = engine.short_sender(context, rank)
+        self._short: ShortSend = self._first
         self._next = engine.next_receiver(context, rank)
+
+    def _first(self, tag: int, octets: memoryview, count: int) -> bool:
+        """Make the sender at the first send: in a lazy job a receive needs no channel."""
+        self._short = self._engine.short_sender(self._context, self._rank)
+        return self._short(tag, octets, count)
 
     def send(self, spec: BufferSpec, tag: int) -> None:
         """Send one packet, or start the send and wait for it."""

@@ -143,6 +143,25 @@ def refused(ep: Any, around: int) -> None:
             assert "Split" in str(failure)
 
 
+def one_refuses(ep: Any, around: int) -> None:
+    """An endpoint that refuses a collective tells all others, by the ports of its slots, too."""
+    odd = ep.size - 1
+    for root in (0, odd):
+        again, place = ep.Dup(), bytearray(4)
+        ep.Barrier()  # slots are open
+        again.Bcast(place, root=0)
+        ep.Barrier()  # who is still in that one would hear of the next
+        try:
+            again.Bcast(place, root=again.size if again.rank == odd else root)
+            again.Barrier()
+        except MPI.Exception as failure:
+            assert failure.Get_error_class() == MPI.ERR_ROOT, failure
+        else:
+            raise AssertionError("nobody has refused")
+        ep.Barrier()
+        again.Free()
+
+
 CONNECTED = {
     "disjoint": ((0, 1), (2, 3, 4, 5), 1, 4),
     "rule 1": ((0, 1, 2), (3, 4, 5), 0, 5),
