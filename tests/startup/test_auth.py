@@ -18,6 +18,7 @@ from impi.startup.auth import (
     none_warning,
     parse_key,
     parse_preference,
+    relay_key,
 )
 
 NONE, KEY, TLS, CHALLENGE = Method.NONE, Method.KEY, Method.TLS, Method.CHALLENGE
@@ -182,3 +183,15 @@ def test_warning_of_the_clause() -> None:
 def test_a_python_without_ssl_has_no_tls(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("impi.startup.auth.find_spec", lambda _name: None)
     assert find_credentials({"IMPI_AUTH_SECRET": SECRET}).methods == (CHALLENGE,)
+
+
+def test_a_relay_has_a_key_of_its_own_by_the_secret_or_the_key() -> None:
+    keys = {
+        relay_key({"IMPI_AUTH_SECRET": SECRET}),
+        relay_key({"IMPI_AUTH_SECRET": f"another {SECRET}"}),
+        relay_key({"IMPI_AUTH_KEY": str(LARGE)}),
+    }
+    assert len(keys) == 3
+    assert relay_key({"IMPI_AUTH_SECRET": SECRET, "IMPI_AUTH_NONE": "1"}) in keys
+    with pytest.raises(UsageError, match="a relay needs a secret, or anybody could use it: set IMPI_AUTH_SECRET"):
+        relay_key({"IMPI_AUTH_NONE": "1"})

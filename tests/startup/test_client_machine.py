@@ -8,11 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from impi.errors import ImpiError, JobError, LocalProtocolError, PeerError, StartupError, UsageError
-from impi.job import ALTERNATIVES, STRICT_VERSION, TUNED_VERSION
+from impi.job import ALTERNATIVES, LAZY_VERSION, STRICT_VERSION, TUNED_VERSION
+from impi.options import ClientOptions
 from impi.records import replaced
 from impi.startup.auth import Credentials, Method
 from impi.startup.client import (
     ALL_VERSIONS,
+    LAZY_VERSIONS,
     RESILIENT_VERSIONS,
     STRICT_VERSIONS,
     ClientEvent,
@@ -21,6 +23,7 @@ from impi.startup.client import (
     Lost,
     Negotiated,
     Unused,
+    versions_to_offer,
 )
 from impi.startup.facts import ClientFacts, HostFacts, ProcFacts, encode_facts, encode_versions
 from impi.startup.server import ServerMachine
@@ -84,6 +87,32 @@ def test_one_strict_client_makes_a_strict_job(facts_of: Maker) -> None:
     machines = [ClientMachine(0, NONE), ClientMachine(1, NONE, STRICT_VERSIONS), ClientMachine(2, NONE)]
     jobs = rendezvous(machines, [facts_of(c) for c in range(3)], NONE)
     assert {(j.job.version, j.job.long_size) for j in jobs} == {(STRICT_VERSION, 4)}
+
+
+@pytest.mark.parametrize(
+    ("option", "expected"),
+    [
+        ({}, ALL_VERSIONS),
+        ({"impi_version": "0.0"}, STRICT_VERSIONS),
+        ({"resilient": True}, RESILIENT_VERSIONS),
+        ({"lazy": True}, LAZY_VERSIONS),
+    ],
+)
+def test_options_stand_for_versions(option: dict[str, object], expected: tuple[tuple[int, int], ...]) -> None:
+    options = replaced(ClientOptions(rank=0, server="localhost:1", argv=("program",)), **option)
+    assert versions_to_offer(options) == expected
+
+
+@pytest.mark.parametrize(
+    ("others", "version"),
+    [(LAZY_VERSIONS, LAZY_VERSION), (ALL_VERSIONS, TUNED_VERSION), (RESILIENT_VERSIONS, TUNED_VERSION)],
+)
+def test_a_job_is_lazy_if_all_clients_are(
+    facts_of: Maker, others: tuple[tuple[int, int], ...], version: tuple[int, int]
+) -> None:
+    machines = [ClientMachine(0, NONE, LAZY_VERSIONS), ClientMachine(1, NONE, others)]
+    jobs = rendezvous(machines, [facts_of(c) for c in range(2)], NONE)
+    assert {(j.job.version, j.job.is_lazy) for j in jobs} == {(version, version == LAZY_VERSION)}
 
 
 # Programs that end without MPI

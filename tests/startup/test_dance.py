@@ -158,10 +158,13 @@ def test_two_hosts_that_connect_at_once_have_one_channel(choices: list[int]) -> 
 
 def test_a_connection_that_came_to_nothing_can_be_made_again() -> None:
     end = Encounters(1)
+    assert not end.has(0)
     assert end.comes(0)
+    assert end.has(0)
     assert not end.comes(0)
     assert not end.calls(0)
     end.lost(0)
+    assert not end.has(0)
     assert end.calls(0)
     assert not end.comes(0), "the higher host's own one stays"
     end.ended(0)

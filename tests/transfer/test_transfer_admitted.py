@@ -4,6 +4,7 @@ import pytest
 from transfer_world import Proc, address, drain, make_job
 
 from impi.errors import LocalProtocolError, PeerError
+from impi.job import LAZY_VERSION
 from impi.records import replaced
 
 PIDS = (1000, 2000, 3000)
@@ -106,3 +107,25 @@ def test_a_host_that_is_abandoned_has_parted_and_keeps_nobody_waiting():
     left.machine.dismiss(1)
     assert 1 not in left.machine.busy
     assert bytes(left.received[0][1]) == b"come"
+
+
+def test_a_lazy_job_has_the_channels_that_were_opened():
+    job = replaced(make_job([[1], [1], [1]]), version=LAZY_VERSION)
+    left, right = Proc(job, 0), Proc(job, 2)
+    assert left.machine.hosts == right.machine.hosts == ()
+    with pytest.raises(LocalProtocolError):
+        left.send(2, b"no channel")
+    left.machine.open(2)
+    right.machine.open(0)
+    sent = left.send(2, b"hello", tag=3)
+    octets = drain(left.machine, 2)
+    right.read(0, octets)
+    assert sent.done
+    incoming, room = right.received.pop()
+    assert (incoming.source, bytes(room)) == (0, b"hello")
+    for proc in (left, right):
+        proc.machine.finish()
+    right.read(0, drain(left.machine, 2))
+    left.read(2, drain(right.machine, 0))
+    assert left.machine.finished
+    assert right.machine.finished
