@@ -280,7 +280,8 @@ class ClientOptions:
         "a compiled program has impi's library alone, even if it was compiled for this client's",
     ).default  # fmt: skip
     explain: bool = Option(
-        "--explain", "client", None, bool, False, "say how the program reaches MPI, and start it"
+        "--explain", "client", None, bool, False,
+        "say how the program reaches MPI, start it, and say who connects to whom, and to which ports",
     ).default  # fmt: skip
     label: bool = Option(
         "-l --label", "client", None, bool, False, "before each line of output stand the numbers of client and rank",

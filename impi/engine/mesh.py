@@ -226,6 +226,11 @@ def reach(
 def unreachable(job: Job, me: int, host: int, error: OSError) -> JobError:
     """Return what to raise where a host cannot be reached."""
     reason = error.strerror or str(error) or "no answer"
+    if isinstance(error, TimeoutError):
+        reason = (
+            "no answer: a firewall drops the connection, or there is no route; name open ports with --ports, or use a "
+            "relay (--relay)"
+        )
     return JobError(f"host {me} cannot connect to {_there(job, host)}: {reason}", clause="2.3.8")
 
 

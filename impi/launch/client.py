@@ -41,6 +41,7 @@ from impi.launch.pulse import BEAT_S, Pulse
 from impi.launch.rendezvous import Rendezvous, telling
 from impi.launch.standard_input import Feed, Source, has_input
 from impi.launch.survival import Survival
+from impi.launch.ways import ways
 from impi.launch.without_mpi import title, why_unsure
 from impi.options import ClientOptions
 from impi.records import replaced, values_of
@@ -376,6 +377,8 @@ class _Session:
                             "the tuning (--tuning or IMPI_TUNING) is not used: at least one client offers no more than "
                             "IMPI 0.0"
                         )
+                    for line in ways(job, self._options.rank) if self._options.explain else ():
+                        self._warn(line)
                     self._answer(job, trust)
                     if job.is_resilient:
                         self._survival = Survival(job, self._options, self.control, self._rendezvous, self._warn)
