@@ -49,7 +49,7 @@ def test_eight_procs_of_each_of_thirty_two_clients(run_job: Callable[..., Any], 
     """256 procs on one machine: one host for each client, so 496 connections and not 31 744."""
     program = tmp_path / "sum.py"
     program.write_text(SUM)
-    options = dict.fromkeys(range(CLIENTS), ["--hosts", "client"])
+    options = {client: ["--hosts", "client"] for client in range(CLIENTS)}
     result = run_job([str(program)], ["pure:8"] * CLIENTS, options=options, deadline_s=300.0)
     assert set(result.codes) == {0}, str(result)
     assert result.out == "32640 of 256\n"
