@@ -8,12 +8,13 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
+from hosts_world import job_of_hosts
 
 from impi.doors.introduce import introduce, receive_exactly
 from impi.engine.lazy_dance import LazyDance
 from impi.engine.mesh import listen
 from impi.errors import JobError
-from impi.job import LAZY_VERSION, Host, Job
+from impi.job import LAZY_VERSION, Host
 from impi.startup.challenge import Trust
 from impi.startup.dance import encode_rank
 from impi.wire import addresses
@@ -32,18 +33,7 @@ class Hosts:
             Host(index=i, client=i, ipv6=addresses.from_text(HERE), port=sock.getsockname()[1], procs=())
             for i, sock in enumerate(listeners)
         ]
-        self.job = Job(
-            version=LAZY_VERSION,
-            nclients=count,
-            hosts=tuple(hosts),
-            procs=(),
-            maxdatalen=1,
-            tag_ub=32767,
-            xsize=0,
-            maxlinear=0,
-            ackmark=1,
-            hiwater=1,
-        )
+        self.job = job_of_hosts(hosts, LAZY_VERSION)
         self.channels: list[dict[int, socket.socket]] = [{} for _ in hosts]
         self.dances = [
             LazyDance(self.job, me, sock, HERE, trust, self.channels[me].__setitem__)

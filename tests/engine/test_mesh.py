@@ -9,11 +9,12 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
+from hosts_world import job_of_hosts
 
 from impi.doors.introduce import new_nonce, receive_exactly
 from impi.engine.mesh import _encrypted, connect_hosts, listen
 from impi.errors import JobError
-from impi.job import Host, Job
+from impi.job import Host
 from impi.proofs import ANSWER_SIZE, prove
 from impi.startup.challenge import Trust
 from impi.vendors.secure_socket import SecureSocket
@@ -34,18 +35,7 @@ class Dance:
             Host(index=i, client=client, ipv6=addresses.from_text(address), port=port, procs=())
             for i, (client, address, port) in enumerate(zip(clients, self.where, ports, strict=True))
         ]
-        self.job = Job(
-            version=(0, 0),
-            nclients=max(clients) + 1,
-            hosts=tuple(hosts),
-            procs=(),
-            maxdatalen=1,
-            tag_ub=32767,
-            xsize=0,
-            maxlinear=0,
-            ackmark=1,
-            hiwater=1,
-        )
+        self.job = job_of_hosts(hosts)
         self.found: dict[int, dict[int, socket.socket]] = {}
         self.errors: dict[int, str] = {}
         self._threads: list[threading.Thread] = []

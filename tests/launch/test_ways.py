@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 import pytest
+from hosts_world import job_of_hosts
 
 from impi.engine.mesh import unreachable
-from impi.job import LAZY_VERSION, Host, Job
+from impi.job import LAZY_VERSION, Host
 from impi.launch.ways import ways
 from impi.records import replaced
 from impi.wire import addresses
 
-JOB = Job(
-    version=(0, 0),
-    nclients=3,
-    hosts=tuple(
+JOB = job_of_hosts(
+    [
         Host(index=i, client=client, ipv6=addresses.from_text(f"192.0.2.{client + 1}"), port=4000 + i, procs=(i,))
         for i, client in enumerate([0, 1, 1, 1, 1, 1, 1, 2])
-    ),
-    procs=(),
-    maxdatalen=1,
-    tag_ub=32767,
-    xsize=0,
-    maxlinear=0,
-    ackmark=1,
-    hiwater=1,
+    ]
 )
 MIDDLE = "192.0.2.2:4001, 192.0.2.2:4002, 192.0.2.2:4003, 192.0.2.2:4004 and 2 more"
 

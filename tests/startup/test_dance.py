@@ -1,6 +1,7 @@
 """Who connects to whom (IMPI 2.3.8)."""
 
 import pytest
+from hosts_world import job_of_hosts
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,18 +15,7 @@ def job_of(shape: list[int]) -> Job:
     """A job whose client i has shape[i] hosts."""
     owners = [client for client, n in enumerate(shape) for _ in range(n)]
     hosts = tuple(Host(index=i, client=c, ipv6=bytes(16), port=1, procs=()) for i, c in enumerate(owners))
-    return Job(
-        version=(0, 0),
-        nclients=len(shape),
-        hosts=hosts,
-        procs=(),
-        maxdatalen=1,
-        tag_ub=32767,
-        xsize=0,
-        maxlinear=0,
-        ackmark=1,
-        hiwater=1,
-    )
+    return job_of_hosts(hosts)
 
 
 @pytest.mark.clause("2.3.8")
