@@ -388,12 +388,16 @@ class FakeWitness(FakeCommand):
 class FakeClient(FakeCommand):
     """Is over only once its ranks have started."""
 
-    def __init__(self, job: Job, done: Completed, *, hangs: bool) -> None:
+    def __init__(self, job: Job, done: Completed, *, hangs: bool, log: list[str]) -> None:
         super().__init__(done, hangs=hangs)
-        self._job = job
+        self._job, self._log = job, log
 
     def poll(self) -> Completed | None:
         return None if self._job.slow_start > 0 else super().poll()
+
+    def stop(self) -> Completed:
+        self._log.append("stop client")
+        return super().stop()
 
 
 class FakeServer:
@@ -592,7 +596,7 @@ class FakeLab:
             return FakeCommand(Completed(argv=(), code=0, stdout=b"{}", stderr=b""))
         # A native client's script has the number behind its prefix.
         client = int(argv[argv.index("-client") + 1 if "-client" in argv else 3])
-        return FakeClient(job, job.clients[client], hangs=f"client {client}" in job.hangs)
+        return FakeClient(job, job.clients[client], hangs=f"client {client}" in job.hangs, log=self.backend.log)
 
     def begin_capture(self) -> None:
         self.backend.log.append("begin")

@@ -232,13 +232,15 @@ class _Attempt:
         if "net" in settings:
             network.set_links(parse_links(settings["net"], names))
 
-    def _make_good(self) -> None:
-        """Count what happened on the links, and make them as they were."""
+    def _undo_fault(self) -> None:
         fault = self.interference or self.strike
         if fault is not None:
             fault.undo()
             self.fault = fault.seen()
             fault.stop()
+
+    def _clear_links(self) -> None:
+        """Count what happened on the links, and make them as they were."""
         if self.lab.network is None:
             return
         if self.network is not None:
@@ -388,7 +390,7 @@ class _Attempt:
             self.trouble = self.trouble or "the run was ended at once"
             return
         self.prepared.invitations.withdraw(self.cell.hash)
-        self._guard(self._make_good)  # first of all: a frozen node obeys nobody
+        self._guard(self._undo_fault)  # first of all: a frozen node obeys nobody
         over = self._all_over()
         hangs = not over and (self.timed_out or self.stop_asked.is_set())
         if hangs and self.hostport:
@@ -399,6 +401,8 @@ class _Attempt:
         # Of a hang the witnesses must tell before anything is ended, else after it.
         for name in (*(witnesses + clients if hangs else clients + witnesses), "server", "relay"):
             self._guard(lambda name=name: self._stop(name))  # type: ignore[misc]
+        # Not before: a refused connection that still tries would come through.
+        self._guard(self._clear_links)
         if self.capturing:
             self._guard(lambda: self.captures.extend(self.lab.end_capture()))
         self._guard(self._look_for_leftovers)

@@ -151,6 +151,19 @@ def test_of_two_networks_every_node_has_the_second(without):
     assert not any("--interface" in line for line in seen.command_lines)
 
 
+def test_a_link_stays_refused_until_the_clients_have_been_ended():
+    def hang(job) -> None:
+        job.hangs = {"client 0", "client 1"}
+
+    backend = FakeBackend(tweak=hang)
+    cell = parse_cell("network.steady/pure+pure/1x1+1x1/reach=outward")
+    lab = backend.open(cell.vendors, cell.topology, run="r")
+    limits = Limits(server=0.3, start=0.3, cell=0.3, grace=0.1)
+    run_cell(prepare(lab, "r"), cell, limits, threading.Event())
+    ended = [entry for entry in backend.log if entry in ("syn", "stop client", "clear", "end")]
+    assert ended == ["syn", "stop client", "stop client", "clear", "end"]
+
+
 def test_behind_nat_connections_come_by_the_gateways_address():
     def said(translated: int) -> str:
         route = RouteSeen(node="c1n1", gateway="c1n0", out=5, back=5, translated=translated)
