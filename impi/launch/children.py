@@ -295,7 +295,8 @@ class Children:
         """Note a starter as lost if nothing has been heard of it for too long."""
         for one in self._starters if self._silence_s else ():
             limit_s = self._silence_s if one.heard else max(self._silence_s, _FIRST_S)
-            if one.status is None and is_silent(one.output, one.heard_at, limit_s):
+            silent = one.status is None and is_silent(one.output, one.heard_at, limit_s)
+            if silent and not processes.wants_processor(one.pid):
                 self.lost = self.lost or f"{one.command.name} {silence(limit_s)}"
 
     def end(self, turn: Callable[[float], object]) -> None:

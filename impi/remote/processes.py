@@ -143,8 +143,8 @@ class Groups(dict[int, int]):
         """Those that a signal has stopped (state T; under a debugger it is t)."""
 
 
-def _fields(pid: int) -> list[bytes]:
-    """Return state, parent, group and so on of a process (proc(5), stat); empty: there is none."""
+def _fields(pid: int | str) -> list[bytes]:
+    """Return state, parent, group and so on of a process or thread (proc(5)); empty: it is gone."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             return file.read().rpartition(b")")[2].split()
@@ -161,6 +161,15 @@ def parent(pid: int) -> int:
 def lives(pid: int) -> bool:
     """Whether a process has not ended; one that has may not be reaped yet."""
     return bool(fields := _fields(pid)) and fields[0] not in _ENDED
+
+
+def wants_processor(pid: int) -> bool:
+    """Whether a thread of a process runs, or would if a processor were free (state R)."""
+    with contextlib.suppress(OSError):
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            if _fields(f"{pid}/task/{thread}")[:1] == [b"R"]:
+                return True
+    return False
 
 
 def began(pid: int) -> float:

@@ -12,7 +12,7 @@ It is fed on standard input, one JSON object a line, and answers on standard out
   ``{"do": "beat"}``, every two seconds where the spec has ``silence_s``; ``{"do": "watch", "ends":
   [[address, port], ...], "procs": [[node, pid], ...]}``: where the hosts of the job listen, and
   procs that an mpiexec has started. The end of standard input, SIGTERM, SIGINT, and no beat for
-  ``silence_s`` mean stop.
+  ``silence_s`` mean stop; an asker that wants a processor and gets none is not silent.
 * lines out: ``{"number": 3, "pid": 77}``; ``{"number": 3, "stdout": base64, "at": seconds since
   the epoch}`` or ``stderr``, as it comes; ``{"number": 3, "exit": code}``, ``-N`` for signal N;
   ``{"error": "sentence"}`` if a process cannot be started, and then none runs; ``{"beat": true}``,
@@ -309,7 +309,9 @@ class _Starter:
 
     def _look(self, watch: Watch, *, silent: bool) -> None:
         """Look whether anything is stopped or cut off; ``silent``: nothing of the asker's waits."""
-        if silent and time.monotonic() - self._heard > watch.limit_s:
+        unheard = silent and not self._stop and time.monotonic() - self._heard > watch.limit_s
+        if unheard and not processes.wants_processor(os.getppid()):
+            self._say(error=f"what has asked for it has not been heard of for {watch.limit_s:g} s")
             self._stop = True
         if self._stop or not watch.due():
             return

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from impi.remote import starter
+from impi.remote import processes, starter
 
 DEADLINE_S = 30.0
 ROOT = Path(__file__).parents[2]
@@ -603,8 +603,45 @@ def test_a_beat_is_answered(start: Start) -> None:
 def test_an_asker_that_falls_silent_is_gone(start: Start) -> None:
     raw = start(["sleep", "600"], silence_s=0.1)
     pid = raw.until("pid")["pid"]
+    assert raw.until("error") == {"error": "what has asked for it has not been heard of for 0.1 s"}
     assert raw.rest()[-1] == {"leftovers": []}
     assert gone(pid)
+
+
+CROWDED = """
+import os
+from impi.remote import processes, starter, watch
+starter.LOOK_S = watch.LOOK_S = 0.01
+def wants_processor(pid):
+    asked.append(pid)
+    return len(asked) < 5
+asked = []
+processes.wants_processor = wants_processor
+starter.main()
+assert asked == [os.getppid()] * 5, asked
+"""
+
+
+def test_an_asker_that_waits_for_a_processor_is_not_silent(start: Start) -> None:
+    raw = start(["sleep", "600"], silence_s=0.1, starter=("-c", CROWDED))
+    raw.rest()
+    assert raw.process.wait(DEADLINE_S) == 0
+
+
+@pytest.mark.parametrize("signum", [None, signal.SIGSTOP])
+def test_a_process_that_runs_wants_a_processor(signum: int | None) -> None:
+    busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        while not processes.wants_processor(busy.pid):
+            os.sched_yield()
+        if signum is not None:
+            busy.send_signal(signum)
+            while processes.wants_processor(busy.pid):
+                os.sched_yield()
+    finally:
+        busy.kill()
+        busy.wait(DEADLINE_S)
+    assert not processes.wants_processor(busy.pid)
 
 
 def test_an_asker_without_beats_may_be_silent(start: Start) -> None:
