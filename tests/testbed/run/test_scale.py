@@ -45,11 +45,14 @@ def test_thirty_two_clients_in_one_job():
 
 @pytest.mark.slow
 @pytest.mark.alone
-def test_eight_procs_of_each_of_thirty_two_clients(run_job: Callable[..., Any], tmp_path: Path) -> None:
-    """256 procs on one machine: one host for each client, so 496 connections and not 31 744."""
+@pytest.mark.parametrize("few", [("--hosts", "client"), ("--lazy",)])
+def test_eight_procs_of_each_of_thirty_two_clients(
+    run_job: Callable[..., Any], tmp_path: Path, few: tuple[str, ...]
+) -> None:
+    """256 procs on one machine: 496 connections, or those that messages need, and not 31 744."""
     program = tmp_path / "sum.py"
     program.write_text(SUM)
-    options = {client: ["--hosts", "client"] for client in range(CLIENTS)}
+    options = dict.fromkeys(range(CLIENTS), few)
     result = run_job([str(program)], ["pure:8"] * CLIENTS, options=options, deadline_s=300.0)
     assert set(result.codes) == {0}, str(result)
     assert result.out == "32640 of 256\n"
