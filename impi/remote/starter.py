@@ -33,6 +33,7 @@ import contextlib
 import gc
 import importlib
 import json
+import math
 import os
 import select
 import selectors
@@ -124,6 +125,8 @@ class _Starter:
         """These procs and Hydra's proxies above them, each with a descriptor."""
         self._strays: set[int] = set()
         """Daemons of mpiexecs, and what is below them, seen here while no proc had a name."""
+        self._first_stray = self._began
+        """When the first of these daemons began: maybe before this starter."""
         self._stop = False
         self._signal = ""
         self._wake, self._wake_end = os.pipe()
@@ -164,7 +167,8 @@ class _Starter:
             self._end_guests(spec["grace_s"])
         self._drain()
         if keeps:
-            sweep(self._began, [process.pid for process in self._processes], self._segments, failed=failed)
+            pids = [process.pid for process in self._processes]
+            sweep(self._began, pids, self._segments, failed=failed, since_daemons=self._first_stray)
         self._say(leftovers=left)
 
     def _running(self) -> list[int]:
@@ -317,11 +321,16 @@ class _Starter:
             return
         found = processes.descendants(self._watched)
         if not self._watched:
-            self._strays |= set(processes.descendants(under=_daemons()))
+            self._see_strays()
         for pid in watch.stopped(found):
             self._say(stopped=pid, name=_command_line(pid))
         for ends in watch.cut(found):
             self._say(cut=ends)
+
+    def _see_strays(self) -> None:
+        daemons = _daemons()
+        self._strays |= set(processes.descendants(under=daemons))
+        self._first_stray = min([self._first_stray, *map(processes.began, daemons)])
 
     def _forward(self, key: selectors.SelectorKey) -> None:
         """Forward the output of a process."""
@@ -376,7 +385,9 @@ class _Starter:
         Only then is nobody's what they leave. An mpiexec's daemon that no proc has named may belong
         to another job: it has time to end, with what is below it, and is let alone.
         """
-        alive = self._guests or _opened(self._strays | set(processes.descendants(under=_daemons())))
+        if not self._guests:
+            self._see_strays()
+        alive = self._guests or _opened(self._strays)
         for number, seconds in ((0, _ALONE_S), (signal.SIGTERM, grace_s), (signal.SIGKILL, _DRAIN_S)):
             patience = Patience(seconds, 1)
             if number:
@@ -414,7 +425,9 @@ class _Starter:
                     self._segments.add(f"{_SHM}/{path.removesuffix(' (deleted)')}")
 
 
-def sweep(since: float, pids: Iterable[int], segments: set[str], *, failed: bool) -> None:
+def sweep(
+    since: float, pids: Iterable[int], segments: set[str], *, failed: bool, since_daemons: float = math.inf
+) -> None:
     """Remove shared memory, files and sockets that processes of a starter have left.
 
     MPICH leaves a segment now and then even if all is well: if a process exits at once after
@@ -425,15 +438,18 @@ def sweep(since: float, pids: Iterable[int], segments: set[str], *, failed: bool
         pids: its own processes.
         segments: shared memory that it has noted.
         failed: whether nothing goes on.
+        since_daemons: when daemons of mpiexecs began here, if that was earlier. What they have
+            left is known by what still runs, so it may be of another job, but is nobody's.
     """
     since -= _TICK_S
-    for path in _nobodys(since) | (segments | _topologies(since) if failed else set()):
+    since_daemons = min(since, since_daemons - _TICK_S)
+    for path in _nobodys(since) | (segments | _topologies(since_daemons) if failed else set()):
         with contextlib.suppress(OSError):
             os.unlink(path)
     # Open MPI's mpiexec and daemons keep their sockets there.
     temporary = os.environ.get("TMPDIR", _TMP)
     folders = {os.path.join(temporary, f"ompi.{pid}") for pid in pids}
-    for folder in folders | (_sessions(since, temporary) if failed else set()):
+    for folder in folders | (_sessions(since_daemons, temporary) if failed else set()):
         if os.path.isdir(folder):
             import shutil
 

@@ -528,18 +528,24 @@ def test_what_an_mpiexec_elsewhere_has_started_is_ended(
             os.killpg(proxy.pid, signal.SIGKILL)
 
 
-def test_a_proxy_that_no_proc_has_named_has_time_to_end(start: Start, tmp_path: Path) -> None:
+@pytest.mark.parametrize("first", [False, True])
+def test_a_proxy_that_no_proc_has_named_has_time_to_end(start: Start, tmp_path: Path, first: bool) -> None:
     name = secrets.token_hex(7)
     own = f"starter._TMP = {str(tmp_path)!r}; starter._PROXY = {name!r}; starter._DAEMONS = [{name!r}]"
     elsewhere = f"from impi.remote import starter; {own}; starter._ALONE_S = 60; starter.main()"
     argv = [sys.executable, "-c", "import signal; print('on', flush=True); signal.pause()"]
-    raw = start(argv, settle_s=None, silence_s=60.0, starter=("-c", elsewhere))
-    raw.until("stdout")
+    if not first:
+        raw = start(argv, settle_s=None, silence_s=60.0, starter=("-c", elsewhere))
+        raw.until("stdout")
     # It ends without removing its file once the starter has been told to stop.
     script = f"printf {name} > /proc/$$/comm; touch {tmp_path}/hydra_hwloc_xmlfile_1; echo; read -r line"
     with subprocess.Popen(["sh", "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as proxy:
         assert proxy.stdout is not None and proxy.stdin is not None
         proxy.stdout.readline()
+        if first:
+            wait_until_older(tmp_path / "hydra_hwloc_xmlfile_1")
+            raw = start(argv, settle_s=None, silence_s=60.0, starter=("-c", elsewhere))
+            raw.until("stdout")
         raw.hang_up()
         raw.until("exit")
         while alive(raw.process.pid) and not waits_for_processes(raw.process.pid):
