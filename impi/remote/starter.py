@@ -15,11 +15,11 @@ It is fed on standard input, one JSON object a line, and answers on standard out
   ``silence_s`` mean stop; an asker that wants a processor and gets none is not silent.
 * lines out: ``{"number": 3, "pid": 77}``; ``{"number": 3, "stdout": base64, "at": seconds since
   the epoch}`` or ``stderr``, as it comes; ``{"number": 3, "exit": code}``, ``-N`` for signal N;
-  ``{"error": "sentence"}`` if a process cannot be started, and then none runs; ``{"beat": true}``,
-  the answer to a beat; ``{"signal": "SIGTERM"}``, which ends this starter; ``{"stopped": pid,
-  "name": command line}`` and ``{"cut": [[address, port], [address, port]]}``, own end first, as
-  :mod:`impi.remote.watch` finds them. The last line is ``{"leftovers": [command lines]}``: what had
-  to be ended after the processes themselves.
+  ``{"error": "sentence"}`` if a process cannot be started, and then none runs, or if the asker has
+  been silent; ``{"beat": true}``, the answer to a beat; ``{"signal": "SIGTERM"}``, which ends this
+  starter; ``{"stopped": pid, "name": command line}`` and ``{"cut": [[address, port], [address,
+  port]]}``, own end first, as :mod:`impi.remote.watch` finds them. The last line is
+  ``{"leftovers": [command lines]}``: what had to be ended after the processes themselves.
 
 One loop serves all descriptors. SIGCHLD writes into a pipe of that loop (``set_wakeup_fd``), so the
 end of a child is an event like any other. As the subreaper of its descendants it also gets the
