@@ -250,13 +250,15 @@ def leave(before: Callable[[], None] | None = None) -> None:
         _say(f"impi: rank {_rank()} ended without MPI.Finalize(), which the options in mpi4py.rc leave to the program")
         abort(1)
     try:
+        if isinstance(interrupt := getattr(sys, "last_value", None), KeyboardInterrupt):
+            raise interrupt  # a second one has ended the hook for exceptions before it could begin
         if before is not None:
             before()
         if not _state.finalized:
             ending()
-    except KeyboardInterrupt as interrupt:
+    except KeyboardInterrupt as caught:
         # Exit functions cannot raise it: the proc would end with 0, and nobody would be told.
-        _abort_on_exception(KeyboardInterrupt, interrupt, interrupt.__traceback__)
+        _abort_on_exception(KeyboardInterrupt, caught, caught.__traceback__)
         os._exit(ExitCode.SIGINT)
 
 

@@ -35,6 +35,13 @@ def test_mpi4py_run_keeps_the_exit_code(way: str, clients: list[str], run_job: R
 
 
 @pytest.mark.parametrize("clients", [MIXED, PURE])
+def test_a_second_interrupt_before_the_first_is_handled_ends_the_job_too(clients: list[str], run_job: RunJob) -> None:
+    result = run_job([PROGRAM, "interrupts"], clients)
+    assert result.clients[0].code == 130, str(result)
+    assert "KeyboardInterrupt" in result.clients[0].err
+
+
+@pytest.mark.parametrize("clients", [MIXED, PURE])
 def test_exit_functions_from_before_the_import_run_before_finalize(clients: list[str], run_job: RunJob) -> None:
     result = run_job([PROGRAM, "atexit"], clients)
     assert result.codes == [0, 0, 0], str(result)

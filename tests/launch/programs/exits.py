@@ -3,6 +3,7 @@
 import atexit
 import os
 import sys
+from types import FrameType
 
 
 def at_the_end() -> None:
@@ -10,6 +11,12 @@ def at_the_end() -> None:
     assert not MPI.Is_finalized()
     assert MPI.COMM_WORLD.allreduce(1) == MPI.COMM_WORLD.size
     print("all at the end", flush=True)
+
+
+def interrupted(frame: FrameType, event: str, _: object) -> None:
+    """Interrupt impi's hook for uncaught exceptions before its first instruction, as SIGINT may."""
+    if event == "call" and frame.f_code.co_name == "_abort_on_exception":
+        raise KeyboardInterrupt
 
 
 way = sys.argv[-1]
@@ -29,7 +36,9 @@ if first and way == "text":
     sys.exit("a text of the program")
 if first and way == "error":
     raise RuntimeError("an error of the program")
-if first and way == "interrupt":
+if first and way == "interrupts":
+    sys.setprofile(interrupted)
+if first and way in ("interrupt", "interrupts"):
     raise KeyboardInterrupt
-if way in ("exit", "text", "error", "interrupt"):
+if way in ("exit", "text", "error", "interrupt", "interrupts"):
     world.Barrier()
