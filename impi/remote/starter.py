@@ -122,7 +122,7 @@ class _Starter:
         self._watched: set[int] = set()
         """Procs of this node that an mpiexec has started, not this starter."""
         self._guests: dict[int, int] = {}
-        """These procs and Hydra's proxies above them, each with a descriptor."""
+        """These procs and what is above them up to Hydra's proxies, each with a descriptor."""
         self._strays: set[int] = set()
         """Daemons of mpiexecs, and what is below them, seen here while no proc had a name."""
         self._first_stray = self._began
@@ -457,12 +457,23 @@ def sweep(
 
 
 def _opened(procs: Iterable[int]) -> dict[int, int]:
-    """Return descriptors of processes and of Hydra's proxies above them, by process id."""
+    """Return descriptors of processes and of those above them, up to Hydra's proxies, by id."""
     found = {}
-    for pid in {*procs, *(above for above in map(processes.parent, procs) if _is_daemon(above, _PROXY))}:
+    for pid in {*procs, *(above for proc in procs for above in _up_to_proxy(proc))}:
         with contextlib.suppress(OSError):
             found[pid] = os.pidfd_open(pid)
     return found
+
+
+def _up_to_proxy(pid: int) -> list[int]:
+    """Return the processes above one, up to its proxy; none without a proxy.
+
+    A wrapper of the user may be between.
+    """
+    found = [processes.parent(pid)]
+    while found[-1] and not _is_daemon(found[-1], _PROXY):
+        found.append(processes.parent(found[-1]))
+    return found if found[-1] else []
 
 
 def _is_daemon(pid: int, *names: str) -> bool:

@@ -491,18 +491,23 @@ def test_what_the_proxy_of_a_killed_mpiexec_leaves_is_removed(start: Start, tmp_
 
 _PROXY_OF_ELSEWHERE = """
 printf NAME > /proc/$$/comm
-sh -c 'exec 3> FOLDER/mpich_shm_1; touch FOLDER/hydra_hwloc_xmlfile_1; echo $$; exec sleep 600' & wait
+WRAPPER FOLDER/rank & wait
+"""
+_RANK_OF_ELSEWHERE = """
+exec 3> FOLDER/mpich_shm_1; touch FOLDER/hydra_hwloc_xmlfile_1; rm $0; echo $$; exec sleep 600
 """
 
 
 @pytest.mark.parametrize(("frozen", "first"), [(False, False), (True, False), (False, True)])
+@pytest.mark.parametrize("wrapper", ["sh", "sh -c 'sh $0 & wait'"])
 def test_what_an_mpiexec_elsewhere_has_started_is_ended(
-    start: Start, tmp_path: Path, frozen: bool, first: bool
+    start: Start, tmp_path: Path, frozen: bool, first: bool, wrapper: str
 ) -> None:
     # Its proxy here may begin before the starter does. A frozen mpiexec tells the proxy nothing.
     # What both leave is nobody's only at their end.
     name = secrets.token_hex(7)
-    script = _PROXY_OF_ELSEWHERE.replace("NAME", name).replace("FOLDER", str(tmp_path))
+    (tmp_path / "rank").write_text(_RANK_OF_ELSEWHERE.replace("FOLDER", str(tmp_path)))
+    script = _PROXY_OF_ELSEWHERE.replace("NAME", name).replace("WRAPPER", wrapper).replace("FOLDER", str(tmp_path))
     own = f"starter._TMP = starter._SHM = {str(tmp_path)!r}; starter._PROXY = {name!r}; starter._ALONE_S = 0"
     elsewhere = f"from impi.remote import starter; {own}; starter.main()"
     argv = [sys.executable, "-c", "import signal; print('on', flush=True); signal.pause()"]
