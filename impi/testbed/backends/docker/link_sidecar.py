@@ -12,6 +12,7 @@ import secrets
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final, cast
@@ -178,7 +179,8 @@ class LinkSidecars:
         with engine_fault(f"node {node} cannot be killed"):
             container = self._client.containers.get(self._nodes[node].container)
             container.kill()
-            container.wait()
+            with suppress(NotFound):  # it is removed at its end, maybe before anybody waits
+                container.wait()
         return True
 
     def freeze(self, node: str) -> None:

@@ -1,4 +1,4 @@
-"""Nodes are frozen by an engine that refuses at times."""
+"""Nodes are frozen and killed by an engine that refuses at times."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import cast
 
 import pytest
 from docker import DockerClient
-from docker.errors import APIError
+from docker.errors import APIError, NotFound
 
 from impi.errors import LabError
 from impi.testbed.backends.docker import link_sidecar
@@ -31,10 +31,24 @@ class Engine:
         if self.refusals:
             raise APIError(self.refusals.pop(0))
 
+    def kill(self) -> None:
+        """The container is removed at once."""
+
+    def wait(self) -> None:
+        raise NotFound("No such container: box")
+
+
+def sidecars(engine: Engine) -> LinkSidecars:
+    where = NodeAccess(address="10.0.0.1", host="10.0.0.1", port=22, container="box", home="/")
+    return LinkSidecars(cast(DockerClient, engine), {"c0n0": where}, 0.0)
+
 
 def freeze(engine: Engine) -> None:
-    where = NodeAccess(address="10.0.0.1", host="10.0.0.1", port=22, container="box", home="/")
-    LinkSidecars(cast(DockerClient, engine), {"c0n0": where}, 0.0).freeze("c0n0")
+    sidecars(engine).freeze("c0n0")
+
+
+def test_a_node_that_is_gone_before_anybody_waits_for_its_end_has_been_killed():
+    assert sidecars(Engine()).kill("c0n0")
 
 
 def test_a_node_that_waits_for_a_file_is_frozen_a_moment_later():
