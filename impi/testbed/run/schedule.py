@@ -1,10 +1,11 @@
 """Runs many cells: labs are opened, reused, discarded after a non-pass and always closed.
 
 :class:`Scheduler` groups cells by lab (vendors and topology) and gives the groups, longest first,
-to worker threads. A worker has at most one lab (``_Bench``), runs the group's cells in it one after
-another with :func:`.execute.run_cell`, and judges each attempt. A cell may have several attempts:
-until one passes, or a fixed number; :func:`combine` makes one verdict of them. ``began`` and
-``done`` report to the caller (``impilab run``), which writes results and shows progress.
+to worker threads. A worker without a group takes half of the longest one that is under way. A
+worker has at most one lab (``_Bench``), runs the group's cells in it one after another with
+:func:`.execute.run_cell`, and judges each attempt. A cell may have several attempts: until one
+passes, or a fixed number; :func:`combine` makes one verdict of them. ``began`` and ``done`` report
+to the caller (``impilab run``), which writes results and shows progress.
 
 Invariants: two cells run at once only if their procs fit the cores, because MPI libraries spin
 while they wait; callbacks come from one thread at a time; a lab with a non-pass is never used
@@ -33,6 +34,8 @@ from impi.testbed.run.remote_party import Invitations
 _PROCS_PER_CORE: Final = 6
 _MOST_TIMEOUTS: Final = 3
 """A lab whose cells time out so often is not worth the wait for the rest of them."""
+_WORTH_A_LAB: Final = 8
+"""For fewer cells no further lab of the same kind is opened."""
 _MOST_KEPT: Final = 10
 """Failed attempts whose evidence is kept; captures are large."""
 
@@ -228,6 +231,8 @@ class Scheduler:
         self._cut_off = cut_off
         self._lock = threading.Condition()
         self._groups: list[list[Cell]] = []
+        # Those that a worker has begun: what is left of them.
+        self._begun: list[list[Cell]] = []
         # How many procs may run beside each other.
         self._slots = slots or _PROCS_PER_CORE * len(os.sched_getaffinity(0))
         self._busy = 0
@@ -251,7 +256,7 @@ class Scheduler:
         self._groups = sorted(groups.values(), key=lambda g: -len(g) * g[0].roster.size)
         workers = [
             threading.Thread(target=self._work, args=(began, done), name=f"worker {i}")
-            for i in range(min(self._jobs, len(self._groups)))
+            for i in range(min(self._jobs, len(cells)))
         ]
         for worker in workers:
             worker.start()
@@ -281,8 +286,30 @@ class Scheduler:
                 self._lock.notify_all()
 
     def _next_group(self) -> list[Cell] | None:
+        """Return a group that nobody has begun, or half of the longest one; None: there is none."""
         with self._lock:
-            return self._groups.pop(0) if self._groups and not self._ending() else None
+            if self._ending():
+                return None
+            group = self._groups.pop(0) if self._groups else self._half()
+            if group:
+                self._begun.append(group)
+            return group or None
+
+    def _half(self) -> list[Cell]:
+        """Take half of the group of which most is left; nothing where that is not worth a lab."""
+        # A lab that is there, or that remote parties come to, is the only one of its kind.
+        if self._care.open is not None or self._care.invitations is not None:
+            return []
+        longest = max(self._begun, key=len, default=[])
+        half = longest[(len(longest) + 1) // 2 :]
+        if len(half) < _WORTH_A_LAB:
+            return []
+        del longest[-len(half) :]
+        return half
+
+    def _next_cell(self, group: list[Cell]) -> Cell | None:
+        with self._lock:
+            return group.pop(0) if group else None
 
     def _ending(self) -> bool:
         return self._enough or self.stop.is_set()
@@ -291,7 +318,7 @@ class Scheduler:
         bench = _Bench(self._backend, self._run, self._care)
         timeouts: list[Done] = []
         try:
-            for cell in group:
+            while (cell := self._next_cell(group)) is not None:
                 result: Done | None
                 if len(timeouts) >= _MOST_TIMEOUTS:
                     result = _given_up(cell, timeouts[-1].verdict)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
+from itertools import count
 
 import pytest
 from forge import FakeBackend, Job
@@ -100,6 +101,30 @@ def test_every_cell_runs_once(jobs):
     results = run(backend, what, jobs=jobs)
     assert Counter(r.cell.id for r in results) == Counter(c.id for c in what)
     assert backend.open_labs == 0
+
+
+@pytest.mark.parametrize(("how_many", "labs"), [(15, 1), (17, 2), (60, 3)])
+def test_a_long_group_gets_more_labs_once_workers_have_nothing_else(how_many, labs):
+    together, calls = threading.Barrier(labs), count()
+
+    def meet(job: Job) -> None:
+        if next(calls) < labs:
+            together.wait(20)  # each in a lab of its own
+
+    backend = FakeBackend(tweak=meet)
+    results = run(backend, cells(*["p2p.ring"] * how_many), jobs=3)
+    assert [r.verdict.outcome for r in results] == ["pass"] * how_many
+    opened = len({r.attempts[0].lab for r in results})
+    assert opened == labs or (how_many == 60 and opened > labs)  # its halves are worth halves again
+    assert backend.open_labs == 0
+
+
+def test_a_lab_that_is_there_is_the_only_one_of_its_kind():
+    backend = FakeBackend()
+    standing = backend.open(("mpich", "openmpi"), parse_topology("1x2+1x2"), run="before")
+    results = run(backend, cells(*["p2p.ring"] * 60), jobs=3, care=Care(open=lambda cell: standing))
+    assert {r.attempts[0].lab for r in results} == {standing.access.lab}
+    assert backend.log.count("open") == 1
 
 
 def test_the_slots_bound_what_runs_at_once():
