@@ -26,6 +26,7 @@ from impi.errors import ImpiError
 from impi.testbed.judge.expectations import Row
 from impi.testbed.judge.verdict import Verdict, judge
 from impi.testbed.lab.interface import Backend, Lab, Terms
+from impi.testbed.lab.parties import is_remote
 from impi.testbed.plan.cell import Cell
 from impi.testbed.run.execute import Limits, Mutation, Seen, run_cell
 from impi.testbed.run.prepared_lab import Prepared, prepare
@@ -298,9 +299,10 @@ class Scheduler:
     def _half(self) -> list[Cell]:
         """Take half of the group of which most is left; nothing where that is not worth a lab."""
         # A lab that is there, or that remote parties come to, is the only one of its kind.
-        if self._care.open is not None or self._care.invitations is not None:
+        if self._care.open is not None:
             return []
-        longest = max(self._begun, key=len, default=[])
+        shared = (group for group in self._begun if group and not any(map(is_remote, group[0].vendors)))
+        longest = max(shared, key=len, default=[])
         half = longest[(len(longest) + 1) // 2 :]
         if len(half) < _WORTH_A_LAB:
             return []

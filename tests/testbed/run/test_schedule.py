@@ -12,6 +12,7 @@ from impi.testbed.lab.interface import Terms
 from impi.testbed.lab.lab_topology import parse_topology
 from impi.testbed.plan.cell import Cell
 from impi.testbed.run.execute import Limits
+from impi.testbed.run.remote_party import Invitations
 from impi.testbed.run.schedule import Care, Done, Scheduler
 
 LIMITS = Limits(server=0.3, start=0.3, cell=0.3, grace=0.1)
@@ -104,7 +105,7 @@ def test_every_cell_runs_once(jobs):
 
 
 @pytest.mark.parametrize(("how_many", "labs"), [(15, 1), (17, 2), (60, 3)])
-def test_a_long_group_gets_more_labs_once_workers_have_nothing_else(how_many, labs):
+def test_a_long_group_gets_more_labs_once_workers_have_nothing_else(tmp_path, how_many, labs):
     together, calls = threading.Barrier(labs), count()
 
     def meet(job: Job) -> None:
@@ -112,7 +113,8 @@ def test_a_long_group_gets_more_labs_once_workers_have_nothing_else(how_many, la
             together.wait(20)  # each in a lab of its own
 
     backend = FakeBackend(tweak=meet)
-    results = run(backend, cells(*["p2p.ring"] * how_many), jobs=3)
+    care = Care(invitations=Invitations(tmp_path, print))  # as a run of impilab has them
+    results = run(backend, cells(*["p2p.ring"] * how_many), jobs=3, care=care)
     assert [r.verdict.outcome for r in results] == ["pass"] * how_many
     opened = len({r.attempts[0].lab for r in results})
     assert opened == labs or (how_many == 60 and opened > labs)  # its halves are worth halves again

@@ -12,7 +12,6 @@ import secrets
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final, cast
@@ -23,7 +22,7 @@ from docker.models.containers import Container
 
 from impi.errors import LabError
 from impi.remote.patience import Patience
-from impi.testbed.backends.docker.docker_engine import engine_fault
+from impi.testbed.backends.docker.docker_engine import engine_fault, ignore_missing
 from impi.testbed.backends.docker.docker_inventory import remove_container
 from impi.testbed.backends.docker.images.node_images import LINKS, Images
 from impi.testbed.backends.lifecycle import ownership
@@ -179,7 +178,7 @@ class LinkSidecars:
         with engine_fault(f"node {node} cannot be killed"):
             container = self._client.containers.get(self._nodes[node].container)
             container.kill()
-            with suppress(NotFound):  # it is removed at its end, maybe before anybody waits
+            with ignore_missing():  # it is removed at its end, maybe before anybody waits
                 container.wait()
         return True
 
