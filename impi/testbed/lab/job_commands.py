@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ _KEY: Final = "IMPI_AUTH_KEY"
 _SECRET: Final = "IMPI_AUTH_SECRET"  # noqa: S105  (a name)
 SECRETS: Final = (_KEY, _SECRET)
 """Names of variables whose values nobody may see."""
+_LEAST_KEY: Final = 10**18
 _TURN_S: Final = 0.02
 _SERVER_S: Final = 30.0
 _GRACE_S: Final = 8.0
@@ -82,6 +84,11 @@ def server_environment(lab: Lab) -> dict[str, str]:
     """Variables of a node that the server needs: the place of impi."""
     environment = lab.access.environment["server"]
     return {name: environment[name] for name in ("HOME", "PATH", "PYTHONPATH", "LANG") if name in environment}
+
+
+def random_key() -> int:
+    """A key of a cell: below 2^63, of 19 digits. As a secret, it must not be a short one."""
+    return secrets.randbelow((1 << 63) - _LEAST_KEY) + _LEAST_KEY
 
 
 def authentication(setting: str | None, number: int, *, last: bool) -> dict[str, str]:

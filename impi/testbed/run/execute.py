@@ -43,6 +43,7 @@ from impi.testbed.lab.job_commands import (
     authentication,
     client_argv,
     program_argv,
+    random_key,
     relay_argv,
     server_argv,
     server_environment,
@@ -167,7 +168,7 @@ class _Attempt:
         self.hurry = hurry
         self.mutation = mutation
         self.nonce = secrets.token_hex(16)
-        self.key = secrets.randbits(63)
+        self.key = random_key()
         self.folder = f"cell-{cell.hash}-{secrets.token_hex(3)}"
         self.began, self.began_at = time.monotonic(), time.time()
         self.look: Look | None = None
