@@ -132,7 +132,7 @@ def test_pure_has_neither_launcher_nor_segment():
 
 
 def test_who_prints_the_key_is_to_blame(monkeypatch):
-    monkeypatch.setattr("impi.testbed.run.execute.secrets.randbits", lambda _bits: 7654321)
+    monkeypatch.setattr("impi.testbed.run.execute.random_key", lambda: 7654321)
 
     def tells(job: Job) -> None:
         job.clients[1] = replace(job.clients[1], stderr=b"impirun: the key is 7654321\n")
