@@ -1,7 +1,7 @@
 """Ranks 0 and 5 talk; the rest sends nothing. Rank 0 prints who has more connections than before.
 
 ``channels_in_use.py N FOLDER``: so many there are right after the start, or more; each has at most
-three that are no channels. FOLDER tells the others that both have counted.
+three that are no channels. FOLDER tells the others who has counted.
 """
 
 import sys
@@ -24,8 +24,16 @@ def channels() -> int:
     return len(pairs)
 
 
+def meet(name: str) -> None:
+    """Wait for all procs, without a message: one would connect procs."""
+    (Path(sys.argv[2]) / f"{name}.{world.rank}").touch()
+    while not all((Path(sys.argv[2]) / f"{name}.{rank}").exists() for rank in range(6)):
+        time.sleep(0.01)
+
+
 world = MPI.COMM_WORLD
 before = channels()
+meet("counted")  # else the first message could connect rank 5 before it has counted
 if world.rank == 0:
     world.send("first", 5)
     assert world.recv(source=5) == "answer"
@@ -33,9 +41,7 @@ elif world.rank == 5:
     assert world.recv(source=0) == "first"
     world.send("answer", 0)
 more = channels() - before
-(Path(sys.argv[2]) / str(world.rank)).touch()
-while not all((Path(sys.argv[2]) / str(rank)).exists() for rank in range(6)):
-    time.sleep(0.01)  # what follows connects others
+meet("talked")  # what follows connects others
 assert 0 <= before - int(sys.argv[1]) <= 3, f"{before} right after the start"
 every = world.gather(more)
 if every is not None:
