@@ -43,7 +43,7 @@ coverage: ## branch coverage of wire, startup, transfer, each by its own tests
 clauses:  ## break the code clause by clause and see that the tests notice
 	@ci/venv.sh dev && .venv/bin/python ci/clauses.py $(ARGS)
 mutants:  ## give impi one fault at a time, and see that cells of core and pairs turn red (Docker)
-	@ci/venv.sh lab && ci/vendors.sh && .venv/bin/python tests/testbed/mutants $(ARGS)
+	@ci/venv.sh lab && ci/vendors.sh && .venv/bin/python tests/mutants $(ARGS)
 fuzz:     ## ten million inputs to server, client and host, and a million to all that asks for a proof
 	@ci/venv.sh fuzz && .venv/bin/python tests/fuzz $(ARGS)
 audit:    ## ask the package index for known vulnerabilities of all that is installed

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pympistandard
 
-from impi.cabi.abi_tables import HANDLES
+from impi.cabi.tables.abi_tables import HANDLES
 
 ROOT = Path(__file__).absolute().parents[1]
 CABI = ROOT / "impi" / "cabi"

@@ -23,7 +23,7 @@ environment() {
 environment lab lab vendors compiled web
 environment dev lab vendors compiled web test lint plots kubernetes schemas
 environment fuzz fuzz
-environment tests test
+environment tests test vendors
 environment browser browser
 environment lock lock
 

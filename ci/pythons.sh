@@ -1,6 +1,7 @@
 #!/bin/sh
 # The tests of the protocol on every supported Python that this machine has; says which it has not.
 # Each gets an environment of its own below .pythons/, made again when pyproject.toml or the lock file changes.
+# TESTED=3.11 leaves out a version on which these tests have just passed.
 set -eu
 cd "$(dirname "$0")/.."
 want=$(cat pyproject.toml ci/locks/tests.txt | cksum)
@@ -17,6 +18,7 @@ found_of() {
     done
 }
 for version in 3.11 3.12 3.13 3.14; do
+    [ "$version" != "${TESTED:-}" ] || continue
     python=$(found_of "$version")
     if [ -z "$python" ]; then
         echo "Python $version: not on this machine, not tested"
@@ -33,6 +35,6 @@ for version in 3.11 3.12 3.13 3.14; do
     echo "Python $version ($python):"
     # shellcheck disable=SC2086
     (cd "$root" && "$own/bin/python" -m pytest -q -n "${JOBS:-2}" -p no:cacheprovider \
-        tests/wire tests/startup tests/transfer tests/semantics tests/collectives tests/engine "$@") || status=1
+        tests/protocol/wire tests/protocol/startup tests/protocol/transfer tests/protocol/semantics tests/protocol/collectives tests/rank/engine "$@") || status=1
 done
 exit $status

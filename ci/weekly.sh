@@ -23,8 +23,11 @@ part .venv/bin/python -m pytest -m proof tests/slurm
 part .venv/bin/python -m pytest -m proof tests/swarm
 part .venv/bin/python -m pytest -m proof tests/kubernetes
 part .venv/bin/python -m pytest -m alone
-part .venv/bin/python tests/testbed/mutants
-part .venv/bin/python tests/conform
+part .venv/bin/python tests/mutants
+part .venv/bin/python tests/planted
+mkdir -p build
+part .venv/bin/impi bench --json build/bench.json
+part .venv/bin/impi bench compare build/bench.json # beside the last release
 part ci/audit.sh
 # What vendors declare that they cannot do is run to prove it. Code 5: nothing is declared.
 echo "== impilab run --tier pairs --prove-unsupported" >&2

@@ -10,13 +10,14 @@ import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
 
-from impi import manifests
-from impi.testbed.judge import expectations
-from impi.testbed.plan import matrix
+from impi.base import manifests
+from impi.lab.judge import expectations
+from impi.lab.plan import tier_parts
 
 # A clock is no judge on a shared machine: tests bound time by turns of their own.
 settings.register_profile("impi", deadline=None)
@@ -43,6 +44,14 @@ def pytest_configure() -> None:
 def pytest_xdist_auto_num_workers() -> int | None:
     """``-n auto``: a worker more than cores, as a third of the time is waits for processes."""
     return None if os.environ.get("PYTEST_XDIST_AUTO_NUM_WORKERS") else len(os.sched_getaffinity(0)) + 1
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: object) -> None:
+    """Say how a worker ended that crashed: by which signal, or by os._exit."""
+    if error:
+        process = node.gateway._io.popen
+        sys.stderr.write(f"\n{node.gateway.id}: {error}; exit code {process.wait(10)}\n")
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -82,10 +91,10 @@ def three_vendors(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Only the vendors of the default tier, for numbers that must not grow with a new vendor."""
     few = {each.name: each for each in manifests.vendors("core")}
     monkeypatch.setattr(manifests, "_all", lambda: few)
-    for cached in (matrix._parts, expectations._named):
+    for cached in (tier_parts.parts_of, expectations._named):
         cached.cache_clear()
     yield
-    for cached in (matrix._parts, expectations._named):
+    for cached in (tier_parts.parts_of, expectations._named):
         cached.cache_clear()
 
 

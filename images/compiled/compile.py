@@ -14,9 +14,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from impi.cabi.abi import IMPI_KEYS
-from impi.cabi.abi_tables import sonames
-from impi.cabi.build import library
+from impi.cabi.library.build import library
+from impi.cabi.tables.abi import IMPI_KEYS
+from impi.cabi.tables.abi_tables import sonames
 from impi.cli.impicc import command_of
 
 

@@ -9,8 +9,8 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
-from impi.errors import ImpiError
-from impi.exit_codes import ExitCode
+from impi.base.errors import ImpiError
+from impi.base.exit_codes import ExitCode
 
 CommandOf: TypeAlias = Callable[[Sequence[str], Mapping[str, str]], list[str]]
 """Of the compiler's arguments and the environment: its command with header and library."""

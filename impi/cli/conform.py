@@ -9,15 +9,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from impi.conform import verdict_reports
-from impi.conform.campaign import Campaign, run_server
-from impi.conform.outcomes import Outcome, Verdict
-from impi.conform.replay import judge
-from impi.conform.script_files import Test, all_tests, select
-from impi.conform.server_trial import TestedServer
-from impi.conform.tested_command import INTERPRETER, Tested
-from impi.errors import UsageError
-from impi.exit_codes import ExitCode, shown
+from impi.base.errors import UsageError, refuse
+from impi.base.exit_codes import ExitCode, shown
+from impi.base.plotting import write_file
+from impi.cli.ending import Verbs, add_verb, declare
+from impi.lab.conform.campaign import Campaign, run_server
+from impi.lab.conform.job.tested_command import INTERPRETER, Tested
+from impi.lab.conform.outcomes import ClauseVerdict, Outcome
+from impi.lab.conform.replay import judge
+from impi.lab.conform.report import verdict_reports
+from impi.lab.conform.script.script_files import Test, all_tests, select
+from impi.lab.conform.server_trial import TestedServer
 
 _EPILOG: Final = f"""\
 A TEST is a name as 3.7.2/send-long, a clause as 3.7 with all below it, or a part of names as cancel; without one all
@@ -40,38 +42,59 @@ examples:
 {shown(ExitCode.OK, ExitCode.FAILED, ExitCode.INTERRUPTED, ExitCode.OWN_FAULT, ExitCode.USAGE)}"""
 
 
-def add_conform(verbs: argparse._SubParsersAction[argparse.ArgumentParser], text: str) -> None:
+def add_conform(verbs: Verbs, text: str) -> None:
     """Add the verb to the command line of ``impi``; ``text`` is its help."""
-    parser = verbs.add_parser(
+    parser = add_verb(
+        verbs,
         "conform",
+        _conform,
+        {
+            "tests": {"nargs": "*", "metavar": "TEST", "help": "names, clauses, or parts of names (all)"},
+            "--client": {"default": "", "metavar": "CMD", "help": "what starts a client of the implementation"},
+            "--server": {"default": "", "metavar": "CMD", "help": "what starts a server; then servers are tested"},
+            "--replay": {
+                "type": Path,
+                "metavar": "FOLDER",
+                "help": "a recorded conversation as a fake peer: a folder of its octet streams",
+            },
+            "--np": {"default": 2, "type": int, "metavar": "N", "help": "procs of that client; most tests need 2 (2)"},
+            "--interpreter": {"default": str(INTERPRETER), "metavar": "FILE", "help": "the test interpreter"},
+            "--name": {"default": "", "help": "of the implementation, for reports (the first word of CMD)"},
+        },
         help=text,
         description="Judge an implementation of IMPI 0.0 clause by clause: the tester is server and all other clients.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("tests", nargs="*", metavar="TEST", help="names, clauses, or parts of names (all)")
-    parser.add_argument("--client", default="", metavar="CMD", help="what starts a client of the implementation")
-    parser.add_argument("--server", default="", metavar="CMD", help="what starts a server; then servers are tested")
-    replay = "a recorded conversation as a fake peer: a folder of its octet streams"
-    parser.add_argument("--replay", type=Path, metavar="FOLDER", help=replay)
-    parser.add_argument("--np", default=2, type=int, metavar="N", help="procs of that client; most tests need 2 (2)")
-    parser.add_argument("--interpreter", default=str(INTERPRETER), metavar="FILE", help="the test interpreter")
-    parser.add_argument("--name", default="", help="of the implementation, for reports (the first word of CMD)")
-    where = parser.add_argument_group("the network")
-    where.add_argument("--interface", default="127.0.0.1", metavar="ADDRESS", help="to listen on (127.0.0.1)")
-    where.add_argument("--port", default=0, type=int, metavar="PORT", help="of the server (any free one)")
-    where.add_argument("--patience", default=3.0, type=float, metavar="S", help="seconds for each answer (3)")
-    where.add_argument("--start", default=30.0, type=float, metavar="S", help="seconds for the start of a client (30)")
-    where.add_argument(
-        "--web", nargs="?", const="127.0.0.1:0", metavar="ADDRESS:PORT", help="show a web page to run tests from"
+    declare(
+        parser.add_argument_group("the network"),
+        {
+            "--interface": {"default": "127.0.0.1", "metavar": "ADDRESS", "help": "to listen on (127.0.0.1)"},
+            "--port": {"default": 0, "type": int, "metavar": "PORT", "help": "of the server (any free one)"},
+            "--patience": {"default": 3.0, "type": float, "metavar": "S", "help": "seconds for each answer (3)"},
+            "--start": {
+                "default": 30.0,
+                "type": float,
+                "metavar": "S",
+                "help": "seconds for the start of a client (30)",
+            },
+            "--web": {
+                "nargs": "?",
+                "const": "127.0.0.1:0",
+                "metavar": "ADDRESS:PORT",
+                "help": "show a web page to run tests from",
+            },
+        },
     )
-    out = parser.add_argument_group("the result")
-    out.add_argument("--strict", action="store_true", help="fail unless every test holds")
-    out.add_argument("--json", type=Path, metavar="FILE", help="write everything there, for 'table' too")
-    out.add_argument("--junit", type=Path, metavar="FILE", help="write JUnit's XML there")
-    out.add_argument("--html", type=Path, metavar="FILE", help="write a page there")
-    parser.set_defaults(handler=_conform)
+    declare(
+        parser.add_argument_group("the result"),
+        {
+            "--strict": {"action": "store_true", "help": "fail unless every test holds"},
+            "--json": {"type": Path, "metavar": "FILE", "help": "write everything there, for 'table' too"},
+            "--junit": {"type": Path, "metavar": "FILE", "help": "write JUnit's XML there"},
+            "--html": {"type": Path, "metavar": "FILE", "help": "write a page there"},
+        },
+    )
 
 
 def _conform(options: argparse.Namespace) -> int:
@@ -92,18 +115,19 @@ def _conform(options: argparse.Namespace) -> int:
     if options.replay is not None:
         outcomes = judge(options.replay, tests)
         for outcome in outcomes:
-            if outcome.verdict is not Verdict.UNTESTED:
+            if outcome.verdict is not ClauseVerdict.UNTESTED:
                 _told(outcome)
+    elif options.server:
+        outcomes = run_server(_tested_server(options), tests, _told, _began)
     else:
-        outcomes = _run_server(options, tests) if options.server else _run(_tested(options), tests)
+        outcomes = Campaign(_tested(options), tests, _told, _began).run()
     _report(options, outcomes)
     return _concluded(outcomes, strict=options.strict)
 
 
 def _concluded(outcomes: Sequence[Outcome], *, strict: bool) -> int:
-    """Print the sum of a run; return its exit code."""
     print("\n".join(verdict_reports.summary(outcomes)))
-    untested = all(outcome.verdict is Verdict.UNTESTED for outcome in outcomes)
+    untested = all(outcome.verdict is ClauseVerdict.UNTESTED for outcome in outcomes)
     if untested:
         print("nothing was tested: no job came about; the first line says why")
     failed = [outcome for outcome in outcomes if outcome.counts_against(strict=strict)]
@@ -113,11 +137,10 @@ def _concluded(outcomes: Sequence[Outcome], *, strict: bool) -> int:
 
 
 def _chosen(options: argparse.Namespace) -> list[Test]:
-    """Return the tests for the role that is tested."""
-    if options.client and options.server:
-        raise UsageError("give --client or --server, not both")
-    if not 2 <= options.np <= 64:
-        raise UsageError(f"--np {options.np}: give 2 to 64")
+    refuse(
+        (options.client and options.server, "give --client or --server, not both"),
+        (not 2 <= options.np <= 64, f"--np {options.np}: give 2 to 64"),
+    )
     tests = [test for test in select(all_tests(), options.tests) if test.server == bool(options.server)]
     if not tests:
         raise UsageError(f"none of these tests is for a {'server' if options.server else 'client'}")
@@ -125,9 +148,8 @@ def _chosen(options: argparse.Namespace) -> list[Test]:
 
 
 def _serve(options: argparse.Namespace, tests: list[Test]) -> int:
-    """Show the web page until an interrupt."""
-    from impi.conform.desk import Desk
-    from impi.conform.web_page import Page
+    from impi.lab.conform.report.desk import Desk
+    from impi.lab.conform.report.web_page import Page
 
     address, _, port = options.web.rpartition(":")
     if not address or not port.isdigit():
@@ -166,7 +188,7 @@ def _report(options: argparse.Namespace, outcomes: list[Outcome]) -> None:
         (options.html, verdict_reports.as_html),
     ):
         if path is not None:
-            _write(path, text(name, outcomes))
+            write_file(path, text(name, outcomes))
 
 
 def _tested(options: argparse.Namespace) -> Tested:
@@ -180,14 +202,6 @@ def _tested(options: argparse.Namespace) -> Tested:
         start_s=options.start,
         announce=lambda text: print(text, flush=True),
     )
-
-
-def _run(tested: Tested, tests: list[Test]) -> list[Outcome]:
-    return Campaign(tested, tests, _told, _began).run()
-
-
-def _run_server(options: argparse.Namespace, tests: list[Test]) -> list[Outcome]:
-    return run_server(_tested_server(options), tests, _told, _began)
 
 
 def _tested_server(options: argparse.Namespace) -> TestedServer:
@@ -205,12 +219,5 @@ def _told(outcome: Outcome) -> None:
     if sys.stderr.isatty():
         print("\r\x1b[K", end="", file=sys.stderr, flush=True)
     print(verdict_reports.line(outcome), flush=True)
-    if outcome.verdict in (Verdict.BROKEN, Verdict.UNDECIDED):
+    if outcome.verdict in (ClauseVerdict.BROKEN, ClauseVerdict.UNDECIDED):
         print("\n".join(verdict_reports.details(outcome)), flush=True)
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"{path} cannot be written: {error.strerror}") from error

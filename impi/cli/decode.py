@@ -11,21 +11,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-import impi.dissect
-from impi.dissect.capture import merge_views
-from impi.dissect.job_finder import ObservedJob, observe
-from impi.dissect.pcap import Segment, read_pcap
-from impi.dissect.pcapng import MAGIC, split_pcapng
-from impi.dissect.raw import StreamName, name_stream, observe_streams
-from impi.dissect.record_list import Record, records, wrong
-from impi.dissect.selection import Condition, parse_conditions, satisfies
-from impi.dissect.summary import summarize
-from impi.dissect.tcp import Connection, reassemble
-from impi.dissect.text import as_line, as_object
-from impi.errors import LabError, UsageError
+import impi.lab.dissect
+from impi.base.errors import LabError, UsageError
+from impi.cli.ending import Verbs, add_verb
+from impi.lab.dissect.jobs.capture import merge_views
+from impi.lab.dissect.jobs.job_finder import ObservedJob, observe
+from impi.lab.dissect.jobs.raw import StreamName, name_stream, observe_streams
+from impi.lab.dissect.show.record_list import Record, records, wrong
+from impi.lab.dissect.show.selection import Condition, parse_conditions, satisfies
+from impi.lab.dissect.show.summary import summarize
+from impi.lab.dissect.show.text import as_line, as_object
+from impi.lab.dissect.streams.pcap import Segment, read_pcap
+from impi.lab.dissect.streams.pcapng import MAGIC, split_pcapng
+from impi.lab.dissect.streams.tcp import Connection, reassemble
 
-LUA: Final = Path(impi.dissect.__file__).with_name("impi.lua")
-"""The dissector for Wireshark and tshark."""
+LUA: Final = Path(impi.lab.dissect.__file__).with_name("impi.lua")
 
 _PCAP: Final = (b"\xa1\xb2\xc3\xd4", b"\xd4\xc3\xb2\xa1", b"\xa1\xb2\x3c\x4d", b"\x4d\x3c\xb2\xa1")
 _CAPTURES: Final = (".pcap", ".pcapng", ".cap")
@@ -48,31 +48,31 @@ or 4 when something was asked wrongly. Authentication keys are never shown."""
 
 @dataclass(slots=True)
 class _Input:
-    """The input, sorted by kind."""
-
     captures: list[list[Connection]] = field(default_factory=list)
+    # By folder: the streams of one folder are those of one job.
     streams: dict[str, dict[StreamName, bytes]] = field(default_factory=dict)
-    """By folder: the streams of one folder are those of one job."""
     complaints: list[str] = field(default_factory=list)
 
 
-def add_decode(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_decode(verbs: Verbs) -> None:
     """Add the verb to the command line of ``impi``."""
-    parser = verbs.add_parser(
+    add_verb(
+        verbs,
         "decode",
+        decode,
+        {
+            "files": {"nargs": "*", "metavar": "FILE", "help": "captures, streams, folders of them, or -"},
+            "--data": {"action": "store_true", "help": "show all user data, not its first 16 octets"},
+            "--json": {"action": "store_true", "help": "one JSON object a line"},
+            "--only": {"metavar": "LIST", "default": [], "type": _conditions, "help": "records with these values"},
+            "--summary": {"action": "store_true", "help": "counts by type and pair instead of the records"},
+            "--lua": {"action": "store_true", "help": "print where the Wireshark dissector is"},
+        },
         help="show what captures and saved streams say",
         description="Show what captures and saved streams of IMPI jobs say, merged by time.",
         epilog=_HELP,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("files", nargs="*", metavar="FILE", help="captures, streams, folders of them, or -")
-    parser.add_argument("--data", action="store_true", help="show all user data, not its first 16 octets")
-    parser.add_argument("--json", action="store_true", help="one JSON object a line")
-    parser.add_argument("--only", metavar="LIST", default=[], type=_conditions, help="records with these values")
-    parser.add_argument("--summary", action="store_true", help="counts by type and pair instead of the records")
-    parser.add_argument("--lua", action="store_true", help="print where the Wireshark dissector is")
-    parser.set_defaults(handler=decode)
 
 
 def _conditions(text: str) -> list[Condition]:

@@ -1,14 +1,54 @@
-"""The end of a command line with several verbs: an exit code, and one sentence for an error."""
+"""A command line with several verbs: its parser, and its end: an exit code, one sentence."""
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any, NoReturn, TypeAlias
 
-from impi.errors import ImpiError, UsageError
-from impi.exit_codes import ExitCode
+from impi.base.errors import ImpiError, UsageError
+from impi.base.exit_codes import ExitCode
+
+Verbs: TypeAlias = "argparse._SubParsersAction[Any]"
+"""Where a parser has its verbs."""
+Declared: TypeAlias = Mapping[str, Mapping[str, Any]]
+"""Options: by their names, with blanks between, what argparse is told of each."""
+
+
+def declare(parser: argparse._ActionsContainer, options: Declared) -> None:
+    """Add options to a parser or a group."""
+    for names, told in options.items():
+        parser.add_argument(*names.split(), **told)
+
+
+def add_verb(
+    verbs: Verbs,
+    name: str,
+    handler: Callable[[argparse.Namespace], int],
+    options: Declared,
+    **told: Any,
+) -> argparse.ArgumentParser:
+    """Add a verb with its options, and return its parser; texts stay as they are written."""
+    verb: argparse.ArgumentParser = verbs.add_parser(name, formatter_class=argparse.RawDescriptionHelpFormatter, **told)
+    verb.set_defaults(handler=handler)
+    declare(verb, options)
+    return verb
+
+
+def show(lines: Iterable[object]) -> None:
+    """Print a line each; nothing of none."""
+    for line in lines:
+        print(line)
+
+
+class Parser(argparse.ArgumentParser):
+    """Usage errors are one sentence; :class:`Ending` prints it, and has the exit code."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message}; see '{self.prog} --help'")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,7 +58,6 @@ class Ending:
     prog: str
     usage: int = ExitCode.USAGE
     wrong: int = ExitCode.FAILED
-    """After any other error of ours."""
     interrupted: int = ExitCode.INTERRUPTED
 
     def of(self, work: Callable[[], int], *, unread: str = "") -> int:

@@ -2,38 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import sys
+from functools import partial
 
-from impi.exit_codes import ExitCode
-
-
-def impi() -> int:
-    """``impi``; the exit code."""
-    return _run("impi", ExitCode.INTERRUPTED)
-
-
-def impilab() -> int:
-    """``impilab``; the exit code."""
-    return _run("impilab", ExitCode.SIGINT if sys.argv[1:2] == ["repro"] else ExitCode.INTERRUPTED)
-
-
-def impirun() -> int:
-    """``impirun``; the exit code."""
-    return _run("impirun", ExitCode.SIGINT)
-
-
-def impicc() -> int:
-    """``impicc``; the exit code."""
-    return _run("impicc", ExitCode.SIGINT)
-
-
-def impifort() -> int:
-    """``impifort``; the exit code."""
-    return _run("impifort", ExitCode.SIGINT)
+from impi.base.exit_codes import ExitCode
 
 
 def _run(name: str, interrupted: int) -> int:
+    if name == "impirun":
+        gc.disable()  # until it has loaded what it needs
     try:
         code: int = importlib.import_module(f"impi.cli.{name}").main()
     except KeyboardInterrupt:
@@ -48,3 +27,14 @@ def _run(name: str, interrupted: int) -> int:
         traceback.print_exc()
         return ExitCode.UNTESTED
     return code
+
+
+def impilab() -> int:
+    """``impilab``; the exit code."""
+    return _run("impilab", ExitCode.SIGINT if sys.argv[1:2] == ["repro"] else ExitCode.INTERRUPTED)
+
+
+impi = partial(_run, "impi", ExitCode.INTERRUPTED)
+impirun = partial(_run, "impirun", ExitCode.SIGINT)
+impicc = partial(_run, "impicc", ExitCode.SIGINT)
+impifort = partial(_run, "impifort", ExitCode.SIGINT)

@@ -1,6 +1,6 @@
 """``impi``: tools to look at IMPI jobs.
 
-Exit codes: :mod:`impi.exit_codes`.
+Exit codes: :mod:`impi.base.exit_codes`.
 """
 
 from __future__ import annotations
@@ -8,15 +8,15 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Sequence
-from typing import Final, NoReturn
+from typing import Final
 
 from impi import __version__
+from impi.base.errors import UsageError
 from impi.cli.bench.flags import BENCH_ENDING, add_bench
 from impi.cli.conform import add_conform
 from impi.cli.decode import add_decode
-from impi.cli.ending import Ending
+from impi.cli.ending import Ending, Parser, Verbs
 from impi.cli.tune import add_tune
-from impi.errors import UsageError
 
 _ENDING: Final = Ending(prog="impi")
 _SIMULATE_ENDING: Final = Ending(prog="impi simulate")
@@ -25,18 +25,11 @@ _SIMULATE: Final = "predict start-up and collectives in virtual time"
 _DESCRIPTION: Final = "Tools for people who look at IMPI jobs; 'impi VERB --help' tells more."
 
 
-class _Parser(argparse.ArgumentParser):
-    """Usage errors in one sentence, with the exit code of the verb."""
-
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message}; see '{self.prog} --help'")
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; the exit code is returned."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     ending = _ENDINGS.get("".join(arguments[:1]), _ENDING)
-    parser: argparse.ArgumentParser = _Parser(prog="impi", description=_DESCRIPTION, allow_abbrev=False)
+    parser: argparse.ArgumentParser = Parser(prog="impi", description=_DESCRIPTION, allow_abbrev=False)
     parser.add_argument("--version", action="version", version=f"impi {__version__}, IMPI 0.0")
     verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
     add_decode(verbs)
@@ -53,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return ending.of(work)
 
 
-def _add_simulate(verbs: argparse._SubParsersAction[argparse.ArgumentParser], *, wanted: bool) -> None:
+def _add_simulate(verbs: Verbs, *, wanted: bool) -> None:
     if not wanted:
         # Its modules are many, and the other verbs need none of them.
         verbs.add_parser("simulate", help=_SIMULATE)

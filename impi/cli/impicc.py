@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from impi.cabi import build, compilation, header
+from impi.cabi.library import build, compilation
+from impi.cabi.text import headers
 from impi.cli import compiling
 
 _ABI: Final = "standard"
@@ -27,11 +29,10 @@ def command_of(arguments: Sequence[str], environ: Mapping[str, str]) -> list[str
     """Return the compiler's command with header and library.
 
     Raises:
-        LaunchError: the library cannot be compiled (:func:`impi.cabi.build.library`).
+        LaunchError: the library cannot be compiled (:func:`impi.cabi.library.build.library`).
     """
     library = build.library(_ABI, environ)
-    include = _include(library)
-    command = [compilation.compiler(), f"-I{include}", *arguments]
+    command = [compilation.compiler(), f"-I{_include(library)}", *arguments]
     if compiling.links(arguments):
         command += [str(library), f"-Wl,-rpath,{library.parent}"]
     return command
@@ -43,6 +44,10 @@ def _include(library: Path) -> Path:
     if not (folder / "mpi.h").exists():
         folder.mkdir(exist_ok=True)
         part = folder / f"mpi.h.{os.getpid()}"
-        part.write_text(header.text())
+        part.write_text(headers.c_header())
         part.replace(folder / "mpi.h")
     return folder
+
+
+if __name__ == "__main__":
+    sys.exit(main())

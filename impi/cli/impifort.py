@@ -11,17 +11,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from impi.cabi import build, fortran_header
+from impi.base.errors import LaunchError
+from impi.cabi.library import build
+from impi.cabi.text import headers
 from impi.cli import compiling
-from impi.errors import LaunchError
 
 _USAGE: Final = """usage: impifort [-show] ARGUMENTS OF THE FORTRAN COMPILER
 
 Compiles programs with 'include "mpif.h"' or 'use mpi' for the ABI of Open MPI 4 and 5: they run
 under 'impirun ... ./a.out', and under Open MPI. -show prints the command and runs nothing. FC names
 another compiler than gfortran."""
-_MISMATCH: Final = "-fallow-argument-mismatch"
-"""One function of MPI takes buffers of all types."""
+_MISMATCH: Final = "-fallow-argument-mismatch"  # one function of MPI takes buffers of all types
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -38,7 +38,7 @@ def command_of(arguments: Sequence[str], environ: Mapping[str, str]) -> list[str
     compiler = _compiler(environ)
     told = _told(compiler)
     more = [_MISMATCH] if told.startswith("GNU Fortran") and int(_major(told)) > 9 else []
-    *_, library, fortran = build.preloaded(fortran_header.ABI, environ)
+    *_, library, fortran = build.preloaded(headers.FORTRAN_ABI, environ)
     include = _include(library.parent, [compiler, *more], told)
     command = [compiler, *more, f"-I{include}", *arguments]
     if compiling.links(arguments):
@@ -56,9 +56,7 @@ def _compiler(environ: Mapping[str, str]) -> str:
 
 
 def _told(compiler: str) -> str:
-    """Return what a compiler says of itself: modules are of one version."""
-    done = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False)
-    return done.stdout
+    return subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False).stdout
 
 
 def _major(told: str) -> str:
@@ -74,8 +72,8 @@ def _include(folder: Path, compile_: Sequence[str], told: str) -> Path:
     with tempfile.TemporaryDirectory(dir=folder) as work:
         made = Path(work, "made")
         made.mkdir()
-        (made / "mpif.h").write_text(fortran_header.text())
-        (made / "mpi.f90").write_text(fortran_header.MODULE)
+        (made / "mpif.h").write_text(headers.fortran_header())
+        (made / "mpi.f90").write_text(headers.MODULE)
         argv = [*compile_, "-c", "mpi.f90", "-o", os.devnull]
         done = subprocess.run(argv, cwd=made, capture_output=True, text=True, check=False)
         if done.returncode:

@@ -1,6 +1,6 @@
 """``impilab``: runs the matrix of vendors, topologies and cases, and reports the results.
 
-Exit codes: :mod:`impi.exit_codes`.
+Exit codes: :mod:`impi.base.exit_codes`.
 """
 
 from __future__ import annotations
@@ -9,39 +9,30 @@ import argparse
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Final
 
 from impi import __version__
-from impi.cli.ending import Ending
-from impi.cli.lab.clean import CLEAN_EPILOG, add_clean
-from impi.cli.lab.expect import EXPECT_EPILOG, add_expect
+from impi.base.errors import UsageError
+from impi.base.exit_codes import ExitCode
+from impi.base.manifests import vendors
+from impi.cli.ending import Ending, Parser, add_verb, show
+from impi.cli.lab.expect import add_expect
 from impi.cli.lab.net import add_net
 from impi.cli.lab.plan import add_plan
 from impi.cli.lab.play import add_play
-from impi.cli.lab.repro import REPRO_ENDING, REPRO_EPILOG, add_repro
+from impi.cli.lab.repro import REPRO_ENDING, add_repro
 from impi.cli.lab.run import add_run, resumed
-from impi.cli.lab.select import CLUSTERS, RUNS, SELECTORS, add_backend
+from impi.cli.lab.select import BACKEND, CLUSTERS, EXIT_CODES, RUNS
 from impi.cli.lab.vendor import add_vendor_verbs
-from impi.errors import UsageError
-from impi.exit_codes import ExitCode, shown
-from impi.manifests import vendors
-from impi.testbed.backends import choose_backend
-from impi.testbed.cases import CASES, TAGS
-from impi.testbed.cases.clauses import table as clauses
-from impi.testbed.lab.interface import ON_HOSTS, Backend, Finding
-from impi.testbed.plan.clusters import list_clusters
-from impi.testbed.plan.matrix import NothingSelected
-from impi.testbed.report.results import list_runs
+from impi.lab.backends import choose_backend
+from impi.lab.cases import CASES, TAGS
+from impi.lab.cases.clauses import table as clauses
+from impi.lab.nodes.interface import ON_HOSTS, Backend, Finding
+from impi.lab.plan.clusters import list_clusters
+from impi.lab.plan.matrix import NothingSelected
+from impi.lab.report.results import list_runs
 
 _ENDING: Final = Ending(prog="impilab", wrong=ExitCode.OWN_FAULT)
-_EXIT_CODES: Final = shown(*(code for code in ExitCode if code <= ExitCode.STALE))
-
-
-class _Parser(argparse.ArgumentParser):
-    """Usage errors in one sentence, with our exit code."""
-
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message}; see '{self.prog} --help'")
 
 
 def main(argv: Sequence[str] | None = None, *, choose: Callable[[str | None], Backend] = choose_backend) -> int:
@@ -68,46 +59,37 @@ def main(argv: Sequence[str] | None = None, *, choose: Callable[[str | None], Ba
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+    parser = Parser(
         prog="impilab",
         description="Runs MPI jobs across MPI implementations in a lab of nodes, and proves what happened.",
-        epilog=_EXIT_CODES,
+        epilog=EXIT_CODES,
     )
     parser.add_argument("--version", action="version", version=f"impilab {__version__}")
-    verbs = parser.add_subparsers(metavar="VERB", required=True, parser_class=_Parser)
-    for name, add, text in (
-        ("run", add_run, "run cells"),
-        ("plan", add_plan, "show which cells would be run, how long that takes, and why others are left out"),
-        ("expect", add_expect, "look at what is known not to pass, and keep it true"),
-    ):
-        epilog = f"{EXPECT_EPILOG if name == 'expect' else SELECTORS}\n{_EXIT_CODES}"
-        add(verbs.add_parser(name, help=text, epilog=epilog, formatter_class=argparse.RawDescriptionHelpFormatter))
-    verb = verbs.add_parser(
-        "repro",
-        help="run one cell of a run again, as it was run there",
-        epilog=REPRO_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    add_repro(verb)
-    add_play(verbs)
-    add_net(verbs)
+    verbs = parser.add_subparsers(metavar="VERB", required=True, parser_class=Parser)
+    for add in (add_run, add_plan, add_expect, add_repro, add_play, add_net):
+        add(verbs)
     add_vendor_verbs(verbs, main)
-    verb = verbs.add_parser("ls", help="list cases, tags, vendors, topologies or runs")
-    verb.add_argument("what", choices=tuple(_LISTS))
-    verb.add_argument("--clauses", action="store_true", help="of cases: for each clause what turns red without it")
-    verb.set_defaults(handler=_ls)
-    verb = verbs.add_parser(
-        "clean",
-        help="remove what earlier runs left behind; live runs are spared",
-        epilog=CLEAN_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    add_verb(
+        verbs,
+        "ls",
+        _ls,
+        {
+            "what": {"choices": tuple(_LISTS)},
+            "--clauses": {"action": "store_true", "help": "of cases: for each clause what turns red without it"},
+        },
+        help="list cases, tags, vendors, topologies or runs",
     )
-    add_clean(verb)
-    verb = verbs.add_parser("doctor", help="examine everything that a run needs, with the cure for what is wrong")
-    add_backend(verb)
-    verb.add_argument("--from", dest="origin", metavar="A", help="with --backend ssh:FILE: only the way from host A")
-    verb.add_argument("--to", dest="target", metavar="B", help="to host B")
-    verb.set_defaults(handler=_doctor)
+    add_verb(
+        verbs,
+        "doctor",
+        _doctor,
+        {
+            **BACKEND,
+            "--from": {"dest": "origin", "metavar": "A", "help": "with --backend ssh:FILE: only the way from host A"},
+            "--to": {"dest": "target", "metavar": "B", "help": "to host B"},
+        },
+        help="examine everything that a run needs, with the cure for what is wrong",
+    )
     return parser
 
 
@@ -117,8 +99,7 @@ def _parser() -> argparse.ArgumentParser:
 def _ls(options: argparse.Namespace) -> int:
     if options.clauses and options.what != "cases":
         raise UsageError(f"--clauses lists cases, not {options.what}: write 'impilab ls cases --clauses'")
-    for line in clauses() if options.clauses else _LISTS[options.what]():
-        print(line)
+    show(clauses() if options.clauses else _LISTS[options.what]())
     return 0
 
 
@@ -162,8 +143,8 @@ def _findings(options: argparse.Namespace) -> list[Finding]:
         return found
     if not (options.origin and options.target and (options.backend or "").startswith(ON_HOSTS)):
         raise UsageError("--from A --to B names two hosts of a file: give both, and --backend ssh:FILE")
-    from impi.testbed.backends.ssh.host_checks import between
-    from impi.testbed.backends.ssh.hosts_file import read_hosts
+    from impi.lab.backends.ssh.host_checks import between
+    from impi.lab.backends.ssh.hosts_file import read_hosts
 
     return between(read_hosts(Path(options.backend.removeprefix(ON_HOSTS))), options.origin, options.target)
 

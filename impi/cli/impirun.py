@@ -9,15 +9,14 @@ import os
 import sys
 import textwrap
 from collections.abc import Sequence
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
 from impi import __version__
-from impi.errors import UsageError
-from impi.exit_codes import ExitCode
-from impi.manifests import backed
-from impi.options import ClientOptions, Offer, ServerOptions
-from impi.records import names_of, replaced
-from impi.settings import OPTIONS, SIDES, SPIN, ZERO_COPY
+from impi.base.errors import UsageError
+from impi.base.exit_codes import ExitCode
+from impi.base.manifests import backed
+from impi.protocol.options import OPTIONS, ClientOptions, Offer, ServerOptions
+from impi.protocol.settings import SIDES, SPIN, ZERO_COPY, made, options_of
 
 _USAGE = """\
 impirun -server COUNT [-port PORT] [-auth LIST] [-file APPFILE] [--interface ADDRESS] [-v]
@@ -41,9 +40,7 @@ environment:
 The exit code is the program's own; 1 when the job failed, 4 when something was asked wrongly, 128+N after signal N."""
 
 
-class _Parser(argparse.ArgumentParser):
-    """Mistakes are one sentence."""
-
+class _ImpirunParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         self.exit(ExitCode.USAGE, f"impirun: {message}; see impirun --help\n")
 
@@ -57,12 +54,12 @@ class _Parser(argparse.ArgumentParser):
         return args
 
 
+# Names of the options that go with -relay.
 _OF_A_RELAY: Final = ("is_relay", "interface", "port", "ports", "heartbeat_timeout_s", "verbose")
-"""Names of the options that go with -relay."""
+# How many values follow an option.
 _VALUES: Final = {
     flag: option.parse is not bool for option in OPTIONS.values() for flag in option.flags.split()
 } | dict.fromkeys(("-client", "--client"), 2)
-"""How many values follow an option."""
 
 
 def _variables() -> str:
@@ -71,8 +68,8 @@ def _variables() -> str:
     return "\n".join(textwrap.fill(text, 118, initial_indent="  ", subsequent_indent="    ") for text in texts)
 
 
-def _parser() -> _Parser:
-    parser = _Parser(
+def _parser() -> _ImpirunParser:
+    parser = _ImpirunParser(
         prog="impirun",
         usage=_USAGE,
         description="Start the server or one client of an IMPI job.",
@@ -97,10 +94,10 @@ def _parser() -> _Parser:
     return parser
 
 
-def _chosen(args: argparse.Namespace, record: type) -> dict[str, object]:
-    """The values of those fields of a record that the command line or the environment sets."""
-    values: dict[str, object] = {}
-    for option in (OPTIONS[name] for name in names_of(record) if name in OPTIONS):
+def _chosen(args: argparse.Namespace, record: type) -> dict[str, Any]:
+    """The values of those options of a record that the command line or the environment sets."""
+    values: dict[str, Any] = {}
+    for option in options_of(record):
         given = getattr(args, option.name, None)
         if isinstance(given, list):
             values[option.name] = tuple(value for text in given for value in _several(option.read(text)))
@@ -110,7 +107,6 @@ def _chosen(args: argparse.Namespace, record: type) -> dict[str, object]:
 
 
 def _several(value: object) -> tuple[object, ...]:
-    """The values of one occurrence of an option that may come several times."""
     return value if isinstance(value, tuple) else (value,)
 
 
@@ -126,19 +122,15 @@ def _client_options(args: argparse.Namespace) -> ClientOptions:
     # The procs read these themselves; but faults are better reported once, before they start.
     SPIN.of(os.environ)
     ZERO_COPY.of(os.environ)
-    chosen = _chosen(args, Offer)
-    hiwater = chosen.get("hiwater")
-    if isinstance(hiwater, int):
-        chosen.setdefault("ackmark", min(Offer().ackmark, hiwater))
-    offer = replaced(Offer(), **chosen)
-    options = ClientOptions(rank=int(rank), server=server, argv=tuple(program), offer=offer)
-    options = replaced(options, **_chosen(args, ClientOptions))
-    backed(options.vendor)  # tells of one that does not exist
+    chosen = _chosen(args, ClientOptions)
+    if "hiwater" in chosen:
+        chosen.setdefault("ackmark", min(Offer().ackmark, chosen["hiwater"]))
+    options = made(ClientOptions, rank=int(rank), server=server, argv=tuple(program), **chosen)
+    backed(options.placement.vendor)  # tells of one that does not exist
     return options
 
 
 def _check_side(args: argparse.Namespace, mine: str, other: str) -> None:
-    """Raise UsageError for an option of the other side."""
     for option in OPTIONS.values():
         if SIDES[option.side][1] == other and getattr(args, option.name, None) is not None:
             raise UsageError(f"{option.title} belongs to {other}, not to {mine}")
@@ -152,7 +144,7 @@ def _relay_options(args: argparse.Namespace) -> ServerOptions:
     for option in OPTIONS.values():
         if getattr(args, option.name, None) is not None and option.name not in _OF_A_RELAY:
             raise UsageError(f"{option.title} does not belong to -relay")
-    return replaced(ServerOptions(), **_chosen(args, ServerOptions))
+    return made(ServerOptions, **_chosen(args, ServerOptions))
 
 
 def _fill_descriptors() -> None:
@@ -162,6 +154,12 @@ def _fill_descriptors() -> None:
             os.fstat(descriptor)
         except OSError:
             os.open(os.devnull, os.O_RDWR)
+
+
+def _keep_modules() -> None:
+    """Take what is loaded out of the collector's sight, which need not look while it grows."""
+    gc.freeze()
+    gc.enable()
 
 
 def _slurm_at(argv: Sequence[str]) -> int | None:
@@ -174,9 +172,9 @@ def _slurm_at(argv: Sequence[str]) -> int | None:
     return None
 
 
-def _run_in_slurm(parser: _Parser, before: Sequence[str], after: Sequence[str]) -> int:
+def _run_in_slurm(parser: _ImpirunParser, before: Sequence[str], after: Sequence[str]) -> int:
     """Run the server and a client per component of the Slurm job; UsageError: a wrong argument."""
-    from impi.launch import slurm
+    from impi.launch.server import slurm
 
     args = parser.read(before)
     if args.count is not None or args.file:
@@ -192,22 +190,16 @@ def _run_in_slurm(parser: _Parser, before: Sequence[str], after: Sequence[str]) 
         _check_side(client, "a client of -slurm: it stands before", "-server")
         _client_options(client)
     chosen = {**_chosen(args, ServerOptions), "count": len(found)}
-    from impi.launch.server import run_server
+    from impi.launch.server.loop import run_server
 
-    gc.freeze()
+    _keep_modules()
     return run_server(
-        replaced(ServerOptions(), **chosen),
+        made(ServerOptions, **chosen),
         environ=os.environ,
         stdout=io.StringIO(),  # standard output is the program's alone
         stderr=sys.stderr,
         clients=lambda endpoint, environ: slurm.make_commands(found, parts, endpoint, environ),
     )
-
-
-def _run_relay(options: ServerOptions) -> int:
-    from impi.launch.relay import run_relay
-
-    return run_relay(options, environ=os.environ, stdout=sys.stdout, stderr=sys.stderr)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -220,7 +212,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             return _run_in_slurm(parser, argv[:at], argv[at + 1 :])
         args = parser.read(argv)
         if args.is_relay:
-            return _run_relay(_relay_options(args))
+            from impi.launch.relay.far_end import run_relay
+
+            _keep_modules()
+            return run_relay(_relay_options(args), environ=os.environ, stdout=sys.stdout, stderr=sys.stderr)
         if (args.count is None) == (args.client is None):
             raise UsageError("either -server COUNT, -client RANK HOST:PORT, -relay or -slurm is needed")
         if args.client is not None:
@@ -230,19 +225,18 @@ def main(argv: Sequence[str] | None = None) -> int:
             _check_side(args, "-server", "-client")
             if args.program:
                 raise UsageError(f"a server runs no program, but {args.program[0]!r} was named")
-            server = replaced(ServerOptions(), **_chosen(args, ServerOptions))
+            server = made(ServerOptions, **_chosen(args, ServerOptions))
     except UsageError as error:
         parser.error(str(error))
     # The two modes are loaded on demand: imports are most of a short job's start.
-    # Modules are no garbage; frozen, they are not looked through.
     if args.client is not None:
-        from impi.launch.client import run_client
+        from impi.launch.client.session import run_client
 
-        gc.freeze()
+        _keep_modules()
         return run_client(client, environ=os.environ, stderr=sys.stderr)
-    from impi.launch.server import run_server
+    from impi.launch.server.loop import run_server
 
-    gc.freeze()
+    _keep_modules()
     return run_server(server, environ=os.environ, stdout=sys.stdout, stderr=sys.stderr)
 
 

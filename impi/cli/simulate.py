@@ -7,26 +7,26 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from rich.console import Console
 from rich.table import Table
 
-from impi.decisions import Decisions
-from impi.errors import UsageError
-from impi.options import HOSTS, HostKind
-from impi.plotting import check_file, check_plot
-from impi.settings import OPTIONS
-from impi.simulate.agreed_algorithms import CHOICES, parse_choices
-from impi.simulate.catalogue import OPERATIONS, Case, check_size, simulate
-from impi.simulate.drive import Driver
-from impi.simulate.network import Network, Tier
-from impi.simulate.plots import draw, draw_comparison
-from impi.simulate.real_job import MEASURABLE, check_comparable, compare
-from impi.simulate.result_rows import COLLECTIVE_HEAD, STARTUP_HEAD, CollectiveRow, StartupRow, as_json
-from impi.simulate.shape import Limits, Shape, parse_shape, spread
-from impi.simulate.virtual_startup import start_up
-from impi.units import parse_rate, parse_size, parse_time, show_rate, show_time
+from impi.base.errors import UsageError
+from impi.base.plotting import check_file, check_plot, write_file
+from impi.base.units import parse_rate, parse_size, parse_time, show_rate, show_time
+from impi.cli.ending import Verbs, add_verb, declare
+from impi.protocol.decisions import Decisions
+from impi.protocol.options import HOSTS, OPTIONS, HostKind
+from impi.tools.simulate.agreed_algorithms import CHOICES, parse_choices
+from impi.tools.simulate.catalogue import OPERATIONS, Case, check_size, simulate
+from impi.tools.simulate.drive import Driver
+from impi.tools.simulate.model.network import Network, Tier
+from impi.tools.simulate.model.shape import Limits, Shape, parse_shape, spread
+from impi.tools.simulate.plots import draw, draw_comparison
+from impi.tools.simulate.real_job import MEASURABLE, check_comparable, compare
+from impi.tools.simulate.result_rows import COLLECTIVE_HEAD, STARTUP_HEAD, CollectiveRow, StartupRow, as_json
+from impi.tools.simulate.virtual_startup import start_up
 
 _T = TypeVar("_T")
 
@@ -44,7 +44,7 @@ examples:
 Exit codes: 0; 4 if something was asked wrongly; 2 if interrupted."""
 
 
-def add_simulate(verbs: argparse._SubParsersAction[argparse.ArgumentParser], text: str) -> None:
+def add_simulate(verbs: Verbs, text: str) -> None:
     """Add the verb to the command line of ``impi``; ``text`` is its help."""
     parser = verbs.add_parser(
         "simulate",
@@ -55,56 +55,99 @@ def add_simulate(verbs: argparse._SubParsersAction[argparse.ArgumentParser], tex
         allow_abbrev=False,
     )
     parsers = parser.add_subparsers(title="what", metavar="WHAT", required=True)
-    start = parsers.add_parser("startup", help="from the first connection to the end of the dance", allow_abbrev=False)
-    _add_common(start)
-    start.set_defaults(handler=_startup)
-    one = parsers.add_parser("collective", help="one collective, or several", allow_abbrev=False)
-    one.add_argument("names", metavar="NAME,...", help=f"all, or of {', '.join(OPERATIONS)}")
-    one.add_argument("--size", default="8", metavar="LIST", help="octets, as in MPI benchmarks (8)")
-    one.add_argument("--root", default=0, type=int, metavar="RANK", help="of rooted collectives (0)")
-    one.add_argument("--local", default="library", choices=("library", "messages"), help="local phases (library)")
-    one.add_argument(
-        "--transfer",
-        default="counted",
-        choices=("counted", "packets"),
-        help="packets: the real transfer machines, for small jobs; counted: the same packets without octets",
+    start = add_verb(
+        parsers, "startup", _startup, {}, help="from the first connection to the end of the dance", allow_abbrev=False
     )
+    _add_common(start)
     others = f"other algorithms, of {', '.join(CHOICES)}; bcast=chain/64K is in segments of 64 KiB"
-    one.add_argument("--collectives", default="", metavar="LIST", help=others)
-    one.add_argument("--tuning", type=Path, metavar="FILE", help="algorithms of collectives, by impi tune")
+    one = add_verb(
+        parsers,
+        "collective",
+        _collective,
+        {
+            "names": {"metavar": "NAME,...", "help": f"all, or of {', '.join(OPERATIONS)}"},
+            "--size": {"default": "8", "metavar": "LIST", "help": "octets, as in MPI benchmarks (8)"},
+            "--root": {"default": 0, "type": int, "metavar": "RANK", "help": "of rooted collectives (0)"},
+            "--local": {"default": "library", "choices": ("library", "messages"), "help": "local phases (library)"},
+            "--transfer": {
+                "default": "counted",
+                "choices": ("counted", "packets"),
+                "help": "packets: the real transfer machines, for small jobs; counted: the same packets without octets",
+            },
+            "--collectives": {"default": "", "metavar": "LIST", "help": others},
+            "--tuning": {"type": Path, "metavar": "FILE", "help": "algorithms of collectives, by impi tune"},
+        },
+        help="one collective, or several",
+        allow_abbrev=False,
+    )
     _add_common(one)
-    one.set_defaults(handler=_collective)
-    real = parsers.add_parser("check", help="predictions against a real job on this machine", allow_abbrev=False)
-    real.add_argument("names", nargs="?", default="all", metavar="NAME,...", help=f"all, or of {', '.join(MEASURABLE)}")
-    real.add_argument("--topology", default="1x1+1x1", metavar="TOPO", help="of the job, on this machine (1x1+1x1)")
-    real.add_argument("--size", default="8,64K", metavar="LIST", help="octets, as in MPI benchmarks (8,64K)")
-    real.add_argument("--times", default=100, type=int, metavar="N", help="how often each is timed (100)")
+    real = add_verb(
+        parsers,
+        "check",
+        _check,
+        {
+            "names": {
+                "nargs": "?",
+                "default": "all",
+                "metavar": "NAME,...",
+                "help": f"all, or of {', '.join(MEASURABLE)}",
+            },
+            "--topology": {"default": "1x1+1x1", "metavar": "TOPO", "help": "of the job, on this machine (1x1+1x1)"},
+            "--size": {"default": "8,64K", "metavar": "LIST", "help": "octets, as in MPI benchmarks (8,64K)"},
+            "--times": {"default": 100, "type": int, "metavar": "N", "help": "how often each is timed (100)"},
+        },
+        help="predictions against a real job on this machine",
+        allow_abbrev=False,
+    )
     _add_outputs(real)
-    real.set_defaults(handler=_check)
 
 
 def _add_common(parser: argparse.ArgumentParser) -> None:
-    job = parser.add_argument_group("the job")
-    job.add_argument("--clients", default="2,4,8,16,32", metavar="LIST", help="numbers of clients (2,4,8,16,32)")
-    job.add_argument("--procs", default="1024", metavar="LIST", help="numbers of processes in all (1024)")
-    job.add_argument("--per-node", default=32, type=int, metavar="N", help="processes of a node (32)")
-    job.add_argument("--topology", metavar="TOPO", help="instead of these: 2x2+1x4 is NODESxPROCS of each client")
-    job.add_argument("--hosts", default="proc", metavar="LIST", help="proc, node, client: as impirun's --hosts (proc)")
-    for field in fields(Limits):
-        option = OPTIONS[field.name]
-        job.add_argument(option.flags, default=field.default, type=int, metavar=option.metavar, help=option.help)
-    net = parser.add_argument_group("the network")
-    for name, default, text in _NETWORK:
-        net.add_argument(f"--{name}", default=default, metavar="X", help=f"{text} ({default})")
-    net.add_argument("--cores", default=0, type=int, metavar="N", help="cores of a node; 0: one for each process")
+    declare(
+        parser.add_argument_group("the job"),
+        {
+            "--clients": {"default": "2,4,8,16,32", "metavar": "LIST", "help": "numbers of clients (2,4,8,16,32)"},
+            "--procs": {"default": "1024", "metavar": "LIST", "help": "numbers of processes in all (1024)"},
+            "--per-node": {"default": 32, "type": int, "metavar": "N", "help": "processes of a node (32)"},
+            "--topology": {"metavar": "TOPO", "help": "instead of these: 2x2+1x4 is NODESxPROCS of each client"},
+            "--hosts": {
+                "default": "proc",
+                "metavar": "LIST",
+                "help": "proc, node, client: as impirun's --hosts (proc)",
+            },
+            **{
+                OPTIONS[each.name].flags: {
+                    "default": each.default,
+                    "type": int,
+                    "metavar": OPTIONS[each.name].metavar,
+                    "help": OPTIONS[each.name].help,
+                }
+                for each in fields(Limits)
+            },
+        },
+    )
+    declare(
+        parser.add_argument_group("the network"),
+        {
+            **{
+                f"--{name}": {"default": default, "metavar": "X", "help": f"{text} ({default})"}
+                for name, default, text in _NETWORK
+            },
+            "--cores": {"default": 0, "type": int, "metavar": "N", "help": "cores of a node; 0: one for each process"},
+        },
+    )
     _add_outputs(parser)
 
 
 def _add_outputs(parser: argparse.ArgumentParser) -> None:
-    out = parser.add_argument_group("the result")
-    out.add_argument("--json", type=Path, metavar="FILE", help="write everything there, too")
-    out.add_argument("--plot", type=Path, metavar="FILE", help="draw it: .svg or .png")
-    out.add_argument("--title", default="", help="of the plot")
+    declare(
+        parser.add_argument_group("the result"),
+        {
+            "--json": {"type": Path, "metavar": "FILE", "help": "write everything there, too"},
+            "--plot": {"type": Path, "metavar": "FILE", "help": "draw it: .svg or .png"},
+            "--title": {"default": "", "help": "of the plot"},
+        },
+    )
 
 
 _NETWORK: Final = (
@@ -247,7 +290,7 @@ def _check(options: argparse.Namespace) -> int:
         table.add_row(*row.cells())
     Console().print(table)
     if options.json is not None:
-        _write(options.json, comparison.as_object())
+        write_file(options.json, json.dumps(comparison.as_object(), indent=1) + "\n")
     if options.plot is not None:
         draw_comparison(comparison, options.plot, options.title or f"measured and predicted, {options.topology}")
     return 0
@@ -276,14 +319,7 @@ def _tell(
     # A file or a pipe has no width to fit into.
     (console if console.is_terminal else Console(width=160)).print(table)
     if options.json is not None:
-        _write(options.json, as_json(what, rows, *given))
+        write_file(options.json, json.dumps(as_json(what, rows, *given), indent=1) + "\n")
     if options.plot is not None:
         draw(rows, options.plot, options.title or what)
     return 0
-
-
-def _write(path: Path, value: dict[str, Any]) -> None:
-    try:
-        path.write_text(json.dumps(value, indent=1) + "\n")
-    except OSError as error:
-        raise UsageError(f"{path} cannot be written: {error.strerror}") from error

@@ -7,10 +7,11 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from impi.decisions import FORMAT
-from impi.errors import LabError, UsageError
+from impi.base.errors import LabError, UsageError
+from impi.cli.ending import Verbs, add_verb, declare
+from impi.protocol.decisions import FORMAT
 
 _DEFAULT_LAYOUT: Final = "pure:1,pure:1,pure:1"
 _HELP: Final = """\
@@ -25,28 +26,34 @@ examples:
   impirun -client 0 HOST:PORT --tuning tuning.json ...       # one client's table is that of all; or IMPI_TUNING
 
 Between machines the measuring program is a job like any other, and FILE is at the proc of rank 0:
-  impirun -client R HOST:PORT --vendor V python -m impi.tune.measure FILE
+  impirun -client R HOST:PORT --vendor V python -m impi.tools.tune.measure FILE
   impi tune --from FILE -o tuning.json
 
 The exit code is 0, or 1 when the job failed, or 4 when something was asked wrongly."""
 
 
-def add_tune(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_tune(verbs: Verbs) -> None:
     """Add the verb to the command line of ``impi``."""
-    parser = verbs.add_parser(
+    parser = add_verb(
+        verbs,
         "tune",
+        tune,
+        {
+            "-o --output": {"metavar": "FILE", "help": "write the table of decisions, for --tuning of impirun"},
+            "--quick": {"action": "store_true", "help": "a few repetitions only"},
+        },
         help="measure the network between clients and choose algorithms of collectives",
         description="Choose the algorithms of collectives by models of what was measured between clients.",
         epilog=_HELP,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    source = parser.add_mutually_exclusive_group()
-    source.add_argument("--layout", metavar="LIST", help=f"VENDOR:PROCS,... here (default: {_DEFAULT_LAYOUT})")
-    source.add_argument("--from", dest="measured", metavar="FILE", help="use an earlier measurement")
-    parser.add_argument("-o", "--output", metavar="FILE", help="write the table of decisions, for --tuning of impirun")
-    parser.add_argument("--quick", action="store_true", help="a few repetitions only")
-    parser.set_defaults(handler=tune)
+    declare(
+        parser.add_mutually_exclusive_group(),
+        {
+            "--layout": {"metavar": "LIST", "help": f"VENDOR:PROCS,... here (default: {_DEFAULT_LAYOUT})"},
+            "--from": {"dest": "measured", "metavar": "FILE", "help": "use an earlier measurement"},
+        },
+    )
 
 
 def tune(options: argparse.Namespace) -> int:
@@ -54,14 +61,14 @@ def tune(options: argparse.Namespace) -> int:
     try:
         from rich.console import Console
 
-        from impi.tune import table
+        from impi.tools.tune import table
     except ModuleNotFoundError as error:
         if error.name != "rich":
             raise
         raise LabError("impi tune shows tables by rich, which is not installed: pip install 'impilab[lab]'") from None
-    from impi.tune.choice import decide
-    from impi.tune.jobs import measure, parse_layout, read_measurement
-    from impi.tune.plogp import Parameters, contradiction, typical
+    from impi.tools.tune.choice import decide
+    from impi.tools.tune.jobs import measure, parse_layout, read_measurement
+    from impi.tools.tune.plogp import Parameters, contradiction, typical
 
     if options.output:
         _check_writable(Path(options.output))
@@ -85,7 +92,8 @@ def tune(options: argparse.Namespace) -> int:
     for shown in (table.network(parameters), compared, table.decided(decisions, clients)):
         console.print(shown)
     if options.output:
-        value = {"decisions": decisions.to_value(), "parameters": parameters.to_value(), **_measured(measurement)}
+        origin = {name: measurement[name] for name in ("clients", "pairs", "measured")}
+        value = {"decisions": decisions.to_value(), "parameters": parameters.to_value(), **origin}
         Path(options.output).write_text(json.dumps({"format": FORMAT, **value}, indent=1) + "\n", encoding="utf-8")
         console.print(f"{options.output} is for impirun --tuning", highlight=False)
     return 0
@@ -99,13 +107,7 @@ def _warn_if_crowded(clients: int) -> None:
         print(f"impi tune: {told}: what is measured among all takes longer than predicted", file=sys.stderr)
 
 
-def _measured(measurement: dict[str, Any]) -> dict[str, Any]:
-    """Return the origin of a table of decisions."""
-    return {name: measurement[name] for name in ("clients", "pairs", "measured")}
-
-
 def _check_writable(path: Path) -> None:
-    """Before minutes are spent."""
     try:
         with path.open("a", encoding="utf-8"):
             pass

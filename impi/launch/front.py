@@ -5,13 +5,13 @@ from __future__ import annotations
 import errno
 import os
 import socket
+from contextlib import suppress
 from typing import Final, TextIO
 
-from impi.errors import UsageError
-from impi.options import ServerOptions
-from impi.settings import OPTIONS
-from impi.vendors.dial import listening
-from impi.vendors.interfaces import outgoing_address
+from impi.base.errors import UsageError
+from impi.protocol.options import OPTIONS, ServerOptions
+from impi.rank.vendors.dial import listening
+from impi.rank.vendors.interfaces import outgoing_address
 
 ANY: Final = ("0.0.0.0", "::")  # noqa: S104  (compared, not bound)
 """Addresses that stand for all of a machine."""
@@ -26,13 +26,13 @@ def listen(options: ServerOptions) -> socket.socket:
         UsageError: the port or the interface is not available.
     """
     OPTIONS["port"].check(options.port)
-    ports = (options.port,) if options.port else options.ports
+    ports = (options.port,) if options.port else options.common.ports
     try:
-        listener = listening(options.interface, 128, ports)
+        listener = listening(options.common.interface, 128, ports)
     except OSError as error:
-        where = f"{options.interface or 'this machine'}, port {options.port or 'any'}"
+        where = f"{options.common.interface or 'this machine'}, port {options.port or 'any'}"
         cure = "choose another -port, or leave it to the system"
-        if options.ports and not options.port:
+        if options.common.ports and not options.port:
             cure = "let more ports through with --ports"
         if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
             cure = "--interface takes an address of this machine"
@@ -59,12 +59,10 @@ def print_endpoint(what: str, endpoint: str, stdout: TextIO, stderr: TextIO) -> 
 
 def _discard(stream: TextIO) -> None:
     """Redirect ``stream`` to /dev/null: flushing it at the end would spoil the exit code."""
-    try:
+    with suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, stream.fileno())
         os.close(nowhere)
-    except (OSError, ValueError):
-        pass
 
 
 def say(stderr: TextIO, text: str) -> None:

@@ -6,6 +6,7 @@ import signal
 import socket
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from types import FrameType
 from typing import Any
 
@@ -17,14 +18,12 @@ class Interrupts:
     """
 
     def __init__(self) -> None:
-        self.signum: int | None = None
-        """The first signal; a program that ends by it exits with 128 + its number."""
+        self.signum: int | None = None  # the first signal; a program that ends by it exits with 128 + its number
         self._inside, self._outside = socket.socketpair()
         self._outside.setblocking(False)
         self._previous: dict[int, Callable[[int, FrameType | None], Any] | int | None] = {}
 
     def fileno(self) -> int:
-        """Return a descriptor for a selector."""
         return self._inside.fileno()
 
     def __enter__(self) -> Interrupts:
@@ -42,7 +41,5 @@ class Interrupts:
     def _on_signal(self, signum: int, _frame: FrameType | None) -> None:
         if self.signum is None:
             self.signum = signum
-            try:
+            with suppress(OSError):
                 self._outside.send(b"\0")
-            except OSError:
-                pass

@@ -17,8 +17,7 @@ NUMBERED: Final = rb"^ *(\d+): "
 MARKED: Final = rb"\x1e(\d+)\x1f"
 """How Hydra begins a piece, by our :data:`PATTERN`: no program prints that by accident."""
 PATTERN: Final = "\x1e%r\x1f"
-_LINE: Final = 1 << 14
-"""Longest part of an unfinished line that is held back."""
+_LINE: Final = 1 << 14  # longest part of an unfinished line that is held back
 
 
 class Labels:
@@ -31,17 +30,14 @@ class Labels:
     def __init__(self, client: int) -> None:
         self._client = client
         self._open: set[tuple[int, str]] = set()
-        """Streams whose last line goes on."""
         self._held: dict[tuple[int, str], bytes] = {}
-        """Unfinished lines of ranks under an mpiexec."""
 
     def of_rank(self, rank: int, stream: str, data: bytes) -> bytes:
-        """Return output of one rank with a label before each line."""
         if not data:
             return data
         begins = (rank, stream) not in self._open
         (self._open.discard if data.endswith(b"\n") else self._open.add)((rank, stream))
-        label = self._label(rank)
+        label = b"[%d:%d] " % (self._client, rank)
         lines = data.splitlines(keepends=True)
         return b"".join(line if at == 0 and not begins else label + line for at, line in enumerate(lines))
 
@@ -60,9 +56,5 @@ class Labels:
         return b"".join(shown)
 
     def rest(self, stream: str) -> bytes:
-        """Return the lines of ranks under an mpiexec that never ended."""
         left = sorted(key for key in self._held if key[1] == stream)
         return b"".join(self.of_rank(*key, self._held.pop(key)) for key in left)
-
-    def _label(self, rank: int) -> bytes:
-        return b"[%d:%d] " % (self._client, rank)

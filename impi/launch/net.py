@@ -8,16 +8,15 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
-from impi.errors import UsageError
-from impi.vendors.dial import without_delay
+from impi.base.errors import UsageError
+from impi.rank.vendors.dial import without_delay
 
 _LOOKUP_S: Final = 0.5
-_KEEPALIVE: Final = (60, 10, 6)
-"""Seconds of idleness, seconds between probes, and their number."""
-_KEEPALIVE_PARTS: Final = (3, 5)
-"""Of a limit: the parts that are idleness, and the time between two probes."""
+_KEEPALIVE: Final = (60, 10, 6)  # seconds of idleness, seconds between probes, and their number
+_KEEPALIVE_PARTS: Final = (3, 5)  # of a limit: the parts that are idleness, and the time between two probes
 
 
 def parse_endpoint(text: str) -> tuple[str, int]:
@@ -41,10 +40,8 @@ def peer_name(address: str) -> str:
     found: list[str] = []
 
     def look_up() -> None:
-        try:
+        with suppress(OSError):
             found.append(socket.getnameinfo((address, 0), socket.NI_NAMEREQD)[0])
-        except OSError:
-            pass
 
     # In a thread: a resolver may take long.
     thread = threading.Thread(target=look_up, daemon=True)
@@ -66,7 +63,6 @@ class Names:
         thread.start()
 
     def wait(self) -> None:
-        """Wait until all have been told."""
         for thread in self._lookups:
             thread.join()
 

@@ -1,8 +1,9 @@
 """Heartbeats: every process of a job that runs says so, and whoever is silent for long is lost.
 
-Server and clients send each other the command BEAT (:mod:`impi.startup.challenge`), impirun and its
-starters a line each way. The beats of impirun go out from a thread (:class:`Pulse`), because the
-main thread may wait for whoever reads its output. A stopped process stops with all its threads.
+Server and clients send each other the command BEAT (:mod:`impi.protocol.startup.challenge`),
+impirun and its starters a line each way. The beats of impirun go out from a thread
+(:class:`Pulse`), because the main thread may wait for whoever reads its output. A stopped process
+stops with all its threads.
 
 The silence of others is judged by the main thread, and only where nothing is left to be read
 (:func:`is_silent`): an impirun that has itself waited for long finds the beats of that time.
@@ -17,12 +18,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
-from impi.errors import ImpiError
+from impi.base.errors import ImpiError
 
 BEAT_S: Final = 2.0
 """Seconds between two beats, and between two looks at those of others."""
-_END_S: Final = 5.0
-"""The longest wait for the end of the thread, which may be in the middle of a beat."""
+_END_S: Final = 5.0  # the longest wait for the end of the thread, which may be in the middle of a beat
 
 
 def silence(limit_s: float) -> str:
@@ -62,7 +62,6 @@ class Pulse:
         self._thread.start()
 
     def stop(self) -> None:
-        """End the thread, if it was started."""
         self._over.set()
         if self._thread.ident is not None:
             self._thread.join(_END_S)

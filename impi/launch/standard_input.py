@@ -2,8 +2,9 @@
 
 The launchers of the vendors cannot carry it: Hydra ends the job if a program reads slowly, and
 PRRTE never ends the input. So every proc starts with an empty input, and the first Python of rank 0
-fetches the user's at the control socket (``IMPI_INPUT``, :mod:`impi.engine.fetched_input`).
-The ``impirun`` that starts all clients (``-file``) hands its own to client 0 through the starter.
+fetches the user's at the control socket (``IMPI_INPUT``,
+:mod:`impi.rank.engine.job.fetched_input`). The ``impirun`` that starts all clients (``-file``)
+hands its own to client 0 through the starter.
 
 One chunk at a time is under way, so that input waits at its source until somebody reads it.
 """
@@ -17,10 +18,8 @@ import stat
 from collections.abc import Callable
 from typing import Final
 
-_CHUNK: Final = 1 << 15
-"""Octets; as a line of base64 it fits a pipe, whose reader may itself wait for its writer."""
-_LOOK_S: Final = 1.0
-"""Between looks whether the terminal has come back to this job: no signal tells."""
+_CHUNK: Final = 1 << 15  # octets; as a line of base64 it fits a pipe, whose reader may itself wait for its writer
+_LOOK_S: Final = 1.0  # between looks whether the terminal has come back to this job: no signal tells
 _NULL: Final = os.makedev(1, 3)
 
 
@@ -45,8 +44,7 @@ class Source:
     """
 
     def __init__(self, selector: selectors.BaseSelector, descriptor: int = 0) -> None:
-        self._selector = selector
-        self._descriptor = descriptor
+        self._selector, self._descriptor = selector, descriptor
         self._give: Callable[[bytes], None] | None = None
         self._watched = False
 
@@ -100,8 +98,7 @@ class Feed:
     """Standard input on its way into the socket of the proc that has fetched it last."""
 
     def __init__(self, selector: selectors.BaseSelector, source: Source) -> None:
-        self._selector = selector
-        self._source = source
+        self._selector, self._source = selector, source
         self._sock: socket.socket | None = None
         self._writes = False
         self._asked = False
@@ -116,7 +113,6 @@ class Feed:
         self._go_on()
 
     def turn(self) -> float:
-        """See :meth:`Source.turn`."""
         return self._source.turn()
 
     def close(self) -> None:

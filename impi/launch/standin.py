@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-__version__ = "4.1.0"
-"""The version of the interface that ``mpi4py.MPI`` has here."""
+__version__ = "4.1.0"  # the version of the interface that mpi4py.MPI has here
 
 
 class Rc:

@@ -1,108 +1,96 @@
-"""Every module of impi has a test that imports it by name, or the one named in this table."""
+"""Tests of modules are at mirrored paths, and each module has one that imports it, or a row."""
 
 from __future__ import annotations
 
 import ast
 import re
-from fnmatch import fnmatch
 from functools import cache
+from pathlib import Path
 
 import pytest
 from sources import ROOT, modules, name_of
 
+ALIKE = ("impi.lab.programs", "impi.tools.bench.programs")
+"""Programs that jobs run: their tests are the cells and the benchmarks that start them."""
+MIRRORED = 0.85
+"""Least share of modules whose test is at the mirrored path."""
 HELD = {
-    "impi.agent.__main__": ("agent/test_agent_process.py", "impi.agent"),
-    "impi.agent.cutter": ("agent/test_router.py", ""),
-    "impi.cabi.*": ("cabi/test_compiled.py", "impi.cabi"),
-    "impi.testbed.run.compiled_twins": ("testbed/run/test_run_compiled.py", "abi="),
-    "impi.api.collective.algorithms": ("jobs/test_tables_in_jobs.py", "tuned.py"),
-    "impi.api.collective.blocking": ("api/collective/test_client_local.py", ""),
-    "impi.api.collective.derived": ("api/test_signatures.py", ""),
-    "impi.api.collective.native_specs": ("api/collective/test_client_local.py", ""),
-    "impi.api.collective.neighborhood": ("jobs/test_communicators_across_vendors.py", "communicators.py"),
-    "impi.api.collective.on_*": ("jobs/test_semantics_across_vendors.py", "semantics.py"),
-    "impi.api.collective.reduction_plan": ("api/collective/test_client_local.py", ""),
-    "impi.api.comms.commctx": ("api/test_signatures.py", "impi.MPI"),
-    "impi.api.comms.session": ("api/comms/test_groups.py", ""),
-    "impi.api.comms.*": ("jobs/test_communicators_across_vendors.py", "communicators.py"),
-    "impi.api.environment": ("jobs/test_start_in_jobs.py", "MPI"),
-    "impi.api.files.*": ("jobs/test_files_in_jobs.py", "files.py"),
-    "impi.api.handles.*": ("api/test_signatures.py", "impi.MPI"),
-    "impi.api.p2p.bsend": ("api/comms/test_groups.py", ""),
-    "impi.api.p2p.generalized": ("api/p2p/test_grequest.py", ""),
-    "impi.api.p2p.*": ("jobs/test_point_to_point_in_jobs.py", "p2p.py"),
-    "impi.api.types.constructors": ("api/types/test_constructors.py", ""),
-    "impi.api.types.marshalling": ("api/p2p/test_routes.py", ""),
-    "impi.api.types.typestate": ("api/types/test_datatypes.py", ""),
-    "impi.api.types.specs": ("architecture/test_any.py", "signatures"),
-    "impi.api.windows.*": ("api/windows/test_window.py", ""),
-    "impi.bench.programs.*": ("bench/test_bench_verb.py", "bench"),
-    "impi.bench.ratio_plot": ("bench/test_bench_verb.py", ""),
-    "impi.bench.terminal_table": ("bench/test_bench_verb.py", ""),
-    "impi.bench.*": ("bench/test_experiment.py", ""),
-    "impi.cli.bench.*": ("bench/test_bench_verb.py", ""),
-    "impi.cli.compiling": ("cabi/test_fortran.py", "impifort"),
-    "impi.cli.lab.keep": ("cli/lab/test_lab_interrupts.py", ""),
-    "impi.cli.lab.enter": ("cli/lab/test_lab_repro.py", "impi.cli.lab.repro.enter"),
-    "impi.cli.lab.*": ("cli/lab/test_impilab.py", ""),
-    "impi.cli.simulate": ("simulate/test_simulate_command.py", ""),
-    "impi.collectives.layout": ("collectives/test_layout.py", ""),
-    "impi.collectives.packing": ("collectives/test_packing.py", ""),
-    "impi.collectives.reproducible": ("collectives/test_reproducible.py", ""),
-    "impi.collectives.*": ("collectives/test_tuned_movement.py", ""),
-    "impi.dissect.capture": ("dissect/test_vectors.py", ""),
-    "impi.cli.conform": ("conform/test_conform_command.py", "conform"),
-    "impi.conform.*": ("conform/test_conform_command.py", "conform"),
-    "impi.dissect.pending": ("dissect/test_ledger.py", ""),
-    "impi.dissect.problem": ("dissect/test_ledger.py", ""),
-    "impi.engine.library_call": ("api/p2p/test_routes.py", ""),
-    "impi.engine.turns": ("engine/test_several_threads.py", ""),
-    "impi.engine.served": ("jobs/test_windows_in_jobs.py", "windows_random.py"),
-    "impi.engine.windows.*": ("jobs/test_windows_in_jobs.py", "windows_random.py"),
-    "impi.semantics.places": ("api/windows/test_window.py", ""),
-    "impi.engine.interrupted": ("jobs/test_survival_in_jobs.py", "survive_calls.py"),
-    "impi.engine.recovery": ("jobs/test_survival_in_jobs.py", "survive_steps.py"),
-    "impi.engine.surviving": ("jobs/test_survival_in_jobs.py", "survive_calls.py"),
-    "impi.launch.survival": ("jobs/test_survival_in_jobs.py", "survive_steps.py"),
-    "impi.engine.visited": ("jobs/test_processes_that_come_later.py", "meeting.py"),
-    "impi.engine.visitors": ("jobs/test_processes_that_come_later.py", "meeting.py"),
-    "impi.engine.local": ("engine/test_engine.py", ""),
-    "impi.engine.partitioned": ("api/p2p/test_request.py", ""),
-    "impi.launch.hook.sitecustomize": ("launch/test_hook.py", "sitecustomize"),
-    "impi.launch.interrupts": ("launch/test_server.py", ""),
-    "impi.launch.planning": ("launch/test_client.py", "-client"),
-    "impi.launch.standin": ("launch/test_hook.py", "standin"),
-    "impi.plotting": ("bench/test_bench_verb.py", ""),
-    "impi.remote.*": ("remote/test_supervised.py", ""),
-    "impi.semantics.external32": ("semantics/test_external32.py", ""),
-    "impi.simulate.local_phases": ("simulate/test_simulated_collectives.py", ""),
-    "impi.simulate.counted": ("simulate/test_simulated_collectives.py", ""),
-    "impi.simulate.transfer_machines": ("simulate/test_simulated_collectives.py", ""),
-    "impi.simulate.*": ("simulate/test_simulate_command.py", "simulate"),
-    "impi.testbed.backends.reaper_process": ("testbed/backends/lifecycle/test_reaper.py", "reaper"),
-    "impi.testbed.backends.docker.*": ("testbed/backends/docker/test_docker_backend.py", ""),
-    "impi.testbed.backends.ssh.ssh_lab": ("testbed/backends/ssh/test_ssh_lab.py", ""),
-    "impi.testbed.backends.kubernetes.*": ("kubernetes/test_kubernetes_backend.py", ""),
-    "impi.testbed.backends.placed.*": ("kubernetes/test_kubernetes_backend.py", ""),
-    "impi.testbed.backends.swarm.*": ("swarm/test_swarm_labs.py", ""),
-    "impi.testbed.backends.loopback.*": ("testbed/backends/loopback/test_loopback_backend.py", ""),
-    "impi.testbed.cases.*": ("testbed/judge/test_verdict.py", ""),
-    "impi.testbed.evidence.stack_frames": ("testbed/judge/test_hang.py", ""),
-    "impi.testbed.evidence.traffic": ("testbed/judge/test_verdict.py", ""),
-    "impi.testbed.judge.items_*": ("testbed/judge/test_verdict.py", ""),
-    "impi.testbed.judge.waits": ("testbed/judge/test_hang.py", ""),
-    "impi.testbed.programs.*": ("cli/lab/test_impilab_real.py", "local"),
-    "impi.testbed.pytest_plugin": ("testbed/test_pytest_plugin.py", "impi.testbed.pytest_plugin"),
-    "impi.testbed.report.hang_report": ("testbed/report/test_cell_timeline.py", ""),
-    "impi.testbed.run.byhand": ("testbed/run/test_byhand.py", "by_hand"),
-    "impi.transfer.*": ("transfer/test_transfer.py", ""),
-    "impi.tune.measure": ("tune/test_tune_command.py", "measure"),
-    "impi.vendors._mesh": ("vendors/test_pure.py", ""),
-    "impi.vendors.*": ("vendors/test_contract.py", "contract.py"),
-    "impi.wire.commands": ("wire/test_commands.py", ""),
+    "impi.rank.api.collective.algorithms": ("tests/rank/api/collective/test_algorithms.py", "tuned.py"),
+    "impi.rank.api.collective.blocking": ("tests/rank/api/collective/test_client_local.py", ""),
+    "impi.rank.api.collective.native_specs": ("tests/rank/api/collective/test_client_local.py", ""),
+    "impi.rank.api.collective.nonblocking": ("tests/rank/api/test_signatures.py", ""),
+    "impi.rank.api.collective.on_buffers": ("tests/rank/api/collective/test_on_buffers.py", "semantics.py"),
+    "impi.rank.api.collective.on_objects": ("tests/rank/api/collective/test_on_buffers.py", "semantics.py"),
+    "impi.rank.api.collective.persistent": ("tests/rank/api/test_signatures.py", ""),
+    "impi.rank.api.collective.reduction_plan": ("tests/rank/api/collective/test_client_local.py", ""),
+    "impi.rank.api.comms.comm": ("tests/rank/api/comms/test_comm.py", "MPI.Comm"),
+    "impi.rank.api.comms.communicator": ("tests/rank/api/comms/test_communicator.py", "communicators.py"),
+    "impi.rank.api.comms.dynamic": ("tests/rank/api/comms/test_dynamic.py", "meeting.py"),
+    "impi.rank.api.comms.lcos.endpoints": ("tests/rank/api/comms/lcos/test_endpoints.py", "endpoints.py"),
+    "impi.rank.api.comms.intercomm": ("tests/rank/api/comms/test_intercomm.py", "MPI.Intercomm"),
+    "impi.rank.api.comms.lcos.lco": ("tests/rank/api/comms/lcos/test_lco.py", "lcos.py"),
+    "impi.rank.api.comms.mitigation": ("tests/rank/api/comms/test_mitigation.py", "Shrink"),
+    "impi.rank.api.comms.session": ("tests/rank/api/comms/test_session.py", "sessions.py"),
+    "impi.rank.api.comms.topocomm": ("tests/rank/api/comms/test_topocomm.py", "MPI.Cartcomm"),
+    "impi.rank.api.comms.world": ("tests/rank/api/comms/test_world.py", "COMM_WORLD"),
+    "impi.rank.api.environment": ("tests/rank/api/test_environment.py", "Compute_dims"),
+    "impi.rank.api.files.access": ("tests/rank/api/files/test_access.py", "Read_at_all"),
+    "impi.rank.api.files.file": ("tests/rank/api/files/test_file.py", "files.py"),
+    "impi.rank.api.files.filestate": ("tests/rank/api/files/test_filestate.py", "Set_view"),
+    "impi.rank.api.files.opening": ("tests/rank/api/files/test_opening.py", "MPI.File.Open"),
+    "impi.rank.api.p2p.bsend": ("tests/rank/api/comms/test_groups.py", ""),
+    "impi.rank.api.p2p.completion": ("tests/rank/api/p2p/test_point_to_point.py", "p2p.py"),
+    "impi.rank.api.p2p.generalized": ("tests/rank/api/p2p/test_grequest.py", ""),
+    "impi.rank.api.p2p.matched_message": ("tests/rank/api/p2p/test_point_to_point.py", "p2p.py"),
+    "impi.rank.api.p2p.point_to_point": ("tests/rank/api/p2p/test_point_to_point.py", "p2p.py"),
+    "impi.rank.api.p2p.psend": ("tests/rank/api/p2p/test_point_to_point.py", "p2p.py"),
+    "impi.rank.api.types.constructors": ("tests/rank/api/types/test_constructors.py", ""),
+    "impi.rank.api.windows.helper": ("tests/rank/api/windows/test_helper.py", "impi windows"),
+    "impi.rank.api.windows.synchronization": ("tests/rank/api/windows/test_synchronization.py", ""),
+    "impi.rank.api.windows.spread": ("tests/rank/api/windows/test_spread.py", "MPI.Win.Allocate"),
+    "impi.rank.api.windows.winstate": ("tests/rank/api/windows/test_winstate.py", ""),
+    "impi.tools.bench.measures.rma": ("tests/tools/bench/measures/test_rma.py", ""),
+    "impi.cabi.calls.connection": ("tests/cabi/calls/test_connection.py", "impi.cabi.calls.connection"),
+    "impi.cabi.calls.file_calls": ("tests/cabi/calls/test_file_calls.py", "files"),
+    "impi.cabi.calls.front_side": ("tests/cabi/calls/test_front_side.py", "fatal-self"),
+    "impi.cabi.objects.front_tables": ("tests/cabi/objects/test_front_tables.py", "front mode"),
+    "impi.cabi.calls.program_life": ("tests/cabi/calls/test_program_life.py", "ends"),
+    "impi.cli.conform": ("tests/cli/test_conform.py", "conform"),
+    "impi.cli.lab.expect": ("tests/cli/lab/test_expect.py", ""),
+    "impi.cli.lab.net": ("tests/cli/lab/test_net.py", ""),
+    "impi.cli.lab.plan": ("tests/cli/lab/test_plan.py", ""),
+    "impi.cli.lab.play": ("tests/cli/lab/test_play.py", ""),
+    "impi.cli.lab.repro": ("tests/cli/lab/test_repro.py", ""),
+    "impi.cli.simulate": ("tests/cli/test_simulate.py", ""),
+    "impi.lab.conform.job.interpreter": ("tests/cli/test_conform.py", "conform"),
+    "impi.lab.conform.script.script_check": ("tests/cli/test_conform.py", "conform"),
+    "impi.rank.engine.channels.host_socket": ("tests/rank/engine/channels/test_channels.py", ""),
+    "impi.rank.engine.channels.host_ways": ("tests/rank/engine/test_engine.py", ""),
+    "impi.rank.engine.library_call": ("tests/rank/api/p2p/test_routes.py", ""),
+    "impi.rank.engine.losses": ("tests/rank/engine/job/test_surviving.py", "survive_calls.py"),
+    "impi.rank.engine.other_jobs": ("tests/rank/api/comms/test_dynamic.py", "meeting.py"),
+    "impi.rank.engine.job.visitors": ("tests/rank/api/comms/test_dynamic.py", "meeting.py"),
+    "impi.rank.engine.windows.target": ("tests/rank/engine/windows/test_target.py", "windows_random.py"),
+    "impi.launch.client.session": ("tests/launch/client/test_session.py", "-client"),
+    "impi.launch.hook.sitecustomize": ("tests/launch/hook/test_sitecustomize.py", "sitecustomize"),
+    "impi.protocol.semantics.values.external32": ("tests/protocol/semantics/values/test_external32.py", ""),
+    "impi.tools.simulate.plots": ("tests/tools/simulate/test_plots.py", ""),
+    "impi.protocol.startup.client_labels": ("tests/protocol/startup/test_client.py", ""),
+    "impi.lab.backends.docker.inventory": ("tests/lab/backends/docker/test_inventory.py", ""),
+    "impi.lab.backends.docker.doctor": ("tests/lab/backends/docker/test_doctor.py", ""),
+    "impi.lab.backends.docker.sidecar_capture": ("tests/lab/backends/docker/test_sidecar_capture.py", ""),
+    "impi.lab.backends.docker.stack_spy": ("tests/lab/backends/docker/test_stack_spy.py", ""),
+    "impi.lab.backends.loopback.inventory": ("tests/lab/backends/loopback/test_inventory.py", ""),
+    "impi.lab.backends.reaper_process": ("tests/lab/backends/test_reaper_process.py", "reaper"),
+    "impi.lab.backends.ssh.lab": ("tests/lab/backends/ssh/test_lab.py", ""),
+    "impi.lab.pytest_plugin": ("tests/lab/test_pytest_plugin.py", "impi.lab.pytest_plugin"),
+    "impi.lab.run.byhand": ("tests/lab/run/test_byhand.py", "by_hand"),
+    "impi.lab.run.compiled_twins": ("tests/lab/run/test_compiled_twins.py", "abi="),
+    "impi.protocol.transfer.path": ("tests/protocol/transfer/test_machine.py", ""),
+    "impi.tools.tune.measure": ("tests/tools/tune/test_measure.py", "measure._pairs"),
 }
-"""Tests of modules, by name or pattern; the first that fits counts. If the test does not import a
-module that imports it, the text names what it runs: a program, a command, a verb."""
+"""Tests of modules that no test imports by name. If the test does not import a module that imports
+it, the text names what it runs: a program, a command, a verb."""
 
 
 def imported(tree: ast.Module) -> set[str]:
@@ -128,7 +116,7 @@ def named_in(text: str) -> set[str]:
 
 @cache
 def imports_of(test: str) -> set[str]:
-    return imported(ast.parse((ROOT / "tests" / test).read_text()))
+    return imported(ast.parse((ROOT / test).read_text()))
 
 
 @cache
@@ -144,31 +132,62 @@ def reaches(test: str, module: str) -> bool:
 
 
 @cache
+def whole() -> list[str]:
+    """Paths of modules that have a test of their own."""
+    own = [path for path in modules() if Path(path).name not in ("__init__.py", "__main__.py")]
+    return [path for path in own if not name_of(path).startswith(ALIKE)]
+
+
+def mirror(path: str) -> str:
+    """The path of a module's test: ``impi/a/b.py`` has ``tests/a/test_b.py``."""
+    return str(Path("tests", *Path(path).parts[1:]).with_name(f"test_{Path(path).name}"))
+
+
+@cache
+def handed_on() -> dict[str, str]:
+    """Names that packages have from modules below them: ``impi.protocol.wire.Command``, and the
+    module."""
+    found = {}
+    for path, tree in modules().items():
+        if path.endswith("__init__.py"):
+            for node in ast.walk(tree):
+                if isinstance(node, ast.ImportFrom) and node.module:
+                    found.update({f"{name_of(path)}.{alias.name}": node.module for alias in node.names})
+    return found
+
+
+@cache
 def unnamed() -> list[str]:
-    """Modules that no test imports by name."""
+    """Modules that no test imports by name, itself or through its package."""
     tests = [file for file in (ROOT / "tests").rglob("*.py") if "architecture" not in file.parts]
     named = set().union(*(named_in(file.read_text()) for file in tests))
-    whole = [path for path in modules() if not path.endswith("__init__.py")]
-    return [name_of(path) for path in whole if name_of(path) not in named]
+    named |= {handed_on()[name] for name in named & handed_on().keys()}
+    return [name_of(path) for path in whole() if name_of(path) not in named]
 
 
-def row_of(module: str) -> str | None:
-    return next((pattern for pattern in HELD if fnmatch(module, pattern)), None)
+def test_the_test_of_a_module_is_found_by_its_path() -> None:
+    there = [path for path in whole() if (ROOT / mirror(path)).exists()]
+    assert len(there) >= MIRRORED * len(whole()), f"{len(there)} of {len(whole())}"
 
 
 def test_every_module_has_a_test_or_a_row() -> None:
-    assert [module for module in unnamed() if row_of(module) is None] == []
+    bare = [module for module in unnamed() if module not in HELD]
+    assert not bare, f"{bare[0]}: write {mirror(bare[0].replace('.', '/') + '.py')}, or a row in HELD"
 
 
-@pytest.mark.parametrize("pattern", HELD)
-def test_rows_are_real(pattern: str) -> None:
-    held = [module for module in unnamed() if row_of(module) == pattern]
-    assert held, "a test imports it by name, or there is no such module: the row can go"
-    test, told = HELD[pattern]
+@pytest.mark.parametrize("module", HELD)
+def test_rows_are_real(module: str) -> None:
+    assert module in unnamed(), "a test imports it by name, or there is no such module: the row can go"
+    test, told = HELD[module]
     if told:
-        assert told in (ROOT / "tests" / test).read_text()
+        assert told in (ROOT / test).read_text()
     else:
-        assert [module for module in held if not reaches(test, module)] == []
+        assert reaches(test, module)
+
+
+def test_the_mirrored_path() -> None:
+    assert mirror("impi/a/b.py") == "tests/a/test_b.py"
+    assert mirror("impi/b.py") == "tests/test_b.py"
 
 
 def test_an_import_is_seen_wherever_it_is() -> None:

@@ -7,8 +7,8 @@ import os
 import pytest
 from cabi_programs import compile_program
 
-from impi.cabi import build
-from impi.errors import LaunchError
+from impi.base.errors import LaunchError
+from impi.cabi.library import build
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ import os
 
 import pytest
 
-from impi.cabi import build
+from impi.cabi.library import build
 
 FLAGS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=undefined")
 OPTIONS = "detect_leaks=0:verify_asan_link_order=0"  # Python keeps memory to its end

@@ -13,17 +13,17 @@ from collections.abc import Iterator
 import handwritten
 import pytest
 
-from impi.engine.mesh import connect_hosts, listen
-from impi.errors import StartupError
-from impi.job import ALTERNATIVES, Host, Job, Proc
-from impi.options import Offer
-from impi.records import replaced
-from impi.startup.auth import Credentials, Method
-from impi.startup.client import STRICT_VERSIONS, ClientMachine, Joined, Negotiated
-from impi.startup.facts import ClientFacts, HostFacts, ProcFacts
-from impi.startup.server import ServerMachine
-from impi.transfer import Arrived, Incoming, Transfer
-from impi.wire import Label, addresses
+from impi.base.errors import StartupError
+from impi.base.records import replaced
+from impi.protocol.job import ALTERNATIVES, Host, Job, Proc
+from impi.protocol.options import Offer
+from impi.protocol.startup.auth import Credentials, Method
+from impi.protocol.startup.client import STRICT_VERSIONS, ClientMachine, Joined, Negotiated
+from impi.protocol.startup.facts import ClientFacts, HostFacts, ProcFacts
+from impi.protocol.startup.server import ServerMachine
+from impi.protocol.transfer import Arrived, Incoming, Transfer
+from impi.protocol.wire import Label, addresses
+from impi.rank.engine.channels.mesh import connect_hosts, listen
 
 VECTORS = handwritten.FOLDER.parent
 CASES = sorted(path.parent.name for path in VECTORS.glob("*/decoded.txt"))
@@ -234,8 +234,8 @@ def test_contexts_of_collectives(case: str, tag: int, cid: int) -> None:
     for _, head, data in short_messages(case):
         machine = Transfer(recorded_job(case), 0)
         (incoming,) = feed(machine, 1, head + data)
-        if incoming.tag == tag:
-            found.append((incoming.cid, incoming.lsrank, incoming.source))
+        if incoming.header.tag == tag:
+            found.append((incoming.header.cid, incoming.header.lsrank, incoming.source))
     assert found and set(found) <= {(cid, 2, 2), (cid, 3, 3)}
 
 
@@ -247,7 +247,7 @@ def test_sequence_numbers_and_counts_mean_nothing() -> None:
         numbers.append(fields["seqnum"])
         changed = head[:96] + struct.pack(">QqQQ", 2**64 - 1 - len(numbers), -1, 2**64 - 1, 2**64 - 1)
         (incoming,) = feed(machine, 1, changed + data)
-        assert fields["count"] == 0 and incoming.count == -1
+        assert fields["count"] == 0 and incoming.header.count == -1
         assert bytes(place(machine, incoming)) == data
         written(machine, 1)
     assert numbers
@@ -274,7 +274,7 @@ def test_syncack_of_a_short_message_names_no_drqid() -> None:
                 synchronous=True,
             )
             written(machine, source)
-            feed(machine, source, head[:56] + struct.pack(">Q", out.srqid) + head[64:])
+            feed(machine, source, head[:56] + struct.pack(">Q", out.header.srqid) + head[64:])
             assert out.done
     assert acks
 

@@ -6,14 +6,14 @@ import handwritten
 import pytest
 from handwritten import Section
 
-from impi.errors import StartupError
-from impi.options import Offer
-from impi.startup.agree import agree_on_version
-from impi.startup.auth import Credentials, Method
-from impi.startup.client import ALL_VERSIONS, STRICT_VERSIONS, ClientMachine, Joined, Negotiated
-from impi.startup.facts import ClientFacts, HostFacts, ProcFacts
-from impi.startup.server import JobOver, ServerEvent, ServerMachine
-from impi.wire import addresses
+from impi.base.errors import StartupError
+from impi.protocol.options import Offer
+from impi.protocol.startup.agree import agree_on_version
+from impi.protocol.startup.auth import Credentials, Method
+from impi.protocol.startup.client import ALL_VERSIONS, STRICT_VERSIONS, ClientMachine, Joined, Negotiated
+from impi.protocol.startup.facts import ClientFacts, HostFacts, ProcFacts
+from impi.protocol.startup.server import JobOver, ServerEvent, ServerMachine
+from impi.protocol.wire import addresses
 
 BOTH = Credentials((Method.KEY, Method.NONE), 5678)
 PLAIN = Credentials((Method.NONE,))

@@ -6,9 +6,9 @@ from typing import Any
 import handwritten
 import pytest
 
-from impi.job import Host, Job, Proc
-from impi.transfer import Cancelled, Incoming, Outgoing, Transfer
-from impi.wire import addresses
+from impi.protocol.job import Host, Job, Proc
+from impi.protocol.transfer import Cancelled, Incoming, Outgoing, Transfer
+from impi.protocol.wire import addresses
 
 PEER = 1
 
@@ -107,7 +107,7 @@ class Player:
             "not finished": lambda: not self.machine.finished,
         }
         if argument.startswith("left "):
-            assert [str(incoming.tag) for incoming in self.waiting] == argument.split()[1:]
+            assert [str(incoming.header.tag) for incoming in self.waiting] == argument.split()[1:]
         elif argument in checks:
             assert checks[argument](), argument
         else:

@@ -9,14 +9,13 @@ import struct
 import tracemalloc
 
 import pytest
+from raw_packets import feed, job, packet
 
-from impi.errors import JobError, PeerError, Truncated
-from impi.job import Host, Job, Proc
-from impi.startup.auth import Credentials, Method
-from impi.startup.client import STRICT_VERSIONS, ClientMachine
-from impi.startup.server import ClientFinished, ConnectionRefused, JobFailed, ServerMachine
-from impi.transfer import Arrived, Event, Transfer
-from impi.wire import addresses
+from impi.base.errors import JobError, PeerError, Truncated
+from impi.protocol.startup.auth import Credentials, Method
+from impi.protocol.startup.client import STRICT_VERSIONS, ClientMachine
+from impi.protocol.startup.server import ClientFinished, ConnectionRefused, JobFailed, ServerMachine
+from impi.protocol.transfer import Arrived, Transfer
 
 NONE = Credentials((Method.NONE,))
 PEER = "host 1 of client 1 (10.0.0.2 port 5001)"
@@ -78,44 +77,6 @@ def blames_server(error: BaseException | None, clause: str, octets: bytes) -> No
     assert (error.peer, error.clause) == ("the server", clause)
     assert error.octets == octets
     assert octets[:4].hex() in str(error)
-
-
-def job(maxdatalen: int = 16) -> Job:
-    ipv6 = [addresses.from_text("10.0.0.1"), addresses.from_text("10.0.0.2")]
-    return Job(
-        version=(0, 0),
-        nclients=2,
-        hosts=tuple(Host(index=i, client=i, ipv6=ipv6[i], port=5000 + i, procs=(i,)) for i in (0, 1)),
-        procs=tuple(Proc(rank=i, client=i, host=i, ipv6=ipv6[i], pid=1000 + i) for i in (0, 1)),
-        maxdatalen=maxdatalen,
-        tag_ub=32767,
-        xsize=1024,
-        maxlinear=4,
-        ackmark=2,
-        hiwater=8,
-    )
-
-
-def packet(
-    kind: int, pk_len: int = 0, *, msglen: int | None = None, srqid: int = 0, drqid: int = 0, **other: int
-) -> bytes:
-    """A header of 3.5, from the peer to us; its fields by their offsets."""
-    octets = bytearray(128)
-    struct.pack_into(">II", octets, 0, kind, pk_len)
-    struct.pack_into(">16sq", octets, 8, addresses.from_text("10.0.0.2"), other.get("src_pid", 1001))
-    struct.pack_into(">16sq", octets, 32, addresses.from_text("10.0.0.1"), other.get("dest_pid", 1000))
-    struct.pack_into(">QQQ", octets, 56, srqid, drqid, pk_len if msglen is None else msglen)
-    return bytes(octets)
-
-
-def feed(machine: Transfer, octets: bytes) -> list[Event]:
-    events: list[Event] = []
-    while octets:
-        room = machine.get_buffer(1)
-        piece, octets = octets[: len(room)], octets[len(room) :]
-        room[: len(piece)] = piece
-        events += machine.received(1, len(piece))
-    return events
 
 
 def blames_host(octets: bytes, clause: str, word: str, machine: Transfer | None = None, last: int = 128) -> None:
@@ -284,9 +245,9 @@ def test_a_syncack_too_many() -> None:
     machine = Transfer(job(), 0)
     out = machine.send(1, cid=0, tag=0, lsrank=0, views=[], synchronous=True)
     machine.sent(1, sum(len(view) for view in machine.data_to_send(1)))
-    feed(machine, packet(3, srqid=out.srqid))
+    feed(machine, packet(3, srqid=out.header.srqid))
     assert out.done
-    blames_host(packet(3, srqid=out.srqid), "3.7.2", f"unknown request (srqid) {out.srqid}", machine)
+    blames_host(packet(3, srqid=out.header.srqid), "3.7.2", f"unknown request (srqid) {out.header.srqid}", machine)
 
 
 @pytest.mark.clause("2.3.6")

@@ -5,12 +5,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from test_limits import feed, job, packet
+from raw_packets import feed, job, packet
 
-from impi.api import runtime
-from impi.errors import LocalProtocolError
-from impi.transfer import Arrived, Transfer
-from impi.wire import unpack_header
+from impi.base.errors import LocalProtocolError
+from impi.protocol.transfer import Arrived, Transfer
+from impi.protocol.wire import unpack_header
+from impi.rank.api import runtime
 
 PROGRAM = """
 from impi import MPI
@@ -45,7 +45,7 @@ def test_the_context_goes_with_every_packet() -> None:
     (view, _) = machine.data_to_send(1)
     first = unpack_header(view)
     machine.sent(1, 132)
-    feed(machine, packet(3, srqid=out.srqid, drqid=1))
+    feed(machine, packet(3, srqid=out.header.srqid, drqid=1))
     (view, _) = machine.data_to_send(1)
     for header in (first, unpack_header(view)):
         assert (header.cid, header.tag, header.lsrank) == (2**64 - 2, 32767, 7)
@@ -96,10 +96,10 @@ def test_finalize_is_a_barrier_then_fini_then_the_vendors_own(monkeypatch: pytes
         def shutdown(self) -> None:
             order.append("FINI")
 
-    state = runtime.State()
+    state = runtime.RuntimeState()
     state.engine = Engine()  # type: ignore[assignment]
     monkeypatch.setattr(runtime, "_state", state)
-    runtime.set_final_barrier(lambda: order.append("barrier"))
+    monkeypatch.setattr(runtime.hooks, "final_barrier", lambda: order.append("barrier"))
     runtime.finalize()
     assert order == ["barrier", "FINI", "vendor"] and runtime.finalized()
     runtime.finalize()

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from test_limits import feed, job, packet
+from raw_packets import feed, job, packet
 
-from impi.errors import LocalProtocolError
-from impi.transfer import Arrived, Incoming, Transfer
-from impi.wire.packets import HEADER_SIZE, unpack_header
+from impi.base.errors import LocalProtocolError
+from impi.protocol.transfer import Arrived, Incoming, Transfer
+from impi.protocol.wire.packets import HEADER_SIZE, unpack_header
 
 MAP_NORESERVE = 0x4000
 LONG = (5 << 30) + 3
@@ -55,7 +55,7 @@ def test_sending(maxdatalen: int) -> None:
             del views
             if len(lengths) == 1:
                 assert out.taken == maxdatalen and not out.done
-                feed(machine, packet(3, srqid=out.srqid, drqid=9))
+                feed(machine, packet(3, srqid=out.header.srqid, drqid=9))
         assert sum(lengths) == LONG and max(lengths) == maxdatalen and len(lengths) == -(-LONG // maxdatalen)
         assert out.done
 

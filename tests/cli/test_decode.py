@@ -9,19 +9,15 @@ import sys
 from pathlib import Path
 
 import pytest
+from conversations import add_job, job_pcap
+from pcapmaker import PcapMaker
+from pcapngmaker import pcapng
 
 from impi.cli.impi import main
 
 ROOT = Path(__file__).parents[2]
 VECTORS = ROOT / "tests" / "vectors"
 CASES = sorted(folder.name for folder in VECTORS.iterdir() if (folder / "host0_to_host1.bin").exists())
-
-sys.path.insert(0, str(ROOT / "tests" / "dissect"))  # its makers of captures
-from conversations import add_job, job_pcap  # noqa: E402
-from pcapmaker import PcapMaker  # noqa: E402
-from pcapngmaker import pcapng  # noqa: E402
-
-sys.path.pop(0)
 
 
 def decode(*argv: str) -> int:

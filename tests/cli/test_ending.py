@@ -9,8 +9,8 @@ from functools import partial
 
 import pytest
 
+from impi.base.errors import JobError, UsageError
 from impi.cli.ending import Ending
-from impi.errors import JobError, UsageError
 
 ENDING = Ending(prog="prog", usage=2, wrong=1, interrupted=130)
 

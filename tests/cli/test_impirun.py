@@ -10,9 +10,10 @@ import pytest
 
 from impi import __version__
 from impi.cli import impirun
-from impi.decisions import Decisions, Rule
-from impi.options import ClientOptions, Offer, ServerOptions
-from impi.quirks import Quirks
+from impi.protocol.decisions import Decisions, Rule
+from impi.protocol.options import ClientOptions, Offer, ServerOptions
+from impi.protocol.quirks import Quirks
+from impi.protocol.settings import made
 
 
 @pytest.fixture
@@ -24,8 +25,8 @@ def called(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         calls.append(options)
         return 77
 
-    monkeypatch.setattr("impi.launch.client.run_client", fake)
-    monkeypatch.setattr("impi.launch.server.run_server", fake)
+    monkeypatch.setattr("impi.launch.client.session.run_client", fake)
+    monkeypatch.setattr("impi.launch.server.loop.run_server", fake)
     return calls
 
 
@@ -34,14 +35,14 @@ def test_server(server: str, called: list[Any]) -> None:
     assert impirun.main([server, "2"]) == 77
     assert impirun.main([server, "3", "-port", "4000", "-auth", "3,1-0", "--interface", "10.0.0.1", "-v"]) == 77
     assert called == [
-        ServerOptions(count=2),
-        ServerOptions(count=3, port=4000, auth="3,1-0", interface="10.0.0.1", verbose=True),
+        made(ServerOptions, count=2),
+        made(ServerOptions, count=3, port=4000, auth="3,1-0", interface="10.0.0.1", verbose=True),
     ]
 
 
 def test_client_with_nothing_chosen(called: list[Any]) -> None:
     assert impirun.main(["-client", "1", "10.0.0.1:99", "a.out"]) == 77
-    assert called == [ClientOptions(rank=1, server="10.0.0.1:99", argv=("a.out",))]
+    assert called == [made(ClientOptions, rank=1, server="10.0.0.1:99", argv=("a.out",))]
 
 
 @pytest.mark.parametrize(
@@ -123,7 +124,8 @@ def test_client_with_everything_chosen(called: list[Any]) -> None:
     )
     impirun.main(line.split())
     assert called == [
-        ClientOptions(
+        made(
+            ClientOptions,
             rank=0,
             server="h:1",
             argv=("p.py",),
@@ -253,6 +255,6 @@ def test_help_has_examples_that_parse(
 
 def test_the_environment_is_the_processs(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = {}
-    monkeypatch.setattr("impi.launch.client.run_client", lambda _options, **more: seen.update(more) or 0)
+    monkeypatch.setattr("impi.launch.client.session.run_client", lambda _options, **more: seen.update(more) or 0)
     impirun.main(["-client", "0", "h:1", "p"])
     assert seen["environ"] is os.environ

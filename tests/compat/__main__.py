@@ -20,8 +20,8 @@ from pathlib import Path
 from compat_judge import LISTS, Gap, behind, faults, read_gaps, read_list, standing, table, unmeasured
 from compat_run import ROOT, Layout, Ran, run_module
 
-from impi.cabi.mpi4py_extension import extension
-from impi.options import ABIS
+from impi.cabi.library.mpi4py_extension import extension
+from impi.protocol.options import ABIS
 
 VERSION = "4.1.2"
 CACHE = ROOT / "build" / "compat"

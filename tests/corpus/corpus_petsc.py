@@ -15,7 +15,7 @@ from typing import Final
 from compat_run import ROOT
 from corpus_binaries import BUILD, TREE, UNPACKED, Binary, packages, run_all
 
-from impi.cabi import build
+from impi.cabi.library import build
 
 NAME: Final = "petsc"
 TITLE: Final = "solvers by Debian's petsc4py, files by its h5py, with handles of C"

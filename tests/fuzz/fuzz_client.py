@@ -8,10 +8,10 @@ from random import Random
 
 from fuzz_run import Crash, Octets, without_numbers
 
-from impi.errors import PeerError, StartupError
-from impi.startup.auth import Credentials, Method
-from impi.startup.client import ALL_VERSIONS, STRICT_VERSIONS, ClientMachine, Joined
-from impi.startup.facts import ClientFacts, HostFacts, ProcFacts, encode_facts, encode_versions
+from impi.base.errors import PeerError, StartupError
+from impi.protocol.startup.auth import Credentials, Method
+from impi.protocol.startup.client import ALL_VERSIONS, STRICT_VERSIONS, ClientMachine, Joined
+from impi.protocol.startup.facts import ClientFacts, HostFacts, ProcFacts, encode_facts, encode_versions
 
 __all__ = ["play"]
 

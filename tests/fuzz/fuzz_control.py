@@ -12,11 +12,11 @@ from random import Random
 from forger import Forger, is_shown
 from fuzz_run import Crash, Octets, without_numbers
 
-from impi.doors.introduce import MARK
-from impi.launch import control as module
-from impi.launch.control import Control
-from impi.proofs import ANSWER_SIZE, NONCE_SIZE, PROOF_SIZE, Keeper, Knock
-from impi.vendors.meeting import CONTROL_HEAD
+from impi.launch.client import control as module
+from impi.launch.client.control import Control
+from impi.protocol.proofs import ANSWER_SIZE, NONCE_SIZE, PROOF_SIZE, Keeper, Knock
+from impi.rank.doors.introduce import MARK
+from impi.rank.vendors.meeting import CONTROL_HEAD
 
 __all__ = ["play"]
 
@@ -63,18 +63,18 @@ class _Game:
         for sock in (theirs, ours):
             sock.setblocking(False)
         self.open.append(theirs)
-        vars(self.control._strangers)["accept"] = lambda _listener: (ours, "192.0.2.66", 7)
-        self.control._accept()
+        vars(self.control.entrance._strangers)["accept"] = lambda _listener: (ours, "192.0.2.66", 7)
+        self.control.entrance._accept(ours)
         return theirs
 
     def turn(self) -> None:
         for key, _ in self.selector.select(0):
             key.data()
-        for connection in self.control._connections.values():
+        for connection in self.control.entrance:
             known = connection.step in (module._Step.LINE, module._Step.KNOWN)
             if known and any(connection.sock is sock for sock in self.theirs):
                 raise Crash("somebody without the token is let in")
-        held = [len(c.received) for c in self.control._connections.values()]
+        held = [len(c.received) for c in self.control.entrance]
         if max(held, default=0) > module._CHUNK + 2 * module._MAX_WORD:
             raise Crash(f"impirun holds {max(held)} octets of a connection")
 
@@ -171,7 +171,7 @@ def play(rng: Random, reached: Counter[str]) -> bool:
         control.token = _TOKEN
         try:
             deep = _Game(rng, reached, control, selector).play()
-            lost = control.first_lost
+            lost = control.losses.first
             if lost is not None and not is_shown(lost.word):
                 raise Crash(f"not fit for a terminal: {lost.word}")
         finally:

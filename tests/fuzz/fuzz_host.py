@@ -8,9 +8,9 @@ from random import Random
 
 from fuzz_run import Crash, Octets, without_numbers
 
-from impi.errors import JobError, LocalProtocolError, PeerError
-from impi.job import Host, Job, Proc
-from impi.transfer import Arrived, Incoming, Outgoing, Transfer
+from impi.base.errors import JobError, LocalProtocolError, PeerError
+from impi.protocol.job import Host, Job, Proc
+from impi.protocol.transfer import Arrived, Incoming, Outgoing, Transfer
 
 __all__ = ["play"]
 
@@ -290,10 +290,10 @@ class _Game:
 
     def check(self) -> None:
         """What must hold while nothing is wrong."""
-        for path in self.machine._paths.values():
+        for path in self.machine.hosts.paths.values():
             if not 0 <= path.window.sent <= HIWATER or not 0 <= path.counter.unacknowledged < ACKMARK:
                 raise Crash(f"credit {path.window.sent}, unacknowledged {path.counter.unacknowledged}")
-            if path.queued and not path.window.open:
+            if path.lanes.queued and not path.window.open:
                 self.reached["held at hiwater"] += 1
         for out in self.outs:
             if out.cancelled is not None:

@@ -13,11 +13,11 @@ from random import Random
 from forger import Forger, is_shown
 from fuzz_run import Crash, Octets, without_numbers
 
-from impi.errors import PeerError
-from impi.startup.auth import Credentials, Method
-from impi.startup.names import Answer, Asker, Names, NameTold
-from impi.startup.server import ConnectionRefused, ServerMachine
-from impi.wire import CommandReader, OwnCommand, encode_command
+from impi.base.errors import PeerError
+from impi.protocol.startup.auth import Credentials, Method
+from impi.protocol.startup.names import Answer, Asker, Names, NameTold
+from impi.protocol.startup.server import ConnectionRefused, ServerMachine
+from impi.protocol.wire import CommandReader, OwnCommand, encode_command
 
 __all__ = ["play"]
 

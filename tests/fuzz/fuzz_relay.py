@@ -12,11 +12,11 @@ from random import Random
 from forger import Forger, is_shown
 from fuzz_run import Crash, Octets, without_numbers
 
-from impi.doors.introduce import MARK as NONCE_MARK
-from impi.launch.relay import Relay, _Visit
-from impi.launch.splice import MARK, OWNER, TOKEN_SIZE
-from impi.options import ServerOptions
-from impi.proofs import ANSWER_SIZE, NONCE_SIZE, PROOF_SIZE, Keeper, Knock
+from impi.launch.relay.far_end import Relay, _Visit
+from impi.launch.relay.splice import MARK, OWNER, TOKEN_SIZE
+from impi.protocol.options import ServerOptions
+from impi.protocol.proofs import ANSWER_SIZE, NONCE_SIZE, PROOF_SIZE, Keeper, Knock
+from impi.rank.doors.introduce import MARK as NONCE_MARK
 
 __all__ = ["play"]
 
@@ -51,8 +51,8 @@ class _Game:
         door = self.relay._door
         assert door is not None
         # Addresses of their own: wrong secrets of one make the next wait.
-        vars(door._strangers)["accept"] = lambda _listener: (ours, f"192.0.2.{len(self.open)}", 7)
-        door._accept(ours, self.relay._introduce)
+        vars(door.entrance._strangers)["accept"] = lambda _listener: (ours, f"192.0.2.{len(self.open)}", 7)
+        door.entrance._accept(ours)
         return theirs
 
     async def send(self, sock: socket.socket, octets: bytes) -> None:

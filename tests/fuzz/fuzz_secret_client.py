@@ -10,11 +10,11 @@ from forger import Forger, is_shown
 from fuzz_run import Crash, Octets, without_numbers
 from fuzz_secret_server import _EARLIER, _SECRET
 
-from impi.errors import PeerError
-from impi.startup.auth import Credentials, Method
-from impi.startup.challenge import BEAT
-from impi.startup.client import ClientMachine
-from impi.wire import Command, OwnCommand, encode_command, encode_reason
+from impi.base.errors import PeerError
+from impi.protocol.startup.auth import Credentials, Method
+from impi.protocol.startup.challenge import BEAT
+from impi.protocol.startup.client import ClientMachine
+from impi.protocol.wire import Command, OwnCommand, encode_command, encode_reason
 
 __all__ = ["play"]
 
@@ -65,7 +65,7 @@ def play(rng: Random, reached: Counter[str]) -> bool:
                     raise Crash("the secret travels")
                 challenged |= len(said) >= 64
                 forger.hears(said)
-                if len(machine._reader) > _LIMIT + len(piece):
+                if len(machine._channel.reader) > _LIMIT + len(piece):
                     raise Crash("a server that has proved nothing makes the client hold more than a little")
             machine.beat()
             if machine.data_to_send():

@@ -14,11 +14,11 @@ from forger import Forger, is_shown
 from fuzz_client import _facts
 from fuzz_run import Crash, Octets, without_numbers
 
-from impi.errors import ImpiError, JobError, PeerError, StartupError
-from impi.startup.auth import Credentials, Method
-from impi.startup.challenge import BEAT
-from impi.startup.client import ClientMachine, Joined, Negotiated
-from impi.startup.server import (
+from impi.base.errors import ImpiError, JobError, PeerError, StartupError
+from impi.protocol.startup.auth import Credentials, Method
+from impi.protocol.startup.challenge import BEAT
+from impi.protocol.startup.client import ClientMachine, Joined, Negotiated
+from impi.protocol.startup.server import (
     AuthenticatedByNone,
     ClientJoined,
     ConnectionRefused,
@@ -27,7 +27,7 @@ from impi.startup.server import (
     JobStarted,
     ServerMachine,
 )
-from impi.wire import Command, OwnCommand, encode_command, encode_reason
+from impi.protocol.wire import Command, OwnCommand, encode_command, encode_reason
 
 __all__ = ["play"]
 
@@ -140,7 +140,7 @@ class _Game:
             self.started |= isinstance(event, JobStarted)
             self.over |= isinstance(event, JobOver)
         connection = self.server._connections.get(conn)
-        if conn in self.liars and connection is not None and len(connection.reader) > _STRANGER + len(octets):
+        if conn in self.liars and connection is not None and len(connection.channel.reader) > _STRANGER + len(octets):
             raise Crash("a stranger makes the server hold more than its limit")
 
     def passes(self, octets: bytes) -> bytes:

@@ -8,8 +8,8 @@ from random import Random
 
 from fuzz_run import Crash, Octets, without_numbers
 
-from impi.startup.auth import Credentials, Method
-from impi.startup.server import ConnectionRefused, JobFailed, ServerMachine
+from impi.protocol.startup.auth import Credentials, Method
+from impi.protocol.startup.server import ConnectionRefused, JobFailed, ServerMachine
 
 __all__ = ["play"]
 
@@ -101,7 +101,7 @@ def play(rng: Random, reached: Counter[str]) -> bool:
     for conn in range(conns):
         over |= _events(machine.eof(conn), reached, over)
     for connection in machine._connections.values():
-        if len(connection.reader) > (1 << 22) + 8:
+        if len(connection.channel.reader) > (1 << 22) + 8:
             raise Crash("more is held than one command")
     return reached["ClientJoined"] > before  # past AUTH, and past IMPI
 

@@ -16,7 +16,14 @@ from fuzz_run import Choices
 
 NAMES = ("server", "client", "host", "secret-server", "secret-client", "door", "control")
 MODULES = {name: f"fuzz_{name.replace('-', '_')}" for name in NAMES}
-INSTRUMENTED = ["impi.wire", "impi.startup", "impi.transfer", "impi.doors", "impi.proofs", "impi.launch.control"]
+INSTRUMENTED = [
+    "impi.protocol.wire",
+    "impi.protocol.startup",
+    "impi.protocol.transfer",
+    "impi.rank.doors",
+    "impi.protocol.proofs",
+    "impi.launch.client.control",
+]
 
 
 def main(argv: list[str]) -> None:

@@ -15,8 +15,8 @@ import fuzz_secret_server
 import fuzz_server
 import pytest
 
-from impi.startup.server import ServerMachine
-from impi.transfer import Transfer
+from impi.protocol.startup.server import ServerMachine
+from impi.protocol.transfer import Transfer
 
 TARGETS = {
     "server": fuzz_server.play,
@@ -63,7 +63,10 @@ MUST_REACH = {
         for place in ("host 1", "host 2", "proc 1", "the agent")
         for what in ("does not know this job's secret", "ends without its proof")
     ]
-    + ["host 1: a connection claims to be host whose address is not", "proc 1: it did not begin as a proc"],
+    + [
+        "host 1: host refused host which connected from while client is known by",
+        "proc 1: it did not begin as a proc",
+    ],
     "names": [
         "NameTold",
         "refused: has not proved that it knows the secret",
@@ -111,7 +114,7 @@ def test_it_finds_an_exception_that_is_not_declared(monkeypatch: pytest.MonkeyPa
 
 
 def test_it_finds_credit_out_of_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("impi.transfer.credit.CreditWindow.open", True)
+    monkeypatch.setattr("impi.protocol.transfer.credit.CreditWindow.open", True)
     with pytest.raises(fuzz_run.Crash):
         fuzz_run.run("host", fuzz_host.play, seed=7, first=1, inputs=2000)
 
@@ -138,16 +141,24 @@ def believes(*_arguments: object) -> bool:
 @pytest.mark.parametrize(
     ("name", "where", "found"),
     [
-        ("secret-server", "impi.startup.server.Conversation.is_proved", "without the secret is let in"),
-        ("secret-server", "impi.startup.server.Conversation.is_sealed", "has begun a job with octets that"),
-        ("secret-client", "impi.startup.client.Conversation.is_proved", "a server without the secret brings about"),
-        ("door", "impi.proofs.Keeper.accepts", "somebody without the secret is let in at"),
-        ("door", "impi.proofs.proves", "an impostor is believed|somebody without the secret is let in at"),
-        ("names", "impi.startup.names.proves", "somebody without the secret is answered|is answered by"),
-        ("control", "impi.proofs.Keeper.accepts", "somebody without the token is let in"),
-        ("relay", "impi.proofs.Keeper.accepts", "somebody without the secret (is let in|fetches a visitor)"),
-        ("relay", "impi.proofs.proves", "taken for a relay|somebody without the secret (is let in|fetches a visitor)"),
-        ("control", "impi.proofs.proves", "taken for impirun|somebody without the token is let in"),
+        ("secret-server", "impi.protocol.startup.server.SealedChannel.is_proved", "without the secret is let in"),
+        ("secret-server", "impi.protocol.startup.server.SealedChannel.check_seal", "has begun a job with octets that"),
+        (
+            "secret-client",
+            "impi.protocol.startup.client.SealedChannel.is_proved",
+            "a server without the secret brings about",
+        ),
+        ("door", "impi.protocol.proofs.Keeper.accepts", "somebody without the secret is let in at"),
+        ("door", "impi.protocol.proofs.proves", "an impostor is believed|somebody without the secret is let in at"),
+        ("names", "impi.protocol.startup.names.proves", "somebody without the secret is answered|is answered by"),
+        ("control", "impi.protocol.proofs.Keeper.accepts", "somebody without the token is let in"),
+        ("relay", "impi.protocol.proofs.Keeper.accepts", "somebody without the secret (is let in|fetches a visitor)"),
+        (
+            "relay",
+            "impi.protocol.proofs.proves",
+            "taken for a relay|somebody without the secret (is let in|fetches a visitor)",
+        ),
+        ("control", "impi.protocol.proofs.proves", "taken for impirun|somebody without the token is let in"),
     ],
 )
 def test_it_finds_a_door_that_believes(monkeypatch: pytest.MonkeyPatch, name: str, where: str, found: str) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from impi.dissect.raw import StreamName, observe_streams
+from impi.lab.dissect.jobs.raw import StreamName, observe_streams
 
 SEMANTICS = str(Path(__file__).parent / "programs" / "semantics.py")
 WAIT_S = 90.0

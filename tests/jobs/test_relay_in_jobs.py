@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from impi.launch.splice import HEAD_SIZE
-from impi.vendors.dial import dial
+from impi.launch.relay.splice import HEAD_SIZE
+from impi.rank.vendors.dial import dial
 
 PROGRAM = str(Path(__file__).parent / "programs" / "relayed.py")
 SECRET = {"IMPI_AUTH_SECRET": "correct horse battery"}

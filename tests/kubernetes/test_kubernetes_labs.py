@@ -17,11 +17,11 @@ from cluster_stand_in import StandIn
 from cluster_workers import DockerWorkers, docker_cluster
 from placed_jobs import WAITS, started
 
-from impi.errors import LabError
-from impi.testbed.backends.kubernetes import cluster_inventory
-from impi.testbed.backends.kubernetes.kubernetes_backend import KubernetesBackend
-from impi.testbed.backends.lifecycle.cleanup import remove_lab
-from impi.testbed.lab.lab_topology import parse_topology
+from impi.base.errors import LabError
+from impi.lab.backends.kubernetes import cluster_inventory
+from impi.lab.backends.kubernetes.backend import KubernetesBackend
+from impi.lab.backends.lifecycle.cleanup import remove_lab
+from impi.lab.nodes.topology import parse_topology
 
 pytestmark = pytest.mark.docker
 

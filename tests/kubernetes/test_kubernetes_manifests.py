@@ -16,9 +16,9 @@ from cluster_stand_in import NAMESPACE, VERSION
 from cluster_workers import docker_cluster
 from kubernetes import config, utils
 
-from impi.testbed.backends.docker.docker_engine import connect
-from impi.testbed.backends.docker.images.node_images import Images
-from impi.testbed.backends.kubernetes.kubernetes_backend import _RIGHTS
+from impi.lab.backends.docker.engine import connect
+from impi.lab.backends.docker.images.node_images import Images
+from impi.lab.backends.kubernetes.backend import _RIGHTS
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "clusters/kubernetes"

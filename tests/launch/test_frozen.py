@@ -183,9 +183,9 @@ def test_the_impirun_of_a_client_is_stopped(jobs: list[Parts]) -> None:
 
 CHANNELS_LOOK_CUT = """
 import runpy
-from impi.launch import client
-from impi.remote import watch
-client._CUT_S = 60
+from impi.launch.client import watchdogs
+from impi.base.remote import watch
+watchdogs._CUT_S = 60
 watch.Watch.cut = lambda watch, *_: [(("127.0.0.1", 1), end) for end in watch.ends]
 runpy.run_module("impi.cli.impirun", run_name="__main__")
 """

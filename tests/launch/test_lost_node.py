@@ -9,7 +9,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from impi.remote import processes
+from impi.base.remote import processes
 
 ROOT = Path(__file__).parents[2]
 WAIT_S = 60.0

@@ -4,9 +4,9 @@ import socket
 
 import pytest
 
-from impi.errors import UsageError
+from impi.base.errors import UsageError
 from impi.launch.net import parse_endpoint, peer_name
-from impi.vendors.dial import show_endpoint
+from impi.rank.vendors.dial import show_endpoint
 
 
 @pytest.mark.clause("2.1")

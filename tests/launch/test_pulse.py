@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from impi.errors import JobError
+from impi.base.errors import JobError
 from impi.launch import pulse
 from impi.launch.pulse import Pulse, is_silent, silence
 

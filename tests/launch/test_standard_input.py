@@ -17,8 +17,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from impi.base.remote import processes
 from impi.launch.standard_input import Feed, Source, has_input
-from impi.remote import processes
 
 FOREVER = float("inf")
 

@@ -13,8 +13,8 @@ import pytest
 from placed_jobs import UP_S, WAITS, started
 from swarm_engines import Engine, await_ready, cut_off, on_engine, parts_left, swarm
 
-from impi.testbed.backends.swarm.swarm_backend import SwarmBackend
-from impi.testbed.lab.lab_topology import parse_topology
+from impi.lab.backends.swarm.backend import SwarmBackend
+from impi.lab.nodes.topology import parse_topology
 
 pytestmark = pytest.mark.docker
 

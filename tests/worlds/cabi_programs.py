@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from impi.cabi import build
+from impi.cabi.library import build
 from impi.cli import impicc
 
 ROOT: Final = Path(__file__).parents[2]

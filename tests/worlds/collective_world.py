@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any
 
-from impi.collectives import Local, Send, Step
+from impi.protocol.collectives import Local, Send, Step
 
 
 class Deadlock(AssertionError):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import socket
 
-from impi.doors.introduce import new_nonce, receive_exactly
-from impi.proofs import NONCE_SIZE, PROOF_SIZE, Keeper
-from impi.vendors.meeting import CONTROL_HEAD
+from impi.protocol.proofs import NONCE_SIZE, PROOF_SIZE, Keeper
+from impi.rank.doors.introduce import new_nonce, receive_exactly
+from impi.rank.vendors.meeting import CONTROL_HEAD
 
 
 def prove(sock: socket.socket, token: str) -> None:

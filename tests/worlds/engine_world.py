@@ -9,15 +9,15 @@ from collections.abc import Callable, Sequence
 from itertools import combinations
 from typing import Any, NoReturn
 
-from impi.agent.router import Router
-from impi.agent.serve import run
-from impi.engine.engine import Engine
-from impi.job import Host, Job, Proc
-from impi.quirks import Quirks
-from impi.records import replaced
-from impi.semantics.blocks import SHORTEST
-from impi.vendors.base import LocalCollectives, LocalComm, NativeComm
-from impi.wire import addresses
+from impi.base.records import replaced
+from impi.protocol.job import Host, Job, Proc
+from impi.protocol.quirks import Quirks
+from impi.protocol.semantics.values.blocks import SHORTEST
+from impi.protocol.wire import addresses
+from impi.rank.agent.router import Router
+from impi.rank.agent.serve import run
+from impi.rank.engine.engine import Engine
+from impi.rank.vendors.base import LocalCollectives, LocalComm, NativeComm
 
 
 class _Pending:

@@ -8,20 +8,21 @@ from __future__ import annotations
 import ipaddress
 import json
 import struct
-import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from impi.errors import LabError, UsageError
-from impi.testbed.cases import CASES, Crossing
-from impi.testbed.evidence.witness_reports import planned_sources
-from impi.testbed.lab.interface import (
+from pcapmaker import PcapMaker
+
+from impi.base.errors import LabError, UsageError
+from impi.base.remote.supervised import Completed
+from impi.lab.cases import CASES, Crossing
+from impi.lab.evidence.witness_reports import planned_sources
+from impi.lab.nodes.interface import (
     Access,
     Build,
     Capture,
-    Completed,
     Finding,
     Inventory,
     LabSeen,
@@ -31,13 +32,10 @@ from impi.testbed.lab.interface import (
     Stacks,
     Terms,
 )
-from impi.testbed.lab.lab_links import CutSeen, Direction, LinkSeen, LinkSettings, Network, NetworkSeen, RouteSeen
-from impi.testbed.lab.lab_topology import Topology, parse_topology
-from impi.testbed.lab.parties import node_names
-from impi.testbed.lab.roster import Roster
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "dissect"))
-from pcapmaker import PcapMaker
+from impi.lab.nodes.links import CutSeen, Direction, LinkSeen, LinkSettings, Network, NetworkSeen, RouteSeen
+from impi.lab.nodes.parties import node_names
+from impi.lab.nodes.roster import Roster
+from impi.lab.nodes.topology import Topology, parse_topology
 
 DATALEN = 262144
 KEY, CHALLENGE = 1, 31
@@ -314,8 +312,8 @@ class Job:
         data = m.payload if m.payload is not None else (m.contains or b"").ljust(m.nbytes or 0, b"\0")
         ends, size = (m.src, m.dest, srqid), len(data)
         first, kind = data[:DATALEN], 1 if m.sync or size > DATALEN else 0
-        lsrank = m.src if m.lsrank is None else m.lsrank
-        told = {"lsrank": lsrank, "count": m.elements or 0}
+        lsrank = m.src if m.header.lsrank is None else m.header.lsrank
+        told = {"lsrank": lsrank, "count": m.header.elements or 0}
         out = [self._packet(kind, len(first), *ends, size, m.tag, m.cid, **told) + first]
         for at in range(DATALEN, size, DATALEN):
             piece = data[at : at + DATALEN]
@@ -457,7 +455,7 @@ class FakeNode:
 
 
 class FakeNetwork:
-    """Implements :class:`impi.testbed.lab.lab_links.Network`: what is asked for happens."""
+    """Implements :class:`impi.lab.nodes.links.Network`: what is asked for happens."""
 
     def __init__(self, lab: FakeLab) -> None:
         self._lab = lab
@@ -479,7 +477,7 @@ class FakeNetwork:
         refused = self._lab.backend.refused
         self._cuts += [CutSeen(source=a, target=b, how=how, refused=refused) for a, b in directions]
 
-    def add_second(self, nodes) -> None:
+    def add_second(self, nodes, known_to=()) -> None:
         self._lab.backend.log.append("second")
         self._second = tuple(nodes)
 
@@ -529,10 +527,10 @@ class FakeNetwork:
 
 
 class FakeLab:
-    """Implements :class:`impi.testbed.lab.interface.Lab` by made-up jobs."""
+    """Implements :class:`impi.lab.nodes.interface.Lab` by made-up jobs."""
 
     def __init__(self, backend: FakeBackend, vendors, topology: Topology, run: str) -> None:
-        self.backend, self.topology = backend, topology
+        self.backend = backend
         self.captures, self.unseen = backend.captures, backend.unseen
         self.software: Mapping[str, str] = {"fake": "1"}
         self.network: Network | None = FakeNetwork(self) if backend.captures else None
@@ -547,7 +545,7 @@ class FakeLab:
             lab=f"lab-{backend.log.count('open')}",
             run=run,
             vendors=tuple(vendors),
-            topology=str(topology),
+            topology=topology,
             expires=4e9,
             nodes={node.name: NodeAccess(address=node.address, home=f"/lab/{node.name}") for node in nodes},
             environment={node.name: {"PATH": "/bin"} for node in nodes},
@@ -631,7 +629,7 @@ class FakeLab:
 
 
 class FakeInventory:
-    """An :class:`impi.testbed.lab.interface.Inventory` of labs that a test names."""
+    """An :class:`impi.lab.nodes.interface.Inventory` of labs that a test names."""
 
     def __init__(self, backend: FakeBackend) -> None:
         self._backend = backend
@@ -651,7 +649,7 @@ class FakeInventory:
 
 
 class FakeBackend:
-    """Implements :class:`impi.testbed.lab.interface.Backend`."""
+    """Implements :class:`impi.lab.nodes.interface.Backend`."""
 
     name = "fake"
 

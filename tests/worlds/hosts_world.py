@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from impi.job import STRICT_VERSION, Host, Job
+from impi.protocol.job import STRICT_VERSION, Host, Job
 
 
 def job_of_hosts(hosts: Sequence[Host], version: tuple[int, int] = STRICT_VERSION) -> Job:

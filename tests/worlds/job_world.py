@@ -13,14 +13,14 @@ from random import Random
 
 from transfer_world import Link
 
-from impi.job import Job
-from impi.options import Offer
-from impi.semantics.constants import ANY_SOURCE, ANY_TAG
-from impi.semantics.matching import Matcher
-from impi.startup.agree import agree_on_job
-from impi.startup.facts import ClientFacts, HostFacts, ProcFacts, encode_facts, encode_versions
-from impi.transfer import Arrived, Incoming, Outgoing, Transfer
-from impi.wire import Label
+from impi.protocol.job import Job
+from impi.protocol.options import Offer
+from impi.protocol.semantics.constants import ANY_SOURCE, ANY_TAG
+from impi.protocol.semantics.matching import Matcher
+from impi.protocol.startup.agree import agree_on_job
+from impi.protocol.startup.facts import ClientFacts, HostFacts, ProcFacts, encode_facts, encode_versions
+from impi.protocol.transfer import Arrived, Incoming, Outgoing, Transfer
+from impi.protocol.wire import Label
 
 __all__ = ["World", "make_job"]
 
@@ -95,7 +95,7 @@ class World:
         self.cancels = cancels
         self.eager = eager
         self.procs = [Proc(job, proc.rank) for proc in job.procs]
-        self.links = {(p.rank, b): Link(capacity) for p in self.procs for b in p.machine.hosts}
+        self.links = {(p.rank, b): Link(capacity) for p in self.procs for b in p.machine.hosts.channels}
         """By source and destination: every proc is its own host."""
         self.to_send = messages
         self.sent: dict[int, Sent] = {}
@@ -153,7 +153,11 @@ class World:
 
     def post(self, rank: int, source: int, tag: int) -> None:
         """A receive; it must get the oldest message that fits, found here by looking at all."""
-        fits = [m for m in self.procs[rank].unexpected if source in (ANY_SOURCE, m.lsrank) and tag in (ANY_TAG, m.tag)]
+        fits = [
+            m
+            for m in self.procs[rank].unexpected
+            if source in (ANY_SOURCE, m.header.lsrank) and tag in (ANY_TAG, m.header.tag)
+        ]
         found = self.procs[rank].matcher.post(source, tag, Posted(source, tag))
         assert found is (fits[0] if fits else None)
         if found is not None:
@@ -164,10 +168,10 @@ class World:
         found = self.procs[rank].matcher.probe(ANY_SOURCE, ANY_TAG)
         assert found is (self.procs[rank].unexpected[0] if self.procs[rank].unexpected else None)
         if found is not None and found.available:
-            assert found.nbytes == len(self.sent[found.count].data)
+            assert found.nbytes == len(self.sent[found.header.count].data)
 
     def match(self, rank: int, incoming: Incoming) -> None:
-        message = self.sent[incoming.count]
+        message = self.sent[incoming.header.count]
         assert not message.matched and not message.taken_back
         message.matched = True
         room = bytearray(incoming.nbytes)
@@ -196,7 +200,7 @@ class World:
         at_once: list[Sent] = []
         for event in machine.received(a, size):
             incoming = event.incoming
-            message = self.sent[incoming.count]
+            message = self.sent[incoming.header.count]
             if isinstance(event, Arrived):
                 self.arrive(b, message, incoming)
                 if incoming.cancelled:  # its CANCEL was read with it
@@ -217,17 +221,17 @@ class World:
         way = (message.source, message.dest)
         assert message.number > self.last_arrived[way]
         self.last_arrived[way] = message.number
-        assert (incoming.source, incoming.lsrank, rank) == (message.source, message.source, message.dest)
-        assert (incoming.tag, incoming.nbytes) == (message.tag, len(message.data))
+        assert (incoming.source, incoming.header.lsrank, rank) == (message.source, message.source, message.dest)
+        assert (incoming.header.tag, incoming.nbytes) == (message.tag, len(message.data))
         if incoming.cancelled:
             return
-        if self.procs[rank].matcher.arrive(incoming.lsrank, incoming.tag, incoming) is not None:
+        if self.procs[rank].matcher.arrive(incoming.header.lsrank, incoming.header.tag, incoming) is not None:
             self.match(rank, incoming)
         else:
             self.procs[rank].unexpected.append(incoming)
 
     def check_credit(self, rank: int) -> None:
-        for path in self.procs[rank].machine._paths.values():
+        for path in self.procs[rank].machine.hosts.paths.values():
             assert 0 <= path.window.sent <= self.job.hiwater
             assert 0 <= path.counter.unacknowledged < self.job.ackmark
 
@@ -295,5 +299,5 @@ class World:
             self.play(self.rng.choice(events))
         for proc in self.procs:
             assert proc.machine.finished and proc.machine.idle
-            for host in proc.machine.hosts:
+            for host in proc.machine.hosts.channels:
                 proc.machine.eof(host)

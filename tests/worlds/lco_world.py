@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from impi.engine.engine import Engine
-from impi.engine.lco_traffic import LcoContext, Traffic
+from impi.rank.engine.engine import Engine
+from impi.rank.engine.lcos.lco_traffic import LcoContext, Traffic
 
 KEY = bytes(range(16))
 

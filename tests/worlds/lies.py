@@ -1,8 +1,8 @@
-"""Mutations of a cell's clients (:data:`impi.testbed.run.execute.Mutation`): programs that lie."""
+"""Mutations of a cell's clients (:data:`impi.lab.run.recipe.Mutation`): programs that lie."""
 
 from __future__ import annotations
 
-from impi.testbed.run.execute import Mutation
+from impi.lab.run.recipe import Mutation
 
 
 def patched(*replacements: tuple[str, str], clients: tuple[int, ...] = (1,)) -> Mutation:

@@ -13,8 +13,8 @@ from typing import Any
 
 from engine_world import MemoryComm, MemoryVendor
 
-from impi.engine.engine import Engine
-from impi.semantics.errors import MPIException, error
+from impi.protocol.semantics.errors import MPIException, error
+from impi.rank.engine.engine import Engine
 
 BYTE = "MPI_BYTE"
 

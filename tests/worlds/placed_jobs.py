@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from impi.testbed.lab.interface import Lab, RunningCommand
-from impi.testbed.lab.job_commands import client_argv, server_argv, server_environment
+from impi.lab.nodes.interface import Lab, RunningCommand
+from impi.lab.nodes.job_commands import client_argv, server_argv, server_environment
 
 UP_S = 60.0
 WAITS = """

@@ -7,10 +7,10 @@ from typing import Any
 
 from transfer_world import NO_LIMIT, Link, Proc
 
-from impi.agent.router import Link as RouterLink
-from impi.agent.router import Router
-from impi.job import Job
-from impi.wire.packets import HEADER_SIZE, Header, PacketType, pack_header
+from impi.protocol.job import Job
+from impi.protocol.wire.packets import HEADER_SIZE, Header, PacketType, pack_header
+from impi.rank.agent.router import Link as RouterLink
+from impi.rank.agent.router import Router
 
 
 def packet(job: Job, kind: int, source: int, dest: int, data: bytes = b"", **fields: Any) -> bytes:

@@ -6,9 +6,11 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from impi.simulate.drive import Driver
-from impi.simulate.network import Network, Tier
-from impi.simulate.shape import Limits, Shape
+from impi.tools.simulate.agreed_algorithms import CHOICES, parse_choices
+from impi.tools.simulate.catalogue import OPERATIONS, Case
+from impi.tools.simulate.drive import Driver
+from impi.tools.simulate.model.network import Network, Tier
+from impi.tools.simulate.model.shape import Limits, Shape
 
 US = 10**6
 
@@ -39,3 +41,22 @@ def facts(outcome: Any) -> tuple[Any, ...]:
 
 def driver(shape: Shape, limits: Limits = Limits(), **how: Any) -> Driver:
     return Driver(shape, network(), limits, **how)
+
+
+CHOSEN = st.lists(st.sampled_from([*CHOICES, "bcast=chain/24", "bcast=flat/64", "allreduce=elimination/100"])).map(
+    lambda names: parse_choices(",".join(names))
+)
+
+
+SIZES = st.sampled_from([0, 8, 65, 500])
+
+
+CASES = st.builds(Case, st.sampled_from(sorted(OPERATIONS)), SIZES, native=st.booleans(), chosen=CHOSEN)
+
+
+HOP = 5 * US + 50 * US + 5 * US
+
+
+def hop(octets: int) -> int:
+    """o_s + m/B + L + o_r on the network of the tests: a nanosecond for each octet."""
+    return HOP + octets * 1000

@@ -4,10 +4,10 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
 
-from impi.job import Host, Job
-from impi.job import Proc as JobProc
-from impi.transfer import Arrived, Cancelled, Event, Incoming, Outgoing, Transfer
-from impi.wire.packets import HEADER_SIZE, Header, PacketType, unpack_header
+from impi.protocol.job import Host, Job
+from impi.protocol.job import Proc as JobProc
+from impi.protocol.transfer import Arrived, Cancelled, Event, Incoming, Outgoing, Transfer
+from impi.protocol.wire.packets import HEADER_SIZE, Header, PacketType, unpack_header
 
 LIMIT = 16
 """Octets of user data in a packet, unless a job says otherwise."""
@@ -203,7 +203,7 @@ class World:
         while moved:
             moved = 0
             for source, proc in self.procs.items():
-                for dest in proc.machine.hosts:
+                for dest in proc.machine.hosts.channels:
                     moved += self.write(source, dest) + self.read(source, dest)
 
     def check_credit(self, ackmark: int, hiwater: int) -> None:
@@ -259,14 +259,15 @@ class ShortWorld:
 
     def send(self, data: bytes, tag: int, synchronous: bool, room: int) -> None:
         """Send, of which TCP takes ``room`` octets."""
-        packet = self.make(tag, data, len(data)) if self.fast and not synchronous else None
-        if packet is None:
+        made = self.make(tag, memoryview(data), len(data)) if self.fast and not synchronous else None
+        if made is None:
             views = [memoryview(data)]
             self.machines[0].send(1, cid=4, tag=tag, lsrank=0, views=views, synchronous=synchronous, count=len(data))
             self.write(0, room)
             return
+        packet = b"".join(made) if isinstance(made, list) else bytes(made)
         taken = min(room, len(packet))
-        self.carry(0, bytes(packet[:taken]))
+        self.carry(0, packet[:taken])
         if taken < len(packet):
             self.machines[0].requeue(1, packet, taken)
         self.write(0, room - taken)
@@ -291,7 +292,7 @@ class ShortWorld:
                 self.handle(machine.received(host, n))
             elif not self.takers[rank](n):
                 self.handle(machine.parse(host))
-            assert self.fast is False or host in machine.busy or not machine.wants_write(host)
+            assert self.fast is False or host in machine.hosts.busy or not machine.wants_write(host)
         self.write(rank, NO_LIMIT)
 
     def handle(self, events: list[Arrived | Cancelled]) -> None:
@@ -306,9 +307,9 @@ class ShortWorld:
 
     def match(self) -> None:
         for incoming in list(self.unexpected):
-            if incoming.tag in self.posted:
-                self.posted.remove(incoming.tag)
+            if incoming.header.tag in self.posted:
+                self.posted.remove(incoming.header.tag)
                 self.unexpected.remove(incoming)
                 place = bytearray(incoming.nbytes)
-                self.received.append((incoming.tag, place, incoming.count))
+                self.received.append((incoming.header.tag, place, incoming.header.count))
                 self.machines[1].accept(incoming, memoryview(place))

@@ -1,4 +1,4 @@
-"""``impi bench``: ratios of IMPI to its parts; ``impi bench compare``: two such runs."""
+"""``impi bench``: ratios of IMPI to its parts; and what is done with such runs."""
 
 from __future__ import annotations
 
@@ -13,27 +13,33 @@ from typing import Final
 from rich.console import Console
 from rich.status import Status
 
-from impi.bench.compare import ENOUGH, compare
-from impi.bench.effort import Effort
-from impi.bench.experiment import Experiment, run
-from impi.bench.ratio_plot import draw
-from impi.bench.rows import Row
-from impi.bench.run_file import Report, load, machine, save, versions
-from impi.bench.suite import MEASURES, OF_NUMBERS, SIZED, experiments
-from impi.bench.terminal_table import changes_table, rows_table
-from impi.errors import LaunchError, UsageError
-from impi.launch.prefix import find
-from impi.manifests import backed
-from impi.plotting import check_file, check_plot
-from impi.settings import SPIN, ZERO_COPY
-from impi.units import parse_size
+from impi.base.errors import LaunchError, UsageError, refuse
+from impi.base.manifests import backed
+from impi.base.plotting import check_file, check_plot
+from impi.base.units import parse_size
+from impi.launch.start.prefix import find
+from impi.protocol.settings import SPIN, ZERO_COPY
+from impi.tools.bench.compare import ENOUGH, compare
+from impi.tools.bench.experiment import Experiment, grouped, run
+from impi.tools.bench.measures.effort import Effort
+from impi.tools.bench.measures.suite import MEASURES, OF_NUMBERS, SIZED, experiments
+from impi.tools.bench.measures.usual import IN_ONE_JOB, LANGUAGES, USUAL
+from impi.tools.bench.pages import write_pages
+from impi.tools.bench.profiles import hottest, prepare, profiled, run_profiled
+from impi.tools.bench.ratio_plot import draw
+from impi.tools.bench.release import released
+from impi.tools.bench.rows import Row
+from impi.tools.bench.run_file import Report, load, machine, save, versions
+from impi.tools.bench.terminal_table import changes_table, hot_table, rows_table
 
+_VERBS: Final = ("compare", "show", "page")
+"""What is done with files."""
+_MOST_HOT: Final = 12
 _QUICK: Final = 3
 _RUNS: Final = 9
 _WIDTH: Final = 200
 _LARGEST: Final = 1 << 30
-_BUSY: Final = 0.7
-"""Runnable processes in the last minute, from which on something else runs."""
+_BUSY: Final = 0.7  # runnable processes in the last minute, from which on something else runs
 
 
 def bench(options: argparse.Namespace) -> int:
@@ -42,19 +48,28 @@ def bench(options: argparse.Namespace) -> int:
     Raises:
         UsageError: an option names something that does not exist.
     """
-    verb = options.what[0] if options.what[:1] in (["compare"], ["show"]) else ""
+    verb = options.what[0] if options.what and options.what[0] in _VERBS else ""
     _check_files(options, verb)
-    if verb:
-        return _compare(options.what[1:]) if verb == "compare" else _show(options.what[1:], options.plot)
-    return _bench(options)
+    files = options.what[1:]
+    if verb == "compare":
+        return _compare(files)
+    if verb == "page":
+        return _page(files)
+    return _show(files, options.plot) if verb else _bench(options)
 
 
 def _check_files(options: argparse.Namespace, verb: str) -> None:
     """UsageError: an option does not fit ``compare`` or ``show``, or a file cannot be written."""
-    if verb and (options.sizes or options.profile):
-        raise UsageError(f"{verb} measures nothing, so it takes no --sizes and no --profile")
-    if verb == "compare" and (options.plot or options.json):
-        raise UsageError("compare takes no --plot and no --json; impi bench show RUN.json --plot FILE draws one run")
+    refuse(
+        (
+            verb and (options.sizes or options.profile),
+            f"{verb} measures nothing, so it takes no --sizes and no --profile",
+        ),
+        (
+            verb in {"compare", "page"} and (options.plot or options.json),
+            f"{verb} takes no --plot and no --json; impi bench show RUN.json --plot FILE draws one run",
+        ),
+    )
     if options.plot:
         check_plot(options.plot)
     if options.json:
@@ -62,14 +77,26 @@ def _check_files(options: argparse.Namespace, verb: str) -> None:
 
 
 def _bench(options: argparse.Namespace) -> int:
-    """Measure; 1 if a bound does not hold."""
     # The measures set both themselves; a nonsensical value should be reported now.
     SPIN.of(os.environ)
     ZERO_COPY.of(os.environ)
     names = _measures(options.what)
     vendors = _vendors(options.vendors)
-    cores = () if options.no_pin else tuple(sorted(os.sched_getaffinity(0)))
-    effort = Effort(quick=options.quick, cores=cores, sizes=_sizes(options.sizes, names))
+    refuse(
+        (
+            (options.spin is not None or options.data != "array") and not set(names) & set(IN_ONE_JOB),
+            f"--spin and --data are for {', '.join(IN_ONE_JOB)}, not for {', '.join(names)}",
+        )
+    )
+    cores = tuple(sorted(os.sched_getaffinity(0))) if options.pin else ()
+    effort = Effort(
+        quick=options.quick,
+        cores=cores,
+        sizes=_sizes(options.sizes, names),
+        spin_s=options.spin,
+        data=options.data,
+        languages=_languages(options),
+    )
     chosen = list(experiments(names, vendors, effort))
     if not chosen:
         raise UsageError(
@@ -80,7 +107,7 @@ def _bench(options: argparse.Namespace) -> int:
     if options.profile:
         return _profile(options, chosen)
     runs = options.runs or (_QUICK if options.quick else _RUNS)
-    before = machine()
+    before, found = machine(), versions(vendors)  # the commit may be another one at the end
     _warn_if_busy(before)
     rows = _measure(chosen, runs)
     asked: dict[str, object] = {
@@ -90,8 +117,11 @@ def _bench(options: argparse.Namespace) -> int:
         "quick": options.quick,
         "cores": cores,
         "sizes": effort.sizes,
+        "spin": effort.spin_s,
+        "data": effort.data,
+        "languages": effort.languages,
     }
-    report = Report(rows=tuple(rows), machine=before, versions=versions(vendors), options=asked)
+    report = Report(rows=tuple(rows), machine=before, versions=found, options=asked)
     if options.json:
         save(report, options.json)
     code = _tell(report, options.plot)
@@ -101,13 +131,22 @@ def _bench(options: argparse.Namespace) -> int:
 
 
 def _profile(options: argparse.Namespace, chosen: Sequence[Experiment]) -> int:
+    """Run each job of ours once, and tell of its hottest functions; 1 if one of the jobs failed."""
     if options.json or options.plot or options.runs:
         raise UsageError("--profile runs each job once and makes no rows: leave out --runs, --json and --plot")
-    from impi.bench.profiles import prepare
-    from impi.cli.bench.profiling import profile
-
     prepare(options.profile)
-    return profile(chosen, options.profile, _console())
+    print("impi bench: a profiled run is no measurement: no reference runs, and no bound is judged", file=sys.stderr)
+    code, console = 0, _console()
+    for name, job in profiled(chosen, options.profile):
+        try:
+            files = run_profiled(job)
+        except LaunchError as error:
+            print(f"impi bench: {name}: {error}", file=sys.stderr)
+            code = 1
+            continue
+        console.print(hot_table(f"{name}: {job.title}, all ranks together", hottest(files, _MOST_HOT)))
+        print(f"each rank's own: {options.profile / name}-rank*.prof", flush=True)
+    return code
 
 
 def _show(files: Sequence[str], plot: Path | None) -> int:
@@ -116,15 +155,23 @@ def _show(files: Sequence[str], plot: Path | None) -> int:
     return _tell(load(Path(files[0])), plot)
 
 
+def _page(files: Sequence[str]) -> int:
+    if len(files) != 1:
+        raise UsageError("page needs one file: impi bench page RUN.json")
+    for path in write_pages(load(Path(files[0]))):
+        print(path)
+    return 0
+
+
 def _tell(report: Report, plot: Path | None) -> int:
     """The table and the picture; 1 if a bound does not hold, or something could not be measured."""
     rows = report.rows
     _console().print(rows_table(rows))
     versions = ", ".join(f"{name} {text}" for name, text in report.versions.items())
     print(f"{versions}; {_title(report.machine)}")
-    for row in rows:
-        if row.error:
-            print(f"impi bench: {row.title}: {row.error}", file=sys.stderr)
+    errors = {row.error: row.title for row in reversed(rows) if row.error}
+    for error, title in reversed(errors.items()):
+        print(f"impi bench: {title}: {error}", file=sys.stderr)
     if plot:
         draw(rows, plot, f"{versions}\n{_title(report.machine)}")
     return 1 if any(row.holds is False or row.error for row in rows) else 0
@@ -148,18 +195,33 @@ def _measure(chosen: Sequence[Experiment], runs: int) -> list[Row]:
     rows: list[Row] = []
     console = Console(stderr=True)
     with Status("starting", console=console) as status:
-        for experiment in chosen:
-            rows += run(experiment, runs, status.update)
+        for group in grouped(chosen):
+            rows += run(group, runs, status.update)
             if not console.is_terminal:
-                print(f"{experiment.name} {experiment.vendors}", file=sys.stderr, flush=True)
+                first = group[0]
+                print(f"{first.name} {first.beside or first.vendors}", file=sys.stderr, flush=True)
     return rows
 
 
 def _measures(names: Sequence[str]) -> list[str]:
     for name in names:
         if name not in MEASURES:
-            raise UsageError(f"there is no measure {name!r}; the choices are {', '.join(MEASURES)}, compare or show")
-    return [name for name in MEASURES if not names or name in names]
+            raise UsageError(
+                f"there is no measure {name!r}; the choices are {', '.join(MEASURES)}, compare, show or page"
+            )
+    return [name for name in MEASURES if name in (names or USUAL)]
+
+
+def _languages(options: argparse.Namespace) -> tuple[str, ...]:
+    """The languages of --languages; a bytearray is a form of Python's alone."""
+    names = tuple(dict.fromkeys(options.languages.split(",")))
+    for name in names:
+        if name not in LANGUAGES:
+            raise UsageError(f"--languages has no {name!r}; the choices are {', '.join(LANGUAGES)}")
+    if options.data == "array":
+        return names
+    refuse(("python" not in names, f"--data {options.data} is of programs in Python: leave --languages out"))
+    return ("python",)
 
 
 def _sizes(text: str | None, names: Sequence[str]) -> tuple[int, ...]:
@@ -169,10 +231,10 @@ def _sizes(text: str | None, names: Sequence[str]) -> tuple[int, ...]:
     if fixed := [name for name in names if name not in SIZED]:
         raise UsageError(f"--sizes is not for {', '.join(fixed)}; name measures of {', '.join(SIZED)}")
     sizes = tuple(dict.fromkeys(parse_size(word) for word in text.split(",")))
-    if 0 in sizes:
-        raise UsageError(f"--sizes {text}: messages of no octets are not measured; give sizes from 1")
-    if max(sizes) > _LARGEST:
-        raise UsageError(f"--sizes {text}: messages of more than 1 GiB are not measured; give shorter ones")
+    refuse(
+        (0 in sizes, f"--sizes {text}: messages of no octets are not measured; give sizes from 1"),
+        (max(sizes) > _LARGEST, f"--sizes {text}: messages of more than 1 GiB are not measured; give shorter ones"),
+    )
     numbers = [name for name in names if name in OF_NUMBERS]
     if numbers and (odd := [size for size in sizes if size % 8]):
         raise UsageError(f"--sizes {text}: {numbers[0]} has numbers of 8 octets, of which {odd[0]} are no multiple")
@@ -193,9 +255,18 @@ def _vendors(text: str) -> list[str]:
 
 
 def _compare(files: Sequence[str]) -> int:
-    if len(files) != 2:
-        raise UsageError("compare needs two files: impi bench compare OLD.json NEW.json")
-    old, new = (load(Path(file)) for file in files)
+    if len(files) not in {1, 2}:
+        raise UsageError(
+            "compare needs two files, or one beside the last release: impi bench compare OLD.json NEW.json"
+        )
+    loaded = [load(Path(file)) for file in files]
+    if len(files) == 1:
+        if (found := released()) is None:
+            print("there is no release with a run of impi bench: nothing to compare with")
+            return 0
+        print(f"beside the run of {found[0]}")
+        files, loaded = [found[0], *files], [found[1], *loaded]
+    old, new = loaded
     changes, gone, added = compare(old.rows, new.rows)
     if not changes:
         raise UsageError(f"{files[0]} and {files[1]} have no row in common; compare runs of the same measures")

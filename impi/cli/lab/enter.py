@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from impi.errors import LabError
-from impi.exit_codes import ExitCode
-from impi.testbed.lab.saved_labs import SavedLab
+from impi.base.errors import LabError
+from impi.base.exit_codes import ExitCode
+from impi.lab.nodes.saved import SavedLab
 
 _NOT_FOUND: Final = 127
 

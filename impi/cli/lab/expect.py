@@ -12,34 +12,47 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from impi.cli.lab.select import RUNS
-from impi.errors import LabError, UsageError
-from impi.testbed.judge.expectations import DEFAULT_FILE, Expectations, check_issue, load
-from impi.testbed.report.history import read_run
-from impi.testbed.report.upkeep import check_rows, update
-from impi.testbed.run.schedule import Done
+from impi.base.errors import LabError, UsageError
+from impi.cli.ending import Verbs, add_verb, show
+from impi.cli.lab.select import EXIT_CODES, RUNS
+from impi.lab.judge.expectations import DEFAULT_FILE, Expectations, check_issue, load
+from impi.lab.report.history import read_run
+from impi.lab.report.upkeep import check_rows, update
+from impi.lab.run.schedule import Done
 
 _STALE: Final = 6
 _DAYS: Final = 90
-EXPECT_EPILOG: Final = """
+_EPILOG: Final = """
   show      every row, the cells that it names, and what became of them in the newest run
   lint      rows that are wrong, have expired or name no cell
   update    put the file right by a run: rows that are not true any more go, what failed without a row gets one
 """
 
 
-def add_expect(verb: argparse.ArgumentParser) -> None:
-    """The options of ``expect``."""
-    verb.set_defaults(handler=_expect)
-    verb.add_argument("what", choices=("show", "lint", "update"))
-    verb.add_argument("--expect", type=Path, default=DEFAULT_FILE, metavar="FILE", help=f"default: {DEFAULT_FILE}")
-    verb.add_argument("--runs", type=Path, default=RUNS, metavar="DIR", help="where the runs are (default: runs)")
-    verb.add_argument(
-        "--from", dest="run", default="latest", metavar="RUN", help="show, update: a run; else the newest"
-    )
-    verb.add_argument("--issue", metavar="URL", help="update: where the new rows are tracked")
-    verb.add_argument(
-        "--until", metavar="DATE", help=f"update: when the new rows expire, as 2027-03-01 (default: in {_DAYS} days)"
+def add_expect(verbs: Verbs) -> None:
+    """Add the verb to the command line of ``impilab``."""
+    add_verb(
+        verbs,
+        "expect",
+        _expect,
+        {
+            "what": {"choices": ("show", "lint", "update")},
+            "--expect": {"type": Path, "default": DEFAULT_FILE, "metavar": "FILE", "help": f"default: {DEFAULT_FILE}"},
+            "--runs": {"type": Path, "default": RUNS, "metavar": "DIR", "help": "where the runs are (default: runs)"},
+            "--from": {
+                "dest": "run",
+                "default": "latest",
+                "metavar": "RUN",
+                "help": "show, update: a run; else the newest",
+            },
+            "--issue": {"metavar": "URL", "help": "update: where the new rows are tracked"},
+            "--until": {
+                "metavar": "DATE",
+                "help": f"update: when the new rows expire, as 2027-03-01 (default: in {_DAYS} days)",
+            },
+        },
+        help="look at what is known not to pass, and keep it true",
+        epilog=f"{_EPILOG}\n{EXIT_CODES}",
     )
 
 
@@ -67,8 +80,7 @@ def _show(options: argparse.Namespace) -> int:
 def _lint(options: argparse.Namespace) -> int:
     expectations = load(options.expect)
     problems = check_rows(expectations, datetime.date.today())
-    for problem in problems:
-        print(problem)
+    show(problems)
     print(f"{options.expect}: {len(expectations.rows)} rows, {len(problems)} problems")
     return _STALE if problems else 0
 
@@ -82,8 +94,7 @@ def _update(options: argparse.Namespace) -> int:
     updated = update(text, expectations, _dones(options), issue=issue, until=until)
     if updated.changes:
         _replace(path, updated.text)
-    for change in updated.changes:
-        print(change)
+    show(updated.changes)
     print(f"{path}: {len(updated.changes)} changes")
     return 0
 

@@ -2,40 +2,38 @@
 
 from __future__ import annotations
 
-import argparse
 import threading
 from collections.abc import Iterable
 from typing import Final
 
-from impi.errors import LabError, UsageError
-from impi.testbed.judge.verdict import Verdict
-from impi.testbed.lab.interface import Backend, Lab
-from impi.testbed.lab.saved_labs import SavedLab, free_name, list_labs, save_lab, way_in
-from impi.testbed.plan.cell import Cell
-from impi.units import parse_span
+from impi.base.errors import LabError, UsageError
+from impi.base.units import parse_span
+from impi.cli.ending import Declared
+from impi.lab.judge.verdict import Verdict
+from impi.lab.nodes.interface import Backend, Lab
+from impi.lab.nodes.saved import SavedLab, free_name, list_labs, save_lab, way_in
+from impi.lab.plan.cell import Cell
 
 LEAST_TTL_S: Final = 10.0
+REPLACE: Final[Declared] = {
+    "--replace": {
+        "action": "append",
+        "default": [],
+        "metavar": "VENDOR=PREFIX|IMAGE",
+        "help": "your own build in the place of the usual one: a folder of this machine, or an image of the engine",
+    }
+}
 
 
-def add_replace(verb: argparse.ArgumentParser) -> None:
-    """``--replace``."""
-    verb.add_argument(
-        "--replace",
-        action="append",
-        default=[],
-        metavar="VENDOR=PREFIX|IMAGE",
-        help="your own build in the place of the usual one: a folder of this machine, or an image of the engine",
-    )
-
-
-def add_ttl(verb: argparse.ArgumentParser, default: str) -> None:
+def ttl(default: str) -> Declared:
     """``--ttl``."""
-    verb.add_argument(
-        "--ttl",
-        default=default,
-        metavar="TIME",
-        help=f"how long a lab lives at most, as 90m or 4h; {default}",
-    )
+    return {
+        "--ttl": {
+            "default": default,
+            "metavar": "TIME",
+            "help": f"how long a lab lives at most, as 90m or 4h; {default}",
+        }
+    }
 
 
 def seconds(option: str, text: str, *, least: float = 0.0) -> float:
@@ -67,7 +65,6 @@ class Keeping:
         self._lock = threading.Lock()
 
     def keep(self, cell: Cell, _verdict: Verdict, lab: Lab) -> bool:
-        """Give the cell's lab to the user."""
         access = lab.access
         with self._lock:
             mine = next((saved.name for saved in list_labs() if saved.access.lab == access.lab), None)
@@ -78,13 +75,10 @@ class Keeping:
         return True
 
     def keep_red(self, cell: Cell, verdict: Verdict, lab: Lab) -> bool:
-        """Keep the lab unless the cell passed."""
         return verdict.outcome != "pass" and self.keep(cell, verdict, lab)
 
     def of(self, cell: Cell) -> SavedLab | None:
-        """The newest lab of that cell."""
         return self._kept.get(cell.id)
 
     def lines(self, cells: Iterable[Cell]) -> list[str]:
-        """Return instructions to enter the labs of these cells."""
         return [line for cell in cells if (saved := self._kept.get(cell.id)) is not None for line in way_in(saved)]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
-from impi.errors import UsageError
-from impi.testbed.lab.lab_links import (
+from impi.base.errors import UsageError
+from impi.cli.ending import Declared, Verbs, add_verb, show
+from impi.cli.lab.select import LAB
+from impi.lab.nodes.links import (
     LINK_KEYS,
     PROFILES,
     Direction,
@@ -18,7 +20,7 @@ from impi.testbed.lab.lab_links import (
     party_of,
     show_link,
 )
-from impi.testbed.lab.saved_labs import SavedLab, standing_lab
+from impi.lab.nodes.saved import SavedLab, standing_lab
 
 _EPILOG: Final = """
   impilab net set wan                                 all links between clients, and to the server
@@ -36,28 +38,19 @@ _HELP: Final = {
 }
 
 
-def add_net(verbs: Any) -> None:
-    """The verb, with ``set``, ``show`` and ``reset``."""
-    verb = verbs.add_parser(
-        "net",
-        help="make the links of a lab slow or bad, and good again",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add_net(verbs: Verbs) -> None:
+    """Add the verb to the command line of ``impilab``, with ``set``, ``show`` and ``reset``."""
+    text = "make the links of a lab slow or bad, and good again"
+    verb = verbs.add_parser("net", help=text, epilog=_EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter)
     acts = verb.add_subparsers(metavar="set|show|reset", required=True)
-    for name, handler, text in (
-        ("set", _set, "make links worse; each direction by itself"),
-        ("show", _show, "show links and their counters"),
-        ("reset", _reset, "make all links good again"),
-    ):
-        act = acts.add_parser(name, help=text)
-        act.set_defaults(handler=handler)
-        act.add_argument("--lab", metavar="NAME", help="which one, where there are several")
-        if name == "set":
-            act.add_argument("profile", nargs="?", choices=tuple(PROFILES), help="a link by name")
-            act.add_argument("--between", metavar="A,B", help="clients or nodes, such as c0,c1 (default: all clients)")
-            for key in LINK_KEYS:
-                act.add_argument(f"--{key}", metavar=key.upper(), help=_HELP[key])
+    links: Declared = {
+        "profile": {"nargs": "?", "choices": tuple(PROFILES), "help": "a link by name"},
+        "--between": {"metavar": "A,B", "help": "clients or nodes, such as c0,c1 (default: all clients)"},
+        **{f"--{key}": {"metavar": key.upper(), "help": _HELP[key]} for key in LINK_KEYS},
+    }
+    add_verb(acts, "set", _set, {**LAB, **links}, help="make links worse; each direction by itself")
+    add_verb(acts, "show", _show, LAB, help="show links and their counters")
+    add_verb(acts, "reset", _reset, LAB, help="make all links good again")
 
 
 def _set(options: argparse.Namespace) -> int:
@@ -76,8 +69,7 @@ def _set(options: argparse.Namespace) -> int:
 def _show(options: argparse.Namespace) -> int:
     saved = standing_lab(options.lab)
     seen = _network(options, saved).seen()
-    for line in (*seen.links, *seen.cuts):
-        print(line)
+    show((*seen.links, *seen.cuts))
     if seen.overrun:
         print(f"{seen.overrun} packets were dropped because the queue was too slow")
     if not seen.links and not seen.cuts:

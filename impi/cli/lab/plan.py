@@ -6,20 +6,29 @@ import argparse
 import json
 from collections.abc import Iterator, Sequence
 
-from impi.cli.lab.select import add_selection, expectations_of, jobs_of, planned
-from impi.testbed.lab.interface import Backend
-from impi.testbed.plan.cell import Cell
-from impi.testbed.plan.matrix import Excluded, Plan
-from impi.testbed.report.history import DEFAULT_S, durations, expected_s
-from impi.testbed.report.results import plan_value
+from impi.cli.ending import Verbs, add_verb, show
+from impi.cli.lab.select import EXIT_CODES, SELECTION, SELECTORS, expectations_of, jobs_of, planned
+from impi.lab.nodes.interface import Backend
+from impi.lab.plan.cell import Cell
+from impi.lab.plan.matrix import Excluded, Plan
+from impi.lab.report.history import DEFAULT_S, durations, expected_s
+from impi.lab.report.results import plan_value
 
 
-def add_plan(verb: argparse.ArgumentParser) -> None:
-    """The options of ``plan``."""
-    verb.set_defaults(handler=_plan)
-    add_selection(verb)
-    verb.add_argument("--json", action="store_true", help="as JSON")
-    verb.add_argument("--all", action="store_true", help="every cell that is left out, not only how many and why")
+def add_plan(verbs: Verbs) -> None:
+    """Add the verb to the command line of ``impilab``."""
+    add_verb(
+        verbs,
+        "plan",
+        _plan,
+        {
+            **SELECTION,
+            "--json": {"action": "store_true", "help": "as JSON"},
+            "--all": {"action": "store_true", "help": "every cell that is left out, not only how many and why"},
+        },
+        help="show which cells would be run, how long that takes, and why others are left out",
+        epilog=f"{SELECTORS}\n{EXIT_CODES}",
+    )
 
 
 def _plan(options: argparse.Namespace) -> int:
@@ -36,8 +45,7 @@ def _plan(options: argparse.Namespace) -> int:
         row = next((row for row in expectations.rows if row.names(cell)), None)
         expected = f"  {row.result} expected: {row.issue}" if row is not None else ""
         print(f"{cell.hash}  {cell.id:<52} {known.get(cell.id, DEFAULT_S):6.1f}s{expected}")
-    for line in _each(plan) if options.all else _grouped(plan):
-        print(line)
+    show(_each(plan) if options.all else _grouped(plan))
     hint = "" if options.all or not plan.excluded else "; --all names every cell that is left out"
     print(f"{_counts(plan)}; {time_text(plan.cells, known, jobs)}{hint}")
     return _code(plan)

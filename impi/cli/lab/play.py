@@ -1,4 +1,4 @@
-"""A lab to play with: ``impilab up``, ``down``, ``status``, ``ssh``, ``exec`` and ``logs``."""
+"""Labs that stay: ``impilab up``, ``down``, ``status``, ``ssh``, ``exec``, ``logs``, ``clean``."""
 
 from __future__ import annotations
 
@@ -8,20 +8,21 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import Any, Final
+from typing import Final
 
+from impi.base.errors import LabError, UsageError
+from impi.cli.ending import Declared, Verbs, add_verb, show
 from impi.cli.lab.enter import enter
-from impi.cli.lab.keep import LEAST_TTL_S, add_replace, add_ttl, check_health, seconds
-from impi.cli.lab.select import CLUSTERS, add_backend
-from impi.errors import LabError, UsageError
-from impi.testbed.backends.lifecycle.cleanup import remove_lab
-from impi.testbed.lab.builds import parse_replacements
-from impi.testbed.lab.interface import Lab, LabSeen, Terms
-from impi.testbed.lab.job_commands import CROWDED, client_argv, relay_argv, server_argv
-from impi.testbed.lab.lab_links import parse_links
-from impi.testbed.lab.lab_reach import reach_of
-from impi.testbed.lab.parties import core_vendors, parse_parties
-from impi.testbed.lab.saved_labs import (
+from impi.cli.lab.keep import LEAST_TTL_S, REPLACE, check_health, seconds, ttl
+from impi.cli.lab.select import BACKEND, CLUSTERS, LAB
+from impi.lab.backends.lifecycle.cleanup import Choice, clean, remove_lab
+from impi.lab.nodes.builds import parse_replacements
+from impi.lab.nodes.interface import Lab, LabSeen, Terms
+from impi.lab.nodes.job_commands import CROWDED, client_argv, relay_argv, server_argv
+from impi.lab.nodes.links import parse_links
+from impi.lab.nodes.parties import core_vendors, parse_parties
+from impi.lab.nodes.reach import reach_of
+from impi.lab.nodes.saved import (
     SavedLab,
     check_name,
     find_lab,
@@ -32,8 +33,8 @@ from impi.testbed.lab.saved_labs import (
     standing_lab,
     way_in,
 )
-from impi.testbed.plan.clusters import find_cluster
-from impi.testbed.run.interference import impose
+from impi.lab.plan.clusters import find_cluster
+from impi.lab.run.cell_network import impose
 
 _ALL: Final = "all"
 _UP: Final = """
@@ -43,40 +44,71 @@ _UP: Final = """
   ssh -F .impilab/lab/ssh_config c1n0            the same without impilab
   impilab down
 """
+_LABELS = ("run", "lab", "name", "user", "parties", "topology")
+_CLEAN = f"""
+What lives is spared: labs of runs under way, and those that were put up or kept, until their time is over. Several
+options narrow it. Labels are {", ".join(_LABELS)}:
+  impilab clean --label run=20261121T083654-c321
+  impilab clean --label parties=mpich+openmpi --older-than 2h
+  impilab clean --owner alice                        all that this user's processes left
+"""
 
 
-def add_play(verbs: Any) -> None:
-    """All six verbs."""
-    verb = verbs.add_parser(
-        "up", help="start a lab to play with", epilog=_UP, formatter_class=argparse.RawDescriptionHelpFormatter
+def add_play(verbs: Verbs) -> None:
+    """Add all seven verbs to the command line of ``impilab``."""
+    add_verb(
+        verbs,
+        "up",
+        _up,
+        {
+            "topology": {"metavar": "TOPOLOGY", "help": "such as 2x2+1x4, or a file of clusters/"},
+            "--parties": {"metavar": "A+B", "help": "the vendors of the clients (default: one after the other)"},
+            "--name": {"default": "", "help": "what you call it (default: lab)"},
+            "--publish": {"action": "store_true", "help": "reach SSH by ports on 127.0.0.1, not by addresses"},
+            **REPLACE,
+            **ttl("4h"),
+            **BACKEND,
+        },
+        help="start a lab to play with",
+        epilog=_UP,
     )
-    verb.set_defaults(handler=_up)
-    verb.add_argument("topology", metavar="TOPOLOGY", help="such as 2x2+1x4, or a file of clusters/")
-    verb.add_argument("--parties", metavar="A+B", help="the vendors of the clients (default: one after the other)")
-    verb.add_argument("--name", default="", help="what you call it (default: lab)")
-    verb.add_argument("--publish", action="store_true", help="reach SSH by ports on 127.0.0.1, not by addresses")
-    add_replace(verb)
-    add_ttl(verb, "4h")
-    add_backend(verb)
-    verb = verbs.add_parser("down", help="remove a lab that was put up or kept")
-    verb.set_defaults(handler=_down)
-    verb.add_argument("lab", nargs="?", metavar="NAME", help="which one, where there are several")
-    verb.add_argument("--all", action="store_true", help="all of this folder's")
-    verb = verbs.add_parser("status", help="show the labs on this machine, whoever's they are")
-    verb.set_defaults(handler=_status)
-    verb.add_argument("--json", action="store_true", help="as JSON")
-    add_backend(verb)
-    for name, handler, text in (
-        ("ssh", _ssh, "a shell on a node"),
-        ("exec", _exec, "run a command on a node, or on all"),
-        ("logs", _logs, "show what a node's SSH server said"),
-    ):
-        verb = verbs.add_parser(name, help=text)
-        verb.set_defaults(handler=handler)
-        verb.add_argument("--lab", metavar="NAME", help="which one, where there are several")
-        verb.add_argument("node", metavar="NODE", nargs="?" if name == "logs" else None, help="such as c1n0")
-        if name != "logs":
-            verb.add_argument("words", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="and its arguments")
+    add_verb(
+        verbs,
+        "down",
+        _down,
+        {
+            "lab": {"nargs": "?", "metavar": "NAME", "help": "which one, where there are several"},
+            "--all": {"action": "store_true", "help": "all of this folder's"},
+        },
+        help="remove a lab that was put up or kept",
+    )
+    text = "show the labs on this machine, whoever's they are"
+    add_verb(verbs, "status", _status, {"--json": {"action": "store_true", "help": "as JSON"}, **BACKEND}, help=text)
+    node: Declared = {**LAB, "node": {"metavar": "NODE", "help": "such as c1n0"}}
+    words = {"nargs": argparse.REMAINDER, "metavar": "-- COMMAND", "help": "and its arguments"}
+    some: Declared = {**LAB, "node": {"metavar": "NODE", "nargs": "?", "help": "such as c1n0"}}
+    add_verb(verbs, "ssh", _ssh, {**node, "words": words}, help="a shell on a node")
+    add_verb(verbs, "exec", _exec, {**node, "words": words}, help="run a command on a node, or on all")
+    add_verb(verbs, "logs", _logs, some, help="show what a node's SSH server said")
+    add_verb(
+        verbs,
+        "clean",
+        _clean,
+        {
+            "--label": {
+                "action": "append",
+                "default": [],
+                "metavar": "NAME[=VALUE]",
+                "help": "only labs with that label",
+            },
+            "--older-than": {"metavar": "TIME", "help": "only labs of that age, such as 90s, 15m, 2h, 1d"},
+            "--owner": {"default": "", "metavar": "WHO", "help": "only a user's, or a process's by its number"},
+            "--all": {"action": "store_true", "help": "those of live runs, too"},
+            **BACKEND,
+        },
+        help="remove what earlier runs left behind; live runs are spared",
+        epilog=_CLEAN,
+    )
 
 
 def _up(options: argparse.Namespace) -> int:
@@ -106,8 +138,7 @@ def _up(options: argparse.Namespace) -> int:
     finally:
         lab.close()
     relayed = cluster.settings.get("reach") == "relay"
-    for line in (*_table(saved), *way_in(saved), *_example(saved, lab, relayed=relayed)):
-        print(line)
+    show((*_table(saved), *way_in(saved), *_example(saved, lab, relayed=relayed)))
     return 0
 
 
@@ -187,8 +218,7 @@ def _status(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps([{"name": names.get(s.lab, ""), "backend": b.name, **asdict(s)} for b, s in labs], indent=1))
         return 0
-    for line in _rows(names, [seen for _, seen in labs]):
-        print(line)
+    show(_rows(names, [seen for _, seen in labs]))
     there = {seen.lab for _, seen in labs}
     for lab, name in names.items():
         if lab not in there:
@@ -198,7 +228,6 @@ def _status(options: argparse.Namespace) -> int:
 
 
 def _rows(names: Mapping[str, str], labs: Sequence[LabSeen]) -> list[str]:
-    """The labs as a table; no line where there are none."""
     if not labs:
         return []
     rows = [("name", "lab", "state", "parties", "topology", "user", "age", "left", "parts")]
@@ -250,4 +279,20 @@ def _logs(options: argparse.Namespace) -> int:
         if not options.node:
             print(f"-- {node}")
         sys.stdout.write(text)
+    return 0
+
+
+def _clean(options: argparse.Namespace) -> int:
+    labels: dict[str, str | None] = {}
+    for text in options.label:
+        name, equals, value = text.partition("=")
+        if name not in _LABELS or (equals and not value):
+            raise UsageError(f"--label {text}: write NAME or NAME=VALUE, with a name of {', '.join(_LABELS)}")
+        labels[name] = value if equals else None
+    age_s = seconds("--older-than", options.older_than) if options.older_than is not None else 0.0
+    choice = Choice(older_than_s=age_s, labels=labels, owner=options.owner, everything=options.all)
+    removed = clean(options.choose(options.backend).inventory, choice)
+    for name in removed:
+        print(f"removed {name}")
+    print(f"{len(removed)} removed")
     return 0

@@ -14,25 +14,25 @@ from typing import Final
 
 from rich.console import Console
 
-from impi.cli.ending import Ending
+from impi.base.errors import LabError, UsageError, refuse
+from impi.base.exit_codes import ExitCode
+from impi.cli.ending import Ending, Verbs, add_verb
 from impi.cli.lab.enter import enter
-from impi.cli.lab.keep import LEAST_TTL_S, Keeping, add_replace, add_ttl, check_health, seconds
+from impi.cli.lab.keep import LEAST_TTL_S, REPLACE, Keeping, check_health, seconds, ttl
 from impi.cli.lab.run import ending
 from impi.cli.lab.select import RUNS
-from impi.errors import LabError, UsageError
-from impi.exit_codes import ExitCode
-from impi.testbed.backends.lifecycle.cleanup import remove_lab
-from impi.testbed.judge.verdict import Verdict
-from impi.testbed.lab.builds import parse_replacements
-from impi.testbed.lab.interface import Backend, Lab, Terms
-from impi.testbed.lab.saved_labs import SavedLab, forget_lab, list_labs, way_in
-from impi.testbed.plan.cell import Cell, select
-from impi.testbed.plan.matrix import Plan
-from impi.testbed.report.history import EarlierRun, read_run
-from impi.testbed.report.results import RunFolder
-from impi.testbed.report.show import Screen
-from impi.testbed.run.execute import Limits
-from impi.testbed.run.schedule import Care, Done, Persistence, Scheduler
+from impi.lab.backends.lifecycle.cleanup import remove_lab
+from impi.lab.judge.verdict import Verdict
+from impi.lab.nodes.builds import parse_replacements
+from impi.lab.nodes.interface import Backend, Lab, Terms
+from impi.lab.nodes.saved import SavedLab, forget_lab, list_labs, way_in
+from impi.lab.plan.cell import Cell, select
+from impi.lab.plan.matrix import Plan
+from impi.lab.report.history import EarlierRun, read_run
+from impi.lab.report.results import RunFolder
+from impi.lab.report.show import Screen
+from impi.lab.run.execute import Limits
+from impi.lab.run.schedule import Care, Done, Persistence, Scheduler
 
 _GOOD, _BAD = ExitCode.OK, ExitCode.FAILED
 _CODES: Final[dict[str, int]] = {
@@ -46,7 +46,7 @@ _CODES: Final[dict[str, int]] = {
 REPRO_ENDING: Final = Ending(
     prog="impilab", usage=ExitCode.UNTESTED, wrong=ExitCode.UNTESTED, interrupted=ExitCode.SIGINT
 )
-REPRO_EPILOG: Final = """
+_EPILOG: Final = """
   impilab repro 4f1c09a                              as the newest run ran it
   impilab repro 4f1c09a --keep                       leave its lab running; edit impi, and repro uses it
   impilab repro 4f1c09a --shell c1n0                 look around on a node afterwards
@@ -58,22 +58,42 @@ exit codes: 0 good, 1 bad, 125 could not be tested, 130 interrupted
 """
 
 
-def add_repro(verb: argparse.ArgumentParser) -> None:
-    """The options of ``repro``."""
-    verb.set_defaults(handler=_repro)
-    verb.add_argument("cell", metavar="CELL", help="its id or hash, or a selector that names only it")
-    verb.add_argument("--run", type=Path, default=RUNS / "latest", metavar="DIR", help="a run's folder; runs/latest")
-    verb.add_argument("--keep", action="store_true", help="leave its lab running, and say how to get in")
-    verb.add_argument("--shell", nargs="?", const="", metavar="NODE", help="a shell on a node (c0n0) after the cell")
-    verb.add_argument("--capture", action="store_true", help="keep its captures, whatever the run's own option says")
-    verb.add_argument("--history", action="store_true", help="first all that ran before it in its lab, in that order")
-    verb.add_argument(
-        "--isolation", choices=("lab", "cell"), default="lab", help="cell: a fresh lab for every cell; lab: one for all"
+def add_repro(verbs: Verbs) -> None:
+    """Add the verb to the command line of ``impilab``."""
+    add_verb(
+        verbs,
+        "repro",
+        _repro,
+        {
+            "cell": {"metavar": "CELL", "help": "its id or hash, or a selector that names only it"},
+            "--run": {
+                "type": Path,
+                "default": RUNS / "latest",
+                "metavar": "DIR",
+                "help": "a run's folder; runs/latest",
+            },
+            "--keep": {"action": "store_true", "help": "leave its lab running, and say how to get in"},
+            "--shell": {
+                "nargs": "?",
+                "const": "",
+                "metavar": "NODE",
+                "help": "a shell on a node (c0n0) after the cell",
+            },
+            "--capture": {"action": "store_true", "help": "keep its captures, whatever the run's own option says"},
+            "--history": {"action": "store_true", "help": "first all that ran before it in its lab, in that order"},
+            "--isolation": {
+                "choices": ("lab", "cell"),
+                "default": "lab",
+                "help": "cell: a fresh lab for every cell; lab: one for all",
+            },
+            "--repeat": {"type": int, "default": 1, "metavar": "N", "help": "so many attempts"},
+            "--until-fail": {"action": "store_true", "help": "with --repeat: no more once it did not pass"},
+            **REPLACE,
+            **ttl("2h"),
+        },
+        help="run one cell of a run again, as it was run there",
+        epilog=_EPILOG,
     )
-    verb.add_argument("--repeat", type=int, default=1, metavar="N", help="so many attempts")
-    verb.add_argument("--until-fail", action="store_true", help="with --repeat: no more once it did not pass")
-    add_replace(verb)
-    add_ttl(verb, "2h")
 
 
 def _repro(options: argparse.Namespace) -> int:
@@ -108,14 +128,18 @@ def _repro(options: argparse.Namespace) -> int:
 
 
 def _check(options: argparse.Namespace) -> None:
-    if options.repeat < 1:
-        raise UsageError(f"--repeat {options.repeat}: a number from 1 on")
-    if options.until_fail and options.repeat == 1:
-        raise UsageError("--until-fail needs --repeat N: say how often at most")
-    if (options.keep or options.shell is not None) and options.repeat > 1 and not options.until_fail:
-        raise UsageError("--keep or --shell with --repeat needs --until-fail: they are about one attempt")
-    if options.history and options.repeat > 1:
-        raise UsageError("--history and --repeat contradict each other: the second attempt had another history")
+    refuse(
+        (options.repeat < 1, f"--repeat {options.repeat}: a number from 1 on"),
+        (options.until_fail and options.repeat == 1, "--until-fail needs --repeat N: say how often at most"),
+        (
+            (options.keep or options.shell is not None) and options.repeat > 1 and not options.until_fail,
+            "--keep or --shell with --repeat needs --until-fail: they are about one attempt",
+        ),
+        (
+            options.history and options.repeat > 1,
+            "--history and --repeat contradict each other: the second attempt had another history",
+        ),
+    )
 
 
 def _cell(earlier: EarlierRun, text: str) -> Cell:
@@ -147,8 +171,6 @@ def _without_replace(argv: Sequence[str]) -> list[str]:
 
 
 class _Again:
-    """The cell under way."""
-
     def __init__(
         self, options: argparse.Namespace, earlier: EarlierRun, cell: Cell, backend: Backend, folder: RunFolder
     ) -> None:
@@ -162,7 +184,6 @@ class _Again:
         self._standing: SavedLab | None = None
 
     def run(self, history: list[Cell], limits: Limits, terms: Terms) -> int:
-        """All of it; the exit code."""
         options, self._history = self._options, list(history)
         isolated = options.isolation == "cell"
         care = Care(
@@ -235,7 +256,6 @@ class _Again:
         return self._keeping.keep(cell, verdict, lab)
 
     def _leave(self, saved: SavedLab) -> None:
-        """The shell, and the lab's end or the way into it."""
         if self._options.shell is not None:
             enter(saved, self._options.shell or saved.first, ())
         if self._options.keep:

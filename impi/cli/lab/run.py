@@ -16,61 +16,79 @@ from typing import Final
 
 from rich.console import Console
 
-from impi.cli.lab.keep import LEAST_TTL_S, Keeping, add_replace, add_ttl, check_health, seconds
+from impi.base.errors import UsageError, refuse
+from impi.base.exit_codes import ExitCode
+from impi.cli.ending import Verbs, add_verb
+from impi.cli.lab.keep import LEAST_TTL_S, REPLACE, Keeping, check_health, seconds, ttl
 from impi.cli.lab.plan import time_text
-from impi.cli.lab.select import add_selection, expectations_of, jobs_of, planned, some
-from impi.errors import UsageError
-from impi.exit_codes import ExitCode
-from impi.testbed.evidence.witness_reports import planned_digest
-from impi.testbed.judge.expectations import Expectations
-from impi.testbed.lab.builds import parse_replacements
-from impi.testbed.lab.interface import Terms
-from impi.testbed.plan.cell import Cell
-from impi.testbed.plan.matrix import NothingSelected, Plan
-from impi.testbed.report.evidence_files import CAPTURE_CHOICES
-from impi.testbed.report.history import EarlierRun, durations, read_run
-from impi.testbed.report.results import RunFolder, exit_code, sign, why_self_reported
-from impi.testbed.report.show import Screen, matrix
-from impi.testbed.report.upkeep import check_rows, check_run
-from impi.testbed.run.execute import Limits
-from impi.testbed.run.remote_party import Invitations
-from impi.testbed.run.schedule import Care, Done, Persistence, Scheduler
+from impi.cli.lab.select import EXIT_CODES, SELECTION, SELECTORS, expectations_of, jobs_of, planned, some
+from impi.lab.evidence.witness_reports import planned_digest
+from impi.lab.judge.expectations import Expectations
+from impi.lab.nodes.builds import parse_replacements
+from impi.lab.nodes.interface import Terms
+from impi.lab.plan.cell import Cell
+from impi.lab.plan.matrix import NothingSelected, Plan
+from impi.lab.report.evidence_files import CAPTURE_CHOICES
+from impi.lab.report.history import EarlierRun, durations, read_run
+from impi.lab.report.results import RunFolder, exit_code, sign, why_self_reported
+from impi.lab.report.show import Screen, matrix
+from impi.lab.report.upkeep import check_rows, check_run
+from impi.lab.run.execute import Limits
+from impi.lab.run.remote_party import Invitations
+from impi.lab.run.schedule import Care, Done, Persistence, Scheduler
 
 _MOST_ATTEMPTS: Final = 100_000
+# Options that select cells; a resumed run has its selection.
 _PLANNING: Final = (
     *("selectors", "exclude", "tier", "topology", "parties"),
     *("failed", "seed", "repeat", "until_fail"),
 )
-"""Options that select cells; a resumed run has its selection."""
 
 # -- the command line
 
 
-def add_run(verb: argparse.ArgumentParser) -> None:
-    """The options of ``run``."""
-    verb.set_defaults(handler=_run)
-    add_selection(verb)
-    verb.add_argument("--resume", action="store_true", help="go on with the newest run, which was interrupted")
-    verb.add_argument("--retries", type=int, default=0, metavar="N", help="attempts more until a cell passes: flaky")
-    verb.add_argument("--repeat", type=int, default=1, metavar="N", help="so many attempts at each cell")
-    verb.add_argument("--until-fail", action="store_true", help="with --repeat: end the run once a cell does not pass")
-    verb.add_argument("--seed", type=int, metavar="N", help="of the order of the cells (default: another every time)")
-    verb.add_argument(
-        "--timeout-scale", type=float, default=1.0, metavar="F", help="all deadlines longer by a factor (a cell: 10 s)"
+def add_run(verbs: Verbs) -> None:
+    """Add the verb to the command line of ``impilab``."""
+    add_verb(
+        verbs,
+        "run",
+        _run,
+        {
+            **SELECTION,
+            "--resume": {"action": "store_true", "help": "go on with the newest run, which was interrupted"},
+            "--retries": {
+                "type": int,
+                "default": 0,
+                "metavar": "N",
+                "help": "attempts more until a cell passes: flaky",
+            },
+            "--repeat": {"type": int, "default": 1, "metavar": "N", "help": "so many attempts at each cell"},
+            "--until-fail": {"action": "store_true", "help": "with --repeat: end the run once a cell does not pass"},
+            "--seed": {"type": int, "metavar": "N", "help": "of the order of the cells (default: another every time)"},
+            "--timeout-scale": {
+                "type": float,
+                "default": 1.0,
+                "metavar": "F",
+                "help": "all deadlines longer by a factor (a cell: 10 s)",
+            },
+            "--keep": {"action": "store_true", "help": "leave the labs of failed cells running, for a look"},
+            "--capture": {
+                "choices": CAPTURE_CHOICES,
+                "default": CAPTURE_CHOICES[0],
+                "help": "of which cells captures and timelines are kept; they are always taken (default: keep, of all)",
+            },
+            "--isolation": {
+                "choices": ("lab", "cell"),
+                "default": "lab",
+                "help": "cell: a fresh lab for every cell (default: lab)",
+            },
+            "--wait": {"default": "5m", "metavar": "TIME", "help": "for a remote party to join a cell (default: 5m)"},
+            **REPLACE,
+            **ttl("2h"),
+        },
+        help="run cells",
+        epilog=f"{SELECTORS}\n{EXIT_CODES}",
     )
-    verb.add_argument("--keep", action="store_true", help="leave the labs of failed cells running, for a look")
-    verb.add_argument(
-        "--capture",
-        choices=CAPTURE_CHOICES,
-        default=CAPTURE_CHOICES[0],
-        help="of which cells captures and timelines are kept; they are always taken (default: keep, of all)",
-    )
-    verb.add_argument(
-        "--isolation", choices=("lab", "cell"), default="lab", help="cell: a fresh lab for every cell (default: lab)"
-    )
-    verb.add_argument("--wait", default="5m", metavar="TIME", help="for a remote party to join a cell (default: 5m)")
-    add_replace(verb)
-    add_ttl(verb, "2h")
 
 
 def resumed(options: argparse.Namespace, parser: argparse.ArgumentParser) -> argparse.Namespace:
@@ -157,10 +175,10 @@ def _persistence(options: argparse.Namespace) -> Persistence:
     for name in ("retries", "repeat"):
         if not (name == "repeat") <= getattr(options, name) <= _MOST_ATTEMPTS:
             raise UsageError(f"--{name} {getattr(options, name)}: a number from {int(name == 'repeat')} on")
-    if options.retries and options.repeat > 1:
-        raise UsageError("--retries and --repeat contradict each other; leave one of them out")
-    if options.until_fail and options.repeat == 1:
-        raise UsageError("--until-fail needs --repeat N: say how often at most")
+    refuse(
+        (options.retries and options.repeat > 1, "--retries and --repeat contradict each other; leave one of them out"),
+        (options.until_fail and options.repeat == 1, "--until-fail needs --repeat N: say how often at most"),
+    )
     return Persistence(retries=options.retries, repeat=options.repeat, until_fail=options.until_fail)
 
 
@@ -177,8 +195,6 @@ def _explained(done: Done, expectations: Expectations) -> Done:
 
 
 class _Run:
-    """A run in progress, its files and its display."""
-
     def __init__(
         self, plan: Plan, folder: RunFolder, scheduler: Scheduler, expectations: Expectations, before: Sequence[Done]
     ) -> None:
@@ -188,7 +204,6 @@ class _Run:
         folder.restate(before)
 
     def run(self, time_text: Callable[[Sequence[Cell]], str]) -> int:
-        """Run the rest of the plan; return the exit code."""
         plan, folder, results, scheduler = self._plan, self._folder, self._results, self._scheduler
         left = self._left()
         resumed = f", {len(results)} of them over before" if results else ""
@@ -246,7 +261,6 @@ class _Run:
         self._say(f"results {self._folder.path}/results.json  junit {self._folder.path}/junit.xml")
 
     def say_kept(self, keeping: Keeping) -> None:
-        """Print instructions to enter the labs that are left running."""
         for line in keeping.lines(self._plan.cells):
             self._say(line)
 

@@ -8,21 +8,26 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from impi.errors import UsageError
-from impi.manifests import manifest
-from impi.testbed.cases.own_program import own_case
-from impi.testbed.judge.expectations import DEFAULT_FILE, Expectations, declared_rows, load
-from impi.testbed.lab.interface import ON_HOSTS, ON_KUBERNETES, Backend
-from impi.testbed.lab.parties import parse_parties
-from impi.testbed.plan.cell import select
-from impi.testbed.plan.clusters import find_cluster
-from impi.testbed.plan.matrix import DEFAULT_TIER, TIERS, NothingSelected, Plan, cells_of_case, choose, make_plan
-from impi.testbed.report.history import EarlierRun, read_run
-from impi.testbed.run.schedule import default_jobs
+from impi.base.errors import UsageError, refuse
+from impi.base.exit_codes import ExitCode, shown
+from impi.base.manifests import manifest
+from impi.cli.ending import Declared
+from impi.lab.cases.own_program import own_case
+from impi.lab.judge.expectations import DEFAULT_FILE, Expectations, declared_rows, load
+from impi.lab.nodes.interface import ON_HOSTS, ON_KUBERNETES, Backend
+from impi.lab.nodes.parties import parse_parties
+from impi.lab.plan.cell import select
+from impi.lab.plan.clusters import find_cluster
+from impi.lab.plan.matrix import DEFAULT_TIER, TIERS, NothingSelected, Plan, cells_of_case, choose, make_plan
+from impi.lab.report.history import EarlierRun, read_run
+from impi.lab.run.schedule import default_jobs
 
 RUNS: Final = Path("runs")
 CLUSTERS: Final = Path("clusters")
 _MOST_JOBS: Final = 64
+
+EXIT_CODES: Final = shown(*(code for code in ExitCode if code <= ExitCode.STALE))
+LAB: Final[Declared] = {"--lab": {"metavar": "NAME", "help": "which one, where there are several"}}
 
 SELECTORS: Final = """
 selectors are globs on a cell's id CASE/PARTIES/TOPOLOGY[/VARIANT], with @TAG in the place of the case if you like, or
@@ -39,26 +44,7 @@ a 7-character hash; whole ids and hashes need not belong to the tier. Without VA
 """
 
 
-def add_selection(verb: argparse.ArgumentParser) -> None:
-    """Add the options that select cells and machines."""
-    verb.add_argument("selectors", nargs="*", metavar="SELECTOR", help="which cells; without one, all of the tier")
-    verb.add_argument("-x", "--exclude", action="append", default=[], metavar="SELECTOR", help="but not these")
-    verb.add_argument("--tier", choices=TIERS, help=f"how much to select from (default: {DEFAULT_TIER})")
-    verb.add_argument("--topology", metavar="T", help="such as 2x2+1x4, or a file of clusters/: all cases on it")
-    verb.add_argument("--parties", metavar="A+B", help="the vendors of the clients, in their order")
-    verb.add_argument("--with", dest="guest", default="", metavar="VENDOR", help="cells of the tier that have it")
-    verb.add_argument("--prove-unsupported", action="store_true", help="run what a vendor declares that it cannot do")
-    verb.add_argument("--program", type=Path, metavar="FILE", help="your own Python program, as the only case")
-    verb.add_argument("--args", default="", metavar="TEXT", help="its arguments, as one text of the shell")
-    verb.add_argument("--failed", action="store_true", help="of these, only what did not pass in the newest run")
-    verb.add_argument("--expect", type=Path, metavar="FILE", help=f"what is not to pass (default: {DEFAULT_FILE})")
-    verb.add_argument("--jobs", type=int, metavar="N", help="labs beside each other (default: one a core, at most 4)")
-    verb.add_argument("--runs", type=Path, default=RUNS, metavar="DIR", help="where the results go (default: runs)")
-    add_backend(verb)
-
-
 def _backend(text: str) -> str:
-    """Return the name of a backend that there is."""
     named = text.startswith(ON_HOSTS) or text.partition(":")[0] == ON_KUBERNETES
     if text not in ("docker", "local", "swarm") and not named:
         choices = "docker, local, swarm, ssh:FILE, kubernetes[:NAMESPACE]"
@@ -66,15 +52,31 @@ def _backend(text: str) -> str:
     return text
 
 
-def add_backend(verb: argparse.ArgumentParser) -> None:
-    """``--backend``."""
-    verb.add_argument(
-        "--backend",
-        type=_backend,
-        metavar="{docker,local,swarm,ssh:FILE,kubernetes[:NAMESPACE]}",
-        help="where to run: containers, loopback, a Docker swarm, existing hosts, a Kubernetes cluster "
+BACKEND: Final[Declared] = {
+    "--backend": {
+        "type": _backend,
+        "metavar": "{docker,local,swarm,ssh:FILE,kubernetes[:NAMESPACE]}",
+        "help": "where to run: containers, loopback, a Docker swarm, existing hosts, a Kubernetes cluster "
         "(default: docker, if it is installed)",
-    )
+    }
+}
+SELECTION: Final[Declared] = {
+    "selectors": {"nargs": "*", "metavar": "SELECTOR", "help": "which cells; without one, all of the tier"},
+    "-x --exclude": {"action": "append", "default": [], "metavar": "SELECTOR", "help": "but not these"},
+    "--tier": {"choices": TIERS, "help": f"how much to select from (default: {DEFAULT_TIER})"},
+    "--topology": {"metavar": "T", "help": "such as 2x2+1x4, or a file of clusters/: all cases on it"},
+    "--parties": {"metavar": "A+B", "help": "the vendors of the clients, in their order"},
+    "--with": {"dest": "guest", "default": "", "metavar": "VENDOR", "help": "cells of the tier that have it"},
+    "--prove-unsupported": {"action": "store_true", "help": "run what a vendor declares that it cannot do"},
+    "--program": {"type": Path, "metavar": "FILE", "help": "your own Python program, as the only case"},
+    "--args": {"default": "", "metavar": "TEXT", "help": "its arguments, as one text of the shell"},
+    "--failed": {"action": "store_true", "help": "of these, only what did not pass in the newest run"},
+    "--expect": {"type": Path, "metavar": "FILE", "help": f"what is not to pass (default: {DEFAULT_FILE})"},
+    "--jobs": {"type": int, "metavar": "N", "help": "labs beside each other (default: one a core, at most 4)"},
+    "--runs": {"type": Path, "default": RUNS, "metavar": "DIR", "help": "where the results go (default: runs)"},
+    **BACKEND,
+}
+"""The options that select cells and machines."""
 
 
 def expectations_of(options: argparse.Namespace) -> Expectations:
@@ -126,14 +128,16 @@ def _check_selection(options: argparse.Namespace) -> None:
         raise UsageError("--tier and --topology or --parties contradict each other; leave one of them out")
     if options.guest:
         manifest(options.guest)
-    if options.program is None and options.args:
-        raise UsageError("--args belongs to --program FILE")
-    if options.program is not None and (options.tier or options.selectors or options.failed or options.guest):
-        raise UsageError("--program is the only case: leave out selectors, --tier, --with and --failed")
+    refuse(
+        (options.program is None and options.args, "--args belongs to --program FILE"),
+        (
+            options.program is not None and (options.tier or options.selectors or options.failed or options.guest),
+            "--program is the only case: leave out selectors, --tier, --with and --failed",
+        ),
+    )
 
 
 def _failed(earlier: EarlierRun, selectors: Sequence[str]) -> list[str]:
-    """Ids of the cells that did not pass in that run."""
     red = earlier.red
     if not red:
         raise NothingSelected(f"nothing to run: all cells of the newest run, {earlier.path.name}, passed")

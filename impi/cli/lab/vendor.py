@@ -5,14 +5,15 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
+from impi.base.exit_codes import ExitCode
+from impi.base.manifests import manifest, vendors
+from impi.cli.ending import Declared, Verbs, add_verb, show
 from impi.cli.lab.keep import check_health
-from impi.cli.lab.select import add_backend
-from impi.exit_codes import ExitCode
-from impi.manifests import manifest, vendors
-from impi.testbed.lab.new_vendor import new_vendor
-from impi.testbed.run.vendor_check import check
+from impi.cli.lab.select import BACKEND
+from impi.lab.nodes.new_vendor import new_vendor
+from impi.lab.run.vendor_check import check
 
 CI_EPILOG: Final = """
 what it runs, and ends with the worst exit code of:
@@ -22,31 +23,19 @@ what it runs, and ends with the worst exit code of:
 """
 
 
-def add_vendor_verbs(verbs: Any, run: Callable[[list[str]], int]) -> None:
-    """Add the verbs to a parser's; ``run`` runs another command line of impilab."""
-    verb = verbs.add_parser("new", help="write the folder of a new vendor")
-    verb.add_argument("what", choices=("vendor",))
-    verb.add_argument("name", metavar="NAME", help="small letters and digits")
-    verb.set_defaults(handler=_new)
-    verb = verbs.add_parser("check", help="examine a vendor by numbered requirements, with the cure for each")
-    verb.add_argument("name", metavar="NAME", help="a vendor, or NAME@VERSION")
-    add_backend(verb)
-    verb.set_defaults(handler=_check)
-    verb = verbs.add_parser(
-        "vendor-ci",
-        help="everything that a vendor's own CI runs",
-        epilog=CI_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    verb.add_argument("name", metavar="NAME", help="a vendor, or NAME@VERSION")
-    add_backend(verb)
-    verb.set_defaults(handler=lambda options: _vendor_ci(options, run))
+def add_vendor_verbs(verbs: Verbs, run: Callable[[list[str]], int]) -> None:
+    """Add the verbs to the command line of ``impilab``; ``run`` runs another one."""
+    new: Declared = {"what": {"choices": ("vendor",)}, "name": {"metavar": "NAME", "help": "small letters and digits"}}
+    add_verb(verbs, "new", _new, new, help="write the folder of a new vendor")
+    known: Declared = {"name": {"metavar": "NAME", "help": "a vendor, or NAME@VERSION"}, **BACKEND}
+    text = "examine a vendor by numbered requirements, with the cure for each"
+    add_verb(verbs, "check", _check, known, help=text)
+    text = "everything that a vendor's own CI runs"
+    add_verb(verbs, "vendor-ci", lambda options: _vendor_ci(options, run), known, help=text, epilog=CI_EPILOG)
 
 
 def _new(options: argparse.Namespace) -> int:
-    images = vendors()[0].folder.parent
-    for path in new_vendor(images, options.name):
-        print(path)
+    show(new_vendor(vendors()[0].folder.parent, options.name))
     print(f"edit these, then: impilab check {options.name}")
     return 0
 

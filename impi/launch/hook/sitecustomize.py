@@ -23,27 +23,22 @@ _PACKAGE = os.path.dirname(_LAUNCH)  # noqa: PTH120
 
 
 _OLDEST = (3, 11)
+# Of impirun --handles: Python's version, mpi4py's extension, our library under its names.
 _handles = os.environ.get("IMPI_HANDLES_FROM", "").split(os.pathsep) if "IMPI_HANDLES_FROM" in os.environ else []
-"""Of ``impirun --handles``: Python's version, mpi4py's extension, our library under its names."""
-_ENDING = ("slepc4py.SLEPc", "petsc4py.PETSc")
-"""Modules that do so; the later one needs the first no more."""
-_why_not = ""
-"""Why that library is not there."""
+_ENDING = ("slepc4py.SLEPc", "petsc4py.PETSc")  # of _end_modules(); the later one needs the first no more
+_why_not = ""  # why _load_library() failed
 
 
 # Duck-typed: importlib.abc costs 20 ms of every start.
 class Finder:
     """A finder and loader of ``mpi4py.MPI``, ``impi``, and ``mpi4py`` if not installed."""
 
-    gives_mpi4py = True
-    """Mark for the native vendors, which remove the hook to import the library's module."""
-    finalizes_mpi = True
-    """Mark for :mod:`impi.api.runtime`, which else registers an exit function of its own."""
+    gives_mpi4py = True  # mark for the native vendors, which remove the hook to import the library's module
+    finalizes_mpi = True  # mark for impi.rank.api.runtime, which else registers an exit function of its own
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Find a module (protocol of ``sys.meta_path``)."""
         if fullname in ("mpi4py.MPI", "impi.MPI") and sys.version_info < _OLDEST:
             raise SystemExit(
                 f"impi: {sys.executable} is Python {sys.version.split()[0]}, but impi needs "
@@ -110,7 +105,7 @@ class Extension(ExtensionFileLoader):
 
 def _set_abort_status(status: int) -> None:
     """For ``python -m mpi4py``: abort the job with ``status`` at the end of the program."""
-    runtime = sys.modules.get("impi.api.runtime")
+    runtime = sys.modules.get("impi.rank.api.runtime")
     if runtime is not None:
         runtime.set_abort_status(status)
 
@@ -163,7 +158,7 @@ def _answer_mpi4py_run() -> None:
     join = json.loads(os.environ.get("IMPI_JOIN", "{}"))
     if "library" not in join:
         raise SystemExit("impi: this client has no MPI library: its vendor is pure")
-    from impi.vendors import describe
+    from impi.rank.vendors import describe
 
     print(describe(join)["file"])
     raise SystemExit(0)
@@ -207,8 +202,14 @@ def _exec_or_say_why(loader: ExtensionFileLoader, module: ModuleType) -> None:
 
 
 def _leave() -> None:
-    """Finalize MPI after all exit functions of the program, as mpi4py does."""
-    runtime = sys.modules.get("impi.api.runtime")
+    """Finalize MPI after all exit functions of the program, as mpi4py does.
+
+    The collector no longer sees what it was told to keep. Python takes modules that live apart one
+    by one, and so writes the files that the program has left open.
+    """
+    # Held by a function that importlib holds: this module is taken apart before __main__.
+    vars(_exec_or_say_why)["modules"] = [*sys.modules.values()]
+    runtime = sys.modules.get("impi.rank.api.runtime")
     if runtime is not None:
         runtime.leave(_end_modules)
 
@@ -221,7 +222,6 @@ def _end_modules() -> None:
 
 
 def _run_hidden() -> None:
-    """Run the ``sitecustomize`` that this one hides."""
     rest = [item for item in sys.path if os.path.abspath(item or ".") != _HERE]  # noqa: PTH100
     spec = PathFinder.find_spec("sitecustomize", rest)
     if spec is not None and spec.loader is not None:
@@ -239,7 +239,7 @@ if _child:
 if _child or "IMPI_JOIN" in os.environ:
     sys.meta_path.insert(0, Finder())
     if "IMPI_INPUT" in os.environ:
-        importlib.import_module("impi.engine.fetched_input").fetch()
+        importlib.import_module("impi.rank.engine.job.fetched_input").fetch()
     if _handles:
         _why_not = _load_library()
     ExtensionFileLoader.exec_module = _exec_or_say_why  # type: ignore[method-assign, assignment]

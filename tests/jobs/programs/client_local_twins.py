@@ -10,8 +10,8 @@ import random
 import numpy
 from mpi4py import MPI
 
-from impi.api import runtime
-from impi.api.p2p.routes import QueuedRoute
+from impi.rank.api import runtime
+from impi.rank.api.p2p.routes import QueuedRoute
 
 world = MPI.COMM_WORLD
 home = world.Split(world.Get_attr(MPI.IMPI_CLIENT_COLOR))
@@ -20,7 +20,7 @@ draw = random.Random(world.rank)
 same = random.Random(7)
 state = home._state
 context = state.context
-expected = "ClientLocal" if runtime.engine().vendor.world.native is not None and size > 1 else "Strategy"
+expected = "ClientLocal" if runtime.engine().vendor.world.native is not None and size > 1 else "_ByMessages"
 assert type(state.strategy).__name__ == expected, type(state.strategy)
 
 

@@ -3,7 +3,7 @@
 import numpy
 from mpi4py import MPI
 
-from impi.api import runtime
+from impi.rank.api import runtime
 
 world = MPI.COMM_WORLD
 vendor = runtime.engine().vendor

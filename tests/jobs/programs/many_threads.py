@@ -4,12 +4,14 @@
 ``exchange``: the same from each source in turn, for any number of rounds.
 ``communicators``: each thread makes, uses and frees communicators; no two have one context id.
 ``collectives``: each thread runs blocking collectives on a communicator of its own.
+``kinds``: each thread draws windows, files, probes, cancels, and requests that others complete.
 """
 
 from __future__ import annotations
 
 import random
 import sys
+import tempfile
 import threading
 import zlib
 from collections.abc import Callable
@@ -91,6 +93,79 @@ def collectives(number: int) -> None:
                 wrong.append(f"thread {number} turn {turn}: Allreduce {list(all_)}")
 
 
+def kinds(number: int) -> None:
+    """Each thread writes its own part of a window and a file of all, and talks to the next proc.
+
+    All procs draw the same kinds, so that each message has its receive.
+    """
+    sys.setswitchinterval(1e-6)
+    draw = random.Random(f"{seed}/{number}")
+    there, before = (world.rank + 1) % world.size, (world.rank - 1) % world.size
+    for turn in range(rounds):
+        kind = draw.choice((put, write, probe, cancel, hand_over, small))
+        length = draw.choice((8, 1000, 20_000, PART))
+        told = kind(number, there, before, random.Random(f"{seed}/{number}/{turn}").randbytes(length))
+        if not told:
+            wrong.append(f"thread {number} turn {turn}: {kind.__name__} of {length} octets")
+
+
+def put(number: int, there: int, _: int, octets: bytes) -> bool:
+    at, got = PART * (number + THREADS * world.rank), bytearray(len(octets))
+    window.Put([octets, MPI.BYTE], there, [at, len(octets), MPI.BYTE])
+    window.Flush(there)
+    window.Get([got, MPI.BYTE], there, [at, len(octets), MPI.BYTE])
+    window.Flush(there)
+    return got == octets
+
+
+def write(number: int, _: int, __: int, octets: bytes) -> bool:
+    at, got = PART * (number + THREADS * world.rank), bytearray(len(octets))
+    file.Write_at(at, octets)
+    file.Read_at(at, got)
+    return got == octets
+
+
+def probe(number: int, there: int, before: int, octets: bytes) -> bool:
+    sending = world.Isend([octets, MPI.BYTE], there, number)
+    status = MPI.Status()
+    message = world.Mprobe(before, number, status)
+    got = bytearray(status.Get_count(MPI.BYTE))
+    message.Recv([got, MPI.BYTE])
+    sending.Wait()
+    return got == octets
+
+
+def cancel(number: int, _: int, before: int, octets: bytes) -> bool:
+    """Cancel a receive that nothing can match."""
+    receiving = world.Irecv([bytearray(len(octets)), MPI.BYTE], before, THREADS + number)
+    receiving.Cancel()
+    status = MPI.Status()
+    receiving.Wait(status)
+    return status.Is_cancelled()
+
+
+def hand_over(number: int, there: int, before: int, octets: bytes) -> bool:
+    """Let another thread complete the receive of this one, and free the send."""
+    got = bytearray(len(octets))
+    receiving = world.Irecv([got, MPI.BYTE], before, number)
+    sending = world.Issend([octets, MPI.BYTE], there, number)
+    other = threading.Thread(target=lambda: (receiving.Wait(), sending.Wait()))
+    other.start()
+    other.join()
+    return got == octets
+
+
+def small(number: int, there: int, before: int, octets: bytes) -> bool:
+    sent = zlib.crc32(octets)
+    return bool(world.sendrecv(sent, there, number, None, before, number) == sent)
+
+
+PART = 100_000
+if what == "kinds":
+    window = MPI.Win.Allocate(PART * THREADS * world.size, 1, comm=world)
+    window.Lock_all()  # one epoch for the threads of this process
+    folder = tempfile.TemporaryDirectory()  # of rank 0; it goes with the process
+    file = MPI.File.Open(world, world.bcast(f"{folder.name}/shared"), MPI.MODE_RDWR | MPI.MODE_CREATE)
 halves = [world.Split(world.rank % 2, world.rank) for _ in range(THREADS)]
 home = [world.Split(world.Get_attr(MPI.IMPI_CLIENT_COLOR) or 0, world.rank) for _ in range(THREADS)]
 body: Callable[[int], None] = globals()[what]
@@ -106,5 +181,9 @@ for thread in running:
     thread.start()
 for thread in running:
     thread.join()
+if what == "kinds":
+    file.Close()
+    window.Unlock_all()
+    window.Free()
 world.Barrier()
 sys.stdout.write(f"wrong: {wrong[:5]}\n")

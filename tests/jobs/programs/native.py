@@ -7,7 +7,7 @@ truth. Rank 0 prints.
 import sys
 
 if sys.argv[1] != "-":
-    from impi.semantics import representation
+    from impi.protocol.semantics.values import representation
 
     representation.own = lambda: bytes.fromhex(sys.argv[1])
 

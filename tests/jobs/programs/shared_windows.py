@@ -144,7 +144,7 @@ refused(lambda: MPI.Win.Allocate_shared(-1 if last else 8, comm=node), MPI.ERR_S
 refused(lambda: MPI.Win.Allocate_shared(8, 0 if last else 1, comm=node), MPI.ERR_DISP)
 refused(lambda: MPI.Win.Allocate_shared(1 << 60 if last else 8, comm=node), MPI.ERR_NO_MEM)
 if hasattr(MPI, "IMPI_CLIENT_SIZE"):
-    from impi.api.windows.shared import SharedFile
+    from impi.rank.api.windows.shared import SharedFile
 
     known = SharedFile.open
     if last:

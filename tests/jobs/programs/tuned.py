@@ -78,7 +78,7 @@ movement(local, 50)
 reductions(local, 50)
 local.Free()
 
-from impi.api import runtime  # noqa: E402
+from impi.rank.api import runtime  # noqa: E402
 
 assert (runtime.engine().job.decisions is not None) is (sys.argv[1] == "tuned")
 if rank == 0:

@@ -5,45 +5,53 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from collections.abc import Callable
+from types import FrameType
 
 from mpi4py import MPI
-
-from impi.engine import threads
 
 world = MPI.COMM_WORLD
 other = 1 - world.rank
 wrong = []
 
 
-def in_engine(ident: int, module: str = "") -> bool:
-    """Return whether a thread is in a call, be it between two turns."""
-    return any(frame.f_globals["__name__"].startswith(f"impi.engine.{module}") for frame in threads._stack(ident))
+def telling(body: Callable[[], object], come: threading.Event, module: str = "") -> threading.Thread:
+    """Return a thread that says when it comes into a module of the engine."""
+
+    def profile(frame: FrameType, _: str, __: object) -> None:
+        if frame.f_globals["__name__"].startswith(f"impi.rank.engine.{module}"):
+            sys.setprofile(None)
+            come.set()
+
+    def run() -> None:
+        sys.setprofile(profile)
+        body()
+
+    return threading.Thread(target=run)
 
 
 def blocking() -> list[threading.Thread]:
     """Let a thread of each proc wait for a message that the other thread of its peer sends."""
-    receiving = threading.Thread(target=lambda: world.recv(source=other, tag=1))
+    come = threading.Event()
 
     def send() -> None:
-        while receiving.is_alive() and not in_engine(receiving.ident or 0):
-            time.sleep(1e-3)
+        come.wait()
         world.send(None, other, 1)
 
-    return [receiving, threading.Thread(target=send)]
+    return [telling(lambda: world.recv(source=other, tag=1), come), threading.Thread(target=send)]
 
 
 def accepting() -> list[threading.Thread]:
     """Let a thread wait in Accept while another one tells the name of the port."""
     if world.rank:
         return [threading.Thread(target=lambda: MPI.COMM_SELF.Connect(world.recv(source=0)).Disconnect())]
-    port = MPI.Open_port()
-    waiting = threading.Thread(target=lambda: MPI.COMM_SELF.Accept(port).Disconnect())
+    port, come = MPI.Open_port(), threading.Event()
 
     def tell() -> None:
-        while not in_engine(waiting.ident or 0, "visitors"):
-            time.sleep(1e-3)
+        come.wait()
         world.send(port, 1)
 
+    waiting = telling(lambda: MPI.COMM_SELF.Accept(port).Disconnect(), come, "job.visitors")
     return [waiting, threading.Thread(target=tell)]
 
 

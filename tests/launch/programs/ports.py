@@ -4,7 +4,7 @@ import sys
 
 from mpi4py import MPI
 
-from impi.api import runtime
+from impi.rank.api import runtime
 
 CHILD = "from mpi4py import MPI; MPI.Comm.Get_parent().Barrier()"
 

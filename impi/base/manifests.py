@@ -1,0 +1,309 @@
+"""The vendors: a folder of ``images/`` each, discovered by its manifest ``NAME/NAME.toml``.
+
+A manifest says how a library is found, started and named. impirun and the lab read the same one, so
+neither has a list of vendors. images/README.md explains every key.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import re
+import sys
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+from impi.base import variables
+from impi.base.errors import UsageError, refuse
+from impi.base.records import fresh, record
+
+KINDS: Final = ("backed", "native", "remote")
+"""``backed``: our procs over its library; ``native``: an MPI that speaks IMPI itself; ``remote``:
+a party that somebody else starts.
+"""
+LAUNCHERS: Final = ("none", "hydra", "prte")
+"""The mpiexec of a backed vendor; ``none``: our own transport, without a library."""
+TIERS: Final = ("core", "pairs", "weekly")
+"""The first tier of the matrix that has the vendor."""
+CONDITIONS: Final = ("always", "one_node", "several", "crowded", "interface", "unreadable", "tcp", "mpiexec")
+"""When variables of ``[settings]`` are set; images/README.md explains each."""
+LEAVES: Final = ("segments", "files", "folders", "sessions", "daemons", "proxies")
+"""The keys of ``[leaves]``; images/README.md explains each."""
+_CHECKOUT: Final = Path(__file__).absolute().parents[2]
+# Copies of the manifests of an installed impi, in one folder.
+_INSTALLED: Final = Path(sys.prefix) / "share/impi/manifests"
+_OUTER: Final = ("outer", "outer_kept")
+_OUTER_LINE: Final = re.compile(rf"^({'|'.join(_OUTER)}) = (\[[^\]]*\])", re.MULTILINE)
+_KEYS: Final[Mapping[str, type]] = {
+    "title": str,
+    "kind": str,
+    "launcher": str,
+    "libraries": list,
+    "commands": list,
+    "marks": list,
+    "outer": list,
+    "outer_kept": list,
+    "version": str,
+    "tier": str,
+    "versions": dict,
+    "machines": dict,
+    "settings": dict,
+    "peer_quirks": str,
+    "deviations": list,
+    "leaves": dict,
+    "unsupported": list,
+}
+
+
+@record(kw_only=True)
+class Unsupported:
+    """Cells that the vendor declares that it cannot pass, with the reason."""
+
+    cells: str  # a selector, with the vendor's own part left open: p2p.cancel, */**/auth=key
+    reason: str
+
+
+@record(kw_only=True)
+class Library:
+    """How a vendor's library is found and started."""
+
+    launcher: str = "none"
+    files: tuple[str, ...] = ()  # names of the library in PREFIX/lib
+    # Names that its mpiexec has where several vendors are installed, in order of preference.
+    commands: tuple[str, ...] = ()
+    marks: tuple[str, ...] = ()  # any of these, in lower case, is in the output of mpiexec --version
+    settings: Mapping[str, Mapping[str, str]] = fresh(default_factory=dict)
+
+
+@record(kw_only=True)
+class Manifest:
+    """What ``NAME.toml`` says."""
+
+    name: str
+    folder: Path
+    title: str  # name of the library, as mpi4py.MPI.get_vendor() tells it
+    kind: str
+    library: Library = Library()
+    version: str = ""  # the version of the matrix; empty: it has none
+    tier: str = "weekly"
+    # Further versions by the names that follow `@`; the value goes to the script `install`.
+    versions: Mapping[str, str] = fresh(default_factory=dict)
+    # Versions whose programs are another machine's: Debian's name of its architecture.
+    machines: Mapping[str, str] = fresh(default_factory=dict)
+    peer_quirks: str = ""  # what the other clients must be told of a native vendor: the value of --peer-quirks
+    deviations: tuple[str, ...] = ()  # what it does against IMPI 0.0, by the names of impi.lab.nodes.parties
+    # Names of what its killed processes leave on a node, by the keys of LEAVES.
+    leaves: Mapping[str, tuple[str, ...]] = fresh(default_factory=dict)
+    unsupported: tuple[Unsupported, ...] = ()
+
+    @property
+    def has_library(self) -> bool:
+        return bool(self.library.files)
+
+    @property
+    def prefix_variable(self) -> str:
+        return variables.PREFIX + self.name.upper()
+
+    def settings_of(self, conditions: Iterable[str], *, prefix: str, interface: str = "") -> dict[str, str]:
+        """Return the variables of such conditions, their places filled in; later ones win."""
+        found: dict[str, str] = {}
+        for condition in conditions:
+            for name, value in self.library.settings.get(condition, {}).items():
+                found[name] = value.replace("{prefix}", prefix).replace("{interface}", interface)
+        return found
+
+
+def vendors(tier: str = TIERS[-1]) -> list[Manifest]:
+    """Return all vendors of that tier and those before it, in the matrix's order.
+
+    Raises:
+        UsageError: a manifest is wrong.
+    """
+    wanted = TIERS[: TIERS.index(tier) + 1]
+    return [each for each in _all().values() if each.tier in wanted]
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of all vendors."""
+    return tuple(_all())
+
+
+def manifest(vendor: str) -> Manifest:
+    """Return the manifest of ``NAME`` or ``NAME@VERSION``.
+
+    Raises:
+        UsageError: there is no such vendor or version, or a manifest is wrong.
+    """
+    name, at, version = vendor.partition("@")
+    found = _all().get(name)
+    if found is None:
+        raise UsageError(f"there is no vendor {name!r}; the vendors are {', '.join(names())}")
+    if at and version not in found.versions:
+        known = ", ".join(found.versions) or "none beside its own"
+        raise UsageError(f"vendor {vendor!r}: {name} has no version {version!r} in its manifest; it has {known}")
+    return found
+
+
+def in_order(vendor: str) -> tuple[int, int]:
+    """Return the place of ``NAME`` or ``NAME@VERSION`` in the matrix, as a key for sorting."""
+    found = manifest(vendor)
+    return names().index(found.name), [vendor.partition("@")[2], "", *found.versions].index(vendor.partition("@")[2], 1)
+
+
+def backed(vendor: str) -> Manifest:
+    """Return the manifest of a vendor that impirun starts.
+
+    Raises:
+        UsageError: there is no such vendor, or it has an impirun of its own.
+    """
+    found = _one(_folder(), vendor) or manifest(vendor)
+    if found.kind != "backed":
+        raise UsageError(f"vendor {found.name} has an impirun of its own: {found.title} speaks IMPI itself")
+    return found
+
+
+def named_in(words: Iterable[str]) -> list[Manifest]:
+    """Return the vendors whose names are words of a command line, as ``NAME`` or ``--vendor=NAME``.
+
+    A manifest that is wrong is left out: whoever needs it tells of it.
+    """
+    found: list[Manifest] = []
+    for name in dict.fromkeys(word.rpartition("=")[2] for word in words):
+        with suppress(UsageError):
+            found += filter(None, [_one(_folder(), name)])
+    return found
+
+
+@functools.cache
+def outer_variables() -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return how names of the variables of any vendor's mpiexec begin, and of those that stay.
+
+    The keys ``outer`` and ``outer_kept`` are a line each, read as such: whole manifests take 9 ms.
+    """
+    found: dict[str, list[str]] = {key: [] for key in _OUTER}
+    for path in _paths():
+        for key, row in _OUTER_LINE.findall(path.read_text("utf-8")):
+            found[key] += json.loads(row)
+    return tuple(found["outer"]), tuple(found["outer_kept"])
+
+
+def machine_of(vendor: str) -> str:
+    """Return Debian's name of the machine of ``NAME@VERSION``; empty: this one."""
+    return manifest(vendor).machines.get(vendor.partition("@")[2], "")
+
+
+def installed_version(vendor: str) -> str:
+    """Return the version that ``install`` gets for ``NAME`` or ``NAME@VERSION``."""
+    found, version = manifest(vendor), vendor.partition("@")[2]
+    return found.versions[version] if version else found.version
+
+
+@functools.cache
+def _one(folder: Path, name: str) -> Manifest | None:
+    """Return one vendor's manifest without reading the others, 9 ms in each impirun."""
+    path = folder / name / f"{name}.toml" if folder.is_dir() else _INSTALLED / f"{name}.toml"
+    return read(path) if name == path.stem and os.path.isfile(path) else None  # noqa: PTH113  (names of any length)
+
+
+@functools.cache
+def _all() -> dict[str, Manifest]:
+    found = [read(path) for path in _paths()]
+    found.sort(key=lambda each: (TIERS.index(each.tier), each.library.launcher != "none", each.name))
+    return {each.name: each for each in found}
+
+
+def _paths() -> list[Path]:
+    paths = [path for path in sorted(_folder().glob("*/*.toml")) if path.stem == path.parent.name]
+    return paths or sorted(_INSTALLED.glob("*.toml"))
+
+
+def _folder() -> Path:
+    named = os.environ.get(variables.VENDORS)
+    return Path(named) if named else _CHECKOUT / "images"
+
+
+def read_toml(path: Path, what: str = "") -> dict[str, Any]:
+    """Return the tables of a file; ``what`` it is, for the message.
+
+    Raises:
+        UsageError: it cannot be read, or is no TOML.
+    """
+    import tomllib  # only impirun and the lab read such files, no proc
+
+    name = f"{what} {path}".strip()
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise UsageError(f"{name} cannot be read: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{name} is not TOML: {error}") from None
+
+
+def read(path: Path) -> Manifest:
+    """Read one manifest.
+
+    Raises:
+        UsageError: it is no TOML, a key is missing or unknown, or a value is none of the allowed.
+    """
+    value = read_toml(path, "manifest")
+    _check(path, value)
+    value["unsupported"] = tuple(_unsupported(path, row) for row in value.get("unsupported", []))
+    value["deviations"] = tuple(value.get("deviations", ()))
+    value["leaves"] = {key: tuple(names) for key, names in value.get("leaves", {}).items()}
+    library = Library(
+        launcher=value.pop("launcher", "none"),
+        settings=value.pop("settings", {}),
+        files=tuple(value.pop("libraries", ())),
+        commands=tuple(value.pop("commands", ())),
+        marks=tuple(value.pop("marks", ())),
+    )
+    for key in _OUTER:
+        value.pop(key, None)
+    return Manifest(name=path.stem, folder=path.parent, library=library, **value)
+
+
+def _check(path: Path, value: Mapping[str, object]) -> None:
+    for key in value:
+        if key not in _KEYS:
+            raise UsageError(f"manifest {path}: there is no key {key!r}; there are {', '.join(_KEYS)}")
+        if not isinstance(value[key], _KEYS[key]):
+            raise UsageError(f"manifest {path}: {key} is {value[key]!r}; it is a {_KEYS[key].__name__}")
+    for key, choices in (("title", ()), ("kind", KINDS), ("launcher", LAUNCHERS), ("tier", TIERS)):
+        found = value.get(key)
+        refuse(
+            (
+                key in ("title", "kind") and key not in value,
+                f"manifest {path} has no {key}; images/README.md explains it",
+            ),
+            (
+                choices and key in value and found not in choices,
+                f"manifest {path}: {key} is {found!r}; it is one of {', '.join(choices)}",
+            ),
+        )
+    settings = value.get("settings")
+    for condition in settings if isinstance(settings, dict) else ():
+        if condition not in CONDITIONS:
+            raise UsageError(f"manifest {path}: [settings.{condition}] is none of {', '.join(CONDITIONS)}")
+    _check_leaves(path, value.get("leaves", {}))
+    if value.get("launcher", "none") != "none" and not value.get("libraries"):
+        raise UsageError(f"manifest {path}: libraries is missing; name the file of the library in PREFIX/lib")
+
+
+def _check_leaves(path: Path, leaves: object) -> None:
+    for key, found in leaves.items() if isinstance(leaves, dict) else ():
+        if key not in LEAVES:
+            raise UsageError(f"manifest {path}: [leaves] has no key {key!r}; it has {', '.join(LEAVES)}")
+        # An empty beginning would be that of every name.
+        if not isinstance(found, list) or not all(isinstance(name, str) and name.partition("{")[0] for name in found):
+            raise UsageError(f"manifest {path}: {key} of [leaves] is {found!r}; it is a list of names")
+    if isinstance(leaves, dict) and (more := set(leaves.get("proxies", ())) - set(leaves.get("daemons", ()))):
+        raise UsageError(f"manifest {path}: proxies of [leaves] are daemons, too: add {', '.join(sorted(more))} there")
+
+
+def _unsupported(path: Path, row: object) -> Unsupported:
+    if not isinstance(row, dict) or set(row) != {"cells", "reason"}:
+        raise UsageError(f"manifest {path}: a row of [[unsupported]] has the keys cells and reason, and no other")
+    return Unsupported(cells=str(row["cells"]), reason=str(row["reason"]))

@@ -1,0 +1,269 @@
+"""Our end of a node's fork server: many commands at once over one channel.
+
+How it works: one thread reads the channel. It hands each line to the owner of the line's number: a
+:class:`~impi.base.remote.supervised.Supervised` command, or the answer to an errand. Callers write
+whole lines under the channel's own lock. If the channel breaks, all owners get the reason.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import queue
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from impi.base.errors import LaunchError
+from impi.base.remote import forkserver, patience, processes, remains, starter, starter_lines, unacknowledged, watch
+from impi.base.remote.starter_lines import NOTHING, Spec, pack
+from impi.base.remote.supervised import Supervised
+
+_CHUNK: Final = 1 << 18
+_END_S: Final = 15.0
+
+
+def bootstrap(python: str) -> tuple[list[str], bytes]:
+    """Make the argument vector and the first input of a fork server.
+
+    Nothing has to be installed on the node but ``python``, 3.11 or newer, and both ends are always
+    of one version.
+
+    Returns:
+        The argument vector, and what must be written to its standard input before anything else.
+    """
+    modules = {"impi": "", "impi.base.remote": ""}
+    for module in (patience, processes, starter_lines, remains, unacknowledged, watch, starter, forkserver):
+        modules[module.__name__] = Path(str(module.__file__)).read_text("utf-8")
+    text = json.dumps(modules).encode()
+    # Read to the octet, unbuffered: the fork server's input follows.
+    program = (
+        "import os, sys, types, json\n"
+        "text = b''\n"
+        f"while len(text) < {len(text)}:\n"
+        f" data = os.read(0, {len(text)} - len(text))\n"
+        " if not data: raise SystemExit\n"
+        " text += data\n"
+        "for name, source in json.loads(text).items():\n"
+        " module = sys.modules[name] = types.ModuleType(name)\n"
+        " exec(compile(source, name, 'exec'), module.__dict__)\n"
+        "module.main()"
+    )
+    return [python, "-I", "-S", "-c", program], text
+
+
+class Channel(Protocol):
+    """A two-way stream of octets to a fork server, started by :func:`bootstrap`."""
+
+    def read(self, size: int) -> bytes:
+        """Block for some octets; empty at the end. LaunchError: the connection is lost."""
+
+    def write(self, data: bytes) -> None:
+        """Send all of ``data``, from any thread. LaunchError: the connection is lost."""
+
+    def close(self) -> None:
+        """End our direction; the other side ends commands and stream. Any thread; idempotent."""
+
+    def release(self) -> None:
+        """Free everything; called once, by the reader, after the end of the stream."""
+
+
+class _Listener(Protocol):
+    """The owner of a number."""
+
+    def take(self, text: bytes) -> None:
+        """Take a line; empty: the last."""
+
+    def broke(self, why: str) -> None:
+        """Take the reason of a lost channel."""
+
+
+class _Answer:
+    def __init__(self) -> None:
+        self.lines: queue.SimpleQueue[bytes | LaunchError] = queue.SimpleQueue()
+
+    def take(self, text: bytes) -> None:
+        self.lines.put(text)
+
+    def broke(self, why: str) -> None:
+        self.lines.put(LaunchError(why))
+
+
+class Commands:
+    """The fork server behind ``channel``; all methods may be called from any thread."""
+
+    def __init__(self, channel: Channel, where: str) -> None:
+        self._channel, self._where = channel, where
+        self._numbers = itertools.count(1)
+        self._lock = threading.Lock()
+        # Held until a number's first line is written: a lower number would be taken for an old one.
+        self._numbering = threading.Lock()
+        self._listeners: dict[bytes, _Listener] = {}
+        self._lost = ""
+        threading.Thread(target=self._read, name=f"commands of {where}", daemon=True).start()
+
+    def start(
+        self,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        only: bool = False,
+        cwd: str = "",
+        stdin: bytes | None = None,
+        grace_s: float = 2.0,
+        settle_s: float = 0.5,
+    ) -> Supervised:
+        """Run ``argv`` under a starter of its own.
+
+        ``python -I -S ...`` with the fork server's interpreter is a fork of it, without a start.
+
+        Args:
+            argv: the program and its arguments.
+            env: variables laid over the fork server's, or (``only``) all there are.
+            only: see ``env``.
+            cwd: the folder; empty: the fork server's.
+            stdin: what the command reads; None: nothing.
+            grace_s: seconds from TERM to KILL.
+            settle_s: seconds that descendants have to end after the command.
+
+        Raises:
+            LaunchError: the connection is lost. (A failed start of ``argv`` is outcome 127.)
+        """
+        spec = Spec(
+            argv=list(argv),
+            procs={"0": {}},
+            env=dict(env or {}),
+            only=only,
+            cwd=cwd,
+            stdin=None if stdin is None else pack(stdin),
+            fed=None,
+            grace_s=grace_s,
+            settle_s=settle_s,
+            silence_s=None,
+            leaves=NOTHING,
+        )
+        with self._numbering:
+            number = b"%d" % next(self._numbers)
+            command = Supervised(argv, grace_s, lambda line: self._channel.write(number + b" " + line + b"\n"))
+            self._begin(number, command, spec)
+        return command
+
+    def ask(self, do: str, timeout_s: float, **errand: object) -> dict[str, Any]:
+        """Let the fork server perform an errand (:mod:`impi.base.remote.forkserver`); return its
+        answer.
+
+        Raises:
+            LaunchError: the connection is lost, or there is no answer in time.
+        """
+        answer = _Answer()
+        with self._numbering:
+            number = b"%d" % next(self._numbers)
+            self._begin(number, answer, {"do": do, **errand})
+        try:
+            line = answer.lines.get(timeout=timeout_s)
+        except queue.Empty:
+            raise LaunchError(f"{self._where}: no answer to {do} within {timeout_s:g} s") from None
+        finally:
+            with self._lock:
+                self._listeners.pop(number, None)
+        if isinstance(line, LaunchError):
+            raise line
+        value: dict[str, Any] = json.loads(line)
+        return value
+
+    def close(self) -> None:
+        """End all commands and the fork server, without waiting. Idempotent."""
+        self._channel.close()
+
+    def _begin(self, number: bytes, listener: _Listener, first: Mapping[str, object]) -> None:
+        with self._lock:
+            if self._lost:
+                raise LaunchError(self._lost)
+            self._listeners[number] = listener
+        self._channel.write(number + b" " + json.dumps(first).encode() + b"\n")
+
+    def _read(self) -> None:
+        rest = b""
+        lost = f"{self._where}: the fork server ended"
+        try:
+            while data := self._channel.read(_CHUNK):
+                *lines, rest = (rest + data).split(b"\n")
+                for line in lines:
+                    number, _, text = line.partition(b" ")
+                    with self._lock:
+                        listener = self._listeners.get(number) if text else self._listeners.pop(number, None)
+                    if listener is not None:
+                        listener.take(text)
+        except LaunchError as error:
+            lost = str(error)
+        with self._lock:
+            self._lost = lost
+            listeners = list(self._listeners.values())
+        for listener in listeners:
+            listener.broke(lost)
+        self._channel.close()
+        self._channel.release()
+
+
+class _Pipe:
+    """A fork server as a child of ours. Implements :class:`Channel`.
+
+    Its input is a socket, not a pipe: a socket can be shut down while another thread writes, and
+    keeps its descriptor. A pipe's number might by then be that of the next fork server.
+    """
+
+    def __init__(self, env: Mapping[str, str]) -> None:
+        command, text = bootstrap(sys.executable)
+        self._socket, theirs = socket.socketpair()
+        try:
+            # A session of its own: we pass on the terminal's Ctrl-C, in order.
+            self._process = subprocess.Popen(
+                command, stdin=theirs.fileno(), stdout=subprocess.PIPE, env=dict(env), start_new_session=True, bufsize=0
+            )
+        except OSError as error:
+            self._socket.close()
+            raise LaunchError(f"the fork server cannot be started with {sys.executable}: {error}") from error
+        finally:
+            theirs.close()
+        self._writing = threading.Lock()
+        self.write(text)
+
+    def read(self, size: int) -> bytes:
+        stream = self._process.stdout
+        return b"" if stream is None else stream.read(size) or b""
+
+    def write(self, data: bytes) -> None:
+        try:
+            with self._writing:
+                self._socket.sendall(data)
+        except OSError as error:
+            raise LaunchError(f"the fork server on this machine is gone: {error}") from error
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_WR)
+
+    def release(self) -> None:
+        try:
+            self._process.wait(_END_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        with self._writing:
+            self._socket.close()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+
+
+def this_machine(env: Mapping[str, str]) -> Commands:
+    """Start a fork server on this machine; ``env`` is all that it has.
+
+    Raises:
+        LaunchError: it failed to start.
+    """
+    return Commands(_Pipe(env), "this machine")

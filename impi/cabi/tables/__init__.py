@@ -1,0 +1,1 @@
+"""What the standard and the headers of MPI libraries say, as tables."""

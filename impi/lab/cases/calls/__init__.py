@@ -1,0 +1,1 @@
+"""Cases of MPI's calls: messages, collectives, communicators, windows, files, by family."""

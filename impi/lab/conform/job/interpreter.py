@@ -1,0 +1,388 @@
+"""The test interpreter: an MPI program that contains no test.
+
+Usage: the implementation's own way of starting ``interpreter.py CONTROL``, where CONTROL is the
+rank of MPI_COMM_WORLD that sends scripts. Each message of tag 30000 is one line, ``OP KEY=VALUE
+...``; each line is answered by a message of tag 30001: ``ok KEY=VALUE ...``, or ``error class=N``.
+``interpreter.c`` beside this file is the same for compiled programs.
+
+It needs a module mpi4py with the part of its API that MPI-1 has, and nothing of impi.
+"""
+
+from __future__ import annotations
+
+import struct
+import sys
+import zlib
+from array import array
+from typing import TypeAlias
+
+from mpi4py import MPI
+
+SCRIPT, REPORT = 30000, 30001
+ROOM = 1 << 16
+CODES = {"byte": "B", "char": "b", "short": "h", "int": "i", "long": "l", "float": "f", "double": "d"}
+WIRE = {**CODES, "long": "i"}  # external32: MPI_LONG has 4 octets
+TYPES = {
+    "byte": MPI.BYTE,
+    "char": MPI.CHAR,
+    "short": MPI.SHORT,
+    "int": MPI.INT,
+    "long": MPI.LONG,
+    "float": MPI.FLOAT,
+    "double": MPI.DOUBLE,
+}
+Values: TypeAlias = "array[float]"
+Spec: TypeAlias = "list[object]"
+OPS = {"sum": MPI.SUM, "max": MPI.MAX, "min": MPI.MIN, "prod": MPI.PROD, "bor": MPI.BOR}
+
+
+def elements(kind: str, count: int, seed: int, gap: int = 0) -> Values:
+    """The test data of a seed, as array."""
+    found = [seed * 37 + (i + gap) * 11 + (i + gap) // 23 for i in range(count)]
+    modulus = {"byte": 256, "char": 100}.get(kind, 30000)
+    return array(CODES[kind], [v % modulus for v in found])
+
+
+def shown(kind: str, values: Values) -> str:
+    """What a report says of values: their octets in external32, or their number and sum."""
+    octets = struct.pack(f">{len(values)}{WIRE[kind]}", *values)
+    return octets.hex() if len(octets) <= 32 else f"{len(octets)}/{zlib.adler32(octets):08x}"
+
+
+def numbers(text: str) -> list[int]:
+    """A list of numbers with commas between them."""
+    return [int(part) for part in text.split(",") if part]
+
+
+class Instruction(dict[str, str]):
+    """The keys of one line."""
+
+    def number(self, name: str, default: int = 0) -> int:
+        return int(self.get(name, default))
+
+    def kind(self) -> str:
+        return self.get("type", "byte")
+
+
+class Interpreter:
+    """Communicators and requests by name, and one method for each operation."""
+
+    def __init__(self) -> None:
+        self.comms = {"world": MPI.COMM_WORLD, "self": MPI.COMM_SELF}
+        self.requests = {}
+        self.attached = None
+        MPI.COMM_WORLD.Set_errhandler(MPI.ERRORS_RETURN)
+        self.ops = {**OPS, "chain": MPI.Op.Create(self.chain, commute=False)}
+
+    @staticmethod
+    def chain(invec: MPI.buffer, inout: MPI.buffer, _type: MPI.Datatype) -> None:
+        """An associative, non-commutative operation of int: affine maps, two elements each."""
+        a, b = memoryview(invec).cast("B").cast("i"), memoryview(inout).cast("B").cast("i")
+        for i in range(0, len(a), 2):
+            m, c = a[i], a[i + 1]
+            b[i], b[i + 1] = m * b[i] % 30011, (m * b[i + 1] + c) % 30011
+
+    def comm(self, line: Instruction) -> MPI.Intracomm:
+        return self.comms[line.get("comm", "world")]
+
+    def buffer(self, line: Instruction, count: int | None = None) -> tuple[Values, Spec]:
+        """Test data with its type, as mpi4py takes it."""
+        kind = line.kind()
+        values = elements(kind, line.number("count") if count is None else count, line.number("seed"))
+        return values, [values, TYPES[kind]]
+
+    def room(self, line: Instruction, count: int | None = None) -> tuple[Values, Spec]:
+        kind = line.kind()
+        values = array(CODES[kind], [0] * (line.number("count") if count is None else count))
+        return values, [values, TYPES[kind]]
+
+    def told(self, line: Instruction, status: MPI.Status, values: Values | None = None) -> str:
+        kind = line.kind()
+        count = status.Get_count(TYPES[kind])
+        text = f"source={status.Get_source()} tag={status.Get_tag()} count={count}"
+        if values is None or count == MPI.UNDEFINED:
+            return text
+        return f"{text} data={shown(kind, values[:count])}"
+
+    # -- point-to-point
+
+    def do_echo(self, line: Instruction) -> str:
+        """Nothing: the answer says that all before is done."""
+        return f"rank={MPI.COMM_WORLD.Get_rank()} size={MPI.COMM_WORLD.Get_size()}"
+
+    def ends(self, line: Instruction) -> tuple[int, int]:
+        return line.number("peer"), line.number("tag")
+
+    def do_send(self, line: Instruction) -> str:
+        """Blocking sends: ``mode`` is empty, s, b or r."""
+        _, buffer = self.buffer(line)
+        mode = line.get("mode", "")
+        name = {"": "Send", "s": "Ssend", "b": "Bsend", "r": "Rsend"}[mode]
+        if mode == "b" and self.attached is None:
+            self.attached = bytearray(1 << 20)
+            MPI.Attach_buffer(self.attached)
+        getattr(self.comm(line), name)(buffer, *self.ends(line))
+        return ""
+
+    def do_isend(self, line: Instruction) -> str:
+        values, buffer = self.buffer(line)
+        name = {"": "Isend", "s": "Issend", "r": "Irsend"}[line.get("mode", "")]
+        request = getattr(self.comm(line), name)(buffer, *self.ends(line))
+        self.requests[line["req"]] = (request, line, None, values)
+        return ""
+
+    def do_recv(self, line: Instruction) -> str:
+        values, buffer = self.room(line)
+        status = MPI.Status()
+        self.comm(line).Recv(buffer, *self.source(line), status)
+        return self.told(line, status, values)
+
+    def source(self, line: Instruction) -> tuple[int, int]:
+        """Source and tag of a receive; without them any."""
+        return line.number("peer", MPI.ANY_SOURCE), line.number("tag", MPI.ANY_TAG)
+
+    def do_irecv(self, line: Instruction) -> str:
+        values, buffer = self.room(line)
+        self.requests[line["req"]] = (self.comm(line).Irecv(buffer, *self.source(line)), line, values, None)
+        return ""
+
+    def do_wait(self, line: Instruction) -> str:
+        request, begun, values, _ = self.requests.pop(line["req"])
+        status = MPI.Status()
+        request.Wait(status)
+        if status.Is_cancelled():
+            return "cancelled=1"
+        return self.told(begun, status, values) if values is not None else "cancelled=0"
+
+    def do_test(self, line: Instruction) -> str:
+        """Whether a request is complete; it stays known."""
+        request, begun, values, kept = self.requests[line["req"]]
+        status = MPI.Status()
+        if not request.Test(status):
+            return "done=0"
+        self.requests[line["req"]] = (MPI.REQUEST_NULL, begun, None, kept)
+        return "done=1" + (f" {self.told(begun, status, values)}" if values is not None else "")
+
+    def do_cancel(self, line: Instruction) -> str:
+        """Ask a request back; ``wait`` tells what came of it."""
+        self.requests[line["req"]][0].Cancel()
+        return ""
+
+    def do_probe(self, line: Instruction) -> str:
+        status = MPI.Status()
+        self.comm(line).Probe(*self.source(line), status)
+        return self.told(line, status)
+
+    def do_iprobe(self, line: Instruction) -> str:
+        """Look for a message; ``until=1``: again and again until there is one."""
+        status = MPI.Status()
+        while True:
+            if self.comm(line).Iprobe(*self.source(line), status):
+                return "found=1 " + self.told(line, status)
+            if not line.number("until"):
+                return "found=0"
+
+    def do_sendrecv(self, line: Instruction) -> str:
+        """A send to ``peer`` and a receive from ``from``, of ``count`` elements each."""
+        _, buffer = self.buffer(line)
+        values, room = self.room(line)
+        status = MPI.Status()
+        peer, tag = self.ends(line)
+        self.comm(line).Sendrecv(buffer, peer, tag, room, line.number("from", peer), tag, status)
+        return self.told(line, status, values)
+
+    # -- collectives: the seed of each rank is ``seed`` + its rank
+
+    def mine(self, line: Instruction, count: int | None = None) -> Spec:
+        kind, rank = line.kind(), self.comm(line).Get_rank()
+        amount = line.number("count") if count is None else count
+        return [elements(kind, amount, line.number("seed") + rank), TYPES[kind]]
+
+    def do_barrier(self, line: Instruction) -> str:
+        self.comm(line).Barrier()
+        return ""
+
+    def do_bcast(self, line: Instruction) -> str:
+        """MPI_Bcast; the seed is that of the root."""
+        comm, root = self.comm(line), line.number("root")
+        values, buffer = self.buffer(line) if comm.Get_rank() == root else self.room(line)
+        comm.Bcast(buffer, root)
+        return f"data={shown(line.kind(), values)}"
+
+    def do_reduce(self, line: Instruction) -> str:
+        comm, root = self.comm(line), line.number("root")
+        values, buffer = self.room(line)
+        comm.Reduce(self.mine(line), buffer if comm.Get_rank() == root else None, self.ops[line["op"]], root)
+        return f"data={shown(line.kind(), values)}" if comm.Get_rank() == root else ""
+
+    def do_allreduce(self, line: Instruction) -> str:
+        values, buffer = self.room(line)
+        self.comm(line).Allreduce(self.mine(line), buffer, self.ops[line["op"]])
+        return f"data={shown(line.kind(), values)}"
+
+    def do_scan(self, line: Instruction) -> str:
+        values, buffer = self.room(line)
+        self.comm(line).Scan(self.mine(line), buffer, self.ops[line["op"]])
+        return f"data={shown(line.kind(), values)}"
+
+    def do_reduce_scatter(self, line: Instruction) -> str:
+        counts = numbers(line["counts"])
+        comm = self.comm(line)
+        values, buffer = self.room(line, counts[comm.Get_rank()])
+        comm.Reduce_scatter(self.mine(line, sum(counts)), buffer, counts, self.ops[line["op"]])
+        return f"data={shown(line.kind(), values)}"
+
+    def do_gather(self, line: Instruction) -> str:
+        comm, root = self.comm(line), line.number("root")
+        values, buffer = self.room(line, line.number("count") * comm.Get_size())
+        comm.Gather(self.mine(line), buffer if comm.Get_rank() == root else None, root)
+        return f"data={shown(line.kind(), values)}" if comm.Get_rank() == root else ""
+
+    def do_allgather(self, line: Instruction) -> str:
+        comm = self.comm(line)
+        values, buffer = self.room(line, line.number("count") * comm.Get_size())
+        comm.Allgather(self.mine(line), buffer)
+        return f"data={shown(line.kind(), values)}"
+
+    def spread(self, line: Instruction) -> tuple[list[int], list[int], int]:
+        """Counts and displacements of a v-collective: ``gap`` elements between blocks."""
+        counts, places, at = numbers(line["counts"]), [], 0
+        for count in counts:
+            places.append(at)
+            at += count + line.number("gap")
+        return counts, places, at
+
+    def do_gatherv(self, line: Instruction) -> str:
+        comm, root = self.comm(line), line.number("root")
+        counts, places, size = self.spread(line)
+        values, _ = self.room(line, size)
+        whole = [values, counts, places, TYPES[line.kind()]] if comm.Get_rank() == root else None
+        comm.Gatherv(self.mine(line, counts[comm.Get_rank()]), whole, root)
+        return f"data={shown(line.kind(), values)}" if comm.Get_rank() == root else ""
+
+    def do_allgatherv(self, line: Instruction) -> str:
+        comm = self.comm(line)
+        counts, places, size = self.spread(line)
+        values, _ = self.room(line, size)
+        mine = self.mine(line, counts[comm.Get_rank()])
+        comm.Allgatherv(mine, [values, counts, places, TYPES[line.kind()]])
+        return f"data={shown(line.kind(), values)}"
+
+    def do_scatter(self, line: Instruction) -> str:
+        """MPI_Scatter; the seed is that of the root."""
+        comm, root = self.comm(line), line.number("root")
+        values, buffer = self.room(line)
+        _, whole = self.buffer(line, line.number("count") * comm.Get_size())
+        comm.Scatter(whole if comm.Get_rank() == root else None, buffer, root)
+        return f"data={shown(line.kind(), values)}"
+
+    def do_scatterv(self, line: Instruction) -> str:
+        """MPI_Scatterv with ``counts`` and ``gap``; the seed is that of the root."""
+        comm, root = self.comm(line), line.number("root")
+        counts, places, size = self.spread(line)
+        values, buffer = self.room(line, counts[comm.Get_rank()])
+        data, _ = self.buffer(line, size)
+        whole = [data, counts, places, TYPES[line.kind()]] if comm.Get_rank() == root else None
+        comm.Scatterv(whole, buffer, root)
+        return f"data={shown(line.kind(), values)}"
+
+    def do_alltoall(self, line: Instruction) -> str:
+        comm = self.comm(line)
+        amount = line.number("count") * comm.Get_size()
+        values, buffer = self.room(line, amount)
+        comm.Alltoall(self.mine(line, amount), buffer)
+        return f"data={shown(line.kind(), values)}"
+
+    def do_alltoallv(self, line: Instruction) -> str:
+        """MPI_Alltoallv: rank r sends ``counts[d]`` elements to each d; gaps at the senders."""
+        comm = self.comm(line)
+        counts, places, size = self.spread(line)
+        mine = counts[comm.Get_rank()]
+        kind = TYPES[line.kind()]
+        values, _ = self.room(line, mine * comm.Get_size())
+        data = elements(line.kind(), size, line.number("seed") + comm.Get_rank())
+        back = [mine] * comm.Get_size()
+        places_back = [mine * r for r in range(comm.Get_size())]
+        comm.Alltoallv([data, counts, places, kind], [values, back, places_back, kind])
+        return f"data={shown(line.kind(), values)}"
+
+    # -- communicators
+
+    def made(self, line: Instruction, comm: MPI.Comm) -> str:
+        """Name a new communicator, and say what it is."""
+        if comm == MPI.COMM_NULL:
+            return "null=1"
+        comm.Set_errhandler(MPI.ERRORS_RETURN)
+        self.comms[line["new"]] = comm
+        text = f"null=0 rank={comm.Get_rank()} size={comm.Get_size()}"
+        return text + (f" remote={comm.Get_remote_size()}" if comm.Is_inter() else "")
+
+    def do_dup(self, line: Instruction) -> str:
+        return self.made(line, self.comm(line).Dup())
+
+    def do_split(self, line: Instruction) -> str:
+        """MPI_Comm_split; color -1 is MPI_UNDEFINED."""
+        color = line.number("color")
+        return self.made(line, self.comm(line).Split(MPI.UNDEFINED if color < 0 else color, line.number("key")))
+
+    def do_create(self, line: Instruction) -> str:
+        comm = self.comm(line)
+        whole = comm.Get_group()
+        group = whole.Incl(numbers(line["ranks"]))
+        made = self.made(line, comm.Create(group))
+        group.Free()
+        whole.Free()
+        return made
+
+    def do_intercomm(self, line: Instruction) -> str:
+        local = self.comm(line)
+        inter = local.Create_intercomm(line.number("leader"), MPI.COMM_WORLD, line.number("remote"), line.number("tag"))
+        return self.made(line, inter)
+
+    def do_merge(self, line: Instruction) -> str:
+        return self.made(line, self.comm(line).Merge(bool(line.number("high"))))
+
+    def do_free(self, line: Instruction) -> str:
+        self.comms.pop(line["comm"]).Free()
+        return ""
+
+    def do_attributes(self, line: Instruction) -> str:
+        """The attributes of IMPI 2.5, as far as this MPI has names for them."""
+        names = ("CLIENT_SIZE", "CLIENT_COLOR", "HOST_SIZE", "HOST_COLOR")
+        found = [getattr(MPI, f"IMPI_{name}", None) for name in names]
+        if None in found:
+            return "known=0"
+        values = [self.comm(line).Get_attr(key) for key in found]
+        return "known=1 " + " ".join(f"{name.lower()}={value}" for name, value in zip(names, values, strict=True))
+
+    def do_size(self, line: Instruction) -> str:
+        comm = self.comm(line)
+        return f"rank={comm.Get_rank()} size={comm.Get_size()}"
+
+    def perform(self, text: str) -> str:
+        word, *pairs = text.split()
+        line = Instruction(pair.split("=", 1) for pair in pairs)
+        try:
+            told = getattr(self, f"do_{word}")(line)
+        except MPI.Exception as error:
+            return f"error class={error.Get_error_class()}"
+        return f"ok {told}".rstrip()
+
+
+def main() -> None:
+    """Take lines until one says ``end``."""
+    control = int(sys.argv[1])
+    interpreter = Interpreter()
+    room = bytearray(ROOM)
+    while True:
+        status = MPI.Status()
+        MPI.COMM_WORLD.Recv([room, MPI.BYTE], control, SCRIPT, status)
+        text = room[: status.Get_count(MPI.BYTE)].decode("ascii")
+        if text == "end":
+            return
+        report = interpreter.perform(text).encode("ascii")
+        MPI.COMM_WORLD.Send([report, MPI.BYTE], control, REPORT)
+
+
+if __name__ == "__main__":
+    main()

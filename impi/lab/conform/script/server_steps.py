@@ -1,0 +1,138 @@
+"""Steps of tests for servers, as records; :func:`read_server_step` makes one of a line.
+
+=========================== =====================================================================
+``server 2``                the server is started for two clients, without authentication;
+                            ``server 2 key``: with a key; ``server 2 key none``: with both methods
+``C0: connect``             a connection of client 0; ``join``: up to IMPI; ``close``; ``pace 1``
+``C0 -> IMPI 00000000``     a command and its payload; ``octets 00ff``: octets as they are
+``C0 <- IMPI 00000002``     the next command is that; unknown ones are skipped (2.3.2)
+``C0 <- octets 00ff``       the next octets are these
+``C0 <- nothing``           nothing comes; ``nothing 0.5``: for so many seconds
+``C0 <- closed``            the server closes the connection
+``server goes on``          it has not ended
+``server ends zero``        it ends, with this status; ``nonzero``: with another
+``server has said 1``       so many lines are on its standard output
+=========================== =====================================================================
+
+In octets ``KEY`` is the key that the server has.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from impi.base.errors import UsageError
+from impi.lab.conform.job.encoding import command, uint8
+from impi.lab.conform.job.start_dialogue import KEY, WORDS
+from impi.lab.conform.script.step_words import duration, known, number
+
+_QUIET_S: Final = 0.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfServer:
+    """A step of the server: it is started, or what must be so of it."""
+
+    verb: str  # start, goes on, ends zero, ends nonzero, has said
+    amount: int = 0  # clients for which it is started, or lines that it has said
+    methods: tuple[str, ...] = ()  # of authentication: ``key``, ``none``
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfClient:
+    """A step of one client: what it does, or what it hears of the server."""
+
+    client: str
+    verb: str  # connect, join, close, pace, send; hears: octets, command, nothing, closed
+    octets: bytes = b""  # what it sends or hears; of a command the payload
+    word: str = ""  # the command that it hears
+    amount: float = 0.0  # octets that it sends at a time, or seconds in which nothing comes
+
+
+ServerStep: TypeAlias = OfServer | OfClient
+
+
+def read_server_step(line: str) -> ServerStep:
+    """Return the step that a line says.
+
+    Raises:
+        UsageError: no step is like that.
+    """
+    match = re.fullmatch(r"(C\d+)(:| ->| <-) *(\S+) ?(.*)", line)
+    if match is not None:
+        client, sign, word, rest = match.groups()
+        return {":": _act, " ->": _send, " <-": _hear}[sign](client, word, rest)
+    match line.split():
+        case ["server", "goes", "on"]:
+            return OfServer(verb="goes on")
+        case ["server", "ends", how]:
+            return OfServer(verb=f"ends {known('end', ('zero', 'nonzero'))(how)}")
+        case ["server", "has", "said", lines]:
+            return OfServer(verb="has said", amount=number(lines))
+        case ["server", clients, *methods]:
+            for method in methods:
+                known("method", ("key", "none"))(method)
+            return OfServer(verb="start", amount=number(clients), methods=tuple(methods))
+    raise UsageError("no step for servers is like that")
+
+
+def _act(client: str, word: str, rest: str) -> ServerStep:
+    if word == "pace":
+        return OfClient(client=client, verb="pace", amount=number(rest))
+    if rest:
+        raise UsageError(f"nothing stands behind {word!r}, not {rest!r}")
+    if word not in ("connect", "join", "close"):
+        raise UsageError(f"a client connects, joins, closes, or has a pace, not {word!r}")
+    return OfClient(client=client, verb=word)
+
+
+def _send(client: str, word: str, rest: str) -> ServerStep:
+    octets = _octets(rest.replace("KEY", uint8(KEY).hex()))
+    if re.fullmatch(r"0x[0-9a-f]{8}", word):
+        octets = command(int(word, 16), octets)
+    elif word != "octets":
+        octets = command(known("command", WORDS)(word), octets)
+    return OfClient(client=client, verb="send", octets=octets)
+
+
+def _hear(client: str, word: str, rest: str) -> ServerStep:
+    if word == "nothing":
+        return OfClient(client=client, verb="nothing", amount=duration(rest) if rest else _QUIET_S)
+    if word == "closed":
+        return OfClient(client=client, verb="closed")
+    if word == "octets":
+        return OfClient(client=client, verb="octets", octets=_octets(rest))
+    return OfClient(client=client, verb="command", word=known("command", WORDS)(word), octets=_octets(rest))
+
+
+def _octets(text: str) -> bytes:
+    try:
+        return bytes.fromhex(text)
+    except ValueError:
+        raise UsageError(f"{text!r} are no octets in hexadecimal") from None
+
+
+class ServerScope:
+    """The clients that steps of one test may refer to."""
+
+    def __init__(self) -> None:
+        self._started = False
+        self._connected: set[str] = set()
+
+    def enter(self, step: ServerStep) -> None:
+        """Take the next step.
+
+        Raises:
+            UsageError: it refers to something that is not there.
+        """
+        if (step.verb == "start") == self._started:
+            raise UsageError("a server is started once, by the first step")
+        self._started = True
+        if isinstance(step, OfServer):
+            return
+        if step.verb in ("connect", "join"):
+            self._connected.add(step.client)
+        elif step.client not in self._connected:
+            raise UsageError(f"{step.client} is not connected")

@@ -1,0 +1,278 @@
+"""Tests of a rendezvous server: scripted clients speak with it (2.2.1, 2.3.2 to 2.3.7).
+
+:mod:`.script.server_steps` has the steps.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from impi.base.errors import LabError, LaunchError, UsageError
+from impi.base.remote.commands import Commands
+from impi.base.remote.supervised import Completed, Supervised
+from impi.lab.conform.job.encoding import command, uint4, uint8
+from impi.lab.conform.job.start_dialogue import KEY, WORDS
+from impi.lab.conform.job.wiring import RecordedWire, Wiring
+from impi.lab.conform.outcomes import Broken
+from impi.lab.conform.script.script_files import Test
+from impi.lab.conform.script.server_steps import OfClient, OfServer, read_server_step
+
+_ENDPOINT: Final = re.compile(r"(\S+):(\d+)")
+_MOST: Final = 1 << 24
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TestedServer:
+    """The server under test: its command has ``{n}``, the clients, and may have ``{port}``."""
+
+    __test__ = False
+    command: str
+    interface: str = "127.0.0.1"
+    patience_s: float = 3.0
+    start_s: float = 20.0
+
+
+class ServerTrial:
+    """One server, and the clients of one test.
+
+    Args:
+        tested: the server under test.
+        test: whose steps.
+        commands: starts processes.
+    """
+
+    def __init__(self, tested: TestedServer, test: Test, commands: Commands) -> None:
+        self._tested = tested
+        self._test = test
+        self._commands = commands
+        self._wiring = Wiring()
+        self._running: Supervised | None = None
+        self._clients: dict[str, RecordedWire] = {}
+        self._address, self._port = tested.interface, 0
+        self._method = 0
+        self.step = ""
+        self.log: list[str] = []
+
+    def run(self) -> None:
+        """Perform all steps.
+
+        Raises:
+            Broken: the server does otherwise.
+            UsageError: a step makes no sense.
+        """
+        try:
+            for line, step in [(line, read_server_step(line)) for line in self._test.lines({})]:
+                self.step = line
+                self.log.append(line)
+                if isinstance(step, OfServer):
+                    self._of_server(step)
+                else:
+                    self._of_client(step)
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        self._wiring.close()
+        running, self._running = self._running, None
+        if running is not None:
+            try:
+                running.stop()
+            except LaunchError as error:
+                raise LabError(f"the server under test cannot be ended: {error}") from error
+
+    def _of_server(self, step: OfServer) -> None:
+        match step.verb:
+            case "start":
+                self._start(step)
+            case "goes on":
+                self._goes_on()
+            case "ends zero" | "ends nonzero":
+                self._ends(step.verb.removeprefix("ends "))
+            case "has said":
+                self._has_said(step.amount)
+
+    def _of_client(self, step: OfClient) -> None:
+        if step.verb in ("connect", "join"):
+            self._connect(step)
+            return
+        wire = self._clients[step.client]
+        match step.verb:
+            case "close":
+                wire.close()
+            case "pace":
+                wire.pace = int(step.amount)
+            case "send":
+                wire.send(step.octets)
+                self._wait(lambda: not wire.pending)
+            case "octets":
+                self._octets(wire, step.octets, "")
+            case "command":
+                self._command(wire, step.word, step.octets)
+            case "nothing":
+                self._nothing(step, wire)
+            case "closed":
+                self._closed(step.client, wire)
+
+    # -- the server
+
+    def _start(self, step: OfServer) -> None:
+        auth = step.methods
+        if "{n}" not in self._tested.command:
+            raise UsageError("--server: the command has no {n}, the number of clients, which is another in each test")
+        known = {"n": step.amount, "port": self._free_port()}
+        unknown = [name for name in re.findall(r"\{(\w*)\}", self._tested.command) if name not in known]
+        if unknown:
+            raise UsageError(f"--server: nothing stands for {{{unknown[0]}}}; there are {', '.join(known)}")
+        argv = shlex.split(re.sub(r"\{(\w+)\}", lambda found: str(known[found[1]]), self._tested.command))
+        environ = {name: value for name, value in os.environ.items() if not name.startswith("IMPI_AUTH")}
+        environ |= {"IMPI_AUTH_KEY": str(KEY), "IMPI_AUTH_WEAK": "1"} if "key" in auth else {}
+        environ |= {"IMPI_AUTH_NONE": "1"} if "none" in auth or not auth else {}
+        self._method = int("key" in auth)
+        self._running = self._commands.start(argv, env=environ, only=True, cwd=str(Path.cwd()), grace_s=1.0)
+        self._port = int(known["port"])
+        if "{port}" not in self._tested.command:
+            self._read_endpoint()
+
+    def _free_port(self) -> int:
+        with socket.socket(socket.AF_INET6 if ":" in self._tested.interface else socket.AF_INET) as probe:
+            probe.bind((self._tested.interface, 0))
+            found: int = probe.getsockname()[1]
+            return found
+
+    def _read_endpoint(self) -> None:
+        """The first line on its standard output is HOST:PORT (2.2.1)."""
+        self._wait(lambda: b"\n" in self._said() or self._ended() is not None, self._tested.start_s)
+        line = self._said().decode("utf-8", "replace").partition("\n")[0].strip()
+        match = _ENDPOINT.fullmatch(line)
+        if match is None:
+            raise Broken(
+                "the server does not print where it is", expected="HOST:PORT", actual=repr(line), clause="2.2.1"
+            )
+        self._address, self._port = match[1].strip("[]"), int(match[2])
+
+    def _said(self) -> bytes:
+        outcome = self._ended()
+        if outcome is not None:
+            return outcome.stdout
+        return self._running.stdout() if self._running is not None else b""
+
+    def _ended(self) -> Completed | None:
+        return self._running.poll() if self._running is not None else None
+
+    def _wait(self, ready: Callable[[], bool], timeout_s: float | None = None) -> bool:
+        return self._wiring.wait(ready, self._tested.patience_s if timeout_s is None else timeout_s)
+
+    def _goes_on(self) -> None:
+        outcome = self._ended()
+        if outcome is not None:
+            raise Broken("the server has ended", expected="it goes on", actual=self._how(outcome))
+
+    @staticmethod
+    def _how(outcome: Completed) -> str:
+        said = outcome.stderr.decode("utf-8", "replace").strip()[-300:]
+        return f"it ends with {outcome.code}" + (f": {said}" if said else "")
+
+    def _ends(self, how: str) -> None:
+        self._wait(lambda: self._ended() is not None, 2 * self._tested.patience_s)
+        outcome = self._ended()
+        if outcome is None:
+            raise Broken("the server does not end", expected=f"it ends, {how}", actual="it goes on")
+        if (outcome.code == 0) != (how == "zero"):
+            raise Broken("the server ends with another status", expected=how, actual=self._how(outcome))
+
+    def _has_said(self, number: int) -> None:
+        self._wait(lambda: self._said().count(b"\n") >= number)
+        lines = self._said().decode("utf-8", "replace").splitlines()
+        if len(lines) != number:
+            raise Broken("another number of lines on standard output", expected=str(number), actual=str(lines))
+
+    # -- clients
+
+    def _connect(self, step: OfClient) -> None:
+        patience = self._wiring.patience(self._tested.start_s)
+        wire = None
+        while wire is None and self._ended() is None and not patience.ended():
+            wire = self._wiring.connect(self._address, self._port)
+            if wire is None:
+                self._wiring.turn(0.02)
+        if wire is None:
+            outcome = self._ended()
+            raise Broken(
+                "the server cannot be reached",
+                expected="a connection",
+                actual="no connection" if outcome is None else self._how(outcome),
+                clause="2.2.1",
+            )
+        self._clients[step.client] = wire
+        if step.verb == "join":
+            self._join(wire, int(step.client[1:]))
+
+    def _join(self, wire: RecordedWire, number: int) -> None:
+        """AUTH by the method that the server has, then IMPI (2.3.3, 2.3.4)."""
+        wire.send(command("AUTH", uint4(1 << self._method)))
+        self._octets(wire, uint4(self._method, 0), "2.3.3")
+        if self._method == 1:
+            wire.send(uint8(KEY))
+        wire.send(command("IMPI", uint4(number)))
+
+    def _nothing(self, step: OfClient, wire: RecordedWire) -> None:
+        if self._wait(lambda: bool(wire.incoming) or wire.ended, step.amount):
+            raise Broken(
+                f"{step.client} hears of the server too early",
+                expected="nothing",
+                actual=bytes(wire.incoming[:64]).hex() or "the connection was closed",
+            )
+
+    def _closed(self, name: str, wire: RecordedWire) -> None:
+        """The server closes; commands that IMPI does not know may come before (2.3.2)."""
+        self._wait(lambda: wire.ended or bool(_answer(wire)), 2 * self._tested.patience_s)
+        if found := _answer(wire):  # such a server may close later, for other reasons
+            raise Broken(f"the server answers {name}", expected="the connection is closed", actual=found[:64].hex())
+        if not wire.ended:
+            raise Broken(f"the server keeps the connection of {name}", expected="closed", actual="open")
+
+    def _octets(self, wire: RecordedWire, wanted: bytes, clause: str) -> None:
+        self._wait(lambda: len(wire.incoming) >= len(wanted) or wire.ended)
+        found = wire.take(len(wanted))
+        if found != wanted:
+            actual = found.hex() or ("the connection was closed" if wire.ended else "nothing")
+            text = "other octets of the server"
+            raise Broken(text, expected=wanted.hex(), actual=actual, octets=found, clause=clause)
+
+    def _command(self, wire: RecordedWire, word: str, payload: bytes) -> None:
+        wanted = command(word, payload)
+        while True:
+            self._wait(lambda: len(wire.incoming) >= 8 or wire.ended)
+            head = bytes(wire.incoming[:8])
+            size = int.from_bytes(head[4:], "big") if len(head) == 8 else 0
+            if len(head) == 8 and size <= _MOST:
+                self._wait(lambda size=size: len(wire.incoming) >= 8 + size or wire.ended)  # type: ignore[misc]
+            found = wire.take(8 + min(size, _MOST))
+            if found == wanted:
+                return
+            if len(found) == 8 + size and found[:4].decode("latin-1") not in WORDS and found:
+                continue
+            actual = found[:64].hex() or ("the connection was closed" if wire.ended else "nothing")
+            text = f"{word} {_shown(payload)} does not come"
+            raise Broken(text, expected=_shown(wanted), actual=actual, octets=found[:64])
+
+
+def _shown(octets: bytes) -> str:
+    """Return the first 64 octets in hexadecimal, and how many there are in all."""
+    return octets[:64].hex() + (f"... ({len(octets)} octets)" if len(octets) > 64 else "")
+
+
+def _answer(wire: RecordedWire) -> bytes:
+    """What has come of the numbers and commands that IMPI knows; empty: nothing."""
+    octets = bytes(wire.incoming)
+    while octets[:4].isalnum() and octets[:4].decode("latin-1") not in WORDS:
+        size = int.from_bytes(octets[4:8], "big")
+        octets = octets[8 + size :]
+    return octets

@@ -1,0 +1,1 @@
+"""What the steps of a test do, and which messages they expect."""

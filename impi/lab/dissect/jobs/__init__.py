@@ -1,0 +1,1 @@
+"""From conversations to jobs: which belong together, what is open, who broke which clause."""

@@ -1,0 +1,1 @@
+"""Observations as records, as lines of text, and as counts."""

@@ -1,0 +1,1 @@
+"""From the octets of a capture file to two streams for each TCP connection."""

@@ -1,0 +1,136 @@
+"""Evidence from outside of what moves the octets of a client, and of the addresses in use."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from ipaddress import ip_address, ip_network
+from pathlib import PurePosixPath
+
+from impi.base.manifests import manifest
+from impi.lab.evidence.gathered import Wire
+from impi.lab.judge.cell_facts import Facts, Failed, failing, listed, vendor_of, who
+from impi.lab.nodes.parties import deviations
+from impi.lab.nodes.reach import head_of, second_network
+
+_LOOPBACK = "127."
+_SHELLS = ("python", "bash", "sh", "dash", "sshd", "env")
+
+
+def launcher(facts: Facts) -> Failed:
+    """A launcher of the vendor, from the prefix of the mapped library, is above every rank."""
+    for rank in facts.seen.ranks:
+        if rank.rank is None or not _is_backed(vendor_of(facts, rank)) or not rank.process.libraries:
+            continue
+        prefixes = {_prefix(PurePosixPath(library)) for library in rank.process.libraries}
+        above = [exe for exe in rank.process.ancestors if not PurePosixPath(exe).name.startswith(_SHELLS)]
+        if not any(exe.startswith(f"{prefix}/") for exe in above for prefix in prefixes):
+            yield failing(
+                f"a launcher of {vendor_of(facts, rank)} above it",
+                f"above it: {listed(rank.process.ancestors) or 'nobody looked'}",
+                "init",
+                who(facts, rank),
+            )
+
+
+def _prefix(library: PurePosixPath) -> PurePosixPath:
+    """The prefix of ``PREFIX/lib/libmpi.so``, or of Debian's ``PREFIX/lib/MACHINE/...``."""
+    up = library.parent.parent
+    return up.parent if up.name.startswith("lib") else up
+
+
+def transport(facts: Facts) -> Failed:
+    """The ranks of a client on one node share segments of memory, as its library does it.
+
+    A TCP connection between them proves nothing: some libraries connect to learn of each other.
+    """
+    for node in dict.fromkeys(planned.node for planned in facts.roster.ranks):
+        ranks = [seen for seen in facts.seen.ranks if seen.node == node and seen.rank is not None]
+        if len(ranks) < 2 or not _is_backed(vendor_of(facts, ranks[0])):
+            continue
+        mapped = Counter(segment for seen in ranks for segment in seen.process.shared)
+        if not any(count > 1 for count in mapped.values()):
+            yield failing(
+                f"a segment of {vendor_of(facts, ranks[0])} that the ranks on {node} share",
+                "none is mapped by two of them",
+                "init",
+                who(facts, ranks[0]),
+            )
+
+
+def _is_backed(vendor: str) -> bool:
+    """Whether a library of the vendor's moves octets between procs of ours."""
+    known = manifest(vendor)
+    return known.kind == "backed" and known.has_library
+
+
+def address(facts: Facts) -> Failed:
+    """Hosts have their nodes' addresses, and listen and connect there (IMPI 2.3.5, 2.3.8)."""
+    for host in (facts.seen.wire or Wire()).startup.hosts:
+        nodes = {facts.roster.ranks[r].node for r in host.ranks if r < facts.roster.size}
+        # One host for several nodes is on one of them.
+        there = [facts.seen.nodes.addresses[node] for node in sorted(nodes) if node in facts.seen.nodes.addresses]
+        blame = facts.client(host.client) if host.client < facts.roster.nclients else "start-up"
+        at = _advertised(facts, there)
+        found = ""
+        if there and host.address not in at:
+            found = f"H_IPV6 is {host.address}"
+        elif any(not _is_seen_as(came, facts, nodes, host.address) for came in host.came_from):
+            found = f"it connects from {listed(host.came_from)}, while its H_IPV6 is {host.address}"
+        elif at is there:
+            found = _elsewhere(facts, host.ranks, host.address, host.port)
+        if found:
+            yield failing(f"the host of ranks {listed(host.ranks)} at {listed(at)}", found, "mesh", blame)
+
+
+def _advertised(facts: Facts, there: list[str]) -> list[str]:
+    """Return the addresses that a host on nodes ``there`` may advertise: with a relay, that one's.
+
+    The relay is on the server's node.
+    """
+    if facts.settings.get("reach") != "relay":
+        return there
+    return [facts.seen.hostport.rpartition(":")[0].strip("[]")]
+
+
+def _is_seen_as(came: str, facts: Facts, nodes: Collection[str], address: str) -> bool:
+    """Whether a host on ``nodes`` that advertises ``address`` may be seen to come from ``came``."""
+    last = facts.roster.ranks[-1].client
+    if "source" in facts.settings and all(node.startswith(f"c{last}n") for node in nodes):
+        return ip_address(came) in ip_network(second_network(address))
+    return came in _seen_as(facts, nodes, address)
+
+
+def _seen_as(facts: Facts, nodes: Collection[str], address: str) -> list[str]:
+    """Return the addresses from which a host comes: its own; behind NAT its gateway's."""
+    if facts.settings.get("reach") == "relay":
+        return [facts.seen.nodes.addresses[node] for node in sorted(nodes) if node in facts.seen.nodes.addresses]
+    last = facts.roster.ranks[-1].client
+    if facts.settings.get("reach") != "nat" or not all(node.startswith(f"c{last}n") for node in nodes):
+        return [address]
+    return [facts.seen.nodes.addresses[head_of(node)] for node in sorted(nodes)]
+
+
+def _elsewhere(facts: Facts, ranks: tuple[int, ...], at: str, port: int) -> str:
+    """Where a rank listens on its host's port, if that is at another address."""
+    for rank in ranks:
+        seen = facts.rank(rank)
+        for listens in seen.process.listens if seen is not None else ():
+            if listens.endswith(f":{port}") and listens != f"{at}:{port}":
+                return f"rank {rank} listens on {listens}"
+        # The listener closes with the mesh. A port of all addresses is no port of one of them.
+        there = _listeners(seen.process.node_listens if seen is not None else (), at, port)
+        known = seen is not None and "any-address" in deviations(vendor_of(facts, seen))
+        if there and f"{at}:{port}" not in there and not (known and f"0.0.0.0:{port}" in there):
+            return f"the host of rank {rank} listened on {there[0]}"
+    return ""
+
+
+def _listeners(on_node: Sequence[str], at: str, port: int) -> list[str]:
+    """Return which listeners of a node may be that of a host at an address and port.
+
+    No other client reaches a port of loopback: the mesh would have failed. Another process, such as
+    Docker's DNS, may have got the same number there since, by chance.
+    """
+    there = [each for each in on_node if each.endswith(f":{port}")]
+    return there if at.startswith(_LOOPBACK) else [each for each in there if not each.startswith(_LOOPBACK)]

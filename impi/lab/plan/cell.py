@@ -1,0 +1,164 @@
+"""Cells, their names, and selectors that pick among them."""
+
+from __future__ import annotations
+
+import fnmatch
+import hashlib
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from impi.base.errors import UsageError
+from impi.lab.cases import CASES, TAGS, Case
+from impi.lab.cases.ends.soak import WHOLE, Amount, parse_amount
+from impi.lab.nodes import Roster, Topology, parse_parties, parse_topology
+from impi.lab.plan.variant import options_of, parse_variant
+
+_HASH = re.compile(r"/?([0-9a-f]{7})")
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One case x vendors in client order x topology [x variant]."""
+
+    case: Case
+    vendors: tuple[str, ...]
+    topology: Topology
+    variant: str = ""
+
+    @property
+    def parties(self) -> str:
+        """``mpich+openmpi``: client 0 runs the first."""
+        return "+".join(self.vendors)
+
+    @property
+    def id(self) -> str:
+        """``p2p.ring/mpich+openmpi/1x2+1x2``, and the variant if there is one."""
+        return "/".join(filter(None, (self.case.name, self.parties, str(self.topology), self.variant)))
+
+    @property
+    def hash(self) -> str:
+        """Seven characters that stand for the id."""
+        return hashlib.sha256(self.id.encode()).hexdigest()[:7]
+
+    @property
+    def lab(self) -> tuple[tuple[str, ...], str]:
+        """Cells of equal ``lab`` can use the same running nodes."""
+        return self.vendors, f"{self.topology}{' by IPv6' * self.six}{' of C' * self.compiled}"
+
+    @property
+    def compiled(self) -> bool:
+        return "abi" in self.settings
+
+    @property
+    def breaks_lab(self) -> bool:
+        return self.settings.get("fault", "").startswith("kill-node@")
+
+    @property
+    def six(self) -> bool:
+        """Whether its nodes know each other by IPv6 addresses only."""
+        return self.settings.get("ip") == "6"
+
+    @property
+    def settings(self) -> dict[str, str]:
+        return parse_variant(self.variant)
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        return options_of(self.settings, self.case.launch.options)
+
+    @property
+    def amount(self) -> Amount | None:
+        """How much a soak sends; None: it is no soak."""
+        if "soak" not in self.case.tags:
+            return None
+        given = self.settings.get("amount")
+        return WHOLE if given is None else parse_amount(given)
+
+    @property
+    def roster(self) -> Roster:
+        return Roster.of(self.topology, self.vendors)
+
+
+def parse_cell(text: str) -> Cell:
+    """The cell with this id.
+
+    Raises:
+        UsageError: it is no id of a cell.
+    """
+    name, parties, topology, variant = [*text.split("/"), "", "", ""][:4]
+    if name not in CASES:
+        raise UsageError(f"cell {text!r}: there is no case {name!r}; 'impilab ls cases' shows them")
+    cell = Cell(CASES[name], parse_parties(parties), parse_topology(topology), variant)
+    settings = set(cell.settings.items())
+    if cell.id != text or not any(parse_variant(own).items() <= settings for own in cell.case.variants):
+        raise UsageError(f"cell {text!r}: write CASE/PARTIES/TOPOLOGY, and the variant of a case that has one")
+    if len(cell.vendors) != len(cell.topology.clients):
+        raise UsageError(f"cell {text!r}: {cell.parties} are not as many as the clients of {topology}")
+    return cell
+
+
+def select(cells: Iterable[Cell], include: Sequence[str], exclude: Sequence[str] = ()) -> list[Cell]:
+    """Return cells that match a selector of ``include`` (all, if empty) and none of ``exclude``.
+
+    Raises:
+        UsageError: a selector is malformed.
+    """
+    for selector in (*include, *exclude):
+        check_selector(selector)
+    found = [c for c in cells if not include or any(picks(c, s) for s in include)]
+    return [c for c in found if not any(matches(c, s) for s in exclude)]
+
+
+def check_selector(selector: str) -> None:
+    """UsageError if the selector is empty, has too many components or an unknown tag."""
+    if not selector.strip("/") or selector.count("/") > 3:
+        raise UsageError(f"selector {selector!r}: write CASE/PARTIES/TOPOLOGY/VARIANT with globs, or a cell's hash")
+    tag = selector.partition("/")[0].removeprefix("@")
+    if selector.startswith("@") and not fnmatch.filter(TAGS, tag):
+        raise UsageError(f"selector {selector!r}: no case has the tag {tag!r}; there are {', '.join(TAGS)}")
+
+
+def is_literal(selector: str) -> bool:
+    """Whether it names cells one by one: a hash, or case, parties and topology without globs."""
+    spelled_out = selector.count("/") >= 2 and not selector.startswith("@") and not set("*?[") & set(selector)
+    return spelled_out or bool(_HASH.fullmatch(selector))
+
+
+def picks(cell: Cell, selector: str) -> bool:
+    """Whether a run with this selector has the cell: without a variant, as its case is by default.
+
+    To leave out or to expect ``p2p.ring`` means all its variants; to ask for it, only its own.
+    """
+    if not matches(cell, selector):
+        return False
+    named = selector.strip("/").count("/") > 2 or _HASH.fullmatch(selector) is not None
+    return named or cell.variant in cell.case.variants
+
+
+def matches(cell: Cell, selector: str) -> bool:
+    """Whether the selector picks the cell.
+
+    A selector is a cell's hash or a glob on the id by components: ``p2p.*``, ``*/mpich+*``,
+    ``*/*/2x2+2x2``; missing components match anything. ``@TAG`` as the case means all with the tag.
+    """
+    digits, name, patterns = _parts(selector)
+    if digits and digits == cell.hash:
+        return True
+    # By far most cells of a tier are of another case: only for the rest their ids are made.
+    if name.startswith("@"):
+        if not fnmatch.filter(cell.case.labels, name[1:]):
+            return False
+    elif not fnmatch.fnmatchcase(cell.case.name, name):
+        return False
+    parts = [cell.parties, str(cell.topology), cell.variant]
+    return all(fnmatch.fnmatchcase(part, pattern) for part, pattern in zip(parts, patterns, strict=False))
+
+
+@lru_cache
+def _parts(selector: str) -> tuple[str, str, tuple[str, ...]]:
+    """The hash that the selector is, if any, its glob on the case, and those on what follows."""
+    match = _HASH.fullmatch(selector)
+    name, *patterns = [p for p in selector.split("/") if p not in ("", "**")] or ["*"]
+    return match[1] if match else "", name, tuple(patterns)

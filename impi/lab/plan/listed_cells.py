@@ -1,0 +1,55 @@
+"""The cells that are listed one by one: of the fault matrix, and of the soak."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+
+from impi.lab.cases.ends.fault_matrix import FAULT_CASES, MATRIX, SMOKE, FaultLab
+from impi.lab.cases.ends.network_faults import FAULTS
+from impi.lab.cases.ends.soak import CONFIGURATIONS, SOAK_CASES
+from impi.lab.cases.faults import Fault
+from impi.lab.nodes import parse_parties, parse_topology
+from impi.lab.plan.cell import Cell
+from impi.lab.plan.variant import join
+
+(_MATRIX,), (_SOAK,) = FAULT_CASES, SOAK_CASES
+
+
+def fault_cells(tier: str) -> list[Cell]:
+    """The cells of the matrix in a tier; with a job in each lab to which nothing is done."""
+    if tier == "smoke":
+        return [_cell(hit, lab) for hit, lab in SMOKE]
+    return list(_every()) if tier in ("faults", "full") else []
+
+
+@cache
+def _every() -> tuple[Cell, ...]:
+    """All of them once; a run asks for them several times."""
+    return tuple(dict.fromkeys(_with_repeats()))
+
+
+def _with_repeats() -> Iterator[Cell]:
+    for row in MATRIX:
+        for hit, lab in row.hits():
+            yield _cell(None, lab)
+            yield _cell(hit, lab)
+    for hit, lab in SMOKE:
+        yield _cell(hit, lab)
+
+
+def _cell(fault: Fault | None, lab: FaultLab) -> Cell:
+    variant = join(lab.settings, {"fault": str(fault)} if fault else {})
+    return Cell(_MATRIX, parse_parties(lab.parties), parse_topology(lab.topology), variant)
+
+
+def needs_network(value: str) -> bool:
+    """Whether a fault is done to nodes or links, not to a process."""
+    return FAULTS[value].whom.kind != "process"
+
+
+def soak_cells(tier: str) -> list[Cell]:
+    """The cells of the soak in a tier."""
+    if tier not in ("soak", "full"):
+        return []
+    return [Cell(_SOAK, parse_parties(c.parties), parse_topology(c.topology), c.settings) for c in CONFIGURATIONS]

@@ -1,0 +1,28 @@
+"""An unreceived send is taken back and leaves no trace at the receiver (IMPI 3.7.4)."""
+
+from array import array
+
+from begun import comm, rank, report, source, to  # type: ignore[import-not-found]
+from mpi4py import MPI
+
+remote = report.client_of(rank) != report.client_of(to)
+status = MPI.Status()
+if remote:
+    for tag, n in ((56, 64), (57, 400_000)):
+        request = comm.Issend(report.octets(f"cancel/{rank}/{tag}", n), to, tag)
+        request.Cancel()
+        request.Wait(status)
+        report.check(f"cancelled {n}", status.Is_cancelled(), True)
+comm.Barrier()
+report.check("nothing there", comm.Iprobe(source, MPI.ANY_TAG), False)
+comm.Barrier()
+# A receive is taken back without a word on the wire.
+request = comm.Irecv(array("B", bytes(1)), source, 58)
+request.Cancel()
+request.Wait(status)
+report.check("cancelled receive", status.Is_cancelled(), True)
+into = array("B", bytes(20))
+comm.Sendrecv(report.octets(f"cancel/next/{rank}", 20), to, 56, into, source, 56)
+report.check("the next message", into.tobytes(), report.octets(f"cancel/next/{source}", 20))
+
+report.done()

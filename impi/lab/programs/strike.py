@@ -1,0 +1,110 @@
+"""Hits one process of a job on its node, and shows that it was hit; prints one line of JSON.
+
+``strike.py SIGNAL PID WHO``: PID is an impirun, and WHO says which process below it is meant:
+``starter``, ``mpiexec`` or ``agent``; ``self`` is the process PID. ``strike.py thaw PID``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import sys
+import time
+from pathlib import Path
+
+_LAUNCHERS = ("mpiexec", "mpiexec.hydra", "mpirun", "prterun", "orterun")
+_SEEN_S = 3.0
+_TURN_S = 0.002
+
+
+def _words(pid: int) -> list[str]:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().decode("utf-8", "replace").split("\0")
+    except OSError:
+        return [""]
+
+
+def _name(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text("utf-8", "replace").strip()
+    except OSError:
+        return ""
+
+
+def _state(task: Path) -> str:
+    try:
+        return (task / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()[0]
+    except (OSError, IndexError):
+        return "X"
+
+
+def _children() -> dict[int, list[int]]:
+    found: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            try:
+                # Octets: a stranger's process may have any name.
+                parent = int((entry / "stat").read_bytes().rpartition(b")")[2].split()[1])
+            except (OSError, IndexError):
+                continue
+            found.setdefault(parent, []).append(int(entry.name))
+    return found
+
+
+def find(top: int, who: str) -> int:
+    """The process that is meant, below an impirun; 0: there is none."""
+    if who == "self":
+        return top
+    children = _children()
+    starters = [pid for pid in children.get(top, []) if _name(pid) == "impi-starter"]
+    for starter in starters:
+        below = sorted(children.get(starter, []))
+        # Host agents have a starter of their own.
+        agents = [pid for pid in below if "impi.rank.agent" in _words(pid)]
+        launchers = [pid for pid in below if Path(_words(pid)[0]).name in _LAUNCHERS]
+        found = {"starter": [] if agents else [starter], "mpiexec": launchers, "agent": agents}[who]
+        if found:
+            return found[0]
+    return 0
+
+
+def stands_still(pid: int) -> bool:
+    """Whether the kernel has stopped every thread of a process."""
+    tasks = list(Path(f"/proc/{pid}/task").glob("*"))
+    return bool(tasks) and all(_state(task) == "T" for task in tasks)
+
+
+def hit(number: signal.Signals, pid: int) -> dict[str, object]:
+    """Send the signal; say when, to whom, and what became of it in a moment."""
+    descriptor, what = os.pidfd_open(pid), " ".join(_words(pid)).strip() or _name(pid)
+    was, at = _state(Path(f"/proc/{pid}")), time.time()
+    signal.pidfd_send_signal(descriptor, number)
+    deadline = time.monotonic() + _SEEN_S
+    ended = still = False
+    while time.monotonic() < deadline and not (ended or still):
+        if number == signal.SIGSTOP:
+            still = stands_still(pid)
+            time.sleep(_TURN_S)
+        else:
+            ended = bool(select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))[0])
+    return {"pid": pid, "what": what, "was": was, "at": at, "still": still, "ended": ended}
+
+
+def thaw(pid: int) -> dict[str, object]:
+    """Let a process that was stopped go on; whether it still stood still."""
+    still = stands_still(pid)
+    try:
+        os.kill(pid, signal.SIGCONT)
+    except ProcessLookupError:
+        still = False
+    return {"pid": pid, "still": still}
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "thaw":
+        print(json.dumps(thaw(int(sys.argv[2]))), flush=True)
+    else:
+        victim = find(int(sys.argv[2]), sys.argv[3])
+        print(json.dumps(hit(signal.Signals[sys.argv[1]], victim) if victim else {}), flush=True)

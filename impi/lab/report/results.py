@@ -1,0 +1,371 @@
+"""A run's folder ``runs/<run>/``: ``results.json``, ``junit.xml`` and the evidence of every cell.
+
+``plan.json`` holds the plan from the start, and ``results.jsonl`` grows by a line with every cell.
+So a dead run's results survive, and another process can resume it; the rest is written at the end,
+with ``faults.md`` where faults were among the cells, and ``soak.md`` where a soak was.
+``runs/latest`` points at the newest run.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import secrets
+import shutil
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+from impi.base.errors import LabError, UsageError
+from impi.base.exit_codes import ExitCode
+from impi.lab.evidence.witness_reports import planned_digest
+from impi.lab.judge.hang import explain
+from impi.lab.judge.verdict import OUTCOMES, Verdict
+from impi.lab.plan.cell import Cell
+from impi.lab.plan.matrix import Excluded, Plan
+from impi.lab.report.evidence_files import write_seen
+from impi.lab.report.fault_table import fault_tables
+from impi.lab.report.soak_table import soak_table
+from impi.lab.run.schedule import Attempt, Done
+
+RESULTS = (*OUTCOMES, "xfail", "xpass")
+"""Results of cells: the outcome compared with the expectations."""
+_SIGNS = dict(zip(RESULTS, "✓✗-!⧖·≈xX", strict=True))
+
+
+def sign(result: str, *, self_reported: bool = False) -> str:
+    """The character for a result; a pass without captures has one of its own."""
+    return "~" if result == "pass" and self_reported else _SIGNS[result]
+
+
+def why_self_reported(unseen: Iterable[str]) -> str:
+    """Return why a pass is self-reported, in a sentence; ``unseen``: hosts without a capture."""
+    if names := ", ".join(dict.fromkeys(unseen)):
+        return f"self-reported: nobody captures on {names}, so what crossed was not seen in full"
+    return "self-reported: no capture shows that anything crossed"
+
+
+def exit_code(results: Iterable[str], *, interrupted: bool = False, stale: bool = False) -> int:
+    """Return 0 as expected, 1 failures, 2 interrupted, 3 the lab's fault, 6 ``stale`` expectations.
+
+    A pass in spite of its row counts as stale. The first of 2, 1, 3, 6 that applies.
+    """
+    counts = Counter(results)
+    if interrupted:
+        return ExitCode.INTERRUPTED
+    if counts["fail"] or counts["timeout"] or counts["flaky"]:
+        return ExitCode.FAILED
+    if counts["error"] or counts["skipped"]:
+        return ExitCode.OWN_FAULT
+    return ExitCode.STALE if stale or counts["xpass"] else ExitCode.OK
+
+
+def plan_value(plan: Plan) -> dict[str, Any]:
+    """A plan for ``plan.json`` and for ``impilab plan --json``."""
+    return {
+        "schema": "impilab/plan/1",
+        "cells": [{"id": cell.id, "hash": cell.hash} for cell in plan.cells],
+        "excluded": [{"id": e.cell.id, "hash": e.cell.hash, "kind": e.kind, "reason": e.reason} for e in plan.excluded],
+    }
+
+
+def list_runs(folder: Path) -> list[tuple[str, dict[str, Any]]]:
+    """Name and ``results.json`` of every finished run, newest first."""
+    found = []
+    for path in sorted(folder.glob("*/results.json"), reverse=True):
+        if not path.parent.is_symlink():
+            try:
+                found.append((path.parent.name, json.loads(path.read_text())))
+            except (OSError, ValueError):
+                continue
+    return found
+
+
+class RunFolder:
+    """One run's folder, created exclusively, locked against others until :meth:`close`."""
+
+    def __init__(self, path: Path, head: dict[str, Any]) -> None:
+        self.capture = "keep"  # cells whose captures are kept: one of :data:`.evidence_files.CAPTURE_CHOICES`
+        self.path, self.name = path, path.name
+        self.started: float = head["started"]
+        self.seed: int = head["seed"]
+        self.backend: str = head["backend"]
+        self._head = head
+        self._seconds = 0.0
+        self._began = time.monotonic()
+        self._records: list[dict[str, Any]] = []
+        self._software: dict[str, str] = {}
+        self._cut_off: dict[str, str] = {}
+        self._lock = os.open(path, os.O_RDONLY)
+        fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    @classmethod
+    def create(
+        cls,
+        parent: Path,
+        plan: Plan,
+        *,
+        argv: list[str],
+        backend: str,
+        seed: int,
+        builds: Mapping[str, str] | None = None,
+    ) -> RunFolder:
+        """Create the folder of a new run; ``builds``: digests of replaced libraries by vendor.
+
+        Raises:
+            LabError: it cannot be made or written.
+        """
+        started = time.time()
+        stamp = time.strftime("%Y%m%dT%H%M%S", time.localtime(started))
+        path = parent / f"{stamp}-{secrets.token_hex(2)}"
+        head = {"argv": argv, "backend": backend, "seed": seed, "started": started, "builds": dict(builds or {})}
+        try:
+            parent.mkdir(parents=True, exist_ok=True)
+            path.mkdir()
+            (path / "cells").mkdir()
+            text = json.dumps({"run": path.name, **head, "source": planned_digest(), **plan_value(plan)}, indent=1)
+            (path / "plan.json").write_text(text + "\n")
+            found = cls(path, head)
+            temporary = parent / f".latest-{secrets.token_hex(3)}"
+            temporary.symlink_to(path.name)
+            os.replace(temporary, parent / "latest")  # noqa: PTH105
+        except OSError as error:
+            raise LabError(f"the run's folder {path} cannot be made: {error.strerror}") from error
+        return found
+
+    @classmethod
+    def reopen(cls, path: Path, head: dict[str, Any], records: Sequence[dict[str, Any]]) -> RunFolder:
+        """Reopen the folder of an interrupted run; files of cells without a record are removed.
+
+        Raises:
+            UsageError: the run is not interrupted but running.
+            LabError: it cannot be written.
+        """
+        try:
+            found = cls(path, head)
+        except BlockingIOError:
+            raise UsageError(f"run {path.name} is still running: nothing to resume") from None
+        try:
+            results = path / "results.json"
+            before = json.loads(results.read_text()) if results.exists() else {}
+            found._seconds, found._software = before.get("seconds", 0.0), before.get("software", {})
+            known = {record["hash"] for record in records}
+            for folder in (path / "cells").iterdir():
+                if folder.name not in known:
+                    shutil.rmtree(folder)
+            results.unlink(missing_ok=True)
+            found._records = list(records)
+            (path / "results.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+        except (OSError, ValueError) as error:
+            found.close()
+            raise LabError(f"the run's folder {path} cannot be used again: {error}") from error
+        return found
+
+    def restate(self, earlier: Iterable[Done]) -> None:
+        """Hold the records of a reopened folder against the expectations as they are now."""
+        for record, done in zip(self._records, earlier, strict=True):
+            record.update(_expectation(done))
+
+    def close(self) -> None:
+        os.close(self._lock)
+
+    def cell_path(self, cell: Cell) -> Path:
+        return self.path / "cells" / cell.hash
+
+    def add(self, done: Done) -> None:
+        try:
+            self._write_evidence(done)
+            record = _record(done)
+            self._software.update(done.seen.software if done.seen is not None else {})
+            self._records.append(record)
+            with (self.path / "results.jsonl").open("a") as file:
+                file.write(json.dumps(record) + "\n")
+        except OSError as error:
+            raise LabError(f"the evidence of {done.cell.id} cannot be written: {error.strerror}") from error
+
+    def add_excluded(self, excluded: Excluded) -> None:
+        self._records.append(_bare(excluded.cell, "unsupported", excluded.reason))
+
+    def add_cut_off(self, attempt: Attempt, cell: Cell) -> None:
+        """Record a cell's state when the run was interrupted. It is no result: it runs again."""
+        if attempt.seen is None:
+            return
+        folder, found = self.cell_path(cell), explain(attempt.seen.facts(cell))
+        reason = found.sentence if found is not None else ""
+        verdict = Verdict(outcome="interrupted", phase=attempt.verdict.phase, reason=reason)
+        try:
+            shutil.rmtree(folder, ignore_errors=True)
+            write_seen(cell, attempt.seen, verdict, folder, capture=self.capture)
+        except OSError as error:
+            raise LabError(f"the evidence of {cell.id} cannot be written: {error.strerror}") from error
+        self._cut_off[cell.id] = verdict.reason
+
+    def add_skipped(self, cells: Iterable[Cell], reason: str) -> None:
+        """Write down the cells that the run did not come to, or not to the end of."""
+        for cell in cells:
+            record = _bare(cell, "skipped", reason)
+            if cell.id in self._cut_off:
+                stood = self._cut_off[cell.id]
+                record |= {"reason": f"{reason}; {stood}" if stood else reason}
+                record["evidence"] = {"folder": f"cells/{cell.hash}", "items": []}
+            self._records.append(record)
+
+    def finish(self, code: int, problems: Sequence[str] = ()) -> None:
+        """Write ``results.json`` and ``junit.xml``; ``problems``: faults of expectation rows."""
+        seconds = self._seconds + time.monotonic() - self._began
+        value = {
+            "schema": "impilab/results/1",
+            "run": self.name,
+            **self._head,
+            "started": time.strftime("%Y-%m-%dT%H:%M:%S%z", time.localtime(self.started)),
+            "seconds": round(seconds, 1),
+            "exit": code,
+            "totals": self.totals,
+            "expectations": list(problems),
+            "software": self._software,
+            "cells": self._records,
+        }
+        try:
+            (self.path / "results.json").write_text(json.dumps(value, indent=1) + "\n")
+            if tables := fault_tables(self.path, self._records):
+                (self.path / "faults.md").write_text(tables)
+            if table := soak_table(self.path, self._records):
+                (self.path / "soak.md").write_text(table)
+            junit = _junit(self.name, self._records, problems, seconds)
+            junit.write(self.path / "junit.xml", encoding="utf-8", xml_declaration=True)
+        except OSError as error:
+            raise LabError(f"the results in {self.path} cannot be written: {error.strerror}") from error
+
+    @property
+    def totals(self) -> dict[str, int]:
+        """Count the cells of each result; passes without captures are counted separately."""
+        counts = Counter(
+            "self-reported" if r["self_reported"] and r["result"] == "pass" else r["result"] for r in self._records
+        )
+        return {name: counts[name] for name in (*RESULTS, "self-reported") if counts[name]}
+
+    def _write_evidence(self, done: Done) -> None:
+        folder = self.cell_path(done.cell)
+        folder.mkdir()
+        (folder / "cell.json").write_text(json.dumps(_record(done), indent=1) + "\n")
+        for i, attempt in enumerate(done.attempts):
+            if attempt.seen is not None:
+                where = folder if i == done.deciding else folder / f"attempt-{i + 1}"
+                write_seen(done.cell, attempt.seen, attempt.verdict, where, capture=self.capture)
+
+
+def _bare(cell: Cell, outcome: str, reason: str) -> dict[str, Any]:
+    return {
+        "id": cell.id,
+        "hash": cell.hash,
+        "case": cell.case.name,
+        "parties": list(cell.vendors),
+        "topology": str(cell.topology),
+        "variant": cell.variant,
+        "outcome": outcome,
+        "result": outcome,
+        "phase": "",
+        "blame": "",
+        "reason": reason,
+        "self_reported": False,
+        "unseen": [],
+        "seconds": 0.0,
+        "expected": None,
+        "attempts": [],
+        "evidence": {"folder": "", "items": []},
+    }
+
+
+def _record(done: Done) -> dict[str, Any]:
+    verdict = done.verdict
+    return {
+        **_bare(done.cell, verdict.outcome, verdict.reason),
+        **_expectation(done),
+        "phase": verdict.phase,
+        "blame": verdict.blame,
+        "self_reported": verdict.self_reported,
+        "unseen": list(verdict.unseen),
+        "seconds": round(done.seconds, 2),
+        "attempts": [_attempt(i, attempt, done) for i, attempt in enumerate(done.attempts)],
+        "evidence": {"folder": f"cells/{done.cell.hash}", "items": [asdict(item) for item in verdict.items]},
+    }
+
+
+def _expectation(done: Done) -> dict[str, Any]:
+    row = done.row
+    return {
+        "result": done.result,
+        "expected": row and {"row": row.number, "result": row.result, "issue": row.issue, "until": str(row.until)},
+    }
+
+
+def _attempt(index: int, attempt: Attempt, done: Done) -> dict[str, Any]:
+    folder = f"cells/{done.cell.hash}" if index == done.deciding else f"cells/{done.cell.hash}/attempt-{index + 1}"
+    return {
+        "outcome": attempt.verdict.outcome,
+        "lab": attempt.lab,
+        "phase": attempt.verdict.phase,
+        "blame": attempt.verdict.blame,
+        "reason": attempt.verdict.reason,
+        "seconds": round(attempt.seconds, 2),
+        "folder": folder if attempt.seen is not None else "",
+    }
+
+
+# The element of junit.xml for a result; a pass has none.
+_JUNIT = {
+    **dict.fromkeys(("fail", "timeout", "flaky", "xpass"), "failure"),
+    "error": "error",
+    **dict.fromkeys(("unsupported", "skipped", "xfail"), "skipped"),
+}
+
+
+def _junit(
+    name: str, records: Sequence[dict[str, Any]], problems: Sequence[str], seconds: float
+) -> ElementTree.ElementTree[ElementTree.Element]:
+    counts = Counter(_JUNIT.get(r["result"], "") for r in records)
+    numbers = {
+        "tests": len(records) + bool(problems),
+        "failures": counts["failure"] + bool(problems),
+        "errors": counts["error"],
+        "skipped": counts["skipped"],
+    }
+    attributes = {key: str(value) for key, value in numbers.items()} | {"time": f"{seconds:.1f}"}
+    root = ElementTree.Element("testsuites", attributes)
+    suite = ElementTree.SubElement(root, "testsuite", {"name": f"impilab {name}", **attributes})
+    for record in records:
+        classname = ".".join(filter(None, ("+".join(record["parties"]), record["topology"], record["variant"])))
+        case = ElementTree.SubElement(
+            suite,
+            "testcase",
+            {"classname": classname, "name": record["case"], "time": f"{record['seconds']:.2f}"},
+        )
+        if len(record["attempts"]) > 1:
+            values = ", ".join(attempt["outcome"] for attempt in record["attempts"])
+            properties = ElementTree.SubElement(case, "properties")
+            ElementTree.SubElement(properties, "property", {"name": "attempts", "value": values})
+        element = _JUNIT.get(record["result"])
+        if element is not None:
+            ElementTree.SubElement(case, element, {"type": record["result"], "message": _message(record)})
+        elif record["self_reported"]:
+            ElementTree.SubElement(case, "system-out").text = why_self_reported(record["unseen"])
+    if problems:
+        case = ElementTree.SubElement(suite, "testcase", {"classname": "expectations", "name": "rows", "time": "0"})
+        ElementTree.SubElement(case, "failure", {"type": "stale", "message": _printable("; ".join(problems))})
+    return ElementTree.ElementTree(root)
+
+
+def _message(record: dict[str, Any]) -> str:
+    if record["result"] == "xpass":
+        return _printable(f"it passed, but row {record['expected']['row']} expects {record['expected']['result']}")
+    text = f"{record['outcome']} in {record['phase']}: {record['reason']}" if record["phase"] else record["reason"]
+    return _printable(f"{text} ({record['expected']['issue']})" if record["expected"] else text)
+
+
+def _printable(text: str) -> str:
+    return "".join(c if c.isprintable() else "?" for c in text)  # XML has no control characters

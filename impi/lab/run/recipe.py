@@ -1,0 +1,119 @@
+"""The recipe of a cell: arguments and variables of its commands, and what its ranks read."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Callable
+
+from impi.base.manifests import manifest
+from impi.base.variables import RELAY
+from impi.lab.nodes.interface import Lab, Node
+from impi.lab.nodes.job_commands import (
+    CROWDED,
+    NATIVE_HOSTS,
+    authentication,
+    client_argv,
+    program_argv,
+    random_key,
+    relay_argv,
+    server_argv,
+    server_environment,
+)
+from impi.lab.nodes.reach import PORTS, second_network
+from impi.lab.plan.cell import Cell
+from impi.lab.plan.variant import variables_of
+from impi.lab.run.prepared_lab import Prepared
+
+Order = tuple[list[str], dict[str, str]]
+"""The arguments and the variables of a command."""
+Mutation = Callable[[int, list[str], dict[str, str]], Order]
+"""(client, argv of its impirun, environment) -> argv and environment to run; for the lab's own
+tests."""
+
+
+class Recipe:
+    """The commands of one attempt at a cell, in a folder and with secrets of its own."""
+
+    def __init__(self, prepared: Prepared, cell: Cell, mutation: Mutation | None) -> None:
+        self.nonce = secrets.token_hex(16)
+        self.key = random_key()
+        self.hostport = self.relay_hostport = ""  # where the server and the relay listen, once they have said so
+        self._prepared, self._cell, self._mutation = prepared, cell, mutation
+        self._folder = f"cell-{cell.hash}-{secrets.token_hex(3)}"
+
+    @property
+    def _lab(self) -> Lab:
+        return self._prepared.lab
+
+    @property
+    def folders(self) -> dict[str, str]:
+        roots = self._prepared.roots
+        return {node.name: f"{roots[node.name]}/{self._folder}" for nodes in self._lab.clients for node in nodes}
+
+    # -- commands
+
+    def server(self) -> Order:
+        settings = self._cell.settings
+        # IMPI's own methods alone, unless the cell is about impi's.
+        methods = "" if settings.get("auth") in (None, "challenge") else "1,0"
+        argv = server_argv(self._lab, auth=methods, ports=PORTS.get(settings.get("reach", ""), ""))
+        return argv, {**server_environment(self._lab), **self.authentication(None)}
+
+    def relay(self) -> Order:
+        return relay_argv(self._lab), {**server_environment(self._lab), **self.authentication(None)}
+
+    def witness(self, node: Node, limit_s: float) -> Order:
+        """The witness of a node, which ends by itself after ``limit_s`` seconds."""
+        root, count = self._prepared.roots[node.name], len(self._cell.roster.on_node(node.name))
+        argv = [self._lab.access.python, "-I", "-S", f"{root}/programs/witness.py"]
+        return [*argv, f"{root}/{self._folder}", str(count), str(limit_s)], {}
+
+    def client(self, client: int) -> Order:
+        lab, cell, settings = self._lab, self._cell, self._cell.settings
+        node = lab.clients[client][0]
+        root = self._prepared.roots[node.name]
+        argv = client_argv(lab, client, self.hostport, chooses=settings.get("ip") == "two")
+        if manifest(lab.access.vendors[client]).kind == "backed":
+            argv += (*cell.options, *cell.case.launch.offers(client))
+            if "source" in settings and client == len(lab.clients) - 1:
+                argv += ("--source", second_network(node.address))
+        argv += [lab.access.python, f"{root}/programs/rankwrap.py", f"{root}/{self._folder}"]
+        argv += program_argv(lab, client, f"{root}/programs", cell.case.program, settings.get("abi", ""))
+        env = {**CROWDED, **lab.access.environment[node.name], **self.authentication(client)}
+        env |= variables_of(settings)
+        env |= {RELAY: self.relay_hostport} if self.relay_hostport else {}
+        return (argv, env) if self._mutation is None else self._mutation(client, argv, env)
+
+    def authentication(self, client: int | None) -> dict[str, str]:
+        last = client == len(self._lab.clients) - 1
+        return authentication(self._cell.settings.get("auth"), self.key, last=last)
+
+    # -- what ranks read
+
+    def plan(self) -> dict[str, object]:
+        """The cell's ``cell.json``, as far as it is the same for all clients."""
+        cell, roster = self._cell, self._cell.roster
+        return {
+            "cell": cell.id,
+            "nonce": self.nonce,
+            "clients": [roster.of_client(c) for c in range(roster.nclients)],
+            "order": [[r.rank, r.client] for r in roster.ranks],
+            "hosts": roster.hosts(self._owner_of_hosts()),
+            "params": {**cell.case.params, **(cell.amount.params if cell.amount else {})},
+            "phase": cell.settings.get("fault", "").partition("@")[2],
+        }
+
+    def plan_of(self, client: int) -> dict[str, object]:
+        others = [each.address for i, nodes in enumerate(self._lab.clients) if i != client for each in nodes]
+        return {**self.plan(), "client": client, "vendor": self._cell.vendors[client], "others": others}
+
+    def write_plans(self) -> None:
+        folders = self.folders
+        for client, nodes in enumerate(self._lab.clients):
+            for node in nodes:
+                node.write(f"{folders[node.name]}/cell.json", json.dumps(self.plan_of(client)).encode())
+
+    def _owner_of_hosts(self) -> str:
+        ours = all(manifest(vendor).kind == "backed" for vendor in self._cell.vendors)
+        return NATIVE_HOSTS if not ours else self._cell.settings.get("hosts", "proc")

@@ -1,0 +1,404 @@
+"""Runs many cells: labs are opened, reused, discarded after a non-pass and always closed.
+
+:class:`Scheduler` groups cells by lab (vendors and topology) and gives the groups, longest first,
+to worker threads. A worker without a group takes half of the longest one that is under way. A
+worker has at most one lab (``_Bench``), runs the group's cells in it one after another with
+:func:`.execute.run_cell`, and judges each attempt. A cell may have several attempts: until one
+passes, or a fixed number; :func:`combine` makes one verdict of them. ``began`` and ``done`` report
+to the caller (``impilab run``), which writes results and shows progress.
+
+Invariants: two cells run at once only if their procs fit the cores, because MPI libraries spin
+while they wait; callbacks come from one thread at a time; a lab with a non-pass is never used
+again; every lab is closed or given to the user, also after Ctrl-C. A cell cut off by ``stop`` has
+no result.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from impi.base.errors import ImpiError
+from impi.lab.judge.expectations import Row
+from impi.lab.judge.verdict import Verdict, judge
+from impi.lab.nodes import Backend, Lab, Terms, is_remote
+from impi.lab.plan.cell import Cell
+from impi.lab.run.collection import Seen
+from impi.lab.run.execute import Limits, run_cell
+from impi.lab.run.prepared_lab import Prepared, prepare
+from impi.lab.run.recipe import Mutation
+from impi.lab.run.remote_party import Invitations
+
+_PROCS_PER_CORE: Final = 6
+_MOST_TIMEOUTS: Final = 3  # a lab whose cells time out so often is not worth the wait for the rest of them
+_WORTH_A_LAB: Final = 8  # for fewer cells no further lab of the same kind is opened
+_LOOK_S: Final = 0.2
+_MOST_KEPT: Final = 10  # failed attempts whose evidence is kept; captures are large
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """One run of a cell."""
+
+    verdict: Verdict
+    seconds: float
+    seen: Seen | None = None  # None where it did not come to a run, or where another attempt tells more
+    lab: str = ""  # the lab that it ran in; those before it in the same lab are its history
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """A cell that is over."""
+
+    cell: Cell
+    verdict: Verdict
+    attempts: tuple[Attempt, ...] = ()  # in their order; none where it was not even tried
+    kept: bool = False  # whether its lab was left running for the user
+    row: Row | None = None  # the row of the expectations that explains its verdict, or that did not expect a pass
+
+    @property
+    def seconds(self) -> float:
+        return sum(attempt.seconds for attempt in self.attempts)
+
+    @property
+    def deciding(self) -> int:
+        return _deciding(self.attempts)
+
+    @property
+    def seen(self) -> Seen | None:
+        return self.attempts[self.deciding].seen if self.attempts else None
+
+    def without_evidence(self) -> Done:
+        return replace(self, attempts=tuple(replace(attempt, seen=None) for attempt in self.attempts))
+
+    @property
+    def result(self) -> str:
+        """The outcome compared with the expectations: adds ``xfail`` and ``xpass``."""
+        if self.row is None:
+            return self.verdict.outcome
+        return "xpass" if self.verdict.outcome == "pass" else "xfail"
+
+    @property
+    def counts_as(self) -> str:
+        """The result for the exit code: flaky only by the lab's faults counts as ``error``."""
+        own = all(a.verdict.outcome in ("pass", "error") for a in self.attempts)
+        return "error" if self.result == "flaky" and own else self.result
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Persistence:
+    """Number of attempts at a cell."""
+
+    retries: int = 0  # so many times more until it passes
+    repeat: int = 1  # a fixed number of attempts
+    until_fail: bool = False  # ... but nothing any more once a cell has not passed.
+
+    def goes_on(self, attempts: Sequence[Attempt], *, satisfied: bool) -> bool:
+        """Whether another attempt follows; ``satisfied``: the last one passed, or as expected."""
+        if sum(a.verdict.outcome == "timeout" for a in attempts) >= _MOST_TIMEOUTS:
+            return False
+        if self.repeat > 1:
+            return len(attempts) < self.repeat and (satisfied or not self.until_fail)
+        return not satisfied and len(attempts) <= self.retries
+
+
+def _deciding(attempts: Sequence[Attempt]) -> int:
+    """Return the first attempt with the worst outcome; the last one if all passed."""
+    for outcome in ("fail", "timeout", "error"):
+        for i, attempt in enumerate(attempts):
+            if attempt.verdict.outcome == outcome:
+                return i
+    return len(attempts) - 1
+
+
+def combine(attempts: Sequence[Attempt]) -> Verdict:
+    """The verdict on a cell by its attempts: ``flaky`` where some passed and some did not."""
+    verdict = attempts[_deciding(attempts)].verdict
+    bad = sum(a.verdict.outcome != "pass" for a in attempts)
+    if not 0 < bad < len(attempts):
+        return verdict
+    reason = f"{bad} of {len(attempts)} attempts did not pass; {verdict.outcome}: {verdict.reason}"
+    return replace(verdict, outcome="flaky", reason=reason)
+
+
+def default_jobs() -> int:
+    """Return the default number of simultaneous labs: one a core, at most four."""
+    return max(1, min(4, len(os.sched_getaffinity(0))))
+
+
+def judge_cell(cell: Cell, seen: Seen) -> Verdict:
+    """The verdict on a cell that has run."""
+    return judge(seen.facts(cell))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Care:
+    """Treatment of labs."""
+
+    terms: Terms = field(default_factory=Terms)
+    isolated: bool = False  # whether every attempt gets a fresh one
+    # Called after each attempt: whether the lab becomes the user's, and a new one is opened.
+    keep: Callable[[Cell, Verdict, Lab], bool] | None = None
+    # A lab that is there already; None, or None from it: the backend opens one.
+    open: Callable[[Cell], Lab | None] | None = None
+    invitations: Invitations | None = None  # where remote parties are told what they have to know
+
+
+class _Bench:
+    """The one lab of a worker."""
+
+    def __init__(self, backend: Backend, run: str, care: Care) -> None:
+        self._backend, self._run, self._care = backend, run, care
+        self.lab: Lab | None = None
+        self._prepared: Prepared | None = None
+        self._until = 0.0
+
+    def ready(self, cell: Cell) -> Prepared:
+        """The lab for this cell, opened if there is none; LabError if it cannot be."""
+        if self.lab is not None and time.monotonic() > self._until:
+            self.discard()  # before its nodes end by themselves
+        if self._prepared is None:
+            terms = replace(self._care.terms, six=cell.six, compiled=cell.compiled)
+            self._until = time.monotonic() + terms.ttl_s / 2
+            there = self._care.open(cell) if self._care.open is not None else None
+            self.lab = there or self._backend.open(cell.vendors, cell.topology, run=self._run, terms=terms)
+            self._prepared = prepare(self.lab, self._run, self._care.invitations)
+        return self._prepared
+
+    def after(self, cell: Cell, verdict: Verdict) -> bool:
+        """Give the lab to the user or close it, unless reused; True if it was given away."""
+        if self.lab is None:
+            return False
+        if self._care.keep is not None and self._care.keep(cell, verdict, self.lab):
+            self.lab = self._prepared = None
+            return True
+        if verdict.outcome != "pass" or self._care.isolated or cell.breaks_lab:
+            self.discard()
+        return False
+
+    def discard(self) -> None:
+        if self.lab is not None:
+            self.lab.close()
+        self.lab = self._prepared = None
+
+
+class _Queue:
+    """The cells that nobody has begun, in groups for one lab each. Any thread may ask."""
+
+    def __init__(self, cells: Sequence[Cell], *, shares: bool) -> None:
+        """``shares``: whether several labs of the same kind can be opened."""
+        groups: dict[tuple[tuple[str, ...], str], list[Cell]] = {}
+        for cell in cells:
+            groups.setdefault(cell.lab, []).append(cell)
+        # The longest first, so that the last worker does not end long after the others.
+        self._groups = sorted(groups.values(), key=lambda g: -len(g) * g[0].roster.size)
+        self._begun: list[list[Cell]] = []
+        self._shares = shares
+        self._lock = threading.Lock()
+
+    def next_group(self) -> list[Cell] | None:
+        """Return a group that nobody has begun, or half of the longest one; None: there is none."""
+        with self._lock:
+            group = self._groups.pop(0) if self._groups else self._half()
+            if group:
+                self._begun.append(group)
+            return group or None
+
+    def next_cell(self, group: list[Cell]) -> Cell | None:
+        with self._lock:
+            return group.pop(0) if group else None
+
+    def _half(self) -> list[Cell]:
+        """Take half of the group of which most is left; nothing where that is not worth a lab."""
+        # A kept lab, or one with remote parties, cannot be opened twice.
+        if not self._shares:
+            return []
+        shared = (group for group in self._begun if group and not any(map(is_remote, group[0].vendors)))
+        longest = max(shared, key=len, default=[])
+        half = longest[(len(longest) + 1) // 2 :]
+        if len(half) < _WORTH_A_LAB:
+            return []
+        del longest[-len(half) :]
+        return half
+
+
+class _Cores:
+    """Room for procs beside each other, because MPI libraries spin while they wait."""
+
+    def __init__(self, slots: int) -> None:
+        self.slots = slots
+        self._busy = 0
+        self._changed = threading.Condition()
+
+    def take(self, procs: int, ending: Callable[[], bool]) -> bool:
+        """Wait until so many procs fit, as one cell always does; False: the run is ending."""
+        with self._changed:
+            while self._busy and self._busy + procs > self.slots and not ending():
+                self._changed.wait(_LOOK_S)
+            if ending():
+                return False
+            self._busy += procs
+            return True
+
+    def give(self, procs: int) -> None:
+        with self._changed:
+            self._busy -= procs
+            self._changed.notify_all()
+
+
+class Scheduler:
+    """Runs cells; :meth:`run` returns when all are over or :attr:`stop` was set."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        run: str,
+        *,
+        jobs: int = 1,
+        limits: Limits | None = None,
+        care: Care | None = None,
+        slots: int | None = None,
+        mutation: Mutation | None = None,
+        persistence: Persistence | None = None,
+        expected: Callable[[Cell, Verdict], bool] = lambda _cell, _verdict: False,
+        cut_off: Callable[[Attempt, Cell], None] = lambda _attempt, _cell: None,
+    ) -> None:
+        self._backend, self._run, self._jobs, self._mutation = backend, run, jobs, mutation
+        self._limits, self._care, self._persistence = limits or Limits(), care or Care(), persistence or Persistence()
+        # Whether the cell was expected to end so: then there is no point in another attempt.
+        self._expected = expected
+        # Told, one at a time, of a cell that was under way when the run was interrupted.
+        self._cut_off = cut_off
+        # Callbacks come from one thread at a time.
+        self._lock = threading.Lock()
+        self._cores = _Cores(slots or _PROCS_PER_CORE * len(os.sched_getaffinity(0)))
+        self._failure: BaseException | None = None
+        self.stop = threading.Event()  # set it to end the run soon: new cells stay out, running ones are looked at
+        self.hurry = threading.Event()  # set it, too, to end the run at once: nothing more is looked at
+        self._enough = False
+
+    def run(self, cells: Sequence[Cell], began: Callable[[Cell], None], done: Callable[[Done], None]) -> None:
+        """Run the cells. ``began`` and ``done`` are called from one thread at a time.
+
+        Raises:
+            BaseException: whatever ``began`` or ``done`` raised; all labs are closed by then.
+        """
+        queue = _Queue(cells, shares=self._care.open is None)
+        workers = [
+            threading.Thread(target=self._work, args=(queue, began, done), name=f"worker {i}")
+            for i in range(min(self._jobs, len(cells)))
+        ]
+        for worker in workers:
+            worker.start()
+        try:
+            for worker in workers:
+                while worker.is_alive():  # not a bare join: Ctrl-C must come through
+                    worker.join(0.2)
+        finally:
+            if any(worker.is_alive() for worker in workers):
+                self.stop.set()
+                for worker in workers:
+                    worker.join()
+        if self._failure is not None:
+            raise self._failure
+
+    # -- a worker
+
+    def _work(self, queue: _Queue, began: Callable[[Cell], None], done: Callable[[Done], None]) -> None:
+        try:
+            while not self._ending() and (group := queue.next_group()) is not None:
+                self._run_group(queue, group, began, done)
+        except BaseException as error:
+            with self._lock:
+                self._failure = self._failure or error
+            self.stop.set()
+
+    def _ending(self) -> bool:
+        return self._enough or self.stop.is_set()
+
+    def _run_group(
+        self, queue: _Queue, group: list[Cell], began: Callable[[Cell], None], done: Callable[[Done], None]
+    ) -> None:
+        bench = _Bench(self._backend, self._run, self._care)
+        timeouts: list[Done] = []
+        try:
+            while (cell := queue.next_cell(group)) is not None:
+                result: Done | None
+                if len(timeouts) >= _MOST_TIMEOUTS:
+                    result = _given_up(cell, timeouts[-1].verdict)
+                else:
+                    result = self._run_cell(bench, cell, began)
+                if result is None:
+                    return
+                if result.verdict.outcome == "timeout" and result.attempts and not self._satisfied(cell, result):
+                    timeouts.append(result)
+                with self._lock:
+                    done(result)
+        finally:
+            bench.discard()
+
+    def _run_cell(self, bench: _Bench, cell: Cell, began: Callable[[Cell], None]) -> Done | None:
+        """All attempts; None if the run was ended before they said anything."""
+        attempts: list[Attempt] = []
+        kept, goes_on = False, True
+        while goes_on:
+            attempt = self._attempt(bench, cell, began)
+            if attempt is None:
+                # Interrupted: half a cell has no verdict, but a failed attempt counts.
+                if all(a.verdict.outcome == "pass" for a in attempts):
+                    return None
+                break
+            if attempts and attempts[-1].verdict.outcome == "pass":
+                attempts[-1] = replace(attempts[-1], seen=None)  # the last one that passed stands for all
+            if sum(a.seen is not None for a in attempts) >= _MOST_KEPT:
+                attempt = replace(attempt, seen=None)
+            attempts.append(attempt)
+            satisfied = self._satisfied(cell, attempt)
+            kept = bench.after(cell, attempt.verdict)
+            if attempt.verdict.outcome != "pass":
+                self._enough = self._enough or (self._persistence.until_fail and not satisfied)
+            goes_on = self._persistence.goes_on(attempts, satisfied=satisfied)
+        return Done(cell=cell, verdict=combine(attempts), attempts=tuple(attempts), kept=kept)
+
+    def _satisfied(self, cell: Cell, what: Attempt | Done) -> bool:
+        return what.verdict.outcome == "pass" or self._expected(cell, what.verdict)
+
+    def _attempt(self, bench: _Bench, cell: Cell, began: Callable[[Cell], None]) -> Attempt | None:
+        """Make one attempt as soon as its procs fit; None if the run was ended."""
+        if not self._cores.take(cell.roster.size, self._ending):
+            return None
+        start = time.monotonic()
+        try:
+            with self._lock:
+                began(cell)
+            verdict, seen = self._run_once(bench, cell)
+        finally:
+            self._cores.give(cell.roster.size)
+        lab = bench.lab.access.lab if bench.lab is not None else ""
+        attempt = Attempt(verdict=verdict, seconds=time.monotonic() - start, seen=seen, lab=lab)
+        if self.stop.is_set() and verdict.outcome != "pass":
+            if not self.hurry.is_set():
+                with self._lock:
+                    self._cut_off(attempt, cell)
+            return None
+        return attempt
+
+    def _run_once(self, bench: _Bench, cell: Cell) -> tuple[Verdict, Seen | None]:
+        try:
+            prepared = bench.ready(cell)
+        except ImpiError as error:
+            return Verdict(outcome="error", phase="up", blame="lab", reason=str(error)), None
+        # A cell of more procs than fit the cores gets as much more time.
+        limits = self._limits.scaled(max(1.0, cell.roster.size / self._cores.slots))
+        seen = run_cell(prepared, cell, limits, self.stop, self._mutation, self.hurry)
+        return judge_cell(cell, seen), seen
+
+
+def _given_up(cell: Cell, last: Verdict) -> Done:
+    """The verdict on a cell of a lab in which nothing ends."""
+    reason = f"pair broken: {_MOST_TIMEOUTS} cells of {cell.parties} on {cell.topology} timed out, so it was not tried"
+    return Done(cell=cell, verdict=Verdict(outcome="skipped", phase=last.phase, reason=reason))

@@ -1,0 +1,410 @@
+"""The starters of impirun: the output and the ends of their processes.
+
+One starter (:mod:`impi.base.remote.starter`) runs on every node with processes of this client. Its
+lines of JSON come through a pipe, from another node by SSH.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import selectors
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, cast
+
+from impi.base.errors import LaunchError
+from impi.base.records import record
+from impi.base.remote import processes, starter
+from impi.base.remote.remains import Guests, Remains
+from impi.base.remote.starter_lines import STREAMS, Order, Report, Spec, Stream, pack, unpack
+from impi.launch.client import between
+from impi.launch.labels import Labels
+from impi.launch.pulse import is_silent, silence
+from impi.launch.standard_input import Source
+from impi.launch.start import warm
+from impi.launch.start.program import Command
+from impi.rank.vendors.dial import show_endpoint
+
+_CHUNK: Final = 1 << 16
+_GRACE_S: Final = 6.0  # more than a starter needs if its processes ignore TERM
+# The shortest limit of silence before a starter's first report: that of ssh (SSH_OPTIONS). A login
+# and the start of Python on a crowded node take longer than a beat that is late.
+_FIRST_S: Final = 60.0
+_LINE: Final = 1 << 14  # longest part of an unfinished line that is held back
+# The command of an own client; a fork of the starter runs it, with its modules.
+_IMPIRUN: Final = (sys.executable, "-m", "impi.cli.impirun")
+_SSH_FAILED: Final = 255
+_DESCRIPTORS: Final[dict[Stream, int]] = {"stdout": 1, "stderr": 2}
+
+
+class Exit:
+    """The end of one process; ``title`` names the process."""
+
+    def __init__(self, title: str, status: int, *, serves: bool = False) -> None:
+        self.title = title
+        self.status = status
+        self.serves = serves
+
+    def __str__(self) -> str:
+        if self.status >= 0:
+            return f"{self.title} ended with exit code {self.status}"
+        with contextlib.suppress(ValueError):
+            return f"{self.title} was ended by {signal.Signals(-self.status).name}"
+        return f"{self.title} was ended by signal {-self.status}"
+
+
+@record
+class Stopped:
+    """A process that SIGSTOP or its like has stopped."""
+
+    pid: int
+    title: str  # its name for the user; empty: a starter has not started it itself
+    line: str
+
+    def told(self, seconds: float, rank: str = "") -> str:
+        program = self.line.partition(" ")[0].rpartition("/")[2] or "a process of this client"
+        return f"{self.title or rank or program} (process {self.pid}) has been stopped for {seconds:g} s"
+
+
+@record
+class Cut:
+    """A connection on which nothing is acknowledged any more: address and port of its ends."""
+
+    own: tuple[str, int]
+    other: tuple[str, int]
+
+    def told(self, seconds: float, hosts: Mapping[tuple[str, int], str]) -> str:
+        elsewhere = (name for end, name in hosts.items() if end[0] == self.other[0])
+        far = hosts.get(self.other) or next(elsewhere, "?")
+        own, other = show_endpoint(*self.own), show_endpoint(*self.other)
+        return f"the connection of {own} with {other}, {far}, has been cut for {seconds:g} s"
+
+
+def _starter() -> None:
+    starter.main(_IMPIRUN, warm.forkable)
+
+
+def exit_code(status: int) -> int:
+    """Return the code that a shell shows: the exit status, or 128 + N for signal N."""
+    return status if status >= 0 else 128 - status
+
+
+class _Starter:
+    def __init__(self, command: Command) -> None:
+        self.command = command
+        self.waiting = set(command.titles)
+        self.pids: dict[int, int] = {}
+        self.heard = False
+        self.began = time.time()
+        self.heard_at = time.monotonic()
+        self.asked_at = 0.0
+        self._telling = threading.Lock()
+        self.status: int | None = None
+        self._received = b""
+        self._held: dict[tuple[int, str], bytes] = {}  # unfinished lines, so that lines of several procs do not mix
+        theirs_in, self._to = os.pipe()
+        self.output, theirs_out = os.pipe()
+        os.set_blocking(self.output, False)
+        try:
+            # A fork needs no new Python, which takes longer than all else before the procs begin.
+            # But the fork of a process with threads may deadlock.
+            if command.task is not None:
+                self.pid = between.start(command.task, theirs_in, theirs_out)
+            elif command.here and threading.active_count() == 1:
+                self.pid = processes.fork((theirs_in, theirs_out), _starter, b"impi-starter")
+            else:
+                # A session of its own: impirun decides about the terminal's Ctrl-C.
+                self.pid = processes.spawn(command.argv, (theirs_in, theirs_out, None))
+        except OSError as error:
+            self.hang_up()
+            os.close(self.output)
+            raise LaunchError(f"cannot start {command.name} by {command.argv[0]}: {error.strerror}") from None
+        finally:
+            os.close(theirs_in)
+            os.close(theirs_out)
+
+    def tell(self, line: Spec | Order) -> None:
+        data = json.dumps(line).encode() + b"\n"
+        with self._telling, contextlib.suppress(OSError):  # it has ended, which is seen elsewhere
+            if self._to >= 0:
+                processes.write(self._to, data)
+
+    def hang_up(self) -> None:
+        """Close the pipe to the starter: it ends its processes then, on any node."""
+        with self._telling:
+            if self._to >= 0:
+                os.close(self._to)
+                self._to = -1
+
+    def read(self) -> list[bytes] | None:
+        """Return the lines that are here; None: nothing for now.
+
+        Raises:
+            EOFError: the starter has ended.
+        """
+        try:
+            data = os.read(self.output, _CHUNK)
+        except BlockingIOError:
+            return None
+        if not data:
+            raise EOFError
+        self.heard_at = time.monotonic()
+        *lines, self._received = (self._received + data).split(b"\n")
+        return lines
+
+    def whole(self, number: int, name: Stream, data: bytes) -> bytes:
+        """Return what can be printed of a stream after ``data``; without data: the rest."""
+        text = self._held.pop((number, name), b"") + data
+        end = text.rfind(b"\n") + 1
+        if not data or (not end and len(text) >= _LINE):
+            end = len(text)
+        self._held[number, name] = text[end:]
+        return text[:end]
+
+
+class Children:
+    """Runs starters and leaves nothing of them behind.
+
+    Args:
+        commands: one for each starter.
+        selector: for the pipes; the data of a key is a callable for the owner's loop.
+        source: standard input for the process that is fed; None: no process is.
+        labels: for lines of output; None: they have none.
+        silence_s: seconds after which a silent starter is lost, a stopped process, and a link that
+            is cut; 0: never. Call :meth:`beat` and :meth:`check_silence` every two seconds.
+    """
+
+    def __init__(
+        self,
+        commands: Sequence[Command],
+        selector: selectors.BaseSelector,
+        source: Source | None = None,
+        silence_s: float = 0.0,
+        labels: Labels | None = None,
+    ) -> None:
+        self._selector, self._silence_s = selector, silence_s
+        self._source, self._labels, self._commands = source, labels, commands
+        self._starters: list[_Starter] = []
+        self.failure: Exit | None = None
+        self.statuses: dict[int, int] = {}  # the exit status of each process that has ended, by its number
+        # The ends of procs that are seen by themselves, by rank, for the owner to judge. None: such
+        # an end may be a failure.
+        self.forgiven: dict[int, Exit] | None = None
+        # Ranks of procs that have ended with 0, if each is seen by itself (no MPI library).
+        self.ended_ranks: set[int] = set()
+        self.quiet = False  # whether output is discarded: an mpiexec that is killed prints long messages
+        self.error = ""
+        self.lost = ""  # the loss of a starter, in words without the phase of the job
+        self.stopped: Stopped | None = None
+        self.cut: Cut | None = None
+
+    def start(self) -> None:
+        """Start all starters, in order.
+
+        Raises:
+            LaunchError: a starter failed; :meth:`end` ends the others.
+        """
+        processes.become_subreaper()
+        for command in self._commands:
+            self._start(command)
+
+    @property
+    def running(self) -> bool:
+        return any(one.status is None for one in self._starters if not one.command.lasts)
+
+    @property
+    def procs_running(self) -> bool:
+        """Whether any starter runs that does more than serve procs."""
+        return any(one.status is None for one in self._starters if not one.command.serves)
+
+    def initialised(self) -> None:
+        for one in self._starters:
+            one.tell({"do": "note"})
+
+    def watch(self, ends: Sequence[tuple[str, int]], procs: Iterable[object]) -> None:
+        """Tell the starters what else to watch.
+
+        Args:
+            ends: where the hosts of the job listen: the connections there.
+            procs: node and process id of procs that an mpiexec has started, maybe elsewhere.
+        """
+        placed = [proc for proc in procs if isinstance(proc, tuple)]
+        for one in self._starters:
+            one.tell({"do": "watch", "ends": list(ends), "procs": placed})
+
+    def dismiss(self, turn: Callable[[float], object]) -> None:
+        """End the starters whose processes last; ``turn`` runs the owner's loop for a while."""
+        lasting = [one for one in self._starters if one.command.lasts]
+        for one in lasting:
+            one.hang_up()
+        give_up = time.monotonic() + _GRACE_S
+        while any(one.status is None for one in lasting) and time.monotonic() < give_up:
+            turn(_GRACE_S)
+
+    def beat(self) -> None:
+        """Tell the starters that this process runs; from any thread."""
+        for one in self._starters if self._silence_s else ():
+            one.tell({"do": "beat"})
+
+    def ask(self) -> None:
+        """Ask the starters of other nodes for an answer; see :meth:`unanswered`."""
+        for one in self._starters:
+            if one.status is None and not one.command.here:
+                one.asked_at = time.monotonic()
+                one.tell({"do": "beat"})
+
+    @property
+    def unanswered(self) -> str:
+        """The name of the first starter that has been asked and is silent; empty: there is none."""
+        silent = (one.command.name for one in self._starters if one.status is None and one.heard_at < one.asked_at)
+        return next(silent, "")
+
+    def check_silence(self) -> None:
+        for one in self._starters if self._silence_s else ():
+            limit_s = self._silence_s if one.heard else max(self._silence_s, _FIRST_S)
+            silent = one.status is None and is_silent(one.output, one.heard_at, limit_s)
+            if silent and not processes.wants_processor(one.pid):
+                self.lost = self.lost or f"{one.command.name} {silence(limit_s)}"
+
+    def end(self, turn: Callable[[float], object]) -> None:
+        """End all starters and everything below; ``turn`` runs the owner's loop for a while."""
+        for one in self._starters:
+            one.hang_up()
+        first = [one.pid for one in self._starters if one.status is None]
+
+        def turn_and_reap(seconds: float) -> None:
+            turn(seconds)
+            self._reap(-1)
+
+        processes.end(first, _GRACE_S, turn_and_reap)
+        for one in self._starters:
+            if one.command.here and one.status is not None and one.status < 0:
+                leaves = one.command.spec["leaves"]  # it was killed, and cannot
+                Remains(leaves, Guests(leaves, one.began)).sweep(one.pids, failed=True)
+
+    def close(self) -> None:
+        """Close the pipes after the end; what was not printed yet is printed."""
+        for one in self._starters:
+            one.hang_up()
+            self._print_rest(one)
+            os.close(one.output)
+
+    # ---- one starter
+
+    def _start(self, command: Command) -> None:
+        one = _Starter(command)
+        self._starters.append(one)
+        ended = os.pidfd_open(one.pid)
+        self._selector.register(ended, selectors.EVENT_READ, lambda: self._ended(one, ended))
+        self._selector.register(one.output, selectors.EVENT_READ, lambda: self._read(one))
+        one.tell({**command.spec, "silence_s": self._silence_s or None})
+
+    def _feed(self, one: _Starter) -> None:
+        if self._source is not None:
+            self._source.ask(lambda data: one.tell({"do": "feed", "data": pack(data)}))
+
+    def _read(self, one: _Starter) -> bool:
+        """Handle a starter's reports; False: none for now, or no more."""
+        try:
+            lines = one.read()
+        except EOFError:
+            with contextlib.suppress(KeyError):
+                self._selector.unregister(one.output)
+            return False
+        for line in lines or ():
+            self._report(one, line)
+        return lines is not None
+
+    def _report(self, one: _Starter, line: bytes) -> None:
+        try:
+            value = json.loads(line)
+        except ValueError:
+            value = None
+        if not isinstance(value, dict):
+            self._emit(1, line + b"\n")  # output of the other node's login script
+            return
+        report = cast(Report, value)
+        one.heard = True
+        if "pid" in report:
+            one.pids[report["pid"]] = report["number"]
+        for stream in STREAMS:
+            if stream in report:
+                self._print(one, report["number"], stream, unpack(report[stream]))
+        if "error" in report:
+            self.error = self.error or f"{one.command.name}: {report['error']}"
+        self._note_loss(one, report)
+        if "fed" in report:
+            self._feed(one)
+        if "exit" in report:
+            self._exited(one, report["number"], report["exit"])
+
+    def _note_loss(self, one: _Starter, report: Report) -> None:
+        if "stopped" in report:
+            number = one.pids.get(report["stopped"])
+            title = one.command.titles[number] if number is not None else ""
+            self.stopped = self.stopped or Stopped(report["stopped"], title, report["name"])
+        if "cut" in report:
+            own, other = report["cut"]
+            self.cut = self.cut or Cut(own=(own[0], own[1]), other=(other[0], other[1]))
+        if "signal" in report:
+            self.lost = self.lost or f"{one.command.name} was ended by {report['signal']}"
+
+    def _print(self, one: _Starter, number: int, name: Stream, data: bytes) -> None:
+        """Print what is whole of a stream after ``data``; without data: the rest."""
+        text = one.whole(number, name, data)
+        if self._labels is not None and one.command.ranks:
+            text = self._labels.of_rank(number, name, text)
+        elif self._labels is not None and one.command.tags:
+            text = self._labels.of_mpiexec(one.command.tags, name, text)
+            text += b"" if data else self._labels.rest(name)
+        if not self.quiet:
+            self._emit(_DESCRIPTORS[name], text)
+
+    @staticmethod
+    def _emit(descriptor: int, data: bytes) -> None:
+        with contextlib.suppress(OSError):  # a closed descriptor is ignored
+            processes.write(descriptor, data)
+
+    def _exited(self, one: _Starter, number: int, status: int) -> None:
+        one.waiting.discard(number)
+        self.statuses[number] = status
+        if self.forgiven is not None and one.command.ranks:
+            self.forgiven[number] = Exit(one.command.titles[number], status)
+        elif status:
+            self.failure = self.failure or Exit(one.command.titles[number], status, serves=one.command.serves)
+        elif one.command.ranks:
+            self.ended_ranks.add(number)
+
+    def _ended(self, one: _Starter, descriptor: int) -> None:
+        self._selector.unregister(descriptor)
+        os.close(descriptor)
+        self._reap(one.pid)
+        self._print_rest(one)
+        status = one.status or 0
+        if one.waiting and not (self.error or self.lost) and self.failure is None:
+            if status == _SSH_FAILED and not one.heard:
+                self.error = f"{one.command.name} could not be started by ssh; see its message above"
+            elif one.command.task is not None:
+                self.lost = self.lost or f"{one.command.name} has been lost"
+            else:
+                self.lost = self.lost or f"{Exit(one.command.name, status)}, before its processes"
+
+    def _print_rest(self, one: _Starter) -> None:
+        """Print what a starter that has ended has left, and the lines that never ended."""
+        while self._read(one):
+            pass
+        for number in one.command.titles:
+            for stream in STREAMS:
+                self._print(one, number, stream, b"")
+
+    def _reap(self, which: int) -> None:
+        with contextlib.suppress(ChildProcessError):
+            while (found := os.waitpid(which, os.WNOHANG))[0]:
+                for one in self._starters:
+                    if one.pid == found[0]:
+                        one.status = os.waitstatus_to_exitcode(found[1])

@@ -1,0 +1,200 @@
+"""What can be wrong with a client without a job: nodes, library, program, interface."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+from impi.base.errors import UsageError, refuse
+from impi.base.manifests import backed
+from impi.base.records import record
+from impi.base.remote.starter_lines import Leaves
+from impi.base.variables import PORTS
+from impi.launch.client.outer import Tasks, check
+from impi.launch.start import nodes as placing
+from impi.launch.start.compiled import handles_environment, served
+from impi.launch.start.launchers import HydraLauncher, PmiLauncher, PrteLauncher, PureLauncher, SrunLauncher, leaves_of
+from impi.launch.start.prefix import find
+from impi.launch.start.program import Launcher, exported
+from impi.launch.start.remote_shell import in_slurm
+from impi.protocol.options import ClientOptions
+from impi.rank.vendors import interfaces
+from impi.rank.vendors.dial import plain
+
+
+@record
+class Plan:
+    """Everything that can be wrong without a job, checked."""
+
+    placed: tuple[placing.Node, ...]
+    launcher: Launcher
+    argv: tuple[str, ...]
+    way: str
+    variables: Mapping[str, str]
+    leaves: Leaves
+    one_node: bool
+    inside: bool  # whether the nodes need no interface that others can reach
+    interface: str
+    advertised: str
+
+    def hosts(self, kind: str) -> int:
+        """Return the number of hosts of a kind; see :data:`impi.protocol.options.HOSTS`."""
+        return {"proc": sum(node.slots for node in self.placed), "node": len(self.placed), "client": 1}[kind]
+
+
+def plan_client(
+    options: ClientOptions, environ: Mapping[str, str], warn: Callable[[str], None], stack: ExitStack
+) -> tuple[Tasks | None, Plan]:
+    """Return the tasks of an outer process manager, if there are any, and the plan.
+
+    Raises:
+        UsageError: see :func:`make_plan`.
+        StartupError: the outer process manager has ended.
+    """
+    tasks = stack.enter_context(closing(Tasks(environ))) if options.placement.launcher == "outer" else None
+    return tasks, make_plan(options, environ, warn, tasks)
+
+
+def make_plan(
+    options: ClientOptions, environ: Mapping[str, str], warn: Callable[[str], None], tasks: Tasks | None = None
+) -> Plan:
+    """Check nodes, library, program and interface; UsageError: one of them is not there.
+
+    ``tasks``: procs that an outer process manager has placed.
+    """
+    _check_version(options)
+    if tasks is not None:
+        check(options, tasks, library=backed(options.placement.vendor).library.launcher != "none")
+        placed = tasks.placed
+    else:
+        nodes = _nodes(options)
+        placed = placing.place(options.placement.procs or sum(node.slots for node in nodes) or 1, nodes)
+    one_node = len(placed) == 1 and placing.is_here(placed[0].name)
+    inside = not one_node and options.reach.hosts == "client"
+    launcher = _launcher(options, environ)
+    argv = _resolve(options.argv, any(placing.is_here(node.name) for node in placed))
+    argv, way = served(argv, environ, "" if options.running.stand_in else launcher.library)
+    return Plan(
+        placed=placed,
+        launcher=launcher,
+        argv=argv,
+        way=way,
+        variables={
+            **exported(options.running.exports, environ),
+            **({PORTS: f"{ports[0]}-{ports[-1]}"} if (ports := options.common.ports) else {}),
+            **handles_environment(options.running.handles, argv, environ, warn),
+        },
+        leaves=leaves_of(backed(options.placement.vendor)),
+        one_node=one_node,
+        inside=inside,
+        interface="" if inside else options.common.interface,
+        advertised=_advertised(options.common.interface, one_node or inside),
+    )
+
+
+def _check_version(options: ClientOptions) -> None:
+    """Raise UsageError for what contradicts an option that stands for a version of ours."""
+    reach, resilient = options.reach, options.common.resilient
+    version, hosts = bool(reach.impi_version), reach.hosts != "proc"
+    told = f"--hosts {reach.hosts}"
+    refuse(
+        (resilient and version, "--resilient needs a version of our own: leave out --impi-version 0.0"),
+        (resilient and hosts, f"--resilient needs a host for each proc: leave out {told}"),
+        *(
+            (reach.lazy and given, f"--lazy and {other} exclude each other: leave out one of them")
+            for other, given in (("--impi-version 0.0", version), ("--resilient", resilient), (told, hosts))
+        ),
+    )
+
+
+def _nodes(options: ClientOptions) -> tuple[placing.Node, ...]:
+    if not options.placement.hostfile:
+        return placing.parse(options.placement.nodes) if options.placement.nodes else ()
+    if options.placement.nodes:
+        raise UsageError("--hostfile and --nodes both name nodes: leave one of them out")
+    try:
+        text = Path(options.placement.hostfile).read_text("utf-8")
+    except OSError as error:
+        raise UsageError(f"--hostfile {options.placement.hostfile} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"--hostfile {options.placement.hostfile} is no text") from None
+    return placing.parse_hostfile(text, options.placement.hostfile)
+
+
+def _launcher(options: ClientOptions, environ: Mapping[str, str]) -> Launcher:
+    placement, vendor = options.placement, backed(options.placement.vendor)
+    kind, managed = vendor.library.launcher, placement.launcher == "pmi"
+    what = "has no library" if kind == "none" else "does not speak PMI-1"
+    refuse((managed and kind != "hydra", f"--launcher pmi is for libraries such as MPICH: {placement.vendor} {what}"))
+    if kind == "none":
+        return PureLauncher()
+    hydra = PmiLauncher if managed else SrunLauncher if in_slurm(environ) else HydraLauncher
+    under = PrteLauncher if kind == "prte" else hydra
+    return under(vendor, find(placement.vendor, placement.prefix, environ))
+
+
+def _resolve(argv: tuple[str, ...], here: bool) -> tuple[str, ...]:
+    """Return the command of the program: Python files by this Python, others by full path."""
+    if not argv:
+        raise UsageError("no program was named; it stands after all options")
+    if argv[0].endswith(".py"):
+        if here and not Path(argv[0]).is_file():
+            raise UsageError(f"there is no program {argv[0]} in {Path.cwd()}")
+        return (sys.executable, *argv)
+    found = shutil.which(argv[0])
+    if found is None and here:
+        raise UsageError(f"there is no program {argv[0]!r} on the PATH, or it is not executable")
+    return (os.path.abspath(found) if found else argv[0], *argv[1:])  # noqa: PTH100  (resolving links would leave a venv)
+
+
+def _advertised(interface: str, one_node: bool) -> str:
+    """Return the procs' ``--interface``: an address on one node, else what each node looks up."""
+    if not interface:
+        return ""
+    if one_node:
+        address = interfaces.address_of(interface)
+        if not placing.is_here(address):
+            raise UsageError(f"--interface {interface} is no address of this machine")
+        return address
+    if "/" in interface:
+        return interface
+    name = interfaces.name_of(interface)
+    if not name:
+        raise UsageError(
+            f"--interface {interface} is no interface of this machine; for several nodes name one that all have, "
+            "or their network"
+        )
+    return name
+
+
+def control_address(placed: tuple[placing.Node, ...], interface: str) -> str:
+    """Return the address at which all procs reach impirun; loopback if all are here."""
+    away = [node.name for node in placed if not placing.is_here(node.name)]
+    if not away:
+        return "127.0.0.1"
+    if interface:
+        return interfaces.address_of(interface)
+    try:
+        return interfaces.outgoing_address(_address(away[0]))
+    except UsageError:
+        return interfaces.outgoing_address()  # known to SSH's configuration only
+
+
+def numeric(host: str, one_node: bool) -> str:
+    """Return the server's numeric address, valid on all nodes."""
+    address = _address(host)
+    if not one_node and (address == "::1" or address.startswith("127.")):
+        return interfaces.outgoing_address()
+    return address
+
+
+def _address(name: str) -> str:
+    try:
+        return str(socket.getaddrinfo(plain(name), None, type=socket.SOCK_STREAM)[0][4][0])
+    except OSError as error:
+        raise UsageError(f"{name} has no address: {error.strerror}") from None

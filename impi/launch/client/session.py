@@ -1,0 +1,412 @@
+"""``impirun -client``: one client of a job, from start to FINI (docs/how-it-works/start-up.md).
+
+How it works: :func:`_begin` checks what can be wrong without a job, connects to the server, and
+only then starts procs. One loop, :meth:`_Session.run`, serves four kinds of descriptors: the server
+(:class:`~impi.launch.client.rendezvous.Rendezvous`), the procs and host agents that call back
+(:class:`~impi.launch.client.control.Control`), the starters
+(:class:`~impi.launch.client.children.Children`) and signals. After each turn
+:meth:`_Session._check` lets :class:`~impi.launch.client.watchdogs.Watchdogs` look at what is waited
+for, and goes on where it can: :class:`~impi.launch.client.membership.Membership` takes the steps
+into the job. A failure anywhere ends all processes here before the message about it, so that the
+message is the last line.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import socket
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, TextIO
+
+from impi.base.errors import ImpiError, JobEnded, JobError, LaunchError, ServerLost, StartupError, UsageError
+from impi.base.exit_codes import ExitCode
+from impi.launch.client import hosts
+from impi.launch.client.children import Children, Exit, exit_code
+from impi.launch.client.control import Control
+from impi.launch.client.membership import Membership
+from impi.launch.client.outer import OuterLauncher, Tasks, is_further, serve
+from impi.launch.client.planning import control_address, numeric, plan_client
+from impi.launch.client.rendezvous import Rendezvous, telling
+from impi.launch.client.watchdogs import NEVER, Watchdogs
+from impi.launch.interrupts import Interrupts
+from impi.launch.labels import Labels
+from impi.launch.net import parse_endpoint
+from impi.launch.pulse import Pulse
+from impi.launch.standard_input import Feed, Source, has_input
+from impi.launch.start.program import Command, Program, base_environment
+from impi.launch.start.without_mpi import title, why_unsure
+from impi.protocol.options import ClientOptions
+from impi.protocol.startup.auth import names_key
+from impi.protocol.startup.client import versions_to_offer
+from impi.rank.doors.entrance import Entrance
+from impi.rank.vendors.dial import show_endpoint
+from impi.rank.vendors.invitation import Invitation
+
+if TYPE_CHECKING:
+    from impi.launch.pmi.door import PmiDoor
+    from impi.launch.relay.near_end import NearEnd
+
+
+def run_client(options: ClientOptions, *, environ: Mapping[str, str], stderr: TextIO) -> int:
+    """Run one client to its end; as a subreaper, end what it started if anything fails.
+
+    Returns:
+        0: all procs ended with 0 and the server has our FINI; the exit code of a failed program or
+            mpiexec (128 + N for signal N); 1: failed job; 4: usage error; 130 or 143: interrupted.
+    """
+
+    def warn(text: str) -> None:
+        for line in text.splitlines():
+            print(f"impirun: client {options.rank}: {line}", file=stderr, flush=True)
+
+    try:
+        with ExitStack() as stack:
+            if options.placement.launcher == "outer" and is_further(environ):
+                serve(Tasks(environ))
+                return 0
+            return _begin(options, environ, warn, stack)
+    except ImpiError as error:
+        warn(str(error))
+        return _code_of(error)
+    except KeyboardInterrupt:
+        return ExitCode.SIGINT
+
+
+def _begin(options: ClientOptions, environ: Mapping[str, str], warn: Callable[[str], None], stack: ExitStack) -> int:
+    """Check all that needs no job, connect to the server, and only then start procs."""
+    host, port = parse_endpoint(options.server)
+    versions = versions_to_offer(options)
+    silence_s = options.common.heartbeat_timeout_s
+    rendezvous = stack.enter_context(
+        Rendezvous(host, port, options.rank, environ=environ, versions=versions, silence_s=silence_s)
+    )
+    with telling(rendezvous):
+        tasks, plan = plan_client(options, environ, warn, stack)
+        near: NearEnd | None = None
+        if options.reach.relay:
+            from impi.launch.relay.near_end import open_near_end  # asyncio is a sixth of a client's start
+
+            near = stack.enter_context(open_near_end(options, environ, plan.hosts(options.reach.hosts)))
+    if options.running.explain:
+        warn(plan.way)
+    placed, one_node, interface = plan.placed, plan.one_node, plan.interface
+    rendezvous.start()
+    control = control_address(placed, interface)
+    count = {"proc": 0, "node": len(placed), "client": 1}[options.reach.hosts]
+    size = sum(node.slots for node in placed)
+    session = stack.enter_context(_Session(options, size, count, rendezvous, control, warn, near))
+    launcher = plan.launcher if tasks is None else OuterLauncher(tasks.nodes, session.gather(tasks))
+    manager, ids = session.manage([node.slots for node in placed], control)
+    address = plan.advertised or rendezvous.local_address
+    join: Invitation = {
+        "control": session.control.endpoint,
+        "token": session.control.token,
+        "vendor": options.placement.vendor,
+        "prefix": str(options.placement.prefix or ""),
+        "server": numeric(host, one_node),
+        "names": [show_endpoint(numeric(host, one_node), port), names_key(environ).hex()],
+        "interface": address if one_node else "" if plan.inside else plan.advertised,
+        "source": options.reach.source,
+        "agents": options.reach.hosts != "proc",
+        "tls": rendezvous.encrypted,
+        "resilient": options.common.resilient,
+        "cores": len(os.sched_getaffinity(0)),
+    }
+    program = Program(
+        argv=plan.argv,
+        nodes=placed,
+        environ={**base_environment(environ), **plan.variables},
+        join=join,
+        interface=interface,
+        input=session.input,
+        labelled=options.running.label,
+        manager=manager,
+        ids=ids,
+        leaves=plan.leaves,
+    )
+    others = hosts.commands(options.reach.hosts, program, address, control)
+    if launcher.library and not manager:
+        others += hosts.watches(options.reach.hosts, program)
+    return session.run([*others, *launcher.commands(program)], program)
+
+
+class _Session:
+    def __init__(
+        self,
+        options: ClientOptions,
+        size: int,
+        agents: int,
+        rendezvous: Rendezvous,
+        address: str,
+        warn: Callable[[str], None],
+        near: NearEnd | None,
+    ) -> None:
+        # near fetches the connections of others from a relay; None: hosts accept them.
+        self._options, self._rendezvous, self._near = options, rendezvous, near
+        self._warn = warn
+        self._selector = selectors.DefaultSelector()
+        self._interrupts = Interrupts()
+        fed = options.rank == 0 and has_input()
+        self._feed = Feed(self._selector, Source(self._selector)) if fed else None
+        attach = self._feed.attach if self._feed else None
+        tasks = range(1, size) if options.placement.launcher == "outer" else ()
+        self.control = Control(address, size, self._selector, warn, agents=agents, feed=attach, tasks=tasks)
+        # Where rank 0 fetches standard input; empty: this client has none.
+        self.input = f"{self.control.endpoint} {self.control.token}" if fed else ""
+        self._manager: PmiDoor | None = None
+        self._member = Membership(options, rendezvous, self.control, near, warn)
+        self._watchdogs = Watchdogs(options, rendezvous, self.control, self._member)
+        self._watched = False  # whether the starters know where the hosts of the job listen
+
+    def __enter__(self) -> _Session:
+        self._interrupts.__enter__()
+        self._selector.register(self._interrupts, selectors.EVENT_READ, lambda: None)
+        self._selector.register(self._rendezvous, selectors.EVENT_READ, self._member.hear)
+        if (near := self._near) is not None:
+            self._selector.register(near, selectors.EVENT_READ, lambda: near.raise_lost(self._member.phase))
+        return self
+
+    def manage(self, nodes: Sequence[int], address: str) -> tuple[str, tuple[int, ...]]:
+        """Be the process manager of the procs, if no mpiexec is.
+
+        Args:
+            nodes: the number of procs on each node.
+            address: to listen on.
+
+        Returns:
+            Where procs come, and the number of each; nothing where an mpiexec starts them.
+        """
+        if self._options.placement.launcher != "pmi":
+            return "", ()
+        from impi.launch.pmi.door import PmiDoor  # few clients have one
+
+        self._manager = PmiDoor(address, nodes, self._selector, self._warn)
+        return self._manager.entrance.endpoint, self._manager.ids
+
+    def gather(self, tasks: Tasks) -> Mapping[int, socket.socket]:
+        """Tell the tasks of an outer process manager to come, and return the connections of all.
+
+        Raises:
+            ImpiError: one does not come, or the job has ended meanwhile; the server knows it.
+        """
+        until = time.monotonic() + self._options.running.start_timeout_s
+        try:
+            if self._rendezvous.encrypted:
+                raise UsageError(
+                    "--launcher outer is not for a job with TLS: the outer manager carries a secret in plain; start "
+                    "the client by impirun -slurm"
+                )
+            tasks.tell(f"{self.control.endpoint}/{self.control.token}")
+            while (missing := tasks.size - 1 - len(self.control.starters)) and self._interrupts.signum is None:
+                self._turn(self._watchdogs.patience_s)
+                self._watchdogs.check_time()
+                self._rendezvous.beat()
+                if time.monotonic() >= until:
+                    raise StartupError(
+                        f"{missing} of {tasks.size} tasks have not come to {self.control.endpoint} within "
+                        f"{self._options.running.start_timeout_s:g} s (--start-timeout); see --interface"
+                    )
+            if (signum := self._interrupts.signum) is not None:
+                name = signal.Signals(signum).name
+                raise JobEnded(f"impirun was ended by {name}, {self._member.phase}", 128 + signum)
+        except ImpiError as error:
+            self._rendezvous.fail(str(error), _code_of(error))
+            raise
+        return self.control.starters
+
+    def __exit__(self, *_exc: object) -> None:
+        self.control.close()
+        if self._manager is not None:
+            self._manager.entrance.close()
+        if self._feed is not None:
+            self._feed.close()
+        self._selector.close()
+        self._interrupts.__exit__()
+
+    def run(self, commands: Sequence[Command], program: Program) -> int:
+        labels = Labels(self._options.rank) if self._options.running.label else None
+        children = Children(commands, self._selector, silence_s=self._options.common.heartbeat_timeout_s, labels=labels)
+        pulse = Pulse(self._rendezvous.beat, children.beat)
+        done = False
+        try:
+            children.start()
+            pulse.start()
+            if self._near is not None:
+                self._near.start()
+            while self._running(children) and not children.failure and self._interrupts.signum is None:
+                self._turn(self._watchdogs.patience_s)
+                self._check(children)
+            code = self._outcome(children, program)
+            done = code == 0
+            return code
+        except ImpiError as error:
+            self.control.answer({"error": str(error)})
+            code, why = _code_of(error), str(error)
+            if isinstance(error, ServerLost):
+                # Without the server each client says it itself: a phase that all of them are in.
+                why += f", {self._member.phase if self._member.job is not None else 'before start-up was complete'}"
+            told = self._end(children, why, code, lost=not isinstance(error, ServerLost | JobEnded | UsageError))
+            if told != str(error) and self._member.survival is None:
+                raise JobEnded(told, code) from None
+            raise
+        finally:
+            # After success, programs left running on purpose stay.
+            if not done:
+                self._end(children, "impirun has failed itself")
+            pulse.stop()
+            children.close()
+
+    def _running(self, children: Children) -> bool:
+        # Agents end after the procs; without a job they would wait forever.
+        survival = self._member.survival
+        if survival is not None and survival.nobody_left:
+            return False
+        return children.procs_running if self._member.job is None else children.running
+
+    # ---- one turn
+
+    def _turn(self, seconds: float) -> None:
+        seconds = min(seconds, self._watchdogs.longest_turn_s)
+        if self._feed is not None:
+            seconds = min(seconds, self._feed.turn())
+        doors: list[Entrance[Any]] = [self.control.entrance]
+        if self._manager is not None:
+            doors.append(self._manager.entrance)
+        for key, _ in self._selector.select(min(seconds, *(door.patience for door in doors))):
+            key.data()
+        for door in doors:
+            door.close_silent()
+
+    def _end(self, children: Children, reason: str, code: int = 1, *, lost: bool = False) -> str:
+        """Tell the server at once why, so that other clients end, too; then end the rest here.
+
+        ``lost``: a resilient job goes on without this client. Returns the sentence that all get.
+        """
+        # An mpiexec that is killed prints long messages.
+        children.quiet = self._interrupts.signum is not None
+        for key in list(self._selector.get_map().values()):
+            if key.fileobj in (self._rendezvous, self._interrupts, self._near):
+                self._selector.unregister(key.fileobj)
+        if lost and self._member.survival is not None:
+            self._rendezvous.leave(reason)
+            told = reason
+        else:
+            told = self._rendezvous.fail(reason, code)
+        children.end(self._turn)
+        return told
+
+    def _check(self, children: Children) -> None:
+        """Take the next step if its input is here; raise what ends the job."""
+        member = self._member
+        if children.error:
+            raise LaunchError(children.error)
+        if children.lost:
+            raise LaunchError(f"{children.lost}, {member.phase}")
+        if self.control.losses.failure:
+            raise JobError(self.control.losses.failure)
+        if member.survival is not None:
+            member.survival.check(children)
+        if self._manager is not None:
+            self._check_manager(self._manager, children)
+        if children.failure:
+            return
+        self._watchdogs.check(children)
+        if member.job is not None and not self._watched:
+            self._watched = True
+            children.watch([place for place, _ in member.places], self.control.joined)
+        if not self.control.complete:
+            self._watchdogs.await_procs(children)
+        elif not member.submitted:
+            self._watchdogs.procs_have_come()
+            children.initialised()
+            if member.all_clients:
+                member.submit()
+
+    def _check_manager(self, manager: PmiDoor, children: Children) -> None:
+        """Note what only PMI tells; raise what will never come."""
+        abort = manager.manager.abort
+        if abort is not None and children.failure is None:
+            children.failure = Exit(f"rank {abort.rank} of this client", abort.code & 0xFF or 1)
+        if children.failure is None:
+            manager.check(children.ended_ranks)
+            if (rank := manager.never_came(children.ended_ranks)) is not None:
+                raise StartupError(f"rank {rank} {NEVER}")
+
+    # ---- the end
+
+    def _outcome(self, children: Children, program: Program) -> int:
+        signum, survival = self._interrupts.signum, self._member.survival
+        if signum is not None or children.failure:
+            what = f"impirun was ended by {signal.Signals(signum).name}" if signum else self._reason(children)
+            code = exit_code(children.failure.status) if signum is None and children.failure else 128 + (signum or 0)
+            # The message comes after all output of what is ended.
+            lost = survival is not None and survival.is_loss(signum)
+            self._warn(self._end(children, f"{what}, {self._member.phase}", code, lost=lost))
+            return code
+        if survival is not None and survival.nobody_left:
+            self._warn(self._end(children, survival.reason, lost=True))
+            return exit_code(survival.status)
+        if self.control.rank0 is None:
+            self._sit_out(children, program)
+        elif self._member.job is None:
+            raise StartupError("the program ended before all clients had joined the job")
+        if self._interrupts.signum is not None:
+            return self._outcome(children, program)
+        children.dismiss(self._turn)
+        self._rendezvous.finish()
+        return 0
+
+    def _reason(self, children: Children) -> str:
+        """Return why the first process failed; of an mpiexec, which proc was the first to end."""
+        # Of procs that are seen by themselves, the first to end is known; others end because of it.
+        if children.failure is not None and not children.failure.serves and self._manager is None:
+            self.control.await_lost(self._turn)
+        for _ in range(3):  # a last word and the end of its connection take a turn each
+            self._turn(0)
+        if children.lost:
+            return children.lost
+        lost = self.control.lost_proc
+        abort = self._manager.manager.abort if self._manager is not None else None
+        if not lost and abort is not None:
+            lost = f"rank {abort.rank} of this client called MPI_Abort"
+        return "; ".join(filter(None, (lost, str(children.failure))))
+
+    def _sit_out(self, children: Children, program: Program) -> None:
+        """Wait until the programs of all clients have ended without MPI, as the one here has.
+
+        Raises:
+            StartupError: other clients have procs in MPI, or the program may have used MPI unseen.
+        """
+        ended = f"{title(program.argv)} ended without initialising MPI"
+        cure = "it must import mpi4py.MPI or impi.MPI, in a Python that heeds PYTHONPATH"
+        if why := why_unsure(program.argv):
+            raise StartupError(f"{ended}; {why}")
+        if self.control.joined:
+            raise StartupError(f"{ended} on all ranks; {cure}")
+        member = self._member
+
+        def wait_for(told: Callable[[], bool]) -> None:
+            while not told() and self._interrupts.signum is None:
+                self._turn(self._watchdogs.patience_s)
+                self._watchdogs.check_time()
+                self._rendezvous.check_silence()
+
+        try:
+            wait_for(lambda: member.all_clients)
+            if self._interrupts.signum is None:
+                self._rendezvous.submit_nothing()
+            wait_for(lambda: member.unused)
+        except (StartupError, JobEnded) as error:
+            if self._watchdogs.is_over:
+                raise
+            raise StartupError(f"{ended}, and {error}; {cure}") from None
+        if self.control.serves:
+            children.end(self._turn)  # the host agents, which no proc will end
+
+
+def _code_of(error: ImpiError) -> int:
+    return ExitCode.USAGE if isinstance(error, UsageError) else getattr(error, "code", ExitCode.FAILED)

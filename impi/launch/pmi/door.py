@@ -1,0 +1,168 @@
+"""The door of the process manager of one client: where its procs come by PMI_PORT.
+
+How it works: MPICH's library connects to ``PMI_PORT`` and says ``initack`` with the number of
+``PMI_ID``, which nobody else has been told; the answer names its rank. From then on the queries of
+the connection go to the :class:`~impi.launch.pmi.manager.Manager`, and its lines to whom it says. A
+library that is finalized and initialised again comes again with its number.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import socket
+import time
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from typing import Final
+
+from impi.base.errors import JobError, PeerError
+from impi.base.records import fresh, record
+from impi.launch.pmi.lines import Query, QueryReader
+from impi.launch.pmi.manager import Manager
+from impi.rank.doors.entrance import Entrance
+from impi.rank.vendors.dial import listening, show_endpoint
+
+_CHUNK: Final = 1 << 16
+_IDS: Final = 2**31 - 1  # a library reads its number as an int of C
+_MOST_WRONG: Final = 100  # wrong numbers after which somebody is guessing; a library never has one
+_LOST_S: Final = 3.0  # the longest wait for the exit status of a proc whose connection has ended
+
+
+@record(frozen=False)
+class _PmiConnection:
+    sock: socket.socket
+    address: str
+    port: int
+    reader: QueryReader = fresh(default_factory=QueryReader)
+    rank: int | None = None
+
+    def __post_init__(self) -> None:
+        # An answer follows each query: none may wait for more.
+        with suppress(OSError):
+            self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+
+def _secret_numbers(count: int) -> tuple[int, ...]:
+    """Return different numbers that nobody can guess; the module ``secrets`` takes 5 ms to load."""
+    found: dict[int, None] = {}
+    while len(found) < count:
+        found[int.from_bytes(os.urandom(8)) % (_IDS - 1) + 1] = None
+    return tuple(found)
+
+
+class PmiDoor:
+    """Serves PMI to the procs of one client, and to no other process.
+
+    Args:
+        address: to listen on; all procs must reach it.
+        nodes: the number of procs on each node, in the order of ranks.
+        selector: for its sockets; the data of a key is a callable for the owner's loop.
+        warn: prints a sentence for the user.
+    """
+
+    def __init__(
+        self, address: str, nodes: Sequence[int], selector: selectors.BaseSelector, warn: Callable[[str], None]
+    ) -> None:
+        self.manager = Manager(f"kvs_{os.urandom(8).hex()}", nodes)
+        self._warn = warn
+        self.ids = _secret_numbers(self.manager.size)
+        self._rank_of = {number: rank for rank, number in enumerate(self.ids)}
+        self._members: dict[int, _PmiConnection] = {}
+        self._wrong = 0
+        self._told = 0
+        self._lost: tuple[int, float] | None = None
+        self.entrance = Entrance(
+            listening(address, 1024),
+            selector,
+            self.manager.size,
+            make=_PmiConnection,
+            read=self._read,
+            show=show_endpoint,
+            warn=warn,
+        )
+
+    def check(self, ended: Collection[int] = ()) -> None:
+        """Raise JobError if a rank has left PMI too early; ``ended``: ranks that ended with 0."""
+        if self._lost is None:
+            return
+        rank, at = self._lost
+        if rank in ended:
+            raise JobError(f"rank {rank} of this client ended with exit code 0, but without MPI_Finalize")
+        if time.monotonic() - at > _LOST_S:
+            raise JobError(f"rank {rank} of this client ended its connection to PMI without 'finalize'")
+
+    def never_came(self, ended: set[int]) -> int | None:
+        """Return a rank of those ``ended`` for which others will wait in PMI; None: none."""
+        never = ended - self.manager.initialised
+        return min(never) if never and self.manager.initialised else None
+
+    def _read(self, connection: _PmiConnection) -> None:
+        data = self.entrance.receive(connection, _CHUNK)
+        if data is None:
+            return
+        if not data:
+            self._note_end(connection)
+            self.entrance.drop(connection)
+            return
+        self.entrance.spoke(connection)
+        answers: dict[int, bytes] = {}
+        try:
+            for query in connection.reader.feed(data):
+                if connection.rank is None:
+                    if not self._introduce(connection, query):
+                        return
+                    answers[connection.rank or 0] = self.manager.greeting(connection.rank or 0)
+                    continue
+                for rank, line in self.manager.hear(connection.rank, query):
+                    answers[rank] = answers.get(rank, b"") + line
+        except PeerError as error:
+            if connection.rank is None:
+                self.entrance.refuse(connection, "speaks no PMI")
+                return
+            raise PeerError(error.message, peer=f"rank {connection.rank} of this client", octets=error.octets) from None
+        finally:
+            # Several queries that came at once get one segment of answers.
+            for rank, lines in answers.items():
+                self._send(rank, lines)
+        self._tell(connection.rank)
+
+    def _tell(self, rank: int | None) -> None:
+        for sentence in self.manager.refused[self._told :]:
+            self._warn(f"rank {rank} of this client {sentence}")
+        self._told = len(self.manager.refused)
+
+    def _introduce(self, connection: _PmiConnection, query: Query) -> bool:
+        number = query.number("pmiid") if query.command == "initack" else 0
+        rank = self._rank_of.get(number)
+        if rank is None:
+            self._wrong += 1
+            self.entrance.refuse(connection, "has no number of a proc (PMI_ID)")
+            if self._wrong > _MOST_WRONG:
+                raise JobError(
+                    f"somebody guesses numbers of procs at {self.entrance.endpoint}: {self._wrong} were wrong"
+                )
+            return False
+        if rank in self._members and rank not in self.manager.finalized:
+            self.entrance.refuse(connection, "has the number of a proc that is here (PMI_ID)")
+            return False
+        self.entrance.welcome(connection)
+        connection.rank = rank
+        self._members[rank] = connection
+        return True
+
+    def _note_end(self, connection: _PmiConnection) -> None:
+        rank = connection.rank
+        if rank is None or self._members.get(rank) is not connection:
+            return
+        del self._members[rank]
+        if rank in self.manager.initialised and rank not in self.manager.finalized and self._lost is None:
+            self._lost = (rank, time.monotonic())
+
+    def _send(self, rank: int, lines: bytes) -> None:
+        connection = self._members.get(rank)
+        if connection is None:
+            return  # it has ended, which its starter tells
+        if not self.entrance.send(connection, lines):
+            self._note_end(connection)
+            self.entrance.drop(connection)

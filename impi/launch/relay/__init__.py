@@ -1,0 +1,1 @@
+"""``impirun -relay`` and its other end: connections for hosts that accept none."""

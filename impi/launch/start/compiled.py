@@ -1,0 +1,111 @@
+"""Programs whose MPI functions in C are ours (:mod:`impi.cabi`): those that a compiler has made.
+
+``impirun --handles ABI`` gives programs in Python mpi4py itself, over our library of an ABI.
+Extension modules that were compiled for it, and take handles of C from objects of mpi4py, then work
+in a job. The hook (:mod:`impi.launch.hook.sitecustomize`) reads the variables.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from impi.base.errors import UsageError
+from impi.base.variables import HANDLES_FROM, STANDS_IN
+from impi.cabi.library.program_file import ProgramFile, is_elf, program_file
+from impi.cabi.tables.abi_tables import fortran
+from impi.launch.start.without_mpi import is_python, title
+
+
+def served(argv: tuple[str, ...], environ: Mapping[str, str], library: str) -> tuple[tuple[str, ...], str]:
+    """Return the command that starts a program with our library as its libmpi, and how it is.
+
+    A command without a program that uses MPI stays as it is. The variables are set behind
+    mpiexec, because Open MPI's puts its own folder first into LD_LIBRARY_PATH.
+
+    Args:
+        argv: the program and its arguments.
+        environ: its environment.
+        library: path of the client's own library, which ours may stand before; empty: none.
+
+    Raises:
+        UsageError: the program's MPI cannot be ours
+        (:func:`impi.cabi.library.program_file.program_file`).
+        UsageError: the program's path contains '=', so that env takes it for a variable.
+        LaunchError: the library cannot be compiled.
+    """
+    found = _program(argv, environ)
+    if found is None:
+        return argv, "the program calls no MPI library, or is Python's"
+    if "=" in argv[0]:
+        raise UsageError(f"the path of a compiled program must not contain '=', and {argv[0]} does: give it a link")
+    from impi.cabi.library.build import library as compiled  # takes a while, and Python programs need none
+    from impi.cabi.library.build import preloaded
+
+    if behind := _behind(found, library):
+        names = [str(compiled(found.abi, environ, behind)), behind]
+        told = f"front mode: impi's library stands before {behind}, which the program was compiled for"
+    else:
+        spared = "" if found.is_fortran else fortran(found.abi)
+        names = [str(path) for path in preloaded(found.abi, environ) if path.name != spared]
+        needed = ", ".join(name for name in found.needs if name.startswith("libmpi"))
+        told = f"stand-in mode: impi's library is the program's {needed}"
+    preload = " ".join(filter(None, (*names, environ.get("LD_PRELOAD"))))
+    return ("env", f"LD_PRELOAD={preload}", f"{STANDS_IN}={found.abi}", *argv), told
+
+
+def _program(argv: tuple[str, ...], environ: Mapping[str, str]) -> ProgramFile | None:
+    """Return the first word that is a program with MPI: numactl or a debugger may start it."""
+    files = [word for word in argv if is_elf(word) and not is_python(word)]
+    if argv[0] in files and (found := program_file(argv[0], environ)) is not None:
+        return found
+    for file in files:
+        with suppress(UsageError):  # an argument may be any file
+            if file != argv[0] and (found := program_file(file, environ)) is not None:
+                return found
+    return None
+
+
+def _behind(program: ProgramFile, library: str) -> str:
+    """Return the client's library if it is the one that the program was compiled for; else empty.
+
+    An interface for Fortran calls PMPI_ functions, which no library can stand before.
+    """
+    if not library or program.is_fortran:
+        return ""
+    real = Path(library).resolve()
+    fits = any(real.name.startswith(name) for name in program.needs if name.startswith("libmpi"))
+    return str(real) if fits and program.abi in ("mpich", "openmpi") else ""
+
+
+def handles_environment(
+    abi: str, argv: Sequence[str], environ: Mapping[str, str], tell: Callable[[str], object]
+) -> dict[str, str]:
+    """Return the variables of procs whose programs get mpi4py itself; none without an ABI.
+
+    Args:
+        abi: that of the program's extension modules; empty: none.
+        argv: what starts the program, after :func:`served`.
+        environ: of the user.
+        tell: is told what takes long.
+
+    Raises:
+        UsageError: the program is a compiled one.
+        LaunchError: library or extension cannot be made.
+    """
+    if not abi:
+        return {}
+    if argv[0] == "env" and any(word.startswith(f"{STANDS_IN}=") for word in argv):
+        raise UsageError(f"--handles is for programs in Python, and {title(argv)} is a compiled one: leave it out")
+    from impi.cabi.library import build, mpi4py_extension  # takes a while, and most programs need none
+
+    libraries = build.preloaded(abi, environ)
+    extension = mpi4py_extension.extension(abi, environ, tell)
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    found = {HANDLES_FROM: os.pathsep.join([version, str(extension), *map(str, libraries)])}
+    if abi != "standard":
+        found[STANDS_IN] = abi  # the vendor's library may have the same name
+    return found

@@ -1,0 +1,76 @@
+"""What the system shows of a process: its command line and variables, those of another program.
+
+ps, and whoever reads /proc, would take a fork for the program that it is a fork of.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import cache
+from typing import Final
+
+_PR_SET_MM: Final = 35
+_MAP: Final = 14
+_MAP_SIZE: Final = 15
+_MOST_NAME: Final = 15  # octets of a process's name
+
+# prctl_mm_map of linux/prctl.h; fields of /proc/self/stat that hold the addresses, from proc(5).
+_ADDRESSES: Final = {
+    "start_code": 26,
+    "end_code": 27,
+    "start_data": 45,
+    "end_data": 46,
+    "start_brk": 47,
+    "brk": 0,
+    "start_stack": 28,
+    "arg_start": 48,
+    "arg_end": 49,
+    "env_start": 50,
+    "env_end": 51,
+}
+
+
+class _Map(ctypes.Structure):
+    _fields_ = (
+        *((name, ctypes.c_uint64) for name in _ADDRESSES),
+        ("auxv", ctypes.c_void_p),
+        ("auxv_size", ctypes.c_uint32),
+        ("exe_fd", ctypes.c_uint32),
+    )
+
+
+_kept: list[ctypes.Array[ctypes.c_char]] = []  # what the kernel shows
+
+
+@cache
+def possible() -> bool:
+    """Whether the kernel lets a process say what is shown of it: Linux 3.18, CHECKPOINT_RESTORE."""
+    size = ctypes.c_uint32()
+    libc = ctypes.CDLL(None)
+    return libc.prctl(_PR_SET_MM, _MAP_SIZE, ctypes.byref(size), 0, 0) == 0 and size.value == ctypes.sizeof(_Map)
+
+
+def show(argv: Sequence[str], env: Mapping[str, str]) -> bool:
+    """Let the system show this process as a program with these arguments and variables.
+
+    Return whether it does.
+    """
+    words = [[os.fsencode(word) for word in argv], [os.fsencode(f"{name}={env[name]}") for name in env]]
+    shown = [ctypes.create_string_buffer(b"".join(word + b"\0" for word in part)) for part in words]
+    _kept[:] = shown
+    with suppress(OSError), open("/proc/self/comm", "wb") as file:  # noqa: PTH123
+        file.write(os.fsencode(argv[0]).rpartition(b"/")[2][:_MOST_NAME])
+    with open("/proc/self/stat", "rb") as file:  # noqa: PTH123
+        fields = file.read().rpartition(b")")[2].split()
+    libc = ctypes.CDLL(None)
+    libc.sbrk.restype = ctypes.c_void_p
+    found = {name: int(fields[number - 3]) for name, number in _ADDRESSES.items() if number}
+    found["brk"] = libc.sbrk(0) or 0
+    for name, buffer in zip(("arg", "env"), shown, strict=True):
+        found[f"{name}_start"] = ctypes.addressof(buffer)
+        found[f"{name}_end"] = ctypes.addressof(buffer) + len(buffer) - 1  # without the zero that ctypes adds
+    layout = _Map(**found, auxv=None, auxv_size=0, exe_fd=0xFFFFFFFF)
+    return bool(libc.prctl(_PR_SET_MM, _MAP, ctypes.byref(layout), ctypes.sizeof(layout), 0) == 0)

@@ -1,0 +1,89 @@
+"""Reduce and allreduce with 3-2 elimination among the stand-ins of the clients.
+
+The local phases are those of IMPI 4.16 and 4.11. Only for operations that commute: values are
+combined client by client, from the root's onwards and round, and inside one by the local phase.
+That is rank order only where every client's ranks are neighbours.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from impi.protocol.collectives.beyond.elimination import reduce_to_all, reduce_to_first
+from impi.protocol.collectives.layout import Layout
+from impi.protocol.collectives.reduction import Reduction
+from impi.protocol.collectives.steps import Algorithm, Local, Recv, Send
+from impi.protocol.collectives.tags import BCAST_TAG, REDUCE_TAG
+from impi.protocol.collectives.teams import across, within
+
+V = TypeVar("V")
+
+
+def reduce_by_elimination(
+    layout: Layout, rank: int, root: int, value: V, reduction: Reduction[V], *, threshold: int, native: bool = False
+) -> Algorithm[V | None]:
+    """The root returns the reduction of all values, the others None; see
+    :func:`impi.protocol.collectives.chapter4.reduce.reduce`.
+
+    ``threshold``: octets; larger buffers are halved. ``reduction`` commutes and has ``elements``.
+
+    Raises:
+        LocalProtocolError: no such root.
+    """
+    layout.check(root, "root")
+    native = native and reduction.library is not None and layout.has_company(rank)
+    local = yield from _nearby(layout, rank, root, value, reduction, native=native)
+    team = across(layout, root, 0)
+    if rank not in team.members:
+        return None
+    # From the root's onwards and round, so that the root is vertex 0.
+    vertices = (*team.members[team.first :], *team.members[: team.first])
+    fresh = layout.has_company(rank)
+    return (
+        yield from reduce_to_first(vertices, vertices.index(rank), local, reduction, threshold=threshold, fresh=fresh)
+    )
+
+
+def allreduce_by_elimination(
+    layout: Layout, rank: int, value: V, reduction: Reduction[V], *, threshold: int, native: bool = False
+) -> Algorithm[V]:
+    """Every process returns the same reduction of all values; see :func:`reduce_by_elimination`."""
+    native = native and reduction.library is not None and layout.has_company(rank)
+    local = yield from _nearby(layout, rank, 0, value, reduction, native=native)
+    near = within(layout, rank, 0)
+    stand_in = near.members[near.first]
+    parent, children = near.high(rank)
+    if rank == stand_in:
+        vertices = across(layout, 0, 0).members
+        fresh = layout.has_company(rank)
+        whole = yield from reduce_to_all(
+            vertices, vertices.index(rank), local, reduction, threshold=threshold, fresh=fresh
+        )
+        if native:
+            yield [Local("bcast", stand_in, whole, like=value)]
+    elif native or parent is None:
+        [whole] = yield [Local("bcast", stand_in, like=value)]
+    else:
+        [whole] = yield [Recv(parent, BCAST_TAG, whole=True)]
+    if children and not native:
+        yield [Send(child, whole, BCAST_TAG) for child in children]
+    return whole
+
+
+def _nearby(layout: Layout, rank: int, root: int, value: V, reduction: Reduction[V], *, native: bool) -> Algorithm[V]:
+    """The stand-in returns the reduction of its client's values, fresh if there are several."""
+    near = within(layout, rank, root)
+    stand_in = near.members[near.first]
+    if native:
+        [result] = yield [Local("reduce", stand_in, value, reduction=reduction)]
+        return result  # type: ignore[no-any-return]  # what a step brings is the caller's
+    parent, children = near.low(rank)
+    result = value
+    if children:
+        got = yield [Recv(child, REDUCE_TAG) for child in children]
+        result = reduction.copy(value)
+        for other in got:
+            result = reduction.combine(other, result)
+    if parent is not None:
+        yield [Send(parent, result, REDUCE_TAG)]
+    return result

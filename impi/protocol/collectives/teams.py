@@ -1,0 +1,133 @@
+"""The participants of a phase, arranged as a star or as a tree around its root.
+
+An operation has two phases. *Across* the clients, one process stands in for each: the root for its
+own client, the master for any other (IMPI 4.11, 4.12, 4.16). *Within* a client all its processes
+talk to the stand-in. Both are a :class:`Team`; the operations need only parents and children.
+Across clients the shape is IMPI's: linear for at most ``maxlinear`` masters, else a tree (2.3.5 and
+4.10 disagree about equality; we follow 4.10). Within a client it is ours: always a tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from itertools import pairwise
+from typing import Concatenate, Final, NamedTuple, ParamSpec, TypeAlias, TypeVar
+
+from impi.base.records import record
+from impi.protocol.collectives import trees
+from impi.protocol.collectives.layout import Layout
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_MOST: Final = 256  # Entries of one layout's memo; simulated layouts have very many processes
+_Parent: TypeAlias = Callable[[int], int | None]
+_Children: TypeAlias = Callable[[int, int], tuple[int, ...]]
+
+
+@record
+class Team:
+    """The participants of one phase."""
+
+    members: tuple[int, ...]
+    """Their ranks, by master number across clients, ascending within one."""
+    first: int
+    """Where in ``members`` the root is; vertex v of a tree is member (v + first) mod n."""
+    linear: bool
+    """A star around the root instead of a tree."""
+
+    def high(self, rank: int) -> tuple[int | None, tuple[int, ...]]:
+        """Return parent and children of ``rank`` in the high-bit tree or star; none outside."""
+        return self._around(rank, trees.high_parent, trees.high_children)
+
+    def low(self, rank: int) -> tuple[int | None, tuple[int, ...]]:
+        """Return parent and children of ``rank`` in the low-bit tree or star; none outside."""
+        return self._around(rank, trees.low_parent, trees.low_children)
+
+    @property
+    def blocks(self) -> tuple[tuple[int, ...], ...]:
+        """Return positions in ``members`` of the data in each message of a gather over :meth:`low`.
+
+        The root's own come first, then one tuple for each of its children, in their order.
+        """
+        n = len(self.members)
+        if self.linear:
+            return ((self.first,), *((i,) for i in range(n) if i != self.first))
+        # Below a vertex of the low-bit tree are its successors, up to the next child of the root.
+        bounds = pairwise((0, *trees.low_children(0, n), n))
+        return tuple(tuple((self.first + v) % n for v in range(start, end)) for start, end in bounds)
+
+    def _around(self, rank: int, parent: _Parent, children: _Children) -> tuple[int | None, tuple[int, ...]]:
+        if rank not in self.members:
+            return None, ()
+        root = self.members[self.first]
+        if self.linear:
+            # A linear root combines by ascending master number, not by vertex (IMPI 4.16).
+            return (root, ()) if rank != root else (None, tuple(m for m in self.members if m != root))
+        n = len(self.members)
+        v = (self.members.index(rank) - self.first) % n
+        above = parent(v)
+        below = tuple(self.members[(child + self.first) % n] for child in children(v, n))
+        return (None if above is None else self.members[(above + self.first) % n]), below
+
+
+def _remembered(make: Callable[Concatenate[Layout, P], R]) -> Callable[Concatenate[Layout, P], R]:
+    """Cache results by layout and numbers: callers of collectives mostly use few roots."""
+
+    @wraps(make)
+    def find(layout: Layout, /, *numbers: P.args, **named: P.kwargs) -> R:
+        key, memo = (make, *numbers, *named.values()), layout.memo
+        found: R | None = memo.get(key)
+        if found is None:
+            if len(memo) >= _MOST:
+                memo.clear()
+            memo[key] = found = make(layout, *numbers, **named)
+        return found
+
+    return find
+
+
+@_remembered
+def across(layout: Layout, root: int, maxlinear: int) -> Team:
+    """The team of the global phase: one process for each client, ``root`` for its own."""
+    masters = [layout.master_rank(n) for n in range(layout.num_masters())]
+    first = layout.local_master_num(root)
+    masters[first] = root
+    return Team(tuple(masters), first, linear=len(masters) <= maxlinear)
+
+
+@_remembered
+def within(layout: Layout, rank: int, root: int) -> Team:
+    """Return the team of the local phase at the client of ``rank``, around its stand-in."""
+    members = layout.locals_to_rank(rank)
+    stand_in = root if layout.are_local(rank, root) else layout.local_master_rank(rank)
+    return Team(members, members.index(stand_in), linear=False)
+
+
+class Links(NamedTuple):
+    """The neighbours of one process in both phases together."""
+
+    parent: int | None
+    """The other client's or the local one; None at the root."""
+    wide: tuple[int, ...]
+    """Children under other clients."""
+    near: tuple[int, ...]
+    """Children under the same client."""
+
+
+@_remembered
+def high_links(layout: Layout, rank: int, root: int, maxlinear: int) -> Links:
+    """The neighbours of ``rank`` for a barrier or a broadcast (IMPI 4.10, 4.11)."""
+    return _join(across(layout, root, maxlinear).high(rank), within(layout, rank, root).high(rank))
+
+
+@_remembered
+def low_links(layout: Layout, rank: int, root: int, maxlinear: int) -> Links:
+    """The neighbours of ``rank`` for a reduction (IMPI 4.16)."""
+    return _join(across(layout, root, maxlinear).low(rank), within(layout, rank, root).low(rank))
+
+
+def _join(wide: tuple[int | None, tuple[int, ...]], near: tuple[int | None, tuple[int, ...]]) -> Links:
+    # A process that stands in for its client has no local parent, any other no global one.
+    return Links(wide[0] if wide[0] is not None else near[0], wide[1], near[1])

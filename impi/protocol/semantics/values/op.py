@@ -1,0 +1,115 @@
+"""The predefined reductions, on arrays (MPI 4.1, 6.9.2 and 6.9.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+
+from impi.protocol.semantics.errors import error
+from impi.protocol.semantics.lazynumpy import np
+from impi.protocol.semantics.values.basic import Kind
+from impi.protocol.semantics.values.datatype import TypeMap
+
+Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
+
+_ORDERED: Final = frozenset({Kind.C_INTEGER, Kind.FORTRAN_INTEGER, Kind.FLOATING, Kind.MULTI_LANGUAGE})
+_ARITHMETIC: Final = _ORDERED | {Kind.COMPLEX}
+# Not so of MPI_AINT and its like by the standard, but by MPICH and Open MPI.
+_LOGICAL: Final = frozenset({Kind.C_INTEGER, Kind.LOGICAL, Kind.MULTI_LANGUAGE})
+_BITWISE: Final = frozenset({Kind.C_INTEGER, Kind.FORTRAN_INTEGER, Kind.BYTE, Kind.MULTI_LANGUAGE})
+_ANY: Final = frozenset(Kind)
+
+
+def _ufunc(name: str) -> Callable[[Array, Array], None]:
+    def run(invec: Array, inoutvec: Array) -> None:
+        function: np.ufunc = getattr(np, name)
+        # Overflow wraps or gives infinity, as in C; it is no reason for a warning.
+        with np.errstate(all="ignore"):
+            function(invec, inoutvec, out=inoutvec, casting="unsafe")
+
+    return run
+
+
+def _location(name: str) -> Callable[[Array, Array], None]:
+    def run(invec: Array, inoutvec: Array) -> None:
+        better: np.ufunc = getattr(np, name)
+        value, index = invec["value"], invec["index"]
+        take = better(value, inoutvec["value"])
+        take |= (value == inoutvec["value"]) & (index < inoutvec["index"])
+        np.copyto(inoutvec["value"], value, where=take)
+        np.copyto(inoutvec["index"], index, where=take)
+
+    return run
+
+
+def _replace(invec: Array, inoutvec: Array) -> None:
+    inoutvec[...] = invec
+
+
+def _nothing(invec: Array, inoutvec: Array) -> None:
+    pass
+
+
+UFUNCS: Final = {
+    "MAX": "maximum",
+    "MIN": "minimum",
+    "SUM": "add",
+    "PROD": "multiply",
+    "BAND": "bitwise_and",
+    "BOR": "bitwise_or",
+    "BXOR": "bitwise_xor",
+}
+"""numpy's names of the operations whose results have the operands' type."""
+
+OPS: Final[dict[str, tuple[Callable[[Array, Array], None], frozenset[Kind]]]] = {
+    "MAX": (_ufunc(UFUNCS["MAX"]), _ORDERED),
+    "MIN": (_ufunc(UFUNCS["MIN"]), _ORDERED),
+    "SUM": (_ufunc(UFUNCS["SUM"]), _ARITHMETIC),
+    "PROD": (_ufunc(UFUNCS["PROD"]), _ARITHMETIC),
+    "LAND": (_ufunc("logical_and"), _LOGICAL),
+    "BAND": (_ufunc(UFUNCS["BAND"]), _BITWISE),
+    "LOR": (_ufunc("logical_or"), _LOGICAL),
+    "BOR": (_ufunc(UFUNCS["BOR"]), _BITWISE),
+    "LXOR": (_ufunc("logical_xor"), _LOGICAL),
+    "BXOR": (_ufunc(UFUNCS["BXOR"]), _BITWISE),
+    "MAXLOC": (_location("greater"), frozenset()),
+    "MINLOC": (_location("less"), frozenset()),
+    "REPLACE": (_replace, _ANY),
+    "NO_OP": (_nothing, _ANY),
+}
+"""By name: the function, and the kinds of basic types that it is defined for (none: pairs only)."""
+
+OF_WINDOWS: Final = ("REPLACE", "NO_OP")
+"""Operations of one-sided communication alone."""
+
+
+def check(op: str, datatype: TypeMap) -> None:
+    """Raise :class:`MPIException` of class ``ERR_OP`` if the type does not have the operation."""
+    kinds = OPS[op][1]
+    if not datatype.name:
+        raise error("ERR_OP", f"MPI_{op} is defined for predefined datatypes only: use an operation of your own")
+    if len(datatype.runs) == 2:
+        defined = not kinds or kinds is _ANY
+        what = "value and index pairs"
+    else:
+        defined = datatype.runs[0].basic.kind in kinds
+        what = f"{datatype.runs[0].basic.kind.value} types"
+    if not defined:
+        raise error("ERR_OP", f"MPI_{op} is not defined for {what} such as MPI_{datatype.name}")
+
+
+def check_reduction(op: str, datatype: TypeMap) -> None:
+    """Raise as :func:`check`, and for the operations that only windows have."""
+    if op in OF_WINDOWS:
+        raise error("ERR_OP", f"MPI_{op} is for one-sided communication only")
+    check(op, datatype)
+
+
+def apply(op: str, invec: Array, inoutvec: Array, datatype: TypeMap) -> None:
+    """``inoutvec = invec op inoutvec``, element by element; both of dtype ``datatype.dtype``.
+
+    Raises:
+        MPIException: ``ERR_OP``, as :func:`check`.
+    """
+    check(op, datatype)
+    OPS[op][0](invec, inoutvec)

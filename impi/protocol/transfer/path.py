@@ -1,0 +1,174 @@
+"""Traffic with one remote process: credit, queues, and the tables of request ids."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from impi.protocol.job import Job, Proc
+from impi.protocol.transfer.credit import AckCounter, CreditWindow
+from impi.protocol.transfer.lanes import Lanes
+from impi.protocol.transfer.message import Incoming, Outgoing
+from impi.protocol.wire.packets import HEADER_SIZE, SHORT_HEADER, Header, PacketType, pack_header
+
+_DATA: Final = int(PacketType.DATA)
+# Most octets of user data that are copied beside their header, rather than sent as own pieces.
+_SHORT_MAX: Final = 4096
+_pack_short: Final = SHORT_HEADER.pack_into
+
+
+class Flight:
+    """A packet on its way to TCP."""
+
+    __slots__ = ("acknowledges", "begun", "ends_work", "final", "left", "owner", "views")
+
+    def __init__(
+        self, views: list[memoryview], left: int, owner: Outgoing | None = None, *, final: bool = False, ends_work: bool
+    ) -> None:
+        self.views = views
+        """The octets not yet sent, header first."""
+        self.left = left
+        """Octets left."""
+        self.owner = owner
+        self.final = final
+        """Whether the packet holds the last octets of its owner."""
+        self.ends_work = ends_work
+        """Whether nothing of the queued item remains after this packet."""
+        self.begun = False
+        self.acknowledges: AckCounter | None = None
+        """The counter that waits for this packet to be on its way, if it is a PROTOACK."""
+
+    @classmethod
+    def of_header(cls, header: bytes) -> Flight:
+        return cls([memoryview(header)], len(header), ends_work=True)
+
+    def consume(self, nbytes: int) -> None:
+        """Note that TCP took ``nbytes`` octets, fewer than are left."""
+        self.begun = True
+        self.left -= nbytes
+        done = 0
+        while nbytes >= self.views[done].nbytes:
+            nbytes -= self.views[done].nbytes
+            done += 1
+        del self.views[:done]
+        if nbytes:
+            self.views[0] = self.views[0][nbytes:]
+
+
+class ShortFrame:
+    """Room for one packet past the queues, for all senders of a path's short messages in turn.
+
+    Args:
+        pair: the 48 octets that name source and destination in our headers.
+        most: most octets of user data that are copied beside their header.
+    """
+
+    __slots__ = ("_pair", "filled", "most", "octets")
+
+    def __init__(self, pair: bytes, most: int) -> None:
+        self._pair = pair
+        self.most = most
+        self.octets = memoryview(b"")
+        """Header and user data (:meth:`room`)."""
+        self.filled: object = None
+        """The sender whose header is in :attr:`octets`."""
+
+    def room(self) -> memoryview:
+        """Return :attr:`octets`, which are there from the first sender on."""
+        if not self.octets:
+            self.octets = memoryview(bytearray(HEADER_SIZE + self.most))
+        return self.octets
+
+    def fill(self, nbytes: int, lsrank: int, tag: int, cid: int, count: int) -> None:
+        """Write the header of a short message into :attr:`octets`, but for its request."""
+        _pack_short(self.octets, 0, _DATA, nbytes, self._pair, 0, nbytes, lsrank, tag, cid, count)
+
+
+class Path:
+    """Both directions between the local process ``me`` and the remote process ``peer``.
+
+    Counted packets (IMPI 3.6) wait in its lanes until there is credit.
+    """
+
+    __slots__ = (
+        "_maxdatalen",
+        "addresses",
+        "awaiting",
+        "awake",
+        "cancelling",
+        "counter",
+        "frame",
+        "host",
+        "lanes",
+        "newest",
+        "rank",
+        "reverse",
+        "window",
+    )
+
+    def __init__(self, me: Proc, peer: Proc, host: int, job: Job) -> None:
+        self.rank = peer.rank
+        self.host = host
+        """The host that its channel is with."""
+        self.addresses = (me.ipv6, me.pid, peer.ipv6, peer.pid)
+        """Source and destination, as a header has them."""
+        self._maxdatalen = job.maxdatalen
+        mine, theirs = (p.ipv6 + p.pid.to_bytes(8, "big", signed=True) for p in (me, peer))
+        self.frame = ShortFrame(mine + theirs, min(job.maxdatalen, _SHORT_MAX))
+        self.reverse = theirs + mine
+        """The 48 octets that name source and destination in a header of the peer."""
+        self.window = CreditWindow(job.ackmark, job.hiwater)
+        self.counter = AckCounter(job.ackmark, job.hiwater)
+        self.lanes = Lanes()
+        self.awake = False
+        """Whether the path is in its channel's round of paths that may send."""
+        self.awaiting: dict[int, Outgoing] = {}
+        """Messages whose SYNCACK has not come, by srqid."""
+        self.cancelling: dict[int, Outgoing] = {}
+        """Messages whose CANCEL has not been answered, by srqid."""
+        self.newest: dict[int, Incoming] = {}
+        """The newest unmatched message of each srqid, which a CANCEL can reach (IMPI 3.7.4)."""
+
+    @property
+    def sendable(self) -> bool:
+        return self.lanes.queued and self.window.open
+
+    def bare(self, pk_type: PacketType, srqid: int = 0, drqid: int = 0) -> bytes:
+        """A packet without user data; what table 3.1 does not list for it is sent as zero."""
+        return pack_header(Header(int(pk_type), 0, *self.addresses, srqid, drqid))
+
+    def next(self) -> Flight:
+        """Count and build the next packet. Only while :attr:`sendable`."""
+        self.window.take()
+        message = self.lanes.pop()
+        if isinstance(message, bytes):
+            return Flight([memoryview(message)], len(message), ends_work=True)
+        first = not message.started
+        header = self._first(message) if first else self._onward(message)
+        octets, nbytes = pack_header(header), header.pk_len
+        views = [memoryview(octets), *message.take(nbytes)]
+        final = message.taken == message.nbytes
+        if not (first or final):
+            self.lanes.longs.append(message)
+        return Flight(views, len(octets) + nbytes, message, final=final, ends_work=first or final)
+
+    def _first(self, message: Outgoing) -> Header:
+        message.started = True
+        if message.synchronous:
+            self.awaiting[message.header.srqid] = message
+        return message.header
+
+    def _onward(self, message: Outgoing) -> Header:
+        first = message.header
+        return Header(
+            _DATA,
+            min(message.nbytes - message.taken, self._maxdatalen),
+            *self.addresses,
+            first.srqid,
+            message.drqid,
+            first.msglen,
+            first.lsrank,
+            first.tag,
+            first.cid,
+            0,
+            first.count,
+        )

@@ -1,0 +1,401 @@
+"""Runs an algorithm of chapter 4: its steps become sends and receives of the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sized
+from typing import Any, Protocol, TypeAlias
+
+from impi.base.errors import ImpiError
+from impi.protocol.collectives.steps import Algorithm, Local, Recv, Send
+from impi.protocol.semantics.lazynumpy import np
+from impi.protocol.semantics.values.datatype import TypeMap
+from impi.protocol.semantics.values.wordops import numbers
+from impi.rank.engine.channels.entries import creation
+from impi.rank.engine.channels.payload import BufferSource, DirectSource, OctetSource, OctetTarget, Source
+from impi.rank.engine.context import Context
+from impi.rank.engine.engine import Engine
+from impi.rank.engine.faults import Agreed
+from impi.rank.engine.local import LocalOperation, Room
+from impi.rank.engine.operations import Compound, Operation, ReceiveOperation, SendOperation
+from impi.rank.engine.standing_receive import Taken
+
+Octets: TypeAlias = bytearray | memoryview
+
+
+class Codec(Room, Protocol):
+    """The form in which an algorithm's values travel."""
+
+    def encode(self, value: Any) -> Source:
+        """Return the octets of a value."""
+
+    def decode(self, data: Octets, *, external: bool) -> Any:
+        """Return the value of received octets, which it may keep."""
+
+
+class OctetCodec:
+    """Values that are octets already: packed data and pickles."""
+
+    def encode(self, value: Any) -> Source:
+        """Return the value itself as octets."""
+        return OctetSource(value)
+
+    def decode(self, data: Octets, *, external: bool) -> Any:
+        """Return the octets."""
+        return data
+
+    def view(self, value: Any) -> memoryview:
+        """Return the octets as a view."""
+        view = memoryview(value)
+        # Libraries want a writable view even of nothing, and an empty 2-d view cannot be cast.
+        return view.cast("B") if view.nbytes else memoryview(bytearray())
+
+    def fresh(self, like: int) -> bytearray:
+        """Return ``like`` new octets."""
+        return bytearray(like)
+
+    def size_of(self, like: int) -> int:
+        """Return ``like``: the values are octets."""
+        return like
+
+    def value_in(self, octets: Octets) -> Octets:
+        """Return the octets themselves."""
+        return octets
+
+
+class _ElementCodec:
+    """Values that are native elements in a row, for reductions."""
+
+    def __init__(self, datatype: TypeMap, long_size: int, *, external: bool = True) -> None:
+        self.datatype = datatype
+        self._long_size = long_size
+        self._is_dense = bool(datatype.name) and datatype.size == datatype.extent and len(datatype.runs) == 1
+        self._is_plain = self._is_dense and not external
+
+    def encode(self, value: Any) -> Source:
+        """Return the elements as external32 or native, as the destination needs."""
+        if self._is_plain:
+            return DirectSource(self.view(value), len(value))
+        return BufferSource(self.datatype, self.view(value), 0, len(value), self._long_size)
+
+    def decode(self, data: Octets, *, external: bool) -> Any:
+        """Return a value in these octets, if their form is native, or a new one."""
+        if not external and self._is_dense:
+            return self.value_in(data)
+        count = len(data) // self.datatype.packed_size(1, external=external, long_size=self._long_size)
+        value = self._empty(count)
+        if count:
+            octets = self.view(value)
+            self.datatype.unpack(memoryview(data), octets, 0, count, external=external, long_size=self._long_size)
+        return value
+
+    def view(self, value: Any) -> memoryview:
+        """Return the octets in memory; writable, even if there are none."""
+        return self._octets(value) if len(value) else memoryview(bytearray())
+
+    def fresh(self, like: Any) -> Any:
+        """Return a new value of equal length."""
+        return self._empty(len(like))
+
+    def size_of(self, like: Sized) -> int:
+        """Return the octets of as many elements."""
+        return len(like) * self.datatype.size
+
+    def _empty(self, count: int) -> Any:
+        raise NotImplementedError
+
+    def value_in(self, octets: Octets) -> Any:
+        """Return the elements that lie in octets of native form, without a copy."""
+        raise NotImplementedError
+
+    def _octets(self, value: Any) -> memoryview:
+        raise NotImplementedError
+
+
+class ArrayCodec(_ElementCodec):
+    """Values that are one-dimensional arrays."""
+
+    def __init__(self, datatype: TypeMap, dtype: np.dtype[Any], long_size: int, *, external: bool = True) -> None:
+        super().__init__(datatype, long_size, external=external)
+        self._dtype = dtype
+
+    def _empty(self, count: int) -> Any:
+        return np.empty(count, self._dtype)
+
+    def value_in(self, octets: Octets) -> Any:
+        return np.frombuffer(octets, self._dtype)
+
+    def _octets(self, value: Any) -> memoryview:
+        return memoryview(value.view(np.uint8).data)
+
+
+class NumbersCodec(_ElementCodec):
+    """Values that are memoryviews of numbers, without numpy
+    (:mod:`impi.protocol.semantics.values.wordops`)."""
+
+    def __init__(self, datatype: TypeMap, code: str, long_size: int, *, external: bool = True) -> None:
+        super().__init__(datatype, long_size, external=external)
+        self.code = code
+
+    def _empty(self, count: int) -> memoryview:
+        return numbers(bytearray(count * self.datatype.size), self.code)
+
+    def value_in(self, octets: Octets) -> memoryview:
+        return numbers(octets, self.code)
+
+    def _octets(self, value: memoryview) -> memoryview:
+        return value.cast("B")
+
+
+class _ResultPlace:
+    """The place of a whole result, and whether the result has arrived there."""
+
+    __slots__ = ("arrived", "place")
+
+    def __init__(self, place: memoryview) -> None:
+        self.place = place
+        self.arrived = False
+
+    def take(self, octets: memoryview) -> None:
+        """Note octets that were received: they may be the whole place."""
+        self.arrived = octets.obj is self.place.obj and len(octets) == len(self.place)
+
+
+class CollectiveOperation(Compound):
+    """A collective under way, driven by the engine like a send; its value is in :attr:`result`.
+
+    The collectives of one communicator run one after another, in the order of their start. Their
+    tags name the kind of a step, not the call: so a later collective waits for its turn.
+
+    Args:
+        engine: of this proc.
+        context: of the communicator.
+        algorithm: its steps.
+        codec: how its values travel.
+        finish: called with the returned value at once; :attr:`result` is what it returns.
+        alone: no other collective has these tags, so this one need not wait for its turn.
+        blocking: the caller waits for it at once, so that its receives may stand.
+        place: where ``finish`` would copy the octets of the whole result, in native form. A value
+            that is the result, and as long, may arrive there; ``finish`` is not called then.
+    """
+
+    @creation
+    def __init__(
+        self,
+        engine: Engine,
+        context: Context,
+        algorithm: Algorithm[Any],
+        codec: Codec,
+        finish: Callable[[Any], Any] | None = None,
+        *,
+        alone: bool = False,
+        blocking: bool = False,
+        place: memoryview | None = None,
+    ) -> None:
+        self._engine = engine
+        self.context = context
+        self._algorithm = algorithm
+        self._codec = codec
+        self._finish = finish
+        self._landing = None if place is None or engine.external else _ResultPlace(place)
+        self._waiting: list[Operation] = []
+        self._targets: list[tuple[ReceiveOperation, OctetTarget] | LocalOperation | Taken] = []
+        # Whether receives may block here, before the engine drives this operation.
+        self._straight = blocking and not alone and engine.is_straight(context)
+        self._started = False
+        self.done = False
+        self.cancelled = False
+        self.result: Any = None
+        self.failure: Exception | None = None
+        """An exception of the program's part: of a reduction, or of the buffer for the result."""
+        self._alone = alone
+        if not alone:
+            context.under_way.collectives.append(self)
+            context.count_waiting(1)  # a local message may report a fault
+            context.faults.begin()
+        try:
+            self.advance()
+        finally:
+            self._straight = False
+            if not self.done:  # after an interrupt, too: the other procs go on with it
+                engine.turns.track(self)
+
+    def advance(self) -> bool:
+        """Run on while the operations of the current step are complete."""
+        if not self._alone and not self.done and self.context.faults.broken:
+            self._abandon()
+        if not self._started and not self.done:
+            if not self._alone and not (self.context.under_way.collectives[0] is self and self.context.faults.settled):
+                return False
+            self._started = True
+            self._resume()
+        while not self.done:
+            for operation in self._waiting:  # a loop, as this is asked in each turn
+                if not (operation.done or (type(operation) is Taken and operation.advance())):
+                    return False
+            self._resume()
+        return True
+
+    @property
+    def awaited(self) -> Operation | None:
+        found = None
+        for operation in self._waiting:
+            if not operation.done:
+                if found is not None:
+                    return None
+                found = operation
+        return found
+
+    def _resume(self) -> None:
+        # The wait raises: the current driver of the engine need not have started this.
+        try:
+            self._step()
+        except StopIteration as stop:
+            self._end(stop.value)
+        except ImpiError:
+            raise
+        except Agreed as agreed:
+            self._end(None, agreed.failure)
+        except Exception as failure:
+            self._withdraw()
+            self._end(None, failure)
+            if not self._alone:
+                self.context.faults.abandon(getattr(self._algorithm, "__name__", "a collective"), failure)
+
+    def _step(self) -> None:
+        """Hand over the received values and start the operations of the next step."""
+        for operation in self._waiting:
+            if type(operation) is SendOperation and operation.failure is not None:
+                raise operation.failure
+        values = list(map(self._brought, self._targets))
+        steps = self._algorithm.send(values) if self._waiting or self._targets else next(self._algorithm)
+        self._waiting = []
+        self._targets = []
+        receives = [step for step in steps if type(step) is Recv]
+        if not self._straight:
+            for receive in receives:  # first: a posted receive takes its message in place
+                self._post(receive)
+        for step in steps:
+            if type(step) is Send:
+                self._send(step)
+            elif type(step) is Local:
+                self._enter(step)
+        if self._straight:
+            self._stand(receives)
+
+    def _enter(self, step: Local) -> None:
+        """Start a local phase, whose value may arrive in the place of the result."""
+        landing = self._landing
+        phase = LocalOperation(self.context, step, self._codec, None if landing is None else landing.place)
+        if phase.landing and landing is not None:
+            landing.arrived = True
+        self._engine.turns.track(phase)
+        self._targets.append(phase)
+        self._waiting.append(phase)
+
+    def _stand(self, receives: list[Recv]) -> None:
+        """Wait for each message in turn, as long as nothing else is under way; post the rest."""
+        try:
+            self._straight = all(map(self._take, receives))
+        finally:  # after an interrupt, too, the engine can drive this on
+            for receive in receives[len(self._targets) :]:
+                self._post(receive)
+
+    def _take(self, step: Recv) -> bool:
+        """Wait for a message as long as nothing else is under way; whether it is here."""
+        standing = self._engine.collective_receive(self.context, step.source)
+        faults, landing = self.context.faults, self._landing if step.whole else None
+        try:
+            standing.receive_until(step.tag, None if landing is None else landing.place, lambda: not faults.calm)
+        finally:
+            taken, standing.taken = standing.taken, None  # it keeps no memory of a message
+            if taken is not None:
+                if landing is not None:
+                    landing.take(taken.octets)
+                self._targets.append(taken)
+                if not taken.done:
+                    self._waiting.append(taken)
+        return taken is not None
+
+    def _send(self, step: Send) -> None:
+        source = self._codec.encode(step.value)
+        self._waiting.append(self._engine.send(self.context, step.dest, step.tag, source, collective=True))
+
+    def _post(self, step: Recv) -> None:
+        target = OctetTarget()
+        operation = self._engine.receive(self.context, step.source, step.tag, target, collective=True)
+        self._targets.append((operation, target))
+        self._waiting.append(operation)
+
+    def _brought(self, target: tuple[ReceiveOperation, OctetTarget] | LocalOperation | Taken) -> Any:
+        if isinstance(target, LocalOperation):
+            return target.value
+        if isinstance(target, Taken):
+            return self._codec.decode(target.octets, external=self._engine.external)
+        operation, octets = target
+        if operation.failure is not None:
+            raise operation.failure
+        return self._codec.decode(octets.data, external=operation.message is not None and operation.message.external)
+
+    def _end(self, value: Any, failure: Exception | None = None) -> None:
+        self.failure = failure
+        if failure is None:
+            try:
+                landed = self._landing is not None and self._landing.arrived
+                self.result = value if self._finish is None or landed else self._finish(value)
+            except Exception as own:
+                self.failure = own
+        self.done = True
+        if not self._alone:
+            self.context.under_way.collectives.remove(self)
+            self.context.count_waiting(-1)
+
+    def _abandon(self) -> None:
+        """Withdraw posted receives after a fault; what was sent is never received."""
+        self._withdraw()
+        self._end(None, self.context.faults.failure())
+
+    def give_up(self, failure: Exception) -> None:
+        """End it with a failure: a proc of the communicator is lost."""
+        if not self.done:
+            self._withdraw()
+            self._end(None, failure)
+
+    def _withdraw(self) -> None:
+        for target in self._targets:
+            if isinstance(target, LocalOperation):
+                target.abandon()
+            elif not isinstance(target, Taken):
+                self._engine.matching.withdraw(target[0])
+        self._algorithm.close()
+
+
+class Closing(Compound):
+    """A communicator being freed: its barrier goes on while the program does.
+
+    A receive under way keeps the context open for good, as it may still get its message.
+    """
+
+    @creation
+    def __init__(self, engine: Engine, context: Context, barrier: CollectiveOperation) -> None:
+        self._engine = engine
+        self._context = context
+        self._barrier = barrier
+        self.done = False
+        self.cancelled = False
+        if not self.advance():
+            engine.turns.track(self)
+
+    @property
+    def awaited(self) -> Operation | None:
+        return self._barrier.awaited
+
+    def advance(self) -> bool:
+        """Close the context once the barrier is over."""
+        if not self.done and self._barrier.done:
+            self.done = True
+            if self._barrier.failure is not None:
+                self._context.shadow.comm = None  # the vendor would wait for procs that may not come
+            posted, _ = self._context.matchers[0].lines()
+            if not posted:
+                self._engine.close(self._context)
+        return self.done

@@ -1,0 +1,188 @@
+"""Blocking receives of messages from one process of another client, without the matchers.
+
+The way of an octet: :meth:`StandingReceive.receive` waits in
+:meth:`impi.rank.engine.channels.channels.Channels.wait_on`, and hands itself down with each read.
+The reader of the channel (:meth:`impi.protocol.transfer.inbound.Inbound.short_reader`) calls
+:meth:`StandingReceive.take` with each whole short message, in place of
+:meth:`impi.rank.engine.matchers.Matching.deliver`. Of a longer one the first header is enough:
+:meth:`StandingReceive.claim` gives it its place, and the rest is read directly to there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sized
+from typing import TYPE_CHECKING, Final, Literal, Protocol
+
+from impi.protocol.semantics.constants import ANY_TAG
+from impi.rank.engine.channels.entries import any_thread, checked_entry
+
+if TYPE_CHECKING:
+    from impi.protocol.transfer import Deliver, Incoming, Transfer
+    from impi.rank.engine.context import Context
+    from impi.rank.engine.turns import Turns
+
+_NOTHING: Final = (-1, -1)
+
+
+class Filled(Protocol):
+    """A status."""
+
+    def fill(self, *, source: int, tag: int, nbytes: int) -> None:
+        """Take the envelope of a message."""
+
+
+class Taken:
+    """A message that a standing receive has taken; an operation like any other for its rest."""
+
+    __slots__ = ("_incoming", "cancelled", "done", "octets", "tag")
+
+    def __init__(self, tag: int, octets: memoryview, incoming: Incoming | None) -> None:
+        self.tag = tag
+        self.octets = octets
+        """Where it is, or will be once :attr:`done`."""
+        self._incoming = incoming
+        self.done = incoming is None
+        self.cancelled = False
+
+    def advance(self) -> bool:
+        self.done = self._incoming is None or self._incoming.done
+        return self.done
+
+
+class StandingReceive:
+    """Receives the next message of one process straight into the program's buffer.
+
+    It works while no receive of the communicator is posted, no message is unmatched, and nothing
+    else is under way.
+
+    Args:
+        turns: of this proc.
+        transfer: its transfer machine.
+        deliver: takes other messages that come meanwhile.
+        context: the communicator.
+        source: rank of the sender there.
+        host: whose channel its messages come by.
+        collective: whether the messages are those of collectives.
+    """
+
+    __slots__ = (
+        "_accept", "_awaited", "_deliver", "_host", "_place", "_posted", "_source", "_tag", "_turns", "_unexpected",
+        "_way", "taken", "threads",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        turns: Turns,
+        transfer: Transfer,
+        deliver: Deliver,
+        context: Context,
+        source: int,
+        host: int,
+        *,
+        collective: bool = False,
+    ) -> None:
+        self.threads = turns.threads
+        self._turns = turns
+        self._accept = transfer.accept
+        self._deliver = deliver
+        self._host = host
+        self._source = source
+        self._way = (context.peers[source], context.cid + collective)
+        self._posted: Sized
+        self._unexpected: Sized
+        self._posted, self._unexpected = context.matchers[collective].lines()
+        # Sender (world rank) and context id of the message that is waited for.
+        self._awaited = _NOTHING
+        self._tag = ANY_TAG  # Its tag, or MPI_ANY_TAG
+        self._place: memoryview | None = None  # Where it goes; None: into memory of its own
+        self.taken: Taken | None = None
+        """The message of the last wait, once its header is here; an interrupt does not lose it."""
+
+    @checked_entry
+    def receive(self, tag: int, place: memoryview, status: Filled | None) -> bool:
+        """Wait for the next message with ``tag``, or with any (MPI_ANY_TAG), and put it in place.
+
+        False: something else came first or is under way; call :meth:`Engine.receive`.
+        """
+        with self.threads.lock:
+            taken = self._await(tag, place, None)
+            return taken is not None and self._finish(taken, status)
+
+    @checked_entry
+    def receive_octets(self, tag: int, status: Filled | None) -> memoryview | None:
+        """:meth:`receive` a message of any length into new memory; None: see there."""
+        with self.threads.lock:
+            taken = self._await(tag, None, None)
+            return taken.octets if taken is not None and self._finish(taken, status) else None
+
+    def _finish(self, taken: Taken, status: Filled | None) -> Literal[True]:
+        if not taken.done:
+            self._turns.wait(taken.advance)
+        if status is not None:
+            status.fill(source=self._source, tag=taken.tag, nbytes=len(taken.octets))
+        return True
+
+    @checked_entry
+    def receive_until(self, tag: int, place: memoryview | None, given_up: Callable[[], bool]) -> None:
+        """Wait for the next message with ``tag`` until ``given_up()``; put it in place.
+
+        ``place`` None: into new memory, whatever its length. It is :attr:`taken`, and may not be
+        done. None: as for :meth:`receive`.
+        """
+        with self.threads.lock:
+            self._await(tag, place, given_up)
+
+    def _await(self, tag: int, place: memoryview | None, given_up: Callable[[], bool] | None) -> Taken | None:
+        turns, threads = self._turns, self.threads
+        self._awaited, self._tag, self._place = self._way, tag, place
+        self._forget()
+        spin_s = turns.patience.spin_s
+        try:
+            while not (
+                self._posted or self._unexpected or turns.active or threads.crowded or (turns.others and turns.waiters)
+            ):
+                moved = turns.channels.wait_on(self._host, spin_s, 0.0 if threads.shared else turns.longest_s, self)
+                if (self.taken is not None and self.taken.advance()) or (given_up is not None and given_up()):
+                    break
+                spin_s = turns.patience.spin_s if moved else 0.0
+                if not moved and threads.notice():
+                    break  # to sleep outside of the engine
+        finally:
+            self._awaited, self._place = _NOTHING, None  # an interrupt, too, gives the place back
+        return self.taken
+
+    def _forget(self) -> None:
+        self.taken = None
+
+    @any_thread
+    def take(self, world: int, cid: int, tag: int, count: int, octets: memoryview) -> bool:
+        """Put the awaited message into its place; others go where they go without this receive."""
+        nbytes = len(octets)
+        if not self._is_it(world, cid, tag, nbytes):
+            return self._deliver(world, cid, tag, count, octets)
+        place = self._place
+        if place is None:
+            place = memoryview(bytearray(octets))
+        else:
+            place = place[:nbytes]
+            place[:] = octets
+        self.taken = Taken(tag, place, None)
+        return True
+
+    @any_thread
+    def claim(self, incoming: Incoming) -> bool:
+        """Give the awaited message its place before all of it is here; False: it is another one."""
+        nbytes = incoming.nbytes
+        if not self._is_it(incoming.source, incoming.header.cid, incoming.header.tag, nbytes):
+            return False
+        place = memoryview(bytearray(nbytes)) if self._place is None else self._place[:nbytes]
+        self.taken = Taken(incoming.header.tag, place, incoming)
+        self._accept(incoming, place)
+        return True
+
+    def _is_it(self, world: int, cid: int, tag: int, nbytes: int) -> bool:
+        """Whether a message is the awaited one, and fits; what follows it is another one."""
+        if self._awaited != (world, cid) or self._tag not in (tag, ANY_TAG):
+            return False
+        self._awaited = _NOTHING
+        return self._place is None or nbytes <= len(self._place)

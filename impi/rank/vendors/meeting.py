@@ -1,0 +1,292 @@
+"""Connections between the processes of one client without an MPI library.
+
+Used by :mod:`impi.rank.vendors.pure` (full mesh of procs), and by the engine and
+:mod:`impi.rank.agent` (each proc to its agent); it lies in the layer of the vendors because all
+three import it. Steps:
+
+1. The listening process opens a :class:`Door`: a Unix socket for its node, TCP for other nodes. The
+   Unix socket has an abstract name, so that a process that is killed leaves no file.
+2. Addresses go through impirun: :func:`exchange` or :func:`ask` on the control connection.
+3. :func:`knock` connects and sends magic and own number. Both ends then prove that they know the
+   client's token (:mod:`impi.protocol.proofs`). In a mesh the higher rank connects.
+
+Invariants: a connection without that proof is closed, and delays no other
+(:mod:`impi.rank.doors.reception`). Every step has a deadline, except the answer of impirun.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import struct
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from impi.base.errors import JobError, PeerError, StartupError
+from impi.rank.doors.introduce import introduce
+from impi.rank.doors.reception import Claim, receive
+from impi.rank.vendors.dial import connect, dial, without_delay
+
+AGENT: Final = 2**32 - 1
+"""The number of an agent, where procs have their ranks."""
+
+_CONNECT_S: Final = 60.0
+CONTROL_HEAD: Final = b"IMPICTRL"
+"""What a connection to impirun begins with."""
+_HEAD: Final = struct.Struct(">8sI")
+_MAGIC: Final = b"IMPIPURE"
+
+
+def open_control(control: str, token: str, *, tls: bool = False) -> socket.socket:
+    """Connect to impirun at ``host:port``; both ends prove that they know the token (hex).
+
+    ``tls``: go on in a TLS session.
+
+    Raises:
+        JobError: impirun does not answer, or it is another impirun.
+    """
+    try:
+        sock = dial(control, _CONNECT_S)
+    except (OSError, ValueError) as error:
+        raise JobError(f"impirun does not answer at {control!r}: {error}") from None
+    try:
+        known = introduce(sock, CONTROL_HEAD, bytes.fromhex(token), CONTROL_HEAD)
+    except OSError as error:
+        sock.close()
+        raise JobError(f"impirun at {control} closed the connection: {error}") from None
+    if not known:
+        sock.close()
+        raise JobError(f"what answers at {control} is not the impirun of this process")
+    return _encrypted(sock, control, token) if tls else sock
+
+
+def _encrypted(sock: socket.socket, control: str, token: str) -> socket.socket:
+    from impi.rank.vendors.secure_socket import open_session
+
+    try:
+        return open_session(sock, bytes.fromhex(token), accepts=False, deadline=time.monotonic() + _CONNECT_S)
+    except (OSError, PeerError) as error:
+        raise JobError(f"impirun at {control} has no TLS: {error}") from None
+
+
+def tell_failure(invitation: Mapping[str, object], sentence: str) -> None:
+    """Tell impirun why the job cannot go on; it tells all others, and ends this process.
+
+    Nothing is raised: an impirun that is gone ends this process anyway.
+    """
+    where, token, tls = str(invitation["control"]), str(invitation["token"]), bool(invitation.get("tls"))
+    with contextlib.suppress(OSError, JobError), open_control(where, token, tls=tls) as sock:
+        sock.sendall(json.dumps({"role": "failed", "reason": sentence}).encode() + b"\n")
+
+
+def exchange(sock: socket.socket, hello: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Send this proc's address to impirun; return those of all in rank order. Raises like ask."""
+    peers: list[dict[str, Any]] = ask(sock, hello)["peers"]
+    return peers
+
+
+def ask(sock: socket.socket, hello: Mapping[str, Any]) -> dict[str, Any]:
+    """Introduce this process to impirun and wait for the answer, without a deadline.
+
+    Raises:
+        StartupError: impirun refuses; the reason is in it.
+        JobError: impirun was lost.
+    """
+    try:
+        sock.settimeout(None)  # others may start late; impirun ends us if the job fails
+        sock.sendall(json.dumps(hello).encode() + b"\n")
+        with sock.makefile("rb") as lines:
+            line = lines.readline()
+        reply: dict[str, Any] = json.loads(line)
+    except OSError as error:
+        raise JobError(f"lost impirun during start-up: {error}") from None
+    except ValueError:
+        raise JobError("impirun closed the connection during start-up") from None
+    if "error" in reply:
+        raise StartupError(str(reply["error"]))
+    return reply
+
+
+def node() -> str:
+    """Return a name of machine and mount namespace: equal if two procs share their files."""
+    parts = [socket.gethostname()]
+    # Importing pathlib takes 5 ms.
+    with contextlib.suppress(OSError), open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:  # noqa: PTH123
+        parts.append(file.read().strip())
+    with contextlib.suppress(OSError):
+        parts.append(os.readlink("/proc/self/ns/mnt"))  # noqa: PTH115
+    return " ".join(parts)
+
+
+def shared_memory() -> str:
+    """Return a name of machine, /dev/shm and PID namespace: equal if two procs can map one file.
+
+    "": there is no /dev/shm, or no /proc.
+    """
+    if not os.access("/dev/shm", os.W_OK):
+        return ""
+    with contextlib.suppress(OSError), open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:  # noqa: PTH123
+        return f"{file.read().strip()} {os.stat('/dev/shm').st_dev} {os.readlink('/proc/self/ns/pid')}"  # noqa: PTH115, PTH116
+    return ""
+
+
+class Door:
+    """The listeners of one process; a context manager.
+
+    Args:
+        host: numeric address to listen on for procs of other nodes.
+        backlog: most connections that may wait at once.
+
+    Raises:
+        StartupError: no listener could be opened.
+    """
+
+    def __init__(self, host: str, backlog: int) -> None:
+        self._listeners: list[socket.socket] = []
+        self.address: dict[str, Any] = {"node": node(), "unix": f"\0impi-{os.urandom(16).hex()}", "tcp": None}
+        """The address for other procs; JSON."""
+        try:
+            self._listen(socket.AF_UNIX, self.address["unix"], backlog)
+            self._listen(socket.AF_INET6 if ":" in host else socket.AF_INET, (host, 0), backlog)
+        except OSError as error:
+            self.close()
+            raise StartupError(f"cannot listen for the other procs at {host}: {error}") from None
+        self.address["tcp"] = list(self._listeners[-1].getsockname()[:2])
+
+    def _listen(self, family: socket.AddressFamily, address: Any, backlog: int) -> None:
+        sock = socket.socket(family, socket.SOCK_STREAM)
+        self._listeners.append(sock)
+        sock.bind(address)
+        sock.listen(backlog)
+        sock.setblocking(False)
+
+    def __enter__(self) -> Door:
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the listeners; connections stay."""
+        for sock in self._listeners:
+            sock.close()
+        self._listeners.clear()
+
+    def meet(
+        self, rank: int, peers: Sequence[Mapping[str, Any]], token: str, timeout_s: float = _CONNECT_S
+    ) -> dict[int, socket.socket]:
+        """Connect to every proc of lower rank, and accept every proc of higher rank.
+
+        Args:
+            rank: of this proc.
+            peers: the ``address`` of each proc, in rank order.
+            token: hex; the secret of this client.
+            timeout_s: for all connections together.
+
+        Returns:
+            The sockets by rank.
+
+        Raises:
+            StartupError: a proc is missing in time, or does not know the token.
+        """
+        deadline = time.monotonic() + timeout_s
+        links: dict[int, socket.socket] = {}
+        try:
+            for other in range(rank):
+                links[other] = knock(rank, other, peers[other], token, deadline - time.monotonic())
+            higher = range(rank + 1, len(peers))
+            links.update(self.admit(rank, higher, token, deadline - time.monotonic()))
+        except BaseException:
+            for sock in links.values():
+                sock.close()
+            raise
+        return links
+
+    def admit(
+        self, me: int, others: Iterable[int], token: str, timeout_s: float = _CONNECT_S
+    ) -> dict[int, socket.socket]:
+        """Accept until all of ``others`` are connected; unknown or silent peers delay nobody.
+
+        Args:
+            me: our rank, or :data:`AGENT`.
+            others: the expected ranks.
+            token: hex; the secret of this client.
+            timeout_s: for all connections together.
+
+        Returns:
+            The sockets by rank.
+
+        Raises:
+            StartupError: one of ``others`` is missing in time.
+        """
+        expected = list(others)
+        secret = bytes.fromhex(token)
+
+        def claim(head: bytes, _address: str) -> Claim:
+            magic, other = _HEAD.unpack(head) if len(head) == _HEAD.size else (b"", 0)
+            if magic != _MAGIC or other not in expected:
+                raise PeerError("it did not begin as a proc of this client", octets=head)
+            return Claim(other, secret, _about(other, me))
+
+        deadline = time.monotonic() + timeout_s
+        links = receive(self._listeners, expected, _HEAD.size, claim, deadline, _say)
+        missing = [other for other in expected if other not in links]
+        if missing:
+            for sock in links.values():
+                sock.close()
+            raise StartupError(f"{_name(me)} waited in vain for {_name(missing[0])} of this client to connect")
+        for sock in links.values():
+            without_delay(sock)
+        return links
+
+
+def knock(me: int, other: int, peer: Mapping[str, Any], token: str, timeout_s: float = _CONNECT_S) -> socket.socket:
+    """Connect to the :class:`Door` of ``other`` at ``peer``; numbers are ranks or :data:`AGENT`.
+
+    Raises:
+        StartupError: no answer in time, or the other side does not know the token.
+    """
+    deadline = time.monotonic() + timeout_s
+    try:
+        sock = _connect(peer, deadline)
+    except OSError as error:
+        raise StartupError(f"{_name(me)} cannot connect to {_name(other)} of this client ({peer}): {error}") from None
+    try:
+        sock.settimeout(max(0.01, deadline - time.monotonic()))
+        known = introduce(sock, _HEAD.pack(_MAGIC, me), bytes.fromhex(token), _about(me, other))
+    except OSError as error:
+        sock.close()
+        raise StartupError(f"{_name(other)} of this client did not answer {_name(me)}: {error}") from None
+    if not known:
+        sock.close()
+        raise StartupError(f"what answers at {peer} is not {_name(other)} of this client: it does not know the token")
+    return sock
+
+
+def _name(number: int) -> str:
+    return "the agent" if number == AGENT else f"proc {number}"
+
+
+def _connect(peer: Mapping[str, Any], deadline: float) -> socket.socket:
+    if peer["node"] == node():
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            sock.settimeout(max(0.01, deadline - time.monotonic()))
+            sock.connect(peer["unix"])
+            return sock
+        except OSError:
+            sock.close()  # same node name, other network: use TCP
+    host, port = peer["tcp"]
+    return connect(host, port, max(0.01, deadline - time.monotonic()))
+
+
+def _about(knocker: int, keeper: int) -> bytes:
+    return _MAGIC + struct.pack(">II", knocker, keeper)
+
+
+def _say(sentence: str) -> None:
+    print(f"impi: {sentence}", file=sys.stderr, flush=True)

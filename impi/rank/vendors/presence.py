@@ -1,0 +1,87 @@
+"""The connection by which impirun sees a proc of an MPI library begin and end.
+
+mpiexec tells of a lost proc with an exit code at best. So each proc keeps a connection to impirun
+(:mod:`impi.launch.client.control`) from before MPI_Init to its end, and says a last word on it:
+that it has finalised, or that it aborts. A proc without a last word was lost, and the first one is
+the reason of all that follows.
+
+In a resilient job procs without an MPI library have that connection, too, and impirun tells all
+procs by it who is lost.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from impi.base.errors import JobError, LaunchError
+from impi.rank.vendors.meeting import open_control
+
+if TYPE_CHECKING:
+    from impi.rank.vendors.invitation import Invitation
+
+FINALIZED: Final = b"finalized"
+_HIGH: Final = 1024
+"""More descriptors than a process has as a rule."""
+
+_open: list[socket.socket] = []
+"""The connection of this process, if it has one."""
+
+
+def announce(join: Invitation) -> None:
+    """Announce the start of the library, which may block: impirun names procs that never begin.
+
+    Raises:
+        LaunchError: impirun does not answer.
+    """
+    hello: dict[str, object] = {"role": "joining", "pid": os.getpid(), "node": socket.gethostname()}
+    if "library" not in join:
+        hello = {"role": "present", "rank": join["rank"]}
+    control = join["control"]
+    try:
+        sock = open_control(control, join["token"])
+        sock.sendall(json.dumps(hello).encode() + b"\n")
+    except (OSError, JobError) as error:
+        raise LaunchError(f"impirun does not answer at {control}: {error}") from None
+    sock = _first_to_close(sock)
+    if not _open:
+        os.register_at_fork(after_in_child=_leave_to_parent)
+    _open.append(sock)
+
+
+def _first_to_close(sock: socket.socket) -> socket.socket:
+    """Return the socket under a high descriptor.
+
+    The kernel closes the descriptors of a killed process from the highest down. mpiexec ends the
+    other procs as soon as it sees its own connection close, and impirun must have seen this one.
+    """
+    import fcntl
+    import resource
+
+    high = min(resource.getrlimit(resource.RLIMIT_NOFILE)[0], _HIGH) - 1
+    try:
+        found = fcntl.fcntl(sock, fcntl.F_DUPFD_CLOEXEC, high)
+    except OSError:
+        return sock  # it is taken, and so are all above
+    sock.close()
+    return socket.socket(fileno=found)
+
+
+def connection() -> socket.socket | None:
+    """Return the connection of this process, if it has one."""
+    return _open[0] if _open else None
+
+
+def last_word(word: bytes) -> None:
+    """Tell impirun how this proc ends: :data:`FINALIZED`, or what ends the job."""
+    for sock in _open:
+        with suppress(OSError):
+            sock.send(word)
+
+
+def _leave_to_parent() -> None:
+    while _open:
+        _open.pop().close()

@@ -1,0 +1,326 @@
+"""The vendor without an MPI library: sockets only. Complete and correct; the tests run on it.
+
+Messages up to 64 KiB are sent at once. Longer and synchronous ones are offered first; the receive
+then moves them directly from the sender's buffer into the receiver's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import sys
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NoReturn
+
+from impi.base.errors import JobError, LocalProtocolError
+from impi.rank.vendors.base import LocalCollectives, LocalComm, NativeComm, Vendor
+from impi.rank.vendors.meeting import Door, exchange, open_control
+from impi.rank.vendors.mesh import Completion, Frame, Mesh
+from impi.rank.vendors.presence import FINALIZED, last_word
+
+if TYPE_CHECKING:
+    from impi.rank.vendors.invitation import Invitation
+
+_EAGER_MAX: Final = 64 * 1024
+_TAG_UB: Final = 2**31 - 1
+
+_EAGER: Final = 1
+_OFFER: Final = 2
+_ASK: Final = 3
+_BULK: Final = 4
+_BYE: Final = 5
+
+# IMPI context ids end before these (4.3.1: at 2^64 - 16).
+_WORLD_CID: Final = 2**64 - 1
+_GATHER_CID: Final = 2**64 - 2
+
+
+def describe() -> dict[str, str]:
+    """Return the interpreter in place of a library."""
+    return {
+        "library": "impi pure",
+        "version": sys.version.split(maxsplit=1)[0],
+        "file": os.path.realpath(sys.executable),
+    }
+
+
+def connect(join: Invitation) -> Vendor:
+    """Connect to the other procs of this client.
+
+    Args:
+        join: ``rank`` and ``size``; for several procs also ``control`` and ``token``
+            (docs/how-it-works/start-up.md).
+
+    Raises:
+        StartupError, JobError: a proc or impirun is missing.
+    """
+    rank, size = join["rank"], join["size"]
+    if size == 1:
+        return PureVendor(rank, size, {})
+    token, address, tls = join["token"], join["control"], join.get("tls", False)
+    # The address that reaches impirun is reachable for the other nodes, too.
+    with open_control(address, token, tls=tls) as control, Door(str(control.getsockname()[0]), size) as door:
+        hello = {"role": "pure", "rank": rank, "address": door.address}
+        links = door.meet(rank, exchange(control, hello), token)
+    return PureVendor(rank, size, links)
+
+
+class _PureArrival:
+    """A message at its receiver: octets in our memory, or an offer whose octets the sender has."""
+
+    __slots__ = ("_data", "_ident", "_own_send", "_vendor", "nbytes", "source", "tag", "world")
+
+    def __init__(
+        self,
+        vendor: PureVendor,
+        world: int,
+        frame: Frame,
+        data: memoryview | None,
+        own_send: Completion | None = None,
+    ) -> None:
+        self._vendor = vendor
+        self.world = world
+        self._ident = frame.ident
+        self._data = data
+        self._own_send = own_send
+        self.source = -1
+        self.tag = frame.tag
+        self.nbytes = frame.nbytes
+
+    @property
+    def is_here(self) -> bool:
+        return self._data is not None or not self.nbytes
+
+    def receive(self, buffer: memoryview) -> Completion:
+        if buffer.nbytes < self.nbytes:
+            raise LocalProtocolError(f"a message of {self.nbytes} octets cannot be received into {buffer.nbytes}")
+        place = buffer[: self.nbytes]
+        if self._data is None:
+            return self._vendor.ask(self.world, self._ident, place)
+        place[:] = self._data
+        self._data = None
+        if self._own_send is not None:
+            self._own_send.done = True
+            self._vendor.mesh.ring()
+        return self._vendor.completion(done=True)
+
+
+class _PureComm:
+    """A communicator: some procs of the client and a context."""
+
+    collectives: LocalCollectives | None = None
+    native: NativeComm | None = None
+
+    __slots__ = ("_arrivals", "_cid", "_ranks", "_vendor", "_world", "rank", "size")
+
+    def __init__(self, vendor: PureVendor, world: Sequence[int], cid: int) -> None:
+        self._vendor = vendor
+        self._world = tuple(world)
+        self._ranks = {world_rank: rank for rank, world_rank in enumerate(self._world)}
+        self._cid = cid
+        self._arrivals = vendor.arrivals(cid)
+        self.rank = self._ranks[vendor.rank]
+        self.size = len(self._world)
+
+    def isend(self, dest: int, tag: int, data: memoryview, *, sync: bool) -> Completion:
+        if not 0 <= tag <= _TAG_UB:
+            raise LocalProtocolError(f"tag {tag} is not within 0 to {_TAG_UB}")
+        self._vendor.messages += 1
+        return self._vendor.send(self._world[dest], self._cid, tag, data, sync=sync)
+
+    def improbe(self) -> _PureArrival | None:
+        if not self._arrivals:
+            self._vendor.drive()
+            if not self._arrivals:
+                return None
+        arrival = self._arrivals.popleft()
+        arrival.source = self._ranks[arrival.world]
+        return arrival
+
+    def subset(self, ranks: Sequence[int], cid: int) -> _PureComm:
+        return _PureComm(self._vendor, [self._world[rank] for rank in ranks], cid)
+
+    def duplicate(self, cid: int) -> tuple[_PureComm, Completion]:
+        return self.subset(range(self.size), cid), self._vendor.completion(done=True)
+
+    def free(self) -> None:
+        self._vendor.forget(self._cid)
+
+
+class PureVendor:
+    """One proc of a client without an MPI library.
+
+    Args:
+        rank: of this proc in the client.
+        size: number of procs of the client.
+        links: connected, authenticated sockets with all others, by rank.
+    """
+
+    def __init__(self, rank: int, size: int, links: Mapping[int, socket.socket]) -> None:
+        self.name = "pure"
+        self.rank = rank
+        self.size = size
+        self.tag_ub = _TAG_UB
+        self.messages = 0
+        self.mesh = Mesh(links)
+        self._idents = 0
+        self._offers: dict[tuple[int, int], tuple[memoryview, Completion]] = {}
+        self._places: dict[tuple[int, int], tuple[memoryview, Completion]] = {}
+        self._queues: dict[int, deque[_PureArrival]] = {}
+        self._gathers = 0
+        self._gathered: list[_PureArrival] = []
+        self.world: LocalComm = _PureComm(self, range(size), _WORLD_CID)
+        self._gathering = _PureComm(self, range(size), _GATHER_CID)
+
+    # ---- Vendor ----
+
+    def allgather(self, data: bytes) -> list[bytes]:
+        number = self._gathers & _TAG_UB
+        self._gathers += 1
+        comm = self._gathering
+        view = memoryview(data)
+        sends = [
+            self.send(other, _GATHER_CID, number, view, sync=False) for other in range(self.size) if other != self.rank
+        ]
+        pieces = [data] * self.size
+        receipts: list[tuple[int, bytearray, Completion]] = []
+        while len(receipts) < self.size - 1:
+            while (arrival := comm.improbe()) is not None:
+                self._gathered.append(arrival)
+            mine = [arrival for arrival in self._gathered if arrival.tag == number]
+            # A fast proc may be one call ahead.
+            self._gathered = [arrival for arrival in self._gathered if arrival.tag != number]
+            for arrival in mine:
+                piece = bytearray(arrival.nbytes)
+                receipts.append((arrival.source, piece, arrival.receive(memoryview(piece))))
+            if len(receipts) < self.size - 1:
+                self.mesh.sleep()
+        for completion in [*sends, *(receipt[2] for receipt in receipts)]:
+            while not completion.test():
+                self.mesh.sleep()
+        for source, piece, _ in receipts:
+            pieces[source] = bytes(piece)
+        self.mesh.ring()  # other frames that came meanwhile
+        return pieces
+
+    def fileno(self) -> int | None:
+        return self.mesh.fileno()
+
+    def progress(self) -> None:
+        """Read and write what is possible now.
+
+        Raises:
+            JobError: another proc of this client was lost.
+        """
+        self.mesh.turn(self, hush=True)
+
+    def survive(self) -> None:
+        self.mesh.survives = True
+
+    def describe(self) -> dict[str, str]:
+        return describe()
+
+    def abort(self, code: int) -> NoReturn:
+        """End this proc; its closed connections end the others, and impirun sees its status."""
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            sys.stderr.write(f"impi: MPI_Abort of rank {self.world.rank} of this client with exit code {code}\n")
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except (OSError, ValueError, AttributeError):
+                pass  # nobody reads it; the exit must not fail
+        last_word(f"MPI_Abort with exit code {code}".encode())
+        os._exit(code & 0xFF or 1)
+
+    def finalize(self) -> None:
+        """Return when every proc is here and has all its messages (collective).
+
+        Raises:
+            JobError: another proc was lost before.
+        """
+        try:
+            for rank in self.mesh.ranks:
+                self.mesh.tell(rank, Frame(_BYE))
+            while not self.mesh.ended:
+                self.mesh.sleep()
+                self.progress()
+        finally:
+            self.close()
+        last_word(FINALIZED)
+
+    def close(self) -> None:
+        """Close the sockets without a farewell: others see a lost proc, if not finalized."""
+        self.mesh.close()
+
+    # ---- for communicators and arrivals ----
+
+    def completion(self, *, done: bool = False) -> Completion:
+        return Completion(self.drive, done=done)
+
+    def drive(self) -> None:
+        if self.mesh.turn(self):
+            self.mesh.ring()
+
+    def arrivals(self, cid: int) -> deque[_PureArrival]:
+        """Return the queue of a context; messages may precede the communicator."""
+        return self._queues.setdefault(cid, deque())
+
+    def forget(self, cid: int) -> None:
+        self._queues.pop(cid, None)
+
+    def send(self, dest: int, cid: int, tag: int, data: memoryview, *, sync: bool) -> Completion:
+        eager = data.nbytes <= _EAGER_MAX and not sync
+        completion = self.completion()
+        self._idents += 1
+        frame = Frame(_EAGER if eager else _OFFER, tag, cid, data.nbytes, self._idents)
+        if dest == self.rank:
+            kept = memoryview(bytes(data)) if eager else data
+            completion.done = eager
+            self.arrivals(cid).append(_PureArrival(self, dest, frame, kept, completion))
+            self.mesh.ring()
+        elif eager:
+            self.mesh.tell(dest, frame, data, completion)
+        else:
+            self._offers[dest, self._idents] = data, completion
+            self.mesh.tell(dest, frame)
+        return completion
+
+    def ask(self, source: int, ident: int, place: memoryview) -> Completion:
+        """Accept an offer of proc ``source``."""
+        completion = self.completion(done=not place.nbytes)
+        if place.nbytes:
+            self._places[source, ident] = place, completion
+        self.mesh.tell(source, Frame(_ASK, ident=ident))
+        return completion
+
+    # ---- Sink ----
+
+    def body_place(self, rank: int, frame: Frame) -> memoryview | None:
+        """Return where a body goes: into the receive buffer, if the receive is known."""
+        if frame.kind == _EAGER:
+            return memoryview(bytearray(frame.nbytes))
+        if frame.kind == _BULK:
+            place = self._places.get((rank, frame.ident))
+            if place is None or place[0].nbytes != frame.nbytes:
+                raise JobError(f"proc {rank} of this client sends {frame.nbytes} octets that nobody asked for")
+            return place[0]
+        return None
+
+    def take_frame(self, rank: int, frame: Frame, body: memoryview | None) -> None:
+        self.mesh.news += 1
+        if frame.kind in (_EAGER, _OFFER):
+            self.arrivals(frame.cid).append(_PureArrival(self, rank, frame, body))
+        elif frame.kind == _ASK:
+            data, completion = self._offers.pop((rank, frame.ident))
+            if data.nbytes:
+                self.mesh.tell(rank, Frame(_BULK, nbytes=data.nbytes, ident=frame.ident), data, completion)
+            else:
+                completion.done = True
+        elif frame.kind == _BULK:
+            self._places.pop((rank, frame.ident))[1].done = True
+        elif frame.kind == _BYE:
+            self.mesh.farewell(rank)
+        else:
+            raise JobError(f"proc {rank} of this client sends a frame of unknown kind {frame.kind}")

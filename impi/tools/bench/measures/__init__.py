@@ -1,0 +1,1 @@
+"""What is measured: the experiments by name, and the table of their bounds."""

@@ -1,0 +1,1 @@
+"""The model: virtual time, networks and machines, and what carries packets through them."""

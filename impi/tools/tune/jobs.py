@@ -1,0 +1,83 @@
+"""The measuring job: a server and clients on this machine, over loopback."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any, Final
+
+from impi.base.errors import UsageError
+from impi.base.manifests import backed
+from impi.protocol.startup.facts import MAX_CLIENTS
+from impi.tools.local_job import LOOPBACK, LocalJob
+from impi.tools.tune.plogp import MEASUREMENT
+
+Layout = tuple[tuple[str, int], ...]
+"""For each client the vendor and its number of procs."""
+
+_LIMIT_S: Final = 3600.0
+_OURS: Final = ("IMPI_AUTH_NONE", "IMPI_AUTH_KEY", "IMPI_TUNING", "IMPI_VERIFY")
+
+
+def parse_layout(text: str) -> Layout:
+    """``mpich:1,openmpi:2,pure`` as vendors and numbers of procs.
+
+    Raises:
+        UsageError: it is no such list, or of fewer than two clients.
+    """
+    if not text:
+        raise UsageError("--layout names no client; write such as pure:1,mpich:1")
+    found = []
+    for word in text.split(","):
+        vendor, colon, procs = word.partition(":")
+        try:
+            backed(vendor)
+        except UsageError as error:
+            raise UsageError(f"--layout {text}: {error.message}") from None
+        if colon and not (procs.isascii() and procs.isdecimal() and int(procs) > 0):
+            raise UsageError(f"--layout {text}: {procs!r} is no number of procs; write such as {vendor}:1")
+        found.append((vendor, int(procs) if colon else 1))
+    if not 2 <= len(found) <= MAX_CLIENTS:
+        raise UsageError(f"--layout {text} has {len(found)} client, but there is something to tune from 2 on")
+    return tuple(found)
+
+
+def measure(layout: Layout, *, quick: bool) -> dict[str, Any]:
+    """Run :mod:`impi.tools.tune.measure` on its own job and return the measurements.
+
+    Raises:
+        LaunchError: the job failed; the message has its last output.
+    """
+    environ = {name: value for name, value in os.environ.items() if name not in _OURS}
+    environ["IMPI_AUTH_KEY"] = str(secrets.randbits(63))
+    with (
+        tempfile.TemporaryDirectory(prefix="impi-tune-") as folder,
+        LocalJob("the measuring job", environ, _LIMIT_S) as job,
+    ):
+        measured = Path(folder, "measured")
+        clients = [["-np", str(procs), "--vendor", vendor, "--interface", LOOPBACK] for vendor, procs in layout]
+        program = [sys.executable, "-m", "impi.tools.tune.measure", str(measured), *(["--quick"] if quick else [])]
+        job.start_impi(clients, program)
+        job.outputs()
+        return read_measurement(measured)
+
+
+def read_measurement(path: Path) -> dict[str, Any]:
+    """Read the file of ``impi.tools.tune.measure``.
+
+    Raises:
+        UsageError: it is no such file.
+    """
+    try:
+        value = json.loads(path.read_bytes())
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
+    except ValueError:
+        value = None
+    if not isinstance(value, dict) or value.get("format") != MEASUREMENT:
+        raise UsageError(f"{path} is no measurement of impi tune")
+    return value

@@ -1,0 +1,44 @@
+"""How programs in C begin and end: by MPI_Init and MPI_Finalize, MPI_Abort, sessions, or none."""
+
+from __future__ import annotations
+
+import pytest
+
+VENDORS = (("pure", "pure"), ("mpich", "openmpi"), ("pure", "mpich"), ("openmpi", "pure"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("how", "code", "told"),
+    [
+        ("abort", 7, "MPI_Abort of rank 0"),
+        ("exit", 3, "rank 0 ended with 3 without MPI_Finalize"),
+        ("return", 1, "rank 0 ended with 0 without MPI_Finalize"),
+        ("fatal", None, "rank 0 ends the job: Send failed: MPI_ERR_"),
+        ("lacking", None, "impi has no MPI_Abi_set_fortran_info yet"),
+        ("after", 4, ""),
+        ("well", 0, ""),
+    ],
+)
+def test_ends(compiled, run_job, how, code, told):
+    program = compiled("ends", "impicc")
+    done = run_job([program], ["pure:1", "pure:1"], argv_of={0: [program, how]})
+    failing = done.clients[0]
+    assert (failing.code == code) if code is not None else failing.code, done
+    assert told in failing.err
+    assert "Traceback" not in failing.err
+    assert "printed by rank 0" in failing.out
+
+
+@pytest.mark.slow
+@pytest.mark.vendor("mpich")
+@pytest.mark.vendor("openmpi")
+@pytest.mark.parametrize("vendors", VENDORS[:2], ids="+".join)
+def test_sessions_without_init(compiled, run_job, vendors):
+    program = compiled("sessions", "standard")
+    done = run_job([program], [f"{vendors[0]}:2", f"{vendors[1]}:1"])
+    assert done.codes == [0, 0, 0], done
+    assert sorted(done.out.splitlines()) == [f"rank {rank} of 3: sum 6" for rank in range(3)]
+    failing = run_job([program, "open"], ["pure:1"]).clients[0]
+    assert failing.code == 1
+    assert "rank 0 ended with 0 without MPI_Finalize" in failing.err

@@ -1,0 +1,164 @@
+"""``impirun --handles``: programs in Python whose extension modules take handles of C."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import subprocess
+import sysconfig
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+
+import mpi4py
+import pytest
+
+from impi.base.errors import LaunchError
+from impi.cabi.library import build, compilation, mpi4py_extension
+from impi.cli import impicc
+
+ROOT = Path(__file__).parents[3]
+PROGRAMS = Path(__file__).parent.parent / "programs"
+PROGRAM = str(PROGRAMS / "handles.py")
+LAYOUTS = (("pure:1", "pure:1"), ("mpich:1", "openmpi:1"), ("openmpi:1", "mpich:2", "pure:1"))
+
+
+@pytest.fixture(scope="session")
+def adder(tmp_path_factory):
+    """``adder(abi) -> environment``: the extension module, compiled for an ABI, on PYTHONPATH."""
+    top = tmp_path_factory.mktemp("adder")
+
+    def make(abi: str) -> dict[str, str]:
+        folder = top / abi
+        if not folder.exists():
+            made = top / f"{abi}.so"
+            argv = ["-shared", "-fPIC", "-w", f"-I{sysconfig.get_path('include')}", f"-I{mpi4py.get_include()}"]
+            argv += ["-o", str(made), str(PROGRAMS / "adder.c")]
+            try:
+                if abi == "standard":
+                    command = impicc.command_of(argv, os.environ)
+                else:
+                    compilation.compiler()
+                    prefix = ROOT / ".mpi" / abi
+                    if not (prefix / "include" / "mpi.h").exists():
+                        pytest.skip(f"{prefix} is missing: 'make test' installs it")
+                    # As the vendor's own mpicc does: the vendor's library, by its path.
+                    command = [
+                        "cc",
+                        f"-I{prefix}/include",
+                        *argv,
+                        f"-L{prefix}/lib",
+                        "-lmpi",
+                        f"-Wl,-rpath,{prefix}/lib",
+                    ]
+            except LaunchError as error:
+                pytest.skip(str(error))
+            subprocess.run(command, check=True)
+            folder.mkdir()
+            made.rename(folder / f"adder{EXTENSION_SUFFIXES[0]}")
+        return {"PYTHONPATH": str(folder)}
+
+    return make
+
+
+@pytest.mark.slow
+@pytest.mark.vendor("mpich")
+@pytest.mark.vendor("openmpi")
+@pytest.mark.parametrize("layout", LAYOUTS, ids="+".join)
+@pytest.mark.parametrize("abi", [pytest.param("standard", marks=pytest.mark.proof), "mpich", "openmpi"])
+def test_an_extension_module_adds_across_clients(adder, run_job, abi, layout):
+    mpi4py_extension.extension(abi, os.environ, print)  # compiling it outlasts the deadline of a job
+    done = run_job([PROGRAM], layout, environ={**adder(abi), "IMPI_HANDLES": abi})
+    assert done.codes == [0] * (1 + len(layout)), done
+    size = sum(int(client.partition(":")[2]) for client in layout)
+    assert sorted(done.out.splitlines()) == [f"rank {rank} of {size}: right" for rank in range(size)]
+    assert not re.search("Traceback|Warning:(?! localhost)", str(done)), done
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("how", "code", "told"),
+    [
+        ("exit", 3, ""),
+        ("raise", 1, "AssertionError: by rank 0"),
+        ("abort", 7, "MPI_Abort of rank 0"),
+        ("finalize", 0, ""),
+        ("module", 0, ""),
+        ("thread", 1, "is not supported with procs of client 1: IMPI 0.0 has no one-sided communication"),
+    ],
+)
+def test_ends_of_programs_with_handles(adder, run_job, how, code, told):
+    old = ["--impi-version", "0.0"] if how == "thread" else []  # which lacks something
+    options = {rank: ["--handles", "mpich", *old] for rank in (0, 1)}
+    done = run_job([PROGRAM, how], ["pure:1", "pure:1"], environ=adder("mpich"), options=options)
+    assert done.clients[0].code == code, done
+    assert told in done.clients[0].err
+    assert "rank 0 of 2: right" in done.clients[0].out
+    assert bool(done.clients[1].code) == bool(code)
+    assert ("ended with 2" in done.clients[0].out) == (how == "module")
+    assert "late:" not in done.clients[0].err
+
+
+@pytest.mark.slow
+@pytest.mark.vendor("mpich")
+def test_an_abort_by_mpich_is_told_once(adder, run_job):
+    """MPICH's MPI_Abort calls exit(), which is no end without MPI_Finalize then."""
+    environ = {**adder("openmpi"), "IMPI_HANDLES": "openmpi"}
+    failing = run_job([PROGRAM, "abort"], ["mpich:1", "pure:1"], environ=environ).clients[0]
+    assert failing.code == 7, failing
+    assert "without MPI_Finalize" not in failing.err, failing.err
+
+
+def test_without_the_switch_the_error_names_it(adder, run_job):
+    done = run_job([PROGRAM], ["pure:1"], environ=adder("mpich"))
+    assert done.clients[0].code == 1
+    assert "impirun --handles" in done.clients[0].err, done
+
+
+@pytest.mark.slow
+def test_options_of_mpi4py_are_heeded(run_job, tmp_path):
+    program = tmp_path / "options.py"
+    program.write_text(
+        "import mpi4py\nmpi4py.rc.initialize = False\nmpi4py.rc.errors = 'fatal'\nfrom mpi4py import MPI\n"
+        "assert not MPI.Is_initialized()\nMPI.Init()\nworld = MPI.COMM_WORLD\n"
+        "assert world.Get_errhandler() == MPI.ERRORS_ARE_FATAL\nassert world.allreduce(1) == 2\nMPI.Finalize()\n"
+    )
+    options = {rank: ["--handles", "openmpi"] for rank in (0, 1)}
+    done = run_job([str(program)], ["pure:1", "pure:1"], options=options)
+    assert done.codes == [0, 0, 0], done
+    program.write_text("import mpi4py\nmpi4py.rc.finalize = False\nfrom mpi4py import MPI\n")
+    done = run_job([str(program)], ["pure:1"], options=options)
+    assert done.clients[0].code == 1
+    assert "ended without MPI.Finalize(), which the options in mpi4py.rc leave to the program" in done.clients[0].err
+
+
+def test_what_is_missing_is_one_sentence(tmp_path, monkeypatch):
+    ready = build.library("standard", os.environ).parent
+    (tmp_path / ready.name).symlink_to(ready)
+    environ = {**os.environ, "IMPI_CACHE": str(tmp_path), "PIP_NO_INDEX": "1"}
+    monkeypatch.setattr(mpi4py_extension, "_installed", lambda: ("4.1.2", [tmp_path]))
+    with pytest.raises(LaunchError, match=r"has no extension for MPICH's ABI: install mpi4py from its wheel with"):
+        mpi4py_extension.extension("mpich", environ, print)
+    told: list[str] = []
+    with pytest.raises(LaunchError, match=r"cannot be compiled .* pip says: .*mpi4py.*must reach a package index"):
+        mpi4py_extension.extension("standard", environ, told.append)
+    assert told == ["compiling mpi4py 4.1.2 for the standard ABI, once for this Python; it takes minutes"]
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CC", raising=False)
+    with pytest.raises(LaunchError, match="need a C compiler once on this machine"):
+        mpi4py_extension.extension("standard", {**environ, "IMPI_CACHE": str(tmp_path / "other")}, print)
+
+
+@pytest.mark.slow
+def test_every_name_of_a_library_has_its_functions():
+    """numba-mpi looks for a file of such a name among those that are mapped, and asks it alone."""
+    for path in build.preloaded("mpich", os.environ):
+        assert ctypes.CDLL(str(path)).MPI_Send
+
+
+def test_no_mpi4py_is_one_sentence(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(
+        LaunchError, match=r"--handles gives programs mpi4py itself, which .* does not have: install it"
+    ):
+        mpi4py_extension.extension("mpich", os.environ, print)

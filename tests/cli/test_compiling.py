@@ -1,0 +1,35 @@
+"""What impicc and impifort have in common."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from impi.base.errors import LaunchError
+from impi.cli import compiling
+
+
+def test_what_makes_no_program_needs_no_library() -> None:
+    assert compiling.links(["x.o", "-o", "x"])
+    assert not any(compiling.links([flag, "x.c"]) for flag in ("-c", "-S", "-E", "-M", "-fsyntax-only"))
+
+
+def test_the_compilers_exit_code_is_passed_on(capsys: pytest.CaptureFixture[str]) -> None:
+    def command_of(arguments, _environ):
+        return [sys.executable, "-c", f"raise SystemExit({arguments[0]})"]
+
+    assert compiling.run("mine", "usage: mine", command_of, ["5"]) == 5
+    assert compiling.run("mine", "usage: mine", command_of, ["-show", "5"]) == 0
+    assert capsys.readouterr().out == f"{sys.executable} -c 'raise SystemExit(5)'\n"
+    assert compiling.run("mine", "usage: mine", command_of, ["--help"]) == 0
+    assert compiling.run("mine", "usage: mine", command_of, []) == 4
+    assert capsys.readouterr().out == "usage: mine\n" * 2
+
+
+def test_what_is_missing_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    def command_of(_arguments, _environ):
+        raise LaunchError("there is no compiler")
+
+    assert compiling.run("mine", "", command_of, ["x.c"]) == 1
+    assert capsys.readouterr().err == "mine: there is no compiler\n"

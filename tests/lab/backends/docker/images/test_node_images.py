@@ -1,0 +1,93 @@
+"""What must hold of the images' text, and of a build that fails."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from impi.base.errors import LabError
+from impi.base.manifests import Manifest, names, vendors
+from impi.lab.backends.docker.backend import DockerBackend
+from impi.lab.backends.docker.images import node_images
+from impi.lab.backends.docker.images.node_images import SPY, Images
+from impi.lab.nodes.parties import is_remote
+
+ROOT = Path(__file__).parents[5]
+NAMES = ("base", SPY, *(name for name in names() if not is_remote(name)))
+LIBRARIES = [each for each in vendors() if each.has_library and each.kind == "backed"]
+
+
+def text(name: str) -> str:
+    return (ROOT / "images" / name / "Dockerfile").read_text("utf-8")
+
+
+def instructions(name: str) -> list[str]:
+    """One line each, without comments."""
+    lines = [line for line in text(name).splitlines() if not line.lstrip().startswith("#")]
+    return [line for line in re.sub(r"\\\n\s*", " ", "\n".join(lines)).splitlines() if line.strip()]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_base_is_an_argument(name: str) -> None:
+    default = "debian:bookworm-slim" if name == "base" else "impilab/base"
+    assert instructions(name)[:2] == [f"ARG BASE={default}", "FROM ${BASE}"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_python_packages_are_pinned_exactly(name: str) -> None:
+    for line in instructions(name):
+        for command in line.removeprefix("RUN ").split("&&"):
+            words = command.split()
+            if "install" in words and words[0].endswith("pip"):
+                after = words[words.index("install") + 1 :]
+                prefixes = {after[i + 1] for i, word in enumerate(after[:-1]) if word == "--prefix"}
+                packages = [word for word in after if not word.startswith("-") and word not in prefixes]
+                assert packages
+                assert all(re.fullmatch(r"[a-z0-9-]+==[0-9.]+", package) for package in packages), packages
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_nothing_of_one_machine_and_nothing_for_one_builder(name: str) -> None:
+    assert not re.search(r"https?://|index-url|trusted-host|pip\.conf|--mount|# *syntax|\bADD\b|\bENV\b", text(name))
+
+
+def test_pins_agree_with_the_projects() -> None:
+    pins = (ROOT / "pyproject.toml").read_text("utf-8")
+    for name in NAMES:
+        for pin in re.findall(r"\b(?:mpi4py|py-spy)==[0-9.]+", text(name)):
+            assert pin in pins
+
+
+@pytest.mark.parametrize("vendor", LIBRARIES, ids=lambda each: each.name)
+def test_vendors_have_prefixes_of_their_own(vendor: Manifest) -> None:
+    [line] = [line for line in instructions(vendor.name) if "vendor/install" in line]
+    assert line.startswith(f'RUN sh /opt/impi/vendor/install /opt/mpi/{vendor.name} "${{VERSION}}" ')
+
+
+def test_a_tag_changes_with_every_file_and_with_what_is_below() -> None:
+    files = {"Dockerfile": b"FROM x", "a": b"1"}
+    tags = {
+        node_images._tag("base", files, "below:1"),
+        node_images._tag("base", {**files, "a": b"2"}, "below:1"),
+        node_images._tag("base", {**files, "b": b""}, "below:1"),
+        node_images._tag("base", files, "below:2"),
+    }
+    assert len(tags) == 4
+    assert node_images._tag("base", dict(reversed(files.items())), "below:1") in tags
+
+
+@pytest.mark.docker
+@pytest.mark.slow
+def test_a_failing_build_names_itself_and_shows_its_last_lines(
+    backend: DockerBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("base", "pure", "spy"):
+        shutil.copytree(ROOT / "images" / name, tmp_path / "images" / name)
+    with (tmp_path / "images/pure/Dockerfile").open("a") as file:
+        file.write("RUN echo last words; exit 9\n")
+    monkeypatch.setattr("impi.lab.backends.docker.images.node_images._CHECKOUT", tmp_path)
+    with pytest.raises(LabError, match=r"(?s)image pure cannot be built.*last words.*returned a non-zero code: 9"):
+        Images(backend._client).ensure(["pure"])

@@ -1,0 +1,45 @@
+"""Which backend is taken, and that a broken engine is never passed over."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from impi.base.errors import LabError, UsageError
+from impi.lab import backends
+from impi.lab.backends import choose_backend
+
+
+@pytest.fixture
+def no_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backends, "engine_installed", lambda: False)
+
+
+@pytest.fixture
+def broken_engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/nobody.sock")
+
+
+def test_without_an_engine_it_is_local_and_says_so(no_engine: None, capsys: pytest.CaptureFixture[str]) -> None:
+    assert choose_backend(None).name == "local"
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1
+    assert "no container engine is installed" in err
+
+
+def test_local_by_name_is_silent(capsys: pytest.CaptureFixture[str]) -> None:
+    assert choose_backend("local").name == "local"
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("name", ["docker", None])
+def test_an_engine_that_does_not_answer_is_an_error_with_a_cure(broken_engine: None, name: str | None) -> None:
+    assert backends.engine_installed()
+    with pytest.raises(LabError, match=r"does not answer.*--backend local"):
+        choose_backend(name)
+
+
+def test_an_unknown_name_is_the_users_mistake() -> None:
+    with pytest.raises(UsageError, match="podman"):
+        choose_backend("podman")

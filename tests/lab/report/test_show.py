@@ -1,0 +1,47 @@
+"""A red cell on the terminal: the message that failed, and the first words of who failed first."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+from forge import FakeBackend, Job
+
+from impi.lab.cases import CASES
+from impi.lab.nodes.topology import parse_topology
+from impi.lab.plan.cell import Cell
+from impi.lab.report.show import failure_lines
+from impi.lab.run.execute import Limits, run_cell
+from impi.lab.run.prepared_lab import prepare
+from impi.lab.run.schedule import Attempt, Done, judge_cell
+
+
+def lines_of(tweak) -> list[str]:
+    backend = FakeBackend(tweak=tweak)
+    cell = Cell(CASES["p2p.ring"], ("mpich", "openmpi"), parse_topology("1x2+1x2"))
+    lab = backend.open(cell.vendors, cell.topology, run="r")
+    limits = Limits(server=0.3, start=0.3, cell=0.3, grace=0.1)
+    seen = run_cell(prepare(lab, "r"), cell, limits, threading.Event())
+    verdict = judge_cell(cell, seen)
+    done = Done(cell=cell, verdict=verdict, attempts=(Attempt(verdict=verdict, seconds=1.0, seen=seen),))
+    return failure_lines(done, Path("runs/r"))
+
+
+def test_the_wire_is_that_of_the_message_that_failed():
+    def wrong(job: Job) -> None:
+        job.messages = [replace(m, payload=bytes(256)) if m.tag == 7 and m.src == 1 else m for m in job.messages]
+
+    (shown,) = [line for line in lines_of(wrong) if line.startswith("     wire")]
+    assert "DATA rank 1 -> rank 2" in shown
+    assert "tag=7" in shown
+
+
+def test_the_cause_is_the_first_line_of_who_ended_first():
+    def dies(job: Job) -> None:
+        said = b"impirun: vendor openmpi needs Open MPI\n" + b"more\n" * 50 + b"impirun: ended\n"
+        job.clients[1] = replace(job.clients[1], code=1, stderr=said)
+
+    found = [line for line in lines_of(dies) if "client 1: " in line]
+    assert any("vendor openmpi needs Open MPI" in line for line in found)
+    assert any("impirun: ended" in line for line in found)

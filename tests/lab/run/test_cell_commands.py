@@ -1,0 +1,77 @@
+"""The commands of a cell: started, ended once, and told without the key."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from forge import FakeBackend, FakeCommand
+
+from impi.base.remote.supervised import Completed
+from impi.lab.nodes.topology import parse_topology
+from impi.lab.run.cell_commands import RELAY, SERVER, Commands, impirun, witness
+
+KEY = 1234567890123456789
+
+
+def done(code: int | None = 0, stdout: bytes = b"", stderr: bytes = b"") -> Completed:
+    return Completed(argv=(), code=code, stdout=stdout, stderr=stderr)
+
+
+def with_commands(**ends: FakeCommand) -> Commands:
+    commands = Commands(KEY)
+    names = {"server": SERVER, "client": impirun(0), "witness": witness("c0n0")}
+    for name, command in ends.items():
+        commands.add(names[name], command)
+    return commands
+
+
+def test_commands_are_known_by_what_they_are() -> None:
+    assert [str(who) for who in (SERVER, RELAY, impirun(1), witness("c1n0"))] == [
+        "server",
+        "relay",
+        "client 1",
+        "witness c1n0",
+    ]
+    commands = with_commands(server=FakeCommand(done()), client=FakeCommand(done()), witness=FakeCommand(done()))
+    assert commands.of("client", "server") == [SERVER, impirun(0)]
+
+
+def test_what_is_started_is_noted_without_its_secrets() -> None:
+    backend = FakeBackend()
+    backend.commands["run"] = done()
+    node = backend.open(["pure"], parse_topology("1x1"), run="r").clients[0][0]
+    commands = Commands(KEY)
+    commands.start(SERVER, node, ["run", "it"], {"IMPI_AUTH_KEY": str(KEY), "PATH": "/bin"})
+    [started] = commands.started
+    assert started.line == 'c0n0$ {"IMPI_AUTH_KEY": "(key)", "PATH": "/bin"} ["run", "it"]'
+
+
+def test_a_command_that_was_ended_by_us_has_no_code() -> None:
+    commands = with_commands(server=FakeCommand(done(-15), hangs=True), client=FakeCommand(done(3)))
+    assert not commands.is_over(SERVER)
+    for who in (SERVER, impirun(0), impirun(7)):
+        commands.stop(who)
+    assert [commands.seen(who).code for who in (SERVER, impirun(0))] == [None, 3]
+    assert commands.ended(impirun(7)) is None
+    assert commands.seen(impirun(7)).ended_s is None
+
+
+def test_nothing_is_heard_of_what_is_lost() -> None:
+    commands = with_commands(server=FakeCommand(done(), hangs=True), client=FakeCommand(done(3)))
+    assert commands.is_over(impirun(0))
+    commands.lose(SERVER)
+    commands.lose(impirun(0))
+    ends: list[Any] = [commands.ended(who) for who in (SERVER, impirun(0))]
+    assert [end.code for end in ends] == [-9, 3]
+
+
+def test_output_with_the_key_is_told_of_and_shown_without_it() -> None:
+    telling = FakeCommand(done(stdout=f"key {KEY}\n".encode(), stderr=b"x" * 30000 + b"end"))
+    commands = with_commands(server=telling, client=FakeCommand(done(stdout=b"fine\n")), witness=FakeCommand(done()))
+    assert all(commands.is_over(who) for who in commands.of("server", "client", "witness"))
+    assert commands.telling_key() == ("server",)
+    seen = commands.seen(SERVER)
+    assert (seen.stdout, len(seen.stderr), seen.stderr[-3:]) == ("key (key)\n", 20000, "end")
+    said = commands.said()
+    assert sorted(said) == ["client 0", "server"]
+    assert [line.text for line in said["client 0"] if line.text] == []  # its lines have no times

@@ -1,0 +1,70 @@
+"""The recipe of a cell: what each command is, and what its ranks read."""
+
+from __future__ import annotations
+
+import json
+
+from forge import FakeBackend
+
+from impi.lab.plan.cell import parse_cell
+from impi.lab.run.prepared_lab import prepare
+from impi.lab.run.recipe import Mutation, Recipe
+
+
+def recipe(text: str, mutation: Mutation | None = None) -> Recipe:
+    cell = parse_cell(text)
+    lab = FakeBackend().open(cell.vendors, cell.topology, run="r")
+    made = Recipe(prepare(lab, "r"), cell, mutation)
+    made.hostport = "10.9.0.250:4000"
+    return made
+
+
+def test_each_attempt_has_secrets_and_a_folder_of_its_own() -> None:
+    one, other = (recipe("p2p.ring/mpich+pure/1x2+1x2") for _ in range(2))
+    assert one.nonce != other.nonce
+    assert one.key != other.key
+    assert set(one.folders.values()) & set(other.folders.values()) == set()
+
+
+def test_a_client_runs_the_program_of_the_case_under_our_wrapper() -> None:
+    argv, env = recipe("p2p.ring/mpich+pure/1x2+1x2").client(1)
+    assert argv[argv.index("-client") + 1 :][:2] == ["1", "10.9.0.250:4000"]
+    assert [word.rpartition("/")[2] for word in (argv[-4], argv[-1])] == ["rankwrap.py", "p2p_ring.py"]
+    assert env["IMPI_AUTH_NONE"] == "1"
+
+
+def test_all_have_the_key_of_the_cell() -> None:
+    made = recipe("startup.key/mpich+pure/1x2+1x2/auth=key")
+    orders = [made.server(), made.client(0), made.client(1)]
+    assert [env["IMPI_AUTH_KEY"] for _, env in orders] == [str(made.key)] * 3
+
+
+def test_where_no_method_is_common_it_is_the_last_client_that_has_none() -> None:
+    made = recipe("startup.no-common-auth/mpich+pure/1x2+1x2/auth=apart")
+    assert made.authentication(None) == made.authentication(0) == {"IMPI_AUTH_KEY": str(made.key)}
+    assert made.authentication(1) == {"IMPI_AUTH_NONE": "1"}
+
+
+def test_a_relay_is_told_to_clients_once_it_is_known() -> None:
+    made = recipe("p2p.ring/mpich+pure/1x2+1x2/reach=relay")
+    assert "IMPI_RELAY" not in made.client(0)[1]
+    made.relay_hostport = "10.9.0.1:5000"
+    assert made.client(0)[1]["IMPI_RELAY"] == "10.9.0.1:5000"
+    assert "-relay" in made.relay()[0]
+
+
+def test_a_mutation_has_the_last_word() -> None:
+    made = recipe("p2p.ring/mpich+pure/1x2+1x2", lambda client, argv, env: ([str(client)], {"only": "this"}))
+    assert made.client(1) == (["1"], {"only": "this"})
+
+
+def test_ranks_read_the_plan_and_where_the_others_are() -> None:
+    made = recipe("p2p.ring/mpich+pure/2x1+1x2")
+    made.write_plans()
+    nodes = {node.name: node for nodes in made._lab.clients for node in nodes}
+    plans = {name: json.loads(node.read(f"{made.folders[name]}/cell.json") or b"") for name, node in nodes.items()}
+    assert [(plan["client"], plan["vendor"]) for plan in plans.values()] == [(0, "mpich"), (0, "mpich"), (1, "pure")]
+    assert plans["c0n1"]["others"] == ["10.9.2.1"]
+    assert plans["c1n0"]["others"] == ["10.9.1.1", "10.9.1.2"]
+    assert plans["c1n0"]["clients"] == [[0, 1], [2, 3]]
+    assert plans["c1n0"]["nonce"] == made.nonce

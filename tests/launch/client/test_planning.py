@@ -1,0 +1,106 @@
+"""What can be wrong with a client without a job."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from impi.base.errors import UsageError
+from impi.launch.client import planning
+from impi.launch.client.planning import control_address, make_plan, numeric, plan_client
+from impi.launch.start.nodes import Node, parse
+from impi.protocol.options import ClientOptions
+from impi.protocol.settings import made
+from impi.rank.vendors import interfaces
+
+
+def options(*argv: str, **more: Any) -> ClientOptions:
+    return made(ClientOptions, rank=0, server="127.0.0.1:1", argv=argv or ("true",), **more)
+
+
+def plan(*argv: str, **more: Any) -> planning.Plan:
+    return make_plan(options(*argv, **more), os.environ, print)
+
+
+def test_without_nodes_all_procs_are_here() -> None:
+    made = plan("sh", "-c", "true", procs=3)
+    assert (made.placed, made.one_node, made.inside) == ((Node("localhost", 3),), True, False)
+    assert (Path(made.argv[0]).name, made.argv[1:]) == ("sh", ("-c", "true"))
+    assert [made.hosts(kind) for kind in ("proc", "node", "client")] == [3, 1, 1]
+
+
+def test_a_python_program_is_run_by_this_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mine.py").touch()
+    assert plan("mine.py", "x").argv == (sys.executable, "mine.py", "x")
+    with pytest.raises(UsageError, match=r"there is no program other\.py in"):
+        plan("other.py")
+    assert plan("other.py", nodes="far1:2").argv[1] == "other.py", "it may be there"
+
+
+def test_nodes_come_from_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "hosts"
+    file.write_text("far1 slots=2\nfar2 slots=1\n")
+    assert plan(hostfile=str(file)).placed == parse("far1:2,far2:1")
+    file.write_bytes(b"\xff")
+    with pytest.raises(UsageError, match="is no text"):
+        plan(hostfile=str(file))
+    with pytest.raises(UsageError, match="cannot be read: No such file"):
+        plan(hostfile=str(tmp_path / "none"))
+
+
+def test_one_agent_for_all_needs_no_interface_that_others_reach() -> None:
+    made = plan(nodes="far1:2,far2:2", hosts="client", interface="lo")
+    assert (made.inside, made.interface) == (True, "")
+
+
+def test_hosts_are_told_where_to_listen() -> None:
+    assert plan(ports=range(20000, 20011)).variables == {"IMPI_PORTS": "20000-20010"}
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        ({"procs": 3, "nodes": "far:2"}, "-np 3 is more than the 2 slots"),
+        ({"nodes": "far:2", "hostfile": "x"}, "both name nodes: leave one of them out"),
+        ({"resilient": True, "impi_version": "0.0"}, "--resilient needs a version of our own"),
+        ({"resilient": True, "hosts": "node"}, "--resilient needs a host for each proc: leave out --hosts node"),
+        ({"lazy": True, "resilient": True}, "--lazy and --resilient exclude each other"),
+        ({"lazy": True, "hosts": "client"}, "--lazy and --hosts client exclude each other"),
+        ({"launcher": "pmi"}, "--launcher pmi is for libraries such as MPICH: pure has no library"),
+        ({"interface": "192.0.2.77"}, "--interface 192.0.2.77 is no address of this machine"),
+    ],
+)
+def test_what_does_not_fit_is_one_sentence(more: dict[str, Any], why: str) -> None:
+    with pytest.raises(UsageError, match=why):
+        plan(**more)
+
+
+def test_a_program_that_is_not_there() -> None:
+    with pytest.raises(UsageError, match="there is no program 'no-such-program' on the PATH"):
+        plan("no-such-program")
+
+
+def test_only_an_outer_manager_has_tasks() -> None:
+    with ExitStack() as stack:
+        tasks, made = plan_client(options(procs=2), os.environ, print, stack)
+    assert (tasks, made.placed) == (None, (Node("localhost", 2),))
+
+
+def test_where_procs_reach_impirun() -> None:
+    assert control_address((Node("localhost"),), "") == "127.0.0.1"
+    assert control_address((Node("localhost"), Node("far")), "lo") == "127.0.0.1"
+
+
+def test_a_servers_address_is_valid_on_all_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interfaces, "outgoing_address", lambda *_: "10.0.0.9")
+    assert numeric("localhost", True) == "127.0.0.1"
+    assert numeric("localhost", False) == "10.0.0.9"
+    assert numeric("10.0.0.7", False) == "10.0.0.7"
+    with pytest.raises(UsageError, match=r"no-such-host\.invalid has no address"):
+        numeric("no-such-host.invalid", True)

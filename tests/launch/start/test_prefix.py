@@ -1,0 +1,75 @@
+"""Where a vendor's mpiexec is looked for, and in which order."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from impi.base.errors import LaunchError, UsageError
+from impi.launch.start import prefix
+from impi.launch.start.prefix import find
+
+
+def make(folder: Path, version: str = "HYDRA build details:", library: str = "libmpi.so.12") -> Path:
+    for name in ("bin", "lib"):
+        (folder / name).mkdir(parents=True)
+    program = folder / "bin" / "mpiexec"
+    program.write_text(f"#!/bin/sh\necho '{version}'\n")
+    program.chmod(0o755)
+    (folder / "lib" / library).write_bytes(b"")
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def no_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A checkout without .mpi, so that this one's does not count."""
+    package = tmp_path / "checkout" / "impi" / "launch" / "start"
+    package.mkdir(parents=True)
+    monkeypatch.setattr(prefix, "__file__", str(package / "prefix.py"))
+    return tmp_path / "checkout"
+
+
+def test_order(tmp_path: Path, no_checkout: Path) -> None:
+    option, variable, path = (make(tmp_path / name) for name in ("option", "variable", "path"))
+    environ = {"IMPI_PREFIX_MPICH": str(variable), "PATH": str(path / "bin")}
+    checkout = make(no_checkout / ".mpi" / "mpich")
+    assert find("mpich", str(option), environ).prefix == option
+    assert find("mpich", "", environ).prefix == variable
+    del environ["IMPI_PREFIX_MPICH"]
+    assert find("mpich", "", environ).prefix == checkout
+    (checkout / "bin" / "mpiexec").unlink()
+    found = find("mpich", "", environ)
+    assert (found.prefix, found.mpiexec) == (path, str(path / "bin" / "mpiexec"))
+    assert found.library == str(path / "lib" / "libmpi.so.12")
+
+
+def test_open_mpi_on_the_path(tmp_path: Path) -> None:
+    make(tmp_path / "m", "mpiexec (Open MPI) 4.1.4", "libmpi.so.40")
+    assert find("openmpi", "", {"PATH": str(tmp_path / "m" / "bin")}).library.endswith("libmpi.so.40")
+
+
+def test_the_mpiexec_on_the_path_is_another_vendors(tmp_path: Path) -> None:
+    make(tmp_path / "m", "mpiexec (Open MPI) 5.0.11", "libmpi.so.40")
+    with pytest.raises(
+        LaunchError, match=r"m/bin/mpiexec on the PATH is not mpich's.*--prefix DIR or IMPI_PREFIX_MPICH"
+    ):
+        find("mpich", "", {"PATH": str(tmp_path / "m" / "bin")})
+
+
+def test_nothing_at_all(tmp_path: Path) -> None:
+    with pytest.raises(LaunchError, match=r"no mpiexec of openmpi was found; .*--vendor pure"):
+        find("openmpi", "", {"PATH": str(tmp_path)})
+
+
+@pytest.mark.parametrize("origin", ["--prefix", "IMPI_PREFIX_MPICH"])
+def test_a_named_folder_must_be_right(origin: str, tmp_path: Path) -> None:
+    named = str(tmp_path)
+    arguments = (named, {}) if origin == "--prefix" else ("", {origin: named})
+    with pytest.raises(UsageError, match=f"{origin} .* has no bin/mpiexec"):
+        find("mpich", *arguments)
+
+
+def test_the_library_is_left_to_mpi4py_if_it_is_elsewhere(tmp_path: Path) -> None:
+    folder = make(tmp_path / "m", library="libother.so")
+    assert find("mpich", str(folder), {}).library == ""

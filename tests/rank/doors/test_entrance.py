@@ -1,0 +1,131 @@
+"""The entrance of an owner with a loop: strangers go, members stay, and what is said of them."""
+
+from __future__ import annotations
+
+import selectors
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from impi.base.records import record
+from impi.rank.doors import strangers
+from impi.rank.doors.entrance import Entrance
+from impi.rank.vendors.dial import show_endpoint
+
+
+@record(frozen=False, eq=False)
+class Caller:
+    sock: socket.socket
+    address: str
+    port: int
+
+
+class World:
+    """An owner that welcomes whoever says ``yes``, and keeps what others say."""
+
+    def __init__(self, members: int = 0) -> None:
+        self.said: list[str] = []
+        self.heard: list[bytes | None] = []
+        self.selector = selectors.DefaultSelector()
+        self.entrance: Entrance[Caller] = Entrance(
+            socket.create_server(("127.0.0.1", 0)),
+            self.selector,
+            members,
+            make=Caller,
+            read=self.read,
+            show=show_endpoint,
+            warn=self.said.append,
+        )
+        host, _, port = self.entrance.endpoint.rpartition(":")
+        self.where = (host, int(port))
+
+    def read(self, caller: Caller) -> None:
+        data = self.entrance.receive(caller, 100)
+        self.heard.append(data)
+        self.entrance.spoke(caller)
+        if data == b"yes":
+            self.entrance.welcome(caller)
+        elif data == b"no":
+            self.entrance.refuse(caller, "said no")
+        elif data == b"":
+            self.entrance.drop(caller)
+
+    def turn(self) -> None:
+        for key, _ in self.selector.select(5.0):
+            key.data()
+
+    def come(self, word: bytes = b"") -> socket.socket:
+        sock = socket.create_connection(self.where)
+        self.turn()
+        if word:
+            sock.sendall(word)
+            self.turn()
+        return sock
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    here = World()
+    yield here
+    here.entrance.close()
+    here.selector.close()
+
+
+def test_a_member_stays_and_a_stranger_has_its_time(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    with world.come(b"yes") as member, world.come() as stranger:
+        assert 0 < world.entrance.patience <= strangers.AGE_S
+        monkeypatch.setattr(world.entrance._strangers, "_age_s", 0.0)
+        world.entrance.close_silent()
+        assert stranger.recv(1) == b""
+        [caller] = world.entrance
+        assert world.entrance.send(caller, b"welcome")
+        assert member.recv(7) == b"welcome"
+        assert world.entrance.patience == float("inf")
+    name = world.entrance.endpoint
+    assert [line.partition(" from ")[0] for line in world.said] == [f"closed a connection to {name}"]
+    assert world.said[0].endswith(", which has not said in time what it is")
+
+
+def test_refusals_of_strangers_are_counted_and_those_of_members_are_told(world: World) -> None:
+    for _ in range(3):
+        with world.come(b"no") as sock:
+            assert sock.recv(1) == b""
+    assert len(world.said) == 1
+    for _ in range(2):
+        with world.come(b"yes"):
+            [caller] = world.entrance
+            world.entrance.refuse(caller, "came twice", known=True)
+    assert len(world.said) == 3
+
+
+def test_what_was_closed_in_this_turn_is_not_read(world: World) -> None:
+    with world.come() as sock:
+        [caller] = world.entrance
+        sock.sendall(b"late")
+        world.entrance.drop(caller)
+        world.entrance.drop(caller)
+        world.read(caller)
+    assert world.heard == [None]
+
+
+def test_a_socket_can_be_left_to_somebody_else(world: World) -> None:
+    with world.come(b"yes") as sock:
+        [caller] = world.entrance
+        assert world.entrance.forget(caller)
+        assert not world.entrance.forget(caller)
+        caller.sock.sendall(b"still open")
+        assert sock.recv(10) == b"still open"
+        caller.sock.close()
+
+
+def test_a_crowd_makes_room_for_members(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("impi.rank.doors.entrance.MOST", 1)
+    here = World(members=1)
+    with here.come(b"hm") as spoke, here.come() as silent, here.come():
+        assert silent.recv(1) == b""
+        assert len(list(here.entrance)) == 2
+        here.entrance.close()
+        assert spoke.recv(1) == b""
+    here.selector.close()
+    assert "was closed to make room for others" in here.said[0]

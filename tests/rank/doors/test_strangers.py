@@ -1,0 +1,181 @@
+"""Accounts of connections that have not proved what they are."""
+
+from __future__ import annotations
+
+import resource
+import socket
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from impi.rank.doors.strangers import Guesses, Refusals, Strangers
+
+
+@pytest.fixture
+def listener() -> Iterator[socket.socket]:
+    with socket.create_server(("127.0.0.1", 0), backlog=64) as sock:
+        sock.setblocking(False)
+        yield sock
+
+
+def account(*, most: int = 3, age_s: float = 100.0) -> Strangers[str]:
+    return Strangers(most=most, age_s=age_s)
+
+
+def test_nobody_goes_while_there_is_room() -> None:
+    with closing(account()) as there:
+        for key in "abc":
+            there.add(key, "10.0.0.1")
+            assert there.surplus() is None
+        there.add("d", "10.0.0.1")
+        assert there.surplus() == "a"
+
+
+def test_the_silent_go_first_then_the_largest_crowd_then_the_oldest() -> None:
+    with closing(account(most=0)) as there:
+        for key, address in (
+            ("old", "10.0.0.1"),
+            ("crowd 1", "10.0.0.2"),
+            ("crowd 2", "10.0.0.2"),
+            ("new", "10.0.0.3"),
+        ):
+            there.add(key, address)
+        there.add("honest", "10.0.0.2")
+        there.spoke("honest")
+        gone = []
+        while (surplus := there.surplus()) is not None:
+            gone.append(surplus)
+            there.discard(surplus)
+        assert gone == ["crowd 1", "crowd 2", "old", "new", "honest"]
+
+
+def test_members_and_closed_ones_do_not_count() -> None:
+    with closing(account(most=1)) as there:
+        there.add("member", "10.0.0.1")
+        there.discard("member")
+        there.discard("never there")
+        there.spoke("never there")
+        there.add("other", "10.0.0.1")
+        assert there.surplus() is None
+        assert len(there) == 1
+
+
+def test_each_has_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 50.0
+    monkeypatch.setattr("impi.rank.doors.strangers.time.monotonic", lambda: now)
+    with closing(account(age_s=10.0)) as there:
+        assert there.patience == float("inf")
+        there.add("first", "10.0.0.1")
+        now = 54.0
+        there.add("second", "10.0.0.1")
+        assert there.patience == 6.0
+        assert there.overdue() == []
+        now = 60.0
+        assert there.overdue() == ["first"]
+        assert there.patience == 0.0
+        there.discard("first")
+        assert there.patience == 4.0
+
+
+def test_a_listener_gives_connections_that_do_not_block(listener: socket.socket) -> None:
+    with closing(account()) as there:
+        assert there.accept(listener) is None
+        with socket.create_connection(listener.getsockname()) as ours:
+            accepted = there.accept(listener)
+            assert accepted is not None
+            sock, address, port = accepted
+            with sock:
+                assert (address, port) == ours.getsockname()
+                with pytest.raises(BlockingIOError):
+                    sock.recv(1)
+
+
+def test_without_descriptors_connections_are_taken_and_closed(listener: socket.socket) -> None:
+    """Else the listener would stay ready, and its owner would turn for ever."""
+    with closing(account(most=100)) as there:
+        there.add("silent", "10.0.0.1")
+        visitors = [socket.create_connection(listener.getsockname()) for _ in range(3)]
+        before = resource.getrlimit(resource.RLIMIT_NOFILE)
+        highest = max(sock.fileno() for sock in visitors)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 1, before[1]))
+        try:
+            full = []
+            while True:
+                try:
+                    full.append(socket.socket())
+                except OSError:
+                    break
+            for _ in visitors:
+                assert there.accept(listener) is None
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, before)
+            for sock in full:
+                sock.close()
+        assert there.accept(listener) is None
+        assert there.surplus() == "silent"
+        assert there.surplus() is None
+        for sock in visitors:
+            sock.settimeout(10)
+            assert sock.recv(1) == b""
+            sock.close()
+
+
+def test_a_reason_is_told_once_for_an_address_and_then_counted() -> None:
+    said: list[str] = []
+    refusals = Refusals(said.append)
+    for port in range(5):
+        refusals.tell("10.0.0.1", "a wrong key", f"10.0.0.1:{port} had a wrong key")
+    refusals.tell("10.0.0.2", "a wrong key", "10.0.0.2:7 had a wrong key")
+    refusals.tell("10.0.0.2", "a wrong key", "10.0.0.2:8 had a wrong key")
+    assert said == ["10.0.0.1:0 had a wrong key", "10.0.0.2:7 had a wrong key"]
+    refusals.summary()
+    assert said[2:] == [
+        "closed 4 more connections of 10.0.0.1: a wrong key",
+        "closed 1 more connection of 10.0.0.2: a wrong key",
+    ]
+    refusals.summary()
+    assert len(said) == 4
+
+
+@given(st.lists(st.tuples(st.integers(0, 99), st.integers(0, 99)), max_size=300))
+def test_what_is_said_is_bounded_and_nothing_is_forgotten(found: list[tuple[int, int]]) -> None:
+    said: list[str] = []
+    refusals = Refusals(said.append)
+    for address, kind in found:
+        refusals.tell(f"10.0.0.{address}", f"kind {kind}", "closed one")
+    told = len(said)
+    assert told <= 32
+    refusals.summary()
+    assert len(said) <= 65
+    assert told + sum(int(line.split()[1]) for line in said[told:]) == len(found)
+
+
+def test_each_wrong_secret_after_some_makes_the_pause_longer() -> None:
+    guesses = Guesses()
+    pauses = []
+    for _ in range(12):
+        pauses.append(guesses.pause_s("10.0.0.1"))
+        guesses.add("10.0.0.1")
+    assert pauses == [0, 0, 0, 0, 0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0, 2.0]
+    assert guesses.pause_s("10.0.0.2") == 0
+
+
+def test_a_network_of_ipv6_is_one_address() -> None:
+    guesses = Guesses()
+    for host in range(4):
+        guesses.add(f"2001:db8::{host}")
+    assert guesses.pause_s("2001:db8::ffff:1%eth0") == 0.1
+    assert guesses.pause_s("2001:db8:0:1::1") == 0
+
+
+def test_addresses_are_forgotten_before_they_are_too_many() -> None:
+    guesses = Guesses()
+    for _ in range(5):
+        guesses.add("10.9.9.9")
+    for number in range(3000):
+        guesses.add(f"10.0.{number >> 8}.{number & 255}")
+    assert len(guesses._wrong) == 1024
+    assert guesses.pause_s("10.9.9.9") > 0
