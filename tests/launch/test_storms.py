@@ -146,6 +146,15 @@ FORGOTTEN_S = 130.0
 """TCP repeats the end of a connection that found the queue full, the sixth time after 63 s."""
 
 
+def until_served(where: str) -> None:
+    """Wait until the server has closed a stranger's connection: its loop runs, with all it needs."""
+    host, _, port = where.rpartition(":")
+    with socket.create_connection((host, int(port)), timeout=ENDED_S) as stranger:
+        stranger.sendall(KINDS["another protocol"])
+        while stranger.recv(4096):
+            pass
+
+
 def until_forgotten(job: Job, descriptors: int) -> None:
     until = time.monotonic() + FORGOTTEN_S
     while job.descriptors() > descriptors:
@@ -155,6 +164,7 @@ def until_forgotten(job: Job, descriptors: int) -> None:
 
 @pytest.mark.proof
 def test_a_storm_while_a_client_is_awaited(job: Job) -> None:
+    until_served(job.where)
     descriptors = job.descriptors() + 1
     job.client(0)
     until = time.monotonic() + ENDED_S
