@@ -2,7 +2,8 @@
 
 A table of decisions is a fact of the job: every client must decide alike, so one text goes to all
 of them at start-up (:mod:`impi.protocol.startup.choices`). A decision depends only on the
-operation, the number of clients in the communicator and octets that every process knows.
+operation, the number of clients in the communicator and octets that every process knows. Where all
+clients are ours and none has a table, :data:`USUAL` decides.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ SPECIFICATION: Final = "specification"
 """The algorithm of chapter 4, used where no rule is found."""
 
 ALGORITHMS: Final[Mapping[str, tuple[str, ...]]] = {
+    "allgather": (SPECIFICATION, "exchange"),
+    "barrier": (SPECIFICATION, "exchange"),
     "bcast": (SPECIFICATION, "flat", "chain", "binomial"),
     "scatter": (SPECIFICATION, "flat", "chain", "binomial"),
     "reduce": (SPECIFICATION, "flat", "binomial", "elimination"),
@@ -49,7 +52,9 @@ class Rule:
     clients: int | None = None
     """Most clients in the communicator; None: any number."""
     octets: int | None = None
-    """Most octets on the wire: the whole of a broadcast or reduction, each piece of a scatter."""
+    """Most octets on the wire: the whole of a broadcast or reduction, each piece of a scatter or
+    allgather, 0 where procs know only their own (pickles) and in a barrier.
+    """
     segment: int = 0
     """Octets of a broadcast's segments, or above which an elimination halves buffers.
 
@@ -145,3 +150,18 @@ def _check(operation: str, rule: Rule, where: str) -> None:
             raise UsageError(f'{where}: "{name}" is {json.dumps(number)[:50]}, but must be a number from {lowest}')
     if rule.segment and (operation, rule.algorithm) not in _CUT:
         raise UsageError(f'{where}: a {rule.algorithm} {operation} has no "segment"')
+
+
+USUAL: Final = Decisions.of(
+    {
+        "allgather": (Rule("exchange"),),
+        # Two clients send whole values at once, which is as fast as halves there and back. More
+        # clients would send them several times, so they halve what is long.
+        "allreduce": (Rule("elimination", clients=2, segment=_HIGHEST), Rule("elimination", segment=64 * 1024)),
+        "barrier": (Rule("exchange"),),
+    }
+)
+"""The table of a job whose clients are all ours, where no client has one of its own."""
+
+BY_SPECIFICATION: Final = Decisions()
+"""Chapter 4 everywhere, which a client of ours can ask for as for any other table."""

@@ -17,7 +17,7 @@ from impi.base import variables
 from impi.base.errors import UsageError
 from impi.base.exit_codes import ExitCode
 from impi.base.variables import PORTS, port_range
-from impi.protocol.decisions import Decisions
+from impi.protocol.decisions import BY_SPECIFICATION, SPECIFICATION, Decisions
 from impi.protocol.job import ACKMARK, ALTERNATIVES, DATALEN, HIWATER, REPRODUCIBLE
 from impi.protocol.quirks import Quirks
 from impi.protocol.settings import (
@@ -96,6 +96,8 @@ def _quirks(text: str) -> Quirks:
 
 
 def _decisions(path: str) -> Decisions:
+    if path == SPECIFICATION:
+        return BY_SPECIFICATION
     try:
         return Decisions.parse(Path(path).read_bytes())
     except OSError as error:
@@ -339,7 +341,8 @@ class Offer:
         metavar="FILE",
         parse=_decisions,
         default=None,
-        help="algorithms of collectives, by impi tune; one client's is that of all",
+        help=f"algorithms of collectives, by impi tune; {SPECIFICATION}: those of IMPI's chapter 4; one client's is "
+        "that of all",
         label=OwnLabel.C_TUNING,
         variable="IMPI_TUNING",
     )

@@ -40,7 +40,7 @@ limits = st.none() | st.integers(1, 2**40)
 @given(
     st.dictionaries(
         st.sampled_from(sorted(ALGORITHMS)),
-        st.lists(st.builds(Rule, st.just("flat"), limits, limits), max_size=5).map(tuple),
+        st.lists(st.builds(Rule, st.just("specification"), limits, limits), max_size=5).map(tuple),
     )
 )
 def test_a_table_comes_back(rules: dict[str, tuple[Rule, ...]]) -> None:
@@ -63,7 +63,7 @@ def test_what_is_for_people_is_left_alone() -> None:
         ('{"format": "impi tuning 2"}', 'its "format" is "impi tuning 2", not'),
         (json.dumps({"format": FORMAT}), 'its "decisions" are no object of lists'),
         (json.dumps({"format": FORMAT, "decisions": {"bcast": 1}}), 'its "decisions" are no object of lists'),
-        (text(barrier=[]), "nothing can be decided of 'barrier', only of bcast, scatter, reduce, allreduce"),
+        (text(gather=[]), "nothing can be decided of 'gather', only of allgather, barrier, bcast, scatter, reduce, all"),
         (text(bcast=[{}]), 'decision 1 for bcast is no object with an "algorithm"'),
         (text(bcast=[{"algorithm": "flat"}, 3]), "decision 2 for bcast is no object"),
         (text(bcast=[{"algorithm": "tree"}]), "decision 1 for bcast is 'tree', but the choices are specification, fl"),

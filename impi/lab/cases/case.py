@@ -23,6 +23,8 @@ FIRST_CREATED = 4
 """The context id of the first communicator of a program: 2 and 3 are MPI_COMM_SELF's (4.3.1)."""
 PORTS: Final = 1 << 62
 """Context ids from here on are of single send slots of LCOs, for short messages to an open slot."""
+SPECIFIED: Final = "--tuning=specification"
+"""The collectives of chapter 4, where clients of ours would choose others."""
 LCO_TAG: Final = 251
 """Of all other packets between LCOs, in the collective context of MPI_COMM_WORLD."""
 MAKING: Final = (Tag.BARRIER, Tag.BCAST, Tag.GATHER, Tag.REDUCE)
@@ -129,8 +131,9 @@ class Ends:
 class Launch:
     """How the clients of a case are started."""
 
-    # Options of every ``impirun -client``: IMPI 0.0's user data (1.2.2), not an agreed form.
-    options: tuple[str, ...] = ("--external32",)
+    # Options of every ``impirun -client``: the user data (1.2.2) and collectives (chapter 4) of IMPI
+    # 0.0, not those on which clients of ours agree.
+    options: tuple[str, ...] = ("--external32", SPECIFIED)
     # More options of one client's impirun, given its number.
     offers: Callable[[int], tuple[str, ...]] = lambda _client: ()
 

@@ -18,6 +18,7 @@ from impi.launch.client import hosts
 from impi.launch.client.control import Control
 from impi.launch.client.rendezvous import Rendezvous
 from impi.launch.client.survival import Survival
+from impi.protocol.decisions import BY_SPECIFICATION
 from impi.protocol.job import Host, Job
 from impi.protocol.options import ClientOptions
 from impi.protocol.startup.challenge import Trust
@@ -105,7 +106,7 @@ class Membership:
         self.job = job
         if self._near is not None:
             self._near.check(job, trust)
-        if self._options.offer.decisions is not None and job.decisions is None:
+        if self._options.offer.decisions not in (None, BY_SPECIFICATION) and job.decisions is None:
             self._warn(
                 "the tuning (--tuning or IMPI_TUNING) is not used: at least one client offers no more than IMPI 0.0"
             )

@@ -30,6 +30,7 @@ from impi.protocol.collectives.reduction import Elements, Reduction
 from impi.protocol.collectives.steps import Algorithm, Local, Recv, Send, Step
 
 if TYPE_CHECKING:
+    from impi.protocol.collectives.beyond.exchange import allgather_by_exchange, barrier_by_exchange
     from impi.protocol.collectives.beyond.reproducible import (
         reproducible_allreduce,
         reproducible_reduce,
@@ -40,8 +41,10 @@ if TYPE_CHECKING:
     from impi.protocol.collectives.beyond.tuned_reduce import allreduce_by_elimination, reduce_by_elimination
     from impi.protocol.collectives.beyond.tuned_scatter import scatter_over
 else:
-    # Algorithms of jobs with a table of decisions: most have none, and imports are most of a start.
+    # Loaded with the first call that a table of decisions gives them: imports are most of a start.
     _LATER = {
+        "allgather_by_exchange": "impi.protocol.collectives.beyond.exchange",
+        "barrier_by_exchange": "impi.protocol.collectives.beyond.exchange",
         "reproducible_allreduce": "impi.protocol.collectives.beyond.reproducible",
         "reproducible_reduce": "impi.protocol.collectives.beyond.reproducible",
         "reproducible_reduce_scatter": "impi.protocol.collectives.beyond.reproducible",
@@ -79,6 +82,7 @@ __all__ = [
     "Sized",
     "Step",
     "allgather",
+    "allgather_by_exchange",
     "allgatherv",
     "allgatherv_by_gathervs",
     "allreduce",
@@ -87,6 +91,7 @@ __all__ = [
     "alltoall_by_masters",
     "alltoallv",
     "barrier",
+    "barrier_by_exchange",
     "bcast",
     "bcast_over",
     "exscan",

@@ -5,8 +5,8 @@ datatype; the algorithms of chapter 4 know values only through it. Plain trees u
 ``copy``. Algorithms that cut values (elimination, reproducible parts) need ``elements`` as well,
 and local phases run by an MPI library need ``library``.
 
-Invariants: ``combine`` overwrites at most its second argument, so an algorithm copies a value of
-its caller before it combines into it. The operands come in rank order unless ``commutative``. An
+Invariants: ``combine`` overwrites at most its second argument (``onto`` its first), so an algorithm
+copies a value of its caller before it combines into it. The operands come in rank order unless ``commutative``. An
 element has as many octets at every client, so all processes cut values at the same places.
 """
 
@@ -53,5 +53,9 @@ class Reduction(Generic[V]):
     """Return a value that :attr:`combine` may overwrite; the default suits one that never does."""
     library: tuple[str, str] | None = None
     """The operation's and the element's names in MPI libraries; None if these lack either."""
+    onto: Callable[[V, V], V] | None = None
+    """``onto(invec, inoutvec)`` is :attr:`combine` in the place of ``invec``; None: only the other
+    place is possible.
+    """
     elements: Elements[V] | None = None
     """None: values are whole, and nobody knows the size of another process's."""

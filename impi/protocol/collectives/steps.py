@@ -43,7 +43,13 @@ class Recv:
     source: int
     tag: int
     whole: bool = False
-    """Whether the value is the result of the operation here, so that it may arrive in its place."""
+    """Whether the value is as long as the result of the operation here, and may arrive in its
+    place: the caller's value is then not there, and the algorithm no longer needs what was.
+    """
+    part: tuple[int, int] | None = None
+    """The first octet and the length of the value in the result, if it is a part of that alone. It
+    may arrive there; the value of this step is None then, and stands for itself in the result.
+    """
 
 
 @record
@@ -94,4 +100,4 @@ def _moved(step: Step, ranks: Sequence[int], tag: int) -> Step:
     assert not isinstance(step, Local)
     if isinstance(step, Send):
         return Send(ranks[step.dest], step.value, tag)
-    return Recv(ranks[step.source], tag, step.whole)
+    return Recv(ranks[step.source], tag, step.whole, step.part)

@@ -17,6 +17,7 @@ from typing import Final
 
 from impi.base.errors import PeerError, StartupError, UsageError
 from impi.base.records import replaced
+from impi.protocol.decisions import USUAL
 from impi.protocol.job import ALTERNATIVES, Job
 from impi.protocol.startup.agree import agree_on_job, agree_on_version
 from impi.protocol.startup.auth import Method
@@ -139,6 +140,8 @@ class Labels:
         offer = self._facts.offer
         collectives = tuple(name for name in ALTERNATIVES if name in offer.collectives)
         job = agree_on_job(self._nclients, self.values)
+        if self._tuned:
+            self._decided.setdefault("decisions", USUAL)
         return replaced(job, verify=offer.verify, collectives=collectives, **self._decided)
 
     def agreed_trust(self, trust: Trust) -> Trust:

@@ -147,17 +147,42 @@ class NumbersCodec(_ElementCodec):
 
 
 class _ResultPlace:
-    """The place of a whole result, and whether the result has arrived there."""
+    """The place of a whole result, and what has arrived there."""
 
-    __slots__ = ("arrived", "place")
+    __slots__ = ("brought", "place", "value")
 
     def __init__(self, place: memoryview) -> None:
         self.place = place
-        self.arrived = False
+        self.brought: LocalOperation | Taken | None = None
+        """What has put a value there that is as long as the result."""
+        self.value: Any = None
+        """That value; a list of its pieces is in the place, too."""
 
-    def take(self, octets: memoryview) -> None:
-        """Note octets that were received: they may be the whole place."""
-        self.arrived = octets.obj is self.place.obj and len(octets) == len(self.place)
+    def room(self, step: Recv) -> memoryview | None:
+        """Return the place of a step's value; None: it has none."""
+        if step.whole:
+            return self.place
+        if step.part is None:
+            return None
+        first, length = step.part
+        return self.place[first : first + length]
+
+    def took(self, step: Recv, taken: Taken) -> bool:
+        """Whether the message of a step has, or will have, arrived in the place."""
+        room, octets = self.room(step), taken.octets
+        if room is None or octets.obj is not room.obj or len(octets) != len(room):
+            return False
+        if step.whole:
+            self.brought = taken
+        return True
+
+    def has(self, result: Any) -> bool:
+        """Whether a result of an algorithm is all in the place."""
+        return self.value is not None and (result is self.value or type(result) is list)
+
+
+_Target: TypeAlias = "tuple[ReceiveOperation, OctetTarget] | LocalOperation | Taken | None"
+"""Where a value of the current step arrives; None: in the result's place."""
 
 
 class CollectiveOperation(Compound):
@@ -198,7 +223,7 @@ class CollectiveOperation(Compound):
         self._finish = finish
         self._landing = None if place is None or engine.external else _ResultPlace(place)
         self._waiting: list[Operation] = []
-        self._targets: list[tuple[ReceiveOperation, OctetTarget] | LocalOperation | Taken] = []
+        self._targets: list[_Target] = []
         # Whether receives may block here, before the engine drives this operation.
         self._straight = blocking and not alone and engine.is_straight(context)
         self._started = False
@@ -287,7 +312,7 @@ class CollectiveOperation(Compound):
         landing = self._landing
         phase = LocalOperation(self.context, step, self._codec, None if landing is None else landing.place)
         if phase.landing and landing is not None:
-            landing.arrived = True
+            landing.brought = phase
         self._engine.turns.track(phase)
         self._targets.append(phase)
         self._waiting.append(phase)
@@ -303,15 +328,14 @@ class CollectiveOperation(Compound):
     def _take(self, step: Recv) -> bool:
         """Wait for a message as long as nothing else is under way; whether it is here."""
         standing = self._engine.collective_receive(self.context, step.source)
-        faults, landing = self.context.faults, self._landing if step.whole else None
+        faults, landing = self.context.faults, self._landing
         try:
-            standing.receive_until(step.tag, None if landing is None else landing.place, lambda: not faults.calm)
+            standing.receive_until(step.tag, landing and landing.room(step), lambda: not faults.calm)
         finally:
             taken, standing.taken = standing.taken, None  # it keeps no memory of a message
             if taken is not None:
-                if landing is not None:
-                    landing.take(taken.octets)
-                self._targets.append(taken)
+                landed = landing is not None and landing.took(step, taken)
+                self._targets.append(None if landed and step.part else taken)
                 if not taken.done:
                     self._waiting.append(taken)
         return taken is not None
@@ -326,21 +350,27 @@ class CollectiveOperation(Compound):
         self._targets.append((operation, target))
         self._waiting.append(operation)
 
-    def _brought(self, target: tuple[ReceiveOperation, OctetTarget] | LocalOperation | Taken) -> Any:
-        if isinstance(target, LocalOperation):
-            return target.value
-        if isinstance(target, Taken):
-            return self._codec.decode(target.octets, external=self._engine.external)
+    def _brought(self, target: _Target) -> Any:
+        if target is None:
+            return None  # a part of the result, in its place
+        if isinstance(target, LocalOperation | Taken):
+            value = target.value if isinstance(target, LocalOperation) else self._decoded(target.octets)
+            if self._landing is not None and self._landing.brought is target:
+                self._landing.value = value
+            return value
         operation, octets = target
         if operation.failure is not None:
             raise operation.failure
         return self._codec.decode(octets.data, external=operation.message is not None and operation.message.external)
 
+    def _decoded(self, octets: Octets) -> Any:
+        return self._codec.decode(octets, external=self._engine.external)
+
     def _end(self, value: Any, failure: Exception | None = None) -> None:
         self.failure = failure
         if failure is None:
             try:
-                landed = self._landing is not None and self._landing.arrived
+                landed = self._landing is not None and self._landing.has(value)
                 self.result = value if self._finish is None or landed else self._finish(value)
             except Exception as own:
                 self.failure = own
@@ -364,7 +394,7 @@ class CollectiveOperation(Compound):
         for target in self._targets:
             if isinstance(target, LocalOperation):
                 target.abandon()
-            elif not isinstance(target, Taken):
+            elif isinstance(target, tuple):
                 self._engine.matching.withdraw(target[0])
         self._algorithm.close()
 

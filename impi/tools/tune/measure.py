@@ -190,11 +190,16 @@ class _Operation:
         numbers = octets // 8
         self._mine = np.zeros(numbers)
         self._result = np.zeros(numbers)
-        self._all = np.zeros(numbers * comm.size) if comm.rank == 0 else None
+        self._gathered = np.zeros(numbers * comm.size)
+        self._all = self._gathered if comm.rank == 0 else None
         self._nothing = np.zeros(0, np.uint8)
 
     def _run(self) -> None:
         match self._operation:
+            case "allgather":
+                self._comm.Allgather(self._mine, self._gathered)
+            case "barrier":
+                self._comm.Barrier()
             case "bcast":
                 self._comm.Bcast(self._mine, 0)
             case "scatter":

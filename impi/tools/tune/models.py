@@ -1,8 +1,9 @@
 """Costs of the algorithms as closed formulas of pLogP, in seconds until the last process is done.
 
 Broadcasts and scatters: Barchet-Estefanel and Mounie (EuroPVM/MPI 2004, tables 1 and 2).
-Eliminations: Rabenseifner and Traeff (there, 3.5) with a + m b = L + g(m). P are the clients, m the
-octets of a whole broadcast or reduction, or of one client's part of a scatter.
+Eliminations: Rabenseifner and Traeff (there, 3.5) with a + m b = L + g(m). Exchanges: a message a
+round. P are the clients, m the octets of a whole broadcast or reduction, or of one client's part of
+a scatter or allgather.
 
 The paper's table rounds the gaps of a binomial broadcast down, too few where P is no power of two.
 Our model of a reduction, a reversed broadcast that combines at every hop, rounds them up. The
@@ -16,6 +17,7 @@ from collections.abc import Callable, Mapping
 from math import ceil
 from typing import Final, TypeAlias
 
+from impi.protocol.collectives.beyond.exchange import rounds
 from impi.protocol.decisions import Rule
 from impi.tools.tune.plogp import Parameters
 
@@ -101,12 +103,22 @@ def _allreduce_elimination(net: Parameters, p: int, m: int, threshold: int) -> f
     return total + sum(net.hop + net.gap(octets) for octets, _, triple in _halvings(p, m, threshold) if triple)
 
 
+def _barrier_exchange(net: Parameters, p: int, m: int, segment: int) -> float:
+    return _ceil_log2(p) * (net.gap(0) + net.hop)
+
+
+def _allgather_exchange(net: Parameters, p: int, m: int, segment: int) -> float:
+    return sum(net.gap(number * m) + net.hop for _, number in rounds(p))
+
+
 def _then_back(reduction: Model, broadcast: Model) -> Model:
     """An allreduce by way of a root."""
     return lambda net, p, m, _: reduction(net, p, m, 0) + broadcast(net, p, m, 0)
 
 
 MODELS: Final[Mapping[tuple[str, str], Model]] = {
+    ("barrier", "exchange"): _barrier_exchange,
+    ("allgather", "exchange"): _allgather_exchange,
     ("bcast", "flat"): _bcast_flat,
     ("bcast", "chain"): _bcast_chain,
     ("bcast", "binomial"): _bcast_binomial,

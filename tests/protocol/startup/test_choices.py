@@ -6,7 +6,7 @@ import pytest
 from labels_heard import CHAIN, NONE, Heard, Versions, broadcast, hears
 
 from impi.base.errors import PeerError, StartupError
-from impi.protocol.decisions import Decisions, Rule
+from impi.protocol.decisions import BY_SPECIFICATION, USUAL, Decisions, Rule
 from impi.protocol.job import LONG8_VERSION, REPRODUCIBLE, STRICT_VERSION, TUNED_VERSION
 from impi.protocol.startup.choices import encode_decisions
 from impi.protocol.startup.client import ALL_VERSIONS, STRICT_VERSIONS, ClientMachine, Negotiated
@@ -30,8 +30,15 @@ def test_all_clients_have_the_table_of_those_that_were_given_it(facts_of: Maker,
 
 def test_no_table_no_label(facts_of: Maker) -> None:
     heard = Heard([facts_of(c) for c in range(3)], [ALL_VERSIONS] * 3)
-    assert [job.decisions for job in heard.jobs.values()] == [None] * 3
+    assert [job.decisions for job in heard.jobs.values()] == [USUAL] * 3
     assert all(set(labels) == set(Label) for labels in heard.labels + heard.submitted)
+
+
+def test_one_client_can_ask_for_chapter_4(facts_of: Maker) -> None:
+    tables = [{}, {"decisions": BY_SPECIFICATION}, {}]
+    heard = Heard([facts_of(c, **tables[c]) for c in range(3)], [ALL_VERSIONS] * 3)
+    assert [job.decisions for job in heard.jobs.values()] == [BY_SPECIFICATION] * 3
+    assert BY_SPECIFICATION.choose("barrier", 2, 0) is None
 
 
 @pytest.mark.parametrize("older", [STRICT_VERSIONS, (STRICT_VERSION, LONG8_VERSION), ((0, 0), (0, 1))])

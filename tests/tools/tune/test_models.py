@@ -38,6 +38,8 @@ NET = linear(100.0, 1.0, 0.5, 10.0)
         ("reduce", Rule("binomial"), 5, 40, 3 * (50 + 100 + 20)),
         ("allreduce", Rule("binomial"), 4, 40, 2 * (50 + 100 + 20) + 2 * 50 + 2 * 100),
         ("bcast", Rule("flat"), 1, 40, 0.0),
+        ("barrier", Rule("exchange"), 5, 0, 3 * (10 + 100)),
+        ("allgather", Rule("exchange"), 5, 40, (10 + 40) + (10 + 80) + (10 + 40) + 3 * 100),
     ],
 )
 def test_the_formulas(operation: str, rule: Rule, clients: int, octets: int, seconds: float) -> None:
@@ -58,6 +60,8 @@ def test_the_formulas(operation: str, rule: Rule, clients: int, octets: int, sec
         ("reduce", "elimination", 4, 4),
         ("allreduce", "flat", 5, 2),
         ("allreduce", "elimination", 4, 4),
+        ("barrier", "exchange", 5, 3),
+        ("allgather", "exchange", 5, 3),
     ],
 )
 def test_every_hop_has_what_the_call_adds(operation: str, algorithm: str, clients: int, hops: int) -> None:

@@ -79,12 +79,28 @@ def reduce_to_all(
         threshold: octets; a buffer of more is halved.
         fresh: whether ``value`` may be changed.
     """
+    if len(vertices) == 2 and _elements(reduction).nbytes(value) <= threshold:
+        return (yield from _swap(vertices, vertex, value, reduction, fresh=fresh))
     held = _Held(value, fresh)
     rounds = yield from _reduce(vertices, vertex, held, reduction, threshold)
     elements = _elements(reduction)
     while rounds:
         held.value = yield from _back(vertices, rounds.pop(), held.value, elements)
     return held.value
+
+
+def _swap(vertices: tuple[int, ...], vertex: int, own: V, reduction: Reduction[V], *, fresh: bool) -> Algorithm[V]:
+    """Two vertices exchange their whole values, and both combine them in the vertices' order."""
+    other = vertices[1 - vertex]
+    # What arrives becomes the result, so it may arrive in the result's place.
+    [theirs] = yield [Recv(other, REDUCE_TAG, whole=True), Send(other, own, REDUCE_TAG)]
+    if vertex == 0:
+        return reduction.combine(own, theirs)
+    if fresh:
+        return reduction.combine(theirs, own)
+    if reduction.onto is not None:
+        return reduction.onto(theirs, own)
+    return reduction.combine(theirs, reduction.copy(own))
 
 
 def reduce_to_first(

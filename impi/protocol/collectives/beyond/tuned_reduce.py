@@ -48,16 +48,18 @@ def allreduce_by_elimination(
     layout: Layout, rank: int, value: V, reduction: Reduction[V], *, threshold: int, native: bool = False
 ) -> Algorithm[V]:
     """Every process returns the same reduction of all values; see :func:`reduce_by_elimination`."""
-    native = native and reduction.library is not None and layout.has_company(rank)
+    if not layout.has_company(rank):
+        vertices = across(layout, 0, 0).members
+        return (yield from reduce_to_all(vertices, vertices.index(rank), value, reduction, threshold=threshold))
+    native = native and reduction.library is not None
     local = yield from _nearby(layout, rank, 0, value, reduction, native=native)
     near = within(layout, rank, 0)
     stand_in = near.members[near.first]
     parent, children = near.high(rank)
     if rank == stand_in:
         vertices = across(layout, 0, 0).members
-        fresh = layout.has_company(rank)
         whole = yield from reduce_to_all(
-            vertices, vertices.index(rank), local, reduction, threshold=threshold, fresh=fresh
+            vertices, vertices.index(rank), local, reduction, threshold=threshold, fresh=True
         )
         if native:
             yield [Local("bcast", stand_in, whole, like=value)]

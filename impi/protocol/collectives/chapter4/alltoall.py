@@ -20,10 +20,13 @@ from impi.protocol.collectives.tags import ALLTOALL_TAG
 V = TypeVar("V")
 
 
-def alltoall(layout: Layout, rank: int, pieces: Sequence[V], *, alike: bool = False) -> Algorithm[list[V]]:
+def alltoall(
+    layout: Layout, rank: int, pieces: Sequence[V], *, alike: bool = False, size: int | None = None
+) -> Algorithm[list[V]]:
     """Every process gives a piece for each rank and returns one from each, its own unchanged.
 
     ``alike``: under one client use :class:`Local`, as all pieces are octets of one size.
+    ``size``: octets of each, if all processes know them: they may then arrive in their places.
 
     Raises:
         LocalProtocolError: not one piece for each rank.
@@ -32,16 +35,20 @@ def alltoall(layout: Layout, rank: int, pieces: Sequence[V], *, alike: bool = Fa
         _check(layout, rank, pieces)
         [got] = yield [Local("alltoall", value=pieces)]
         return got  # type: ignore[no-any-return]  # what a step brings is the caller's
-    return (yield from alltoall_direct(layout, rank, pieces, ALLTOALL_TAG))
+    return (yield from alltoall_direct(layout, rank, pieces, ALLTOALL_TAG, size=size))
 
 
-def alltoall_direct(layout: Layout, rank: int, pieces: Sequence[V], tag: int) -> Algorithm[list[V]]:
+def alltoall_direct(
+    layout: Layout, rank: int, pieces: Sequence[V], tag: int, *, size: int | None = None
+) -> Algorithm[list[V]]:
     """:func:`alltoall` with any tag."""
     n = layout.size
     _check(layout, rank, pieces)
     # Each begins with its successor, which spreads the load; the wire shows only a pair's order.
     sources = [(rank - i) % n for i in range(1, n)]
-    steps: list[Step] = [Recv(source, tag) for source in sources]
+    steps: list[Step] = [
+        Recv(source, tag, part=None if size is None else (source * size, size)) for source in sources
+    ]
     steps += [Send((rank + i) % n, pieces[(rank + i) % n], tag) for i in range(1, n)]
     got = (yield steps) if steps else []
     result = list(pieces)

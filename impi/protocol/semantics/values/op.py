@@ -21,13 +21,14 @@ _ANY: Final = frozenset(Kind)
 
 
 def _ufunc(name: str) -> Callable[[Array, Array], None]:
-    def run(invec: Array, inoutvec: Array) -> None:
-        function: np.ufunc = getattr(np, name)
-        # Overflow wraps or gives infinity, as in C; it is no reason for a warning.
-        with np.errstate(all="ignore"):
-            function(invec, inoutvec, out=inoutvec, casting="unsafe")
+    return lambda invec, inoutvec: _run(name, invec, inoutvec, inoutvec)
 
-    return run
+
+def _run(name: str, invec: Array, inoutvec: Array, out: Array) -> None:
+    function: np.ufunc = getattr(np, name)
+    # Overflow wraps or gives infinity, as in C; it is no reason for a warning.
+    with np.errstate(all="ignore"):
+        function(invec, inoutvec, out=out, casting="unsafe")
 
 
 def _location(name: str) -> Callable[[Array, Array], None]:
@@ -113,3 +114,16 @@ def apply(op: str, invec: Array, inoutvec: Array, datatype: TypeMap) -> None:
     """
     check(op, datatype)
     OPS[op][0](invec, inoutvec)
+
+
+def onto(op: str) -> Callable[[Array, Array], Array] | None:
+    """Return what does :func:`apply` in the place of ``invec``; None: nothing does for this one."""
+    name = UFUNCS.get(op)
+    if name is None:
+        return None
+
+    def run(invec: Array, inoutvec: Array) -> Array:
+        _run(name, invec, inoutvec, invec)
+        return invec
+
+    return run

@@ -70,21 +70,22 @@ def join(values: Sequence[memoryview]) -> memoryview:
     return numbers(bytearray(b"".join(values)), values[0].format)
 
 
-def combine(op: str, code: str) -> Callable[[memoryview, memoryview], memoryview]:
-    """Return ``combine(invec, inoutvec)``, :func:`impi.protocol.semantics.values.op.apply` that
-    returns
-    ``inoutvec``."""
+def combine(op: str, code: str, *, onto: bool = False) -> Callable[[memoryview, memoryview], memoryview]:
+    """Return ``combine(invec, inoutvec)``: :func:`impi.protocol.semantics.values.op.apply` that
+    returns ``inoutvec``; with ``onto`` the result is in ``invec``, and that is returned.
+    """
     function = OPS[op]
     width = array(code).itemsize
     low = 0 if code.isupper() else -(1 << (8 * width - 1))
     mask = (1 << (8 * width)) - 1
 
     def run(invec: memoryview, inoutvec: memoryview) -> memoryview:
+        out = invec if onto else inoutvec
         try:
-            inoutvec[:] = array(code, map(function, invec, inoutvec))
+            out[:] = array(code, map(function, invec, inoutvec))
         except OverflowError:  # it wraps, as in C
             wrapped = (((function(a, b) - low) & mask) + low for a, b in zip(invec, inoutvec, strict=True))
-            inoutvec[:] = array(code, wrapped)
-        return inoutvec
+            out[:] = array(code, wrapped)
+        return out
 
     return run

@@ -88,6 +88,8 @@ class Within:
 
     def barrier(self) -> Algorithm[None]:
         """IMPI 4.10."""
+        if self._rule("barrier", 0) is not None:
+            return collectives.barrier_by_exchange(self.layout, self.rank, native=self._native)
         return collectives.barrier(self.layout, self.rank, maxlinear=self._maxlinear, native=self._native)
 
     def bcast(self, root: int, value: Any, nbytes: int | None = None) -> Algorithm[Any]:
@@ -143,6 +145,9 @@ class Within:
 
     def allgather(self, piece: Octets, packing: Packing, nbytes: int) -> Algorithm[list[Octets]]:
         """IMPI 4.19."""
+        if self._rule("allgather", nbytes) is not None:
+            native = self._sized(packing.size_of(range(self.size))) is not None
+            return collectives.allgather_by_exchange(self.layout, self.rank, piece, packing, native=native)
         return collectives.allgather(
             self.layout,
             self.rank,
@@ -165,7 +170,8 @@ class Within:
         if packing is not None and "alltoall=masters" in self._others and is_short(packing.size, self._xsize):
             return collectives.alltoall_by_masters(self.layout, self.rank, pieces, packing)
         alike = packing is not None and self._sized(packing.size * self.size) is not None
-        return collectives.alltoall(self.layout, self.rank, pieces, alike=alike)
+        size = None if packing is None else packing.size
+        return collectives.alltoall(self.layout, self.rank, pieces, alike=alike, size=size)
 
     def alltoallv(self, pieces: Sequence[Octets]) -> Algorithm[list[Octets]]:
         """IMPI 4.23; on octets it is Alltoallw, too, which IMPI does not have."""

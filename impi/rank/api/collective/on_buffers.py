@@ -119,10 +119,12 @@ class BufferOperations:
         into = kept_buffer(recvbuf, readonly=False, blocks=do.peers)
         mine = self._contribution(sendbuf, lambda: into.block(do.rank))
         finish = _placer(into, do.external, skip=self._own(sendbuf))
+        whole = _room(into, do.peers)
 
         def start(blocking: bool = False) -> Request:
             piece = _octets(mine, do.external)
-            return self._begin(do.allgather(piece, Fixed(len(piece)), len(piece)), finish, blocking=blocking)
+            algorithm = do.allgather(piece, Fixed(len(piece)), len(piece))
+            return self._begin(algorithm, finish, blocking=blocking, into=whole)
 
         return start
 
@@ -141,10 +143,12 @@ class BufferOperations:
         into = kept_buffer(recvbuf, readonly=False, blocks=do.peers)
         message = into if self._in_place(sendbuf) else kept_buffer(sendbuf, readonly=True, blocks=do.peers)
         packing = Fixed(marshalling.packed_size(message, do.external))
+        whole = _room(into, do.peers)
         return lambda blocking=False: self._begin(
             do.alltoall(snapshots(message, into, do.peers, do.external), packing),
             _placer(into, do.external),
             blocking=blocking,
+            into=whole,
         )
 
     def _alltoallv(self, sendbuf: BufferSpec, recvbuf: BufferSpec) -> Start:
@@ -333,6 +337,11 @@ def _blocks(message: UserBuffer | UserBlocks | None, n: int, external: bool) -> 
 def snapshots(message: UserBuffer | UserBlocks, into: Any, n: int, external: bool | None = None) -> list[Octets]:
     """Return the first ``n`` blocks as octets, unaffected by writes to ``into``."""
     return [marshalling.snapshot(message.block(r), into, external) for r in range(n)]
+
+
+def _room(into: UserBuffer, blocks: int) -> UserBuffer | None:
+    """Return ``blocks`` blocks as one buffer, in which pieces may arrive; None: they are short."""
+    return marshalling.resized(into, into.count * blocks) if into.count * blocks > _COPIED else None
 
 
 def _unpacker(message: UserBuffer, external: bool) -> Callable[[Any], object]:

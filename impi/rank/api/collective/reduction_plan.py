@@ -80,16 +80,19 @@ def _prepared(message: UserBuffer, op: Op, few: bool, external: bool) -> tuple[R
     copy: Callable[[Any], Any]
     join: Callable[[Any], Any]
     codec: _Codec
+    onto: Callable[[Any, Any], Any] | None
     if name in wordops.OPS and code and few:
         combine, copy, join = wordops.combine(name, code), wordops.copied, wordops.join
+        onto = wordops.combine(name, code, onto=True)
         codec = NumbersCodec(typemap, code, long_size, external=external)
     else:
         combine, copy, join = _on_arrays(message.datatype, op, name, typemap), np.copy, np.concatenate
+        onto = None if name is None else predefined.onto(name)
         codec = ArrayCodec(typemap, array_of(message).dtype, long_size, external=external)
     # External32 has one size at all clients, independent of the native size.
     octets = typemap.packed_size(1, external=True, long_size=long_size)
     elements: Elements[Any] = Elements(octets, len, lambda value, start, end: value[start:end], join)
-    return Reduction(combine, op.Is_commutative(), copy, _library(name, typemap), elements), codec
+    return Reduction(combine, op.Is_commutative(), copy, _library(name, typemap), onto, elements), codec
 
 
 def _on_arrays(datatype: Datatype, op: Op, name: str | None, typemap: TypeMap) -> Callable[[Array, Array], Array]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container
-from typing import Any
+from typing import Any, Final
 
 from impi.base.records import replaced
 from impi.protocol.semantics.values.datatype import TypeMap
 from impi.rank.api import runtime
 from impi.rank.api.types.buffers import Plain, UserBuffer, plain_types
+from impi.rank.api.types.memory import overlap
 from impi.rank.engine.channels.payload import (
     BufferSource,
     BufferTarget,
@@ -18,6 +19,10 @@ from impi.rank.engine.channels.payload import (
     Source,
     Target,
 )
+
+
+_SHORT: Final = 4096
+"""Octets of the longest snapshot that is made unasked."""
 
 
 def long_size() -> int:
@@ -102,7 +107,8 @@ def unpack(message: UserBuffer, octets: Any, external: bool | None = None) -> No
 def snapshot(message: UserBuffer, into: UserBuffer, external: bool | None = None) -> memoryview:
     """Return packed octets that do not change when ``into`` is written, even if it overlaps."""
     octets = packed(message, external)
-    aliases = message.view is into.view or octets.obj is message.view.obj
+    # To ask whether two buffers overlap costs more than the copy of a short one.
+    aliases = octets.obj is message.view.obj and (len(octets) <= _SHORT or overlap(octets, into.view))
     return memoryview(bytes(octets)) if aliases else octets
 
 

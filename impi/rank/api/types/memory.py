@@ -80,6 +80,12 @@ def address_of(view: memoryview) -> int:
     return address
 
 
+def overlap(one: memoryview, other: memoryview) -> bool:
+    """Whether two rows of octets have one in common."""
+    first, second = address_of(one), address_of(other)
+    return first < second + other.nbytes and second < first + one.nbytes
+
+
 def at_address(address: int, nbytes: int, owner: Any = None) -> memoryview:
     """Return octets at an address; they keep ``owner`` alive."""
     if nbytes == 0:

@@ -17,8 +17,10 @@ TUNED = str(PROGRAMS / "tuned.py")
 REPRODUCED = str(PROGRAMS / "reproduced.py")
 
 FORCED: dict[str, dict[str, list[dict[str, Any]]]] = {
-    "flat": {operation: [{"algorithm": "flat"}] for operation in ALGORITHMS},
-    "binomial": {operation: [{"algorithm": "binomial"}] for operation in ALGORITHMS},
+    **{
+        name: {operation: [{"algorithm": name}] for operation, names in ALGORITHMS.items() if name in names}
+        for name in ("flat", "binomial", "exchange")
+    },
     "chain": {"bcast": [{"algorithm": "chain"}], "scatter": [{"algorithm": "chain"}]},
     "segments": {
         "bcast": [{"algorithm": "chain", "octets": 1000, "segment": 100}, {"algorithm": "binomial", "segment": 9999}]

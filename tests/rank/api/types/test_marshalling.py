@@ -65,6 +65,21 @@ def test_a_snapshot_stays_when_the_other_buffer_is_written() -> None:
     assert bytes(alias) in (b"abcd", b"wxyz")
 
 
+@pytest.mark.parametrize("nbytes", [8, 8192])
+def test_a_snapshot_is_a_copy_where_the_buffers_overlap(nbytes: int) -> None:
+    memory = memoryview(bytearray(2 * nbytes))
+    message, apart = ([memory[first : first + nbytes], BYTE] for first in (0, nbytes))
+    beside = [memory[nbytes // 2 : nbytes // 2 + nbytes], BYTE]
+    shots = [
+        marshalling.snapshot(read_buffer(message, readonly=True), read_buffer(into, readonly=False), external=False)
+        for into in (beside, apart)
+    ]
+    memory[:] = b"x" * len(memory)
+    assert bytes(shots[0]) == bytes(nbytes)
+    # A long one is not copied where nothing can change it.
+    assert bytes(shots[1]) == (bytes(nbytes) if nbytes == 8 else memory[:nbytes])
+
+
 def test_targets_of_a_freed_datatype() -> None:
     datatype = INT.Create_contiguous(2).Commit()
     make = marshalling.targets(read_buffer([bytearray(8), 1, datatype], readonly=False))

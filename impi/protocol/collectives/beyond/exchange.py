@@ -1,0 +1,155 @@
+"""Barrier and allgather in which all masters speak at once, instead of in and out of rank 0.
+
+What it saves is hops: a barrier of n clients has ceil(log2 n) instead of two to 2 ceil(log2 n), and
+so has an allgather. Two clients are the common case, and one hop: each sends and receives at once.
+
+Both are dissemination (Hensgen, Finkel and Manber 1988; for data Bruck et al. 1997). In round k
+master m sends to the master 2^k before it, and receives from the one 2^k behind it, round a circle.
+After k rounds it has heard of its next 2^k - 1 neighbours. So any number of masters will do.
+
+Cost: n ceil(log2 n) messages across clients. IMPI 4.10 and 4.19 have 2(n - 1), so this is never the
+algorithm of an IMPI 0.0 job; all clients must decide alike (:mod:`impi.protocol.decisions`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from impi.protocol.collectives.layout import Layout
+from impi.protocol.collectives.packing import Fixed, Octets, Packing
+from impi.protocol.collectives.steps import Algorithm, Local, Recv, Send
+from impi.protocol.collectives.tags import BARRIER_TAG, BCAST_TAG, GATHER_TAG
+from impi.protocol.collectives.teams import within
+
+_NOTHING = b""
+
+
+def rounds(n: int) -> Iterator[tuple[int, int]]:
+    """Yield for each round of ``n`` masters its distance, and how many blocks travel in it."""
+    distance = 1
+    while distance < n:
+        # The last round brings only what is still missing.
+        yield distance, min(distance, n - distance)
+        distance *= 2
+
+
+def barrier_by_exchange(layout: Layout, rank: int, *, native: bool = False) -> Algorithm[None]:
+    """Return when every process has come here; see :func:`impi.protocol.collectives.barrier`."""
+    if not layout.has_company(rank):
+        yield from _masters_meet(layout, rank)
+        return
+    if native:
+        together = Local("barrier", layout.local_master_rank(rank))
+        yield [together]
+        if layout.is_master(rank):
+            yield from _masters_meet(layout, rank)
+        yield [together]
+        return
+    parent, children = within(layout, rank, 0).high(rank)
+    if children:
+        yield [Recv(child, BARRIER_TAG) for child in children]
+    if parent is None:
+        yield from _masters_meet(layout, rank)
+    else:
+        yield [Send(parent, _NOTHING, BARRIER_TAG), Recv(parent, BARRIER_TAG)]
+    if children:
+        yield [Send(child, _NOTHING, BARRIER_TAG) for child in children]
+
+
+def _masters_meet(layout: Layout, rank: int) -> Algorithm[None]:
+    n, own = layout.num_masters(), layout.master_num(rank)
+    for distance, _ in rounds(n):
+        before, behind = layout.master_rank((own - distance) % n), layout.master_rank((own + distance) % n)
+        yield [Recv(behind, BARRIER_TAG), Send(before, _NOTHING, BARRIER_TAG)]
+
+
+def allgather_by_exchange(
+    layout: Layout, rank: int, piece: Octets, packing: Packing, *, native: bool = False
+) -> Algorithm[list[Octets]]:
+    """Every process returns the pieces of all ranks, in order.
+
+    Args:
+        layout: of the communicator.
+        rank: the caller's.
+        piece: the caller's contribution.
+        packing: the form of joined pieces, the same everywhere.
+        native: whether local phases are :class:`Local`, if all pieces have one size.
+
+    Raises:
+        PeerError: a piece does not have the size that ``packing`` says.
+    """
+    if layout.size == 2 and layout.num_masters() == 2:
+        return (yield from _two(rank, piece, packing))
+    native = native and isinstance(packing, Fixed) and layout.has_company(rank)
+    near = layout.locals_to_rank(rank)
+    master = near[0]
+    own = packing.join([piece], [rank])
+    if native:
+        [blocks] = yield [Local("gather", master, own)]
+    elif rank == master:
+        blocks = [own, *((yield [Recv(r, GATHER_TAG) for r in near[1:]]) if len(near) > 1 else ())]
+    else:
+        yield [Send(master, own, GATHER_TAG)]
+
+    pieces: list[Octets] | None = None
+    if rank == master:
+        pieces = yield from _circle(layout, rank, _split_each(blocks, near, packing), packing)
+        pieces[rank] = piece
+    return (yield from _spread(layout, rank, pieces, packing, native=native))
+
+
+def _two(rank: int, piece: Octets, packing: Packing) -> Algorithm[list[Octets]]:
+    """Two processes of two clients: their pieces cross, and may arrive in the result's place."""
+    other = 1 - rank
+    size = packing.size_of((other,))
+    where = None if size is None else (other * size, size)
+    [octets] = yield [Recv(other, GATHER_TAG, part=where), Send(other, packing.join([piece], [rank]), GATHER_TAG)]
+    theirs = octets if octets is None else packing.split(octets, (other,))[0]
+    return [theirs, piece] if rank else [piece, theirs]
+
+
+def _split_each(blocks: list[Octets], ranks: tuple[int, ...], packing: Packing) -> list[Octets]:
+    return [packing.split(octets, (r,))[0] for octets, r in zip(blocks, ranks, strict=True)]
+
+
+def _circle(layout: Layout, rank: int, mine: list[Octets], packing: Packing) -> Algorithm[list[Octets]]:
+    """A master gives its client's pieces, by rank, and returns those of all ranks."""
+    n, own = layout.num_masters(), layout.master_num(rank)
+    ranks = list(layout.locals_to_rank(rank))
+    held = list(mine)
+    ends = [len(ranks)]  # of the first 1, 2, ... clients from the own one onwards, in what is held
+    for distance, number in rounds(n):
+        before, behind = layout.master_rank((own - distance) % n), layout.master_rank((own + distance) % n)
+        sent = ends[number - 1]
+        octets = packing.join(held[:sent], ranks[:sent])
+        [got] = yield [Recv(behind, GATHER_TAG), Send(before, octets, GATHER_TAG)]
+        theirs: list[int] = []
+        for m in range(distance, distance + number):
+            theirs += layout.locals_to_master((own + m) % n)
+            ends.append(len(ranks) + len(theirs))
+        held += packing.split(got, theirs)
+        ranks += theirs
+    pieces: list[Octets] = [_NOTHING] * layout.size
+    for r, piece in zip(ranks, held, strict=True):
+        pieces[r] = piece
+    return pieces
+
+
+def _spread(
+    layout: Layout, rank: int, pieces: list[Octets] | None, packing: Packing, *, native: bool
+) -> Algorithm[list[Octets]]:
+    """The master gives all pieces to its client, as one message."""
+    everybody = range(layout.size)
+    near = within(layout, rank, 0)
+    master = near.members[near.first]
+    parent, children = near.high(rank)
+    joined = None if pieces is None or not (native or children) else packing.join(pieces, everybody)
+    if native:
+        [octets] = yield [Local("bcast", master, joined, like=packing.size_of(everybody))]
+    elif parent is None:
+        octets = joined
+    else:
+        [octets] = yield [Recv(parent, BCAST_TAG, whole=True)]
+    if children and not native:
+        yield [Send(child, octets, BCAST_TAG) for child in children]
+    return packing.split(octets, everybody) if pieces is None else pieces
