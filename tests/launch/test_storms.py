@@ -147,7 +147,7 @@ FORGOTTEN_S = 130.0
 
 
 def until_served(where: str) -> None:
-    """Wait until the server has closed a stranger's connection: its loop runs, with all it needs."""
+    """Wait until the server has closed a stranger's connection: its loop runs, all is open."""
     host, _, port = where.rpartition(":")
     with socket.create_connection((host, int(port)), timeout=ENDED_S) as stranger:
         stranger.sendall(KINDS["another protocol"])

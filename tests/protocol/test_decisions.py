@@ -63,7 +63,7 @@ def test_what_is_for_people_is_left_alone() -> None:
         ('{"format": "impi tuning 2"}', 'its "format" is "impi tuning 2", not'),
         (json.dumps({"format": FORMAT}), 'its "decisions" are no object of lists'),
         (json.dumps({"format": FORMAT, "decisions": {"bcast": 1}}), 'its "decisions" are no object of lists'),
-        (text(gather=[]), "nothing can be decided of 'gather', only of allgather, barrier, bcast, scatter, reduce, all"),
+        (text(gather=[]), "nothing can be decided of 'gather', only of allgather, barrier, bcast, scatter, redu"),
         (text(bcast=[{}]), 'decision 1 for bcast is no object with an "algorithm"'),
         (text(bcast=[{"algorithm": "flat"}, 3]), "decision 2 for bcast is no object"),
         (text(bcast=[{"algorithm": "tree"}]), "decision 1 for bcast is 'tree', but the choices are specification, fl"),

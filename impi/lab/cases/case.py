@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 from impi.base.errors import UsageError
-from impi.lab.dissect.chapter4 import group_messages
+from impi.lab.dissect.chapter4 import exchanged_messages, group_messages
 from impi.lab.dissect.chapter4.collective_tags import Tag
 from impi.lab.dissect.chapter4.group_messages import Combine, Group, Message
 from impi.lab.nodes.roster import Roster
@@ -131,8 +131,8 @@ class Ends:
 class Launch:
     """How the clients of a case are started."""
 
-    # Options of every ``impirun -client``: the user data (1.2.2) and collectives (chapter 4) of IMPI
-    # 0.0, not those on which clients of ours agree.
+    # Options of every ``impirun -client``: the user data (1.2.2) and collectives (chapter 4) of
+    # IMPI 0.0, not those on which clients of ours agree.
     options: tuple[str, ...] = ("--external32", SPECIFIED)
     # More options of one client's impirun, given its number.
     offers: Callable[[int], tuple[str, ...]] = lambda _client: ()
@@ -195,12 +195,19 @@ class Case:
         groups = {*self.groups, "nodes"} if "wide" in self.groups else self.groups
         return (*self.tags, *(group for group in ("smoke", "wide", "core", "nodes") if group in groups))
 
-    def demands(self, roster: Roster, nonce: str) -> list[Crossing]:
-        """Return all messages: the case's, those of ``Report.done`` and of MPI_Finalize (2.4)."""
+    def demands(self, roster: Roster, nonce: str, *, specified: bool = False) -> list[Crossing]:
+        """Return all messages: the case's, those of ``Report.done`` and of MPI_Finalize (2.4).
+
+        ``specified``: the job has the collectives of chapter 4, whatever its options say.
+        """
         if not self.ends(roster).finalizes:
             return [*self.crossings(roster, nonce)]
-        end = [replace(each, phase="finalize") for each in barrier(roster)]
-        return [*self.crossings(roster, nonce), *barrier(roster), *end]
+        if specified or SPECIFIED in self.launch.options:
+            done = barrier(roster)
+        else:
+            done = collective(exchanged_messages.barrier(everyone(roster)))
+        end = [replace(each, phase="finalize") for each in done]
+        return [*self.crossings(roster, nonce), *done, *end]
 
     @property
     def contexts(self) -> frozenset[int]:

@@ -29,9 +29,11 @@ _Key = tuple[int, int, int, int]  # source, destination, context id, tag
 class Demands:
     """What the plan of a cell demands of the wire."""
 
-    def __init__(self, case: Case, roster: Roster, nonce: str, *, native: bool = False) -> None:
+    def __init__(
+        self, case: Case, roster: Roster, nonce: str, *, native: bool = False, specified: bool = False
+    ) -> None:
         self.case, self.roster = case, roster
-        self.crossings: Sequence[Crossing] = case.demands(roster, nonce)
+        self.crossings: Sequence[Crossing] = case.demands(roster, nonce, specified=specified)
         self.meetings: Sequence[Crossing] = tuple(case.meetings(roster, nonce))
         # Whether what nobody demands is wrong: of a job that is to fail it is not known.
         self.exact = case.ends(roster).finalizes and case.traffic == "demanded"

@@ -63,6 +63,8 @@ _DATA: Final = ("p2p.ring", "p2p.types", "coll.all", "coll.sizes")
 # without the engine.
 _ALONE: Final = Pick(names=("p2p.sizes", "coll.all", "coll.sizes"))
 _HELLO: Final = Pick(names=("startup.hello",))  # the case for who may connect: each rank sends to each other one
+# The case for collectives that clients of ours agree on. All others ask for those of chapter 4.
+_EXCHANGED: Final = Pick(names=("coll.exchanges",))
 # Cases for --hosts and --lazy: other channels than those of the dance.
 _ROUTED: Final = Pick(names=("p2p.ring", "p2p.sizes", "coll.all", "comm.split"))
 
@@ -104,6 +106,8 @@ def _table(core: Sequence[str], every: Sequence[str], usual: Sequence[str]) -> M
             Part(_FOR_TRIO, _unordered(core, 3), _TRIO),
             Part(Pick(names=_DATA), _unordered(usual), PAIR, "form=native"),
             Part(_ALONE, _unordered(usual)[:1], _COUPLE, "form=native"),
+            Part(_EXCHANGED, _unordered(usual), PAIR),
+            Part(_EXCHANGED, _unordered(usual)[:1], _COUPLE, "form=native"),
             Part(_ROUTED, tuple(itertools.pairwise(usual))[-1:], _WIDE, "hosts=node"),
             Part(_ROUTED, _unordered(usual)[:1], _WIDE, "hosts=client"),
             Part(_ROUTED, _unordered(usual), PAIR, "connect=lazy"),
@@ -140,6 +144,7 @@ def _variants(usual: Sequence[str]) -> tuple[Part, ...]:
     return (
         Part(Pick(groups=("wide",), names=_DATA), _unordered(usual), PAIR, "form=native"),
         Part(_ALONE, _ordered(usual), _COUPLE, "form=native"),
+        Part(_EXCHANGED, _ordered(usual), _COUPLE, "form=native"),
         Part(_ROUTED, _unordered(usual), _WIDE, "hosts=node"),
         Part(_ROUTED, _unordered(usual), _WIDE, "hosts=client"),
         Part(_ROUTED, _ordered(usual), PAIR, "connect=lazy"),

@@ -183,7 +183,8 @@ class Collection:
         if not self._captures or not port.isdigit():
             return None, ()
         native = cell.settings.get("form") == "native"
-        demands = Demands(cell.case, cell.roster, self._recipe.nonce, native=native)
+        specified = cell.settings.get("version") == "0.0"
+        demands = Demands(cell.case, cell.roster, self._recipe.nonce, native=native, specified=specified)
         looked_at = self._look.at if self._look is not None else None
         # Existing hosts may have jobs of other labs, too, and of other users.
         server = lab.server.address if lab.access.backend.startswith(ON_HOSTS) else ""

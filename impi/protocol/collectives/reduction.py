@@ -5,9 +5,10 @@ datatype; the algorithms of chapter 4 know values only through it. Plain trees u
 ``copy``. Algorithms that cut values (elimination, reproducible parts) need ``elements`` as well,
 and local phases run by an MPI library need ``library``.
 
-Invariants: ``combine`` overwrites at most its second argument (``onto`` its first), so an algorithm
-copies a value of its caller before it combines into it. The operands come in rank order unless ``commutative``. An
-element has as many octets at every client, so all processes cut values at the same places.
+Invariants: ``combine`` overwrites at most its second argument (``onto`` its first), so an
+algorithm copies a value of its caller before it combines into it. The operands come in rank order
+unless ``commutative``. An element has as many octets at every client, so all processes cut values
+at the same places.
 """
 
 from __future__ import annotations

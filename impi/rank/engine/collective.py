@@ -176,7 +176,7 @@ class _ResultPlace:
             self.brought = taken
         return True
 
-    def has(self, result: Any) -> bool:
+    def has(self, result: object) -> bool:
         """Whether a result of an algorithm is all in the place."""
         return self.value is not None and (result is self.value or type(result) is list)
 

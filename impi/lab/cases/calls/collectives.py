@@ -14,6 +14,7 @@ from impi.lab.cases.case import (
     WORLD,
     Case,
     Crossing,
+    Launch,
     across,
     allreduce,
     around,
@@ -25,6 +26,7 @@ from impi.lab.cases.case import (
     everyone,
     messages,
 )
+from impi.lab.dissect.chapter4 import exchanged_messages
 from impi.lab.dissect.chapter4.collective_tags import Tag
 from impi.lab.dissect.chapter4.group_messages import (
     allgather,
@@ -40,6 +42,9 @@ from impi.lab.programs.payload import external_doubles, external_ints, numbers, 
 
 _LONG: Final = 300_000
 _ADDED: Final = elementwise("i", operator.add)
+_LENGTHS: Final = (80, 5000, 300_000)
+_COUNTS: Final = (8, 5000, 90_000)
+_TWO: Final = 2
 _SIZES: Final = (1024, 4096, 16384, 65536, 131072)
 
 
@@ -204,6 +209,19 @@ def _block(nonce: str, n: int, src: int, dest: int) -> bytes:
     return octets(nonce, f"sizes/alltoall/{n}/{src}/{dest}", n)
 
 
+def _exchanged(roster: Roster, nonce: str) -> Iterator[Crossing]:
+    group = everyone(roster)
+    yield from collective(exchanged_messages.barrier(group), count=3)
+    for number in [external_ints([i]) for i in range(3)]:
+        yield from messages(around(roster), 70, partial(_same, number), unit=4)
+    for length in _LENGTHS:
+        yield from collective(exchanged_messages.allgather(group, _parts(roster, nonce, f"exchange/{length}", length)))
+    if roster.nclients == _TWO:  # more clients reduce by elimination, in halves
+        for count in _COUNTS:
+            parts = _ints(roster, nonce, f"exchange/sum/{count}", count)
+            yield from collective(exchanged_messages.allreduce(group, parts, _ADDED), units=(4,), count=2)
+
+
 COLLECTIVE_CASES: Final = (
     Case(
         "coll.rooted",
@@ -258,6 +276,17 @@ COLLECTIVE_CASES: Final = (
     ),
     Case("coll.vectors", ("4.13", "4.15", "4.20"), ("collective",), 5, _vectors, groups=("nodes",)),
     Case("coll.alltoallv", ("4.23",), ("collective",), 2, _alltoallv),
+    Case(
+        "coll.exchanges",
+        (),
+        ("collective", "long"),
+        3 + len(_LENGTHS) + 2 * len(_COUNTS),
+        _exchanged,
+        params={"lengths": list(_LENGTHS), "counts": list(_COUNTS)},
+        others=(Tag.REDUCE,),
+        launch=Launch(options=("--external32",)),  # the collectives on which clients of ours agree
+        groups=("trio",),
+    ),
     Case(
         "coll.nonblocking",
         ("4.10", "4.11", "4.19", "4.21"),

@@ -46,9 +46,7 @@ def alltoall_direct(
     _check(layout, rank, pieces)
     # Each begins with its successor, which spreads the load; the wire shows only a pair's order.
     sources = [(rank - i) % n for i in range(1, n)]
-    steps: list[Step] = [
-        Recv(source, tag, part=None if size is None else (source * size, size)) for source in sources
-    ]
+    steps: list[Step] = [Recv(source, tag, part=None if size is None else (source * size, size)) for source in sources]
     steps += [Send((rank + i) % n, pieces[(rank + i) % n], tag) for i in range(1, n)]
     got = (yield steps) if steps else []
     result = list(pieces)

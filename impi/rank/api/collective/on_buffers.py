@@ -262,8 +262,10 @@ class BufferOperations:
             op = Op._wrap(op._state)  # a handle of our own: the program may free its own before the end
         do = self._algorithms
         plan = reduction_plan.plan(message, op, do.plans, external=do.external)
+        # What arrives in the result's place would destroy an operand that is there.
+        room = None if into is None or marshalling.overlaps(message, into) else into
         return lambda blocking=False: self._begin(
-            algorithm(plan), lambda result: reduction_plan.store(into, result), plan.codec, blocking=blocking, into=into
+            algorithm(plan), lambda result: reduction_plan.store(into, result), plan.codec, blocking=blocking, into=room
         )
 
     def _allgather_int(self, value: int) -> list[int]:

@@ -20,7 +20,6 @@ from impi.rank.engine.channels.payload import (
     Target,
 )
 
-
 _SHORT: Final = 4096
 """Octets of the longest snapshot that is made unasked."""
 
@@ -110,6 +109,11 @@ def snapshot(message: UserBuffer, into: UserBuffer, external: bool | None = None
     # To ask whether two buffers overlap costs more than the copy of a short one.
     aliases = octets.obj is message.view.obj and (len(octets) <= _SHORT or overlap(octets, into.view))
     return memoryview(bytes(octets)) if aliases else octets
+
+
+def overlaps(message: UserBuffer, into: UserBuffer) -> bool:
+    """Whether a buffer may have an octet in common with ``into``; a short one is not looked at."""
+    return message is into or len(message.view) <= _SHORT or overlap(message.view, into.view)
 
 
 def frozen(message: UserBuffer, *, external: bool) -> OctetSource:

@@ -35,14 +35,10 @@ def test_rounds_bring_each_block_once(n: int) -> None:
 def test_a_barrier_has_a_message_a_round_and_master(size: int, native: bool) -> None:
     for seed, clients in enumerate(chapter4.layouts(size)):
         layout = Layout(clients)
-        outcome = run(
-            [barrier_by_exchange(layout, r, native=native) for r in range(size)], seed, clients=clients
-        )
+        outcome = run([barrier_by_exchange(layout, r, native=native) for r in range(size)], seed, clients=clients)
         n = layout.num_masters()
         masters = [layout.master_rank(m) for m in range(n)]
-        wanted = Counter(
-            (masters[m], masters[(m - distance) % n], b"") for m in range(n) for distance, _ in rounds(n)
-        )
+        wanted = Counter((masters[m], masters[(m - distance) % n], b"") for m in range(n) for distance, _ in rounds(n))
         assert Counter((m.source, m.dest, m.value) for m in outcome.between(clients)) == wanted, clients
 
 

@@ -44,6 +44,19 @@ def test_every_algorithm(forced: str, clients: list[str], tmp_path: Path, run_jo
     assert result.out == "all right\n"
 
 
+@pytest.mark.parametrize("clients", [["pure:1"] * 2, ["mpich:2", "pure:2"], ["pure:1"] * 3])
+@pytest.mark.parametrize("form", [[], ["--external32"]], ids=["native", "external32"])
+def test_where_nobody_has_a_table(clients: list[str], form: list[str], run_job: Callable[..., Any]) -> None:
+    result = run_job([TUNED, "tuned"], clients, options=dict.fromkeys(range(len(clients)), form))
+    assert set(result.codes) == {0}, str(result)
+
+
+def test_one_client_asks_for_chapter_4(run_job: Callable[..., Any]) -> None:
+    result = run_job([TUNED, "specified"], ["pure:1"] * 2, options={1: ["--tuning", "specification"]})
+    assert set(result.codes) == {0}, str(result)
+    assert "is not used" not in "".join(client.err for client in result.clients)
+
+
 def test_from_the_environment_and_not_only_from_client_0(tmp_path: Path, run_job: Callable[..., Any]) -> None:
     path = table(tmp_path, FORCED["chain"])
     result = run_job([TUNED, "tuned"], ["pure:1"] * 3, environ_of={2: {"IMPI_TUNING": path}})
