@@ -330,7 +330,8 @@ class CollectiveOperation(Compound):
         standing = self._engine.collective_receive(self.context, step.source)
         faults, landing = self.context.faults, self._landing
         try:
-            standing.receive_until(step.tag, landing and landing.room(step), lambda: not faults.calm)
+            room = None if landing is None else landing.room(step)
+            standing.receive_until(step.tag, room, lambda: not faults.calm)
         finally:
             taken, standing.taken = standing.taken, None  # it keeps no memory of a message
             if taken is not None:

@@ -14,6 +14,7 @@ algorithm of an IMPI 0.0 job; all clients must decide alike (:mod:`impi.protocol
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from impi.protocol.collectives.layout import Layout
 from impi.protocol.collectives.packing import Fixed, Octets, Packing
@@ -104,7 +105,8 @@ def _two(rank: int, piece: Octets, packing: Packing) -> Algorithm[list[Octets]]:
     size = packing.size_of((other,))
     where = None if size is None else (other * size, size)
     [octets] = yield [Recv(other, GATHER_TAG, part=where), Send(other, packing.join([piece], [rank]), GATHER_TAG)]
-    theirs = octets if octets is None else packing.split(octets, (other,))[0]
+    # None stands for a piece that has arrived in its place.
+    theirs: Any = None if octets is None else packing.split(octets, (other,))[0]
     return [theirs, piece] if rank else [piece, theirs]
 
 

@@ -15,6 +15,8 @@ from impi.protocol.collectives import (
     Layout,
     Packing,
     Prefixed,
+    Recv,
+    Send,
     allgather_by_exchange,
     barrier_by_exchange,
 )
@@ -82,6 +84,8 @@ def test_what_two_processes_give_may_arrive_in_its_place() -> None:
     for rank in (0, 1):
         algorithm = allgather_by_exchange(layout, rank, b"abc", Fixed(3))
         [receive, send] = next(algorithm)
+        assert isinstance(receive, Recv)
+        assert isinstance(send, Send)
         assert (receive.part, send.dest) == ((3 * (1 - rank), 3), 1 - rank)
         with pytest.raises(StopIteration) as end:
             algorithm.send([None])
