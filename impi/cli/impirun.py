@@ -8,8 +8,8 @@ import io
 import os
 import sys
 import textwrap
-from collections.abc import Sequence
-from typing import Any, Final, NoReturn
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from impi import __version__
 from impi.base.errors import UsageError
@@ -19,6 +19,9 @@ from impi.base.variables import EXPORT
 from impi.launch.command_line import read_part, read_parts, split
 from impi.protocol.options import OPTIONS, ClientOptions, Offer, ServerOptions
 from impi.protocol.settings import SIDES, SPIN, ZERO_COPY, made, options_of
+
+if TYPE_CHECKING:
+    from impi.launch.start.program import Command
 
 _USAGE = """\
 impirun [options of all] [-n N] [--vendor NAME] [-host LIST] [options] PROGRAM [ARGUMENTS...] [: ...]
@@ -238,6 +241,12 @@ def _run_parts(parser: _ImpirunParser, argv: Sequence[str]) -> int:
     if args.explain:
         for text in told(lines):
             print(f"impirun: {text}", file=sys.stderr)
+
+    def commands(endpoint: str, environ: Mapping[str, str]) -> list[Command]:
+        if options.verbose:
+            print(f"impirun: the server listens on {endpoint}", file=sys.stderr)
+        return make_commands(lines, endpoint, {**environ, EXPORT: names} if names else environ)
+
     names = ",".join(filter(None, [os.environ.get(EXPORT, ""), *exported(parts)]))
     from impi.launch.server.loop import run_server
 
@@ -247,9 +256,7 @@ def _run_parts(parser: _ImpirunParser, argv: Sequence[str]) -> int:
         environ=os.environ,
         stdout=io.StringIO(),  # standard output is the program's alone
         stderr=sys.stderr,
-        clients=lambda endpoint, environ: make_commands(
-            lines, endpoint, {**environ, EXPORT: names} if names else environ
-        ),
+        clients=commands,
     )
 
 

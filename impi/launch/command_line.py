@@ -143,7 +143,7 @@ def read_parts(words: Sequence[str]) -> tuple[Part, ...]:
         raise UsageError("no program was named: it stands after the options of the last client")
     for number, part in enumerate(parts[1:], 1):
         for each in part.given:
-            if each.of_server or each.name in _FIRST_ONLY:
+            if (each.of_server or each.name in _FIRST_ONLY) and each not in parts[0].given:
                 title = each.words[0].partition("=")[0]
                 raise UsageError(f"client {number}: {title} is for the whole job: it stands before the first program")
     return tuple(parts)

@@ -264,6 +264,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return calls
 
 
+@pytest.mark.clause("2.2.3")
 def test_one_command_for_all(started: list[Any], capsys: pytest.CaptureFixture[str]) -> None:
     line = "-v --tls -l -n 2 --vendor mpich : -n 3 --vendor openmpi prog -n : -l other : other"
     assert impirun.main(line.split()) == 77
@@ -279,6 +280,7 @@ def test_one_command_for_all(started: list[Any], capsys: pytest.CaptureFixture[s
     assert capsys.readouterr().out == ""  # standard output is the program's alone
 
 
+@pytest.mark.clause("2.2.3")
 def test_a_client_elsewhere(started: list[Any]) -> None:
     assert (
         impirun.main(

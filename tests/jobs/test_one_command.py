@@ -74,6 +74,7 @@ def ended(process: subprocess.Popen[str], stdin: str = "") -> tuple[int, str, st
     return process.returncode, out, err
 
 
+@pytest.mark.clause("2.2.3")
 @pytest.mark.parametrize(("first", "second"), [("mpich", "openmpi"), ("pure", "mpich"), ("openmpi", "pure")])
 def test_a_mixed_job(first: str, second: str, tmp_path: Path) -> None:
     """The program is named once; rank 0 has the input, and stdout is the program's alone."""

@@ -65,6 +65,7 @@ def test_colons_part_clients() -> None:
     assert split([]) == ((),)
 
 
+@pytest.mark.clause("2.2.3")
 def test_a_part_without_a_program_has_the_next_one() -> None:
     parts = read_parts(["-n", "1", ":", "-n", "2", "a", "x", ":", "-n", "3", ":", "b"])
     assert [part.program for part in parts] == [("a", "x"), ("a", "x"), ("b",), ("b",)]

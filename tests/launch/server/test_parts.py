@@ -14,6 +14,7 @@ def lines(text: str) -> tuple[AppLine, ...]:
     return lines_of(read_parts(text.split()))
 
 
+@pytest.mark.clause("2.2.3")
 def test_a_part_is_a_line_of_an_appfile() -> None:
     assert lines("-n 2 --vendor mpich ./a 1 : -n 3 ./b") == (
         AppLine("localhost", 0, ("-n", "2", "--vendor", "mpich", "./a", "1")),
@@ -34,6 +35,7 @@ def test_an_address_of_this_machine_is_none_of_another() -> None:
     assert (away.host, away.arguments) == ("far", ("c",))
 
 
+@pytest.mark.clause("2.2.3")
 @pytest.mark.parametrize(
     ("text", "host", "arguments"),
     [
