@@ -1,4 +1,4 @@
-"""``impirun``: start the server, one client, or a relay of an IMPI job (IMPI 2.2)."""
+"""``impirun``: start a whole IMPI job, or its server, one client, or a relay (IMPI 2.2)."""
 
 from __future__ import annotations
 
@@ -8,24 +8,34 @@ import io
 import os
 import sys
 import textwrap
-from collections.abc import Sequence
-from typing import Any, Final, NoReturn
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from impi import __version__
 from impi.base.errors import UsageError
 from impi.base.exit_codes import ExitCode
 from impi.base.manifests import backed
+from impi.base.variables import EXPORT
+from impi.launch.command_line import read_part, read_parts, split
 from impi.protocol.options import OPTIONS, ClientOptions, Offer, ServerOptions
 from impi.protocol.settings import SIDES, SPIN, ZERO_COPY, made, options_of
 
+if TYPE_CHECKING:
+    from impi.launch.start.program import Command
+
 _USAGE = """\
-impirun -server COUNT [-port PORT] [-auth LIST] [-file APPFILE] [--interface ADDRESS] [-v]
+impirun [options of all] [-n N] [--vendor NAME] [-host LIST] [options] PROGRAM [ARGUMENTS...] [: ...]
+       impirun -server COUNT [-port PORT] [-auth LIST] [-file APPFILE] [--interface ADDRESS] [-v]
        impirun -relay [-port PORT] [--ports FIRST-LAST] [--interface ADDRESS] [-v]
        impirun [server options] -slurm [-np N] [--vendor NAME] [options] PROGRAM [ARGUMENTS...] [: ...]
        impirun -client RANK HOST:PORT [-np N] [--vendor NAME] [options] PROGRAM [ARGUMENTS...]"""
 
 _EXAMPLES = """\
 examples:
+  impirun -n 2 --vendor mpich ./a : -n 2 --vendor openmpi ./b      # server and clients by one command
+  impirun -n 2 --vendor mpich : -n 2 --vendor pure -host b pi.py   # one program for both; b is reached by ssh
+
+  a site each:
   export IMPI_AUTH_SECRET=@$HOME/secret  # the same on all machines; or IMPI_AUTH_NONE=1 inside a closed network
   impirun -server 2                      # prints where it listens, such as 10.0.0.1:40123
   impirun -client 0 10.0.0.1:40123 -np 4 --vendor mpich pi.py
@@ -42,24 +52,22 @@ The exit code is the program's own; 1 when the job failed, 4 when something was 
 
 class _ImpirunParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        self.exit(ExitCode.USAGE, f"impirun: {message}; see impirun --help\n")
+        raise UsageError(message)
 
     def read(self, argv: Sequence[str]) -> argparse.Namespace:
-        """Parse all before the program: argparse alone would look for options behind it, too."""
-        at = 0
-        while at < len(argv) and argv[at].startswith("-") and argv[at] != "--":
-            at += 1 + _VALUES.get(argv[at], 0)
-        args = self.parse_args(argv[:at])
-        args.program += argv[at:]
+        """Parse all before the program: argparse alone would look for options behind it, too.
+
+        Raises:
+            UsageError: there is no such option, or it has no value, or a wrong one.
+        """
+        part = read_part(argv)
+        args = self.parse_args([word for given in part.given for word in given.words])
+        args.program += part.program
         return args
 
 
 # Names of the options that go with -relay.
 _OF_A_RELAY: Final = ("is_relay", "interface", "port", "ports", "heartbeat_timeout_s", "verbose")
-# How many values follow an option.
-_VALUES: Final = {
-    flag: option.parse is not bool for option in OPTIONS.values() for flag in option.flags.split()
-} | dict.fromkeys(("-client", "--client"), 2)
 
 
 def _variables() -> str:
@@ -131,6 +139,8 @@ def _client_options(args: argparse.Namespace) -> ClientOptions:
 
 
 def _check_side(args: argparse.Namespace, mine: str, other: str) -> None:
+    if args.host is not None:
+        raise UsageError(f"-host is for one command that starts all clients, and not for {mine}")
     for option in OPTIONS.values():
         if SIDES[option.side][1] == other and getattr(args, option.name, None) is not None:
             raise UsageError(f"{option.title} belongs to {other}, not to {mine}")
@@ -163,12 +173,14 @@ def _keep_modules() -> None:
 
 
 def _slurm_at(argv: Sequence[str]) -> int | None:
-    """Return where -slurm stands; None: nowhere, or it is of the program of a client."""
-    for at, word in enumerate(argv):
-        if word in ("-client", "--client"):
+    """Return where -slurm stands; None: nowhere, or it is of the program or of a client."""
+    at = 0
+    for given in read_part(argv).given:
+        if given.words[0] in ("-client", "--client"):
             return None
-        if word in ("-slurm", "--slurm"):
+        if given.words[0] in ("-slurm", "--slurm"):
             return at
+        at += len(given.words)
     return None
 
 
@@ -202,6 +214,68 @@ def _run_in_slurm(parser: _ImpirunParser, before: Sequence[str], after: Sequence
     )
 
 
+def _run_parts(parser: _ImpirunParser, argv: Sequence[str]) -> int:
+    """Run server and clients, one for each part between colons.
+
+    Raises:
+        UsageError: a wrong argument.
+    """
+    from impi.launch.server.appfile import make_commands
+    from impi.launch.server.parts import exported, lines_of, told
+    from impi.launch.start.nodes import HERE
+
+    parts = read_parts(argv)
+    args = parser.read(split(argv)[0])
+    if args.file:
+        raise UsageError("-file goes with -server COUNT, whose clients it lists: leave it out, or name no program")
+    lines = lines_of(parts)
+    for line in lines:
+        local = line.host == HERE
+        _check_part(parser, line.client, line.arguments, is_local=local, alone=len(lines) == 1)
+    chosen = {**_chosen(args, ServerOptions), "count": len(lines)}
+    if args.interface:
+        from impi.rank.vendors.interfaces import address_of
+
+        chosen["interface"] = address_of(args.interface)
+    options = made(ServerOptions, **chosen)
+    if args.explain:
+        for text in told(lines):
+            print(f"impirun: {text}", file=sys.stderr)
+
+    def commands(endpoint: str, environ: Mapping[str, str]) -> list[Command]:
+        if options.verbose:
+            print(f"impirun: the server listens on {endpoint}", file=sys.stderr)
+        return make_commands(lines, endpoint, {**environ, EXPORT: names} if names else environ)
+
+    names = ",".join(filter(None, [os.environ.get(EXPORT, ""), *exported(parts)]))
+    from impi.launch.server.loop import run_server
+
+    _keep_modules()
+    return run_server(
+        options,
+        environ=os.environ,
+        stdout=io.StringIO(),  # standard output is the program's alone
+        stderr=sys.stderr,
+        clients=commands,
+    )
+
+
+def _check_part(parser: _ImpirunParser, client: int, words: Sequence[str], *, is_local: bool, alone: bool) -> None:
+    """UsageError: the client of a part is none; it says which one, unless it is alone."""
+    try:
+        args = parser.read(["-client", str(client), "server:1", *words])
+        options = _client_options(args)
+        if options.placement.launcher == "outer":
+            raise UsageError("--launcher outer is for a client of its own, started by srun or mpiexec: use -client")
+        if is_local:
+            # One sentence; a client that was started would take all others with it.
+            from impi.launch.client.planning import check_here
+
+            check_here(options, os.environ)
+    except UsageError as error:
+        raise UsageError(str(error) if alone else f"client {client}: {error}") from None
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
     _fill_descriptors()
@@ -216,8 +290,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
             _keep_modules()
             return run_relay(_relay_options(args), environ=os.environ, stdout=sys.stdout, stderr=sys.stderr)
-        if (args.count is None) == (args.client is None):
-            raise UsageError("either -server COUNT, -client RANK HOST:PORT, -relay or -slurm is needed")
+        if args.count is None and args.client is None:
+            if not argv:
+                raise UsageError("name a program, or one of -server COUNT, -client RANK HOST:PORT, -relay or -slurm")
+            return _run_parts(parser, argv)
+        if args.count is not None and args.client is not None:
+            raise UsageError("either -server COUNT or -client RANK HOST:PORT is needed, not both")
         if args.client is not None:
             _check_side(args, "-client", "-server")
             client = _client_options(args)
@@ -227,7 +305,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 raise UsageError(f"a server runs no program, but {args.program[0]!r} was named")
             server = made(ServerOptions, **_chosen(args, ServerOptions))
     except UsageError as error:
-        parser.error(str(error))
+        parser.exit(ExitCode.USAGE, f"impirun: {error}; see impirun --help\n")
     # The two modes are loaded on demand: imports are most of a short job's start.
     if args.client is not None:
         from impi.launch.client.session import run_client

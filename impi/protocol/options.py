@@ -421,6 +421,17 @@ class Placement:
         help="a line for each node in place of --nodes: 'NODE slots=N', as Open MPI has it, or 'NODE:N', as MPICH does",
     )
 
+    host: str = option(
+        flags="-host --host -H",
+        side="part",
+        metavar="LIST",
+        parse=str,
+        default="",
+        help="the machine where this client runs, by ssh in the same folder, or NODE:SLOTS,NODE:SLOTS,...: then it "
+        "runs on the first one, and its procs on all; --nodes places procs alone",
+        shown="this machine",
+    )
+
     launcher: str = option(
         flags="--launcher",
         side="client",

@@ -23,13 +23,14 @@ T_co = TypeVar("T_co", covariant=True)
 _DIGITS: Final = 18
 _SHOWN: Final = 80
 _OTHERS: Final = 0o077  # Rights of group and others
-Side: TypeAlias = Literal["both", "server", "relay", "client", "offer", "peers", "procs"]
+Side: TypeAlias = Literal["both", "server", "relay", "client", "part", "offer", "peers", "procs"]
 
 SIDES: Final[dict[Side, tuple[str, str]]] = {
     "both": ("server and client", ""),
     "server": ("the server", "-server"),
     "relay": ("a relay", "-relay"),
     "client": ("a client", "-client"),
+    "part": ("a client of one command for all, between colons", ""),
     "offer": ("what the client offers to the job", "-client"),
     "peers": ("what the other clients do against IMPI 0.0; say it to every client alike", "-client"),
     "procs": ("environment", ""),

@@ -184,15 +184,18 @@ def test_the_program_of_the_readme_is_the_example() -> None:
 
 @pytest.mark.vendor("mpich")
 @pytest.mark.vendor("openmpi")
-def test_the_command_of_the_readme_prints_what_it_says() -> None:
+@pytest.mark.parametrize("by_file", [False, True])
+def test_the_command_of_the_readme_prints_what_it_says(by_file: bool) -> None:
     missing = [name for name in ("mpich", "openmpi") if not (TOP / ".mpi" / name / "bin" / "mpiexec").exists()]
     if missing:
         pytest.skip(f"{missing} is not in .mpi: run ci/vendors.sh")
-    block = next(block for block in code_of(TOP / "README.md") if "hello.job" in block)
-    words = next(line for line in block.splitlines() if "hello.job" in line).split()
+    block = next(block for block in code_of(TOP / "README.md") if "examples/hello/hello.py" in block)
+    line = next(line for line in block.splitlines() if "hello.py" in line)
+    words = line.split()
     assert words[:2] == ["$", ".venv/bin/impirun"]
+    more = ["-server", "3", "-file", "examples/hello/hello.job"] if by_file else words[2:]
     done = subprocess.run(
-        [sys.executable, "-m", "impi.cli.impirun", *words[2:]],
+        [sys.executable, "-m", "impi.cli.impirun", *more],
         cwd=TOP,
         env={name: value for name, value in os.environ.items() if not name.startswith("IMPI_AUTH_")},
         stdin=subprocess.DEVNULL,
@@ -202,8 +205,8 @@ def test_the_command_of_the_readme_prints_what_it_says() -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    printed = block.partition(words[-1] + "\n")[2].splitlines()
-    assert done.stdout.splitlines()[1:] == printed[1:]
+    # The server of a file prints where it listens, too.
+    assert done.stdout.splitlines()[int(by_file) :] == block.partition(line + "\n")[2].splitlines()
 
 
 def test_the_layers_of_the_design_are_those_of_the_contract() -> None:

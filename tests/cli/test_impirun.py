@@ -169,8 +169,8 @@ def test_all_that_follows_the_program_is_the_programs(rest: str, argv: tuple[str
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
-        ("", "either -server COUNT, -client RANK HOST:PORT, -relay or -slurm is needed"),
-        ("-server 2 -client 0 h:1 p", "either -server COUNT, -client RANK HOST:PORT, -relay or -slurm is needed"),
+        ("", "name a program, or one of -server COUNT, -client RANK HOST:PORT, -relay or -slurm"),
+        ("-server 2 -client 0 h:1 p", "either -server COUNT or -client RANK HOST:PORT is needed, not both"),
         ("-server two", "'two' is not a number"),
         ("-relay prog", "a relay runs no program, but 'prog' was named"),
         ("-relay -server 2", "-server does not belong to -relay"),
@@ -183,7 +183,7 @@ def test_all_that_follows_the_program_is_the_programs(rest: str, argv: tuple[str
             "-relay is a process of its own: a client takes its address by --relay ADDRESS:PORT",
         ),
         ("-server 2 --relay h:1", "--relay belongs to -client, not to -server"),
-        ("--relay h:1", "either -server COUNT, -client RANK HOST:PORT, -relay or -slurm is needed"),
+        ("--relay h:1", "no program was named"),
         ("-server", "expected one argument"),
         ("-server 2 prog", "a server runs no program, but 'prog' was named"),
         ("-client 0 h:1", "no program was named"),
@@ -210,8 +210,32 @@ def test_all_that_follows_the_program_is_the_programs(rest: str, argv: tuple[str
         ("-server 2 --tuning x", "--tuning belongs to -client, not to -server"),
         ("-client 0 h:1 --tuning /nowhere/x p", "--tuning: /nowhere/x cannot be read: No such file or directory"),
         ("-client 0 h:1 --tuning /dev/null p", "--tuning: /dev/null is no table of decisions: no JSON"),
-        ("-client 0 h:1 --nosuch p", "--nosuch"),
-        ("-client 0 h:1 --vend mpich p", "--vend"),
+        ("-client 0 h:1 --nosuch p", "there is no option --nosuch"),
+        ("-client 0 h:1 --vend mpich p", "there is no option --vend; did you mean --vendor?"),
+        ("-client 0 h:1 -host a p", "-host is for one command that starts all clients, and not for -client"),
+        ("-server 2 -host a", "-host is for one command that starts all clients, and not for -server"),
+        ("-n 0 a", "-np is 0, but must be 1 to 2147483647"),
+        ("-n x a", "-np: 'x' is not a number"),
+        ("true : -n 0 b", "client 1: -np is 0, but must be 1 to 2147483647"),
+        ("--vendor lamb a", "there is no vendor 'lamb'; the vendors are"),
+        ("true : --vendor lamb a", "client 1: there is no vendor 'lamb'; the vendors are"),
+        ("a : : b", "client 1 is empty: leave out a colon"),
+        (": a", "client 0 is empty"),
+        ("a :", "client 1 is empty"),
+        ("-n 2 : -n 3", "no program was named: it stands after the options of the last client"),
+        ("a : --tls b", "client 1: --tls is for the whole job: it stands before the first program"),
+        ("a : --resilient b", "client 1: --resilient is for the whole job"),
+        ("-file x a", "-file goes with -server COUNT"),
+        ("-relay a : b", "a relay runs no program, but 'a' was named"),
+        ("-genv A 1 a", "there is no option -genv: write -x NAME=VALUE in each part"),
+        ("-n 2 -ppn 1 a", "there is no option -ppn: name machines and their slots by -host a:2,b:2"),
+        ("-n 1 true : --hosts x,y b", "client 1: argument --hosts: invalid choice: 'x,y'"),
+        ("-host a:0 p", "client 0: -host takes NODE:SLOTS"),
+        ("-host a:2,b:2 --nodes c p", "client 0: -host and --nodes both name slots: leave one of them out"),
+        ("--launcher outer p", "--launcher outer is for a client of its own"),
+        ("nosuch", "there is no program 'nosuch' on the PATH"),
+        ("true : nosuch.py", "client 1: there is no program nosuch.py in "),
+        (" ".join(["true :"] * 32 + ["true"]), "a job has at most 32 clients, and colons part 33"),
     ],
 )
 def test_mistakes(line: str, sentence: str, called: list[Any], capsys: pytest.CaptureFixture[str]) -> None:
@@ -223,6 +247,69 @@ def test_mistakes(line: str, sentence: str, called: list[Any], capsys: pytest.Ca
     assert err.startswith("impirun: ")
     assert err.count("\n") == 1
     assert called == []
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Options of the server and commands of the clients that one command would start."""
+    calls: list[Any] = []
+
+    def fake(options: ServerOptions, **more: Any) -> int:
+        calls.append((options, more["clients"]("192.0.2.1:7", {"HOME": "/h", "A": "1"})))
+        print("of the server", file=more["stdout"])
+        return 77
+
+    monkeypatch.setattr("impi.launch.server.loop.run_server", fake)
+    monkeypatch.setattr("impi.launch.client.planning.check_here", lambda *_: None)
+    return calls
+
+
+@pytest.mark.clause("2.2.3")
+def test_one_command_for_all(started: list[Any], capsys: pytest.CaptureFixture[str]) -> None:
+    line = "-v --tls -l -n 2 --vendor mpich : -n 3 --vendor openmpi prog -n : -l other : other"
+    assert impirun.main(line.split()) == 77
+    [(options, commands)] = started
+    assert options == made(ServerOptions, count=4, verbose=True, tls=True)
+    assert [command.spec["argv"][2:] for command in commands] == [
+        ["impi.cli.impirun", "-client", str(number), "192.0.2.1:7", *words.split()]
+        for number, words in enumerate(
+            ("-l -n 2 --vendor mpich prog -n", "-l -n 3 --vendor openmpi prog -n", "-l -l other", "-l other")
+        )
+    ]
+    assert all(command.here for command in commands)
+    assert capsys.readouterr().out == ""  # standard output is the program's alone
+
+
+@pytest.mark.clause("2.2.3")
+def test_a_client_elsewhere(started: list[Any]) -> None:
+    assert (
+        impirun.main(
+            ["--interface", "127.0.0.1", "true", ":", "-x", "A", "-x", "B=2", "-host", "faraway,near:2", "true"]
+        )
+        == 77
+    )
+    [(options, (here, away))] = started
+    assert options.common.interface == "127.0.0.1"
+    assert here.here and not away.here and away.argv[0] == "ssh" and "faraway" in away.argv
+    assert here.spec["argv"][6:] == ["--interface", "127.0.0.1", "true"]
+    assert away.spec["argv"][6:] == ["--nodes", "faraway:1,near:2", "-x", "A", "-x", "B=2", "true"]
+    assert away.spec["env"]["A"] == "1"  # what -x names has the value that it has here
+
+
+def test_one_command_explains_itself(started: list[Any], capsys: pytest.CaptureFixture[str]) -> None:
+    impirun.main(["--explain", "-n", "2", "true", "a b", ":", "-host", "b", "true"])
+    assert capsys.readouterr().err.splitlines() == [
+        "impirun: the same by hand: impirun -server 2",
+        "impirun: the same by hand: impirun -client 0 HOST:PORT --explain -n 2 true 'a b'",
+        "impirun: the same by hand: on b: impirun -client 1 HOST:PORT --explain true",
+    ]
+
+
+@pytest.mark.parametrize("line", ["true -slurm", "true -client 0 h:1 -relay", "-- true"])
+def test_what_follows_the_program_of_one_command_is_its_own(line: str, started: list[Any]) -> None:
+    assert impirun.main(line.split()) == 77
+    [(_, [command])] = started
+    assert command.spec["argv"][6:] == line.split()
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
@@ -248,7 +335,8 @@ def test_help_has_examples_that_parse(
         for line in capsys.readouterr().out.splitlines()
         if line.startswith("  impirun -")
     ]
-    assert len(examples) == 4
+    assert len(examples) == 6
+    monkeypatch.setattr("impi.launch.client.planning.check_here", lambda *_: None)
     for example in examples:
         assert impirun.main(example) == 77
 

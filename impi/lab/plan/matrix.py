@@ -12,7 +12,8 @@ from impi.base.errors import UsageError
 from impi.base.manifests import machine_of, manifest
 from impi.lab.cases import CASES, Case
 from impi.lab.cases.ends.network_faults import OFTEN, ONLY_WIDE
-from impi.lab.nodes import ON_LOOPBACK, Backend, Topology, core_vendors, parse_topology
+from impi.lab.nodes import ON_LOOPBACK, Backend, Topology, core_vendors, is_remote, parse_topology
+from impi.lab.nodes.interface import ON_HOSTS, ON_KUBERNETES, ON_SWARM
 from impi.lab.plan.cell import Cell, check_selector, is_literal, matches, parse_cell, picks
 from impi.lab.plan.listed_cells import fault_cells, needs_network, soak_cells
 from impi.lab.plan.native_cells import beyond_natives
@@ -173,6 +174,7 @@ def make_plan(cells: Sequence[Cell], backend: Backend, *, prove: bool = False) -
     def reason_of(cell: Cell) -> str:
         network = no_network if _needs_network(cell, backend) else ""
         beyond = _beyond(cell) or beyond_natives(cell, backend.name)
+        beyond = beyond or _beyond_one(cell, backend)
         beyond = beyond or next(filter(None, map(machines.get, cell.vendors)), "")
         return shapes[cell.topology, cell.vendors] or network or beyond or ("" if prove else declared(cell))
 
@@ -193,6 +195,25 @@ def _beyond(cell: Cell) -> str:
     if (kind := cell.settings.get("hosts")) is not None and "connect" in cell.settings:
         return f"hosts={kind} has few channels, and makes them at the start: connect=lazy is for procs"
     return _beyond_reach(cell, cell.settings.get("reach", ""))
+
+
+def _beyond_one(cell: Cell, backend: Backend) -> str:
+    """Why one command cannot start this cell here; empty: it can, or need not."""
+    settings, reason = cell.settings, ""
+    if settings.get("start") != "one":
+        return reason
+    fault = settings.get("fault", "")
+    if backend.name == "docker" or backend.name.startswith((ON_HOSTS, ON_SWARM, ON_KUBERNETES)):
+        reason = "start=one is for clients on the machine of the server: it needs --backend local"
+    elif fault.startswith(("kill-server", "freeze-server")):
+        reason = "one command starts all clients, and nobody is left who could tell of its end"
+    elif fault.endswith("@early"):
+        reason = "one command starts all clients, and this fault comes before the last one"
+    elif settings.get("auth") in ("wrong", "apart"):
+        reason = "one command has one secret for all clients"
+    elif any(map(is_remote, cell.vendors)):
+        reason = "one command starts all clients, and one party is remote"
+    return reason
 
 
 def _beyond_reach(cell: Cell, reach: str) -> str:

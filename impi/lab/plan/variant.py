@@ -64,6 +64,10 @@ SETTINGS: Final[Mapping[str, Setting]] = {
         about="hosts of two clients connect when the first message needs it, by a version of impi's",
         values={"lazy": ("--lazy",)},
     ),
+    "start": Setting(
+        about="one: one impirun starts server and clients, as mpiexec starts programs",
+        values={"one": ()},
+    ),
     "ip": Setting(
         about="6: nodes know each other by IPv6 addresses only; two: each has a second address, on a network that "
         "leads nowhere, and impirun chooses",

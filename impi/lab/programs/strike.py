@@ -1,7 +1,8 @@
 """Hits one process of a job on its node, and shows that it was hit; prints one line of JSON.
 
-``strike.py SIGNAL PID WHO``: PID is an impirun, and WHO says which process below it is meant:
-``starter``, ``mpiexec`` or ``agent``; ``self`` is the process PID. ``strike.py thaw PID``.
+``strike.py SIGNAL PID WHO [CLIENT]``: PID is an impirun, or with CLIENT the one above that of this
+client. WHO says which process below it is meant: ``starter``, ``mpiexec`` or ``agent``; ``self`` is
+the impirun. ``strike.py thaw PID``.
 """
 
 from __future__ import annotations
@@ -40,6 +41,14 @@ def _state(task: Path) -> str:
         return "X"
 
 
+def _started(pid: int) -> tuple[int, int]:
+    """When a process was started, in ticks; within one of them numbers ascend, but at their end."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[19]), pid
+    except (OSError, IndexError):
+        return 0, pid
+
+
 def _children() -> dict[int, list[int]]:
     found: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
@@ -68,6 +77,17 @@ def find(top: int, who: str) -> int:
         if found:
             return found[0]
     return 0
+
+
+def client_below(top: int, client: int) -> int:
+    """The impirun of a client that another one has started; 0: there is none.
+
+    Forks have the command line of the first. Each client has a starter, in the order of clients.
+    """
+    children = _children()
+    starters = [pid for pid in children.get(top, []) if _name(pid) == "impi-starter"]
+    mine = sorted(starters, key=_started)[client : client + 1]
+    return next((pid for starter in mine for pid in children.get(starter, [])), 0)
 
 
 def stands_still(pid: int) -> bool:
@@ -106,5 +126,7 @@ if __name__ == "__main__":
     if sys.argv[1] == "thaw":
         print(json.dumps(thaw(int(sys.argv[2]))), flush=True)
     else:
-        victim = find(int(sys.argv[2]), sys.argv[3])
+        above = int(sys.argv[2])
+        above = client_below(above, int(sys.argv[4])) if len(sys.argv) > 4 else above
+        victim = find(above, sys.argv[3]) if above else 0
         print(json.dumps(hit(signal.Signals[sys.argv[1]], victim) if victim else {}), flush=True)

@@ -52,6 +52,8 @@ def script(
     server = next((each for each in started if each.who == SERVER), None)
     if server is None:
         return "\n".join([*lines, "# it did not come to a start"]) + "\n"
+    if "-server" not in server.argv:
+        return "\n".join([*lines, "", "# server and clients", *_run(words, server), "", "finish"]) + "\n"
     lines += ["", "# the server prints where it listens", *_run(words, server), "wait_for_server", ""]
     lines.append("# the clients")
     for each in started:

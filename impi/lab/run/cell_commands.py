@@ -60,6 +60,40 @@ class Started:
         return f"{self.node}$ {json.dumps(self.env)} {json.dumps(self.argv)}"
 
 
+class PartOfOne:
+    """What one impirun that starts all tells of a client, as a command of that client's own.
+
+    It has the end of the whole, and the sentences behind the client's name.
+    """
+
+    def __init__(self, whole: RunningCommand, client: int) -> None:
+        self._whole, self._name = whole, f"impirun: client {client}: ".encode()
+
+    @property
+    def pid(self) -> int:
+        return self._whole.pid
+
+    def poll(self) -> Completed | None:
+        done = self._whole.poll()
+        return None if done is None else self._of(done)
+
+    def wait(self, timeout_s: float) -> Completed:
+        return self._of(self._whole.wait(timeout_s))
+
+    def stdout(self) -> bytes:
+        return b""
+
+    def stderr(self) -> bytes:
+        return b"".join(line for line in self._whole.stderr().splitlines(keepends=True) if self._name in line)
+
+    def stop(self) -> Completed:
+        return self._of(self._whole.stop())
+
+    def _of(self, done: Completed) -> Completed:
+        lines = (line for line in done.stderr.splitlines(keepends=True) if self._name in line)
+        return replace(done, stdout=b"", stderr=b"".join(lines), leftovers=(), times=())
+
+
 class Commands:
     """All commands of one cell.
 
@@ -83,6 +117,13 @@ class Commands:
 
     def add(self, who: Who, running: RunningCommand) -> None:
         self._running[who] = running
+
+    def share(self, client: int) -> None:
+        """Let the server's command, which starts all, be that of a client, too."""
+        self._running[impirun(client)] = PartOfOne(self._running[SERVER], client)
+
+    def is_shared(self, who: Who) -> bool:
+        return isinstance(self._running.get(who), PartOfOne)
 
     def running(self, who: Who) -> RunningCommand:
         return self._running[who]

@@ -117,7 +117,9 @@ class Damage:
         if who in ("rank", "master"):
             pid = ranks[max(ranks) if who == "rank" else 0]
         role = who if who in ("starter", "mpiexec", "agent") else "self"
-        words = (self._fault.what.signal, str(pid), role)
+        # One impirun starts all: its client is below it.
+        shared = self._commands.is_shared(self.command) and who not in ("rank", "master")
+        words = (self._fault.what.signal, str(pid), role, *([str(self._client)] if shared else ()))
         done = run_on(self.node, node_program(self._lab, _STRIKE, *words), timeout_s=_DO_S)
         self._told = json.loads(done.stdout or b"{}")
         if not self._told:

@@ -2,13 +2,14 @@
 
 :func:`~.prepared_lab.prepare` puts programs on every node of a new lab, once. :func:`run_cell` then
 makes one attempt: captures begin, a fresh server starts, then a witness on every node and one
-impirun for each client on its first node. It polls until all commands end, a deadline passes, a
-grace period after a failure is over, or ``stop`` is set. In a hang it first takes a look at the
-ranks (processes, sockets, stacks). Then it ends all commands, fetches the captures and sweeps the
-nodes. The parts of an attempt are objects: :class:`.recipe.Recipe` says what each command is,
-:class:`.cell_commands.Commands` starts and ends them, and :class:`.fault_driver.FaultDriver` causes
-the variant's fault. :class:`.collection.Collection` makes one :class:`Seen` of outputs, rank
-reports and captures, for :mod:`impi.lab.judge.verdict`; :mod:`.schedule` is the caller.
+impirun for each client on its first node, or one for all. It polls until all commands end, a
+deadline passes, a grace period after a failure is over, or ``stop`` is set. In a hang it first
+takes a look at the ranks (processes, sockets, stacks). Then it ends all commands, fetches the
+captures and sweeps the nodes. The parts of an attempt are objects: :class:`.recipe.Recipe` says
+what each command is, :class:`.cell_commands.Commands` starts and ends them, and
+:class:`.fault_driver.FaultDriver` causes the variant's fault. :class:`.collection.Collection` makes
+one :class:`Seen` of outputs, rank reports and captures, for :mod:`impi.lab.judge.verdict`;
+:mod:`.schedule` is the caller.
 
 Invariants: captures begin before the server, so no packet goes unseen. No command outlives
 :func:`run_cell`, except with ``hurry``, where the caller closes the lab. A fault of the lab becomes
@@ -17,6 +18,7 @@ Invariants: captures begin before the server, so no packet goes unseen. No comma
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Sequence
@@ -37,6 +39,7 @@ from impi.lab.run.recipe import Mutation, Recipe
 from impi.lab.run.remote_party import RemoteClient, invite, wait_for
 
 _TURN_S: Final = 0.02
+_LISTENS: Final = re.compile(rb"^impirun: the server listens on (\S+:\d+)$", re.M)
 _EMULATED: Final = 6.0  # how much longer programs of another machine take
 _LAST_WORDS_S: Final = 2.0
 _IDENTITY: Final = b'"kind": "identity"'  # the witness's mark that all ranks of its node have initialised MPI
@@ -119,7 +122,9 @@ class _Attempt:
         # Captures begin before the server does, so that nothing can cross unseen.
         self.found.network.make_worse(self.cell)
         self.found.begin_capture()
-        commands.start(SERVER, self.lab.server, *recipe.server())
+        one = self.cell.settings.get("start") == "one"
+        if not one:
+            commands.start(SERVER, self.lab.server, *recipe.server())
         if self.cell.settings.get("reach") == "relay":
             commands.start(RELAY, self.lab.server, *recipe.relay())
 
@@ -129,7 +134,9 @@ class _Attempt:
         for node in (node for nodes in self.lab.clients for node in nodes):
             commands.start(witness(node.name), node, *recipe.witness(node, limit_s))
 
-        if self._server_is_up():
+        if one:
+            self._run_whole()
+        elif self._server_is_up():
             self._begin_fault()
             wait_for(self._invite(), commands.running(SERVER), self.limits.remote, self.stop_asked)
             held = self.fault.holds_back if self.fault is not None else None
@@ -137,6 +144,30 @@ class _Attempt:
                 if nodes and client != held:
                     self._start_client(client)
             self._wait()
+
+    def _run_whole(self) -> None:
+        """Start server and clients by one command, and wait."""
+        self._begin_fault()
+        self.commands.start(SERVER, self.lab.server, *self.recipe.whole())
+        for client in range(len(self.lab.clients)):
+            self.commands.share(client)
+        self.recipe.hostport = self._told()
+        if self.recipe.hostport:
+            self._wait()
+
+    def _told(self) -> str:
+        """Wait for where the server listens, which it tells on stderr: stdout is the program's."""
+        patience, running = Patience(self.limits.server, self.cell.roster.size), self.commands.running(SERVER)
+        while not self.stop_asked.is_set():
+            if found := _LISTENS.search(running.stderr()):
+                return found[1].decode()
+            if self.commands.is_over(SERVER):
+                return ""
+            if patience.ended():
+                self.timed_out = True
+                return ""
+            time.sleep(_TURN_S)
+        return ""
 
     def _begin_fault(self) -> None:
         value = self.cell.settings.get("fault")

@@ -60,6 +60,16 @@ class Recipe:
         argv = server_argv(self._lab, auth=methods, ports=PORTS.get(settings.get("reach", ""), ""))
         return argv, {**server_environment(self._lab), **self.authentication(None)}
 
+    def whole(self) -> Order:
+        """The one command that is server and clients."""
+        (python, option, module, _server, _count, *argv), env = self.server()
+        for client in range(len(self._lab.clients)):
+            words, more = self.client(client)
+            # Behind -client RANK HOST:PORT.
+            argv += [*([":"] if client else ()), *words[6:]]
+            env = {**more, **env}
+        return [python, option, module, *argv], env
+
     def relay(self) -> Order:
         return relay_argv(self._lab), {**server_environment(self._lab), **self.authentication(None)}
 

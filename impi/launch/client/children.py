@@ -347,7 +347,9 @@ class Children:
         if "stopped" in report:
             number = one.pids.get(report["stopped"])
             title = one.command.titles[number] if number is not None else ""
-            self.stopped = self.stopped or Stopped(report["stopped"], title, report["name"])
+            # Of those below its own processes these may know more.
+            if self.stopped is None or (title and not self.stopped.title):
+                self.stopped = Stopped(report["stopped"], title, report["name"])
         if "cut" in report:
             own, other = report["cut"]
             self.cut = self.cut or Cut(own=(own[0], own[1]), other=(other[0], other[1]))

@@ -97,6 +97,16 @@ def make_plan(
     )
 
 
+def check_here(options: ClientOptions, environ: Mapping[str, str]) -> None:
+    """Check the library and the program of a client of this machine, before anything is started.
+
+    Raises:
+        UsageError: one of them is not there.
+    """
+    _launcher(options, environ)
+    _resolve(options.argv, here=not (options.placement.nodes or options.placement.hostfile))
+
+
 def _check_version(options: ClientOptions) -> None:
     """Raise UsageError for what contradicts an option that stands for a version of ours."""
     reach, resilient = options.reach, options.common.resilient

@@ -323,9 +323,13 @@ class _OwnClients:
 
     @property
     def trouble(self) -> str:
-        """A failure while the job runs, where a client that has been stopped counts, too."""
+        """A failure while the job runs, where a client that has been stopped counts, too.
+
+        What is stopped below a client is the client's to tell: it knows the rank.
+        """
         stopped = self.children.stopped
-        return self.failure or ("" if stopped is None else stopped.told(self._silence_s))
+        told = stopped.told(self._silence_s) if stopped is not None and stopped.title else ""
+        return self.failure or told
 
     def await_end(self, interrupts: Interrupts) -> str:
         """Wait until all have ended, not too long; return the failure of one, or nothing."""

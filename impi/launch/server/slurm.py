@@ -20,14 +20,13 @@ from typing import Final
 from impi.base.errors import UsageError, refuse
 from impi.base.manifests import named_in
 from impi.base.records import record
+from impi.launch.command_line import split
 from impi.launch.standard_input import has_input
 from impi.launch.start.launchers import leaves_of
 from impi.launch.start.nodes import Node
 from impi.launch.start.program import ROOT, Command, command_on
 from impi.launch.start.remote_shell import STEP
 
-SEPARATOR: Final = ":"
-"""Between the clients of the command line, as between the components of srun."""
 _SIZE: Final = "SLURM_HET_SIZE"
 _JOB: Final = "SLURM_JOB_ID"
 _GROUP: Final = re.compile(r"([^\[\],]+|\[[^\[\]]*\])")
@@ -139,12 +138,7 @@ def segments(arguments: Sequence[str], found: Sequence[Component]) -> tuple[tupl
     Raises:
         UsageError: another number of segments than of components.
     """
-    parts: list[list[str]] = [[]]
-    for word in arguments:
-        if word == SEPARATOR:
-            parts.append([])
-        else:
-            parts[-1].append(word)
+    parts = split(arguments)
     if len(parts) == 1:
         parts *= len(found)
     if len(parts) != len(found):
@@ -152,7 +146,7 @@ def segments(arguments: Sequence[str], found: Sequence[Component]) -> tuple[tupl
             f"{len(parts)} programs are named between colons, but the Slurm job has {len(found)} "
             f"component{'s' if len(found) > 1 else ''}"
         )
-    return tuple(tuple(part) for part in parts)
+    return parts
 
 
 def client_arguments(component: Component, segment: Sequence[str]) -> list[str]:

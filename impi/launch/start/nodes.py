@@ -20,7 +20,7 @@ class Node:
 HERE = "localhost"
 
 
-def parse(text: str) -> tuple[Node, ...]:
+def parse(text: str, option: str = "--nodes") -> tuple[Node, ...]:
     """Parse ``--nodes a:2,b:2`` (NODE or NODE:SLOTS; IPv6 addresses in brackets).
 
     Raises:
@@ -40,10 +40,10 @@ def parse(text: str) -> tuple[Node, ...]:
             or int(slots) < 1
         ):
             raise UsageError(
-                f"--nodes takes NODE:SLOTS,NODE:SLOTS,... with at least one slot each, not {item!r} in {text!r}"
+                f"{option} takes NODE:SLOTS,NODE:SLOTS,... with at least one slot each, not {item!r} in {text!r}"
             )
         if any(node.name == name for node in nodes):
-            raise UsageError(f"--nodes names {name!r} twice; give it the sum of its slots")
+            raise UsageError(f"{option} names {name!r} twice; give it the sum of its slots")
         nodes.append(Node(name, int(slots)))
     return tuple(nodes)
 

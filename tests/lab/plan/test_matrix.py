@@ -11,6 +11,7 @@ from impi.base.errors import UsageError
 from impi.base.manifests import Unsupported, manifest
 from impi.base.records import replaced
 from impi.lab import programs
+from impi.lab.backends.loopback.backend import LoopbackBackend
 from impi.lab.cases import CASES, TAGS
 from impi.lab.judge.expectations import declared_rows
 from impi.lab.judge.verdict import Verdict
@@ -247,3 +248,30 @@ def test_what_a_vendor_declares_is_unsupported_unless_it_is_to_be_proved(monkeyp
     assert not declaration.names(parse_cell("p2p.ring/pure+openmpi/1x2+1x2"))
     assert declaration.explains(Verdict(outcome="timeout"))
     assert not declaration.explains(Verdict(outcome="pass"))
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("p2p.ring/pure+mpich/1x2+1x2/start=one", ""),
+        ("startup.wrong-key/pure+mpich/1x2+1x2/auth=wrong,start=one", "one secret for all clients"),
+        (
+            "faults.phases/pure+mpich/1x2+1x2/auth=challenge,start=one,fault=kill-rank@early",
+            "one command starts all clients, and this fault comes before the last one",
+        ),
+        (
+            "faults.phases/pure+mpich/1x2+1x2/auth=challenge,start=one,fault=kill-server@recv",
+            "nobody is left who could tell of its end",
+        ),
+    ],
+)
+def test_what_one_command_can_start(text: str, why: str) -> None:
+    plan = make_plan([parse_cell(text)], LoopbackBackend())
+    assert [each.reason for each in plan.unsupported if why in each.reason] == [
+        each.reason for each in plan.unsupported
+    ]
+    assert bool(plan.unsupported) == bool(why)
+    containers = FakeBackend()
+    containers.name = "docker"
+    [elsewhere] = make_plan([parse_cell(text)], containers).unsupported
+    assert "it needs --backend local" in elsewhere.reason

@@ -119,3 +119,11 @@ def test_in_containers(tmp_path, cell):
     names = [str(c.name) for c in backend._client.containers.list(all=True, ignore_removed=True)]  # type: ignore[attr-defined]
     names += [str(n.name) for n in backend._client.networks.list()]  # type: ignore[attr-defined]
     assert not [name for name in names if name.startswith(mine)]
+
+
+def test_one_command_for_all_is_the_only_one(tmp_path):
+    path = script_of(tmp_path, "--backend", "local", "startup.hello/pure+pure/1x1+1x1/start=one")
+    text = path.read_text()
+    assert text.count("\nstart ") == 1 and "-client" not in text and "\nwait_for_server\n" not in text
+    done = by_hand(path, tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -75,3 +75,29 @@ def test_output_with_the_key_is_told_of_and_shown_without_it() -> None:
     said = commands.said()
     assert sorted(said) == ["client 0", "server"]
     assert [line.text for line in said["client 0"] if line.text] == []  # its lines have no times
+
+
+SAID = b"""impirun: the server listens on 127.0.0.1:7
+impirun: client 1 has joined from 127.0.0.1:8
+mpiexec says something
+\0impirun: client 0: rank 1 is gone
+impirun: client 1: client 0 is gone
+Error: client 0 is gone
+"""
+
+
+def test_a_client_has_its_share_of_the_command_that_starts_all() -> None:
+    commands = with_commands(server=FakeCommand(done(5, stdout=b"of the program", stderr=SAID)))
+    for client in range(2):
+        commands.share(client)
+    assert commands.is_shared(impirun(1)) and not commands.is_shared(SERVER)
+    assert all(commands.is_over(who) for who in commands.of("server", "client"))
+    seen = [commands.seen(impirun(client)) for client in range(2)]
+    assert [each.code for each in seen] == [5, 5]
+    assert [each.stdout for each in seen] == ["", ""]
+    assert seen[0].stderr == "\0impirun: client 0: rank 1 is gone\n"
+    assert seen[1].stderr == "impirun: client 1: client 0 is gone\n"
+    assert commands.seen(SERVER).stderr.encode() == SAID
+    assert commands.running(impirun(1)).pid == commands.running(SERVER).pid
+    assert commands.running(impirun(1)).wait(0).code == commands.running(impirun(1)).stop().code == 5
+    assert commands.running(impirun(1)).stderr().count(b"\n") == 1 and not commands.running(impirun(1)).stdout()

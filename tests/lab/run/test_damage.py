@@ -29,6 +29,21 @@ def test_a_hit_is_done_once_to_the_right_process(world, value, asked):
     assert (seen.began, seen.victim, seen.at, seen.ended) == (True, 77, 5.0, True)
 
 
+@pytest.mark.parametrize(
+    ("value", "asked"),
+    [
+        ("kill-rank@recv", ["SIGKILL", "32", "self"]),
+        ("terminate-server@early", ["SIGTERM", "7", "self"]),
+        ("kill-client@recv", ["SIGKILL", "7", "self", "0"]),
+        ("freeze-mpiexec@dance", ["SIGSTOP", "7", "mpiexec", "0"]),
+    ],
+)
+def test_below_one_command_for_all_it_is_done_to_the_clients(world, value, asked):
+    world.commands.share(0)
+    world.strike(value).turn((), world.started.append)
+    assert world.asked == [asked]
+
+
 def test_a_process_that_is_not_there_is_a_fault_of_the_lab(monkeypatch):
     world = World(monkeypatch, told={})
     with pytest.raises(LabError, match="there is no mpiexec to hit below process 7"):

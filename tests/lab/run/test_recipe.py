@@ -68,3 +68,15 @@ def test_ranks_read_the_plan_and_where_the_others_are() -> None:
     assert plans["c1n0"]["others"] == ["10.9.1.1", "10.9.1.2"]
     assert plans["c1n0"]["clients"] == [[0, 1], [2, 3]]
     assert plans["c1n0"]["nonce"] == made.nonce
+
+
+def test_one_command_is_server_and_clients() -> None:
+    made = recipe("p2p.ring/mpich+pure/1x2+1x2/auth=key,start=one")
+    argv, env = made.whole()
+    assert argv[1:3] == ["-m", "impi.cli.impirun"]
+    assert "-server" not in argv and "-client" not in argv and made.hostport not in argv
+    first, second = " ".join(argv[3:]).split(" : ")
+    assert first.startswith("-v -auth 1,0 -np 2 --vendor mpich") and second.startswith("-np 2 --vendor pure")
+    assert all(part.endswith("p2p_ring.py") for part in (first, second))
+    assert env["IMPI_AUTH_KEY"] == str(made.key)
+    assert env.keys() >= made.client(0)[1].keys() | made.client(1)[1].keys()

@@ -55,6 +55,23 @@ def test_processes_below_impirun_are_found_by_what_they_are(impirun):
     assert program.find(found["mpiexec"], "starter") == 0
 
 
+def test_a_client_below_the_one_that_started_all_is_found_by_its_place(tmp_path: Path) -> None:
+    script, python = tmp_path / "parent.py", sys.executable
+    script.write_text(PARENT)
+    clients = [{"program": python, "comm": "impirun", "words": [str(number)]} for number in range(3)]
+    starters = [{"program": python, "comm": "impi-starter", "below": [client]} for client in clients]
+    other = {"program": python, "comm": "sshd", "below": [{"program": python, "comm": "impirun"}]}
+    tree = {"comm": "impirun", "below": [other, *starters]}
+    argv = [python, str(script), json.dumps(tree)]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, start_new_session=True) as process:
+        assert process.stdout is not None and process.stdout.readline() == b"up\n"
+        found = [program.client_below(process.pid, number) for number in range(4)]
+        words = [Path(f"/proc/{pid}/cmdline").read_text().split("\0")[-2] for pid in found[:3]]
+        os.killpg(process.pid, signal.SIGKILL)
+    assert words == ["0", "1", "2"]
+    assert found[3] == 0
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_a_process_that_ends_is_seen_to_end(impirun, number):
     told = program.hit(number, impirun.pid)

@@ -3,6 +3,7 @@
 import io
 import re
 import select
+import selectors
 import socket
 import threading
 from collections.abc import Callable
@@ -12,7 +13,8 @@ import pytest
 from server_thread import DEADLINE_S, NO_AUTH, ServerThread, facts_of, negotiate_all, step
 
 from impi.base.errors import JobEnded, StartupError
-from impi.launch.server.loop import run_server
+from impi.launch.client.children import Stopped
+from impi.launch.server.loop import _OwnClients, run_server
 from impi.protocol.job import Job
 from impi.protocol.options import ServerOptions
 from impi.protocol.settings import made
@@ -381,3 +383,14 @@ def test_authentication_in_the_order_of_the_list() -> None:
         whole_job(server, 1)
         assert server.join() == 0
         assert ("Warning" in server.said) is warned
+
+
+def test_what_is_stopped_below_an_own_client_is_the_clients_to_tell() -> None:
+    """The client knows the rank, which the server would call a process of python's."""
+    with selectors.DefaultSelector() as selector:
+        own = _OwnClients((), selector, 10.0)
+        own.children.stopped = Stopped(7, "", "python prog.py")
+        assert own.trouble == ""
+        own.children.stopped = Stopped(8, "client 1 on localhost", "impirun")
+        assert own.trouble == "client 1 on localhost (process 8) has been stopped for 10 s"
+        own.close()

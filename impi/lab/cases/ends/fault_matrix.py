@@ -53,6 +53,7 @@ _SIGNALS: Final = ("kill", "terminate", "interrupt", "freeze")
 _SOME: Final = ("labels", "recv", "compute", "collective", "finalize")
 # Ranks behind host agents take no part in the dance, so they cannot hold it.
 _WITH_AGENTS: Final = tuple(phase for phase in MATRIX_PHASES if phase != "dance")
+_BY_ONE: Final = tuple(FaultLab(lab.parties, settings=f"{lab.settings},start=one") for lab in _ALL)
 _NODES: Final = (
     FaultLab("mpich+openmpi", "2x2+2x2"),
     FaultLab("pure+mpich", "2x2+2x2"),
@@ -83,6 +84,15 @@ MATRIX: Final = (
     FaultRow(
         victims=("server", "client", "starter", "mpiexec", "rank"), acts=("slow",), phases=_SOME, labs=(_OF_MPICH,)
     ),
+    FaultRow(
+        victims=("rank",),
+        acts=("kill", "terminate", "interrupt"),
+        phases=("labels", "recv", "collective", "finalize"),
+        labs=_BY_ONE,
+    ),
+    FaultRow(victims=("client", "starter"), acts=("kill", "terminate"), phases=("recv",), labs=_BY_ONE),
+    FaultRow(victims=("mpiexec",), acts=("kill", "terminate"), phases=("recv",), labs=_BY_ONE[1:]),
+    FaultRow(victims=("server",), acts=("terminate", "interrupt"), phases=("recv", "compute"), labs=_BY_ONE[1:2]),
     FaultRow(victims=("node",), acts=("freeze", "slow"), phases=_SOME, labs=_NODES),
     FaultRow(victims=("node",), acts=("kill",), phases=("labels", "recv", "collective"), labs=_NODES),
     FaultRow(victims=("link",), acts=("cut", "blink", "slow", "reset"), phases=_SOME, labs=_NODES),
