@@ -64,10 +64,12 @@ def fork(streams: Sequence[int], work: Callable[[], object], title: bytes = b"")
     except BaseException:
         sys.excepthook(*sys.exc_info())
     finally:
-        for stream in (sys.stdout, sys.stderr):
-            with contextlib.suppress(OSError, ValueError):
-                stream.flush()
-        os._exit(status)
+        try:
+            for stream in (sys.stdout, sys.stderr):
+                with contextlib.suppress(Exception):  # the work may have put anything there
+                    stream.flush()
+        finally:
+            os._exit(status)  # whatever happens: the caller's frames are not ours
 
 
 def _settle(streams: Sequence[int], title: bytes) -> None:
