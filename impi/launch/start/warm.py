@@ -63,6 +63,8 @@ def forkable(argv: Sequence[str], env: Mapping[str, str], cwd: str) -> Callable[
     if why_not(argv, env, cwd):
         return None
     load()
+    if _why_not_names(os.path.join(cwd, argv[1]), env):  # noqa: PTH118  (with the names that are loaded now)
+        return None
     return partial(as_fresh.run, tuple(argv), dict(env), cwd)
 
 

@@ -105,6 +105,15 @@ def test_a_module_of_the_program_that_has_the_name_of_a_loaded_one(name: str, pr
     assert name.partition(".")[0] in why_not([sys.executable, "program.py"], program.parent)
 
 
+def test_a_module_that_has_the_name_of_one_that_is_loaded_just_now(program: Path) -> None:
+    (program.parent / "bisect.py").write_text("MINE = 1")
+    env = base_environment({"PYTHONPATH": ROOT})
+    call = f"warm.forkable({[sys.executable, str(program)]}, {env}, '/')"
+    asked = f"from impi.launch.start import warm; print({call} is None)"
+    done = subprocess.run([sys.executable, "-c", asked], env=env, capture_output=True, text=True, check=True)
+    assert done.stdout == "True\n"
+
+
 def test_other_files_of_the_program_are_no_modules(program: Path) -> None:
     for name in ("stat", "json.txt", "socket.d"):
         (program.parent / name).touch()
