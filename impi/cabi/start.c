@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -125,6 +126,11 @@ static void impi_begin(void)
         if (!PyStatus_Exception(status)) status = Py_InitializeFromConfig(&config);
         if (PyStatus_Exception(status)) impi_die(status.err_msg ? status.err_msg : "unknown");
         PyConfig_Clear(&config);
+        /* This import takes SIGINT whatever the configuration says: a program that computes must end by it. */
+        struct sigaction interrupt;
+        sigaction(SIGINT, NULL, &interrupt);
+        PyRun_SimpleString("import signal");
+        sigaction(SIGINT, &interrupt, NULL);
         PyEval_SaveThread();
     }
     /* cffi answers 0 where the code of the start has raised: that must not look like MPI_SUCCESS. */

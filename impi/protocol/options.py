@@ -46,6 +46,8 @@ ABIS: Final = ("standard", "mpich", "openmpi")
 MIN_TAG_UB: Final = 32767
 MAX_INT4: Final = 2**31 - 1
 MAX_UINT4: Final = 2**32 - 1
+GRACE_S: Final = 2.0
+"""Seconds from SIGTERM to SIGKILL for a proc, if the user says nothing."""
 LEAST_SILENCE_S: Final = 5.0
 """More than two heartbeats, which come every 2 s."""
 
@@ -142,6 +144,17 @@ class Common:
         default=_SILENCE_S,
         help="seconds of silence after which a process of the job that is stopped or cut off is lost; 0: never",
         variable="IMPI_HEARTBEAT_TIMEOUT",
+    )
+
+    grace_s: float = option(
+        flags="--grace",
+        side="both",
+        metavar="S",
+        parse=_some_seconds,
+        default=GRACE_S,
+        help="seconds that procs have after SIGTERM, as to save their state, before they are killed; the server needs "
+        "it where it starts clients, too",
+        variable="IMPI_GRACE",
     )
 
     resilient: bool = option(

@@ -29,6 +29,32 @@ def test_the_first_signal_is_noted_and_wakes(signum: signal.Signals) -> None:
     assert signal.getsignal(signum) == before
 
 
+def test_signals_that_are_passed_on_end_nothing() -> None:
+    before = signal.getsignal(signal.SIGUSR1)
+    with Interrupts(passes=True) as interrupts:
+        os.kill(os.getpid(), signal.SIGUSR1)
+        os.kill(os.getpid(), signal.SIGUSR2)
+        assert interrupts.signum is None and readable(interrupts)
+        interrupts.drain()
+        assert not readable(interrupts)
+        assert interrupts.passed() == [signal.SIGUSR1, signal.SIGUSR2]
+        assert interrupts.passed() == []
+        os.kill(os.getpid(), signal.SIGXCPU)
+        interrupts.drain()
+        assert interrupts.signum == signal.SIGXCPU and readable(interrupts)
+    assert signal.getsignal(signal.SIGUSR1) == before
+
+
+def test_an_ignored_hangup_stays_ignored() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with Interrupts() as interrupts:
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert interrupts.signum is None
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
 def test_in_another_thread_it_does_nothing() -> None:
     before = signal.getsignal(signal.SIGTERM)
     seen = []

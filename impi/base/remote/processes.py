@@ -25,7 +25,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 _POLL_S = 0.02
 _STAT = 1 << 12  # more than the octets of /proc/PID/stat
 _ENDED = (b"Z", b"X")  # states of processes that are not reaped
-_ALL_AFTER_S = 0.5
+_LATE_S = 2.0
 _GIVE_UP_S = 5.0  # survives KILL: stuck in the kernel, or another user's
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -64,16 +64,20 @@ def fork(streams: Sequence[int], work: Callable[[], object], title: bytes = b"")
     except BaseException:
         sys.excepthook(*sys.exc_info())
     finally:
-        for stream in (sys.stdout, sys.stderr):
-            with contextlib.suppress(OSError, ValueError):
-                stream.flush()
-        os._exit(status)
+        try:
+            for stream in (sys.stdout, sys.stderr):
+                with contextlib.suppress(Exception):  # the work may have put anything there
+                    stream.flush()
+        finally:
+            os._exit(status)  # whatever happens: the caller's frames are not ours
 
 
 def _settle(streams: Sequence[int], title: bytes) -> None:
     signal.set_wakeup_fd(-1)
-    for number in (signal.SIGHUP, signal.SIGCHLD, signal.SIGTERM):
-        signal.signal(number, signal.SIG_DFL)
+    for number in signal.valid_signals():
+        if callable(signal.getsignal(number)):  # a handler of the caller
+            signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.setsid()
@@ -292,31 +296,33 @@ def wait_for_none(seconds: float, turn: Callable[[float], object]) -> dict[int, 
     return alive
 
 
-def end(first: Iterable[int], grace_s: float, turn: Callable[[float], object]) -> list[int]:
+def end(first: Iterable[int], grace_s: float, turn: Callable[[float], object], asked: Iterable[int] = ()) -> list[int]:
     """End everything below this process.
 
-    Two steps: TERM to all, once ``first`` have ended or half a second later, and KILL to what is
-    left after ``grace_s``, until there is nothing.
+    Two steps: TERM, once to each, and KILL to what is left after ``grace_s``, until there is
+    nothing. TERM comes once ``first`` have ended, or late: what these end themselves they have
+    asked already, and a second TERM may end a program that saves its state.
 
     Args:
         first: processes that were asked to end and that end their own children: mpiexec.
         grace_s: seconds from now to KILL.
         turn: is called again and again with a number of seconds to spend: it takes the statuses of
             children and reads their pipes.
+        asked: processes that have got TERM.
 
     Returns:
         The ids of processes that had to be killed.
     """
     begin = time.monotonic()
-    asking = set(first)
-    asked = False
+    all_at = begin + grace_s - min(_LATE_S, grace_s / 2)
+    asking, told = set(first), set(asked)
     alive = descendants()
     groups = set(alive.values())
     while alive and time.monotonic() < begin + grace_s:
-        if not asked and (asking.isdisjoint(alive) or time.monotonic() > begin + min(_ALL_AFTER_S, grace_s / 2)):
-            asked = True
-            send(alive, signal.SIGTERM)
-        send(alive.stopped if asked else alive.stopped & asking, signal.SIGCONT)  # or TERM would wait
+        if asking.isdisjoint(alive) or time.monotonic() > all_at:
+            send(alive.keys() - told, signal.SIGTERM)
+            told.update(alive)
+        send(alive.stopped & (told | asking), signal.SIGCONT)  # or TERM would wait
         turn(_POLL_S)
         alive = descendants()
     stubborn = list(alive)

@@ -58,6 +58,12 @@ class Guests:
             self._named = _opened({*self.procs, *above})
         self.since = min([self.since, *map(processes.began, self._named)])
 
+    def send(self, number: int) -> None:
+        """Send a signal to each proc of the job on this node."""
+        for pid in self.procs:
+            with contextlib.suppress(KeyError, ProcessLookupError, PermissionError):
+                signal.pidfd_send_signal(self._named[pid], number)
+
     def look(self) -> None:
         if not self._daemons:
             return
@@ -66,14 +72,14 @@ class Guests:
         self.since_strays = min([self.since_strays, *map(processes.began, daemons)])
 
     def end(self, grace_s: float) -> None:
-        """End those named, if mpiexec does not: it may be frozen, or cut off.
+        """End those named, if mpiexec does not in its time: it may be frozen, or cut off.
 
         Their files may be removed only after that. Strays have time to end, and are let alone.
         """
         if not self._named:
             self.look()
         alive = self._named or _opened(self._strays)
-        for number, seconds in ((0, _ALONE_S), (signal.SIGTERM, grace_s), (signal.SIGKILL, _KILLED_S)):
+        for number, seconds in ((0, max(_ALONE_S, grace_s)), (signal.SIGTERM, _ALONE_S), (signal.SIGKILL, _KILLED_S)):
             patience = Patience(seconds, 1)
             if number:
                 alive = {pid: guest for pid, guest in alive.items() if pid in self._named}

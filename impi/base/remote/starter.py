@@ -75,6 +75,9 @@ class _Starter:
             signal.signal(number, lambda *_: None)
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._on_signal)
+        # A batch system that has started this starter sends it what is meant for the processes.
+        for number in (signal.SIGUSR1, signal.SIGUSR2):
+            signal.signal(number, lambda number, _: processes.send(self._running(), number))
         signal.set_wakeup_fd(wake_end, warn_on_full_buffer=False)
 
     def run(self) -> None:
@@ -151,8 +154,14 @@ class _Starter:
             self._remains.note()
         elif order["do"] == "stop":
             self._stop = True
-        elif order["do"] == "watch" and self._watch is not None:
-            self._watch.ends = {(address, port) for address, port in order["ends"]}
+        elif order["do"] == "signal":
+            if order["watched"]:
+                self._guests.send(order["signal"])
+            else:
+                processes.send(self._running(), order["signal"])
+        elif order["do"] == "watch":
+            if self._watch is not None:
+                self._watch.ends = {(address, port) for address, port in order["ends"]}
             here = os.uname().nodename
             self._guests.name(pid for node, pid in order["procs"] if node == here)
         elif order["do"] == "feed" and self._feed >= 0:
@@ -305,7 +314,7 @@ class _Starter:
             left = [_command_line(pid) for pid in processes.wait_for_none(spec["settle_s"], self._turn)]
         names = {pid: _command_line(pid) for pid in processes.descendants()} if running else {}
         processes.send(running, signal.SIGTERM)
-        stubborn = processes.end(running, spec["grace_s"], self._turn)
+        stubborn = processes.end(running, spec["grace_s"], self._turn, running)
         give_up = time.monotonic() + _DRAIN_S
         while self._running() and time.monotonic() < give_up:
             self._turn(give_up - time.monotonic())  # ended, but not reaped

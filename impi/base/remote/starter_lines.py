@@ -79,7 +79,15 @@ class WatchOrder(TypedDict):
     procs: list[tuple[str, int]]  # node and process id of procs that an mpiexec has started, maybe elsewhere
 
 
-Order: TypeAlias = Plain | Feed | WatchOrder
+class SignalOrder(TypedDict):
+    """A signal for the processes of the spec, or for the watched procs on this node."""
+
+    do: Literal["signal"]
+    signal: int
+    watched: bool
+
+
+Order: TypeAlias = Plain | Feed | WatchOrder | SignalOrder
 """A line to a starter after the first."""
 
 Stream: TypeAlias = Literal["stdout", "stderr"]

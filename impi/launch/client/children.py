@@ -28,10 +28,11 @@ from impi.launch.pulse import is_silent, silence
 from impi.launch.standard_input import Source
 from impi.launch.start import warm
 from impi.launch.start.program import Command
+from impi.protocol.options import GRACE_S
 from impi.rank.vendors.dial import show_endpoint
 
 _CHUNK: Final = 1 << 16
-_GRACE_S: Final = 6.0  # more than a starter needs if its processes ignore TERM
+SLACK_S: Final = 4.0  # more than a starter needs after the grace if its processes ignore TERM
 # The shortest limit of silence before a starter's first report: that of ssh (SSH_OPTIONS). A login
 # and the start of Python on a crowded node take longer than a beat that is late.
 _FIRST_S: Final = 60.0
@@ -83,6 +84,14 @@ class Cut:
         far = hosts.get(self.other) or next(elsewhere, "?")
         own, other = show_endpoint(*self.own), show_endpoint(*self.other)
         return f"the connection of {own} with {other}, {far}, has been cut for {seconds:g} s"
+
+
+@record
+class _Times:
+    """Seconds of patience: with one that says nothing, and from TERM to KILL."""
+
+    silence_s: float
+    grace_s: float
 
 
 def _starter() -> None:
@@ -175,6 +184,7 @@ class Children:
         selector: for the pipes; the data of a key is a callable for the owner's loop.
         source: standard input for the process that is fed; None: no process is.
         labels: for lines of output; None: they have none.
+        grace_s: seconds from TERM to KILL for the processes.
         silence_s: seconds after which a silent starter is lost, a stopped process, and a link that
             is cut; 0: never. Call :meth:`beat` and :meth:`check_silence` every two seconds.
     """
@@ -186,8 +196,9 @@ class Children:
         source: Source | None = None,
         silence_s: float = 0.0,
         labels: Labels | None = None,
+        grace_s: float = GRACE_S,
     ) -> None:
-        self._selector, self._silence_s = selector, silence_s
+        self._selector, self._times = selector, _Times(silence_s=silence_s, grace_s=grace_s)
         self._source, self._labels, self._commands = source, labels, commands
         self._starters: list[_Starter] = []
         self.failure: Exit | None = None
@@ -226,6 +237,24 @@ class Children:
         for one in self._starters:
             one.tell({"do": "note"})
 
+    def pass_on(self, number: int, *, watched: bool = False) -> None:
+        """Send a signal to the processes that the starters have started, or to procs.
+
+        Args:
+            number: of the signal.
+            watched: to the procs that :meth:`watch` has named, on all nodes. An mpiexec passes on
+                some signals only, and ends by others.
+        """
+        own = [one for one in self._starters if not one.command.serves and not one.command.lasts]
+        if watched:
+            # One for each node: several may run here, of agents and of mpiexec.
+            own = [
+                *[one for one in own if one.command.here][:1],
+                *[one for one in self._starters if not one.command.here],
+            ]
+        for one in own:
+            one.tell({"do": "signal", "signal": number, "watched": watched})
+
     def watch(self, ends: Sequence[tuple[str, int]], procs: Iterable[object]) -> None:
         """Tell the starters what else to watch.
 
@@ -242,13 +271,13 @@ class Children:
         lasting = [one for one in self._starters if one.command.lasts]
         for one in lasting:
             one.hang_up()
-        give_up = time.monotonic() + _GRACE_S
+        give_up = time.monotonic() + self._times.grace_s + SLACK_S
         while any(one.status is None for one in lasting) and time.monotonic() < give_up:
-            turn(_GRACE_S)
+            turn(give_up - time.monotonic())
 
     def beat(self) -> None:
         """Tell the starters that this process runs; from any thread."""
-        for one in self._starters if self._silence_s else ():
+        for one in self._starters if self._times.silence_s else ():
             one.tell({"do": "beat"})
 
     def ask(self) -> None:
@@ -265,8 +294,8 @@ class Children:
         return next(silent, "")
 
     def check_silence(self) -> None:
-        for one in self._starters if self._silence_s else ():
-            limit_s = self._silence_s if one.heard else max(self._silence_s, _FIRST_S)
+        for one in self._starters if self._times.silence_s else ():
+            limit_s = self._times.silence_s if one.heard else max(self._times.silence_s, _FIRST_S)
             silent = one.status is None and is_silent(one.output, one.heard_at, limit_s)
             if silent and not processes.wants_processor(one.pid):
                 self.lost = self.lost or f"{one.command.name} {silence(limit_s)}"
@@ -281,7 +310,7 @@ class Children:
             turn(seconds)
             self._reap(-1)
 
-        processes.end(first, _GRACE_S, turn_and_reap)
+        processes.end(first, self._times.grace_s + SLACK_S, turn_and_reap)
         for one in self._starters:
             if one.command.here and one.status is not None and one.status < 0:
                 leaves = one.command.spec["leaves"]  # it was killed, and cannot
@@ -302,7 +331,7 @@ class Children:
         ended = os.pidfd_open(one.pid)
         self._selector.register(ended, selectors.EVENT_READ, lambda: self._ended(one, ended))
         self._selector.register(one.output, selectors.EVENT_READ, lambda: self._read(one))
-        one.tell({**command.spec, "silence_s": self._silence_s or None})
+        one.tell({**command.spec, "silence_s": self._times.silence_s or None, "grace_s": self._times.grace_s})
 
     def _feed(self, one: _Starter) -> None:
         if self._source is not None:

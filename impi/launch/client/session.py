@@ -149,7 +149,7 @@ class _Session:
         self._options, self._rendezvous, self._near = options, rendezvous, near
         self._warn = warn
         self._selector = selectors.DefaultSelector()
-        self._interrupts = Interrupts()
+        self._interrupts = Interrupts(passes=True)
         fed = options.rank == 0 and has_input()
         self._feed = Feed(self._selector, Source(self._selector)) if fed else None
         attach = self._feed.attach if self._feed else None
@@ -164,7 +164,7 @@ class _Session:
 
     def __enter__(self) -> _Session:
         self._interrupts.__enter__()
-        self._selector.register(self._interrupts, selectors.EVENT_READ, lambda: None)
+        self._selector.register(self._interrupts, selectors.EVENT_READ, self._interrupts.drain)
         self._selector.register(self._rendezvous, selectors.EVENT_READ, self._member.hear)
         if (near := self._near) is not None:
             self._selector.register(near, selectors.EVENT_READ, lambda: near.raise_lost(self._member.phase))
@@ -229,7 +229,10 @@ class _Session:
 
     def run(self, commands: Sequence[Command], program: Program) -> int:
         labels = Labels(self._options.rank) if self._options.running.label else None
-        children = Children(commands, self._selector, silence_s=self._options.common.heartbeat_timeout_s, labels=labels)
+        common = self._options.common
+        children = Children(
+            commands, self._selector, silence_s=common.heartbeat_timeout_s, labels=labels, grace_s=common.grace_s
+        )
         pulse = Pulse(self._rendezvous.beat, children.beat)
         done = False
         try:
@@ -240,6 +243,7 @@ class _Session:
             while self._running(children) and not children.failure and self._interrupts.signum is None:
                 self._turn(self._watchdogs.patience_s)
                 self._check(children)
+                self._pass_signals(children)
             code = self._outcome(children, program)
             done = code == 0
             return code
@@ -259,6 +263,14 @@ class _Session:
                 self._end(children, "impirun has failed itself")
             pulse.stop()
             children.close()
+
+    def _pass_signals(self, children: Children) -> None:
+        """Pass signals on once the procs have joined: before, one may die of them."""
+        if self._member.job is not None:
+            for number in self._interrupts.passed():
+                under_mpiexec = any(isinstance(proc, tuple) for proc in self.control.joined)
+                children.pass_on(number, watched=under_mpiexec)
+                self._interrupts.passed_on(number)
 
     def _running(self, children: Children) -> bool:
         # Agents end after the procs; without a job they would wait forever.

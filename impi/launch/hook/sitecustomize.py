@@ -26,6 +26,7 @@ _OLDEST = (3, 11)
 # Of impirun --handles: Python's version, mpi4py's extension, our library under its names.
 _handles = os.environ.get("IMPI_HANDLES_FROM", "").split(os.pathsep) if "IMPI_HANDLES_FROM" in os.environ else []
 _ENDING = ("slepc4py.SLEPc", "petsc4py.PETSc")  # of _end_modules(); the later one needs the first no more
+_path = [*sys.path]  # without the program's folder, which comes later
 _why_not = ""  # why _load_library() failed
 
 
@@ -48,6 +49,8 @@ class Finder:
             return _extension_spec(fullname)
         if fullname == "mpi4py.MPI":
             return ModuleSpec(fullname, self, origin="impi.MPI")  # type: ignore[arg-type]
+        if fullname == "impi.MPI":
+            return _module(fullname, _Apart(fullname, os.path.join(_PACKAGE, "MPI.py")))  # noqa: PTH118
         if fullname == "impi":
             return _package(fullname, os.path.join(_PACKAGE, "__init__.py"), [_PACKAGE])  # noqa: PTH118
         if fullname == "mpi4py" and PathFinder.find_spec(fullname) is None:
@@ -99,8 +102,64 @@ class Extension(ExtensionFileLoader):
     def exec_module(self, module: ModuleType) -> None:
         """Execute the module; it would finalise when Python is gone, so :func:`_leave` does."""
         _answer_mpi4py_run()
-        super().exec_module(module)
+        with _Shadows():
+            super().exec_module(module)
         vars(module)["_set_abort_status"] = _set_abort_status
+
+
+class _Apart(SourceFileLoader):
+    """Loader of :mod:`impi.MPI`, whatever modules stand beside the program."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        with _Shadows():
+            super().exec_module(module)
+
+
+class _Shadows:
+    """Hides the program's modules that have a name of the standard library, in a ``with``.
+
+    A ``bisect.py`` beside the program is the program's ``bisect``, before and after; impi loads
+    Python's meanwhile, and nobody else sees it.
+    """
+
+    def __init__(self) -> None:
+        self._folders = [folder for folder in sys.path if folder not in _path]  # what the program has added
+        self._names = _standard_names(self._folders)
+        self._theirs: dict[str, ModuleType] = {}
+        self._before: set[str] = set()
+
+    def __enter__(self) -> None:
+        if not self._names:
+            return
+        within = tuple(os.path.join(os.path.abspath(folder), "") for folder in self._folders)  # noqa: PTH100, PTH118
+        for name in self._found():
+            if (getattr(sys.modules[name], "__file__", None) or "").startswith(within):
+                self._theirs[name] = sys.modules.pop(name)
+        self._before = {*sys.modules}
+        sys.path[:] = [*_path, *self._folders]
+
+    def __exit__(self, *_: object) -> None:
+        if not self._names:
+            return
+        sys.path[:] = [*self._folders, *_path]
+        for name in self._found():
+            if name not in self._before:
+                del sys.modules[name]
+        sys.modules.update(self._theirs)
+
+    def _found(self) -> list[str]:
+        return [name for name in sys.modules if name.partition(".")[0] in self._names]
+
+
+def _standard_names(folders: Sequence[str]) -> set[str]:
+    """Return the names of modules in folders that the standard library has, too."""
+    found: set[str] = set()
+    for folder in folders:
+        try:
+            found.update(name.partition(".")[0] for name in os.listdir(folder or "."))  # noqa: PTH208
+        except OSError:  # an archive, or none
+            pass
+    return found & sys.stdlib_module_names
 
 
 def _set_abort_status(status: int) -> None:
@@ -162,6 +221,12 @@ def _answer_mpi4py_run() -> None:
 
     print(describe(join)["file"])
     raise SystemExit(0)
+
+
+def _module(name: str, loader: SourceFileLoader) -> ModuleSpec:
+    spec = ModuleSpec(name, loader, origin=loader.path)
+    spec.has_location = True
+    return spec
 
 
 def _package(name: str, file: str, locations: list[str]) -> ModuleSpec:

@@ -27,7 +27,7 @@ from typing import Final, TextIO
 
 from impi.base.errors import LaunchError, UsageError
 from impi.base.exit_codes import ExitCode
-from impi.launch.client.children import Children, exit_code
+from impi.launch.client.children import SLACK_S, Children, exit_code
 from impi.launch.front import ANY, listen, print_endpoint, reachable, say
 from impi.launch.interrupts import Interrupts
 from impi.launch.net import Names, set_options
@@ -109,7 +109,7 @@ def run_server(
         return ExitCode.USAGE
     with ExitStack() as stack:
         stack.enter_context(listener)
-        interrupts = stack.enter_context(Interrupts())
+        interrupts = stack.enter_context(Interrupts(passes=True))
         address, port = listener.getsockname()[:2]
         shown = reachable(address) if address in ANY else address
         print_endpoint("server", show_endpoint(shown, port), stdout, stderr)
@@ -301,10 +301,13 @@ class _Connections:
 class _OwnClients:
     """The clients that the server has started itself, and their ends; there may be none."""
 
-    def __init__(self, commands: Sequence[Command], selector: selectors.BaseSelector, silence_s: float) -> None:
+    def __init__(
+        self, commands: Sequence[Command], selector: selectors.BaseSelector, silence_s: float, grace_s: float
+    ) -> None:
         self.input = Source(selector)
-        self.children = Children(commands, selector, self.input, silence_s)
-        self.end_s = _CLIENTS_END_S
+        # A client that ends has procs that end, too.
+        self.children = Children(commands, selector, self.input, silence_s, grace_s=grace_s + SLACK_S)
+        self.end_s = _CLIENTS_END_S + grace_s
         self.failed: int | None = None
         self._commands, self._selector, self._silence_s = commands, selector, silence_s
 
@@ -374,7 +377,7 @@ class _Loop:
         self._selector = selectors.DefaultSelector()
         silence_s = options.common.heartbeat_timeout_s
         self._connections = _Connections(machine, self._selector, silence_s, self._report)
-        self._own = _OwnClients(commands, self._selector, silence_s)
+        self._own = _OwnClients(commands, self._selector, silence_s, options.common.grace_s)
         # Held while the main thread has machine and sockets in hand: the pulse writes, too.
         self._lock = threading.Lock()
         self._pulse = Pulse(self._beat)
@@ -412,6 +415,7 @@ class _Loop:
                 self._check_silence()
                 self._connections.write_all()
             if self._exit_code is None:
+                self._pass_signals()
                 self._check_own()
                 self._tell_who_is_missing()
         self._connections.refusals.summary()
@@ -456,10 +460,18 @@ class _Loop:
             self._report(f"waiting for client{'s' if len(missing) > 1 else ''} {', '.join(map(str, missing))}")
 
     def _interrupted(self) -> None:
+        self._interrupts.drain()
         if self._interrupts.signum is not None and self._exit_code is None:
             name = signal.Signals(self._interrupts.signum).name
             phase = "while the job was running" if self._started else "before start-up was complete"
             self._fail(f"the server was ended by {name}, {phase}", 128 + self._interrupts.signum)
+
+    def _pass_signals(self) -> None:
+        """Pass signals on once the clients have joined: before, one may die of them."""
+        if self._started:
+            for number in self._interrupts.passed():
+                self._own.children.pass_on(number)
+                self._interrupts.passed_on(number)
 
     def _check_own(self) -> None:
         # A machine that survives sees the end of the connection.

@@ -1,10 +1,11 @@
 """A fork that becomes a fresh Python: to a program it looks as if that had just been started.
 
 How it works: :func:`run` does what Python does at its start, in Python's order: variables, standard
-streams, the search path, ``sitecustomize``, which is impi's hook, and ``__main__``. At the end of
-the program Python itself ends, with its exit functions, and never returns into the process that was
-forked. What differs from a fresh Python: further modules are loaded, frames lie below that of the
-program, and forks of one process have one seed of hashes.
+streams, the search path, ``sitecustomize``, which is impi's hook, and ``__main__``. Python's own
+function runs the file. At the end of the program Python itself ends, with its exit functions, and
+never returns into the process that was forked. What differs from a fresh Python: further modules
+are loaded, and stay until the end; frames lie below that of the program; forks of one process have
+one seed of hashes.
 """
 
 from __future__ import annotations
@@ -12,15 +13,17 @@ from __future__ import annotations
 import atexit
 import builtins
 import ctypes
+import gc
 import importlib
 import io
 import os
 import signal
 import sys
 import threading
+from _io import _IOBase
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from importlib.machinery import SourceFileLoader
+from functools import partial
 from types import FrameType, ModuleType
 from typing import Final, NoReturn, TextIO
 
@@ -32,6 +35,18 @@ _LIBRARY: Final = f"python{sys.version_info.major}{sys.version_info.minor}.zip"
 _ENDING: Final = ("sys", "builtins", "__main__", "threading", "warnings", "io", "_io", "os", "codecs", "encodings")
 """Modules that Python itself uses while it ends."""
 _STANDARD: Final = ("stdin", "stdout", "stderr")
+_LIBC: Final = ctypes.CDLL(None)
+_fopen: Final = _LIBC.fopen
+_fopen.restype = ctypes.c_void_p
+_run_file: Final = ctypes.pythonapi.PyRun_SimpleFileExFlags
+_run_file.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_void_p)
+_exit: Final = ctypes.pythonapi.Py_Exit
+# Not the functions themselves, the calls of which a profiler would see.
+_tracer: Final = partial(sys.gettrace)
+_profiler: Final = partial(sys.getprofile)
+_trace: Final = partial(sys.settrace)
+_profile: Final = partial(sys.setprofile)
+_kept: list[ModuleType] = []
 
 
 def folder_of(file: str) -> str:
@@ -60,11 +75,15 @@ def run(argv: Sequence[str], env: Mapping[str, str], cwd: str) -> NoReturn:
     sys.orig_argv[:] = argv
     sys.argv = list(argv[1:])
     sys.setrecursionlimit(sys.getrecursionlimit() + sum(1 for _ in _frames()))
+    threading.main_thread()._set_native_id()  # type: ignore[attr-defined]
+    before = {name: dict(vars(module)) for name, module in sys.modules.items() if name not in ANEW}
+    atexit.register(_keep, before)  # the first one runs last; a tracer of the program does not see it
+    atexit.register(sys.settrace, None)
+    atexit.register(sys.setprofile, None)
     _find_anew(env)
-    main = _main_module(argv[1])
+    _main_module()
     sys.path.insert(0, folder_of(argv[1]))
-    loaded = list(sys.modules)
-    _end(_executed(main), loaded)
+    _execute(argv[1])
 
 
 def _frames() -> Iterator[FrameType]:
@@ -105,92 +124,72 @@ def _find_anew(env: Mapping[str, str]) -> None:
         importlib.import_module("sitecustomize")
 
 
-def _main_module(file: str) -> ModuleType:
+def _main_module() -> None:
     main = ModuleType("__main__")
-    file = os.path.join(os.getcwd(), file)  # noqa: PTH109, PTH118  (absolute, but as it is written)
     if sys.version_info < (3, 14):
         main.__annotations__ = {}
-    own = {"__loader__": SourceFileLoader("__main__", file), "__builtins__": builtins}
-    vars(main).update(own, __file__=file, __cached__=None)
+    vars(main).update(__loader__=None, __builtins__=builtins)  # in Python's order
     sys.modules["__main__"] = main
-    return main
 
 
-def _executed(main: ModuleType) -> int | None:
-    """Run the program; return its exit code, None after Ctrl-C."""
-    file = str(main.__file__)
-    try:
-        with open(file, "rb") as source:  # noqa: PTH123
-            text = source.read()
-        try:
-            exec(compile(text, file, "exec", dont_inherit=True), vars(main))  # noqa: S102  (the user's program)
-        finally:
-            _flush()  # Python does so, before exit functions: one of them may not return
-    except SystemExit as end:
-        return _code(end.code)
-    except BaseException as error:
-        caught = error
-    else:
-        return 0
-    return _report(caught)
+def _execute(file: str) -> NoReturn:
+    """Run the program, and end as Python does after it.
+
+    Python's own function runs it. So exceptions, ``SystemExit``, ``sys.excepthook`` and missing
+    streams are its affair, and none of our frames is in a traceback.
+    """
+    named = os.fsencode(os.path.join(os.getcwd(), file))  # noqa: PTH109, PTH118  (absolute, but as it is written)
+    source = _fopen(named, b"rb")
+    if not source:
+        sys.exit(f"{sys.executable}: can't open file {os.fsdecode(named)!r}")
+    program = partial(_run_file, source, named, 1, None)
+    # One line, with calls in C alone: a debugger of the program must not stop in it.
+    failed, tracer, profiler, *_ = program(), _tracer(), _profiler(), _trace(None), _profile(None)
+    if failed and getattr(sys, "last_type", None) is KeyboardInterrupt:
+        _end_by_interrupt()
+    for frame in _frames():
+        frame.f_trace = None  # bdb follows all frames below the one that calls it
+    _ = _trace(tracer), _profile(profiler), _exit(1 if failed else 0)
+    raise AssertionError("Py_Exit has returned")
 
 
-def _flush() -> None:
-    """Write what the program has printed; a stream that cannot is tried again at the end."""
-    for stream in (sys.stderr, sys.stdout):
-        with suppress(Exception):
-            stream.flush()
+def _end_by_interrupt() -> None:
+    """Let this process end by SIGINT, once Python has ended: its starter sees why."""
+    if not callable(signal.getsignal(signal.SIGINT)):  # another one becomes the default while Python ends
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    _LIBC.__cxa_atexit(getattr(_LIBC, "raise"), ctypes.c_void_p(signal.SIGINT), None)
 
 
-def _report(error: BaseException) -> int | None:
-    """Let the program's hook print an exception, without the frame that is ours."""
-    trace = error.__traceback__.tb_next if error.__traceback__ is not None else None
-    error.__traceback__ = trace
-    sys.last_type, sys.last_value, sys.last_traceback = type(error), error, trace
-    if sys.version_info >= (3, 12):
-        sys.last_exc = error
-    try:
-        sys.excepthook(type(error), error, trace)
-    except SystemExit as end:
-        return _code(end.code)
-    except BaseException as failure:
-        import traceback  # 2 ms of every start
+class _Last:
+    """What Python destroys after all modules: it writes the files that are still open."""
 
-        print("Error in sys.excepthook:", file=sys.stderr)
-        failed = failure.__traceback__.tb_next if failure.__traceback__ is not None else None
-        traceback.print_exception(type(failure), failure, failed)
-        print("\nOriginal exception was:", file=sys.stderr)
-        traceback.print_exception(type(error), error, trace)
-    return None if isinstance(error, KeyboardInterrupt) else 1
+    def __del__(self) -> None:
+        for found in gc.get_objects():
+            if issubclass(type(found), _IOBase):
+                with suppress(Exception):
+                    found.flush()
 
 
-def _code(asked: object) -> int:
-    """Return the exit code of ``SystemExit``, and print what is none."""
-    if asked is None or isinstance(asked, int):
-        return (asked or 0) & 0xFF
-    print(asked, file=sys.stderr)
-    return 1
+def _keep(before: dict[str, dict[str, object]]) -> None:
+    """Let Python's end leave alone the modules that the program has not touched.
 
-
-def _end(code: int | None, loaded: Sequence[str]) -> NoReturn:
-    """End Python as after any program.
+    To take them apart is a tenth of a short job's time. It takes those apart that the program has
+    loaded or set a name in, so that what these refer to has its end.
 
     Args:
-        code: of the program; None: SIGINT, so that the starter sees why.
-        loaded: the modules from before the program. They are not taken apart, which is a tenth of a
-            short job's time; the others are, so that files of the program are written.
+        before: the names of each module from before the program.
     """
-    threading._shutdown()  # type: ignore[attr-defined]
-    atexit._run_exitfuncs()
-    if code is None:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-        _flush()
-        os.kill(os.getpid(), signal.SIGINT)
-    # Frames of the forked process lie below this one: nothing may return to them, or end them.
-    # Modules that live are taken apart one by one, whatever else refers to their names.
-    kept = [*sys.modules.values()]
-    for name in loaded:
-        if name not in _ENDING:
-            sys.modules.pop(name, None)
-    ctypes.pythonapi.Py_Exit(code or 0)
-    raise AssertionError(f"Py_Exit has returned, with {len(kept)} modules")
+    for name, names in before.items():
+        if name in _ENDING or name not in sys.modules:
+            continue
+        module = sys.modules.pop(name)
+        if _same(getattr(module, "__dict__", {}), names):
+            _kept.append(module)  # one that lives is taken apart, whatever else refers to its names
+        else:
+            sys.modules[name] = module  # in the order of a fresh Python: behind __main__
+    before.clear()
+    sys._impi_last = _Last()  # type: ignore[attr-defined]
+
+
+def _same(one: Mapping[str, object], other: Mapping[str, object]) -> bool:
+    return len(one) == len(other) and all(other.get(name, other) is value for name, value in one.items())

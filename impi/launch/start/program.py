@@ -17,6 +17,7 @@ from impi.base.remote.starter_lines import NOTHING, Leaves, Spec
 from impi.base.variables import EXPORT, HANDLES_FROM, RELAY, STANDS_IN
 from impi.launch.start import remote_shell
 from impi.launch.start.nodes import Node, is_here
+from impi.protocol.options import GRACE_S
 from impi.rank.engine.job.fetched_input import VARIABLE as INPUT
 from impi.rank.engine.job.join import PARENT, VARIABLE
 from impi.rank.vendors import interfaces
@@ -25,8 +26,6 @@ from impi.rank.vendors.invitation import Invitation, Place
 ROOT: Final = str(Path(__file__).absolute().parents[3])
 """The folder of this package."""
 HOOK: Final = str(Path(__file__).absolute().parent.parent / "hook")
-
-_GRACE_S: Final = 2.0
 
 _KEYS: Final = "IMPI_AUTH_"
 _PRIVATE: Final = (VARIABLE, PARENT, INPUT, HANDLES_FROM, STANDS_IN, EXPORT, RELAY)
@@ -132,7 +131,7 @@ def command_on(
         cwd=str(Path.cwd()),
         stdin=None,
         fed=fed,
-        grace_s=_GRACE_S,
+        grace_s=GRACE_S,
         settle_s=None,
         silence_s=None,
         leaves=leaves,

@@ -29,7 +29,9 @@ from impi.launch.start.program import HOOK
 # Prefixes of variables that Python, its loader or its C library heed at their start; MPI4PY_ and
 # COVERAGE_ those of modules and .pth files at theirs.
 _AT_START: Final = ("PYTHON", "LD_", "LC_", "LANG", "TZ", "MALLOC_", "GLIBC_", "MPI4PY_PICKLE_", "COVERAGE_")
+_HOME: Final = "HOME"  # where Python's start looks for the user's packages
 _PATH: Final = "PYTHONPATH"
+_BEGIN: Final = 4096  # octets of a file that tell whether it is text
 _MODULES: Final = tuple(all_suffixes())
 # What `from mpi4py import MPI` loads, and the vendors; not impi.MPI and
 # impi.rank.api.comms.world: these join.
@@ -61,6 +63,8 @@ def forkable(argv: Sequence[str], env: Mapping[str, str], cwd: str) -> Callable[
     if why_not(argv, env, cwd):
         return None
     load()
+    if _why_not_names(os.path.join(cwd, argv[1]), env):  # noqa: PTH118  (with the names that are loaded now)
+        return None
     return partial(as_fresh.run, tuple(argv), dict(env), cwd)
 
 
@@ -94,15 +98,21 @@ def why_not(argv: Sequence[str], env: Mapping[str, str], cwd: str) -> str:
     """Return why a command needs a fresh Python; empty: a fork looks the same."""
     if len(argv) < 2 or argv[0] != sys.executable or not argv[1].endswith(".py") or argv[1].startswith("-"):
         return "it is not this Python with a file alone"
+    if not (os.path.isdir(cwd) and os.access(cwd, os.X_OK)):  # noqa: PTH112
+        return "its folder cannot be entered"
     file = os.path.join(cwd, argv[1])  # noqa: PTH118
-    if not _readable(file):
-        return "its file cannot be read"
+    if not _is_source(file):
+        return "its file is no text that can be read"
     return _why_not_process(env) or _why_not_names(file, env)
 
 
-def _readable(file: str) -> bool:
+def _is_source(file: str) -> bool:
+    """Whether a file is text: one named so may also be an archive or compiled code."""
     try:
-        return stat.S_ISREG(os.stat(file).st_mode) and os.access(file, os.R_OK)  # noqa: PTH116
+        if not stat.S_ISREG(os.stat(file).st_mode):  # noqa: PTH116
+            return False
+        with open(file, "rb") as program:  # noqa: PTH123
+            return b"\0" not in program.read(_BEGIN)
     except (OSError, ValueError):
         return False
 
@@ -110,7 +120,7 @@ def _readable(file: str) -> bool:
 def _why_not_process(env: Mapping[str, str]) -> str:
     """Return what of this process a fork would keep, and a fresh Python would not have."""
     for name in {*env, *os.environ}:
-        if name.startswith(_AT_START) and name != _PATH and env.get(name) != os.environ.get(name):
+        if (name.startswith(_AT_START) or name == _HOME) and name != _PATH and env.get(name) != os.environ.get(name):
             return f"{name} has another value here"
     if HANDLES_FROM in env:
         return "a library of --handles comes before all other modules"

@@ -173,3 +173,28 @@ def test_a_family_forgets_no_process_whose_parent_ended_meanwhile(monkeypatch: p
             assert ours.pid in family.look()
         finally:
             ours.kill()
+
+
+_ODD_FORK = """
+import os, sys
+from impi.base.remote import processes
+class Odd:
+    def flush(self):
+        raise {}
+def work():
+    sys.stdout = Odd()
+    return 3
+try:
+    pid = processes.fork((0, 1, 2), work)
+except BaseException:
+    print("the caller's frames")
+else:
+    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+"""
+
+
+@pytest.mark.parametrize("failure", ["KeyError", "KeyboardInterrupt", "SystemExit(4)"])
+def test_a_fork_ends_whatever_its_streams_do(failure: str) -> None:
+    argv = [sys.executable, "-c", _ODD_FORK.format(failure)]
+    done = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == "3\n"

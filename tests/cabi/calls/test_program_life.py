@@ -15,6 +15,7 @@ VENDORS = (("pure", "pure"), ("mpich", "openmpi"), ("pure", "mpich"), ("openmpi"
         ("exit", 3, "rank 0 ended with 3 without MPI_Finalize"),
         ("return", 1, "rank 0 ended with 0 without MPI_Finalize"),
         ("fatal", None, "rank 0 ends the job: Send failed: MPI_ERR_"),
+        ("interrupt", 130, "SIGINT"),
         ("lacking", None, "impi has no MPI_Abi_set_fortran_info yet"),
         ("after", 4, ""),
         ("well", 0, ""),

@@ -1,5 +1,6 @@
 /* Ends of a program: argv[1] says how. */
 #include <mpi.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,10 @@ int main(int argc, char **argv)
     if (rank == 0 && !strcmp(how, "fatal")) MPI_Send(NULL, 1, MPI_INT, 0, -5, MPI_COMM_WORLD);
     if (rank == 0 && !strcmp(how, "fatal-self")) MPI_Send(NULL, 1, MPI_INT, 0, -5, MPI_COMM_SELF);
     if (rank == 0 && !strcmp(how, "lacking")) { MPI_Abi_set_fortran_info(MPI_INFO_NULL); }
+    if (rank == 0 && !strcmp(how, "interrupt")) {
+        fflush(stdout);
+        raise(SIGINT); /* a program without a handler ends by it, also while it computes */
+    }
     MPI_Finalize();
     return !strcmp(how, "after") ? 4 : 0;
 }

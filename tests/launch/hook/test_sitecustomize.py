@@ -233,3 +233,27 @@ ExtensionFileLoader("ext", "ext.so").exec_module(types.ModuleType("ext"))
 """
     result = run(code)
     assert expected in result.stderr.splitlines()[-1], result.stderr
+
+
+NEEDS_BISECT = (
+    FAKE_MPI
+    + """
+import bisect, json.decoder
+USES = (bisect.bisect, json.decoder.JSONDecoder)
+"""
+)
+
+
+@pytest.mark.parametrize("form", ["from mpi4py import MPI", "from impi import MPI"])
+@pytest.mark.parametrize("first", ["", "import bisect, json.decoder"])
+def test_a_module_of_the_program_may_have_a_name_of_the_standard_library(
+    form: str, first: str, tmp_path: Path, run: Run
+) -> None:
+    (tmp_path / "checkout" / "impi" / "MPI.py").write_text(NEEDS_BISECT)
+    (tmp_path / "bisect.py").write_text("MINE = 1")
+    (tmp_path / "json").mkdir()
+    (tmp_path / "json" / "__init__.py").write_text("")
+    (tmp_path / "json" / "decoder.py").write_text("MINE = 2")
+    code = "import bisect, json.decoder, sys; print(bisect.MINE, json.decoder.MINE, sys.path[0] == '')"
+    done = run(f"{first}\n{form}\n{code}\nprint(MPI.USES[0]([1], 2))")
+    assert done.stdout == "1 2 True\n1\n", done.stderr

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import py_compile
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -63,8 +65,13 @@ def test_other_commands_need_a_start(program: Path) -> None:
         ["/bin/true", "program.py"],
         [sys.executable, "missing.py"],
         [sys.executable, "folder.py"],
+        [sys.executable, "archive.py"],
+        [sys.executable, "compiled.py"],
     ]
     (folder / "folder.py").mkdir()
+    with zipfile.ZipFile(folder / "archive.py", "w") as archive:
+        archive.writestr("__main__.py", "")
+    py_compile.compile(str(folder / "program.py"), str(folder / "compiled.py"))
     reasons = told(str(FORKS), "--ask", given=[[argv, {}, str(folder)] for argv in commands])
     assert all(reasons), reasons
 
@@ -74,6 +81,15 @@ def test_other_commands_need_a_start(program: Path) -> None:
 )
 def test_what_python_heeds_at_its_start_must_be_the_same(name: str, program: Path) -> None:
     assert name in why_not([sys.executable, "program.py"], program.parent, **{name: "0"})
+
+
+def test_the_home_whose_packages_python_has_found(program: Path) -> None:
+    assert "HOME" in why_not([sys.executable, "program.py"], program.parent, HOME="/elsewhere")
+    assert why_not([sys.executable, "program.py"], program.parent, HOMEBREW="1") == ""
+
+
+def test_a_folder_that_is_missing(program: Path) -> None:
+    assert "folder" in why_not([sys.executable, str(program)], program.parent / "missing")
 
 
 def test_a_library_of_c_handles_comes_first(program: Path) -> None:
@@ -87,6 +103,15 @@ def test_a_module_of_the_program_that_has_the_name_of_a_loaded_one(name: str, pr
     else:
         (program.parent / name).mkdir()
     assert name.partition(".")[0] in why_not([sys.executable, "program.py"], program.parent)
+
+
+def test_a_module_that_has_the_name_of_one_that_is_loaded_just_now(program: Path) -> None:
+    (program.parent / "bisect.py").write_text("MINE = 1")
+    env = base_environment({"PYTHONPATH": ROOT})
+    call = f"warm.forkable({[sys.executable, str(program)]}, {env}, '/')"
+    asked = f"from impi.launch.start import warm; print({call} is None)"
+    done = subprocess.run([sys.executable, "-c", asked], env=env, capture_output=True, text=True, check=True)
+    assert done.stdout == "True\n"
 
 
 def test_other_files_of_the_program_are_no_modules(program: Path) -> None:
