@@ -388,7 +388,7 @@ def test_authentication_in_the_order_of_the_list() -> None:
 def test_what_is_stopped_below_an_own_client_is_the_clients_to_tell() -> None:
     """The client knows the rank, which the server would call a process of python's."""
     with selectors.DefaultSelector() as selector:
-        own = _OwnClients((), selector, 10.0)
+        own = _OwnClients((), selector, 10.0, 2.0)
         own.children.stopped = Stopped(7, "", "python prog.py")
         assert own.trouble == ""
         own.children.stopped = Stopped(8, "client 1 on localhost", "impirun")
