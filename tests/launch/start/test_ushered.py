@@ -30,6 +30,8 @@ def compiled(tmp_path_factory):
         pytest.skip(str(error))
 
     def compiled(name: str, abi: str, *flags: str) -> str:
+        if abi not in OWN:
+            return compile_program(folder, name, abi, *flags)
         found = f"-Wl,-rpath,{(ROOT / '.mpi' / OWN[abi]).parent}"  # as the vendor's mpicc does
         return compile_program(folder, name, abi, found, *flags)
 
@@ -90,6 +92,11 @@ def test_a_program_behind_a_script_is_in_the_job(way, abi, compiled, run_job, sc
 def test_on_all_clients(clients, compiled, run_job, script):
     count = sum(int(client.partition(":")[2]) for client in clients)
     right(run_job([script(f"exec {compiled('world', 'mpich')}")], clients), count)
+
+
+def test_a_program_of_impicc(compiled, run_job, script):
+    """It has impi's library by itself, which must stay apart from the client's own."""
+    right(run_job([script(f"exec {compiled('world', 'impicc')}")], PAIRS[3]), 3)
 
 
 def test_the_exit_code_is_the_programs(compiled, run_job, script):
