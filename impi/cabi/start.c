@@ -10,6 +10,9 @@
 #include <time.h>
 #include <unistd.h>
 
+/* Whose library this is, for the usher: 1 stands in, 2 stands before the vendor's. */
+const int impi_library_kind = IMPI_KIND;
+
 /* ---- numbers that are known by handle: rank, size and kind of a communicator, octets of a datatype */
 
 typedef struct { intptr_t key; int first, second, third; } impi_entry;

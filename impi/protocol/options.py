@@ -558,6 +558,18 @@ class Running:
         variable="IMPI_HANDLES",
     )
 
+    abi: str = option(
+        flags="--abi",
+        side="client",
+        metavar="ABI",
+        parse=_abi,
+        default="",
+        help="impi's library of this ABI of MPI is in all processes of the program, which opens libmpi while it runs",
+        shown="that of each program that is linked with libmpi",
+        choices=ABIS,
+        variable="IMPI_ABI",
+    )
+
     stand_in: bool = option(
         flags="--stand-in",
         side="client",

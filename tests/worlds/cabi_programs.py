@@ -37,7 +37,7 @@ def compile_program(folder: Path, name: str, abi: str, *flags: str) -> str:
         abi: see :data:`HEADERS`.
         flags: for the compiler.
     """
-    out = folder / "-".join((name, abi, *flags)).replace("=", "-")  # env would take it for a variable
+    out = folder / "-".join((name, abi, *flags)).replace("=", "-").replace("/", "_")  # env would take it for a variable
     source = str(PROGRAMS / f"{name}.c")
     if out.exists():
         return str(out)

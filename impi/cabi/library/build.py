@@ -33,14 +33,15 @@ def library(name: str, environ: Mapping[str, str], behind: str = "") -> Path:
         LaunchError: what it takes to compile it is missing, or fails.
     """
     made = Making(name, behind)
-    place = Path(cache.folder(environ), f"{name}{'-front' if behind else ''}-{made.digest()}")
-    found = place / made.file
-    if found.exists():
-        return found
-    from impi.cabi.library import compilation  # takes a while, and is needed once
+    place = Path(cache.place(environ, f"{name}{'-front' if behind else ''}-{made.digest()}", made.files))
 
-    cache.make(str(place), lambda folder: compilation.fill(Path(folder), place, name, made.file, behind))
-    return found
+    def fill(folder: str) -> None:
+        from impi.cabi.library import compilation  # takes a while, and is needed once
+
+        compilation.fill(Path(folder), place, name, made.file, behind)
+
+    cache.make(str(place), fill, made.files)
+    return place / made.file
 
 
 def preloaded(name: str, environ: Mapping[str, str]) -> tuple[Path, ...]:
@@ -62,6 +63,12 @@ class Making:
     @property
     def file(self) -> str:
         return _FRONT if self.behind else abi_tables.sonames(self.name)[0]
+
+    @property
+    def files(self) -> list[str]:
+        """What is made: the library under all its names, and the Python side."""
+        names = [self.file] if self.behind else [*abi_tables.sonames(self.name), abi_tables.fortran(self.name)]
+        return [*filter(None, names), f"impi_side_{self.name}.py"]
 
     def digest(self) -> str:
         """Return what differs where another library would be made."""

@@ -12,6 +12,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from typing import Final
 
@@ -50,16 +51,17 @@ def extension(name: str, environ: Mapping[str, str], tell: Callable[[str], objec
             f"its wheel with '{sys.executable} -m pip install --force-reinstall --only-binary mpi4py mpi4py'"
         )
     told = sha256(f"{sys.version}{sys.executable}{headers.c_header()}".encode()).hexdigest()[:12]
-    place = Path(cache.folder(environ), f"mpi4py-{version}-{told}")
-    if not place.exists():
+    file = f"MPI{EXTENSION_SUFFIXES[0]}"
+    place = cache.place(environ, f"mpi4py-{version}-{told}", [file])
+    if not cache.is_whole(place, [file]):
         build.library(name, environ)
 
         def fill(folder: str) -> None:
             tell(f"compiling mpi4py {version} for the standard ABI, once for this Python; it takes minutes")
-            _compile(version, Path(folder), environ)
+            _compile(version, Path(folder, file), environ)
 
-        cache.make(str(place), fill)
-    return next(place.glob("MPI.*.so"))
+        cache.make(place, fill, [file])
+    return Path(place, file)
 
 
 def _installed() -> tuple[str, list[Path]]:
@@ -76,9 +78,10 @@ def _installed() -> tuple[str, list[Path]]:
     return version, [Path(folder) for folder in spec.submodule_search_locations or ()]
 
 
-def _compile(version: str, folder: Path, environ: Mapping[str, str]) -> None:
-    """Make the folder of an extension; what is beside it is removed."""
+def _compile(version: str, file: Path, environ: Mapping[str, str]) -> None:
+    """Make the file of an extension and its folder; what is beside this is removed."""
     compilation.compiler()
+    folder = file.parent
     compiler, target = folder.with_name("mpicc"), folder.with_name("made")
     root = shlex.quote(str(abi_tables.FOLDER.parents[1]))
     compiler.write_text(_COMPILER.format(root=root, python=shlex.quote(sys.executable)))
@@ -96,7 +99,7 @@ def _compile(version: str, folder: Path, environ: Mapping[str, str]) -> None:
     if done.returncode or not made:
         raise LaunchError(_why(version, done.stdout + done.stderr))
     folder.mkdir()
-    made[0].rename(folder / made[0].name)
+    made[0].rename(file)
 
 
 def _why(version: str, text: str) -> str:

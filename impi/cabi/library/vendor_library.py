@@ -91,12 +91,13 @@ def _kept_apart(extension: str, real: str, soname: str) -> tuple[str, str]:
     told = f"{extension}:{os.stat(extension).st_mtime_ns}:{real}:{os.stat(real).st_mtime_ns}"
     digest = sha256(told.encode()).hexdigest()
     name = f"impi{digest}"[: len(soname)]
-    place = os.path.join(cache.folder(os.environ), f"over-{digest[:12]}")
-    if not os.path.exists(place):
+    files = [name, os.path.basename(extension)]
+    place = cache.place(os.environ, f"over-{digest[:12]}", files)
+    if not cache.is_whole(place, files):
         from pathlib import Path  # all take a while, and are needed once
 
         from impi.cabi.library import compilation
 
         fill = compilation.fill_guard
-        cache.make(place, lambda folder: fill(Path(folder), Path(extension), Path(real), soname, name))
+        cache.make(place, lambda folder: fill(Path(folder), Path(extension), Path(real), soname, name), files)
     return os.path.join(place, name), os.path.join(place, os.path.basename(extension))

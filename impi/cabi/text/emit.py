@@ -69,6 +69,7 @@ def source(abi: Abi, functions: Iterable[Function], python: str, soname: str, be
     """
     every = [each for each in stubs(functions) if before is None or each.name in before]
     lines = [*types(abi), f'#define IMPI_PYTHON "{python}"', f'#define IMPI_SONAME "{soname}"']
+    lines.append(f"#define IMPI_KIND {1 if before is None else 2}")
     lines.append(f"#define IMPI_GONE {abi.constants['ERR_OTHER']}")
     lines.append(f"#define IMPI_TOOLS {abi.constants['T_ERR_NOT_INITIALIZED']}")
     lines += [(FOLDER / "start.c").read_text(), *_symbols(abi, defined=before is None)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import shlex
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -131,6 +132,11 @@ def program_argv(lab: Lab, client: int, folder: str, program: str, abi: str = ""
     if manifest(lab.access.vendors[client]).kind == "native":
         return [f"{NATIVE_PROGRAMS}/{program.removesuffix('.py')}"]
     return [lab.access.python, f"{folder}/{program}"]
+
+
+def behind_script(argv: Sequence[str]) -> list[str]:
+    """The same, started by a shell that impirun cannot look through."""
+    return ["/bin/sh", "-c", f'true; exec {shlex.join(argv)} "$@"', "sh"]
 
 
 def client_argv(lab: Lab, client: int, hostport: str, *, chooses: bool = False) -> list[str]:

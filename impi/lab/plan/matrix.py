@@ -192,6 +192,8 @@ def _beyond(cell: Cell) -> str:
             return f"{cell.case.name} has no program in C"
         if abi != "standard" and abi not in {vendor.partition("@")[0] for vendor in cell.vendors}:
             return f"abi={abi} takes the mpi.h of a vendor of the cell, and none is {abi}"
+    if "behind" in cell.settings and "abi" not in cell.settings:
+        return "behind=script is for compiled programs: Python finds impi by its own variables"
     if (kind := cell.settings.get("hosts")) is not None and "connect" in cell.settings:
         return f"hosts={kind} has few channels, and makes them at the start: connect=lazy is for procs"
     return _beyond_reach(cell, cell.settings.get("reach", ""))

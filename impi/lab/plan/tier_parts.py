@@ -128,6 +128,9 @@ def _table(core: Sequence[str], every: Sequence[str], usual: Sequence[str]) -> M
             Part(_COMPILED, _with_header(abi, parties), topology, f"abi={abi}")
             for abi in ABIS
             for parties, topology in ((_ordered(usual), PAIR), (_unordered(usual, 3), _TRIO))
+        )
+        + tuple(
+            Part(_HELLO, _with_header(abi, _unordered(usual, 3)), _TRIO, f"abi={abi},behind=script") for abi in ABIS
         ),
         "full": (
             Part(_ALL, pairs, PAIR),

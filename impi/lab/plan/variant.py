@@ -56,6 +56,10 @@ SETTINGS: Final[Mapping[str, Setting]] = {
         "of the cell; our library is its libmpi",
         values=dict.fromkeys(ABIS, ()),
     ),
+    "behind": Setting(
+        about="the program is behind a script: impirun sees a shell alone",
+        values={"script": ()},
+    ),
     "hosts": Setting(
         about="the owner of channels: a router for each node, or one for each client (IMPI 1.2.1)",
         values={"node": ("--hosts", "node"), "client": ("--hosts", "client")},

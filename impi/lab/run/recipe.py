@@ -13,6 +13,7 @@ from impi.lab.nodes.job_commands import (
     CROWDED,
     NATIVE_HOSTS,
     authentication,
+    behind_script,
     client_argv,
     program_argv,
     random_key,
@@ -88,8 +89,9 @@ class Recipe:
             argv += (*cell.options, *cell.case.launch.offers(client))
             if "source" in settings and client == len(lab.clients) - 1:
                 argv += ("--source", second_network(node.address))
-        argv += [lab.access.python, f"{root}/programs/rankwrap.py", f"{root}/{self._folder}"]
-        argv += program_argv(lab, client, f"{root}/programs", cell.case.program, settings.get("abi", ""))
+        command = [lab.access.python, f"{root}/programs/rankwrap.py", f"{root}/{self._folder}"]
+        command += program_argv(lab, client, f"{root}/programs", cell.case.program, settings.get("abi", ""))
+        argv += behind_script(command) if "behind" in settings else command
         env = {**CROWDED, **lab.access.environment[node.name], **self.authentication(client)}
         env |= variables_of(settings)
         env |= {RELAY: self.relay_hostport} if self.relay_hostport else {}

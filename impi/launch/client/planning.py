@@ -78,7 +78,7 @@ def make_plan(
     inside = not one_node and options.reach.hosts == "client"
     launcher = _launcher(options, environ)
     argv = _resolve(options.argv, any(placing.is_here(node.name) for node in placed))
-    argv, way = served(argv, environ, "" if options.running.stand_in else launcher.library)
+    argv, way = served(argv, environ, "" if options.running.stand_in else launcher.library, options.running.abi)
     return Plan(
         placed=placed,
         launcher=launcher,

@@ -12,15 +12,29 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
-from impi.base.errors import UsageError
-from impi.base.variables import HANDLES_FROM, STANDS_IN
+from impi.base.errors import LaunchError, UsageError
+from impi.base.variables import BEHIND, HANDLES_FROM, STANDS_IN
 from impi.cabi.library.program_file import ProgramFile, is_elf, program_file
-from impi.cabi.tables.abi_tables import fortran
+from impi.cabi.library.usher import usher
+from impi.cabi.tables.abi_tables import fortran, sonames
 from impi.launch.start.without_mpi import is_python, title
 
+_CHECKED: Final = (
+    "/bin/sh",
+    "-c",
+    # Without it the loader warns, and the program would be a job of its vendor alone.
+    '[ -r "$1" ] || { '
+    'echo "impi: $(uname -n) has no $1: start again, with an IMPI_CACHE that all nodes have" >&2; exit 1; }; '
+    'shift; exec env "$@"',
+    "impi",
+)
 
-def served(argv: tuple[str, ...], environ: Mapping[str, str], library: str) -> tuple[tuple[str, ...], str]:
+
+def served(
+    argv: tuple[str, ...], environ: Mapping[str, str], library: str, abi: str = ""
+) -> tuple[tuple[str, ...], str]:
     """Return the command that starts a program with our library as its libmpi, and how it is.
 
     A command without a program that uses MPI stays as it is. The variables are set behind
@@ -30,6 +44,7 @@ def served(argv: tuple[str, ...], environ: Mapping[str, str], library: str) -> t
         argv: the program and its arguments.
         environ: its environment.
         library: path of the client's own library, which ours may stand before; empty: none.
+        abi: whose library the program opens by itself; empty: it does not.
 
     Raises:
         UsageError: the program's MPI cannot be ours
@@ -37,36 +52,61 @@ def served(argv: tuple[str, ...], environ: Mapping[str, str], library: str) -> t
         UsageError: the program's path contains '=', so that env takes it for a variable.
         LaunchError: the library cannot be compiled.
     """
-    found = _program(argv, environ)
-    if found is None:
-        return argv, "the program calls no MPI library, or is Python's"
+    found, itself = (ProgramFile(abi=abi, needs=sonames(abi)), False) if abi else _program(argv, environ)
+    if found is None and is_python(argv[0]):
+        return argv, "the program is Python's"
     if "=" in argv[0]:
         raise UsageError(f"the path of a compiled program must not contain '=', and {argv[0]} does: give it a link")
+    names: list[str] = []
+    own: dict[str, str] = {}
+    if found is not None:
+        names, told = preloads(found, environ, "" if abi else library)
+        own = {STANDS_IN: found.abi}
+    if not itself:
+        try:
+            names.append(str(usher(environ)))
+        except LaunchError as error:
+            if found is None:
+                return argv, f"the program calls no MPI library itself; whether others do for it is not seen: {error}"
+            raise
+        own[BEHIND] = library
+        if found is None:
+            told = "the program calls no MPI library by itself: programs behind it get impi's library when they start"
+    preload = " ".join(filter(None, (*names, environ.get("LD_PRELOAD"))))
+    rows = [f"{name}={value}" for name, value in {"LD_PRELOAD": preload, **own}.items()]
+    return (*_CHECKED, names[0], *rows, *argv), told
+
+
+def preloads(found: ProgramFile, environ: Mapping[str, str], library: str) -> tuple[list[str], str]:
+    """Return the paths that stand in LD_PRELOAD for a program, and how it reaches MPI.
+
+    Args, raises: as for :func:`served`.
+    """
     from impi.cabi.library.build import library as compiled  # takes a while, and Python programs need none
     from impi.cabi.library.build import preloaded
 
     if behind := _behind(found, library):
-        names = [str(compiled(found.abi, environ, behind)), behind]
-        told = f"front mode: impi's library stands before {behind}, which the program was compiled for"
-    else:
-        spared = "" if found.is_fortran else fortran(found.abi)
-        names = [str(path) for path in preloaded(found.abi, environ) if path.name != spared]
-        needed = ", ".join(name for name in found.needs if name.startswith("libmpi"))
-        told = f"stand-in mode: impi's library is the program's {needed}"
-    preload = " ".join(filter(None, (*names, environ.get("LD_PRELOAD"))))
-    return ("env", f"LD_PRELOAD={preload}", f"{STANDS_IN}={found.abi}", *argv), told
+        front = str(compiled(found.abi, environ, behind))
+        return [front, behind], f"front mode: impi's library stands before {behind}, which the program was compiled for"
+    spared = "" if found.is_fortran else fortran(found.abi)
+    names = [str(path) for path in preloaded(found.abi, environ) if path.name != spared]
+    needed = ", ".join(name for name in found.needs if name.startswith("libmpi"))
+    return names, f"stand-in mode: impi's library is the program's {needed}"
 
 
-def _program(argv: tuple[str, ...], environ: Mapping[str, str]) -> ProgramFile | None:
-    """Return the first word that is a program with MPI: numactl or a debugger may start it."""
+def _program(argv: tuple[str, ...], environ: Mapping[str, str]) -> tuple[ProgramFile | None, bool]:
+    """Return the first word that is a program with MPI, and whether it is the command itself.
+
+    numactl or a debugger may start it.
+    """
     files = [word for word in argv if is_elf(word) and not is_python(word)]
     if argv[0] in files and (found := program_file(argv[0], environ)) is not None:
-        return found
+        return found, True
     for file in files:
         with suppress(UsageError):  # an argument may be any file
             if file != argv[0] and (found := program_file(file, environ)) is not None:
-                return found
-    return None
+                return found, False
+    return None, False
 
 
 def _behind(program: ProgramFile, library: str) -> str:
@@ -98,7 +138,7 @@ def handles_environment(
     """
     if not abi:
         return {}
-    if argv[0] == "env" and any(word.startswith(f"{STANDS_IN}=") for word in argv):
+    if any(word.startswith(f"{STANDS_IN}=") for word in argv):
         raise UsageError(f"--handles is for programs in Python, and {title(argv)} is a compiled one: leave it out")
     from impi.cabi.library import build, mpi4py_extension  # takes a while, and most programs need none
 

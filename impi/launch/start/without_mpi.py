@@ -12,15 +12,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from impi.cabi.library.program_file import is_elf
+
 _HIDE: Final = "IES"  # options of Python that hide the hook: it comes by PYTHONPATH and sitecustomize
 _WITH_VALUE: Final = ("-W", "-X", "--check-hash-based-pycs")
+_LIBRARY: Final = 4  # place of the library in a served command
 _LIBRARIES: Final = (b"libmpi.so", b"libmpich.so")
 
 
 def title(argv: Sequence[str]) -> str:
     """Return the program's name: of the script or module, not of the interpreter."""
-    if argv[0] == "env":  # of a compiled program
-        argv = argv[next(i for i, word in enumerate(argv) if i and "=" not in word) :]
+    argv = bare(argv)
     if not is_python(argv[0]):
         return Path(argv[0]).name
     match _split(argv[1:])[1]:
@@ -32,8 +34,17 @@ def title(argv: Sequence[str]) -> str:
             return " ".join([Path(argv[0]).name, *argv[1:2]])
 
 
+def bare(argv: Sequence[str]) -> Sequence[str]:
+    """Return a command without what :func:`impi.launch.start.compiled.served` has put before it."""
+    if list(argv[:2]) != ["/bin/sh", "-c"] or list(argv[3:4]) != ["impi"]:
+        return argv
+    return argv[next(i for i, word in enumerate(argv) if i > _LIBRARY and "=" not in word) :]
+
+
 def why_unsure(argv: Sequence[str]) -> str:
     """Return why the program may have used an MPI library by itself; empty: it has not."""
+    served = bare(argv)
+    is_seen, argv = len(served) < len(argv), served
     command = [*_shebang(argv[0]), *argv]
     letters = "".join(_split(command[1:])[0]) if is_python(command[0]) else ""
     if hidden := next((letter for letter in _HIDE if letter in letters), ""):
@@ -41,14 +52,24 @@ def why_unsure(argv: Sequence[str]) -> str:
             f"Python's option -{hidden} hides impi from it: leave that out, or, where impi is installed, "
             "import impi.MPI in place of mpi4py.MPI"
         )
-    if _names_library(argv[0]):
-        return "it is a compiled program, and IMPI jobs are programs of mpi4py"
+    if not is_seen and _names_library(argv[0]):
+        return (
+            "it names libmpi, which it may have opened itself: name the ABI of that (impirun --abi "
+            "mpich|openmpi|standard)"
+        )
+    if not is_seen and not is_python(argv[0]) and _may_start_others(argv):
+        return "it may have started a program with MPI, which is seen with a C compiler alone: install gcc, or set CC"
     return ""
 
 
 def is_python(program: str) -> bool:
     """Return whether a program is a Python interpreter, by its name."""
     return Path(program).name.startswith("python")
+
+
+def _may_start_others(argv: Sequence[str]) -> bool:
+    """Whether a program is a script, or has one or more as its arguments."""
+    return not is_elf(argv[0]) or any(" " in word or "/" in word or Path(word).exists() for word in argv[1:])
 
 
 def _split(words: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -73,14 +73,18 @@ def _encrypted(sock: socket.socket, control: str, token: str) -> socket.socket:
         raise JobError(f"impirun at {control} has no TLS: {error}") from None
 
 
-def tell_failure(invitation: Mapping[str, object], sentence: str) -> None:
+def tell_failure(invitation: Mapping[str, object], sentence: str, *, heard: bool = False) -> None:
     """Tell impirun why the job cannot go on; it tells all others, and ends this process.
 
-    Nothing is raised: an impirun that is gone ends this process anyway.
+    Nothing is raised: an impirun that is gone ends this process anyway. ``heard``: return once it
+    has heard, for a process that ends by itself.
     """
     where, token, tls = str(invitation["control"]), str(invitation["token"]), bool(invitation.get("tls"))
     with contextlib.suppress(OSError, JobError), open_control(where, token, tls=tls) as sock:
         sock.sendall(json.dumps({"role": "failed", "reason": sentence}).encode() + b"\n")
+        if heard:
+            sock.settimeout(_CONNECT_S)
+            sock.recv(1)  # impirun closes the connection
 
 
 def exchange(sock: socket.socket, hello: Mapping[str, Any]) -> list[dict[str, Any]]:

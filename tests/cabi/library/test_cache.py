@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
+import os
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -28,7 +31,7 @@ def test_a_folder_is_made_once_however_many_want_it(tmp_path: Path) -> None:
         Path(folder, "file").write_text("whole")
 
     with ThreadPoolExecutor(4) as threads:
-        list(threads.map(lambda _: cache.make(place, fill), range(8)))
+        list(threads.map(lambda _: cache.make(place, fill, ["file"]), range(8)))
     assert len(made) == 1
     assert Path(place, "file").read_text() == "whole"
     assert sorted(path.name for path in Path(place).parent.iterdir()) == ["done", "done.lock"]
@@ -40,5 +43,54 @@ def test_what_fails_leaves_nothing(tmp_path: Path) -> None:
         raise LaunchError("no compiler")
 
     with pytest.raises(LaunchError, match="no compiler"):
-        cache.make(str(tmp_path / "done"), fail)
+        cache.make(str(tmp_path / "done"), fail, ["file"])
     assert [path.name for path in tmp_path.iterdir()] == ["done.lock"]
+
+
+def fill(folder: str) -> None:
+    Path(folder).mkdir()
+    Path(folder, "file").write_text("whole")
+    Path(folder, "other").touch()
+
+
+def test_a_folder_with_a_hole_is_made_again(tmp_path: Path) -> None:
+    """Tools that clean up remove single files, old ones first."""
+    place = tmp_path / "done"
+    for _ in range(2):
+        cache.make(str(place), fill, ["file", "other"])
+        assert (place / "file").read_text() == "whole"
+        (place / "file").unlink()
+        (place / "other").touch()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["done", "done.lock"]
+
+
+def test_a_file_system_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", none)
+    cache.make(str(tmp_path / "done"), fill, ["file"])
+    assert (tmp_path / "done" / "file").exists()
+
+
+def test_where_nothing_can_be_written_temporary_files_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    home = tmp_path / "file"
+    home.touch()
+    own = tmp_path / f"impi-{os.geteuid()}"
+    assert cache.place({"HOME": str(home)}, "mpich", ["x"]) == f"{own}/mpich"
+    own.chmod(0o777)
+    with pytest.raises(LaunchError, match=r"others can write .*: set IMPI_CACHE to a folder of your own"):
+        cache.place({"HOME": str(home)}, "mpich", ["x"])
+
+
+@pytest.mark.parametrize("name", ["my home", "a:b"])
+def test_a_path_that_the_loader_cannot_take_has_a_link(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    place = cache.place({"IMPI_CACHE": str(tmp_path / name)}, "mpich", ["file"])
+    assert not {*" :"} & {*place}
+    cache.make(place, fill, ["file"])
+    assert (tmp_path / name / "mpich" / "file").exists()
+    assert cache.place({"IMPI_CACHE": str(tmp_path / name)}, "mpich", ["file"]) == place

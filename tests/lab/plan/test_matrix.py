@@ -161,6 +161,7 @@ def test_a_native_vendor_has_a_tier_of_its_own_and_runs_cases_with_a_program_in_
     [
         ("p2p.types/pure+pure/1x2+1x2/abi=standard", "p2p.types has no program in C"),
         ("p2p.ring/pure+mpich/1x2+1x2/abi=openmpi", "abi=openmpi takes the mpi.h of a vendor of the cell, and none"),
+        ("p2p.ring/pure+pure/1x2+1x2/behind=script", "behind=script is for compiled programs"),
         ("p2p.ring/lam+pure/1x2+1x2/abi=standard", "lam does not know abi=standard"),
     ],
 )

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from impi.base.errors import UsageError
+from impi.base.errors import LaunchError, UsageError
 from impi.cabi.library import build
 from impi.cli import impirun
+from impi.launch.start import compiled
 from impi.launch.start.compiled import handles_environment, served
 
 
@@ -44,28 +45,66 @@ def test_a_path_that_env_takes_for_a_variable_is_one_sentence(linked, tmp_path):
         served((str(program),), os.environ, "")
 
 
+def variables(argv: tuple[str, ...]) -> tuple[str, ...]:
+    """Return what follows the look whether the library is there."""
+    assert argv[:2] == ("/bin/sh", "-c")
+    assert argv[3] == "impi"
+    return argv[5:]
+
+
 @pytest.fixture
 def libraries(monkeypatch):
     """Libraries that need no compiler: their paths tell what was asked for."""
     monkeypatch.setattr(
         build, "library", lambda abi, environ, behind="": Path(f"/cache/{abi}{'-front' * bool(behind)}")
     )
+    monkeypatch.setattr(compiled, "usher", lambda environ: Path("/cache/usher"))
     monkeypatch.setattr(
         build, "preloaded", lambda abi, environ: (Path(f"/cache/{abi}"), Path("/cache/libmpi_mpifh.so.40"))
     )
 
 
 def test_what_calls_no_mpi_starts_as_it_is(linked, libraries):
-    for argv in (("echo", "x"), (linked("libother.so.1"),), ("python3", "x.py")):
-        assert served(argv, os.environ, "") == (argv, "the program calls no MPI library, or is Python's")
+    assert served(("python3", "x.py"), os.environ, "") == (("python3", "x.py"), "the program is Python's")
+    for argv in (("echo", "x"), (linked("libother.so.1"),)):
+        served_as, told = served(argv, os.environ, "/own/libmpi.so.12")
+        assert variables(served_as) == ("LD_PRELOAD=/cache/usher", "IMPI_BEHIND=/own/libmpi.so.12", *argv)
+        assert told.startswith("the program calls no MPI library by itself: programs behind it get impi's")
+
+
+def test_without_a_compiler_what_is_behind_a_program_is_not_seen(monkeypatch):
+    def fail(environ):
+        raise LaunchError("there is none: install gcc")
+
+    monkeypatch.setattr(compiled, "usher", fail)
+    argv, told = served(("echo", "x"), os.environ, "")
+    assert argv == ("echo", "x")
+    assert told.endswith("whether others do for it is not seen: there is none: install gcc")
+
+
+def test_a_library_that_is_gone_is_one_sentence(linked, libraries):
+    argv, _ = served((linked("libmpi.so.12"),), os.environ, "")
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert (
+        done.stderr == f"impi: {os.uname().nodename} has no /cache/mpich: start again, with an IMPI_CACHE that "
+        "all nodes have\n"
+    )
+
+
+def test_an_abi_is_in_all_processes(libraries):
+    argv, told = served(("run.sh",), os.environ, "/own/libmpi.so.12", "mpich")
+    preload = "LD_PRELOAD=/cache/mpich /cache/libmpi_mpifh.so.40 /cache/usher"
+    assert variables(argv) == (preload, "IMPI_STANDS_IN=mpich", "IMPI_BEHIND=/own/libmpi.so.12", "run.sh")
+    assert told.startswith("stand-in mode")
 
 
 def test_without_a_library_of_the_client_ours_stands_in(linked, libraries):
     program = linked("libmpi.so.12")
     environ = {**os.environ, "LD_PRELOAD": "mine.so"}
     argv, told = served((program, "--steps"), environ, "")
-    expected = ("env", "LD_PRELOAD=/cache/mpich /cache/libmpi_mpifh.so.40 mine.so", "IMPI_STANDS_IN=mpich")
-    assert argv == (*expected, program, "--steps")
+    expected = ("LD_PRELOAD=/cache/mpich /cache/libmpi_mpifh.so.40 mine.so", "IMPI_STANDS_IN=mpich")
+    assert variables(argv) == (*expected, program, "--steps")
     assert told == "stand-in mode: impi's library is the program's libmpi.so.12"
 
 
@@ -74,7 +113,7 @@ def test_ours_stands_before_the_library_that_the_program_was_compiled_for(linked
     own, other = tmp_path / "libmpi.so.12", tmp_path / "libmpi.so.40"
     other.touch()
     argv, told = served((program,), os.environ, str(own))
-    assert argv[1] == f"LD_PRELOAD=/cache/mpich-front {own}"
+    assert variables(argv)[0] == f"LD_PRELOAD=/cache/mpich-front {own}"
     assert told.startswith(f"front mode: impi's library stands before {own}")
     assert served((program,), os.environ, str(other))[1].startswith("stand-in mode")
 
@@ -82,11 +121,12 @@ def test_ours_stands_before_the_library_that_the_program_was_compiled_for(linked
 def test_a_tool_may_start_the_program(linked, libraries):
     program = linked("libmpi.so.40")
     argv, _ = served(("nice", "-n", "1", program), os.environ, "")
-    assert argv[2:] == ("IMPI_STANDS_IN=openmpi", "nice", "-n", "1", program)
+    assert variables(argv)[0] == "LD_PRELOAD=/cache/openmpi /cache/usher"
+    assert variables(argv)[1:] == ("IMPI_STANDS_IN=openmpi", "IMPI_BEHIND=", "nice", "-n", "1", program)
 
 
 def test_compiled_programs_have_no_use_for_it():
-    argv = ("env", "LD_PRELOAD=libmpi.so.12", "IMPI_STANDS_IN=mpich", "/tmp/ring")
+    argv = ("/bin/sh", "-c", "", "impi", "lib", "LD_PRELOAD=libmpi.so.12", "IMPI_STANDS_IN=mpich", "/tmp/ring")
     with pytest.raises(UsageError, match="--handles is for programs in Python, and ring is a compiled one"):
         handles_environment("mpich", argv, os.environ, print)
     assert handles_environment("", argv, os.environ, print) == {}

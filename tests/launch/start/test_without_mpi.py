@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,8 @@ from impi.launch.start.without_mpi import title, why_unsure
 
 PROGRAMS = Path(__file__).parent.parent / "programs"
 HELLO = str(PROGRAMS / "hello.py")
+# What impirun puts before a command whose processes are seen.
+SEEN = ["/bin/sh", "-c", "exec", "impi", "/cache/libimpi_usher.so", "LD_PRELOAD=/cache/libimpi_usher.so"]
 
 
 @pytest.mark.parametrize(
@@ -26,6 +29,7 @@ HELLO = str(PROGRAMS / "hello.py")
         (["python", "-W", "error", "-u", "-m", "mod"], "mod"),
         (["python", "-c", "pass"], "python -c"),
         (["python"], "python"),
+        ([*SEEN, "/a/run.sh", "x=1"], "run.sh"),
     ],
 )
 def test_titles(argv: list[str], name: str) -> None:
@@ -44,7 +48,7 @@ def test_titles(argv: list[str], name: str) -> None:
     ],
 )
 def test_options_that_hide_impi(argv: list[str], option: str) -> None:
-    why = why_unsure(argv)
+    why = why_unsure([*SEEN, *argv])
     assert why.startswith(f"Python's option {option} hides impi") if option else why == ""
 
 
@@ -61,13 +65,23 @@ def test_options_that_hide_impi(argv: list[str], option: str) -> None:
 def test_the_first_line_of_a_script(line: str, hidden: bool, tmp_path: Path) -> None:
     script = tmp_path / "script"
     script.write_text(f"{line}\nrest\n")
-    assert bool(why_unsure([str(script)])) is hidden
+    assert bool(why_unsure([*SEEN, str(script)])) is hidden
+    assert hidden or "may have started a program with MPI" in why_unsure([str(script)])
+
+
+def test_words_that_may_be_programs() -> None:
+    shell = shutil.which("sh") or ""
+    assert why_unsure([shell, "x"]) == ""
+    for words in (["-c", "true; ./a.out"], ["./a.out"], [HELLO]):
+        assert "install gcc, or set CC" in why_unsure([shell, *words])
+        assert why_unsure([*SEEN, shell, *words]) == ""
 
 
 def test_compiled_programs(tmp_path: Path) -> None:
     program = tmp_path / "a.out"
     program.write_bytes(b"\x7fELF" + bytes(100) + b"libmpi.so.12\0")
-    assert "compiled program" in why_unsure([str(program)])
+    assert "impirun --abi mpich|openmpi|standard" in why_unsure([str(program)])
+    assert why_unsure([*SEEN, str(program)]) == ""
     assert why_unsure([sys.executable, HELLO]) == ""
 
 

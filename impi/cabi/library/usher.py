@@ -1,0 +1,55 @@
+"""Compile the usher (``usher.c``): a small library for all processes of a program.
+
+Scripts and interpreters start what uses MPI, or open a libmpi themselves. The usher brings ours to
+it, or tells impirun of it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from impi.cabi.library import cache
+from impi.cabi.tables.abi_tables import FOLDER
+from impi.protocol.proofs import sha256
+
+_NAME: Final = "libimpi_usher.so"
+_RUN: Final = "import sys; sys.path.append({root!r}); from impi.launch.start.ushered import {function}; {function}()"
+
+
+def usher(environ: Mapping[str, str]) -> Path:
+    """Return the library, compiled if it is not in the cache.
+
+    Args:
+        environ: for the place of the cache.
+
+    Raises:
+        LaunchError: there is no C compiler, or it fails.
+    """
+    root, source = str(FOLDER.parents[1]), FOLDER / "usher.c"
+    told = f"{sys.executable} {root} {cache.folder(environ)}"
+    digest = sha256(told.encode() + source.read_bytes()).hexdigest()[:12]
+    place = cache.place(environ, f"usher-{digest}", [_NAME])
+    found = Path(place, _NAME)
+    defined = {
+        "IMPI_PYTHON": sys.executable,
+        "IMPI_USHER": str(found),
+        "IMPI_HOOK": str(Path(root, "impi", "launch", "hook")),
+        "IMPI_BEGIN": _RUN.format(root=root, function="begin"),
+        "IMPI_TELL": _RUN.format(root=root, function="tell"),
+    }
+
+    def fill(made: str) -> None:
+        from impi.cabi.library import compilation  # takes a while, and is needed once
+
+        Path(made).mkdir()
+        text = Path(made).with_name("usher.c")
+        lines = [f"#define {name} {json.dumps(value, ensure_ascii=False)}" for name, value in defined.items()]
+        text.write_text("\n".join([*lines, source.read_text("utf-8")]), "utf-8")
+        compilation.link_shared(Path(made, _NAME), _NAME, ["-O2", "-fPIC", "-w", str(text), "-ldl"])
+
+    cache.make(place, fill, [_NAME])
+    return found

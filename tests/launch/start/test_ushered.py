@@ -1,0 +1,175 @@
+"""Programs behind scripts, interpreters and wrappers: each is in the job, or it says why not."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from cabi_programs import PROGRAMS, ROOT, compile_program
+
+from impi.base.errors import LaunchError
+from impi.cabi.library.usher import usher
+from impi.launch.start.ushered import FOREIGN
+
+PAIRS = (["mpich:2", "openmpi:1"], ["mpich:1", "pure:2"], ["pure:1", "openmpi:1"], ["mpich:1", "openmpi:1", "pure:1"])
+OWN = {"mpich": "mpich/lib/libmpi.so.12", "openmpi": "openmpi/lib/libmpi.so.40"}
+
+pytestmark = [pytest.mark.slow, pytest.mark.vendor("mpich"), pytest.mark.vendor("openmpi")]
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("compiled")
+    try:
+        usher(os.environ)
+    except LaunchError as error:
+        pytest.skip(str(error))
+
+    def compiled(name: str, abi: str, *flags: str) -> str:
+        if abi not in OWN:
+            return compile_program(folder, name, abi, *flags)
+        found = f"-Wl,-rpath,{(ROOT / '.mpi' / OWN[abi]).parent}"  # as the vendor's mpicc does
+        return compile_program(folder, name, abi, found, *flags)
+
+    return compiled
+
+
+@pytest.fixture
+def opened(compiled, tmp_path):
+    """``opened(abi) -> path``: a program that is linked with no libmpi."""
+
+    def make(abi: str) -> str:
+        out, include = tmp_path / f"opened-{abi}", ROOT / ".mpi" / abi / "include"
+        subprocess.run(["cc", f"-I{include}", "-o", str(out), str(PROGRAMS / "opened.c"), "-ldl"], check=True)
+        return str(out)
+
+    return make
+
+
+@pytest.fixture
+def script(tmp_path):
+    def write(text: str, shell: str = "/bin/sh") -> str:
+        path = tmp_path / "run.sh"
+        path.write_text(f"#!{shell}\n{text}\n")
+        path.chmod(0o755)
+        return str(path)
+
+    return write
+
+
+def whole(done) -> str:
+    return "".join(client.err for client in done.clients)
+
+
+def right(done, count):
+    assert done.codes == [0] * len(done.codes), done
+    total = count * (count - 1) // 2
+    assert sorted(done.out.splitlines()) == [f"rank {rank} of {count}: sum {total}" for rank in range(count)], done
+
+
+WAYS = {
+    "exec": 'exec {program} "$@"',
+    "call": "{program}; code=$?; true; exit $code",
+    "env -i": "env -i {program}",
+    "a cleared environment, and a shell": "exec env -i /bin/sh -c 'exec {program}'",
+    "another LD_PRELOAD": "export LD_PRELOAD=; export PYTHONPATH=/nowhere; exec {program}",
+    "a subshell's child": "( {program} & wait $! )",
+}
+
+
+@pytest.mark.parametrize("way", sorted(WAYS))
+@pytest.mark.parametrize("abi", ["mpich", "openmpi"])
+def test_a_program_behind_a_script_is_in_the_job(way, abi, compiled, run_job, script):
+    clients = PAIRS[1] if abi == "mpich" else PAIRS[0]
+    right(run_job([script(WAYS[way].format(program=compiled("world", abi)))], clients), 3)
+
+
+@pytest.mark.parametrize("clients", PAIRS, ids="+".join)
+def test_on_all_clients(clients, compiled, run_job, script):
+    count = sum(int(client.partition(":")[2]) for client in clients)
+    right(run_job([script(f"exec {compiled('world', 'mpich')}")], clients), count)
+
+
+def test_a_program_of_impicc(compiled, run_job, script):
+    """It has impi's library by itself, which must stay apart from the client's own."""
+    right(run_job([script(f"exec {compiled('world', 'impicc')}")], PAIRS[3]), 3)
+
+
+def test_the_exit_code_is_the_programs(compiled, run_job, script):
+    done = run_job([script(f"exec {compiled('world', 'mpich')} 7")], ["mpich:1", "pure:1"])
+    assert done.codes[1:] == [7, 7], done
+
+
+def test_wrappers_that_are_no_scripts(compiled, run_job):
+    program = compiled("world", "openmpi")
+    right(run_job(["/usr/bin/env", "-i", program], PAIRS[3]), 3)
+    right(run_job(["nice", "-n", "1", "sh", "-c", f"true; {program}"], PAIRS[1]), 3)
+
+
+def test_an_interpreter_that_is_not_python(compiled, run_job, tmp_path):
+    if (perl := shutil.which("perl")) is None:
+        pytest.skip("there is no perl")
+    (tmp_path / "run.pl").write_text(f"%ENV = (); system('{compiled('world', 'mpich')}'); exit($? >> 8);\n")
+    right(run_job([perl, str(tmp_path / "run.pl")], PAIRS[1]), 3)
+
+
+def test_python_behind_a_script_that_clears_the_environment(run_job, script):
+    text = "from mpi4py import MPI; w = MPI.COMM_WORLD; print(f'rank {w.rank} of {w.size}: sum {w.allreduce(w.rank)}')"
+    right(run_job([script(f'exec env -i {sys.executable} -c "{text}"')], PAIRS[0]), 3)
+
+
+@pytest.mark.parametrize("vendors", [("mpich", "openmpi"), ("mpich", "pure")])
+@pytest.mark.parametrize("abi", ["mpich", "openmpi"])
+def test_a_program_that_opens_libmpi(vendors, abi, opened, run_job):
+    program = opened(abi)
+    library = str(ROOT / ".mpi" / OWN[abi])
+    clients = [f"{vendor}:1" for vendor in vendors]
+    abis = {0: ["--abi", abi], 1: ["--abi", abi]}
+    for name in (Path(library).name, "libmpi.so", library):
+        done = run_job([program, name], clients, options=abis)
+        assert done.codes == [0, 0, 0], done
+        assert sorted(done.out.splitlines()) == [f"rank {rank} of 2" for rank in range(2)]
+    other = {"mpich": "openmpi", "openmpi": "mpich"}[abi]
+    for options in ({}, {0: ["--abi", other], 1: ["--abi", other]}):
+        failed = run_job([program, library], clients, options=options)
+        assert 0 not in failed.codes, failed
+        assert FOREIGN.format(title=f"opened-{abi}") in whole(failed), failed
+
+
+def test_an_end_that_a_script_hides(opened, run_job, script):
+    program = opened("mpich")
+    failed = run_job([script(f"{program} {ROOT / '.mpi' / OWN['mpich']} || true; exit 0")], ["pure:1", "mpich:1"])
+    assert 0 not in failed.codes[1:], failed
+    assert FOREIGN.format(title="opened-mpich") in whole(failed), failed
+
+
+def test_a_python_that_hides_impi_behind_a_script(run_job, script):
+    failed = run_job([script(f"{sys.executable} -I -c 'from mpi4py import MPI'")], ["mpich:1", "mpich:1"])
+    assert 0 not in failed.codes[1:], failed
+    assert "leave out options -I, -E and -S" in whole(failed), failed
+
+
+def test_scripts_without_mpi_end_as_they_do(run_job, script):
+    done = run_job([script("ls / >/dev/null; env -i true; echo well")], PAIRS[0])
+    assert done.codes == [0, 0, 0], done
+    assert done.out.split() == ["well"] * 3, done
+
+
+def test_a_library_that_is_purged_is_made_again(compiled, run_job, tmp_path):
+    """Temporary files are cleaned: the folder stays, and what is in it goes."""
+    environ = {"IMPI_CACHE": str(tmp_path / "my cache: two")}
+    program = compiled("world", "openmpi")
+    for _ in range(2):
+        right(run_job([program], ["pure:2", "pure:1"], environ=environ), 3)
+        [library] = tmp_path.glob("my*/openmpi-*/libmpi.so.40")
+        library.unlink()
+
+
+def test_a_home_that_cannot_be_written(compiled, run_job, tmp_path):
+    (tmp_path / "home").touch()
+    environ = {"HOME": str(tmp_path / "home"), "TMPDIR": str(tmp_path)}
+    right(run_job([compiled("world", "mpich")], ["pure:2", "mpich:1"], environ=environ), 3)
