@@ -106,7 +106,6 @@ def _table(core: Sequence[str], every: Sequence[str], usual: Sequence[str]) -> M
             Part(_FOR_TRIO, _unordered(core, 3), _TRIO),
             Part(Pick(names=_DATA), _unordered(usual), PAIR, "form=native"),
             Part(_ALONE, _unordered(usual)[:1], _COUPLE, "form=native"),
-            Part(_EXCHANGED, _unordered(usual), PAIR),
             Part(_EXCHANGED, _unordered(usual)[:1], _COUPLE, "form=native"),
             Part(_ROUTED, tuple(itertools.pairwise(usual))[-1:], _WIDE, "hosts=node"),
             Part(_ROUTED, _unordered(usual)[:1], _WIDE, "hosts=client"),

@@ -27,7 +27,7 @@ def test_an_id_reads_well():
         (["p2p.ring/mpich+openmpi"], 2),
         (["p2p.ring/mpich+openmpi/1x2+1x2"], 1),
         (["p2p.ring/mpich+openmpi/**"], 2),
-        (["*/*/1x2+1x2+1x2"], 9),
+        (["*/*/1x2+1x2+1x2"], 10),
         (["*/*/*/auth=key"], 3),
         (["nothing.*"], 0),
         (["p2p.ring", "p2p.ring/mpich+*"], 12),
@@ -56,7 +56,7 @@ def test_bad_selectors(bad):
 
 def test_tags_select():
     found = select(ALL, ["@collective"])
-    assert {c.case.name for c in found} == {"coll.all", "coll.rooted", "coll.sizes", "objects.all"}
+    assert {c.case.name for c in found} == {"coll.all", "coll.exchanges", "coll.rooted", "coll.sizes", "objects.all"}
     assert set(select(ALL, ["@collective/*/2x2+2x2"])) < set(found)
     assert select(ALL, ["@coll*"]) == found
     assert {c.case.name for c in select(ALL, ["@smoke"])} == {c.name for c in CASES.values() if "smoke" in c.groups}
@@ -91,9 +91,11 @@ def test_no_id(text, words):
 def test_settings_of_a_variant_change_the_options():
     plain = parse_cell("p2p.ring/pure+pure/1x2+1x2")
     changed = parse_cell("p2p.ring/pure+pure/1x2+1x2/auth=key,form=native,hosts=node")
-    assert plain.options == ("--external32",)
-    assert changed.options == ("--hosts", "node")
+    assert plain.options == ("--external32", "--tuning=specification")
+    assert changed.options == ("--tuning=specification", "--hosts", "node")
     assert changed.settings == {"auth": "key", "form": "native", "hosts": "node"}
+    usual = parse_cell("coll.all/pure+pure/1x2+1x2/form=native,collectives=usual")
+    assert usual.options == ()
 
 
 def test_a_fault_in_an_id_is_no_tag():

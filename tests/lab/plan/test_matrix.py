@@ -44,7 +44,7 @@ def test_the_default_has_what_it_promises():
     assert {c.vendors for c in ALL if len(c.vendors) == 3} == {("pure", "mpich", "openmpi")}
     alone = [c for c in ALL if any(shape.np < 2 for shape in c.topology.clients)]
     assert {str(c.topology) for c in alone} == {"1x1+1x1"}, "cells of procs without company are there for these alone"
-    assert {c.case.name for c in alone} == {"p2p.sizes", "coll.all", "coll.sizes"}
+    assert {c.case.name for c in alone} == {"p2p.sizes", "coll.all", "coll.sizes", "coll.exchanges"}
 
 
 def test_tier_pairs_asks_enough_of_every_pair():

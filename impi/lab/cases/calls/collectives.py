@@ -285,7 +285,7 @@ COLLECTIVE_CASES: Final = (
         params={"lengths": list(_LENGTHS), "counts": list(_COUNTS)},
         others=(Tag.REDUCE,),
         launch=Launch(options=("--external32",)),  # the collectives on which clients of ours agree
-        groups=("trio",),
+        groups=("core", "trio"),
     ),
     Case(
         "coll.nonblocking",
