@@ -253,7 +253,7 @@ class Control:
                 connection.step = _Step.LINE
                 self.entrance.welcome(connection)
             else:
-                self._refuse(connection, "does not know this job's token")
+                self.entrance.refuse(connection, "does not know this job's token", guess=True)
             return
         head, nonce = octets[: len(CONTROL_HEAD)], octets[len(CONTROL_HEAD) :]
         if head != CONTROL_HEAD:

@@ -291,7 +291,7 @@ class _Session:
         for key, _ in self._selector.select(min(seconds, *(door.patience for door in doors))):
             key.data()
         for door in doors:
-            door.close_silent()
+            door.turn()
 
     def _end(self, children: Children, reason: str, code: int = 1, *, lost: bool = False) -> str:
         """Tell the server at once why, so that other clients end, too; then end the rest here.

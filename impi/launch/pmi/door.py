@@ -3,7 +3,8 @@
 How it works: MPICH's library connects to ``PMI_PORT`` and says ``initack`` with the number of
 ``PMI_ID``, which nobody else has been told; the answer names its rank. From then on the queries of
 the connection go to the :class:`~impi.launch.pmi.manager.Manager`, and its lines to whom it says. A
-library that is finalized and initialised again comes again with its number.
+library that is finalized and initialised again comes again with its number. Who guesses numbers is
+slowed (:class:`~impi.rank.doors.entrance.Entrance`): 2^31 of them take years.
 """
 
 from __future__ import annotations
@@ -25,7 +26,6 @@ from impi.rank.vendors.dial import listening, show_endpoint
 
 _CHUNK: Final = 1 << 16
 _IDS: Final = 2**31 - 1  # a library reads its number as an int of C
-_MOST_WRONG: Final = 100  # wrong numbers after which somebody is guessing; a library never has one
 _LOST_S: Final = 3.0  # the longest wait for the exit status of a proc whose connection has ended
 
 
@@ -69,7 +69,6 @@ class PmiDoor:
         self.ids = _secret_numbers(self.manager.size)
         self._rank_of = {number: rank for rank, number in enumerate(self.ids)}
         self._members: dict[int, _PmiConnection] = {}
-        self._wrong = 0
         self._told = 0
         self._lost: tuple[int, float] | None = None
         self.entrance = Entrance(
@@ -136,12 +135,7 @@ class PmiDoor:
         number = query.number("pmiid") if query.command == "initack" else 0
         rank = self._rank_of.get(number)
         if rank is None:
-            self._wrong += 1
-            self.entrance.refuse(connection, "has no number of a proc (PMI_ID)")
-            if self._wrong > _MOST_WRONG:
-                raise JobError(
-                    f"somebody guesses numbers of procs at {self.entrance.endpoint}: {self._wrong} were wrong"
-                )
+            self.entrance.refuse(connection, "has no number of a proc (PMI_ID)", guess=True)
             return False
         if rank in self._members and rank not in self.manager.finalized:
             self.entrance.refuse(connection, "has the number of a proc that is here (PMI_ID)")

@@ -2,17 +2,19 @@
 
 For impirun's control socket, its process manager and relays, whose connections stay open. An owner
 says what a connection has to prove; until :meth:`Entrance.welcome` it is one of
-:class:`~impi.rank.doors.strangers.Strangers`, bounded in number and age.
+:class:`~impi.rank.doors.strangers.Strangers`, bounded in number and age. Who guesses is slowed:
+:class:`~impi.rank.doors.strangers.Guesses` say how long nothing of the next ones is read.
 """
 
 from __future__ import annotations
 
 import selectors
 import socket
+import time
 from collections.abc import Callable, Iterator
 from typing import Final, Generic, Protocol, TypeVar
 
-from impi.rank.doors.strangers import MOST, Refusals, Strangers
+from impi.rank.doors.strangers import MOST, Guesses, Refusals, Strangers
 
 _SEND_S: Final = 10.0
 
@@ -79,6 +81,9 @@ class Entrance(Generic[C]):
         # Members may all come at once, and have proved nothing yet, either.
         self._strangers: Strangers[int] = Strangers(most=MOST + members)
         self._refusals = Refusals(warn)
+        self._guesses = Guesses()
+        # Until when nothing of a connection is read, by its key.
+        self._paused: dict[int, float] = {}
         self.endpoint = show(*listener.getsockname()[:2])
         """``address:port`` of the listener."""
         self.listen(listener)
@@ -95,13 +100,18 @@ class Entrance(Generic[C]):
 
     @property
     def patience(self) -> float:
-        """Seconds until :meth:`close_silent` has something to do; infinite: nothing."""
-        return self._strangers.patience
+        """Seconds until :meth:`turn` has something to do; infinite: nothing."""
+        until = min(self._paused.values(), default=float("inf"))
+        return min(self._strangers.patience, max(0.0, until - time.monotonic()))
 
-    def close_silent(self) -> None:
-        """Close connections that have had their time to prove what they are."""
+    def turn(self) -> None:
+        """Close connections that have had their time to prove what they are; read paused ones."""
         for key in self._strangers.overdue():
             self.refuse(self._callers[key], "has not said in time what it is")
+        now = time.monotonic()
+        for key in [key for key, until in self._paused.items() if until <= now]:
+            del self._paused[key]
+            self._begin(self._callers[key])
 
     def close(self) -> None:
         for caller in self:
@@ -146,8 +156,14 @@ class Entrance(Generic[C]):
             return False
         return True
 
-    def refuse(self, caller: C, why: str, *, known: bool = False) -> None:
-        """Close a connection and say why; ``known``: of a member, each time anew."""
+    def refuse(self, caller: C, why: str, *, known: bool = False, guess: bool = False) -> None:
+        """Close a connection and say why.
+
+        ``known``: it is a member's, and each time is told. ``guess``: it had a wrong secret; after
+        some of these, others of its address have to wait.
+        """
+        if guess:
+            self._guesses.add(caller.address)
         peer = self._show(caller.address, caller.port)
         sentence = self._told.format(here=self.endpoint, peer=peer, why=why)
         if known:
@@ -166,9 +182,14 @@ class Entrance(Generic[C]):
         if self._callers.pop(id(caller), None) is None:
             return False
         self._strangers.discard(id(caller))
-        if self._read is not None:
+        paused = self._paused.pop(id(caller), None) is not None
+        if self._read is not None and not paused:
             self._selector.unregister(caller.sock)
         return True
+
+    def _begin(self, caller: C) -> None:
+        if (read := self._read) is not None:
+            self._selector.register(caller.sock, selectors.EVENT_READ, lambda: read(caller))
 
     def _accept(self, listener: socket.socket) -> None:
         accepted = self._strangers.accept(listener)
@@ -176,7 +197,10 @@ class Entrance(Generic[C]):
             caller = self._make(*accepted)
             self._callers[id(caller)] = caller
             self._strangers.add(id(caller), caller.address)
-            if (read := self._read) is not None:
-                self._selector.register(caller.sock, selectors.EVENT_READ, lambda: read(caller))
+            pause_s = self._guesses.pause_s(caller.address)
+            if pause_s and self._read is not None:
+                self._paused[id(caller)] = time.monotonic() + pause_s
+            else:
+                self._begin(caller)
         while (surplus := self._strangers.surplus()) is not None:
             self.refuse(self._callers[surplus], "was closed to make room for others")

@@ -61,6 +61,7 @@ class World:
     def turn(self, seconds: float) -> None:
         for key, _ in self.selector.select(seconds):
             key.data()
+        self.control.entrance.turn()
 
     def close(self) -> None:
         self.control.close()
@@ -77,6 +78,15 @@ def closed(sock: socket.socket) -> bool:
     except ConnectionResetError:
         pass
     return True
+
+
+def _has_ended(sock: socket.socket) -> bool:
+    try:
+        return not sock.recv(1000)
+    except BlockingIOError:
+        return False
+    except ConnectionResetError:
+        return True
 
 
 @pytest.fixture
@@ -143,6 +153,17 @@ def test_strangers_are_closed_and_reported(octets: bytes, proved: bool, why: str
     assert "127.0.0.1:" in warning
     assert world.control.rank0 is None
     assert not world.control.joined
+
+
+def test_who_guesses_tokens_waits_and_a_proc_still_comes(world: World) -> None:
+    for _ in range(5):
+        sock = world.connect()
+        sock.sendall(CONTROL_HEAD + bytes(64))
+        sock.setblocking(False)
+        world.until(lambda sock=sock: _has_ended(sock))
+    world.say(role="joining", pid=1, node="n")
+    world.until(lambda: world.control.joined)
+    assert "does not know this job's token" in world.warnings[0]
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import pytest
 from impi.base.errors import JobError, PeerError
 from impi.launch.net import parse_endpoint
 from impi.launch.pmi.door import PmiDoor
+from impi.rank.doors.strangers import Guesses
 
 DEADLINE_S = 20.0
 
@@ -29,7 +30,7 @@ class Owner:
     def turn(self, seconds: float = 0.0) -> None:
         for key, _ in self.selector.select(seconds):
             key.data()
-        self.door.entrance.close_silent()
+        self.door.entrance.turn()
         self.door.check()
 
     def close(self) -> None:
@@ -128,10 +129,19 @@ def test_nobody_else_can_be_a_rank_that_is_here(owner: Owner) -> None:
     member(owner, 0)  # a library that begins again
 
 
-def test_numbers_cannot_be_guessed(owner: Owner) -> None:
-    with pytest.raises(JobError, match="somebody guesses numbers of procs"):
-        for _ in range(200):
-            assert Proc(owner, 0).hear() == ""
+def test_who_guesses_numbers_waits_and_the_job_goes_on(owner: Owner, monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+
+    def pause_s(self: Guesses, address: str) -> float:
+        pauses.append(real(self, address))
+        return min(pauses[-1], 0.001)
+
+    real = Guesses.pause_s
+    monkeypatch.setattr(Guesses, "pause_s", pause_s)
+    for _ in range(200):
+        assert Proc(owner, 0).hear() == ""
+    assert (pauses[0], pauses[-1]) == (0.0, 2.0)
+    member(owner, 0)
 
 
 def test_a_rank_that_breaks_pmi_is_named(owner: Owner) -> None:

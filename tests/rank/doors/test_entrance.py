@@ -46,13 +46,15 @@ class World:
         self.entrance.spoke(caller)
         if data == b"yes":
             self.entrance.welcome(caller)
+        elif data == b"guess":
+            self.entrance.refuse(caller, "guessed", guess=True)
         elif data == b"no":
             self.entrance.refuse(caller, "said no")
         elif data == b"":
             self.entrance.drop(caller)
 
     def turn(self) -> None:
-        for key, _ in self.selector.select(5.0):
+        for key, _ in self.selector.select(min(5.0, self.entrance.patience + 0.01)):
             key.data()
 
     def come(self, word: bytes = b"") -> socket.socket:
@@ -76,7 +78,7 @@ def test_a_member_stays_and_a_stranger_has_its_time(world: World, monkeypatch: p
     with world.come(b"yes") as member, world.come() as stranger:
         assert 0 < world.entrance.patience <= strangers.AGE_S
         monkeypatch.setattr(world.entrance._strangers, "_age_s", 0.0)
-        world.entrance.close_silent()
+        world.entrance.turn()
         assert stranger.recv(1) == b""
         [caller] = world.entrance
         assert world.entrance.send(caller, b"welcome")
@@ -129,3 +131,36 @@ def test_a_crowd_makes_room_for_members(monkeypatch: pytest.MonkeyPatch) -> None
         assert spoke.recv(1) == b""
     here.selector.close()
     assert "was closed to make room for others" in here.said[0]
+
+
+def test_who_guesses_has_to_wait_and_others_do_not(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [100.0]
+    monkeypatch.setattr("impi.rank.doors.entrance.time.monotonic", lambda: clock[0])
+    for _ in range(4):
+        with world.come(b"guess"):
+            pass
+    with world.come(b"yes") as waiting:
+        assert b"yes" not in world.heard, "nothing of it is read"
+        assert 0 < world.entrance.patience <= 0.1
+        world.entrance.turn()
+        with socket.create_connection(world.where, source_address=("127.0.0.9", 0)) as other:
+            world.turn()
+            other.sendall(b"yes")
+            world.turn()
+            assert world.heard.count(b"yes") == 1
+            clock[0] += 0.2
+            world.entrance.turn()
+            world.turn()
+            assert world.heard.count(b"yes") == 2
+        waiting.close()
+
+
+def test_a_paused_connection_can_be_dropped(world: World) -> None:
+    for _ in range(4):
+        with world.come(b"guess"):
+            pass
+    with world.come() as waiting:
+        [caller] = list(world.entrance)
+        world.entrance.drop(caller)
+        assert waiting.recv(1) == b""
+        assert world.entrance.patience == float("inf")
