@@ -8,6 +8,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
+from functools import partial
 from threading import Thread
 from typing import Any
 
@@ -160,7 +161,7 @@ def test_who_guesses_tokens_waits_and_a_proc_still_comes(world: World) -> None:
         sock = world.connect()
         sock.sendall(CONTROL_HEAD + bytes(64))
         sock.setblocking(False)
-        world.until(lambda sock=sock: _has_ended(sock))
+        world.until(partial(_has_ended, sock))
     world.say(role="joining", pid=1, node="n")
     world.until(lambda: world.control.joined)
     assert "does not know this job's token" in world.warnings[0]
