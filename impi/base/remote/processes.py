@@ -28,6 +28,8 @@ _ENDED = (b"Z", b"X")  # states of processes that are not reaped
 _LATE_S = 2.0
 _GIVE_UP_S = 5.0  # survives KILL: stuck in the kernel, or another user's
 _LIBC = ctypes.CDLL(None, use_errno=True)
+# Asked before anything of ours handles it: nohup ignores it, and programs inherit that.
+_HANGUP = signal.SIG_IGN if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else signal.SIG_DFL
 
 
 def become_subreaper() -> None:
@@ -77,7 +79,7 @@ def _settle(streams: Sequence[int], title: bytes) -> None:
     for number in signal.valid_signals():
         if callable(signal.getsignal(number)):  # a handler of the caller
             signal.signal(number, signal.SIG_DFL)
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    signal.signal(signal.SIGHUP, _HANGUP)
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.setsid()

@@ -17,7 +17,6 @@ from typing import Final
 from impi.base.errors import LaunchError, UsageError
 from impi.base.variables import BEHIND, HANDLES_FROM, STANDS_IN
 from impi.cabi.library.program_file import ProgramFile, is_elf, program_file
-from impi.cabi.library.usher import usher
 from impi.cabi.tables.abi_tables import fortran, sonames
 from impi.launch.start.without_mpi import is_python, title
 
@@ -64,6 +63,8 @@ def served(
         own = {STANDS_IN: found.abi}
     if not itself:
         try:
+            from impi.cabi.library.usher import usher  # most programs are Python, and need none
+
             names.append(str(usher(environ)))
         except LaunchError as error:
             if found is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -247,11 +248,18 @@ def result(command: list[str], folder: Path, environ: dict[str, str]) -> tuple[i
     return ended.returncode, ended.stdout.decode(), ended.stderr.decode(), file
 
 
-@pytest.mark.parametrize("unbuffered", ["", "1"])
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_a_program_meets_what_a_fresh_python_gives_it(name: str, unbuffered: str, tmp_path: Path) -> None:
-    if unbuffered and name not in ("streams", "exit message"):
-        return  # only these have to do with it
+CASES = [
+    *((name, "", False) for name in PROGRAMS),
+    *((name, "1", False) for name in ("streams", "exit message")),
+    ("process", "", True),
+]
+"""Programs, with PYTHONUNBUFFERED, and whether SIGHUP is ignored."""
+
+
+@pytest.mark.parametrize(("name", "unbuffered", "ignored"), CASES)
+def test_a_program_meets_what_a_fresh_python_gives_it(
+    name: str, unbuffered: str, ignored: bool, tmp_path: Path
+) -> None:
     (tmp_path / "below").mkdir()
     program = tmp_path / "below" / "program.py"
     program.write_text(PROGRAMS[name], encoding="latin-1")
@@ -259,7 +267,12 @@ def test_a_program_meets_what_a_fresh_python_gives_it(name: str, unbuffered: str
     path = os.pathsep.join([ROOT, str(tmp_path)])
     environ = base_environment({**os.environ, "PYTHONPATH": path, "PYTHONUNBUFFERED": unbuffered})
     command = ["below/program.py", "--option", "a b"]
-    fresh, fork = (result([*words, *command], tmp_path, environ) for words in ([], [str(FORKS)]))
+    # What is ignored is inherited, as nohup has it.
+    hangup = signal.signal(signal.SIGHUP, signal.SIG_IGN if ignored else signal.SIG_DFL)
+    try:
+        fresh, fork = (result([*words, *command], tmp_path, environ) for words in ([], [str(FORKS)]))
+    finally:
+        signal.signal(signal.SIGHUP, hangup)
     if name in ODD_SINCE_3_12 and sys.version_info >= (3, 12):
         fresh, fork = ((code, out, "", file) for code, out, _, file in (fresh, fork))
     assert fork == fresh

@@ -12,7 +12,6 @@ import pytest
 from impi.base.errors import LaunchError, UsageError
 from impi.cabi.library import build
 from impi.cli import impirun
-from impi.launch.start import compiled
 from impi.launch.start.compiled import handles_environment, served
 
 
@@ -58,7 +57,7 @@ def libraries(monkeypatch):
     monkeypatch.setattr(
         build, "library", lambda abi, environ, behind="": Path(f"/cache/{abi}{'-front' * bool(behind)}")
     )
-    monkeypatch.setattr(compiled, "usher", lambda environ: Path("/cache/usher"))
+    monkeypatch.setattr("impi.cabi.library.usher.usher", lambda environ: Path("/cache/usher"))
     monkeypatch.setattr(
         build, "preloaded", lambda abi, environ: (Path(f"/cache/{abi}"), Path("/cache/libmpi_mpifh.so.40"))
     )
@@ -76,7 +75,7 @@ def test_without_a_compiler_what_is_behind_a_program_is_not_seen(monkeypatch):
     def fail(environ):
         raise LaunchError("there is none: install gcc")
 
-    monkeypatch.setattr(compiled, "usher", fail)
+    monkeypatch.setattr("impi.cabi.library.usher.usher", fail)
     argv, told = served(("echo", "x"), os.environ, "")
     assert argv == ("echo", "x")
     assert told.endswith("whether others do for it is not seen: there is none: install gcc")

@@ -27,6 +27,7 @@ from itertools import compress
 from typing import TYPE_CHECKING, Any, Final
 
 from impi.base.errors import JobError, StartupError
+from impi.protocol.decisions import USUAL
 from impi.protocol.job import ACKMARK, DATALEN, HIWATER, LONG8_VERSION, Host, Job, Proc
 from impi.protocol.quirks import Quirks
 from impi.protocol.semantics.values import representation
@@ -254,5 +255,6 @@ def _singleton() -> Job:
         maxlinear=4,
         ackmark=ACKMARK,
         hiwater=HIWATER,
+        decisions=USUAL,
         native=True,
     )
