@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from impi.cabi.objects.abi_constants import COMBINERS, DISTRIBUTIONS, ORDERS
+from impi.cabi.objects.abi_constants import DISTRIBUTIONS, ORDERS
 from impi.cabi.objects.handle_tables import datatypes
 from impi.cabi.objects.link import MPI, Object, Pointer
 from impi.cabi.objects.program_memory import at, fill
-from impi.protocol.semantics.constants import UNDEFINED
 from impi.protocol.semantics.errors import error
 from impi.rank.api import runtime
 from impi.rank.api.types.datatypes import check_datarep
 
-_INT_MAX: Final = 2**31 - 1
 # By combiner: its arguments that are integers, and those that are addresses (MPI 4.1, 5.1.13).
 _ADDRESSES: Final = {
     "HVECTOR": (("count", "blocklength"), ("stride",)),
@@ -32,12 +30,6 @@ _ADDRESSES: Final = {
     "F90_REAL": (("p", "r"), ()),
     "F90_COMPLEX": (("p", "r"), ()),
 }
-
-
-def size(datatype: Object, large: bool) -> int:
-    """Return the octets of data; UNDEFINED where an int cannot have that."""
-    octets = datatype.Get_size()
-    return octets if large or octets <= _INT_MAX else UNDEFINED
 
 
 def name(datatype: Object) -> str:
@@ -116,21 +108,17 @@ def _arguments(datatype: Object) -> tuple[list[int], list[int], list[Object]]:
     return row, [v for key in addresses for v in table[key]], [datatype._found(base) for base in recipe.bases]
 
 
-def _combiner(datatype: Object) -> int:
-    number: int = datatype._live().recipe.number
-    return COMBINERS.reverse.get(number, number)
-
-
 def envelope(datatype: Object) -> tuple[int, int, int, int]:
     """Return how many integers, addresses and datatypes there are, and the combiner."""
     integers, addresses, bases = _arguments(datatype)
-    return len(integers), len(addresses), len(bases), _combiner(datatype)
+    # The generated code makes the combiner a number of the ABI.
+    return len(integers), len(addresses), len(bases), datatype._live().recipe.number
 
 
 def large_envelope(datatype: Object) -> tuple[int, int, int, int, int]:
     """Return how many integers, addresses, counts and datatypes there are, and the combiner."""
     integers, addresses, counts, bases, _ = datatype.Get_envelope()
-    return integers, addresses, counts, bases, _combiner(datatype)
+    return integers, addresses, counts, bases, datatype._live().recipe.number
 
 
 def contents(

@@ -13,6 +13,7 @@ from typing import Final
 from impi.cabi.objects import link
 from impi.cabi.objects.handle_tables import datatypes
 from impi.cabi.objects.link import MPI, Object, Pointer, ffi
+from impi.protocol.semantics.constants import INT_MAX
 from impi.protocol.semantics.errors import error
 from impi.rank.api import runtime
 from impi.rank.api.types.buffers import UserBlocks, UserBuffer
@@ -20,6 +21,7 @@ from impi.rank.api.types.buffers import UserBlocks, UserBuffer
 _buffer, _unpack = ffi.buffer, ffi.unpack
 _IN_PLACE: Final = ffi.cast("char *", link.constant("IN_PLACE"))
 _NOTHING: Final = memoryview(bytearray())
+_INT_OCTETS: Final = 4
 # Octets of the predefined datatypes that are one value without gaps.
 _plain: Final[dict[Object, int]] = {
     item._state: item.typemap.size
@@ -218,7 +220,12 @@ def detached(place: Pointer, size: Pointer, buffer: Pointer) -> None:
     nbytes = memoryview(buffer).nbytes if buffer is not None else 0
     view = ffi.from_buffer(buffer) if nbytes else None
     ffi.cast("intptr_t *", place)[0] = address(view) if view is not None else _attached[0]
-    size[0] = nbytes
+    size[0] = nbytes if ffi.sizeof(ffi.typeof(size).item) > _INT_OCTETS else in_int(nbytes)
+
+
+def in_int(number: int) -> int:
+    """Return a number of elements or octets; MPI_UNDEFINED where an int cannot have it."""
+    return number if number <= INT_MAX else MPI.UNDEFINED  # type: ignore[no-any-return]
 
 
 # ---- strings, in and out, with the lengths that MPI wants

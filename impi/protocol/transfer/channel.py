@@ -41,6 +41,7 @@ class Channel:
         "fini_sent",
         "finishing",
         "host",
+        "lost",
         "name",
         "paths",
         "reader",
@@ -57,6 +58,8 @@ class Channel:
         self.finishing = False
         self.fini_sent = False
         self.fini_received = False
+        self.lost = False
+        """Whether the host is gone without FINI; octets that were read before may still be here."""
         self.ending = False
         """Whether FINI has come or is to be sent: packets are looked at one by one then."""
         self._fini: Flight | None = None

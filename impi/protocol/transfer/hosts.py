@@ -88,7 +88,7 @@ class Hosts:
         Messages that were to go there are never done; those that have come whole can be accepted.
         """
         channel = self.channel(host)
-        channel.fini_sent = channel.fini_received = channel.ending = True
+        channel.fini_sent = channel.fini_received = channel.ending = channel.lost = True
         channel.close()
         self.busy.discard(host)
 

@@ -174,7 +174,7 @@ class Inbound:
 
     def _on_header(self, channel: Channel, header: Header) -> Event | None:
         kind = header.pk_type
-        if channel.fini_received and kind not in _AFTER_FINI:
+        if channel.fini_received and not channel.lost and kind not in _AFTER_FINI:
             raise self._fault(channel, f"sent a packet of type {kind} after its finalization packet", "3.8")
         if kind == _FINI:
             # Only the type means anything (table 3.1): nothing else in it is looked at.

@@ -19,13 +19,6 @@ def row(values):
     return message(ffi.cast("char *", values), len(values), number("INT"))
 
 
-def test_octets_that_no_int_has():
-    large = MPI.BYTE.Create_contiguous(1 << 31)
-    assert type_calls.size(large, False) == MPI.UNDEFINED
-    assert type_calls.size(large, True) == 1 << 31
-    assert type_calls.size(MPI.INT, False) == 4
-
-
 def test_a_freed_datatype_is_gone_and_its_object_lives():
     made = MPI.INT.Create_contiguous(2)
     place = ffi.new("MPI_Datatype *", datatypes.put(made))
@@ -53,7 +46,7 @@ def test_what_does_not_fit(first):
 def test_the_arguments_of_a_constructor():
     vector = MPI.INT.Create_vector(2, 3, 4)
     count = type_calls.envelope(vector)
-    assert count == (3, 0, 1, number("COMBINER_VECTOR"))
+    assert count == (3, 0, 1, MPI.COMBINER_VECTOR)
     integers, addresses, types = ints(0, 0, 0), ffi.new("intptr_t[1]"), ffi.new("MPI_Datatype[1]")
     type_calls.contents(vector, integers, addresses, types, (3, 1, 1))
     assert (list(integers), types[0]) == ([2, 3, 4], number("INT"))
@@ -65,7 +58,7 @@ def test_the_arguments_of_a_constructor():
 
 def test_displacements_in_octets_are_addresses():
     made = MPI.INT.Create_hindexed([1, 2], [0, 1 << 33])
-    assert type_calls.envelope(made) == (3, 2, 1, number("COMBINER_HINDEXED"))
+    assert type_calls.envelope(made) == (3, 2, 1, MPI.COMBINER_HINDEXED)
     integers, addresses, types = ints(0, 0, 0), ffi.new("intptr_t[2]"), ffi.new("MPI_Datatype[1]")
     type_calls.contents(made, integers, addresses, types, (3, 2, 1))
     assert (list(integers), list(addresses)) == ([2, 1, 2], [0, 1 << 33])
@@ -74,3 +67,14 @@ def test_displacements_in_octets_are_addresses():
 def test_names():
     assert type_calls.name(MPI.LONG_LONG) == "MPI_LONG_LONG_INT"
     assert type_calls.name(MPI.INT) == "MPI_INT"
+
+
+@pytest.mark.slow
+@pytest.mark.vendor("mpich")
+@pytest.mark.vendor("openmpi")
+@pytest.mark.parametrize("abi", ["mpich", "openmpi", "standard"])
+@pytest.mark.parametrize("mode", ["", "--stand-in"])
+def test_constants_come_back_once_and_large_numbers_are_undefined(compiled, run_job, abi, mode):
+    done = run_job([compiled("limits", abi)], ["mpich:1", "openmpi:1"], options=dict.fromkeys((0, 1), mode.split()))
+    assert done.codes == [0, 0, 0], done
+    assert sorted(done.out.splitlines()) == ["rank 0: 0 wrong", "rank 1: 0 wrong"]

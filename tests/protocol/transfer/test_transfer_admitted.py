@@ -109,6 +109,20 @@ def test_a_host_that_is_abandoned_has_parted_and_keeps_nobody_waiting():
     assert bytes(left.received[0][1]) == b"come"
 
 
+def test_what_a_lost_host_had_sent_still_arrives():
+    """A write to it fails, while packets that were read together are looked at one by one."""
+    left, right = alone(0), alone(1)
+    admit(left, right)
+    admit(right, left)
+    for word in (b"first", b"second"):
+        right.send(1, word)
+    octets = drain(right.machine, 1)
+    left.machine.hosts.abandon(1)
+    left.read(1, octets)
+    assert [bytes(room) for _, room in left.received] == [b"first", b"second"]
+    assert left.machine.hosts.parted(1)
+
+
 def test_a_lazy_job_has_the_channels_that_were_opened():
     job = replaced(make_job([[1], [1], [1]]), version=LAZY_VERSION)
     left, right = Proc(job, 0), Proc(job, 2)
