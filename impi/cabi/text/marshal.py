@@ -294,7 +294,7 @@ class _Writer:
         if kind in _CONSTANTS:
             return f"{name}[0] = {_CONSTANTS[kind]}.reverse.get({value}, {value})"
         if not self._stub.large and parameter.large != parameter.text and parameter.text.startswith("int"):
-            # A number of elements or octets: MPI_Count has it, and an int may not (MPI 4.1, 4.1.11).
+            # A number of elements or octets: MPI_Count has it, an int may not (MPI 4.1, 4.1.11).
             return f"{name}[0] = program_memory.in_int({value})"
         return f"{name}[0] = {value}"
 
