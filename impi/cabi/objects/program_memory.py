@@ -225,7 +225,7 @@ def detached(place: Pointer, size: Pointer, buffer: Pointer) -> None:
 
 def in_int(number: int) -> int:
     """Return a number of elements or octets; MPI_UNDEFINED where an int cannot have it."""
-    return number if number <= INT_MAX else MPI.UNDEFINED  # type: ignore[no-any-return]
+    return number if number <= INT_MAX else MPI.UNDEFINED
 
 
 # ---- strings, in and out, with the lengths that MPI wants
