@@ -25,7 +25,7 @@ from impi.launch.start import nodes
 _FOR_ALL: Final = frozenset(
     (
         *("interface", "ports", "heartbeat_timeout_s", "resilient"),
-        *("label", "explain", "timeout_s", "start_timeout_s"),
+        *("label", "explain", "timeout_s", "start_timeout_s", "grace_s"),
         *("lazy", "external32", "impi_version", "strict_addresses", "quirks"),
         *("xsize", "maxlinear", "collectives", "decisions"),
     )

@@ -29,6 +29,12 @@ def test_options_of_the_job_go_to_all_and_those_of_the_server_to_none() -> None:
     assert second.arguments == ("--resilient", "-l", "--timeout", "9", "--ports", "5-6", "--timeout=3", "b")
 
 
+def test_a_grace_for_the_whole_job_is_that_of_each_client() -> None:
+    first, second, third = lines("--grace 30 a : b : --grace 5 c")
+    assert (first.arguments, second.arguments) == (("--grace", "30", "a"), ("--grace", "30", "b"))
+    assert third.arguments == ("--grace", "30", "--grace", "5", "c")
+
+
 def test_an_address_of_this_machine_is_none_of_another() -> None:
     _, here, away = lines("--interface 10.0.0.1 a : b : -host far c")
     assert here.arguments == ("--interface", "10.0.0.1", "b")
