@@ -12,7 +12,6 @@ from functools import lru_cache
 from typing import Final
 
 from impi.base.errors import UsageError
-from impi.lab.cases.case import SPECIFIED
 from impi.lab.cases.ends.fault_matrix import MATRIX_ACTS, MATRIX_VICTIMS
 from impi.lab.cases.ends.network_faults import FAULTS, NETWORK_FAULTS
 from impi.lab.cases.ends.soak import parse_amount
@@ -45,11 +44,6 @@ SETTINGS: Final[Mapping[str, Setting]] = {
         about="the form of values between clients: by agreement as in memory, which is impirun's default",
         values={"native": ()},
         without=("--external32",),
-    ),
-    "collectives": Setting(
-        about="the algorithms of collectives: usual, by agreement of our clients, which is impirun's default",
-        values={"usual": ()},
-        without=(SPECIFIED,),
     ),
     "abi": Setting(
         about="the program is the case's twin in C, compiled for an ABI of MPI: the standard one, or that of a vendor "

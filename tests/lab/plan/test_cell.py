@@ -94,7 +94,7 @@ def test_settings_of_a_variant_change_the_options():
     assert plain.options == ("--external32", "--tuning=specification")
     assert changed.options == ("--tuning=specification", "--hosts", "node")
     assert changed.settings == {"auth": "key", "form": "native", "hosts": "node"}
-    usual = parse_cell("coll.all/pure+pure/1x2+1x2/form=native,collectives=usual")
+    usual = parse_cell("coll.exchanges/pure+pure/1x2+1x2/form=native")
     assert usual.options == ()
 
 
