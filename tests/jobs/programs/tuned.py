@@ -28,6 +28,13 @@ def movement(comm: MPI.Comm, count: int) -> None:
         gathered[comm.rank * count : (comm.rank + 1) * count] = own
         comm.Allgather(MPI.IN_PLACE, gathered)
         assert (gathered == everything).all(), ("allgather in place", count)
+        # Blocks of the receive buffer may be longer than what comes: pieces have gaps between them.
+        roomy = np.zeros((comm.size, count + 3))
+        comm.Allgather(own.copy(), roomy)
+        assert (roomy[:, :count].ravel() == everything).all(), ("allgather into longer blocks", count)
+        roomy[:] = 0
+        comm.Alltoall([everything, count, MPI.DOUBLE], [roomy, count + 3, MPI.DOUBLE])
+        assert (roomy[:, :count] == own).all(), ("alltoall into longer blocks", count)
         exchanged = everything * (comm.rank + 1)
         wanted = np.concatenate([own * (other + 1) for other in range(comm.size)])
         comm.Alltoall(exchanged.copy(), gathered)

@@ -119,12 +119,11 @@ class BufferOperations:
         into = kept_buffer(recvbuf, readonly=False, blocks=do.peers)
         mine = self._contribution(sendbuf, lambda: into.block(do.rank))
         finish = _placer(into, do.external, skip=self._own(sendbuf))
-        whole = _room(into, do.peers)
 
         def start(blocking: bool = False) -> Request:
             piece = _octets(mine, do.external)
             algorithm = do.allgather(piece, Fixed(len(piece)), len(piece))
-            return self._begin(algorithm, finish, blocking=blocking, into=whole)
+            return self._begin(algorithm, finish, blocking=blocking, into=_room(into, do.peers, len(piece)))
 
         return start
 
@@ -143,7 +142,7 @@ class BufferOperations:
         into = kept_buffer(recvbuf, readonly=False, blocks=do.peers)
         message = into if self._in_place(sendbuf) else kept_buffer(sendbuf, readonly=True, blocks=do.peers)
         packing = Fixed(marshalling.packed_size(message, do.external))
-        whole = _room(into, do.peers)
+        whole = _room(into, do.peers, packing.size)
         return lambda blocking=False: self._begin(
             do.alltoall(snapshots(message, into, do.peers, do.external), packing),
             _placer(into, do.external),
@@ -263,7 +262,7 @@ class BufferOperations:
         do = self._algorithms
         plan = reduction_plan.plan(message, op, do.plans, external=do.external)
         # What arrives in the result's place would destroy an operand that is there.
-        room = None if into is None or marshalling.overlaps(message, into) else into
+        room = None if into is None or marshalling.overlaps(message.view, into) else into
         return lambda blocking=False: self._begin(
             algorithm(plan), lambda result: reduction_plan.store(into, result), plan.codec, blocking=blocking, into=room
         )
@@ -341,9 +340,14 @@ def snapshots(message: UserBuffer | UserBlocks, into: Any, n: int, external: boo
     return [marshalling.snapshot(message.block(r), into, external) for r in range(n)]
 
 
-def _room(into: UserBuffer, blocks: int) -> UserBuffer | None:
-    """Return ``blocks`` blocks as one buffer, in which pieces may arrive; None: they are short."""
-    return marshalling.resized(into, into.count * blocks) if into.count * blocks > _COPIED else None
+def _room(into: UserBuffer, blocks: int, size: int) -> UserBuffer | None:
+    """Return ``blocks`` blocks as one buffer, in which pieces of ``size`` octets may arrive.
+
+    None: they are short, or a block is longer than a piece, so that pieces are not side by side.
+    """
+    if into.count * blocks <= _COPIED or into.count * into.datatype.typemap.size != size:
+        return None
+    return marshalling.resized(into, into.count * blocks)
 
 
 def _unpacker(message: UserBuffer, external: bool) -> Callable[[Any], object]:
